@@ -1,0 +1,1 @@
+//! Re-derives and verifies a plan from the files alone.

@@ -1,0 +1,1 @@
+//! The intermediate representation to an ONNX model file.

@@ -1,0 +1,1 @@
+//! Text, JSON and self-contained HTML reports of a plan.

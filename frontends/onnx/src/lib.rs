@@ -1,0 +1,1 @@
+//! ONNX model bytes to the intermediate representation.

@@ -1,0 +1,1 @@
+//! What memc knows of each operator: one table, one file a family.

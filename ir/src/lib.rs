@@ -1,0 +1,1 @@
+//! The intermediate representation of memc: graph, types, plan, text form, verifier, diagnostics.

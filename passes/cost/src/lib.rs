@@ -1,0 +1,1 @@
+//! Time and traffic of nodes and schedules; target descriptions.

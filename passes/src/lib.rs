@@ -1,0 +1,1 @@
+//! Passes, pipelines and analyses over the intermediate representation.

@@ -1,0 +1,1 @@
+//! A memory compiler for ONNX.

@@ -1,0 +1,2 @@
+//! The `memc` command.
+fn main() {}
