@@ -1,0 +1,342 @@
+//! Building and editing modules. All edits go through here, so that use lists and definitions stay right.
+
+use std::sync::Arc;
+
+use crate::attribute::Attribute;
+use crate::entity::{ConstId, GraphId, Node, SecondaryMap, Value};
+use crate::module::{ConstData, Definition, GraphData, Module, NodeData, Operator, Origin, ValueData};
+use crate::types::ValueType;
+
+/// What a new node is made of, beside its results.
+#[derive(Clone, Debug)]
+pub struct NewNode {
+    /// What it computes.
+    pub operator: Operator,
+    /// Name as in ONNX.
+    pub name: String,
+    /// Operands.
+    pub inputs: Vec<Option<Value>>,
+    /// Attributes.
+    pub attributes: Vec<(String, Attribute)>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Builds a module from nothing: frontends use it; passes edit through [`Rewriter`].
+#[derive(Debug)]
+pub struct ModuleBuilder {
+    module: Module,
+}
+
+impl Default for ModuleBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ModuleBuilder {
+    /// A module with an empty main graph.
+    pub fn new() -> Self {
+        let mut module = Module::default();
+        module.graphs.push(GraphData::default());
+        Self { module }
+    }
+    /// The module so far.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+    /// The module so far, for its header fields (versions, dimensions, stage, plan).
+    pub fn module_mut(&mut self) -> &mut Module {
+        &mut self.module
+    }
+    /// The finished module.
+    pub fn finish(self) -> Module {
+        self.module
+    }
+    /// Adds a body; its parent is set when a node takes it as an attribute.
+    pub fn graph(&mut self, name: &str) -> GraphId {
+        self.module.graphs.push(GraphData { name: name.to_owned(), ..GraphData::default() })
+    }
+    /// Names a graph.
+    pub fn name_graph(&mut self, graph: GraphId, name: &str) {
+        name.clone_into(&mut self.module.graphs[graph].name);
+    }
+    /// Adds a formal input, with the constant that is its default if it has one.
+    pub fn input(&mut self, graph: GraphId, name: &str, ty: ValueType, default: Option<ConstId>) -> Value {
+        let position = self.module.graphs[graph].inputs.len() as u32;
+        let definition = Definition::Input(graph, position);
+        let value = self.module.values.push(ValueData { name: name.to_owned(), ty, definition, default });
+        self.module.graphs[graph].inputs.push(value);
+        value
+    }
+    /// Adds a constant that nothing refers to yet.
+    pub fn constant(&mut self, data: ConstData) -> ConstId {
+        self.module.constants.push(data)
+    }
+    /// Adds a value that an initializer defines.
+    pub fn initializer(&mut self, graph: GraphId, name: &str, constant: ConstId) -> Value {
+        push_initializer(&mut self.module, graph, name, constant)
+    }
+    /// Appends a node; results are named, `None` for a result that is left out.
+    pub fn node(&mut self, graph: GraphId, new: NewNode, results: &[Option<(String, ValueType)>]) -> Node {
+        let node = push_node(&mut self.module, graph, new, results);
+        self.module.graphs[graph].nodes.push(node);
+        node
+    }
+    /// Appends a result to a graph.
+    pub fn output(&mut self, graph: GraphId, value: Value) {
+        self.module.graphs[graph].outputs.push(value);
+    }
+    /// States the type of a value.
+    pub fn set_type(&mut self, value: Value, ty: ValueType) {
+        self.module.values[value].ty = ty;
+    }
+}
+
+fn push_initializer(module: &mut Module, graph: GraphId, name: &str, constant: ConstId) -> Value {
+    let ty = ValueType::Tensor(module.constants[constant].ty.clone());
+    let definition = Definition::Constant(graph, constant);
+    let value = module.values.push(ValueData { name: name.to_owned(), ty, definition, default: None });
+    module.graphs[graph].constants.push(value);
+    value
+}
+
+fn push_node(module: &mut Module, graph: GraphId, new: NewNode, results: &[Option<(String, ValueType)>]) -> Node {
+    let NewNode { operator, name, inputs, attributes, origin } = new;
+    let bodies: Vec<GraphId> = attributes.iter().flat_map(|(_, value)| value.graphs().iter().copied()).collect();
+    let data = NodeData { operator, name, inputs, outputs: Vec::new(), attributes, graph, origin, recompute_of: None };
+    let node = module.nodes.push(data);
+    for body in bodies {
+        module.graphs[body].parent = Some(node);
+    }
+    for (position, result) in results.iter().enumerate() {
+        let value = result.as_ref().map(|(name, ty)| {
+            let definition = Definition::Result(node, position as u32);
+            module.values.push(ValueData { name: name.clone(), ty: ty.clone(), definition, default: None })
+        });
+        module.nodes[node].outputs.push(value);
+    }
+    node
+}
+
+/// Where a value is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// Operand `position` of a node (which may stand in a body).
+    Operand(Node, u32),
+    /// Result `position` of a graph.
+    Output(GraphId, u32),
+}
+
+/// Edits a module and keeps use lists right.
+///
+/// Creation costs one walk over the module; each edit costs what it touches, except [`Rewriter::erase`] and
+/// [`Rewriter::set_schedule`], whose effect on the list of nodes is applied once, in [`Rewriter::finish`].
+#[derive(Debug)]
+pub struct Rewriter<'m> {
+    module: &'m mut Module,
+    uses: SecondaryMap<Value, Vec<Use>>,
+    erased: SecondaryMap<Node, bool>,
+    edits: u64,
+}
+
+impl<'m> Rewriter<'m> {
+    /// Begins to edit.
+    pub fn new(module: &'m mut Module) -> Self {
+        let uses = uses(module);
+        Self { module, uses, erased: SecondaryMap::default(), edits: 0 }
+    }
+    /// The module as edited so far (erased nodes still stand in the lists until [`Rewriter::finish`]).
+    pub fn module(&self) -> &Module {
+        self.module
+    }
+    /// All uses of a value.
+    pub fn uses(&self, value: Value) -> &[Use] {
+        &self.uses[value]
+    }
+    /// How many edits were made.
+    pub fn edits(&self) -> u64 {
+        self.edits
+    }
+    /// Whether a node was erased.
+    pub fn is_erased(&self, node: Node) -> bool {
+        self.erased[node]
+    }
+    /// Whether a value must keep its name and definition: it is a result of a graph, or a body reads it.
+    ///
+    /// Bodies are written back byte for byte, so what they capture keeps its name.
+    pub fn is_pinned(&self, value: Value) -> bool {
+        let home = self.module.home(value);
+        self.uses[value].iter().any(|site| match site {
+            Use::Output(..) => true,
+            Use::Operand(node, _) => Some(self.module.nodes[*node].graph) != home,
+        })
+    }
+    /// Makes every reader of `old` read `new` instead.
+    pub fn replace_uses(&mut self, old: Value, new: Value) {
+        if old == new {
+            return;
+        }
+        self.edits += 1;
+        for site in std::mem::take(&mut self.uses[old]) {
+            match site {
+                Use::Operand(node, position) => self.module.nodes[node].inputs[position as usize] = Some(new),
+                Use::Output(graph, position) => self.module.graphs[graph].outputs[position as usize] = new,
+            }
+            self.uses[new].push(site);
+        }
+    }
+    /// Makes one operand of a node another value.
+    pub fn set_operand(&mut self, node: Node, position: u32, new: Value) {
+        self.edits += 1;
+        let site = Use::Operand(node, position);
+        if let Some(old) = self.module.nodes[node].inputs[position as usize].replace(new) {
+            self.uses[old].retain(|other| *other != site);
+        }
+        self.uses[new].push(site);
+    }
+    /// Erases a node whose results nobody reads; its bodies go with it. Returns whether it did.
+    pub fn erase(&mut self, node: Node) -> bool {
+        let results: Vec<Value> = self.module.nodes[node].results().collect();
+        if self.erased[node] || results.iter().any(|value| !self.uses[*value].is_empty()) {
+            return false;
+        }
+        self.edits += 1;
+        self.forget(node);
+        true
+    }
+    /// Removes a node, its results and its bodies from the use lists.
+    fn forget(&mut self, node: Node) {
+        let mut doomed = vec![node];
+        while let Some(node) = doomed.pop() {
+            self.erased[node] = true;
+            let data = self.module.nodes[node].clone();
+            for value in data.operands() {
+                self.uses[value].retain(|site| !matches!(site, Use::Operand(reader, _) if *reader == node));
+            }
+            for value in data.results() {
+                self.module.values[value].definition = Definition::Erased;
+            }
+            for (_, body) in data.bodies() {
+                doomed.extend(self.module.graphs[body].nodes.iter().copied());
+                for value in self.module.graphs[body].outputs.clone() {
+                    self.uses[value].retain(|site| !matches!(site, Use::Output(graph, _) if *graph == body));
+                }
+            }
+        }
+    }
+    /// Appends a constant to the initializers of a graph and returns its value.
+    pub fn initializer(&mut self, graph: GraphId, name: &str, data: ConstData) -> Value {
+        self.edits += 1;
+        let constant = self.module.constants.push(data);
+        push_initializer(self.module, graph, name, constant)
+    }
+    /// Turns the result of a node into an initializer of the same name, keeping all its readers. The node can then be erased
+    /// if it has no other result that is read.
+    pub fn make_initializer(&mut self, value: Value, constant: ConstId) {
+        let Definition::Result(node, position) = self.module.values[value].definition else { return };
+        self.edits += 1;
+        let graph = self.module.nodes[node].graph;
+        self.module.nodes[node].outputs[position as usize] = None;
+        self.module.values[value].definition = Definition::Constant(graph, constant);
+        self.module.values[value].ty = ValueType::Tensor(self.module.constants[constant].ty.clone());
+        self.module.graphs[graph].constants.push(value);
+    }
+    /// Adds a constant that nothing refers to yet.
+    pub fn constant(&mut self, data: ConstData) -> ConstId {
+        self.module.constants.push(data)
+    }
+    /// Adds a node right before `before`, or at the end of the graph.
+    pub fn insert(
+        &mut self,
+        graph: GraphId,
+        before: Option<Node>,
+        new: NewNode,
+        results: &[Option<(String, ValueType)>],
+    ) -> Node {
+        self.edits += 1;
+        let node = push_node(self.module, graph, new, results);
+        let list = &mut self.module.graphs[graph].nodes;
+        let at = before.and_then(|anchor| list.iter().position(|other| *other == anchor)).unwrap_or(list.len());
+        list.insert(at, node);
+        for (position, operand) in self.module.nodes[node].inputs.clone().into_iter().enumerate() {
+            if let Some(value) = operand {
+                self.uses[value].push(Use::Operand(node, position as u32));
+            }
+        }
+        node
+    }
+    /// Marks a node as computing again what another one computes.
+    pub fn set_recompute_of(&mut self, node: Node, original: Node) {
+        self.edits += 1;
+        self.module.nodes[node].recompute_of = Some(original);
+    }
+    /// Replaces the order of a graph's nodes; `order` is a permutation of them (the verifier checks that it is topological).
+    pub fn set_schedule(&mut self, graph: GraphId, order: Vec<Node>) {
+        if self.module.graphs[graph].nodes != order {
+            self.edits += 1;
+            self.module.graphs[graph].nodes = order;
+        }
+    }
+    /// Drops initializers that nobody reads; inputs stay. Returns how many went.
+    pub fn drop_unused_constants(&mut self) -> u64 {
+        let mut dropped = 0;
+        for graph in self.module.graphs.keys() {
+            let (kept, unused): (Vec<Value>, Vec<Value>) =
+                self.module.graphs[graph].constants.iter().partition(|value| !self.uses[**value].is_empty());
+            dropped += unused.len() as u64;
+            for value in unused {
+                self.module.values[value].definition = Definition::Erased;
+            }
+            self.module.graphs[graph].constants = kept;
+        }
+        self.edits += dropped;
+        dropped
+    }
+    /// Takes erased nodes out of the lists and returns the number of edits.
+    pub fn finish(self) -> u64 {
+        for graph in self.module.graphs.keys() {
+            let erased = &self.erased;
+            self.module.graphs[graph].nodes.retain(|node| !erased[*node]);
+        }
+        self.edits
+    }
+}
+
+/// All uses of all values, over all graphs that are still reachable from the main one.
+pub fn uses(module: &Module) -> SecondaryMap<Value, Vec<Use>> {
+    let mut uses: SecondaryMap<Value, Vec<Use>> = SecondaryMap::default();
+    let mut graphs = vec![module.main()];
+    while let Some(graph) = graphs.pop() {
+        for node in &module.graphs[graph].nodes {
+            for (position, operand) in module.nodes[*node].inputs.iter().enumerate() {
+                if let Some(value) = operand {
+                    uses[*value].push(Use::Operand(*node, position as u32));
+                }
+            }
+            graphs.extend(module.nodes[*node].bodies().map(|(_, body)| body));
+        }
+        for (position, value) in module.graphs[graph].outputs.iter().enumerate() {
+            uses[*value].push(Use::Output(graph, position as u32));
+        }
+    }
+    uses
+}
+
+/// Interns strings that repeat, so that each operator name is held once.
+#[derive(Debug, Default)]
+pub struct Names {
+    known: std::collections::BTreeSet<Arc<str>>,
+}
+
+impl Names {
+    /// The shared copy of `text`.
+    pub fn get(&mut self, text: &str) -> Arc<str> {
+        if let Some(found) = self.known.get(text) {
+            return found.clone();
+        }
+        let fresh: Arc<str> = Arc::from(text);
+        self.known.insert(fresh.clone());
+        fresh
+    }
+}

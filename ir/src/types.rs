@@ -1,0 +1,147 @@
+//! Types of values: tensors with element type and shape, and the kinds that are never placed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::dim::Dim;
+use crate::element::ElementType;
+use crate::units::Bytes;
+
+/// A shape: `None` where even the rank is unknown.
+pub type Shape = Option<Vec<Dim>>;
+
+/// Element type and shape of a dense tensor.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct TensorType {
+    /// Type of one element.
+    pub element: ElementType,
+    /// Extents; `None` where the rank is unknown.
+    pub shape: Shape,
+}
+
+impl TensorType {
+    /// A tensor of known rank.
+    pub fn new(element: ElementType, dims: Vec<Dim>) -> Self {
+        Self { element, shape: Some(dims) }
+    }
+    /// A tensor whose extents are all known.
+    pub fn fixed(element: ElementType, dims: &[u64]) -> Self {
+        Self::new(element, dims.iter().copied().map(Dim::Known).collect())
+    }
+    /// A tensor of unknown rank.
+    pub fn unranked(element: ElementType) -> Self {
+        Self { element, shape: None }
+    }
+    /// Rank, where known.
+    pub fn rank(&self) -> Option<usize> {
+        self.shape.as_ref().map(Vec::len)
+    }
+    /// The extents, where all are known.
+    pub fn known_dims(&self) -> Option<Vec<u64>> {
+        self.shape.as_ref()?.iter().map(Dim::known).collect()
+    }
+    /// Number of elements; `None` where unknown or over 64 bits.
+    pub fn elements(&self) -> Option<u64> {
+        let dims = self.known_dims()?;
+        // A zero anywhere makes the tensor empty, even where the other extents would overflow.
+        if dims.contains(&0) {
+            return Some(0);
+        }
+        dims.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent))
+    }
+    /// Size in memory: `ceil(elements * bits / 8)`; `None` where nobody can tell it or it passes 2^62 bytes.
+    pub fn size(&self) -> Option<Bytes> {
+        let bits = u128::from(self.elements()?) * u128::from(self.element.bits()?);
+        let bytes = u64::try_from(bits.div_ceil(8)).ok()?;
+        (bytes < 1 << 62).then_some(Bytes(bytes))
+    }
+    /// Replaces bound symbols by their extents.
+    pub fn bind(&self, bindings: &BTreeMap<String, u64>) -> Self {
+        let shape = self.shape.as_ref().map(|dims| dims.iter().map(|dim| dim.bind(bindings)).collect());
+        Self { element: self.element, shape }
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.element)?;
+        match &self.shape {
+            None => f.write_str("[*]"),
+            Some(dims) => {
+                let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
+                write!(f, "[{}]", dims.join(","))
+            }
+        }
+    }
+}
+
+/// Type of a value. Only dense tensors are ever placed in an arena.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum ValueType {
+    /// A dense tensor.
+    Tensor(TensorType),
+    /// A sparse tensor of this dense type.
+    SparseTensor(TensorType),
+    /// A sequence of values of one type.
+    Sequence(Box<ValueType>),
+    /// A value or nothing.
+    Optional(Box<ValueType>),
+    /// A map from scalars to values.
+    Map(ElementType, Box<ValueType>),
+    /// Nothing is known.
+    #[default]
+    Unknown,
+}
+
+impl ValueType {
+    /// The dense tensor type, if it is one.
+    pub fn tensor(&self) -> Option<&TensorType> {
+        match self {
+            Self::Tensor(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+    /// Size in memory of a dense tensor of known extents.
+    pub fn size(&self) -> Option<Bytes> {
+        self.tensor().and_then(TensorType::size)
+    }
+    /// Replaces bound symbols by their extents.
+    pub fn bind(&self, bindings: &BTreeMap<String, u64>) -> Self {
+        match self {
+            Self::Tensor(tensor) => Self::Tensor(tensor.bind(bindings)),
+            Self::SparseTensor(tensor) => Self::SparseTensor(tensor.bind(bindings)),
+            Self::Sequence(inner) => Self::Sequence(Box::new(inner.bind(bindings))),
+            Self::Optional(inner) => Self::Optional(Box::new(inner.bind(bindings))),
+            Self::Map(key, inner) => Self::Map(*key, Box::new(inner.bind(bindings))),
+            Self::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for ValueType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tensor(tensor) => write!(f, "{tensor}"),
+            Self::SparseTensor(tensor) => write!(f, "sparse<{tensor}>"),
+            Self::Sequence(inner) => write!(f, "seq<{inner}>"),
+            Self::Optional(inner) => write!(f, "optional<{inner}>"),
+            Self::Map(key, inner) => write!(f, "map<{key},{inner}>"),
+            Self::Unknown => f.write_str("unknown"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_round_up_and_never_wrap() {
+        assert_eq!(TensorType::fixed(ElementType::Int4, &[3]).size(), Some(Bytes(2)));
+        assert_eq!(TensorType::fixed(ElementType::Float, &[1 << 40, 1 << 40]).size(), None);
+        assert_eq!(TensorType::fixed(ElementType::Float, &[1 << 60, 1 << 60, 0]).size(), Some(Bytes(0)));
+        assert_eq!(TensorType::fixed(ElementType::Float, &[]).size(), Some(Bytes(4)));
+        assert_eq!(TensorType::fixed(ElementType::String, &[3]).size(), None);
+        assert_eq!(TensorType::new(ElementType::Float, vec![Dim::Unknown]).size(), None);
+    }
+}
