@@ -1,1 +1,17 @@
 //! What memc knows of each operator: one table, one file a family.
+//!
+//! Everything that depends on which operator a node applies is asked here: result types ([`infer`]), what may be overwritten or be a
+//! window of what, arithmetic, kernel workspace, splittable axes, repeatability. Nobody else matches on operator names. An
+//! operator that is not in the table is opaque: its results have the types that the file states, it shares nothing and is
+//! never run twice.
+
+pub mod context;
+pub mod fact;
+pub mod families;
+pub mod info;
+pub mod table;
+
+pub use context::{Bodies, Infer, InferError, broadcast, normalize_axis};
+pub use fact::{Data, Fact, Item, MAX_ITEMS};
+pub use info::{InPlace, InferFn, OpInfo, Repeat, SplitAxes, Typed, View, Work, Workspace};
+pub use table::{all, find, lookup};

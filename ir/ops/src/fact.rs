@@ -1,0 +1,206 @@
+//! Facts that inference knows of a value: its type and, for small tensors that steer shapes, its elements.
+
+use std::sync::Arc;
+
+use memc_ir::{ConstData, DimExpr, ElementType, Payload, TensorType, ValueType};
+
+/// Tensors with more elements than this are never followed element by element.
+pub const MAX_ITEMS: usize = 8192;
+
+/// One element of a tensor whose elements are followed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Item {
+    /// An integer or boolean (0 or 1).
+    Int(i64),
+    /// A number, already rounded to the tensor's element type.
+    Float(f64),
+    /// An integer that depends on symbols.
+    Symbolic(DimExpr),
+    /// Nobody can tell.
+    Unknown,
+}
+
+impl Item {
+    /// The integer, where it is known.
+    pub fn int(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+    /// As a polynomial over symbols, if it is an integer.
+    pub fn expr(&self) -> Option<DimExpr> {
+        match self {
+            Self::Int(value) => Some(DimExpr::constant(*value)),
+            Self::Symbolic(expr) => Some(expr.clone()),
+            _ => None,
+        }
+    }
+    /// The item that a polynomial gives.
+    pub fn from_expr(expr: DimExpr) -> Self {
+        match expr.as_constant() {
+            Some(value) => Self::Int(value),
+            None => Self::Symbolic(expr),
+        }
+    }
+}
+
+/// Elements of a small tensor, row-major. `items.len()` is the product of `dims`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Data {
+    /// Type of one element.
+    pub element: ElementType,
+    /// Extents.
+    pub dims: Vec<u64>,
+    /// Elements.
+    pub items: Vec<Item>,
+}
+
+impl Data {
+    /// Elements with their shape; `None` where the count does not fit the extents or passes [`MAX_ITEMS`].
+    pub fn new(element: ElementType, dims: Vec<u64>, items: Vec<Item>) -> Option<Self> {
+        let count = TensorType::fixed(element, &dims).elements()?;
+        (count == items.len() as u64 && items.len() <= MAX_ITEMS).then_some(Self { element, dims, items })
+    }
+    /// A vector of 64-bit integers.
+    pub fn ints(values: &[i64]) -> Self {
+        let items = values.iter().map(|value| Item::Int(*value)).collect();
+        Self { element: ElementType::Int64, dims: vec![values.len() as u64], items }
+    }
+    /// All elements as integers, where all are known.
+    pub fn known_ints(&self) -> Option<Vec<i64>> {
+        self.items.iter().map(Item::int).collect()
+    }
+    /// Reads the payload of a small constant of integers, booleans or IEEE floats.
+    pub fn from_constant(constant: &ConstData) -> Option<Self> {
+        let Payload::Raw(bytes) = &constant.payload else { return None };
+        let dims = constant.ty.known_dims()?;
+        let count = usize::try_from(constant.ty.elements()?).ok()?;
+        if count > MAX_ITEMS || constant.ty.size()?.0 != bytes.len() as u64 {
+            return None;
+        }
+        let width = constant.ty.element.bits()? as usize;
+        let items: Option<Vec<Item>> = if width < 8 {
+            (0..count).map(|index| packed(constant.ty.element, bytes, index)).collect()
+        } else {
+            bytes.chunks_exact(width / 8).map(|chunk| decode(constant.ty.element, chunk)).collect()
+        };
+        Self::new(constant.ty.element, dims, items?)
+    }
+    /// The elements as `raw_data`, where all are known and their type is an integer, boolean, or binary16/32/64.
+    pub fn to_raw(&self) -> Option<Vec<u8>> {
+        if self.element.bits()? < 8 {
+            return None;
+        }
+        let mut raw = Vec::new();
+        for item in &self.items {
+            encode(self.element, item, &mut raw)?;
+        }
+        Some(raw)
+    }
+}
+
+fn packed(element: ElementType, bytes: &[u8], index: usize) -> Option<Item> {
+    let (width, signed) = match element {
+        ElementType::Uint4 => (4, false),
+        ElementType::Int4 => (4, true),
+        ElementType::Uint2 => (2, false),
+        ElementType::Int2 => (2, true),
+        _ => return None,
+    };
+    let at = index * width;
+    let raw = i64::from(bytes.get(at / 8)? >> (at % 8)) & ((1 << width) - 1);
+    let negative = signed && raw >= 1 << (width - 1);
+    Some(Item::Int(if negative { raw - (1 << width) } else { raw }))
+}
+
+fn decode(element: ElementType, chunk: &[u8]) -> Option<Item> {
+    use ElementType::*;
+    Some(match element {
+        Bool => Item::Int(i64::from(*chunk.first()? != 0)),
+        Uint8 => Item::Int(i64::from(*chunk.first()?)),
+        Int8 => Item::Int(i64::from(*chunk.first()? as i8)),
+        Uint16 => Item::Int(i64::from(u16::from_le_bytes(chunk.try_into().ok()?))),
+        Int16 => Item::Int(i64::from(i16::from_le_bytes(chunk.try_into().ok()?))),
+        Uint32 => Item::Int(i64::from(u32::from_le_bytes(chunk.try_into().ok()?))),
+        Int32 => Item::Int(i64::from(i32::from_le_bytes(chunk.try_into().ok()?))),
+        Int64 => Item::Int(i64::from_le_bytes(chunk.try_into().ok()?)),
+        Uint64 => Item::Int(i64::try_from(u64::from_le_bytes(chunk.try_into().ok()?)).ok()?),
+        Float => Item::Float(f64::from(f32::from_le_bytes(chunk.try_into().ok()?))),
+        Double => Item::Float(f64::from_le_bytes(chunk.try_into().ok()?)),
+        _ => return None,
+    })
+}
+
+fn encode(element: ElementType, item: &Item, raw: &mut Vec<u8>) -> Option<()> {
+    use ElementType::*;
+    match (element, item) {
+        (Bool, Item::Int(value)) => raw.push(u8::from(*value != 0)),
+        (Uint8, Item::Int(value)) => raw.push(u8::try_from(*value).ok()?),
+        (Int8, Item::Int(value)) => raw.extend(i8::try_from(*value).ok()?.to_le_bytes()),
+        (Uint16, Item::Int(value)) => raw.extend(u16::try_from(*value).ok()?.to_le_bytes()),
+        (Int16, Item::Int(value)) => raw.extend(i16::try_from(*value).ok()?.to_le_bytes()),
+        (Uint32, Item::Int(value)) => raw.extend(u32::try_from(*value).ok()?.to_le_bytes()),
+        (Int32, Item::Int(value)) => raw.extend(i32::try_from(*value).ok()?.to_le_bytes()),
+        (Uint64, Item::Int(value)) => raw.extend(u64::try_from(*value).ok()?.to_le_bytes()),
+        (Int64, Item::Int(value)) => raw.extend(value.to_le_bytes()),
+        (Float, Item::Float(value)) => raw.extend((*value as f32).to_le_bytes()),
+        (Double, Item::Float(value)) => raw.extend(value.to_le_bytes()),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// What is known of a value.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Fact {
+    /// Type, as far as known.
+    pub ty: ValueType,
+    /// Elements, where the tensor is small and they are followed.
+    pub data: Option<Arc<Data>>,
+}
+
+impl Fact {
+    /// A type without elements.
+    pub fn of(ty: ValueType) -> Self {
+        Self { ty, data: None }
+    }
+    /// A tensor type without elements.
+    pub fn tensor(ty: TensorType) -> Self {
+        Self::of(ValueType::Tensor(ty))
+    }
+    /// A tensor with its elements.
+    pub fn with_data(data: Data) -> Self {
+        Self { ty: ValueType::Tensor(TensorType::fixed(data.element, &data.dims)), data: Some(Arc::new(data)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn constants_read_and_write_the_same_bytes() {
+        for element in [ElementType::Int64, ElementType::Bool, ElementType::Int8, ElementType::Float, ElementType::Double] {
+            let width = element.bits().unwrap() as usize / 8;
+            let raw: Vec<u8> = (0..3).flat_map(|_| (0..width).map(|byte| u8::from(byte == 0))).collect();
+            let constant = ConstData {
+                ty: TensorType::fixed(element, &[3]),
+                payload: Payload::Raw(raw.clone().into()),
+                origin: memc_ir::ConstOrigin::New,
+            };
+            assert_eq!(Data::from_constant(&constant).unwrap().to_raw().unwrap(), raw, "{element}");
+        }
+    }
+
+    #[test]
+    fn four_bit_integers_unpack_low_nibble_first() {
+        let constant = ConstData {
+            ty: TensorType::fixed(ElementType::Int4, &[3]),
+            payload: Payload::Raw(vec![0xF1, 0x07].into()),
+            origin: memc_ir::ConstOrigin::New,
+        };
+        assert_eq!(Data::from_constant(&constant).unwrap().known_ints().unwrap(), [1, -1, 7]);
+    }
+}

@@ -1,0 +1,9 @@
+//! The operators by family, one file each.
+
+pub mod activation;
+pub mod elementwise;
+
+use crate::info::OpInfo;
+
+/// All families, in alphabetical order of their files.
+pub(crate) const FAMILIES: &[&[OpInfo]] = &[activation::OPERATORS, elementwise::OPERATORS];

@@ -1,0 +1,202 @@
+//! One entry of the operator table: everything that memc knows of an operator.
+
+use memc_ir::{Bytes, Module, Node, NodeData, TensorType};
+
+use crate::context::{Infer, InferError};
+
+/// Shape function: states the facts of all results.
+pub type InferFn = fn(&mut Infer<'_>) -> Result<(), InferError>;
+
+/// A node with the types of its operands and results, for the parts of an entry that ask about sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct Typed<'m> {
+    /// The module.
+    pub module: &'m Module,
+    /// The node.
+    pub node: Node,
+}
+
+impl<'m> Typed<'m> {
+    /// The node's data.
+    pub fn data(&self) -> &'m NodeData {
+        self.module.node(self.node)
+    }
+    /// Tensor type of operand `index`, if it is there and a dense tensor.
+    pub fn input(&self, index: usize) -> Option<&'m TensorType> {
+        let value = (*self.data().inputs.get(index)?)?;
+        self.module.ty(value).tensor()
+    }
+    /// Tensor type of result `index`, if it is there and a dense tensor.
+    pub fn output(&self, index: usize) -> Option<&'m TensorType> {
+        let value = (*self.data().outputs.get(index)?)?;
+        self.module.ty(value).tensor()
+    }
+    /// Extents of operand `index`, where all are known.
+    pub fn input_dims(&self, index: usize) -> Option<Vec<u64>> {
+        self.input(index)?.known_dims()
+    }
+    /// Extents of result `index`, where all are known.
+    pub fn output_dims(&self, index: usize) -> Option<Vec<u64>> {
+        self.output(index)?.known_dims()
+    }
+    /// Number of elements of result 0, where known.
+    pub fn output_elements(&self) -> Option<u64> {
+        self.output(0)?.elements()
+    }
+}
+
+/// Which operands the first result may overwrite element by element (same shape, same element width, operand dies here).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InPlace {
+    /// None.
+    Never,
+    /// The operands at these positions.
+    Operands(&'static [usize]),
+    /// Any operand.
+    Any,
+    /// Operand 0, unless the node runs in training mode (see [`Repeat::UnlessTraining`]).
+    UnlessTraining,
+}
+
+/// Whether a result is a window of an operand's bytes, or an operand a window of the result's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum View {
+    /// Own bytes.
+    None,
+    /// Result 0 has exactly the bytes of operand 0 (Reshape, Squeeze, …).
+    Reshape,
+    /// As [`View::Reshape`] where operand and result have the same element type (Cast).
+    SameType,
+    /// Operands are windows of the result along attribute `axis`.
+    Concat,
+    /// Results are windows of operand 0 along attribute `axis`.
+    Split,
+    /// The result is a window of operand 0 where it is contiguous.
+    Slice,
+}
+
+/// How much arithmetic a node does.
+#[derive(Clone, Copy, Debug)]
+pub enum Work {
+    /// Moves or reinterprets data; no arithmetic.
+    None,
+    /// So many operations for each element of result 0.
+    PerElement(u32),
+    /// So many operations for each element of operand 0 (reductions, pooling over all).
+    PerInputElement(u32),
+    /// A formula; `None` where extents are unknown.
+    Flops(fn(&Typed<'_>) -> Option<u64>),
+    /// Bodies are charged by the cost model, the node itself is free.
+    Bodies,
+}
+
+/// Workspace of a kernel, beside operands and results.
+#[derive(Clone, Copy, Debug)]
+pub enum Workspace {
+    /// Needs none.
+    None,
+    /// A formula; `None` where extents are unknown.
+    Bytes(fn(&Typed<'_>) -> Option<Bytes>),
+}
+
+/// Axes of result 0 along which a node can be computed piece by piece from the same pieces of its operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SplitAxes {
+    /// None is known.
+    None,
+    /// All (element-wise operators).
+    All,
+    /// All but the one that attribute `axis` names.
+    AllButAxis,
+    /// The first (the batch).
+    Batch,
+    /// All but the last (rows of a matrix product's left operand).
+    AllButLast,
+}
+
+/// Whether running a node again gives the same result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Repeat {
+    /// Always.
+    Yes,
+    /// Never: it draws random numbers.
+    Random,
+    /// Never: it changes state that it was given, or sends something.
+    Stateful,
+    /// Not if it runs in training mode and draws a random mask (Dropout).
+    UnlessTraining,
+}
+
+/// One operator.
+#[derive(Clone, Copy, Debug)]
+pub struct OpInfo {
+    /// Domain; empty for ONNX's own.
+    pub domain: &'static str,
+    /// Name.
+    pub name: &'static str,
+    /// Shape function.
+    pub infer: InferFn,
+    /// What may be overwritten.
+    pub in_place: InPlace,
+    /// What may be a window of what.
+    pub view: View,
+    /// Arithmetic.
+    pub work: Work,
+    /// Kernel workspace.
+    pub workspace: Workspace,
+    /// Where it can be split.
+    pub split: SplitAxes,
+    /// Whether it can run again.
+    pub repeat: Repeat,
+}
+
+impl OpInfo {
+    /// An operator of ONNX's own domain: one operation an element, nothing shared, repeatable, until said otherwise.
+    pub const fn onnx(name: &'static str, infer: InferFn) -> Self {
+        Self::of("", name, infer)
+    }
+    /// An operator of any domain.
+    pub const fn of(domain: &'static str, name: &'static str, infer: InferFn) -> Self {
+        Self {
+            domain,
+            name,
+            infer,
+            in_place: InPlace::Never,
+            view: View::None,
+            work: Work::PerElement(1),
+            workspace: Workspace::None,
+            split: SplitAxes::None,
+            repeat: Repeat::Yes,
+        }
+    }
+    /// Says what may be overwritten.
+    pub const fn in_place(mut self, in_place: InPlace) -> Self {
+        self.in_place = in_place;
+        self
+    }
+    /// Says what is a window of what.
+    pub const fn view(mut self, view: View) -> Self {
+        self.view = view;
+        self
+    }
+    /// Says how much arithmetic it does.
+    pub const fn work(mut self, work: Work) -> Self {
+        self.work = work;
+        self
+    }
+    /// Says what workspace its kernel needs.
+    pub const fn workspace(mut self, workspace: Workspace) -> Self {
+        self.workspace = workspace;
+        self
+    }
+    /// Says where it can be split.
+    pub const fn split(mut self, split: SplitAxes) -> Self {
+        self.split = split;
+        self
+    }
+    /// Says whether it can run again.
+    pub const fn repeat(mut self, repeat: Repeat) -> Self {
+        self.repeat = repeat;
+        self
+    }
+}
