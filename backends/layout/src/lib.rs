@@ -1,1 +1,29 @@
 //! The layout file memc.layout/1: its types, schema, and the forms that other tools read.
+//!
+//! A layout says where every tensor of a planned model lies: which space, which offset, from which step to which. Whoever
+//! reads it can run the model inside the arenas, or check the plan without trusting who wrote it.
+//!
+//! - [`Layout`] and its parts are the file's keys, one to one; [`read`] and [`to_json`] go between text and types.
+//! - [`schema()`] is the JSON schema of the file, for readers in other languages.
+//! - [`to_c_header`], [`to_rust`] and [`to_minimalloc_csv`] are the same plan in the forms that firmware and other planners read.
+//! - [`Profile`] derives, from the layout alone, how many bytes are live at each step and whose they are.
+
+mod c_header;
+mod identifiers;
+mod json;
+mod minimalloc;
+mod profile;
+mod rust_constants;
+mod schema;
+mod types;
+
+pub use c_header::to_c_header;
+pub use json::{ReadError, WriteError, read, to_json};
+pub use minimalloc::to_minimalloc_csv;
+pub use profile::{Owner, Profile, SpaceProfile};
+pub use rust_constants::to_rust;
+pub use schema::{SCHEMA_ID, schema};
+pub use types::{
+    Alias, AliasKind, Arena, Baseline, Class, Cost, Io, Layout, Link, LiveRange, LowerBound, Model, OpsetImport, Peak,
+    ScheduledNode, Space, Subgraph, Target, Tensor, Transfer, Unplanned, VERSION,
+};

@@ -1,0 +1,87 @@
+//! Reads and writes the JSON text of a layout.
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::types::{Layout, VERSION};
+
+/// Why a text is not a layout that this version reads.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The text is no JSON, or a key is missing or of the wrong kind.
+    #[error("line {line}, column {column} of the layout file: {source}")]
+    Json {
+        /// Line, from 1; 0 when the text ends too early to tell.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong there.
+        source: serde_json::Error,
+    },
+    /// The key `schema` names another format.
+    #[error("the file says it is `{found}`, not a memc layout")]
+    OtherFormat {
+        /// What the key says.
+        found: String,
+    },
+    /// The file has a major version that this reader does not know.
+    #[error("the file is of version `{found}`; this memc reads `{VERSION}`: use the memc that wrote it, or plan again")]
+    OtherVersion {
+        /// What the key `schema` says.
+        found: String,
+    },
+}
+
+/// Why a layout cannot be written.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// A number of the cost or target is negative, infinite or not a number.
+    #[error("the layout holds a value that JSON cannot: {source}")]
+    Value {
+        /// Which value.
+        source: serde_json::Error,
+    },
+}
+
+/// The one key that decides whether the rest can be read.
+#[derive(Deserialize)]
+struct Head {
+    schema: String,
+}
+
+/// Reads the JSON text of a layout. Unknown keys are ignored.
+///
+/// Nothing beyond the form is checked: names, offsets and steps may still contradict each other.
+///
+/// # Errors
+/// [`ReadError`], with the line and column where the form departs from the contract.
+pub fn read(text: &str) -> Result<Layout, ReadError> {
+    let located = |source: serde_json::Error| ReadError::Json { line: source.line(), column: source.column(), source };
+    // The version comes first: a file of another version may differ in every other key.
+    let Head { schema } = serde_json::from_str(text).map_err(located)?;
+    let (format, version) = schema.split_once('/').unwrap_or((&schema, ""));
+    let (known_format, known_version) = VERSION.split_once('/').unwrap_or((VERSION, ""));
+    if format != known_format {
+        return Err(ReadError::OtherFormat { found: schema });
+    }
+    if version.split('.').next() != Some(known_version) {
+        return Err(ReadError::OtherVersion { found: schema });
+    }
+    serde_json::from_str(text).map_err(located)
+}
+
+/// The JSON text of a layout: keys sorted at every level, one trailing newline; equal layouts give equal bytes.
+///
+/// # Errors
+/// [`WriteError::Value`] when a cost or bandwidth is negative or not finite.
+pub fn to_json(layout: &Layout) -> Result<String, WriteError> {
+    let write = || {
+        let mut value = serde_json::to_value(layout)?;
+        // Maps keep insertion order when any crate of the build asks serde_json for that.
+        value.sort_all_objects();
+        serde_json::to_string_pretty(&value)
+    };
+    let mut text = write().map_err(|source| WriteError::Value { source })?;
+    text.push('\n');
+    Ok(text)
+}
