@@ -119,6 +119,13 @@ fn push_node(module: &mut Module, graph: GraphId, new: NewNode, results: &[Optio
     node
 }
 
+impl Module {
+    /// States the type of a value; inference refines types this way.
+    pub fn set_type(&mut self, value: Value, ty: ValueType) {
+        self.values[value].ty = ty;
+    }
+}
+
 /// Where a value is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {

@@ -1,0 +1,253 @@
+//! Inference over a whole module: types of all values, and the elements of small tensors that steer shapes.
+//!
+//! Three sources meet: what the operators imply (strongest), what the file states (`value_info`; fills what stays open, above all
+//! results of opaque operators), and defaults of graph inputs (trusted where they steer a shape, with a remark).
+
+use std::sync::Arc;
+
+use memc_ir::{Definition, Diagnostic, Dim, GraphId, Module, Node, SecondaryMap, Severity, TensorType, Value, ValueType};
+
+use crate::context::{Bodies, Infer, InferError};
+use crate::fact::{Data, Fact};
+use crate::table::lookup;
+
+/// Bodies nest at most this deep.
+const MAX_DEPTH: usize = 64;
+/// Nodes of bodies are visited at most this often in all; beyond, their results keep the types that the file states. Loops
+/// inside loops visit their innermost nodes again and again.
+const MAX_BODY_VISITS: u64 = 2_000_000;
+/// At most this many diagnostics of inference are kept.
+const MAX_DIAGNOSTICS: usize = 50;
+
+/// What inference found beside types.
+#[derive(Debug, Default)]
+pub struct Inference {
+    /// Elements of small tensors, where they are followed.
+    pub data: SecondaryMap<Value, Option<Arc<Data>>>,
+    /// Disagreements and refusals.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Derives the types of all values and writes them into the module.
+///
+/// Linear in the number of nodes, times the passes that Loop bodies need until their carried types are stable.
+pub fn infer(module: &mut Module) -> Inference {
+    let mut driver = Driver { module, facts: SecondaryMap::default(), diagnostics: Vec::new(), depth: 0, visits: 0 };
+    driver.constants();
+    for input in &module.graph(module.main()).inputs {
+        let fact = Fact { ty: module.ty(*input).clone(), data: driver.default_data(*input) };
+        driver.facts.set(*input, fact);
+    }
+    driver.graph(module.main());
+    let Driver { facts, diagnostics, .. } = driver;
+    let mut inference = Inference { data: SecondaryMap::default(), diagnostics };
+    for value in module.values().keys() {
+        let Fact { ty, data } = facts[value].clone();
+        if ty != ValueType::Unknown {
+            module.set_type(value, ty);
+        }
+        inference.data.set(value, data);
+    }
+    inference
+}
+
+struct Driver<'m> {
+    module: &'m Module,
+    facts: SecondaryMap<Value, Fact>,
+    diagnostics: Vec<Diagnostic>,
+    depth: usize,
+    visits: u64,
+}
+
+impl Driver<'_> {
+    fn constants(&mut self) {
+        for (value, data) in self.module.values().iter() {
+            if let Definition::Constant(_, constant) = data.definition {
+                let elements = Data::from_constant(self.module.constant(constant));
+                self.facts.set(value, Fact { ty: data.ty.clone(), data: elements.map(Arc::new) });
+            }
+        }
+    }
+
+    /// Elements of the default of a graph input: a caller may override it, but a plan needs one shape.
+    fn default_data(&self, input: Value) -> Option<Arc<Data>> {
+        let constant = self.module.value(input).default?;
+        Data::from_constant(self.module.constant(constant)).map(Arc::new)
+    }
+
+    fn report(&mut self, diagnostic: Diagnostic) {
+        if self.diagnostics.len() < MAX_DIAGNOSTICS {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
+    fn graph(&mut self, graph: GraphId) {
+        let module = self.module;
+        for node in &module.graph(graph).nodes {
+            self.node(*node);
+        }
+    }
+
+    fn node(&mut self, node: Node) {
+        let module = self.module;
+        let data = module.node(node);
+        let inputs = data.inputs.iter().map(|operand| operand.map(|value| self.facts[value].clone())).collect();
+        let facts = match lookup(&data.operator) {
+            None => vec![Fact::default(); data.outputs.len()],
+            Some(info) => {
+                let mut ctx = Infer::new(module, data, inputs, self);
+                let outcome = (info.infer)(&mut ctx);
+                let facts = ctx.finish();
+                match outcome {
+                    Ok(()) => facts,
+                    Err(error) => {
+                        self.refuse(node, &error);
+                        vec![Fact::default(); data.outputs.len()]
+                    }
+                }
+            }
+        };
+        for (result, fact) in data.outputs.iter().zip(facts) {
+            if let Some(value) = result {
+                self.settle(node, *value, fact);
+            }
+        }
+    }
+
+    fn refuse(&mut self, node: Node, error: &InferError) {
+        let message = format!("{} does not fit its operands: {error}", self.module.node(node).operator);
+        let diagnostic = Diagnostic::new("W0105", Severity::Warning, message)
+            .at_node(self.module, node)
+            .with_help("the types that the file states are used; check the model where it was exported");
+        self.report(diagnostic);
+    }
+
+    /// Joins what the operator implies with what the file states, and keeps the result.
+    fn settle(&mut self, node: Node, value: Value, fact: Fact) {
+        let stated = self.module.ty(value);
+        let (ty, agrees) = join(&fact.ty, stated);
+        if !agrees {
+            let name = &self.module.value(value).name;
+            let message = format!("the file says that `{name}` is {stated}, its operator implies {}", fact.ty);
+            self.report(Diagnostic::new("W0101", Severity::Warning, message).at_node(self.module, node));
+        }
+        // Elements are only right for the shape that they were computed with.
+        let data = fact
+            .data
+            .filter(|data| ty.tensor().is_some_and(|tensor| tensor.known_dims().as_deref() == Some(data.dims.as_slice())));
+        self.facts.set(value, Fact { ty, data });
+    }
+}
+
+impl Bodies for Driver<'_> {
+    fn infer_body(&mut self, body: GraphId, inputs: &[Fact]) -> Result<Vec<Fact>, InferError> {
+        if self.depth >= MAX_DEPTH {
+            return Err(InferError::TooDeep { limit: MAX_DEPTH });
+        }
+        let module = self.module;
+        let graph = module.graph(body);
+        for (position, input) in graph.inputs.iter().enumerate() {
+            let given = inputs.get(position).cloned().unwrap_or_default();
+            let (ty, _) = join(&given.ty, module.ty(*input));
+            self.facts.set(*input, Fact { ty, data: given.data });
+        }
+        self.visits = self.visits.saturating_add(graph.nodes.len() as u64);
+        if self.visits <= MAX_BODY_VISITS {
+            self.depth += 1;
+            self.graph(body);
+            self.depth -= 1;
+        }
+        Ok(graph.outputs.iter().map(|value| self.facts[*value].clone()).collect())
+    }
+}
+
+/// The stronger of two types, and whether they agree. `implied` wins where both speak.
+fn join(implied: &ValueType, stated: &ValueType) -> (ValueType, bool) {
+    match (implied, stated) {
+        (ValueType::Unknown, _) => (stated.clone(), true),
+        (_, ValueType::Unknown) => (implied.clone(), true),
+        (ValueType::Tensor(a), ValueType::Tensor(b)) => {
+            let (joined, agrees) = join_tensors(a, b);
+            (ValueType::Tensor(joined), agrees)
+        }
+        (ValueType::Sequence(a), ValueType::Sequence(b)) => {
+            let (joined, agrees) = join(a, b);
+            (ValueType::Sequence(Box::new(joined)), agrees)
+        }
+        (ValueType::Optional(a), ValueType::Optional(b)) => {
+            let (joined, agrees) = join(a, b);
+            (ValueType::Optional(Box::new(joined)), agrees)
+        }
+        (a, b) => (a.clone(), a == b),
+    }
+}
+
+fn join_tensors(implied: &TensorType, stated: &TensorType) -> (TensorType, bool) {
+    use memc_ir::ElementType::Undefined;
+    let element = if implied.element == Undefined { stated.element } else { implied.element };
+    let mut agrees = element == stated.element || stated.element == Undefined;
+    let shape = match (&implied.shape, &stated.shape) {
+        (None, stated) => stated.clone(),
+        (implied, None) => implied.clone(),
+        (Some(a), Some(b)) if a.len() != b.len() => {
+            agrees = false;
+            Some(a.clone())
+        }
+        (Some(a), Some(b)) => Some(a.iter().zip(b).map(|(a, b)| join_dims(a, b, &mut agrees)).collect()),
+    };
+    (TensorType { element, shape }, agrees)
+}
+
+fn join_dims(implied: &Dim, stated: &Dim, agrees: &mut bool) -> Dim {
+    match (implied, stated) {
+        (Dim::Known(a), Dim::Known(b)) => {
+            *agrees &= a == b;
+            implied.clone()
+        }
+        (Dim::Unknown, _) | (Dim::Symbolic(_), Dim::Known(_)) => stated.clone(),
+        _ => implied.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use memc_ir::{ElementType, ModuleBuilder, NewNode, Operator, Origin};
+
+    fn float(dims: &[u64]) -> ValueType {
+        ValueType::Tensor(TensorType::fixed(ElementType::Float, dims))
+    }
+
+    fn relu(stated: ValueType) -> (Module, Value) {
+        let mut builder = ModuleBuilder::new();
+        let main = builder.module().main();
+        let x = builder.input(main, "x", float(&[2, 3]), None);
+        let new = NewNode {
+            operator: Operator::onnx("Relu", 20),
+            name: "r".into(),
+            inputs: vec![Some(x)],
+            attributes: vec![],
+            origin: Origin::Text,
+        };
+        let node = builder.node(main, new, &[Some(("y".into(), stated))]);
+        let y = builder.module().node(node).outputs[0].unwrap();
+        builder.output(main, y);
+        (builder.finish(), y)
+    }
+
+    #[test]
+    fn operators_win_over_stated_types_and_the_disagreement_is_reported() {
+        let (mut module, y) = relu(float(&[2, 4]));
+        let inference = infer(&mut module);
+        assert_eq!(module.ty(y), &float(&[2, 3]));
+        assert_eq!(inference.diagnostics[0].code, "W0101");
+    }
+
+    #[test]
+    fn what_agrees_is_not_reported() {
+        let (mut module, y) = relu(ValueType::Unknown);
+        assert!(infer(&mut module).diagnostics.is_empty());
+        assert_eq!(module.ty(y), &float(&[2, 3]));
+    }
+}
