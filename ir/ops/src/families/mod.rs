@@ -2,6 +2,8 @@
 
 pub mod activation;
 pub mod elementwise;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use crate::info::OpInfo;
 

@@ -1,0 +1,222 @@
+//! Test harness: builds a module of one node, runs its shape function, and prints the facts it states.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use memc_ir::{
+    Attribute, ConstData, ConstOrigin, Dim, ElementType, GraphId, Module, ModuleBuilder, NewNode, Operator, Origin, Payload,
+    TensorType, ValueType,
+};
+
+use crate::context::{Bodies, Infer, InferError};
+use crate::fact::{Data, Fact, Item};
+use crate::table;
+
+/// Parses `f32[N,3,?]`, `i64[*]`, `seq<f32[2]>`, `optional<…>`, `unknown`.
+pub(crate) fn ty(text: &str) -> ValueType {
+    if text == "unknown" {
+        return ValueType::Unknown;
+    }
+    let inner = |prefix: &str| text.strip_prefix(prefix).and_then(|rest| rest.strip_suffix('>')).map(|rest| Box::new(ty(rest)));
+    if let Some(inner) = inner("seq<") {
+        return ValueType::Sequence(inner);
+    }
+    if let Some(inner) = inner("optional<") {
+        return ValueType::Optional(inner);
+    }
+    ValueType::Tensor(tensor(text))
+}
+
+/// Parses `f32[N,3,?]` or `i64[*]`.
+pub(crate) fn tensor(text: &str) -> TensorType {
+    let (element, dims) = text.strip_suffix(']').unwrap().split_once('[').unwrap();
+    let element = ElementType::from_text(element).unwrap();
+    let dim = |text: &str| match text.trim() {
+        "?" => Dim::Unknown,
+        name => Dim::from_name(name),
+    };
+    match dims {
+        "*" => TensorType::unranked(element),
+        "" => TensorType::new(element, Vec::new()),
+        dims => TensorType::new(element, dims.split(',').map(dim).collect()),
+    }
+}
+
+/// A tensor fact with elements. Elements are separated by commas: integers, numbers with a point, `true`, `false`, `inf`, `nan`,
+/// expressions over symbols, or `?`.
+pub(crate) fn data(ty: &str, items: &str) -> Fact {
+    let ty = tensor(ty);
+    let item = |text: &str| match text.trim() {
+        "?" => Item::Unknown,
+        "true" => Item::Int(1),
+        "false" => Item::Int(0),
+        number if ty.element.is_float() => Item::Float(number.parse().unwrap()),
+        number => number.parse().map_or_else(|_| Item::from_expr(memc_ir::DimExpr::parse(number).unwrap()), Item::Int),
+    };
+    let items = if items.is_empty() { Vec::new() } else { items.split(',').map(item).collect() };
+    Fact::with_data(Data::new(ty.element, ty.known_dims().unwrap(), items).expect("as many elements as the shape says"))
+}
+
+/// Prints a fact: its type and, where its elements are followed, ` = ` and the elements between braces.
+pub(crate) fn show(fact: &Fact) -> String {
+    let Some(data) = &fact.data else { return fact.ty.to_string() };
+    let items: Vec<String> = data
+        .items
+        .iter()
+        .map(|item| match item {
+            Item::Int(value) => value.to_string(),
+            Item::Float(value) => format!("{value:?}"),
+            Item::Symbolic(expr) => expr.to_string(),
+            Item::Unknown => "?".to_owned(),
+        })
+        .collect();
+    format!("{} = {{{}}}", fact.ty, items.join(","))
+}
+
+/// Answers for a body with the types its results were declared with.
+struct Declared<'m>(&'m Module);
+
+impl Bodies for Declared<'_> {
+    fn infer_body(&mut self, body: GraphId, _inputs: &[Fact]) -> Result<Vec<Fact>, InferError> {
+        Ok(self.0.graph(body).outputs.iter().map(|value| Fact::of(self.0.ty(*value).clone())).collect())
+    }
+}
+
+/// One node under test; operands, attributes and results are added in order.
+pub(crate) struct Case {
+    builder: ModuleBuilder,
+    operator: Operator,
+    inputs: Vec<Option<Fact>>,
+    attributes: Vec<(String, Attribute)>,
+    outputs: Vec<bool>,
+}
+
+impl Case {
+    /// A node of ONNX's own domain at a version of the operator set; one result.
+    pub(crate) fn new(name: &str, version: i64) -> Self {
+        Self::of("", name, version)
+    }
+    /// A node of any domain.
+    pub(crate) fn of(domain: &str, name: &str, version: i64) -> Self {
+        let operator = Operator { domain: domain.into(), ..Operator::onnx(name, version) };
+        Self { builder: ModuleBuilder::new(), operator, inputs: Vec::new(), attributes: Vec::new(), outputs: vec![true] }
+    }
+    /// Adds an operand of a type, as [`ty`] reads it; the empty text leaves the operand out.
+    pub(crate) fn input(self, text: &str) -> Self {
+        let fact = (!text.is_empty()).then(|| Fact::of(ty(text)));
+        self.fact(fact)
+    }
+    /// Adds an operand with elements, as [`data`] reads them.
+    pub(crate) fn data(self, ty: &str, items: &str) -> Self {
+        self.fact(Some(data(ty, items)))
+    }
+    /// Adds a vector of 64-bit integers.
+    pub(crate) fn ints_data(self, values: &[i64]) -> Self {
+        self.fact(Some(Fact::with_data(Data::ints(values))))
+    }
+    /// Adds an operand.
+    pub(crate) fn fact(mut self, fact: Option<Fact>) -> Self {
+        self.inputs.push(fact);
+        self
+    }
+    /// Adds an attribute.
+    pub(crate) fn attribute(mut self, name: &str, value: Attribute) -> Self {
+        self.attributes.push((name.to_owned(), value));
+        self
+    }
+    /// Adds an integer attribute.
+    pub(crate) fn int(self, name: &str, value: i64) -> Self {
+        self.attribute(name, Attribute::Int(value))
+    }
+    /// Adds a list of integers.
+    pub(crate) fn ints(self, name: &str, values: &[i64]) -> Self {
+        self.attribute(name, Attribute::Ints(values.to_vec()))
+    }
+    /// Adds a number attribute.
+    pub(crate) fn float(self, name: &str, value: f32) -> Self {
+        self.attribute(name, Attribute::Float(value))
+    }
+    /// Adds a string attribute.
+    pub(crate) fn string(self, name: &str, value: &str) -> Self {
+        self.attribute(name, Attribute::String(value.as_bytes().to_vec().into()))
+    }
+    /// Adds a tensor attribute whose bytes are at hand.
+    pub(crate) fn tensor(mut self, name: &str, ty: &str, raw: &[u8]) -> Self {
+        let payload = Payload::Raw(raw.to_vec().into());
+        let constant = self.builder.constant(ConstData { ty: tensor(ty), payload, origin: ConstOrigin::New });
+        self.attribute(name, Attribute::Tensor(constant))
+    }
+    /// Adds a body whose formal inputs and results have these types; inference of the body answers the results' types.
+    pub(crate) fn body(mut self, name: &str, inputs: &[&str], outputs: &[&str]) -> Self {
+        let graph = self.builder.graph(name);
+        for (index, input) in inputs.iter().enumerate() {
+            self.builder.input(graph, &format!("{name}_in{index}"), ty(input), None);
+        }
+        let results: Vec<_> = outputs.iter().enumerate().map(|(i, text)| Some((format!("{name}_out{i}"), ty(text)))).collect();
+        let new = NewNode {
+            operator: Operator::onnx("Body", 1),
+            name: String::new(),
+            inputs: Vec::new(),
+            attributes: Vec::new(),
+            origin: Origin::Text,
+        };
+        let node = self.builder.node(graph, new, &results);
+        for value in self.builder.module().node(node).outputs.clone().into_iter().flatten() {
+            self.builder.output(graph, value);
+        }
+        self.attribute(name, Attribute::Graph(graph))
+    }
+    /// Asks for this many results.
+    pub(crate) fn outputs(self, count: usize) -> Self {
+        self.wanted(&vec![true; count])
+    }
+    /// Asks for the results marked `true`; the others are left out.
+    pub(crate) fn wanted(mut self, wanted: &[bool]) -> Self {
+        self.outputs = wanted.to_vec();
+        self
+    }
+    /// Runs the shape function of the table's entry.
+    pub(crate) fn run(mut self) -> Result<Vec<Fact>, InferError> {
+        let info = table::lookup(&self.operator).unwrap_or_else(|| panic!("{} is not in the table", self.operator));
+        let main = self.builder.module().main();
+        let mut inputs = Vec::new();
+        for (index, fact) in self.inputs.iter().enumerate() {
+            inputs.push(fact.as_ref().map(|fact| self.builder.input(main, &format!("in{index}"), fact.ty.clone(), None)));
+        }
+        let results: Vec<_> = self
+            .outputs
+            .iter()
+            .enumerate()
+            .map(|(index, wanted)| wanted.then(|| (format!("out{index}"), ValueType::Unknown)))
+            .collect();
+        let new =
+            NewNode { operator: self.operator, name: String::new(), inputs, attributes: self.attributes, origin: Origin::Text };
+        let node = self.builder.node(main, new, &results);
+        let module = self.builder.finish();
+        let mut bodies = Declared(&module);
+        let mut ctx = Infer::new(&module, module.node(node), self.inputs, &mut bodies);
+        (info.infer)(&mut ctx)?;
+        Ok(ctx.finish())
+    }
+    /// Prints what the shape function states of result 0; an error begins with `error: `.
+    pub(crate) fn show(self) -> String {
+        self.show_all().split("; ").next().unwrap_or_default().to_owned()
+    }
+    /// Prints what the shape function states of all results, separated by `; `; an error begins with `error: `.
+    pub(crate) fn show_all(self) -> String {
+        match self.run() {
+            Ok(facts) => facts.iter().map(show).collect::<Vec<_>>().join("; "),
+            Err(error) => format!("error: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_print_types_elements_and_errors() {
+        assert_eq!(Case::new("Relu", 14).input("f32[N,?,3]").show(), "f32[N,?,3]");
+        assert_eq!(Case::new("Add", 14).data("i64[2]", "1,N").ints_data(&[2]).show(), "i64[2] = {3,N+2}");
+        assert_eq!(Case::new("Relu", 14).show(), "error: operand 0 is missing");
+    }
+}
