@@ -1,0 +1,136 @@
+//! The output as a list of pieces: ranges of the input, shared weights and small owned bytes.
+use std::io::{self, Write};
+use std::ops::Range;
+
+use bytes::{BufMut, Bytes};
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
+
+use crate::onnx::TensorProto;
+use crate::tensor;
+
+/// A piece of the output.
+#[derive(Debug, Clone)]
+enum Piece {
+    /// A range of the input's bytes, written verbatim.
+    Copy(Range<usize>),
+    /// Bytes made here: keys, lengths, new messages.
+    Owned(Vec<u8>),
+    /// Weights that somebody else holds.
+    Shared(Bytes),
+}
+
+/// Output under construction; its length is known before a byte is written, which nested messages need.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rope {
+    pieces: Vec<Piece>,
+    len: u64,
+}
+
+impl Rope {
+    /// The length of what the rope writes, in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Appends a range of the input; neighbors become one range.
+    pub(crate) fn copy(&mut self, range: Range<usize>) {
+        self.len += range.len() as u64;
+        match self.pieces.last_mut() {
+            Some(Piece::Copy(last)) if last.end == range.start => last.end = range.end,
+            _ if range.is_empty() => {}
+            _ => self.pieces.push(Piece::Copy(range)),
+        }
+    }
+
+    /// Appends a length-delimited field with the given value.
+    pub(crate) fn bytes_field(&mut self, tag: u32, value: &[u8]) {
+        let key = self.owned(|out| header(tag, value.len() as u64, out));
+        self.len += key;
+        self.len += self.owned(|out| out.extend_from_slice(value));
+    }
+
+    /// Appends an integer field.
+    pub(crate) fn int_field(&mut self, tag: u32, value: i64) {
+        // Protobuf writes a negative int64 as its two's complement.
+        self.len += self.owned(|out| {
+            encode_key(tag, WireType::Varint, out);
+            encode_varint(value as u64, out);
+        });
+    }
+
+    /// Appends a field that holds the message written by `content`.
+    pub(crate) fn message_field(&mut self, tag: u32, content: Self) {
+        self.len += self.owned(|out| header(tag, content.len, out));
+        self.append(content);
+    }
+
+    /// Appends a field that holds a message built in memory.
+    pub(crate) fn encoded_field(&mut self, tag: u32, message: &impl Message) {
+        self.bytes_field(tag, &message.encode_to_vec());
+    }
+
+    /// Appends a field that holds a tensor under a new name; its raw data is shared, not copied.
+    pub(crate) fn tensor_field(&mut self, tag: u32, name: &str, tensor: &TensorProto) {
+        let mut small = tensor.clone();
+        small.name = Some(name.into());
+        let raw = small.raw_data.take();
+        let mut content = Self::default();
+        content.len += content.owned(|out| out.append(&mut small.encode_to_vec()));
+        if let Some(raw) = raw {
+            let len = raw.len() as u64;
+            content.len += content.owned(|out| header(tensor::RAW_DATA, len, out));
+            content.pieces.push(Piece::Shared(raw));
+            content.len += len;
+        }
+        self.message_field(tag, content);
+    }
+
+    /// Appends another rope; O(its pieces).
+    pub(crate) fn append(&mut self, other: Self) {
+        for piece in other.pieces {
+            match piece {
+                Piece::Copy(range) => self.copy(range),
+                Piece::Owned(bytes) => self.len += self.owned(|out| out.extend_from_slice(&bytes)),
+                Piece::Shared(bytes) => {
+                    self.len += bytes.len() as u64;
+                    self.pieces.push(Piece::Shared(bytes));
+                }
+            }
+        }
+    }
+
+    /// Writes the output; `input` is what the copied ranges refer to.
+    pub(crate) fn write_to(&self, input: &[u8], out: &mut impl Write) -> io::Result<()> {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Copy(range) => {
+                    let bytes = input.get(range.clone()).ok_or(io::ErrorKind::UnexpectedEof)?;
+                    out.write_all(bytes)?;
+                }
+                Piece::Owned(bytes) => out.write_all(bytes)?,
+                Piece::Shared(bytes) => out.write_all(bytes)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets `fill` add to the owned bytes at the end of the rope; returns how many it added.
+    fn owned(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> u64 {
+        if !matches!(self.pieces.last(), Some(Piece::Owned(_))) {
+            self.pieces.push(Piece::Owned(Vec::new()));
+        }
+        let Some(Piece::Owned(bytes)) = self.pieces.last_mut() else {
+            return 0;
+        };
+        let before = bytes.len();
+        fill(bytes);
+        (bytes.len() - before) as u64
+    }
+}
+
+/// Writes key and length of a length-delimited field.
+fn header(tag: u32, len: u64, out: &mut impl BufMut) {
+    encode_key(tag, WireType::LengthDelimited, out);
+    encode_varint(len, out);
+}

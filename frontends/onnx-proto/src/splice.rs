@@ -1,0 +1,223 @@
+//! Makes a new model file of an old one and an edit, without re-encoding what the edit does not touch.
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use bytes::Bytes;
+
+use crate::edit::{GraphEdit, ModelEdit};
+use crate::file::ModelFile;
+use crate::model;
+use crate::onnx::OperatorSetIdProto;
+use crate::rewrite::{Anchor, Fate, Insertion, metadata_fate, metadata_insertion, rewrite};
+use crate::rope::Rope;
+use crate::spans::is_message;
+use crate::splice_graph::rewrite_graph;
+use crate::wire::WireError;
+
+/// The largest serialized message that protobuf implementations accept, in bytes.
+pub const SIZE_LIMIT: u64 = i32::MAX as u64;
+
+/// Why an edit cannot be carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpliceError {
+    /// A part of the old model that only the edit made us look at is broken, or a span of the edit is.
+    #[error("the model's bytes are broken")]
+    Wire(#[from] WireError),
+    /// The edit names a node that the graph does not have.
+    #[error("the edit uses node {index}, the graph has {count}")]
+    NodeIndex {
+        /// The index asked for.
+        index: usize,
+        /// How many nodes there are.
+        count: usize,
+    },
+    /// The edit drops an initializer that the graph does not have.
+    #[error("the edit drops initializer {index}, the graph has {count}")]
+    InitializerIndex {
+        /// The index asked for.
+        index: usize,
+        /// How many dense initializers there are.
+        count: usize,
+    },
+    /// The edit has metadata for a value without an entry among `value_info`, `input` and `output`.
+    #[error("the edit has metadata for value `{name}`, which the graph does not describe; add a value_info for it")]
+    UnknownValue {
+        /// The value's name.
+        name: String,
+    },
+    /// The edit changes the body in an attribute that the node does not have, or that holds no graph.
+    #[error("node {index} has no graph in attribute `{attribute}`")]
+    NoBody {
+        /// The node's index in the old graph.
+        index: usize,
+        /// The attribute's name.
+        attribute: String,
+    },
+    /// An attribute holds its tensor or graph in two parts; protobuf would merge them, bytes cannot.
+    #[error("byte {offset}: attribute `{attribute}` holds its value in two parts")]
+    AttributeRepeated {
+        /// The attribute's name.
+        attribute: String,
+        /// Where the second part begins.
+        offset: usize,
+    },
+    /// The edit imports an operator set that is imported in another version.
+    #[error("operator set `{domain}` is imported in version {present} and cannot be imported in version {wanted} too")]
+    OpsetConflict {
+        /// The domain, `""` for ONNX's own.
+        domain: String,
+        /// The version imported.
+        present: i64,
+        /// The version that the edit asks for.
+        wanted: i64,
+    },
+    /// The result passes protobuf's limit.
+    #[error("the model would have {bytes} bytes, protobuf allows {SIZE_LIMIT}; move weights to external data")]
+    TooLarge {
+        /// What the result would measure.
+        bytes: u64,
+    },
+}
+
+/// A new model, ready to be written: its length is known, its weights still lie in the old file.
+#[derive(Debug, Clone)]
+pub struct ModelSplice {
+    input: Bytes,
+    output: Rope,
+}
+
+impl ModelSplice {
+    /// Carries out `edit` on `file`; O(fields of the edited messages + size of the new parts) time and heap.
+    ///
+    /// With the default edit the result has exactly the bytes of `file`.
+    ///
+    /// # Errors
+    ///
+    /// See [`SpliceError`].
+    pub fn new(file: &ModelFile, edit: &ModelEdit) -> Result<Self, SpliceError> {
+        let bytes = file.bytes();
+        let insertions = model_insertions(file, edit)?;
+        let output = rewrite(bytes, 0..bytes.len(), insertions, |field| {
+            Ok::<_, SpliceError>(match field.tag {
+                model::IR_VERSION if edit.ir_version.is_some() => Fate::Drop,
+                model::METADATA_PROPS => match &edit.metadata {
+                    Some(metadata) => metadata_fate(bytes, field, metadata)?,
+                    None => Fate::Keep,
+                },
+                model::GRAPH if is_message(field, model::GRAPH) && edit.graph != GraphEdit::default() => {
+                    let mut graph = Rope::default();
+                    let content = rewrite_graph(bytes, field.payload.clone(), &edit.graph)?;
+                    graph.message_field(model::GRAPH, content);
+                    Fate::Replace(graph)
+                }
+                _ => Fate::Keep,
+            })
+        })?;
+        if output.len() > SIZE_LIMIT {
+            return Err(SpliceError::TooLarge { bytes: output.len() });
+        }
+        Ok(Self { input: bytes.clone(), output })
+    }
+
+    /// The length of the new model in bytes; O(1).
+    pub fn len(&self) -> u64 {
+        self.output.len()
+    }
+
+    /// Whether the new model has no bytes; never so, as it has a graph.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes the new model. Large weights go from the old file to `out` directly; give a buffered writer for the rest.
+    ///
+    /// Do not write over the old file, which may still be mapped: [`Self::write_file`] takes care of that.
+    ///
+    /// # Errors
+    ///
+    /// Passes on what `out` reports.
+    pub fn write_to(&self, mut out: impl Write) -> io::Result<()> {
+        self.output.write_to(&self.input, &mut out)
+    }
+
+    /// The new model in memory.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(usize::try_from(self.len()).unwrap_or_default());
+        // Writing to a vector has no way to fail, and every copied range was walked in this very input.
+        let written = self.write_to(&mut out);
+        debug_assert!(written.is_ok() && out.len() as u64 == self.len());
+        out
+    }
+
+    /// Writes the new model to `path`, whole or not at all: it goes to a file beside it that then takes its name.
+    ///
+    /// So `path` may be the file that was opened.
+    ///
+    /// # Errors
+    ///
+    /// Passes on what the system reports; the partial file is removed.
+    pub fn write_file(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let path = path.as_ref();
+        let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_os_string();
+        name.push(".partial");
+        let partial = path.with_file_name(name);
+        let written = self.write_new(&partial).and_then(|()| fs::rename(&partial, path));
+        if written.is_err() {
+            // The first error is the one to report; a file that was never made cannot be removed.
+            let _ = fs::remove_file(&partial);
+        }
+        written
+    }
+
+    /// Writes the new model to a file that this call makes.
+    fn write_new(&self, path: &Path) -> io::Result<()> {
+        let mut out = BufWriter::new(File::create(path)?);
+        self.write_to(&mut out)?;
+        out.flush()
+    }
+}
+
+/// The new fields of the model itself.
+fn model_insertions(file: &ModelFile, edit: &ModelEdit) -> Result<Vec<Insertion>, SpliceError> {
+    let mut insertions = Vec::new();
+    if let Some(version) = edit.ir_version {
+        let mut content = Rope::default();
+        content.int_field(model::IR_VERSION, version);
+        insertions.push(Insertion { tag: model::IR_VERSION, anchor: Anchor::First, content });
+    }
+    let content = new_opsets(file, &edit.opsets)?;
+    insertions.push(Insertion { tag: model::OPSET_IMPORT, anchor: Anchor::Last, content });
+    let mut content = Rope::default();
+    for function in &edit.functions {
+        content.encoded_field(model::FUNCTIONS, function);
+    }
+    insertions.push(Insertion { tag: model::FUNCTIONS, anchor: Anchor::Last, content });
+    if let Some(metadata) = &edit.metadata {
+        insertions.push(metadata_insertion(model::METADATA_PROPS, metadata));
+    }
+    Ok(insertions)
+}
+
+/// The operator sets that the model does not import yet.
+fn new_opsets(file: &ModelFile, wanted: &[(String, i64)]) -> Result<Rope, SpliceError> {
+    let canonical = |domain: &str| if domain == "ai.onnx" { String::new() } else { domain.into() };
+    let imports = file.model().opset_import.iter();
+    let mut present: Vec<(String, i64)> = imports.map(|opset| (canonical(opset.domain()), opset.version())).collect();
+    let mut content = Rope::default();
+    for (domain, version) in wanted {
+        let domain = canonical(domain);
+        match present.iter().find(|(known, _)| *known == domain) {
+            Some((_, known)) if known == version => {}
+            Some((_, known)) => {
+                return Err(SpliceError::OpsetConflict { domain, present: *known, wanted: *version });
+            }
+            None => {
+                let opset = OperatorSetIdProto { domain: Some(domain.clone()), version: Some(*version) };
+                content.encoded_field(model::OPSET_IMPORT, &opset);
+                present.push((domain, *version));
+            }
+        }
+    }
+    Ok(content)
+}

@@ -1,0 +1,37 @@
+//! Regenerates the Rust protobuf messages of `memc-onnx-proto` from the vendored `onnx.proto`.
+use std::error::Error;
+use std::path::Path;
+
+/// What stands at the head of the generated file: its purpose, its licence, and the lints it is excused from.
+const HEADER: &str = "\
+//! ONNX messages, generated from `proto/onnx.proto` by `cargo run -p xtask --features generate -- generate`. Do not edit.
+//!
+//! The meaning of every field stands in `proto/onnx.proto`, which is part of ONNX and under its licence.
+// SPDX-License-Identifier: Apache-2.0
+#![allow(missing_docs, clippy::all, unused_qualifications)]
+";
+
+/// Writes `frontends/onnx-proto/src/gen/onnx.rs`; needs no `protoc`, because protox parses the proto file.
+///
+/// # Errors
+///
+/// Fails when the proto file does not parse or the output cannot be written.
+pub fn generate() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .ok_or("xtask has no parent folder")?;
+    let home = root.join("frontends/onnx-proto");
+    let descriptors = protox::compile(["onnx.proto"], [home.join("proto")])?;
+    let output = home.join("src/gen");
+    let mut config = prost_build::Config::new();
+    config.out_dir(&output);
+    // Weights are the one field worth sharing with the mapped file; as bytes they are slices, not copies.
+    config.bytes([".onnx.TensorProto.raw_data"]);
+    // The comments are prose with markup of their own, which rustdoc would take for code to compile.
+    config.disable_comments(["."]);
+    config.compile_fds(descriptors)?;
+    let file = output.join("onnx.rs");
+    let messages = std::fs::read_to_string(&file)?;
+    std::fs::write(&file, format!("{HEADER}{messages}"))?;
+    Ok(())
+}
