@@ -200,6 +200,7 @@ fn node_metadata_of_memc_is_replaced_and_other_is_kept() {
 fn an_attribute_is_replaced_in_its_place() {
     let edit = NodeEdit { attributes: vec![int_attribute("then_branch", 4)], ..NodeEdit::default() };
     let found = spliced(&open(&model()), &on_node(2, edit)).graph.unwrap().node.remove(0);
+    assert_eq!(found.attribute.len(), 2);
     assert_eq!(found.attribute[0], int_attribute("then_branch", 4));
     assert_eq!(found.attribute[1], graph_attribute("else_branch", body("else")));
 }
