@@ -1,0 +1,186 @@
+//! What keeps a file from being a model that memc can plan.
+
+use memc_ir::{Diagnostic, Severity};
+use memc_onnx_proto::ReadError;
+
+/// Why a model is refused. Every variant is the model's fault unless it says otherwise.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The file is no ONNX model (or cannot be read).
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The file states a version that memc does not know.
+    #[error("{what} version {found} is not supported: memc knows {oldest} to {newest}")]
+    Version {
+        /// `IR` or an operator set.
+        what: String,
+        /// What the file states.
+        found: i64,
+        /// Oldest known.
+        oldest: i64,
+        /// Newest known.
+        newest: i64,
+    },
+    /// The nodes of a graph wait for one another.
+    #[error("the graph `{graph}` is cyclic: node {node} waits for its own result")]
+    Cycle {
+        /// Name of the graph.
+        graph: String,
+        /// A node of the cycle, by name or first result.
+        node: String,
+    },
+    /// A name is defined twice in one scope.
+    #[error("the name `{name}` is defined twice in the graph `{graph}`")]
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// Name of the graph.
+        graph: String,
+    },
+    /// A node or a graph reads a value that nothing defines.
+    #[error("{reader} reads `{name}`, which nothing defines")]
+    UnknownValue {
+        /// The name that is read.
+        name: String,
+        /// Who reads it.
+        reader: String,
+    },
+    /// A body reads a value that neither it nor the graphs around it define.
+    #[error("{reader} in the body `{graph}` captures `{name}`, which no graph around it defines")]
+    UnknownCapture {
+        /// The name that is read.
+        name: String,
+        /// Who reads it.
+        reader: String,
+        /// Name of the body.
+        graph: String,
+    },
+    /// An extent is negative, or a tensor would pass 2^62 bytes.
+    #[error("`{name}` has an impossible dimension: {shape}")]
+    Dimension {
+        /// The value or initializer.
+        name: String,
+        /// Its shape as written.
+        shape: String,
+    },
+    /// External data lies outside the model's folder.
+    #[error("the external data of `{name}` is at \"{location}\", outside the model's folder")]
+    ExternalPath {
+        /// The initializer.
+        name: String,
+        /// The path as written.
+        location: String,
+    },
+    /// Initializer bytes do not fit the stated type.
+    #[error("initializer `{name}` states {expected} bytes but holds {found}")]
+    PayloadLength {
+        /// The initializer.
+        name: String,
+        /// Bytes that its type needs.
+        expected: u64,
+        /// Bytes that are there.
+        found: u64,
+    },
+    /// Bodies or functions nest deeper than memc follows.
+    #[error("{what} nest deeper than {limit} levels")]
+    TooDeep {
+        /// `bodies` or `functions`.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+    /// A model-local function calls itself.
+    #[error("the model-local function `{function}` calls itself")]
+    RecursiveFunction {
+        /// Domain and name.
+        function: String,
+    },
+    /// Inlining would make the model absurdly large.
+    #[error("inlining the model's functions makes more than {limit} nodes")]
+    TooManyNodes {
+        /// The limit.
+        limit: usize,
+    },
+    /// A dimension of a graph input is symbolic (the request's fault: nothing says how large it is).
+    #[error("the graph inputs leave {} unbound", list(.names))]
+    Unbound {
+        /// The symbols.
+        names: Vec<String>,
+    },
+    /// `--dim` names a symbol that no graph input has (the request's fault).
+    #[error("no graph input has a dimension named `{name}`")]
+    UnknownDimension {
+        /// The name given.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+}
+
+fn list(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let word = if names.len() == 1 { "the dimension" } else { "the dimensions" };
+    format!("{word} {}", quoted.join(", "))
+}
+
+impl ImportError {
+    /// Stable code, as `memc explain` knows it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Read(ReadError::Io { .. }) => "E0116",
+            Self::Read(ReadError::Empty) => "E0101",
+            Self::Read(ReadError::NotOnnx(_)) => "E0102",
+            Self::Read(ReadError::NoGraph | ReadError::GraphRepeated { .. }) => "E0104",
+            Self::Read(ReadError::Broken(_) | ReadError::Decode(_)) => "E0103",
+            Self::Version { .. } => "E0105",
+            Self::Cycle { .. } => "E0106",
+            Self::DuplicateName { .. } => "E0107",
+            Self::UnknownValue { .. } => "E0108",
+            Self::Dimension { .. } => "E0109",
+            Self::ExternalPath { .. } => "E0110",
+            Self::UnknownCapture { .. } => "E0111",
+            Self::TooDeep { .. } => "E0112",
+            Self::PayloadLength { .. } => "E0119",
+            Self::Unbound { .. } => "E0114",
+            Self::RecursiveFunction { .. } => "E0115",
+            Self::UnknownDimension { .. } => "E0117",
+            Self::TooManyNodes { .. } => "E0118",
+        }
+    }
+
+    /// What to do next.
+    fn help(&self) -> Option<String> {
+        Some(match self {
+            Self::Read(ReadError::Io { .. }) => "check the path and its permissions".to_owned(),
+            Self::Read(ReadError::Empty | ReadError::NotOnnx(_) | ReadError::NoGraph) => {
+                "give the path of an .onnx file".to_owned()
+            }
+            Self::Read(_) => "the file is damaged or was cut off: copy or export it again".to_owned(),
+            Self::Version { .. } => "export with another version, or use a newer memc".to_owned(),
+            Self::Unbound { names } => {
+                let options: Vec<String> = names.iter().map(|name| format!("--dim {name}=N")).collect();
+                format!("bind them: {}; or plan only what has a size: --allow-unbound", options.join(" "))
+            }
+            Self::UnknownDimension { known, .. } if known.is_empty() => {
+                "all dimensions of this model's inputs are fixed; leave --dim out".to_owned()
+            }
+            Self::UnknownDimension { known, .. } => format!("the model has: {}", known.join(", ")),
+            Self::ExternalPath { .. } => "external data must lie beside the model or in a folder below it".to_owned(),
+            _ => "the model is wrong where it was exported; `onnx.checker` shows more of such errors".to_owned(),
+        })
+    }
+
+    /// As a diagnostic.
+    pub fn diagnostic(&self) -> Diagnostic {
+        let mut diagnostic = Diagnostic::new(self.code(), Severity::Error, self.to_string());
+        let mut source = std::error::Error::source(self);
+        while let Some(error) = source {
+            diagnostic = diagnostic.with_note(error.to_string());
+            source = error.source();
+        }
+        match self.help() {
+            Some(help) => diagnostic.with_help(help),
+            None => diagnostic,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Inlining of model-local functions into the main graph.
+
+use std::collections::{BTreeMap, HashMap};
+
+use memc_ir::{GraphId, NewNode, Operator, Origin, ValueType};
+use memc_onnx_proto::onnx::{AttributeProto, FunctionProto, NodeProto};
+
+use crate::error::ImportError;
+use crate::graph::{FunctionKey, Importer, MAX_DEPTH, Scopes, call_key, normal_domain};
+
+/// Inlining makes at most this many nodes: calls of calls can multiply without end.
+const MAX_INLINED: usize = 1_000_000;
+
+/// Domain of memc's own transfer operators: their functions are only a fallback for runtimes without them.
+const OWN_DOMAIN: &str = "ai.memc";
+
+/// One call under inlining.
+pub(crate) struct Frame<'f> {
+    /// Name of the calling node.
+    pub(crate) call: String,
+    /// What fresh names begin with.
+    pub(crate) prefix: String,
+    /// Attributes given at the call, or their defaults.
+    pub(crate) attributes: HashMap<&'f str, &'f AttributeProto>,
+    /// Names that the call gives to the function's results.
+    results: BTreeMap<&'f str, &'f str>,
+    /// Functions that are being inlined, outermost first.
+    active: Vec<FunctionKey>,
+}
+
+impl Frame<'_> {
+    /// Name of a result of a node of the function.
+    pub(crate) fn result_name(&self, name: &str) -> String {
+        self.results.get(name).map_or_else(|| format!("{}{name}", self.prefix), |outer| (*outer).to_owned())
+    }
+}
+
+impl<'f> Importer<'f> {
+    /// The function that a node calls, where it can be inlined: its operator sets are those of the model.
+    pub(crate) fn inlinable(
+        &self,
+        node: &NodeProto,
+        frame: Option<&Frame<'_>>,
+    ) -> Result<Option<&'f FunctionProto>, ImportError> {
+        let key = call_key(node);
+        let Some(function) = self.functions.get(&key).copied() else { return Ok(None) };
+        if key.0 == OWN_DOMAIN {
+            return Ok(None);
+        }
+        let active = frame.map(|frame| frame.active.as_slice()).unwrap_or_default();
+        if active.contains(&key) {
+            return Err(ImportError::RecursiveFunction { function: format!("{}::{}", key.0, key.1) });
+        }
+        if active.len() >= MAX_DEPTH {
+            return Err(ImportError::TooDeep { what: "functions", limit: MAX_DEPTH });
+        }
+        let fits = function.opset_import.iter().all(|import| {
+            let domain = normal_domain(import.domain.as_deref().unwrap_or_default());
+            self.opsets.get(domain).is_none_or(|version| Some(*version) == import.version)
+        });
+        Ok(fits.then_some(function))
+    }
+
+    /// Appends the nodes of a function in the place of a call.
+    pub(crate) fn inline(
+        &mut self,
+        graph: GraphId,
+        call: &NodeProto,
+        function: &'f FunctionProto,
+        scopes: &mut Scopes,
+        stated: &HashMap<String, ValueType>,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<(), ImportError> {
+        self.inlined += function.node.len();
+        if self.inlined > MAX_INLINED {
+            return Err(ImportError::TooManyNodes { limit: MAX_INLINED });
+        }
+        for import in &function.opset_import {
+            let domain = normal_domain(import.domain.as_deref().unwrap_or_default()).to_owned();
+            self.opsets.entry(domain).or_insert(import.version.unwrap_or(1));
+        }
+        // Attributes that the call passes on from its own function are resolved first.
+        let mut given: Vec<AttributeProto> = Vec::new();
+        for attribute in &call.attribute {
+            let source = match (attribute.ref_attr_name.as_deref(), outer) {
+                (Some(parameter), Some(outer)) if !parameter.is_empty() => outer.attributes.get(parameter).copied(),
+                _ => Some(attribute),
+            };
+            if let Some(source) = source {
+                given.push(AttributeProto { name: attribute.name.clone(), ref_attr_name: None, ..source.clone() });
+            }
+        }
+        let outer_names: Vec<String> = call
+            .output
+            .iter()
+            .map(|name| match (name.as_str(), outer) {
+                ("", _) => String::new(),
+                (name, Some(outer)) => outer.result_name(name),
+                (name, None) => name.to_owned(),
+            })
+            .collect();
+        let frame = self.frame(call, function, outer, &given, &outer_names);
+        let mut inner = Scopes::default();
+        inner.push();
+        for (formal, actual) in function.input.iter().zip(&call.input) {
+            if !actual.is_empty() {
+                let value = scopes.find(actual).ok_or_else(|| ImportError::UnknownValue {
+                    name: actual.clone(),
+                    reader: format!("node \"{}\"", frame.call),
+                })?;
+                inner.bind(formal, value);
+            }
+        }
+        let types: HashMap<String, ValueType> = function
+            .output
+            .iter()
+            .zip(&call.output)
+            .filter_map(|(formal, actual)| stated.get(actual).map(|ty| (formal.clone(), ty.clone())))
+            .collect();
+        for node in &function.node {
+            let node = without_absent_operands(node, function, call);
+            let origin = Origin::Inlined { call: frame.call.clone() };
+            self.node(graph, &node, origin, &mut inner, &types, Some(&frame))?;
+        }
+        self.results(graph, call, function, &frame, &inner, scopes, &outer_names)
+    }
+
+    fn frame<'a>(
+        &mut self,
+        call: &NodeProto,
+        function: &'a FunctionProto,
+        outer: Option<&Frame<'_>>,
+        given: &'a [AttributeProto],
+        outer_names: &'a [String],
+    ) -> Frame<'a> {
+        let own = match call.name.as_deref() {
+            Some(name) if !name.is_empty() => name.to_owned(),
+            _ => outer_names.iter().find(|name| !name.is_empty()).cloned().unwrap_or_default(),
+        };
+        let call_name = outer.map_or_else(|| own.clone(), |outer| format!("{}{own}", outer.prefix));
+        let mut attributes: HashMap<&str, &AttributeProto> = HashMap::new();
+        for attribute in function.attribute_proto.iter().chain(given) {
+            attributes.insert(attribute.name.as_deref().unwrap_or_default(), attribute);
+        }
+        let results = function.output.iter().zip(outer_names).filter(|(_, outer)| !outer.is_empty());
+        let results = results.map(|(formal, outer)| (formal.as_str(), outer.as_str())).collect();
+        let mut active = outer.map(|outer| outer.active.clone()).unwrap_or_default();
+        active.push(call_key(call));
+        let prefix = self.fresh_prefix(&call_name);
+        Frame { call: call_name, prefix, attributes, results, active }
+    }
+
+    /// A prefix that no name in the model begins a collision with: it is made unique by a counter.
+    fn fresh_prefix(&mut self, call: &str) -> String {
+        let mut prefix = format!("{call}/");
+        let mut count = 1;
+        while !self.taken.insert(prefix.clone()) {
+            count += 1;
+            prefix = format!("{call}.{count}/");
+        }
+        prefix
+    }
+
+    /// Binds the results of a call; a result that is a formal input, or the same as another result, gets an Identity.
+    #[allow(clippy::too_many_arguments)]
+    fn results(
+        &mut self,
+        graph: GraphId,
+        call: &NodeProto,
+        function: &FunctionProto,
+        frame: &Frame<'_>,
+        inner: &Scopes,
+        scopes: &mut Scopes,
+        outer_names: &[String],
+    ) -> Result<(), ImportError> {
+        for ((formal, actual), full) in function.output.iter().zip(&call.output).zip(outer_names) {
+            if actual.is_empty() {
+                continue;
+            }
+            let mut value = inner.find(formal).ok_or_else(|| ImportError::UnknownValue {
+                name: formal.clone(),
+                reader: format!("the function `{}`", function.name.as_deref().unwrap_or_default()),
+            })?;
+            if self.builder.module().value(value).name != *full {
+                let version = self.opsets.get("").copied().unwrap_or(1);
+                let new = NewNode {
+                    operator: Operator::onnx("Identity", version),
+                    name: format!("{}{formal}", frame.prefix),
+                    inputs: vec![Some(value)],
+                    attributes: Vec::new(),
+                    origin: Origin::Inlined { call: frame.call.clone() },
+                };
+                let node = self.builder.node(graph, new, &[Some((full.clone(), ValueType::Unknown))]);
+                if let Some(made) = self.builder.module().node(node).results().next() {
+                    value = made;
+                }
+            }
+            if !scopes.bind(actual, value) {
+                return Err(ImportError::DuplicateName { name: actual.clone(), graph: "main".to_owned() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A node of a function with the operands left out that the call leaves out.
+fn without_absent_operands(node: &NodeProto, function: &FunctionProto, call: &NodeProto) -> NodeProto {
+    let absent = |name: &String| {
+        function.input.iter().position(|formal| formal == name).is_some_and(|at| call.input.get(at).is_none_or(String::is_empty))
+    };
+    if !node.input.iter().any(absent) {
+        return node.clone();
+    }
+    let mut node = node.clone();
+    for name in &mut node.input {
+        if absent(name) {
+            name.clear();
+        }
+    }
+    node
+}

@@ -1,0 +1,453 @@
+//! Graphs of the file to graphs of the module: names become ids, scope by scope.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use bytes::Bytes;
+use memc_ir::{
+    Attribute, ConstId, ConstOrigin, GraphId, Module, ModuleBuilder, Names, NewNode, Operator, Origin, Value, ValueType,
+};
+use memc_onnx_proto::onnx::attribute_proto::AttributeType;
+use memc_onnx_proto::onnx::{AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto};
+use memc_onnx_proto::{ModelFile, attribute_tensor};
+use prost::Message as _;
+
+use crate::constant::{constant, sparse};
+use crate::error::ImportError;
+use crate::function::Frame;
+use crate::order::{describe, topological};
+use crate::types::{value_info, value_type};
+use crate::{NEWEST_IR_VERSION, NEWEST_OPSET};
+
+/// Bodies nest at most this deep.
+pub(crate) const MAX_DEPTH: usize = 64;
+
+/// Builds the module of a file, types as stated.
+pub(crate) fn build(file: &ModelFile) -> Result<Module, ImportError> {
+    let model = file.model();
+    let opsets = versions(file)?;
+    let mut importer = Importer {
+        file,
+        builder: ModuleBuilder::new(),
+        operators: Names::default(),
+        functions: model.functions.iter().map(|function| (function_key(function), function)).collect(),
+        taken: HashSet::new(),
+        opsets,
+        inlined: 0,
+    };
+    importer.reserve_names(file.graph());
+    let main = importer.builder.module().main();
+    importer.builder.name_graph(main, file.graph().name.as_deref().unwrap_or_default());
+    let mut scopes = Scopes::default();
+    importer.graph(main, file.graph(), &mut scopes, None)?;
+    let Importer { mut builder, opsets, .. } = importer;
+    let module = builder.module_mut();
+    module.ir_version = model.ir_version.unwrap_or(0);
+    module.opsets = opsets;
+    Ok(builder.finish())
+}
+
+/// Operator sets by domain, after a look at the versions that the file states.
+fn versions(file: &ModelFile) -> Result<BTreeMap<String, i64>, ImportError> {
+    let model = file.model();
+    let refuse = |what: &str, found: i64, oldest: i64, newest: i64| {
+        Err(ImportError::Version { what: what.to_owned(), found, oldest, newest })
+    };
+    let ir_version = model.ir_version.unwrap_or(0);
+    if !(3..=NEWEST_IR_VERSION).contains(&ir_version) {
+        return refuse("IR", ir_version, 3, NEWEST_IR_VERSION);
+    }
+    let mut opsets = BTreeMap::new();
+    for import in &model.opset_import {
+        let domain = normal_domain(import.domain.as_deref().unwrap_or_default());
+        let version = import.version.unwrap_or(0);
+        if domain.is_empty() && !(1..=NEWEST_OPSET).contains(&version) {
+            return refuse("operator set", version, 7, NEWEST_OPSET);
+        }
+        opsets.insert(domain.to_owned(), version);
+    }
+    Ok(opsets)
+}
+
+/// ONNX's own domain has two spellings.
+pub(crate) fn normal_domain(domain: &str) -> &str {
+    if domain == "ai.onnx" { "" } else { domain }
+}
+
+/// What a call names: domain, name, overload.
+pub(crate) type FunctionKey = (String, String, String);
+
+fn function_key(function: &FunctionProto) -> FunctionKey {
+    (
+        normal_domain(function.domain.as_deref().unwrap_or_default()).to_owned(),
+        function.name.clone().unwrap_or_default(),
+        function.overload.clone().unwrap_or_default(),
+    )
+}
+
+/// The function that a node calls.
+pub(crate) fn call_key(node: &NodeProto) -> FunctionKey {
+    (
+        normal_domain(node.domain.as_deref().unwrap_or_default()).to_owned(),
+        node.op_type.clone().unwrap_or_default(),
+        node.overload.clone().unwrap_or_default(),
+    )
+}
+
+/// Names in force: the innermost graph last.
+#[derive(Default)]
+pub(crate) struct Scopes {
+    stack: Vec<HashMap<String, Value>>,
+}
+
+impl Scopes {
+    pub(crate) fn push(&mut self) {
+        self.stack.push(HashMap::new());
+    }
+    pub(crate) fn pop(&mut self) {
+        self.stack.pop();
+    }
+    pub(crate) fn depth(&self) -> usize {
+        self.stack.len()
+    }
+    pub(crate) fn find(&self, name: &str) -> Option<Value> {
+        self.stack.iter().rev().find_map(|scope| scope.get(name).copied())
+    }
+    /// Binds a name in the innermost graph; returns whether it was free there.
+    pub(crate) fn bind(&mut self, name: &str, value: Value) -> bool {
+        self.stack.last_mut().is_some_and(|scope| scope.insert(name.to_owned(), value).is_none())
+    }
+}
+
+pub(crate) struct Importer<'f> {
+    pub(crate) file: &'f ModelFile,
+    pub(crate) builder: ModuleBuilder,
+    operators: Names,
+    pub(crate) functions: HashMap<FunctionKey, &'f FunctionProto>,
+    /// Names of values that exist, so that inlining makes fresh ones.
+    pub(crate) taken: HashSet<String>,
+    pub(crate) opsets: BTreeMap<String, i64>,
+    /// Nodes made by inlining so far.
+    pub(crate) inlined: usize,
+}
+
+impl<'f> Importer<'f> {
+    /// Reserves every name of the file: what inlining adds must not collide with anything.
+    fn reserve_names(&mut self, graph: &'f GraphProto) {
+        let mut graphs = vec![graph];
+        while let Some(graph) = graphs.pop() {
+            self.taken.extend(graph.input.iter().filter_map(|info| info.name.clone()));
+            self.taken.extend(graph.initializer.iter().filter_map(|tensor| tensor.name.clone()));
+            for node in &graph.node {
+                self.taken.extend(node.output.iter().cloned());
+                graphs.extend(node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs)));
+            }
+        }
+    }
+
+    /// Fills `id` with the contents of `graph`. `frame` is set inside an inlined function.
+    fn graph(
+        &mut self,
+        id: GraphId,
+        graph: &GraphProto,
+        scopes: &mut Scopes,
+        frame: Option<&Frame<'_>>,
+    ) -> Result<(), ImportError> {
+        if scopes.depth() >= MAX_DEPTH {
+            return Err(ImportError::TooDeep { what: "bodies", limit: MAX_DEPTH });
+        }
+        scopes.push();
+        self.interface(id, graph, scopes, frame)?;
+        let stated = stated_types(graph)?;
+        for index in topological(graph)? {
+            let node = &graph.node[index];
+            let origin = match frame {
+                None => Origin::File { index: index as u32 },
+                Some(frame) => Origin::Inlined { call: frame.call.clone() },
+            };
+            self.node(id, node, origin, scopes, &stated, frame)?;
+        }
+        for output in &graph.output {
+            let name = output.name.as_deref().unwrap_or_default();
+            let value = self.resolve(name, scopes, || format!("the graph `{}`", graph_name(graph)), graph)?;
+            self.builder.output(id, value);
+        }
+        scopes.pop();
+        Ok(())
+    }
+
+    /// Inputs and initializers of a graph.
+    fn interface(
+        &mut self,
+        id: GraphId,
+        graph: &GraphProto,
+        scopes: &mut Scopes,
+        frame: Option<&Frame<'_>>,
+    ) -> Result<(), ImportError> {
+        let is_main = id == self.builder.module().main();
+        let mut constants: Vec<(String, ConstId)> = Vec::new();
+        let mut position: HashMap<String, usize> = HashMap::new();
+        let dense = graph.initializer.iter().enumerate().map(|(index, tensor)| {
+            let origin = if is_main { ConstOrigin::Initializer(index as u32) } else { ConstOrigin::New };
+            (tensor.name.clone().unwrap_or_default(), constant(tensor, origin))
+        });
+        let thin = graph.sparse_initializer.iter().enumerate().map(|(index, tensor)| {
+            let origin = if is_main { ConstOrigin::SparseInitializer(index as u32) } else { ConstOrigin::New };
+            let name = tensor.values.as_ref().and_then(|values| values.name.clone()).unwrap_or_default();
+            (name, sparse(tensor, origin))
+        });
+        for (name, data) in dense.chain(thin) {
+            let id = self.builder.constant(data?);
+            if position.insert(name.clone(), constants.len()).is_some() {
+                return Err(duplicate(&name, graph));
+            }
+            constants.push((name, id));
+        }
+        let mut defaults: HashSet<String> = HashSet::new();
+        for info in &graph.input {
+            let name = info.name.clone().unwrap_or_default();
+            let default = position.get(&name).map(|at| constants[*at].1);
+            let mut ty = value_info(info)?;
+            if let (Some(constant), true) = (default, ty.size().is_none()) {
+                ty = ValueType::Tensor(self.builder.module().constant(constant).ty.clone());
+            }
+            let value = self.builder.input(id, &self.local_name(frame, &name), ty, default);
+            if !scopes.bind(&name, value) {
+                return Err(duplicate(&name, graph));
+            }
+            if default.is_some() {
+                defaults.insert(name);
+            }
+        }
+        for (name, constant) in constants {
+            if !defaults.contains(&name) {
+                let value = self.builder.initializer(id, &self.local_name(frame, &name), constant);
+                if !scopes.bind(&name, value) {
+                    return Err(duplicate(&name, graph));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Name of a value that a body of an inlined function defines; elsewhere the name as it is.
+    fn local_name(&self, frame: Option<&Frame<'_>>, name: &str) -> String {
+        frame.map_or_else(|| name.to_owned(), |frame| format!("{}{name}", frame.prefix))
+    }
+
+    /// Appends one node, or what the function that it calls consists of.
+    pub(crate) fn node(
+        &mut self,
+        graph: GraphId,
+        node: &NodeProto,
+        origin: Origin,
+        scopes: &mut Scopes,
+        stated: &HashMap<String, ValueType>,
+        frame: Option<&Frame<'_>>,
+    ) -> Result<(), ImportError> {
+        let is_main = graph == self.builder.module().main();
+        if is_main && let Some(function) = self.inlinable(node, frame)? {
+            return self.inline(graph, node, function, scopes, stated, frame);
+        }
+        let body_name = self.builder.module().graph(graph).name.clone();
+        let mut inputs = Vec::with_capacity(node.input.len());
+        for name in &node.input {
+            inputs.push(match name.as_str() {
+                "" => None,
+                name => Some(self.operand(name, node, scopes, is_main, &body_name)?),
+            });
+        }
+        let attributes = self.attributes(node, &origin, scopes, frame)?;
+        let operator = self.operator(node);
+        let results = node.output.iter().map(|name| match name.as_str() {
+            "" => None,
+            name => {
+                let ty = stated.get(name).cloned().unwrap_or_default();
+                let full = frame.map_or_else(|| name.to_owned(), |frame| frame.result_name(name));
+                Some((full, ty))
+            }
+        });
+        let results: Vec<_> = results.collect();
+        let name = match frame {
+            None => node.name.clone().unwrap_or_default(),
+            Some(frame) => format!("{}{}", frame.prefix, node.name.as_deref().unwrap_or_default()),
+        };
+        let id = self.builder.node(graph, NewNode { operator, name, inputs, attributes, origin }, &results);
+        let made = self.builder.module().node(id).outputs.clone();
+        for (name, value) in node.output.iter().zip(made) {
+            if let Some(value) = value
+                && !scopes.bind(name, value)
+            {
+                return Err(ImportError::DuplicateName { name: name.clone(), graph: body_name });
+            }
+        }
+        Ok(())
+    }
+
+    fn operand(&self, name: &str, node: &NodeProto, scopes: &Scopes, is_main: bool, graph: &str) -> Result<Value, ImportError> {
+        scopes.find(name).ok_or_else(|| {
+            let (name, reader) = (name.to_owned(), format!("node {}", describe(node)));
+            match is_main {
+                true => ImportError::UnknownValue { name, reader },
+                false => ImportError::UnknownCapture { name, reader, graph: graph.to_owned() },
+            }
+        })
+    }
+
+    fn resolve(
+        &self,
+        name: &str,
+        scopes: &Scopes,
+        reader: impl Fn() -> String,
+        graph: &GraphProto,
+    ) -> Result<Value, ImportError> {
+        scopes.find(name).ok_or_else(|| match scopes.depth() {
+            0 | 1 => ImportError::UnknownValue { name: name.to_owned(), reader: reader() },
+            _ => ImportError::UnknownCapture { name: name.to_owned(), reader: reader(), graph: graph_name(graph) },
+        })
+    }
+
+    /// The operator of a node, with the version in force.
+    pub(crate) fn operator(&mut self, node: &NodeProto) -> Operator {
+        let domain = normal_domain(node.domain.as_deref().unwrap_or_default());
+        Operator {
+            domain: self.operators.get(domain),
+            name: self.operators.get(node.op_type.as_deref().unwrap_or_default()),
+            overload: self.operators.get(node.overload.as_deref().unwrap_or_default()),
+            version: self.opsets.get(domain).copied().unwrap_or(1),
+        }
+    }
+
+    fn attributes(
+        &mut self,
+        node: &NodeProto,
+        origin: &Origin,
+        scopes: &mut Scopes,
+        frame: Option<&Frame<'_>>,
+    ) -> Result<Vec<(String, Attribute)>, ImportError> {
+        let mut attributes = Vec::with_capacity(node.attribute.len());
+        for attribute in &node.attribute {
+            let name = attribute.name.clone().unwrap_or_default();
+            let source = match (attribute.ref_attr_name.as_deref(), frame) {
+                (Some(parameter), Some(frame)) if !parameter.is_empty() => match frame.attributes.get(parameter) {
+                    Some(given) => *given,
+                    None => continue,
+                },
+                _ => attribute,
+            };
+            let value = self.attribute(source, &name, origin, scopes, frame)?;
+            attributes.push((name, value));
+        }
+        Ok(attributes)
+    }
+
+    fn attribute(
+        &mut self,
+        attribute: &AttributeProto,
+        name: &str,
+        origin: &Origin,
+        scopes: &mut Scopes,
+        frame: Option<&Frame<'_>>,
+    ) -> Result<Attribute, ImportError> {
+        Ok(match kind(attribute) {
+            AttributeType::Float => Attribute::Float(attribute.f.unwrap_or(0.0)),
+            AttributeType::Int => Attribute::Int(attribute.i.unwrap_or(0)),
+            AttributeType::String => Attribute::String(Bytes::from(attribute.s.clone().unwrap_or_default())),
+            AttributeType::Floats => Attribute::Floats(attribute.floats.clone()),
+            AttributeType::Ints => Attribute::Ints(attribute.ints.clone()),
+            AttributeType::Strings => Attribute::Strings(attribute.strings.iter().cloned().map(Bytes::from).collect()),
+            AttributeType::Tensor => {
+                let place = self.tensor_origin(name, origin, scopes);
+                let empty = TensorProto::default();
+                let data = constant(attribute.t.as_ref().unwrap_or(&empty), place)?;
+                Attribute::Tensor(self.builder.constant(data))
+            }
+            AttributeType::Tensors => {
+                let mut all = Vec::new();
+                for tensor in &attribute.tensors {
+                    let data = constant(tensor, ConstOrigin::New)?;
+                    all.push(self.builder.constant(data));
+                }
+                Attribute::Tensors(all)
+            }
+            AttributeType::Graph => match &attribute.g {
+                Some(body) => Attribute::Graph(self.body(body, scopes, frame)?),
+                None => opaque(attribute),
+            },
+            AttributeType::Graphs => {
+                let mut all = Vec::new();
+                for body in &attribute.graphs {
+                    all.push(self.body(body, scopes, frame)?);
+                }
+                Attribute::Graphs(all)
+            }
+            AttributeType::TypeProto => match &attribute.tp {
+                Some(ty) => Attribute::Type(value_type(ty, name, 0)?),
+                None => opaque(attribute),
+            },
+            AttributeType::Undefined | AttributeType::SparseTensor | AttributeType::SparseTensors | AttributeType::TypeProtos => {
+                opaque(attribute)
+            }
+        })
+    }
+
+    fn body(&mut self, body: &GraphProto, scopes: &mut Scopes, frame: Option<&Frame<'_>>) -> Result<GraphId, ImportError> {
+        let id = self.builder.graph(&graph_name(body));
+        self.graph(id, body, scopes, frame)?;
+        Ok(id)
+    }
+
+    /// Where the tensor attribute of a node of the main graph stands in the file.
+    fn tensor_origin(&self, name: &str, origin: &Origin, scopes: &Scopes) -> ConstOrigin {
+        let Origin::File { index } = origin else { return ConstOrigin::New };
+        if scopes.depth() != 1 {
+            return ConstOrigin::New;
+        }
+        let Some(field) = self.file.spans().graph().node(*index as usize) else { return ConstOrigin::New };
+        match attribute_tensor(self.file.bytes(), field.payload.clone(), name) {
+            Ok(Some(span)) => ConstOrigin::Message { start: span.start as u64, end: span.end as u64 },
+            _ => ConstOrigin::New,
+        }
+    }
+}
+
+fn graph_name(graph: &GraphProto) -> String {
+    graph.name.clone().unwrap_or_default()
+}
+
+fn duplicate(name: &str, graph: &GraphProto) -> ImportError {
+    ImportError::DuplicateName { name: name.to_owned(), graph: graph_name(graph) }
+}
+
+fn opaque(attribute: &AttributeProto) -> Attribute {
+    Attribute::Opaque { kind: attribute.r#type.unwrap_or(0), message: attribute.encode_to_vec().into() }
+}
+
+/// Type of an attribute; files from before the field existed leave it out.
+fn kind(attribute: &AttributeProto) -> AttributeType {
+    let stated = attribute.r#type.and_then(|number| AttributeType::try_from(number).ok()).unwrap_or(AttributeType::Undefined);
+    if stated != AttributeType::Undefined || attribute.r#type.unwrap_or(0) != 0 {
+        return stated;
+    }
+    match attribute {
+        _ if attribute.f.is_some() => AttributeType::Float,
+        _ if attribute.i.is_some() => AttributeType::Int,
+        _ if attribute.s.is_some() => AttributeType::String,
+        _ if attribute.t.is_some() => AttributeType::Tensor,
+        _ if attribute.g.is_some() => AttributeType::Graph,
+        _ if !attribute.floats.is_empty() => AttributeType::Floats,
+        _ if !attribute.ints.is_empty() => AttributeType::Ints,
+        _ if !attribute.strings.is_empty() => AttributeType::Strings,
+        _ if !attribute.tensors.is_empty() => AttributeType::Tensors,
+        _ if !attribute.graphs.is_empty() => AttributeType::Graphs,
+        _ => AttributeType::Undefined,
+    }
+}
+
+/// Types that `value_info` and the outputs of a graph state, by name.
+fn stated_types(graph: &GraphProto) -> Result<HashMap<String, ValueType>, ImportError> {
+    let mut stated = HashMap::new();
+    for info in graph.value_info.iter().chain(&graph.output) {
+        stated.insert(info.name.clone().unwrap_or_default(), value_info(info)?);
+    }
+    Ok(stated)
+}
