@@ -1,1 +1,119 @@
 //! Ordering and placement as pure problems, each with bounds and an independent checker.
+//!
+//! This crate knows nothing of graphs, tensors or ONNX. It solves two problems that a memory compiler asks:
+//!
+//! - [`order`]: in which order should operations run, so that the most bytes that live at one step are as few as possible?
+//! - [`place`]: at which offset of one arena should each buffer lie, so that buffers that live together never share a byte
+//!   and the arena is as small as possible?
+//!
+//! Both problems are NP-hard, so both solvers are portfolios: cheap heuristics first, a search with proof afterwards, and the best of all of them is kept.
+//! Every answer is an [`Outcome`]: a solution, its value, a *lower bound* that no solution can beat, and the reason why the solver stopped.
+//! If value and bound are equal, the answer is proven best.
+//!
+//! Three rules hold everywhere:
+//!
+//! - *Reproducible.* Effort is counted in steps, never in seconds; ties are broken by the order of the input. The same input gives the same
+//!   answer on every machine.
+//! - *Checked.* [`place::check`] and [`order::check`] judge answers and share no code with the solvers.
+//! - *Never worse.* A solver that is given a starting point returns it unless it finds something strictly better.
+//!
+//! The pages `doc/place.md` and `doc/order.md` of this crate tell the algorithms, their sources and their limits.
+
+pub mod order;
+pub mod place;
+
+/// How much a solver may do beyond its cheap heuristics.
+///
+/// Counted in search nodes, so that a result does not depend on the speed of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Nodes that the exact search may visit in total; 0 runs the heuristics alone.
+    pub nodes: u64,
+}
+
+impl Default for Limit {
+    /// A limit that keeps graphs of some thousand operations well under half a second.
+    fn default() -> Self {
+        Self { nodes: 200_000 }
+    }
+}
+
+/// Why a solver stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The value equals the lower bound: nothing better exists.
+    BoundReached,
+    /// The search ended: the value is the best one, or no solution exists.
+    Exhausted,
+    /// The node limit was reached before the search ended.
+    NodeLimit,
+    /// The problem is of a kind or size that only the heuristics take.
+    HeuristicsOnly,
+}
+
+impl StopReason {
+    /// The reason as one lower-case word for tables and reports.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BoundReached => "bound-reached",
+            Self::Exhausted => "exhausted",
+            Self::NodeLimit => "node-limit",
+            Self::HeuristicsOnly => "heuristics-only",
+        }
+    }
+}
+
+/// What is known of a problem after a solver ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// A solution whose value equals the lower bound.
+    Optimal,
+    /// A solution; a better one may exist.
+    Feasible,
+    /// Proven: there is no solution.
+    Infeasible,
+    /// No solution was found, and none was excluded.
+    Unknown,
+}
+
+impl Status {
+    /// The status as one lower-case word, as problem files and reports spell it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Optimal => "optimal",
+            Self::Feasible => "feasible",
+            Self::Infeasible => "infeasible",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The answer of a solver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome<S> {
+    /// The best solution that was found, if any.
+    pub solution: Option<S>,
+    /// The value of `solution` in bytes.
+    pub value: Option<u64>,
+    /// No solution has a value below this many bytes.
+    pub lower_bound: u64,
+    /// Why the solver stopped.
+    pub stop: StopReason,
+    /// Search nodes that were visited; 0 if the heuristics sufficed.
+    pub effort: u64,
+}
+
+impl<S> Outcome<S> {
+    /// What is known: a proven optimum, a solution, a proof that there is none, or nothing.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match self.value {
+            Some(value) if value <= self.lower_bound => Status::Optimal,
+            Some(_) => Status::Feasible,
+            None if self.stop == StopReason::Exhausted => Status::Infeasible,
+            None => Status::Unknown,
+        }
+    }
+}

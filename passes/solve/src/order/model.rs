@@ -1,0 +1,260 @@
+//! The ordering problem in flat arrays, and the state of a partial order: what every heuristic and the exact search work on.
+
+use super::problem::Problem;
+
+/// Lists of numbers, one after the other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lists {
+    starts: Vec<u32>,
+    entries: Vec<u32>,
+}
+
+impl Lists {
+    /// Groups pairs by their first number, duplicates removed.
+    pub fn group(keys: usize, mut pairs: Vec<(u32, u32)>) -> Self {
+        pairs.sort_unstable();
+        pairs.dedup();
+        let mut starts = vec![0; keys + 1];
+        for (key, _) in &pairs {
+            starts[*key as usize + 1] += 1;
+        }
+        for key in 0..keys {
+            starts[key + 1] += starts[key];
+        }
+        Self { starts, entries: pairs.into_iter().map(|(_, entry)| entry).collect() }
+    }
+
+    pub fn of(&self, key: u32) -> &[u32] {
+        &self.entries[self.starts[key as usize] as usize..self.starts[key as usize + 1] as usize]
+    }
+}
+
+/// An ordering problem that is valid, in flat arrays.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub operations: usize,
+    pub predecessors: Lists,
+    pub successors: Lists,
+    /// The buffers that an operation uses.
+    pub uses: Lists,
+    /// The operations that use a buffer.
+    pub users: Lists,
+    pub takes_over: Lists,
+    pub sizes: Vec<u64>,
+    pub scratch: Vec<u64>,
+    pub from_start: Vec<bool>,
+    pub kept: Vec<bool>,
+}
+
+impl Model {
+    /// Needs a valid problem. O(n + uses, sorted).
+    pub fn new(problem: &Problem) -> Self {
+        let (operations, buffers) = (problem.operations.len(), problem.buffers.len());
+        let (mut before, mut after, mut uses, mut users, mut takes) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (index, operation) in problem.operations.iter().enumerate() {
+            for &other in &operation.predecessors {
+                before.push((index as u32, other));
+                after.push((other, index as u32));
+            }
+        }
+        for (index, buffer) in problem.buffers.iter().enumerate() {
+            for &user in &buffer.users {
+                uses.push((user, index as u32));
+                users.push((index as u32, user));
+            }
+            takes.extend(buffer.takes_over.iter().map(|&other| (index as u32, other)));
+        }
+        Self {
+            operations,
+            predecessors: Lists::group(operations, before),
+            successors: Lists::group(operations, after),
+            uses: Lists::group(operations, uses),
+            users: Lists::group(buffers, users),
+            takes_over: Lists::group(buffers, takes),
+            sizes: problem.buffers.iter().map(|buffer| buffer.size).collect(),
+            scratch: problem.operations.iter().map(|operation| operation.scratch).collect(),
+            from_start: problem.buffers.iter().map(|buffer| buffer.live_from_start).collect(),
+            kept: problem.buffers.iter().map(|buffer| buffer.kept).collect(),
+        }
+    }
+
+    /// The same problem run backward: what was kept is there from the start. Taking over has a direction and is dropped.
+    pub fn reversed(&self) -> Self {
+        Self {
+            predecessors: self.successors.clone(),
+            successors: self.predecessors.clone(),
+            takes_over: Lists::group(self.sizes.len(), Vec::new()),
+            from_start: self.kept.clone(),
+            kept: self.from_start.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// Bytes that a step saves because buffers that it allocates take over buffers that end with it.
+    ///
+    /// `allocates` and `ends` tell what the step does to a buffer. The larger takers go first; each finds an augmenting path if there is one, which is optimal,
+    /// because a pair's worth is the taker's size alone. O(takers · pairs) of one operation; nearly always one pair.
+    pub fn saved(&self, operation: u32, allocates: impl Fn(u32) -> bool, ends: impl Fn(u32) -> bool) -> u64 {
+        let uses = self.uses.of(operation);
+        let can_take = |buffer: &u32| !self.takes_over.of(*buffer).is_empty() && allocates(*buffer);
+        let mut takers: Vec<u32> = Vec::new();
+        for buffer in uses.iter().copied().filter(can_take) {
+            takers.push(buffer);
+        }
+        if takers.is_empty() {
+            return 0;
+        }
+        let candidates = |taker: u32| {
+            self.takes_over.of(taker).iter().copied().filter(|other| uses.binary_search(other).is_ok() && ends(*other))
+        };
+        if let [taker] = takers[..] {
+            return if candidates(taker).next().is_some() { self.sizes[taker as usize] } else { 0 };
+        }
+        takers.sort_by_key(|buffer| std::cmp::Reverse(self.sizes[*buffer as usize]));
+        match_takers(&takers, candidates).into_iter().map(|taker| self.sizes[taker as usize]).sum()
+    }
+}
+
+/// The takers that find a partner, by augmenting paths in breadth-first order.
+fn match_takers<I: Iterator<Item = u32>>(takers: &[u32], candidates: impl Fn(u32) -> I) -> Vec<u32> {
+    use std::collections::BTreeMap;
+    let mut owner: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut matched = Vec::new();
+    for &taker in takers {
+        // `reached_from[taken] = taker`: the path by which a search from this taker came to a buffer.
+        let mut reached_from: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut queue = vec![taker];
+        let mut free = None;
+        let mut next = 0;
+        while next < queue.len() && free.is_none() {
+            let current = queue[next];
+            next += 1;
+            for taken in candidates(current) {
+                if reached_from.contains_key(&taken) {
+                    continue;
+                }
+                reached_from.insert(taken, current);
+                match owner.get(&taken) {
+                    Some(other) => queue.push(*other),
+                    None => {
+                        free = Some(taken);
+                        break;
+                    }
+                }
+            }
+        }
+        let Some(mut taken) = free else { continue };
+        matched.push(taker);
+        while let Some(&new_owner) = reached_from.get(&taken) {
+            let previous = owner.iter().find(|(_, owned_by)| **owned_by == new_owner).map(|(taken, _)| *taken);
+            owner.insert(taken, new_owner);
+            match previous {
+                Some(given_up) if new_owner != taker => {
+                    owner.remove(&given_up);
+                    taken = given_up;
+                }
+                _ => break,
+            }
+        }
+    }
+    matched
+}
+
+/// What one step does to the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Effect {
+    /// Change of the live bytes from before to after the step.
+    pub net: i64,
+    /// Bytes at the step beyond those that lived before it.
+    pub hill: i64,
+}
+
+/// A partial order: which operations ran, and what lives now.
+#[derive(Clone, Debug)]
+pub(super) struct State<'a> {
+    pub model: &'a Model,
+    /// Users of each buffer that did not run yet.
+    pub left: Vec<u32>,
+    /// Exclusive or of those users: the last one when one is left.
+    pub last_user: Vec<u32>,
+    /// The buffer was allocated; it lives while users are left or if it is kept.
+    pub allocated: Vec<bool>,
+    /// Predecessors of each operation that did not run yet.
+    pub waits: Vec<u32>,
+    pub live: i64,
+}
+
+impl<'a> State<'a> {
+    /// Nothing ran yet.
+    pub fn new(model: &'a Model) -> Self {
+        let buffers = model.sizes.len() as u32;
+        let left: Vec<u32> = (0..buffers).map(|buffer| model.users.of(buffer).len() as u32).collect();
+        let last_user = (0..buffers).map(|buffer| model.users.of(buffer).iter().fold(0, |all, user| all ^ user)).collect();
+        let waits = (0..model.operations as u32).map(|operation| model.predecessors.of(operation).len() as u32).collect();
+        let lives = |buffer: &usize| model.from_start[*buffer] && (left[*buffer] > 0 || model.kept[*buffer]);
+        let live = (0..buffers as usize).filter(lives).map(|buffer| model.sizes[buffer] as i64).sum();
+        Self { model, left, last_user, allocated: model.from_start.clone(), waits, live }
+    }
+
+    /// Whether `operation`, if it runs now, is the last user of `buffer`.
+    fn ends(&self, buffer: u32) -> bool {
+        self.left[buffer as usize] == 1 && !self.model.kept[buffer as usize]
+    }
+
+    /// What running `operation` now would do. O(its buffers).
+    pub fn effect(&self, operation: u32) -> Effect {
+        let (mut allocated, mut freed) = (0_i64, 0_i64);
+        let mut takes = false;
+        for &buffer in self.model.uses.of(operation) {
+            let size = self.model.sizes[buffer as usize] as i64;
+            if !self.allocated[buffer as usize] {
+                allocated += size;
+                takes |= !self.model.takes_over.of(buffer).is_empty();
+            }
+            if self.ends(buffer) {
+                freed += size;
+            }
+        }
+        let mut hill = allocated + self.model.scratch[operation as usize] as i64;
+        if takes {
+            let allocates = |buffer: u32| !self.allocated[buffer as usize];
+            let ends = |buffer: u32| self.allocated[buffer as usize] && self.ends(buffer);
+            hill -= self.model.saved(operation, allocates, ends) as i64;
+        }
+        Effect { net: allocated - freed, hill }
+    }
+
+    /// Runs `operation`; returns what it did.
+    pub fn run(&mut self, operation: u32) -> Effect {
+        let effect = self.effect(operation);
+        let model = self.model;
+        for &buffer in model.uses.of(operation) {
+            self.allocated[buffer as usize] = true;
+            self.left[buffer as usize] -= 1;
+            self.last_user[buffer as usize] ^= operation;
+        }
+        for &next in model.successors.of(operation) {
+            self.waits[next as usize] -= 1;
+        }
+        self.live += effect.net;
+        effect
+    }
+}
+
+/// Bytes at each step of an order. O(n + uses).
+pub(super) fn profile(model: &Model, order: &[u32]) -> Vec<u64> {
+    let mut state = State::new(model);
+    let mut steps = Vec::with_capacity(order.len());
+    for &operation in order {
+        let before = state.live;
+        let effect = state.run(operation);
+        steps.push((before + effect.hill).max(0) as u64);
+    }
+    steps
+}
+
+/// The highest number of bytes at a step of an order. O(n + uses).
+pub(super) fn peak(model: &Model, order: &[u32]) -> u64 {
+    profile(model, order).into_iter().max().unwrap_or(0)
+}

@@ -1,0 +1,204 @@
+//! The ordering problem: operations, the buffers that they use, and when bytes count.
+
+use thiserror::Error;
+
+/// An ordering problem: run all operations, each once and after its predecessors, with as few live bytes at the worst step as possible.
+///
+/// A buffer lives from the first of its users to the last one, both included. At a step all live buffers count, the one operation's scratch, and
+/// buffers that take over another's bytes count once with it (see [`Buffer::takes_over`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problem {
+    /// The operations; an operation is named by its index.
+    pub operations: Vec<Operation>,
+    /// The buffers; a buffer is named by its index.
+    pub buffers: Vec<Buffer>,
+}
+
+/// One operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Operation {
+    /// Operations that must run before this one. Users of one buffer are ordered by nothing else.
+    pub predecessors: Vec<u32>,
+    /// Bytes that live during this step only.
+    pub scratch: u64,
+}
+
+/// Bytes that live together: a value, or an alias group (a value with all its views) that was merged before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Buffer {
+    /// Size in bytes.
+    pub size: u64,
+    /// All operations that write or read it or one of its views. The first to run allocates it, the last to run frees it.
+    pub users: Vec<u32>,
+    /// It lives before the first step (an input that lies in the same memory).
+    pub live_from_start: bool,
+    /// It lives up to the end, whoever reads it (a result).
+    pub kept: bool,
+    /// Buffers, not smaller than this one, whose bytes it may take over: at the step that allocates it, if that step is the last user of the other one,
+    /// both count once. One buffer takes over at most one other, and each is taken over at most once.
+    pub takes_over: Vec<u32>,
+}
+
+/// Why something is no ordering problem, or a sequence no order of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OrderError {
+    /// A predecessor or user that is no operation.
+    #[error("operation {operation} does not exist")]
+    NoSuchOperation {
+        /// The index that is out of range.
+        operation: u32,
+    },
+    /// A buffer that is named and does not exist.
+    #[error("buffer {buffer} does not exist")]
+    NoSuchBuffer {
+        /// The index that is out of range.
+        buffer: u32,
+    },
+    /// A buffer that may take over a smaller one, or itself.
+    #[error("buffer {buffer} cannot take over buffer {other}: they are the same, or the other one is smaller")]
+    CannotTakeOver {
+        /// The buffer that would take over.
+        buffer: u32,
+        /// The buffer that would be taken over.
+        other: u32,
+    },
+    /// The operations depend on each other in a circle.
+    #[error("operation {operation} depends on itself")]
+    Cycle {
+        /// An operation on the circle or behind it.
+        operation: u32,
+    },
+    /// The sizes sum up to more than signed 64-bit numbers hold.
+    #[error("the sum of all sizes is too large")]
+    TooLarge,
+    /// More operations or buffers than 32-bit indices can name.
+    #[error("{count} operations or buffers are too many")]
+    TooMany {
+        /// How many there are.
+        count: usize,
+    },
+    /// An order that does not list all operations.
+    #[error("the order lists {listed} operations of {operations}")]
+    Incomplete {
+        /// Length of the order.
+        listed: usize,
+        /// Operations of the problem.
+        operations: usize,
+    },
+    /// An order that lists an operation twice.
+    #[error("the order lists operation {operation} twice")]
+    Repeated {
+        /// The operation.
+        operation: u32,
+    },
+    /// An order that runs an operation before one of its predecessors.
+    #[error("operation {operation} runs before its predecessor {predecessor}")]
+    TooEarly {
+        /// The operation.
+        operation: u32,
+        /// The predecessor.
+        predecessor: u32,
+    },
+}
+
+/// All sums stay below this, so that signed differences never overflow.
+const LARGEST_SUM: u64 = 1 << 61;
+
+impl Problem {
+    /// Checks indices and sums; whether there is a circle shows when an order is looked for. O(n + uses).
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn validate(&self) -> Result<(), OrderError> {
+        let count = self.operations.len().max(self.buffers.len());
+        if count > (u32::MAX / 2) as usize {
+            return Err(OrderError::TooMany { count });
+        }
+        let known = |operation: &u32| (*operation as usize) < self.operations.len();
+        let named = self
+            .operations
+            .iter()
+            .flat_map(|operation| &operation.predecessors)
+            .chain(self.buffers.iter().flat_map(|buffer| &buffer.users));
+        if let Some(&operation) = named.into_iter().find(|operation| !known(operation)) {
+            return Err(OrderError::NoSuchOperation { operation });
+        }
+        self.validate_sizes()?;
+        for (index, buffer) in self.buffers.iter().enumerate() {
+            for &other in &buffer.takes_over {
+                let taken = self.buffers.get(other as usize).ok_or(OrderError::NoSuchBuffer { buffer: other })?;
+                if other as usize == index || taken.size < buffer.size {
+                    return Err(OrderError::CannotTakeOver { buffer: index as u32, other });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_sizes(&self) -> Result<(), OrderError> {
+        let sizes =
+            self.buffers.iter().map(|buffer| buffer.size).chain(self.operations.iter().map(|operation| operation.scratch));
+        let sum = sizes.into_iter().try_fold(0_u64, |sum, size| sum.checked_add(size).filter(|sum| *sum < LARGEST_SUM));
+        sum.map(|_| ()).ok_or(OrderError::TooLarge)
+    }
+
+    /// Checks that an order lists each operation once and after its predecessors. O(n + edges).
+    ///
+    /// # Errors
+    /// The first rule that the order breaks.
+    pub fn validate_order(&self, order: &[u32]) -> Result<(), OrderError> {
+        let operations = self.operations.len();
+        if order.len() != operations {
+            return Err(OrderError::Incomplete { listed: order.len(), operations });
+        }
+        let mut done = vec![false; operations];
+        for &operation in order {
+            match done.get(operation as usize) {
+                None => return Err(OrderError::NoSuchOperation { operation }),
+                Some(true) => return Err(OrderError::Repeated { operation }),
+                Some(false) => {}
+            }
+            let early = self.operations[operation as usize]
+                .predecessors
+                .iter()
+                .find(|before| !done.get(**before as usize).copied().unwrap_or(false));
+            if let Some(&predecessor) = early {
+                return Err(OrderError::TooEarly { operation, predecessor });
+            }
+            done[operation as usize] = true;
+        }
+        Ok(())
+    }
+
+    /// An order that keeps all predecessors, by smallest index first. O((n + edges) log n).
+    ///
+    /// # Errors
+    /// The problem is invalid or the operations depend on each other in a circle.
+    pub fn topological_order(&self) -> Result<Vec<u32>, OrderError> {
+        use std::cmp::Reverse;
+        self.validate()?;
+        let mut waits: Vec<usize> = self.operations.iter().map(|operation| operation.predecessors.len()).collect();
+        let mut successors = vec![Vec::new(); self.operations.len()];
+        for (index, operation) in self.operations.iter().enumerate() {
+            for &before in &operation.predecessors {
+                successors[before as usize].push(index as u32);
+            }
+        }
+        let mut ready: std::collections::BinaryHeap<Reverse<u32>> =
+            (0..waits.len()).filter(|index| waits[*index] == 0).map(|index| Reverse(index as u32)).collect();
+        let mut order = Vec::with_capacity(waits.len());
+        while let Some(Reverse(operation)) = ready.pop() {
+            order.push(operation);
+            for &next in &successors[operation as usize] {
+                waits[next as usize] -= 1;
+                if waits[next as usize] == 0 {
+                    ready.push(Reverse(next));
+                }
+            }
+        }
+        match waits.iter().position(|left| *left > 0) {
+            Some(operation) => Err(OrderError::Cycle { operation: operation as u32 }),
+            None => Ok(order),
+        }
+    }
+}

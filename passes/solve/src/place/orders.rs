@@ -1,0 +1,116 @@
+//! The orders in which the placement heuristics take buffers. Ties always follow the order of the input.
+
+use super::normal::Normal;
+
+/// A rule that orders items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Largest first.
+    Size,
+    /// Largest first, then longest-lived.
+    SizeLifetime,
+    /// Largest product of size and lifetime first.
+    Area,
+    /// Longest-lived first, then largest.
+    LifetimeSize,
+    /// As they start.
+    Birth,
+    /// Largest load of the sections that it touches first, then longest-lived, then largest.
+    LoadLifetimeSize,
+    /// Largest load first, then largest.
+    LoadSize,
+    /// Largest load first, then largest area.
+    LoadArea,
+    /// Size class (its highest bit) first, then as they start.
+    SizeClassBirth,
+    /// The last to end first.
+    Death,
+}
+
+/// All rules, the most successful ones first.
+pub(super) const RULES: [Rule; 10] = [
+    Rule::Size,
+    Rule::LoadLifetimeSize,
+    Rule::Area,
+    Rule::SizeLifetime,
+    Rule::LoadSize,
+    Rule::LifetimeSize,
+    Rule::LoadArea,
+    Rule::Birth,
+    Rule::SizeClassBirth,
+    Rule::Death,
+];
+
+/// For each item the largest load of a section that it touches. O(parts · log sections).
+pub(super) fn loads_met(normal: &Normal) -> Vec<u64> {
+    let table = RangeMaximum::new(&normal.load);
+    (0..normal.items.len())
+        .map(|index| normal.parts_of(index).iter().map(|part| table.maximum(part.first, part.last)).max().unwrap_or(0))
+        .collect()
+}
+
+/// The items in the order of a rule. `loads` is `loads_met`. O(n log n).
+pub(super) fn order(normal: &Normal, rule: Rule, loads: &[u64]) -> Vec<u32> {
+    let mut keyed: Vec<(u128, u64, u32)> = normal
+        .items
+        .iter()
+        .enumerate()
+        .map(|(index, item)| {
+            let (size, life, load) = (u128::from(item.size), u128::from(item.lifetime), u128::from(loads[index]));
+            let (major, minor) = match rule {
+                Rule::Size => (size, 0),
+                Rule::SizeLifetime => (size, u64::from(item.lifetime)),
+                Rule::Area => (size * life, 0),
+                Rule::LifetimeSize => (life, item.size),
+                Rule::Birth => (u128::from(u32::MAX - item.first), 0),
+                Rule::LoadLifetimeSize => (load << 32 | life, item.size),
+                Rule::LoadSize => (load, item.size),
+                // Both fit: loads and sizes stay below 2^61, lifetimes below 2^32.
+                Rule::LoadArea => {
+                    (load << 64 | (size * life) >> 32, (item.size).wrapping_mul(u64::from(item.lifetime)) & 0xffff_ffff)
+                }
+                Rule::SizeClassBirth => (u128::from(item.size.max(1).ilog2()), u64::from(u32::MAX - item.first)),
+                Rule::Death => (u128::from(item.last), item.size),
+            };
+            (major, minor, index as u32)
+        })
+        .collect();
+    keyed.sort_unstable_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)).then(a.2.cmp(&b.2)));
+    keyed.into_iter().map(|(_, _, index)| index).collect()
+}
+
+/// Range maxima over an array that does not change: a segment tree, linear in memory.
+struct RangeMaximum {
+    leaves: usize,
+    highest: Vec<u64>,
+}
+
+impl RangeMaximum {
+    fn new(values: &[u64]) -> Self {
+        let leaves = values.len().max(1);
+        let mut highest = vec![0; leaves];
+        highest.extend_from_slice(values);
+        highest.resize(2 * leaves, 0);
+        for node in (1..leaves).rev() {
+            highest[node] = highest[2 * node].max(highest[2 * node + 1]);
+        }
+        Self { leaves, highest }
+    }
+
+    fn maximum(&self, first: u32, last: u32) -> u64 {
+        let (mut left, mut right) = (first as usize + self.leaves, last as usize + self.leaves);
+        let mut result = 0;
+        while left < right {
+            if left % 2 == 1 {
+                result = result.max(self.highest[left]);
+                left += 1;
+            }
+            if right % 2 == 1 {
+                right -= 1;
+                result = result.max(self.highest[right]);
+            }
+            (left, right) = (left / 2, right / 2);
+        }
+        result
+    }
+}

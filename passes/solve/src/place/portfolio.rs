@@ -1,0 +1,64 @@
+//! The heuristics' portfolio: first fit and dive over ten orders, the best placement kept, stopped as soon as it reaches a target.
+
+use super::dive::dive;
+use super::first_fit::{complete_first_fit, first_fit};
+use super::normal::Normal;
+use super::occupied::Occupied;
+use super::orders::{RULES, loads_met, order};
+use super::problem::{Problem, Solution};
+
+/// Rectangles that every problem may look at, and more for each buffer: some ten nanoseconds each.
+const BASE_BUDGET: u64 = 10_000_000;
+const BUDGET_PER_BUFFER: u64 = 600;
+
+/// The best placement of the portfolio. Needs fixed offsets without conflict. Stops at the first height that is not above `target`.
+pub(super) fn best_of_all(problem: &Problem, normal: &Normal, target: u64) -> Solution {
+    let loads = loads_met(normal);
+    let budget = BASE_BUDGET + BUDGET_PER_BUFFER * normal.items.len() as u64;
+    let mut left = budget;
+    let first = first_fit(normal, &order(normal, RULES[0], &loads), &mut left);
+    let mut best = solution(problem, normal, &first.offsets);
+    for (number, rule) in RULES.into_iter().enumerate() {
+        let items = order(normal, rule, &loads);
+        let fitted = if number > 0 && best.height > target { complete_first_fit(normal, &items, &mut left) } else { None };
+        keep_lower(problem, normal, fitted, &mut best);
+        // Dive costs more, so it joins in only while there is plenty to spend.
+        let dived = if best.height > target && left > budget / 2 { dive(normal, &items, &mut left) } else { None };
+        keep_lower(problem, normal, dived, &mut best);
+    }
+    best
+}
+
+fn keep_lower(problem: &Problem, normal: &Normal, offsets: Option<Vec<u64>>, best: &mut Solution) {
+    if let Some(next) = offsets.map(|offsets| solution(problem, normal, &offsets))
+        && next.height < best.height
+    {
+        *best = next;
+    }
+}
+
+/// Turns the offsets of items into those of all buffers; buffers that never live lie at their fixed offset or at 0.
+pub(super) fn solution(problem: &Problem, normal: &Normal, offsets: &[u64]) -> Solution {
+    let mut all: Vec<u64> = problem.buffers.iter().map(|buffer| buffer.fixed_offset.unwrap_or(0)).collect();
+    for (item, offset) in normal.items.iter().zip(offsets) {
+        all[item.buffer as usize] = *offset;
+    }
+    Solution::from_offsets(problem, all)
+}
+
+/// Whether two items with fixed offsets share a byte at some step. O(conflicts).
+pub(super) fn fixed_items_collide(normal: &Normal) -> bool {
+    let mut occupied = Occupied::new(normal.sections, 1);
+    for (index, item) in normal.items.iter().enumerate() {
+        if let Some(offset) = item.fixed {
+            let parts = normal.parts_of(index);
+            if occupied.lowest_fit(parts, 1, offset) != offset {
+                return true;
+            }
+            for part in parts {
+                occupied.insert(part, offset);
+            }
+        }
+    }
+    false
+}

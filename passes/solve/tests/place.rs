@@ -1,0 +1,170 @@
+//! Placement: the heuristics against brute force, the checker against faults, the CSV form against itself.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use memc_solve::place::{self, Buffer, Gap, Problem, Solution, Violation};
+use memc_solve::{Limit, Status};
+use proptest::prelude::*;
+
+/// The smallest height, by trying for every sequence of buffers the lowest place of each; fixed buffers lie first.
+fn brute_force(problem: &Problem) -> Option<u64> {
+    let mut offsets = vec![None; problem.buffers.len()];
+    for (index, buffer) in problem.buffers.iter().enumerate() {
+        offsets[index] = buffer.fixed_offset.or((buffer.start == buffer.end || buffer.size == 0).then_some(0));
+    }
+    for a in 0..offsets.len() {
+        for b in 0..a {
+            if let (Some(x), Some(y)) = (offsets[a], offsets[b])
+                && meets(&problem.buffers[a], x, &problem.buffers[b], y)
+            {
+                return None;
+            }
+        }
+    }
+    let mut best = u64::MAX;
+    extend(problem, &mut offsets, &mut best);
+    Some(best)
+}
+
+/// The rectangles of a buffer: steps and bytes.
+fn rectangles(buffer: &Buffer) -> Vec<(u32, u32, u64, u64)> {
+    (buffer.start..buffer.end)
+        .filter_map(|step| match buffer.gaps.iter().find(|gap| gap.start <= step && step < gap.end) {
+            None => Some((step, step + 1, 0, buffer.size)),
+            Some(gap) => gap.window.map(|(low, high)| (step, step + 1, low, high)),
+        })
+        .filter(|(_, _, low, high)| low < high)
+        .collect()
+}
+
+fn meets(a: &Buffer, x: u64, b: &Buffer, y: u64) -> bool {
+    rectangles(a).iter().any(|p| rectangles(b).iter().any(|q| p.0 == q.0 && x + p.2 < y + q.3 && y + q.2 < x + p.3))
+}
+
+fn extend(problem: &Problem, offsets: &mut Vec<Option<u64>>, best: &mut u64) {
+    let Some(_) = offsets.iter().position(Option::is_none) else {
+        let height = problem.buffers.iter().zip(offsets.iter()).map(|(buffer, offset)| offset.unwrap() + buffer.size).max();
+        *best = (*best).min(height.unwrap_or(0));
+        return;
+    };
+    for index in 0..offsets.len() {
+        if offsets[index].is_none() {
+            offsets[index] = Some(lowest(problem, offsets, index));
+            extend(problem, offsets, best);
+            offsets[index] = None;
+        }
+    }
+}
+
+fn lowest(problem: &Problem, offsets: &[Option<u64>], index: usize) -> u64 {
+    let buffer = &problem.buffers[index];
+    (0..)
+        .step_by(buffer.alignment as usize)
+        .find(|offset| {
+            let clash = |other: usize| offsets[other].is_some_and(|place| meets(buffer, *offset, &problem.buffers[other], place));
+            !(0..offsets.len()).any(clash)
+        })
+        .unwrap()
+}
+
+fn buffer() -> impl Strategy<Value = Buffer> {
+    (0..8_u32, 0..6_u32, 0..12_u64, prop_oneof![4 => Just(1_u64), 1 => Just(2), 1 => Just(4), 1 => Just(3)])
+        .prop_map(|(start, length, size, alignment)| Buffer { alignment, ..Buffer::new(start, start + length, size) })
+}
+
+fn problem(with_gaps: bool, with_fixed: bool) -> impl Strategy<Value = Problem> {
+    let extras = (any::<bool>(), 0..3_u32, 1..3_u32, 0..3_u64, 0..20_u64, 0..4_u8);
+    prop::collection::vec((buffer(), extras), 0..6).prop_map(move |list| {
+        let shape = |(mut buffer, (windowed, from, length, low, place, fix)): (Buffer, (bool, u32, u32, u64, u64, u8))| {
+            let (start, end) = (buffer.start + from, buffer.start + from + length);
+            if with_gaps && end <= buffer.end {
+                let window = (windowed && low < buffer.size).then_some((low, buffer.size.min(low + 3)));
+                buffer.gaps.push(Gap { start, end, window });
+            }
+            if with_fixed && fix == 0 {
+                buffer.fixed_offset = Some(place * buffer.alignment);
+            }
+            buffer
+        };
+        Problem { buffers: list.into_iter().map(shape).collect(), capacity: None }
+    })
+}
+
+fn holds(problem: &Problem) {
+    let outcome = place::solve(problem, &Limit::default()).unwrap();
+    let Some(best) = brute_force(problem) else {
+        assert_eq!(outcome.status(), Status::Infeasible);
+        return;
+    };
+    let solution = outcome.solution.clone().expect("no capacity, so there is a placement");
+    place::check(problem, &solution).unwrap();
+    assert_eq!(outcome.value, Some(solution.height));
+    assert!(outcome.lower_bound <= best, "bound {} above the optimum {best}", outcome.lower_bound);
+    assert!(solution.height >= best, "height {} below the optimum {best}", solution.height);
+    if outcome.status() == Status::Optimal {
+        assert_eq!(solution.height, best);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn plain_problems_hold_against_brute_force(problem in problem(false, false)) {
+        holds(&problem);
+    }
+
+    #[test]
+    fn gaps_and_windows_hold_against_brute_force(problem in problem(true, false)) {
+        holds(&problem);
+    }
+
+    #[test]
+    fn fixed_offsets_hold_against_brute_force(problem in problem(true, true)) {
+        holds(&problem);
+    }
+
+    #[test]
+    fn the_checker_agrees_with_the_definition(problem in problem(true, false), seeds in prop::collection::vec(0..30_u64, 6)) {
+        let offsets: Vec<u64> = problem.buffers.iter().zip(&seeds).map(|(buffer, seed)| seed / buffer.alignment * buffer.alignment).collect();
+        let clash = (0..offsets.len()).any(|a| (0..a).any(|b| meets(&problem.buffers[a], offsets[a], &problem.buffers[b], offsets[b])));
+        let verdict = place::check(&problem, &Solution::from_offsets(&problem, offsets));
+        prop_assert_eq!(matches!(verdict, Err(Violation::Overlap { .. })), clash);
+    }
+
+    #[test]
+    fn csv_reads_what_it_writes(problem in problem(true, true)) {
+        let ids = (0..problem.buffers.len()).map(|index| format!("b{index}")).collect();
+        let table = place::csv::Table { ids, problem };
+        prop_assert_eq!(place::csv::read(&place::csv::write(&table, None)).unwrap(), table);
+    }
+}
+
+#[test]
+fn inclusive_ends_and_gaps_are_read() {
+    let table = place::csv::read("id,lower,end,size,gaps\na,0,4,16,1-2@0:8 3-3\n").unwrap();
+    let gaps = vec![Gap { start: 1, end: 3, window: Some((0, 8)) }, Gap { start: 3, end: 4, window: None }];
+    assert_eq!(table.problem.buffers, [Buffer { gaps, ..Buffer::new(0, 5, 16) }]);
+}
+
+#[test]
+fn the_last_padding_is_not_counted() {
+    let buffers = vec![Buffer { alignment: 64, ..Buffer::new(0, 2, 100) }, Buffer { alignment: 64, ..Buffer::new(1, 3, 10) }];
+    let outcome = place::solve(&Problem { buffers, capacity: None }, &Limit::default()).unwrap();
+    assert_eq!((outcome.value, outcome.status()), (Some(138), Status::Optimal));
+}
+
+#[test]
+fn a_capacity_below_the_load_is_infeasible() {
+    let buffers = vec![Buffer::new(0, 2, 100), Buffer::new(1, 3, 10)];
+    let outcome = place::solve(&Problem { buffers, capacity: Some(109) }, &Limit::default()).unwrap();
+    assert_eq!((outcome.solution.is_none(), outcome.status()), (true, Status::Infeasible));
+}
+
+#[test]
+fn sizes_beyond_64_bits_are_refused() {
+    let buffers = vec![Buffer::new(0, 1, u64::MAX / 2); 3];
+    assert!(matches!(
+        place::solve(&Problem { buffers, capacity: None }, &Limit::default()),
+        Err(place::ProblemError::TooLarge { buffer: 0 })
+    ));
+}
