@@ -1,11 +1,12 @@
 //! Names of tensors and spaces as identifiers of programming languages, and as text inside comments.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Hands out identifiers that are unique among all it handed out.
 #[derive(Default)]
 pub(crate) struct Identifiers {
-    taken: BTreeSet<String>,
+    /// Each identifier with the last number that was tried behind it.
+    taken: BTreeMap<String, u64>,
 }
 
 impl Identifiers {
@@ -27,11 +28,16 @@ impl Identifiers {
 
     fn unique(&mut self, base: String) -> String {
         let mut candidate = base.clone();
-        let mut count = 1_u64;
-        while !self.taken.insert(candidate.clone()) {
+        // Where the last search for this base ended: ten thousand equal names take ten thousand looks, not their square.
+        let mut count = self.taken.get(&base).copied().unwrap_or(1);
+        while self.taken.contains_key(&candidate) {
             count += 1;
             candidate = format!("{base}_{count}");
         }
+        if candidate != base {
+            self.taken.insert(base, count);
+        }
+        self.taken.insert(candidate.clone(), 1);
         candidate
     }
 }

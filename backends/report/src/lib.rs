@@ -1,1 +1,24 @@
 //! Text, JSON and self-contained HTML reports of a plan.
+//!
+//! Every report is derived from a [`memc_layout::Layout`] alone, and the same layout gives the same bytes:
+//! [`summary_line`] (one line for people and logs), [`text`] (one screen), [`json`] (for scripts), [`html`] (one page without
+//! network) and [`trace`] (for trace viewers).
+//!
+//! Numbers of a report are counted from the tensors of the layout, not copied from what the layout claims of itself. Names are
+//! untrusted: they are escaped, shortened or drawn as text, never interpreted.
+
+mod facts;
+mod html;
+mod json;
+mod picture;
+mod quantity;
+mod summary;
+mod text;
+mod trace;
+
+pub use html::{HtmlOptions, html};
+pub use json::json;
+pub use quantity::bytes;
+pub use summary::summary_line;
+pub use text::text;
+pub use trace::trace;

@@ -1,0 +1,134 @@
+//! What all reports say of a plan, derived once.
+
+use memc_layout::{AliasKind, Class, Layout, LowerBound, Profile, ScheduledNode, SpaceProfile};
+
+/// A plan with what follows from it.
+pub(crate) struct Facts<'a> {
+    pub layout: &'a Layout,
+    /// Spaces that hold something, or did before; the target's first space is always here and first.
+    pub spaces: Vec<SpaceFacts>,
+    pub counts: Counts,
+    pub callers: Callers,
+}
+
+/// One space of a plan.
+pub(crate) struct SpaceFacts {
+    pub profile: SpaceProfile,
+    pub arena: u64,
+    pub budget: Option<u64>,
+    pub capacity: Option<u64>,
+    /// Peak of the input model in file order.
+    pub before: Option<u64>,
+    pub bound: Option<LowerBound>,
+}
+
+/// How far an arena is from its lower bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Gap {
+    /// The arena is as large as the bound.
+    Closed,
+    /// The arena is larger, by this fraction of the bound.
+    Open(f64),
+    /// There is no bound to compare with.
+    Unknown,
+}
+
+/// How many of what a plan has.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub in_place: usize,
+    pub views: usize,
+    pub recomputed_tensors: usize,
+    pub scratch: usize,
+    pub anchors: usize,
+}
+
+/// Bytes that the caller holds, in no arena.
+#[derive(Default)]
+pub(crate) struct Callers {
+    pub inputs: u64,
+    pub outputs: u64,
+    pub state: u64,
+}
+
+impl<'a> Facts<'a> {
+    pub(crate) fn of(layout: &'a Layout) -> Facts<'a> {
+        let first = layout.target.spaces.first().map(|space| space.name.as_str());
+        let mut spaces: Vec<SpaceFacts> =
+            Profile::of(layout).spaces.into_iter().map(|profile| SpaceFacts::of(layout, profile)).collect();
+        spaces.retain(|space| {
+            let used = space.arena > 0 || !space.profile.owners.is_empty() || space.before.is_some_and(|bytes| bytes > 0);
+            used || first == Some(space.profile.space.as_str())
+        });
+        Facts { layout, spaces, counts: counts(layout), callers: callers(layout) }
+    }
+
+    /// The space that operators compute in; None for a target without spaces and a plan without tensors.
+    pub(crate) fn first(&self) -> Option<&SpaceFacts> {
+        self.spaces.first()
+    }
+
+    pub(crate) fn node(&self, step: u64) -> Option<&'a ScheduledNode> {
+        self.layout.schedule.get(usize::try_from(step).ok()?)
+    }
+
+    /// Modelled time against the input model's, as a fraction of that; 0 where nothing is modelled.
+    pub(crate) fn time_change(&self) -> f64 {
+        let cost = &self.layout.cost;
+        let change = (cost.modelled_ns_after - cost.modelled_ns_before) / cost.modelled_ns_before;
+        if change.is_finite() { change } else { 0.0 }
+    }
+}
+
+impl SpaceFacts {
+    fn of(layout: &Layout, profile: SpaceProfile) -> SpaceFacts {
+        let name = &profile.space;
+        let top = profile.owners.iter().map(|owner| owner.offset.saturating_add(owner.bytes)).max().unwrap_or(0);
+        SpaceFacts {
+            arena: layout.arenas.iter().find(|arena| arena.space == *name).map_or(top, |arena| arena.size),
+            budget: layout.budget.get(name).copied(),
+            capacity: layout.target.spaces.iter().find(|space| space.name == *name).and_then(|space| space.capacity),
+            before: layout.baseline.file_order_peak.get(name).copied(),
+            bound: layout.lower_bound.get(name).copied(),
+            profile,
+        }
+    }
+
+    pub(crate) fn gap(&self) -> Gap {
+        match self.bound.map(|bound| bound.placement) {
+            Some(bound) if self.arena <= bound => Gap::Closed,
+            Some(bound) if bound > 0 => Gap::Open((self.arena - bound) as f64 / bound as f64),
+            _ => Gap::Unknown,
+        }
+    }
+}
+
+fn counts(layout: &Layout) -> Counts {
+    let mut counts = Counts::default();
+    for tensor in &layout.tensors {
+        match tensor.alias.as_ref().map(|alias| alias.kind) {
+            Some(AliasKind::InPlace) => counts.in_place += 1,
+            Some(AliasKind::View) => counts.views += 1,
+            None => {}
+        }
+        counts.recomputed_tensors += usize::from(tensor.recompute_of.is_some());
+        counts.scratch += usize::from(tensor.class == Class::Scratch);
+    }
+    counts.anchors = layout.schedule.iter().filter(|node| node.anchor).count();
+    counts
+}
+
+fn callers(layout: &Layout) -> Callers {
+    let mut callers = Callers::default();
+    // An alias adds no bytes, whoever holds them.
+    for tensor in layout.tensors.iter().filter(|tensor| tensor.space.is_none() && tensor.alias.is_none()) {
+        let sum = match tensor.class {
+            Class::Input => &mut callers.inputs,
+            Class::Output => &mut callers.outputs,
+            Class::State => &mut callers.state,
+            Class::Constant | Class::Transient | Class::Scratch => continue,
+        };
+        *sum = sum.saturating_add(tensor.bytes);
+    }
+    callers
+}

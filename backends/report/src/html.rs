@@ -1,0 +1,268 @@
+//! A plan as one self-contained page: no network, works from a file, nothing in it is interpreted but its own script.
+//!
+//! The page is static text around a JSON block; `page/page.js` draws the block and puts names on the screen as text only.
+
+use std::{cmp::Reverse, collections::BTreeMap, fmt::Write as _};
+
+use memc_layout::{AliasKind, Class, Layout, Owner, Tensor};
+use serde_json::{Value, json};
+
+use crate::{
+    facts::{Facts, SpaceFacts},
+    quantity::{bytes, change, counted, share, time},
+    summary,
+};
+
+const PAGE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
+
+/// Columns of a tensor's row in the page's data; 0 where there is nothing to say.
+const TENSOR: [&str; 11] = ["name", "dtype", "shape", "bytes", "cls", "offset", "start", "end", "of", "kind", "again"];
+/// Columns of an owner's row.
+const OWNER: [&str; 5] = ["all", "offset", "bytes", "live", "made"];
+
+/// What a page shows beside the plan.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HtmlOptions<'a> {
+    /// Heading of the page, such as the model's file name; `Memory plan` when empty.
+    pub title: &'a str,
+    /// The plan of the unchanged model. With it the page has a switch between before and after.
+    pub before: Option<&'a Layout>,
+}
+
+/// The plan as one HTML page.
+///
+/// Boxes of life × offset for each space, the curve of live bytes with peak, bound and budget on the same axis, who is alive at a
+/// step (the peak's, or the one clicked), search by tensor name, and the numbers before and after. The page follows the reader's
+/// dark or light setting and grows with the plan: about 150 bytes a tensor.
+pub fn html(layout: &Layout, options: &HtmlOptions) -> String {
+    let facts = Facts::of(layout);
+    let title = if options.title.is_empty() { "Memory plan" } else { options.title };
+    let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + layout.tensors.len() * 150);
+    // One pass over our own text: what is put in is never searched for marks again.
+    let mut rest = PAGE;
+    while let Some((before, (mark, after))) =
+        rest.split_once("{{").and_then(|(before, tail)| Some((before, tail.split_once("}}")?)))
+    {
+        page.push_str(before);
+        match mark {
+            "title" => page.push_str(&escape(title)),
+            "style" => page.push_str(STYLE),
+            "script" => page.push_str(&script()),
+            "legend" => page.push_str(&legend(&facts)),
+            "about" => page.push_str(&escape(&about(&facts))),
+            "cards" => page.push_str(&cards(&facts)),
+            "summary" => page.push_str(&escape(&summary::lines(&facts).join("\n"))),
+            "data" => page.push_str(&data(&facts, options.before)),
+            _ => {}
+        }
+        rest = after;
+    }
+    page.push_str(rest);
+    page
+}
+
+/// Text that HTML shows as it is, inside elements and quoted attributes.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// The script without indentation and comments, which only its source needs.
+fn script() -> String {
+    (SCRIPT.lines().map(str::trim_start))
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+/// The classes that the picture shows, each with its color.
+fn legend(facts: &Facts) -> String {
+    let owners = facts.spaces.iter().flat_map(|space| &space.profile.owners);
+    let tensors: Vec<&Tensor> = owners.map(|owner| &facts.layout.tensors[owner.tensor]).collect();
+    let mut text = String::new();
+    let classes = [Class::Transient, Class::Output, Class::Input, Class::State, Class::Scratch, Class::Constant];
+    for class in classes.into_iter().filter(|&class| tensors.iter().any(|tensor| tensor.class == class)) {
+        let word = class.as_str();
+        let _ = write!(text, "<span><i class=\"{word}\"></i>{word}</span>");
+    }
+    if tensors.iter().any(|tensor| tensor.recompute_of.is_some()) {
+        text.push_str("<span><i class=\"again\"></i>recomputed</span>");
+    }
+    if !facts.layout.transfers.is_empty() {
+        text.push_str("<span><i class=\"state\"></i>transfer (arrow)</span>");
+    }
+    text
+}
+
+/// One line on which plan this is.
+fn about(facts: &Facts) -> String {
+    let layout = facts.layout;
+    let mut text = format!(
+        "{} nodes, {} tensors \u{b7} target {} \u{b7} io {} \u{b7} memc {}",
+        layout.schedule.len(),
+        layout.tensors.len(),
+        layout.target.name,
+        layout.io.as_str(),
+        layout.memc_version
+    );
+    for (key, value) in &layout.options {
+        let _ = write!(text, " \u{b7} {key} {value}");
+    }
+    text
+}
+
+/// The numbers at the top, before and after.
+fn cards(facts: &Facts) -> String {
+    let Facts { layout, counts, callers, .. } = facts;
+    let cost = &layout.cost;
+    let mut text = String::new();
+    if let Some(space) = facts.first() {
+        let peak = space.profile.peak;
+        if let Some(before) = space.before.filter(|&before| before > 0) {
+            let saved = change(peak as f64 / before as f64 - 1.0);
+            card(&mut text, "Peak", &bytes(peak), &format!("{} before, {saved}", bytes(before)));
+        } else {
+            card(&mut text, "Peak", &bytes(peak), "most bytes live at one step");
+        }
+        let room = match (space.budget, space.capacity) {
+            (Some(budget), _) => format!("{} of the budget {}", share(space.arena, budget), bytes(budget)),
+            (None, Some(capacity)) => format!("{} of {}", share(space.arena, capacity), bytes(capacity)),
+            (None, None) => format!("in {}, not limited", space.profile.space),
+        };
+        card(&mut text, "Arena", &bytes(space.arena), &room);
+        let bound = space.bound.map_or_else(|| "?".to_owned(), |bound| bytes(bound.placement));
+        card(&mut text, "Lower bound", &bound, &format!("for these live ranges, {}", summary::verdict(space.gap())));
+    }
+    let caller = format!("{} inputs, {} state with the caller", bytes(callers.inputs), bytes(callers.state));
+    card(&mut text, "Weights", &bytes(layout.weights), &caller);
+    let times = format!("modelled {} \u{2192} {}", time(cost.modelled_ns_before), time(cost.modelled_ns_after));
+    card(&mut text, "Time", &change(facts.time_change()), &times);
+    let reuse = format!("in place, {}", counted(counts.views, "view"));
+    card(&mut text, "Reuse", &counts.in_place.to_string(), &reuse);
+    let moved = format!("recomputed, {} of {}", counted(layout.transfers.len(), "transfer"), bytes(cost.transferred_bytes));
+    card(&mut text, "Extra work", &cost.recomputed_nodes.to_string(), &moved);
+    text
+}
+
+fn card(text: &mut String, name: &str, value: &str, note: &str) {
+    // A number stays on one line with what follows it: its unit.
+    let mut digit = false;
+    let glued: String =
+        note.chars().map(|c| if std::mem::replace(&mut digit, c.is_ascii_digit()) && c == ' ' { '\u{a0}' } else { c }).collect();
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "<div class=\"card\"><dt>{}</dt><dd><b>{}</b><span>{}</span></dd></div>",
+        escape(name),
+        escape(value),
+        escape(&glued)
+    );
+}
+
+/// What the script draws, as JSON that no HTML parser mistakes for markup.
+fn data(facts: &Facts, before: Option<&Layout>) -> String {
+    let mut plans = vec![plan("after", facts)];
+    if let Some(layout) = before {
+        plans.push(plan("before", &Facts::of(layout)));
+    }
+    let mut value = json!({ "plans": plans, "tensor": TENSOR, "owner": OWNER });
+    value.sort_all_objects();
+    let text = value.to_string();
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            // Outside of strings JSON has none of these, and inside they may be escaped.
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                let _ = write!(safe, "\\u{:04x}", u32::from(character));
+            }
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+/// One plan: only tensors that lie in an arena, numbered anew.
+fn plan(name: &str, facts: &Facts) -> Value {
+    let layout = facts.layout;
+    let mut tensors = Tensors { layout, numbers: BTreeMap::new(), values: Vec::new() };
+    let spaces: Vec<Value> = facts.spaces.iter().map(|space| space_value(space, &mut tensors)).collect();
+    let steps: Vec<Value> = layout.schedule.iter().map(|node| json!([node.node, node.op])).collect();
+    let transfers: Vec<Value> =
+        (layout.transfers.iter()).map(|move_| json!([move_.from, move_.to, move_.store_step, move_.load_step])).collect();
+    json!({"name": name, "steps": steps, "spaces": spaces, "tensors": tensors.values, "transfers": transfers})
+}
+
+fn space_value(space: &SpaceFacts, tensors: &mut Tensors) -> Value {
+    let profile = &space.profile;
+    let mut owners: Vec<&Owner> = profile.owners.iter().collect();
+    owners.sort_by_key(|owner| (Reverse(owner.bytes), owner.offset, owner.tensor));
+    json!({
+        "name": profile.space,
+        "arena": space.arena,
+        "peak": profile.peak,
+        "step": profile.peak_step,
+        "bound": space.bound.map(|bound| bound.placement),
+        "budget": space.budget,
+        "live": profile.live_bytes,
+        "owners": owners.into_iter().map(|owner| tensors.owner(owner)).collect::<Vec<_>>(),
+    })
+}
+
+/// The tensors of a page in the order in which owners need them.
+struct Tensors<'a> {
+    layout: &'a Layout,
+    numbers: BTreeMap<usize, usize>,
+    values: Vec<Value>,
+}
+
+impl Tensors<'_> {
+    /// The row of an owner, by [`OWNER`]; `all` is the owner itself and then its aliases.
+    fn owner(&mut self, owner: &Owner) -> Value {
+        let all: Vec<usize> = [owner.tensor].iter().chain(&owner.aliases).map(|&index| self.number(index)).collect();
+        json!([all, owner.offset, owner.bytes, owner.live, owner.producer])
+    }
+
+    /// The tensor's number on the page; its row is by [`TENSOR`].
+    fn number(&mut self, index: usize) -> usize {
+        if let Some(&number) = self.numbers.get(&index) {
+            return number;
+        }
+        let tensor = &self.layout.tensors[index];
+        let live = tensor.live.first();
+        let alias = tensor.alias.as_ref().map(|alias| {
+            let kind = match alias.kind {
+                AliasKind::View => "view",
+                AliasKind::InPlace => "in place",
+            };
+            (alias.of.as_str(), kind)
+        });
+        let or_zero = |text: Option<&str>| text.map_or(Value::from(0), Value::from);
+        self.values.push(json!([
+            tensor.name,
+            tensor.dtype,
+            tensor.shape,
+            tensor.bytes,
+            tensor.class.as_str(),
+            tensor.offset,
+            live.map(|range| range.start),
+            live.map(|range| range.end),
+            or_zero(alias.map(|(of, _)| of)),
+            or_zero(alias.map(|(_, kind)| kind)),
+            or_zero(tensor.recompute_of.as_deref()),
+        ]));
+        self.numbers.insert(index, self.values.len() - 1);
+        self.values.len() - 1
+    }
+}

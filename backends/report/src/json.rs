@@ -1,0 +1,111 @@
+//! The summary of a plan as one JSON object, for scripts.
+
+use memc_layout::{Layout, Owner};
+use serde_json::{Value, json};
+
+use crate::facts::{Facts, Gap, SpaceFacts};
+
+/// The summary of a plan: pretty JSON, keys sorted, one trailing newline. Sizes are bytes, steps are positions in the schedule.
+///
+/// - `schema`: `memc.summary/1`; keys may be added, none changes its meaning.
+/// - `space`, `peak`, `before`, `arena`, `bound`, `optimal`: of the target's first space, as in [`crate::summary_line`]; null where unknown.
+/// - `spaces`: one object for each space in use, the first one first: `space`, `arena`, `before|null`, `budget|null`, `capacity|null`,
+///   `optimal`, `gap|null` (fraction of the bound), `bound {placement, order|null, order_proved, placement_proved}|null`,
+///   `peak {bytes, step, node|null, op|null}`, and `alive_at_peak`, largest first:
+///   `[{tensor, class, bytes, share, offset, live [start, end), aliases, producer|null}]`.
+/// - `weights`, `callers {inputs, outputs, state}`: bytes that no arena holds.
+/// - `counts`: `nodes`, `nodes_before`, `tensors`, `views`, `in_place`, `recomputed_nodes`, `transfers`, `scratch`, `anchors`,
+///   `subgraphs`, `unplanned`.
+/// - `cost`: `time_change` (fraction), `extra_flops`, `transferred_bytes`, `modelled_ns_before`, `modelled_ns_after`,
+///   `overhead_lower_bound|null`.
+/// - `model {input_sha256, output_sha256}`, `target`, `io`, `memc_version`.
+pub fn json(layout: &Layout) -> String {
+    let facts = Facts::of(layout);
+    let first = facts.first();
+    let cost = &layout.cost;
+    let mut summary = json!({
+        "schema": "memc.summary/1",
+        "memc_version": layout.memc_version,
+        "model": {"input_sha256": layout.model.input_sha256, "output_sha256": layout.model.output_sha256},
+        "target": layout.target.name,
+        "io": layout.io.as_str(),
+        "space": first.map(|space| space.profile.space.as_str()),
+        "peak": first.map(|space| space.profile.peak),
+        "before": first.and_then(|space| space.before),
+        "arena": first.map(|space| space.arena),
+        "bound": first.and_then(|space| space.bound).map(|bound| bound.placement),
+        "optimal": first.is_some_and(|space| space.gap() == Gap::Closed),
+        "spaces": facts.spaces.iter().map(|space| space_value(&facts, space)).collect::<Vec<_>>(),
+        "weights": layout.weights,
+        "callers": {"inputs": facts.callers.inputs, "outputs": facts.callers.outputs, "state": facts.callers.state},
+        "counts": {
+            "nodes": layout.schedule.len(),
+            "nodes_before": cost.nodes_before,
+            "tensors": layout.tensors.len(),
+            "views": facts.counts.views,
+            "in_place": facts.counts.in_place,
+            "recomputed_nodes": cost.recomputed_nodes,
+            "transfers": layout.transfers.len(),
+            "scratch": facts.counts.scratch,
+            "anchors": facts.counts.anchors,
+            "subgraphs": layout.subgraphs.len(),
+            "unplanned": layout.unplanned.len(),
+        },
+        "cost": {
+            "time_change": facts.time_change(),
+            "extra_flops": cost.extra_flops,
+            "transferred_bytes": cost.transferred_bytes,
+            "modelled_ns_before": cost.modelled_ns_before,
+            "modelled_ns_after": cost.modelled_ns_after,
+            "overhead_lower_bound": cost.overhead_lower_bound,
+        },
+    });
+    summary.sort_all_objects();
+    format!("{summary:#}\n")
+}
+
+fn space_value(facts: &Facts, space: &SpaceFacts) -> Value {
+    let profile = &space.profile;
+    let node = facts.node(profile.peak_step);
+    let alive = profile.alive_at(profile.peak_step);
+    json!({
+        "space": profile.space,
+        "arena": space.arena,
+        "before": space.before,
+        "budget": space.budget,
+        "capacity": space.capacity,
+        "bound": space.bound.map(|bound| json!({
+            "placement": bound.placement,
+            "order": bound.order,
+            "order_proved": bound.order_proved,
+            "placement_proved": bound.placement_proved,
+        })),
+        "optimal": space.gap() == Gap::Closed,
+        "gap": match space.gap() {
+            Gap::Closed => Some(0.0),
+            Gap::Open(fraction) => Some(fraction),
+            Gap::Unknown => None,
+        },
+        "peak": {
+            "bytes": profile.peak,
+            "step": profile.peak_step,
+            "node": node.map(|node| node.node.as_str()),
+            "op": node.map(|node| node.op.as_str()),
+        },
+        "alive_at_peak": alive.into_iter().map(|owner| owner_value(facts, profile.peak, owner)).collect::<Vec<_>>(),
+    })
+}
+
+fn owner_value(facts: &Facts, peak: u64, owner: &Owner) -> Value {
+    let tensor = &facts.layout.tensors[owner.tensor];
+    json!({
+        "tensor": tensor.name,
+        "class": tensor.class.as_str(),
+        "bytes": owner.bytes,
+        "share": if peak == 0 { 0.0 } else { owner.bytes as f64 / peak as f64 },
+        "offset": owner.offset,
+        "live": [owner.start(), owner.end()],
+        "aliases": owner.aliases.iter().map(|&alias| facts.layout.tensors[alias].name.as_str()).collect::<Vec<_>>(),
+        "producer": owner.producer.and_then(|step| facts.node(step)).map(|node| node.node.as_str()),
+    })
+}

@@ -1,0 +1,196 @@
+//! A plan on one screen of plain text.
+
+use std::collections::BTreeMap;
+
+use memc_layout::Layout;
+
+use crate::{
+    facts::{Facts, SpaceFacts},
+    picture,
+    quantity::{bytes, change, counted, share, shortened, time},
+    summary,
+};
+
+/// Lines of the whole text, at most.
+const LINES: usize = 40;
+/// Columns of the picture, at most.
+const WIDTH: usize = 72;
+/// Rows of the picture, at most.
+const ROWS: usize = 16;
+/// Spaces that have a row of their own, at most.
+const SPACES: usize = 4;
+/// Tensors of the table, at most.
+const ALIVE: usize = 8;
+
+/// The plan on one screen: at most 40 lines of 100 ASCII characters; only the last line may be longer.
+///
+/// Numbers of each space, the largest tensors that are alive at the peak of the first space, its arena as a picture, its live bytes
+/// as a curve, and the last line of [`crate::summary_line`]. Letters `A`-`H` in the picture are the tensors of the table.
+pub fn text(layout: &Layout) -> String {
+    let facts = Facts::of(layout);
+    let mut lines = head(&facts);
+    lines.push(String::new());
+    lines.extend(spaces(&facts));
+    if let Some(space) = facts.first() {
+        let alive = space.profile.alive_at(space.profile.peak_step);
+        let letters: BTreeMap<usize, char> =
+            alive.iter().take(ALIVE).zip('A'..).map(|(owner, letter)| (owner.tensor, letter)).collect();
+        lines.push(String::new());
+        lines.extend(table(&facts, space, &letters));
+        lines.push(String::new());
+        lines.push("arena: A-H as above, a-z others, # several, . less than half full".to_owned());
+        // What follows the picture: axis, ticks, curve, summary.
+        let rows = LINES.saturating_sub(lines.len() + 4).clamp(4, ROWS);
+        lines.extend(drawing(space, &letters, rows));
+    }
+    lines.extend(summary::lines(&facts).pop());
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn head(facts: &Facts) -> Vec<String> {
+    let Facts { layout, counts, callers, .. } = facts;
+    let cost = &layout.cost;
+    let mut lines = vec![
+        format!(
+            "model    {}: {} nodes, {} tensors; target {}, io {}",
+            shortened(&layout.model.output_sha256, 14),
+            layout.schedule.len(),
+            layout.tensors.len(),
+            shortened(&layout.target.name, 24),
+            layout.io.as_str()
+        ),
+        format!(
+            "caller   weights {}, inputs {}, outputs {}, state {}",
+            bytes(layout.weights),
+            bytes(callers.inputs),
+            bytes(callers.outputs),
+            bytes(callers.state)
+        ),
+        format!(
+            "reuse    {} in place, {}; {} recomputed, {} ({}), {} scratch",
+            counts.in_place,
+            counted(counts.views, "view"),
+            cost.recomputed_nodes,
+            counted(layout.transfers.len(), "transfer"),
+            bytes(cost.transferred_bytes),
+            counts.scratch
+        ),
+        format!(
+            "time     modelled {} -> {} ({})",
+            time(cost.modelled_ns_before),
+            time(cost.modelled_ns_after),
+            change(facts.time_change())
+        ),
+    ];
+    if let Some(first) = layout.unplanned.first() {
+        let (name, reason) = (shortened(&first.name, 30), shortened(&first.reason, 40));
+        lines.push(format!("no size  {}: {name} ({reason})", layout.unplanned.len()));
+    }
+    lines
+}
+
+/// One row for each space.
+fn spaces(facts: &Facts) -> Vec<String> {
+    let known = |size: Option<u64>| size.map_or_else(|| "-".to_owned(), bytes);
+    let mut lines = vec![format!(
+        "{:<12}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}  {}",
+        "space", "before", "peak", "arena", "bound", "order", "budget", "peak at"
+    )];
+    for space in facts.spaces.iter().take(SPACES) {
+        let step = space.profile.peak_step;
+        let at = facts.node(step).map_or_else(String::new, |node| format!("{step} {}", node.node));
+        lines.push(format!(
+            "{:<12}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}  {}",
+            shortened(&space.profile.space, 11),
+            known(space.before),
+            bytes(space.profile.peak),
+            bytes(space.arena),
+            known(space.bound.map(|bound| bound.placement)),
+            known(space.bound.and_then(|bound| bound.order)),
+            known(space.budget),
+            shortened(&at, 20)
+        ));
+    }
+    if facts.spaces.len() > SPACES {
+        lines.push(format!("and {} more spaces", facts.spaces.len() - SPACES));
+    }
+    lines
+}
+
+/// The largest tensors alive at the peak.
+fn table(facts: &Facts, space: &SpaceFacts, letters: &BTreeMap<usize, char>) -> Vec<String> {
+    let profile = &space.profile;
+    let alive = profile.alive_at(profile.peak_step);
+    let node = facts.node(profile.peak_step);
+    let (name, op) = node.map_or(("-", "-"), |node| (&node.node, &node.op));
+    let mut lines = vec![
+        format!(
+            "alive at the peak of {}: step {} of {}, {} ({})",
+            shortened(&profile.space, 16),
+            profile.peak_step,
+            profile.live_bytes.len(),
+            shortened(name, 30),
+            shortened(op, 16)
+        ),
+        format!("  {:>10} {:>8} {:<9} {:<13} {:<18} {}", "bytes", "share", "class", "steps", "made by", "tensor"),
+    ];
+    for owner in alive.iter().take(ALIVE) {
+        let tensor = &facts.layout.tensors[owner.tensor];
+        let op = owner.producer.and_then(|step| facts.node(step)).map_or("-", |node| &node.op);
+        lines.push(format!(
+            "{} {:>10} {:>8} {:<9} {:<13} {:<18} {}",
+            letters.get(&owner.tensor).unwrap_or(&' '),
+            bytes(owner.bytes),
+            share(owner.bytes, profile.peak),
+            tensor.class.as_str(),
+            shortened(&format!("{}..{}", owner.start(), owner.end()), 13),
+            shortened(op, 18),
+            shortened(&tensor.name, 36)
+        ));
+    }
+    let rest = alive.get(ALIVE..).unwrap_or_default();
+    if !rest.is_empty() {
+        let sum = rest.iter().fold(0_u64, |sum, owner| sum.saturating_add(owner.bytes));
+        lines.push(format!("  {:>10} {:>8} {} more", bytes(sum), share(sum, profile.peak), rest.len()));
+    }
+    lines
+}
+
+/// The picture with its axes, and the curve below.
+fn drawing(space: &SpaceFacts, letters: &BTreeMap<usize, char>, rows: usize) -> Vec<String> {
+    let profile = &space.profile;
+    let steps = profile.live_bytes.len();
+    let columns = picture::columns(steps, WIDTH);
+    let mut lines = Vec::new();
+    for (row, line) in picture::boxes(profile, space.arena, letters, rows, columns).into_iter().enumerate() {
+        let label = match row {
+            0 => bytes(space.arena),
+            row if row == rows / 2 => bytes(space.arena / 2),
+            row if row + 1 == rows => "0 B".to_owned(),
+            _ => String::new(),
+        };
+        lines.push(format!("{label:>11} |{line}|"));
+    }
+    lines.push(format!("{:>11} +{}+", "step", axis(steps, columns, profile.peak_step)));
+    let curve = picture::curve(&profile.live_bytes, profile.peak, columns);
+    lines.push(format!("{:>11} |{curve}|", "live"));
+    lines
+}
+
+/// A line with the numbers of some steps at their columns, and `^` at the peak.
+fn axis(steps: usize, columns: usize, peak_step: u64) -> String {
+    let mut line = vec!['-'; columns];
+    let column = |step: usize| (step * columns).checked_div(steps).unwrap_or(0);
+    let ticks = 6.min(steps);
+    for tick in 0..ticks {
+        let step = tick * steps / ticks;
+        let text = step.to_string();
+        for (place, digit) in line.iter_mut().skip(column(step)).take(text.len()).zip(text.chars()) {
+            *place = digit;
+        }
+    }
+    if let Some(place) = usize::try_from(peak_step).ok().and_then(|step| line.get_mut(column(step))) {
+        *place = '^';
+    }
+    line.into_iter().collect()
+}

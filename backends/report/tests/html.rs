@@ -1,0 +1,119 @@
+//! The page: well formed, closed to hostile names and to the network, and small enough.
+#![allow(clippy::unwrap_used)]
+
+mod plans;
+
+use std::path::Path;
+
+use memc_layout::Layout;
+use memc_report::{HtmlOptions, html};
+use serde_json::Value;
+
+const OPEN: &str = "<script type=\"application/json\" id=\"plan\">";
+
+/// The JSON block of a page, parsed.
+fn data(page: &str) -> Value {
+    let (_, tail) = page.split_once(OPEN).unwrap();
+    serde_json::from_str(tail.split_once("</script>").unwrap().0).unwrap()
+}
+
+/// The script of a page.
+fn script(page: &str) -> &str {
+    page.rsplit_once("<script>").unwrap().1.split_once("</script>").unwrap().0
+}
+
+fn page(layout: &Layout) -> String {
+    html(layout, &HtmlOptions { title: "model.onnx", before: None })
+}
+
+#[test]
+fn the_data_is_the_plan() {
+    let layout = plans::block();
+    let data = data(&page(&layout));
+    let plan = &data["plans"][0];
+    assert_eq!(plan["steps"].as_array().unwrap().len(), layout.schedule.len());
+    let placed = layout.tensors.iter().filter(|tensor| tensor.space.is_some()).count();
+    let tensors = plan["tensors"].as_array().unwrap();
+    assert_eq!(tensors.len(), placed);
+    for row in tensors {
+        let tensor = layout.tensors.iter().find(|tensor| tensor.name == row[0]).unwrap();
+        assert_eq!((row[3].as_u64(), row[5].as_u64()), (Some(tensor.bytes), tensor.offset));
+        assert_eq!([&row[6], &row[7]].map(|step| step.as_u64().unwrap()), <[u64; 2]>::from(tensor.live[0]));
+    }
+    insta::assert_snapshot!(serde_json::to_string_pretty(&plan["spaces"][1]).unwrap());
+}
+
+#[test]
+fn hostile_names_are_text_everywhere() {
+    let layout = plans::hostile();
+    let page = html(&layout, &HtmlOptions { title: "</title><script>alert(1)</script>{{data}}", before: Some(&layout) });
+    let markup = |mark: &str| page.matches(mark).count();
+    assert_eq!((markup("<script"), markup("</script>"), markup("</title>"), markup("<img")), (2, 2, 1, 0));
+    // The one comment is the template's own.
+    assert_eq!((markup("<!--"), markup("\u{2028}")), (1, 0));
+    let data = data(&page);
+    let names: Vec<&str> = data["plans"][1]["tensors"].as_array().unwrap().iter().map(|row| row[0].as_str().unwrap()).collect();
+    for tensor in layout.tensors.iter().filter(|tensor| tensor.space.is_some()) {
+        assert!(names.contains(&tensor.name.as_str()), "{}", tensor.name);
+    }
+}
+
+#[test]
+fn the_script_never_makes_markup_of_text() {
+    let page = page(&plans::block());
+    for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser"] {
+        assert!(!script(&page).contains(way), "{way}");
+    }
+}
+
+#[test]
+fn nothing_is_fetched() {
+    let page = page(&plans::training(60));
+    for way in ["http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "XMLHttpRequest", "import("] {
+        assert!(!page.contains(way), "{way}");
+    }
+    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn tags_are_balanced_and_no_mark_is_left() {
+    for layout in [plans::block(), plans::empty(), plans::training(2)] {
+        let page = page(&layout);
+        let markup: String = page.replace(script(&page), "").replace(&data(&page).to_string(), "");
+        for tag in ["html", "head", "body", "style", "script", "div", "dl", "dt", "dd", "main", "section", "aside", "table", "h1"]
+        {
+            let opened = markup.matches(&format!("<{tag}>")).count() + markup.matches(&format!("<{tag} ")).count();
+            assert_eq!(opened, markup.matches(&format!("</{tag}>")).count(), "{tag}");
+        }
+        assert!(!markup.contains("{{") && !markup.contains("}}"));
+    }
+}
+
+#[test]
+fn pages_stay_small() {
+    let small = page(&plans::block());
+    assert!(script(&small).len() < 12 * 1024, "{} bytes of script", script(&small).len());
+    let layout = plans::training(3000);
+    let large = page(&layout);
+    assert!(layout.tensors.len() > 3500);
+    assert!(large.len() < 250 * layout.tensors.len(), "{} bytes for {} tensors", large.len(), layout.tensors.len());
+    assert_eq!(large, page(&layout));
+}
+
+/// Writes the pages that a person, or a browser test, opens.
+#[test]
+fn pages_are_written_for_the_eye() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let before = plans::training(480);
+    for (name, layout, before) in [
+        ("block", plans::block(), None),
+        ("training", plans::training(600), Some(&before)),
+        ("large", plans::training(3400), None),
+        ("hostile", plans::hostile(), None),
+        ("empty", plans::empty(), None),
+    ] {
+        let page = html(&layout, &HtmlOptions { title: name, before });
+        std::fs::write(folder.join(format!("{name}.html")), &page).unwrap();
+        assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    }
+}

@@ -1,0 +1,138 @@
+//! Plans that the tests of all reports share: a small one by hand, and large ones from a generator.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use memc_layout::{
+    Alias, AliasKind, Arena, Baseline, Class, Layout, LiveRange, LowerBound, Peak, Profile, ScheduledNode, Tensor, read,
+};
+
+/// Eighteen steps with writes in place, views, windows, a transfer, a recomputed node and scratch.
+pub fn block() -> Layout {
+    read(include_str!("../../../layout/tests/data/residual_block.layout.json")).unwrap()
+}
+
+/// The block with the names that a hostile model could give its tensors, nodes and spaces.
+pub fn hostile() -> Layout {
+    let names =
+        ["</script><script>alert(1)</script>", "<!--", "\u{2028}\"'`${x}", "{{data}}", "a&amp;b", "<img src=x onerror=alert(1)>"];
+    let mut layout = block();
+    for (index, tensor) in layout.tensors.iter_mut().filter(|tensor| tensor.space.is_some()).enumerate() {
+        tensor.name = format!("{}{index}", names[index % names.len()]);
+        tensor.alias = None;
+    }
+    for (index, node) in layout.schedule.iter_mut().enumerate() {
+        node.node = format!("{}{index}", names[index % names.len()]);
+        node.op = names[(index + 1) % names.len()].to_owned();
+    }
+    layout.target.name = names[0].to_owned();
+    layout.memc_version = names[5].to_owned();
+    layout.options.insert(names[0].to_owned(), names[3].to_owned());
+    layout
+}
+
+/// A plan without anything in it.
+pub fn empty() -> Layout {
+    let mut layout = block();
+    layout.schedule.clear();
+    layout.tensors.clear();
+    layout.arenas.clear();
+    layout.transfers.clear();
+    layout.unplanned.clear();
+    layout.budget.clear();
+    layout.target.spaces.clear();
+    (layout.peak, layout.lower_bound, layout.baseline) = Default::default();
+    layout.cost = Default::default();
+    layout
+}
+
+/// A training step of `steps` nodes: what the first half computes is read again in the second half, in reverse. First fit in the order
+/// of the schedule; about 1.6 tensors a step.
+pub fn training(steps: u64) -> Layout {
+    let mut layout = block();
+    let half = steps / 2;
+    layout.schedule = (0..steps)
+        .map(|step| ScheduledNode {
+            step,
+            node: format!(
+                "/layer{}/{}",
+                step % half / 6,
+                ["query", "key", "softmax", "value", "norm", "gelu"][step as usize % 6]
+            ),
+            op: ["MatMul", "MatMul", "Softmax", "MatMul", "LayerNormalization", "Gelu"][step as usize % 6].to_owned(),
+            domain: String::new(),
+            anchor: false,
+        })
+        .collect();
+    layout.tensors.clear();
+    let mut placed: Vec<(u64, u64, u64)> = Vec::new();
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    for step in 0..steps {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let bytes = [1, 1, 6, 1, 2, 4][step as usize % 6] * ((random >> 60) + 8) * 16_384;
+        let kept = step < half && !step.is_multiple_of(3);
+        let end = if kept { steps - step } else { (step + 2 + (random >> 62)).min(steps) };
+        placed.retain(|&(_, _, end)| end > step);
+        let class = if step + 1 == steps { Class::Output } else { Class::Transient };
+        push(&mut layout, &mut placed, (class, step), bytes, end);
+        if step % 6 == 2 {
+            push(&mut layout, &mut placed, (Class::Scratch, step), bytes / 2, step + 1);
+        }
+        if step % 6 == 5 && !kept {
+            let owner = layout.tensors.last().unwrap().clone();
+            layout.tensors.push(Tensor {
+                name: format!("{}/over", owner.name),
+                live: vec![LiveRange { start: (step + 1).min(end - 1), end }],
+                alias: Some(Alias { of: owner.name.clone(), kind: AliasKind::InPlace, alias_offset: 0 }),
+                ..owner
+            });
+        }
+        if step >= half && step % 9 == 0 {
+            let again = layout.tensors.last_mut().unwrap();
+            again.recompute_of = Some(format!("activation{}", steps - step));
+        }
+    }
+    claim(layout)
+}
+
+/// Places a tensor at the lowest offset where nothing live is.
+fn push(layout: &mut Layout, placed: &mut Vec<(u64, u64, u64)>, (class, step): (Class, u64), bytes: u64, end: u64) {
+    placed.sort_unstable();
+    let mut offset = 0;
+    for &(start, size, _) in placed.iter() {
+        if start >= offset + bytes {
+            break;
+        }
+        offset = offset.max(start + size);
+    }
+    placed.push((offset, bytes, end));
+    let scratch = class == Class::Scratch;
+    layout.tensors.push(Tensor {
+        name: if scratch { format!("scratch:node{step}:0") } else { format!("activation{step}") },
+        dtype: "float".to_owned(),
+        shape: vec![bytes / 4],
+        bytes,
+        class,
+        space: Some("device".to_owned()),
+        offset: Some(offset),
+        live: vec![LiveRange { start: step, end }],
+        alias: None,
+        recompute_of: None,
+        step: scratch.then_some(step),
+    });
+}
+
+/// Fills in what a layout says of itself.
+fn claim(mut layout: Layout) -> Layout {
+    let device = Profile::of(&layout).spaces.remove(0);
+    let size = device.owners.iter().map(|owner| owner.offset + owner.bytes).max().unwrap();
+    layout.arenas = vec![Arena { space: "device".to_owned(), size, alignment: 64 }];
+    layout.budget = [("device".to_owned(), size + size / 8)].into();
+    layout.transfers.clear();
+    layout.unplanned.clear();
+    layout.target.spaces.truncate(1);
+    layout.cost.transferred_bytes = 0;
+    layout.peak = [("device".to_owned(), Peak { bytes: device.peak, step: device.peak_step })].into();
+    let bound = LowerBound { placement: device.peak, order: None, order_proved: false, placement_proved: size == device.peak };
+    layout.lower_bound = [("device".to_owned(), bound)].into();
+    layout.baseline = Baseline { file_order_peak: [("device".to_owned(), device.peak + device.peak / 3)].into() };
+    layout
+}

@@ -1,0 +1,114 @@
+//! The reports in text: the line that never changes shape, the screen, the JSON summary and the trace.
+#![allow(clippy::unwrap_used)]
+
+mod plans;
+
+use memc_layout::Layout;
+use memc_report::{json, summary_line, text, trace};
+use serde_json::Value;
+
+/// Every plan that a report must survive.
+fn all() -> Vec<Layout> {
+    vec![plans::block(), plans::hostile(), plans::empty(), plans::training(2), plans::training(3000)]
+}
+
+#[test]
+fn summary_of_the_block() {
+    insta::assert_snapshot!(summary_line(&plans::block()));
+}
+
+#[test]
+fn the_last_line_keeps_its_shape() {
+    let mut layout = plans::block();
+    layout.target.spaces.truncate(1);
+    layout.tensors.retain(|tensor| tensor.space.as_deref() != Some("host"));
+    layout.baseline.file_order_peak.remove("host");
+    layout.arenas.truncate(1);
+    layout.transfers.push(layout.transfers[0].clone());
+    let line = |layout: &Layout| summary_line(layout);
+    let mut cases = vec![line(&layout)];
+    layout.lower_bound.get_mut("device").unwrap().placement = 589_824;
+    cases.push(line(&layout));
+    layout.lower_bound.get_mut("device").unwrap().placement = 589_800;
+    cases.push(line(&layout));
+    layout.lower_bound.clear();
+    layout.baseline.file_order_peak.clear();
+    layout.cost.modelled_ns_before = 0.0;
+    cases.push(line(&layout));
+    cases.push(line(&plans::empty()));
+    insta::assert_snapshot!(cases.join("\n"));
+}
+
+#[test]
+fn screen_of_the_block() {
+    insta::assert_snapshot!(text(&plans::block()));
+}
+
+#[test]
+fn screen_of_a_training_step() {
+    insta::assert_snapshot!(text(&plans::training(1200)));
+}
+
+#[test]
+fn screen_of_nothing() {
+    insta::assert_snapshot!(text(&plans::empty()));
+}
+
+#[test]
+fn the_screen_is_forty_lines_of_a_hundred_plain_characters() {
+    for layout in all() {
+        let text = text(&layout);
+        assert!(text.lines().count() <= 40, "{text}");
+        for line in text.lines().rev().skip(1) {
+            assert!(line.len() <= 100 && line.chars().all(|c| c.is_ascii_graphic() || c == ' '), "{line:?}");
+        }
+        assert_eq!(text.lines().last(), summary_line(&layout).lines().last());
+    }
+}
+
+#[test]
+fn summary_object_of_the_block() {
+    insta::assert_snapshot!(json(&plans::block()));
+}
+
+#[test]
+fn summary_objects_agree_with_the_line() {
+    for layout in all() {
+        let summary: Value = serde_json::from_str(&json(&layout)).unwrap();
+        let optimal = summary_line(&layout).lines().last().unwrap().contains("(optimal)");
+        assert_eq!(summary["optimal"], Value::from(optimal));
+        assert_eq!(summary["arena"], summary["spaces"][0]["arena"]);
+        for space in summary["spaces"].as_array().unwrap() {
+            let alive = space["alive_at_peak"].as_array().unwrap();
+            let sum: u64 = alive.iter().map(|row| row["bytes"].as_u64().unwrap()).sum();
+            assert_eq!(space["peak"]["bytes"].as_u64().unwrap(), sum);
+        }
+    }
+}
+
+#[test]
+fn traces_hold_every_step_and_return_to_zero() {
+    for layout in all() {
+        let trace: Value = serde_json::from_str(&trace(&layout)).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap();
+        let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
+        assert_eq!(of("X").len(), layout.schedule.len());
+        assert_eq!((of("b").len(), of("e").len()), (layout.transfers.len(), layout.transfers.len()));
+        for space in &layout.target.spaces {
+            let name = format!("live bytes in {}", space.name);
+            let values: Vec<u64> = of("C")
+                .iter()
+                .filter(|event| event["name"] == name)
+                .map(|event| event["args"]["bytes"].as_u64().unwrap())
+                .collect();
+            let peak = layout.peak.get(&space.name).map_or(0, |peak| peak.bytes);
+            assert_eq!((values.iter().max(), values.last()), (Some(&peak), Some(&0)));
+        }
+    }
+}
+
+#[test]
+fn trace_of_the_block() {
+    let trace: Value = serde_json::from_str(&trace(&plans::block())).unwrap();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&trace["traceEvents"].as_array().unwrap()[18..30]).unwrap());
+}
