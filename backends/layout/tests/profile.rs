@@ -44,6 +44,17 @@ fn an_owner_is_live_from_the_first_window_that_is_written() {
 }
 
 #[test]
+fn ranges_that_touch_are_one() {
+    let mut layout = block();
+    let live = |start, end| vec![LiveRange { start, end }];
+    layout.tensors.truncate(6);
+    (layout.tensors[3].live, layout.tensors[5].live) = (live(3, 5), live(5, 9));
+    assert_eq!(Profile::of(&layout).spaces[0].owners[0].live, live(3, 9));
+    layout.tensors[5].live = live(6, 9);
+    assert_eq!(Profile::of(&layout).spaces[0].owners[0].live, [live(3, 5), live(6, 9)].concat());
+}
+
+#[test]
 fn rings_strangers_and_far_steps_are_cut() {
     let mut layout = block();
     layout.tensors.truncate(9);
