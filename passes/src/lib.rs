@@ -1,1 +1,24 @@
 //! Passes, pipelines and analyses over the intermediate representation.
+//!
+//! A pass is one file, one page in `doc/`, one folder of file tests, and one line in [`registry::REGISTRY`]. It declares the stage it
+//! needs and gives, says honestly whether it changed anything, and never raises the peak without the pipeline noticing: [`portfolio::plan`]
+//! keeps the best of several pipelines and never returns a plan that is worse than the file's own order.
+
+pub mod analysis;
+pub mod cse;
+pub mod dce;
+pub mod fold;
+pub mod in_place;
+pub mod options;
+pub mod pass;
+pub mod pipeline;
+pub mod place;
+pub mod portfolio;
+pub mod registry;
+pub mod schedule;
+pub mod view;
+
+pub use options::{Io, Options};
+pub use pass::{Changed, PassContext, PassError, PassInfo, SolverReport};
+pub use pipeline::{Observer, Pipeline, PipelineError, Silent};
+pub use portfolio::{Planned, plan};

@@ -22,7 +22,7 @@ const MAX_DIAGNOSTICS: usize = 50;
 /// What inference found beside types.
 #[derive(Debug, Default)]
 pub struct Inference {
-    /// Elements of small tensors, where they are followed.
+    /// Elements of small tensors, where they are followed and rest on no default that a caller may override.
     pub data: SecondaryMap<Value, Option<Arc<Data>>>,
     /// Disagreements and refusals.
     pub diagnostics: Vec<Diagnostic>,
@@ -35,18 +35,20 @@ pub fn infer(module: &mut Module) -> Inference {
     let mut driver = Driver { module, facts: SecondaryMap::default(), diagnostics: Vec::new(), depth: 0, visits: 0 };
     driver.constants();
     for input in &module.graph(module.main()).inputs {
-        let fact = Fact { ty: module.ty(*input).clone(), data: driver.default_data(*input) };
-        driver.facts.set(*input, fact);
+        let data = driver.default_data(*input);
+        // Below version 4 every initializer had to be listed as an input, and none could be overridden.
+        let assumed = data.is_some() && module.ir_version >= 4;
+        driver.facts.set(*input, Fact { ty: module.ty(*input).clone(), data, assumed });
     }
     driver.graph(module.main());
     let Driver { facts, diagnostics, .. } = driver;
     let mut inference = Inference { data: SecondaryMap::default(), diagnostics };
     for value in module.values().keys() {
-        let Fact { ty, data } = facts[value].clone();
+        let Fact { ty, data, assumed } = facts[value].clone();
         if ty != ValueType::Unknown {
             module.set_type(value, ty);
         }
-        inference.data.set(value, data);
+        inference.data.set(value, data.filter(|_| !assumed));
     }
     inference
 }
@@ -64,15 +66,15 @@ impl Driver<'_> {
         for (value, data) in self.module.values().iter() {
             if let Definition::Constant(_, constant) = data.definition {
                 let elements = Data::from_constant(self.module.constant(constant));
-                self.facts.set(value, Fact { ty: data.ty.clone(), data: elements.map(Arc::new) });
+                self.facts.set(value, Fact { ty: data.ty.clone(), data: elements.map(Arc::new), assumed: false });
             }
         }
     }
 
-    /// Elements of the default of a graph input: a caller may override it, but a plan needs one shape.
+    /// Elements of the default of a graph input that can steer a shape: a caller may override it, but a plan needs one shape.
     fn default_data(&self, input: Value) -> Option<Arc<Data>> {
-        let constant = self.module.value(input).default?;
-        Data::from_constant(self.module.constant(constant)).map(Arc::new)
+        let constant = self.module.constant(self.module.value(input).default?);
+        Data::from_constant(constant).filter(|data| data.element.is_integral()).map(Arc::new)
     }
 
     fn report(&mut self, diagnostic: Diagnostic) {
@@ -92,6 +94,7 @@ impl Driver<'_> {
         let module = self.module;
         let data = module.node(node);
         let inputs = data.inputs.iter().map(|operand| operand.map(|value| self.facts[value].clone())).collect();
+        let assumed = data.operands().any(|value| self.facts[value].assumed) || data.bodies().next().is_some();
         let facts = match lookup(&data.operator) {
             None => vec![Fact::default(); data.outputs.len()],
             Some(info) => {
@@ -109,7 +112,7 @@ impl Driver<'_> {
         };
         for (result, fact) in data.outputs.iter().zip(facts) {
             if let Some(value) = result {
-                self.settle(node, *value, fact);
+                self.settle(node, *value, Fact { assumed, ..fact });
             }
         }
     }
@@ -135,7 +138,7 @@ impl Driver<'_> {
         let data = fact
             .data
             .filter(|data| ty.tensor().is_some_and(|tensor| tensor.known_dims().as_deref() == Some(data.dims.as_slice())));
-        self.facts.set(value, Fact { ty, data });
+        self.facts.set(value, Fact { ty, data, assumed: fact.assumed });
     }
 }
 
@@ -149,7 +152,7 @@ impl Bodies for Driver<'_> {
         for (position, input) in graph.inputs.iter().enumerate() {
             let given = inputs.get(position).cloned().unwrap_or_default();
             let (ty, _) = join(&given.ty, module.ty(*input));
-            self.facts.set(*input, Fact { ty, data: given.data });
+            self.facts.set(*input, Fact { ty, ..given });
         }
         self.visits = self.visits.saturating_add(graph.nodes.len() as u64);
         if self.visits <= MAX_BODY_VISITS {

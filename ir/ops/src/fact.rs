@@ -158,12 +158,14 @@ pub struct Fact {
     pub ty: ValueType,
     /// Elements, where the tensor is small and they are followed.
     pub data: Option<Arc<Data>>,
+    /// Type or elements rest on the default of a graph input, which a caller may override.
+    pub assumed: bool,
 }
 
 impl Fact {
     /// A type without elements.
     pub fn of(ty: ValueType) -> Self {
-        Self { ty, data: None }
+        Self { ty, data: None, assumed: false }
     }
     /// A tensor type without elements.
     pub fn tensor(ty: TensorType) -> Self {
@@ -171,7 +173,7 @@ impl Fact {
     }
     /// A tensor with its elements.
     pub fn with_data(data: Data) -> Self {
-        Self { ty: ValueType::Tensor(TensorType::fixed(data.element, &data.dims)), data: Some(Arc::new(data)) }
+        Self { ty: ValueType::Tensor(TensorType::fixed(data.element, &data.dims)), data: Some(Arc::new(data)), assumed: false }
     }
 }
 

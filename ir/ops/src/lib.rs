@@ -9,11 +9,13 @@ pub mod context;
 pub mod driver;
 pub mod fact;
 pub mod families;
+pub mod held;
 pub mod info;
 pub mod table;
 
 pub use context::{Bodies, Infer, InferError, broadcast, normalize_axis};
 pub use driver::{Inference, infer};
 pub use fact::{Data, Fact, Item, MAX_ITEMS};
+pub use held::held_constant;
 pub use info::{InPlace, InferFn, OpInfo, Repeat, SplitAxes, Typed, View, Work, Workspace};
 pub use table::{all, find, lookup};

@@ -1,0 +1,73 @@
+//! Arithmetic, traffic and time of one node.
+
+use memc_ir::{Module, Nanos, Node};
+use memc_ops::{Typed, View, Work, lookup};
+
+use crate::machine::Machine;
+
+/// Time charged to a node whose extents nobody knows: one millisecond, far above most kernels.
+pub const UNKNOWN_NANOS: f64 = 1e6;
+
+/// Bodies nest at most this deep; deeper ones are charged as unknown.
+const MAX_DEPTH: usize = 64;
+
+/// Arithmetic operations of a node, its bodies run once; `None` where extents are unknown.
+///
+/// An operator that is not in the table is charged ten operations an element of its operands and results.
+pub fn flops(module: &Module, node: Node) -> Option<u64> {
+    flops_within(module, node, 0)
+}
+
+fn flops_within(module: &Module, node: Node, depth: usize) -> Option<u64> {
+    let typed = Typed { module, node };
+    let Some(info) = lookup(&module.node(node).operator) else {
+        return bytes(module, node).map(|bytes| bytes.saturating_mul(10) / 4);
+    };
+    match info.work {
+        Work::None => Some(0),
+        Work::PerElement(each) => typed.output_elements().map(|count| count.saturating_mul(u64::from(each))),
+        Work::PerInputElement(each) => {
+            typed.input(0).and_then(|ty| ty.elements()).map(|count| count.saturating_mul(u64::from(each)))
+        }
+        Work::Flops(formula) => formula(&typed),
+        Work::Bodies if depth >= MAX_DEPTH => None,
+        Work::Bodies => module
+            .node(node)
+            .bodies()
+            .flat_map(|(_, body)| &module.graph(body).nodes)
+            .try_fold(0u64, |sum, inner| Some(sum.saturating_add(flops_within(module, *inner, depth + 1)?))),
+    }
+}
+
+/// Bytes that a node reads and writes; `None` where a size is unknown. Reshape-like nodes move nothing.
+pub fn bytes(module: &Module, node: Node) -> Option<u64> {
+    let data = module.node(node);
+    if lookup(&data.operator).is_some_and(|info| info.view == View::Reshape) {
+        return Some(0);
+    }
+    data.operands().chain(data.results()).try_fold(0u64, |sum, value| Some(sum.saturating_add(module.ty(value).size()?.0)))
+}
+
+/// Modelled time of a node.
+pub fn nanos(module: &Module, node: Node, machine: &Machine) -> Nanos {
+    match flops(module, node).zip(bytes(module, node)) {
+        None => Nanos(UNKNOWN_NANOS),
+        Some((flops, bytes)) => {
+            let compute = flops as f64 / machine.flops_per_second * 1e9;
+            let traffic = bytes as f64 / machine.bytes_per_second * 1e9;
+            Nanos(compute.max(traffic) + machine.overhead_ns)
+        }
+    }
+}
+
+/// Modelled time of the main graph, node after node.
+pub fn total_nanos(module: &Module, machine: &Machine) -> Nanos {
+    let nodes = &module.graph(module.main()).nodes;
+    Nanos(nodes.iter().map(|node| nanos(module, *node, machine).0).sum())
+}
+
+/// Arithmetic of the main graph; nodes whose extents are unknown are left out.
+pub fn total_flops(module: &Module) -> u64 {
+    let nodes = &module.graph(module.main()).nodes;
+    nodes.iter().filter_map(|node| flops(module, *node)).fold(0, u64::saturating_add)
+}

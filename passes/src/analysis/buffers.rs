@@ -1,0 +1,71 @@
+//! Buffers: values that share bytes, with the steps at which those bytes are needed.
+
+use std::collections::BTreeMap;
+
+use memc_ir::{Bytes, LiveRange, Module, SecondaryMap, Step, Value};
+
+use crate::analysis::class::StorageClass;
+use crate::analysis::liveness::Liveness;
+use crate::options::Io;
+
+/// Bytes that the arena holds: an owner and all its aliases.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// The value that owns the bytes.
+    pub owner: Value,
+    /// How many.
+    pub bytes: Bytes,
+    /// From the first to the last need of any member.
+    pub range: LiveRange,
+    /// The owner and its aliases, in order of definition.
+    pub members: Vec<Value>,
+}
+
+/// Whether the arena holds the bytes of a value: its owner is of a placed class and has a known size.
+pub fn is_placed(module: &Module, classes: &SecondaryMap<Value, Option<StorageClass>>, io: Io, value: Value) -> bool {
+    let (owner, _) = module.plan.owner(value);
+    module.ty(owner).size().is_some() && classes[owner].is_some_and(|class| class.is_placed(io))
+}
+
+/// All buffers of the main graph, in order of their owners' ids.
+pub fn buffers(module: &Module, liveness: &Liveness, classes: &SecondaryMap<Value, Option<StorageClass>>, io: Io) -> Vec<Buffer> {
+    let mut by_owner: BTreeMap<Value, Buffer> = BTreeMap::new();
+    for value in module.values().keys() {
+        let (owner, _) = module.plan.owner(value);
+        let (Some(range), Some(bytes)) = (liveness.range(value), module.ty(owner).size()) else { continue };
+        if !is_placed(module, classes, io, value) {
+            continue;
+        }
+        let buffer = by_owner.entry(owner).or_insert_with(|| Buffer { owner, bytes, range, members: Vec::new() });
+        buffer.range.start = buffer.range.start.min(range.start);
+        buffer.range.end = buffer.range.end.max(range.end);
+        buffer.members.push(value);
+    }
+    by_owner.into_values().collect()
+}
+
+/// Most bytes live at one step, scratch included, and the first such step.
+pub fn peak(module: &Module, buffers: &[Buffer], steps: u32) -> (Bytes, Step) {
+    let mut change = vec![0i128; steps as usize + 1];
+    for buffer in buffers {
+        change[buffer.range.start.0 as usize] += i128::from(buffer.bytes.0);
+        change[buffer.range.end.0 as usize] -= i128::from(buffer.bytes.0);
+    }
+    let mut position: SecondaryMap<memc_ir::Node, u32> = SecondaryMap::default();
+    for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
+        position.set(*node, index as u32);
+    }
+    for scratch in &module.plan.scratch {
+        let step = position[scratch.node] as usize;
+        change[step] += i128::from(scratch.bytes.0);
+        change[step + 1] -= i128::from(scratch.bytes.0);
+    }
+    let (mut live, mut best) = (0i128, (0i128, 0u32));
+    for (step, delta) in change.iter().take(steps as usize).enumerate() {
+        live += delta;
+        if live > best.0 {
+            best = (live, step as u32);
+        }
+    }
+    (Bytes(u64::try_from(best.0).unwrap_or(u64::MAX)), Step(best.1))
+}

@@ -1,0 +1,56 @@
+//! Storage classes: who owns the bytes of a value, and for how long.
+
+use memc_ir::{Definition, Module, SecondaryMap, Value};
+
+use crate::options::Io;
+
+/// Who owns the bytes of a value of the main graph.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum StorageClass {
+    /// An initializer, or the result of a repeatable node that reads nothing: it is there before the first step.
+    Constant,
+    /// A graph input without a default.
+    Input,
+    /// A graph output that a node makes.
+    Output,
+    /// Made and read within a run.
+    Transient,
+}
+
+impl StorageClass {
+    /// Whether the arena holds values of this class.
+    pub fn is_placed(self, io: Io) -> bool {
+        match self {
+            Self::Constant => false,
+            Self::Input => io == Io::Arena,
+            Self::Output => io != Io::External,
+            Self::Transient => true,
+        }
+    }
+}
+
+/// Classes of all values of the main graph; `None` for values of bodies and erased ones.
+pub fn classes(module: &Module) -> SecondaryMap<Value, Option<StorageClass>> {
+    let main = module.main();
+    let mut classes = SecondaryMap::default();
+    for (value, data) in module.values().iter() {
+        let class = match data.definition {
+            Definition::Constant(graph, _) if graph == main => Some(StorageClass::Constant),
+            Definition::Input(graph, _) if graph == main => {
+                Some(if data.default.is_some() { StorageClass::Constant } else { StorageClass::Input })
+            }
+            Definition::Result(node, _) if module.node(node).graph == main => {
+                let is_source = module.reads(node).is_empty() && memc_ops::repeatable(module, node);
+                Some(if is_source { StorageClass::Constant } else { StorageClass::Transient })
+            }
+            _ => None,
+        };
+        classes.set(value, class);
+    }
+    for output in &module.graph(main).outputs {
+        if matches!(module.value(*output).definition, Definition::Result(..)) {
+            classes.set(*output, Some(StorageClass::Output));
+        }
+    }
+    classes
+}

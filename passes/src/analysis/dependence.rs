@@ -1,0 +1,73 @@
+//! What must run before what: operands, captures, and the order of side effects.
+
+use std::collections::BTreeMap;
+
+use memc_ir::{GraphId, Module, Node, SecondaryMap, Value};
+use memc_ops::Repeat;
+
+/// For each position in the graph's list of nodes, the positions that must come before it; sorted, each once.
+///
+/// An operator with a side effect (it writes into an operand, or memc does not know it) keeps its place, in the graph's own order, among
+/// all readers of its operands and among the other operators with side effects.
+pub fn predecessors(module: &Module, graph: GraphId) -> Vec<Vec<u32>> {
+    let nodes = &module.graph(graph).nodes;
+    let mut maker: SecondaryMap<Value, Option<u32>> = SecondaryMap::default();
+    for (position, node) in nodes.iter().enumerate() {
+        for value in module.node(*node).results() {
+            maker.set(value, Some(position as u32));
+        }
+    }
+    let mut before: Vec<Vec<u32>> = Vec::with_capacity(nodes.len());
+    let mut effects = Effects::default();
+    for (position, node) in nodes.iter().enumerate() {
+        let reads = module.reads(*node);
+        let mut sources: Vec<u32> = reads.iter().filter_map(|value| maker[*value]).collect();
+        effects.visit(module, *node, position as u32, &reads, &mut sources);
+        sources.sort_unstable();
+        sources.dedup();
+        before.push(sources);
+    }
+    before
+}
+
+/// Whether running a node does more than make its results.
+pub fn has_side_effect(module: &Module, node: Node) -> bool {
+    let data = module.node(node);
+    let own = match memc_ops::lookup(&data.operator) {
+        Some(info) => info.repeat == Repeat::Stateful,
+        None => true,
+    };
+    own || data.bodies().any(|(_, body)| module.graph(body).nodes.iter().any(|inner| has_side_effect(module, *inner)))
+}
+
+/// Readers and writers met so far, by the value whose bytes they touch.
+#[derive(Default)]
+struct Effects {
+    /// Last node with a side effect.
+    last: Option<u32>,
+    /// Last writer of a value's bytes.
+    writer: BTreeMap<Value, u32>,
+    /// Readers of a value's bytes since its last writer.
+    readers: BTreeMap<Value, Vec<u32>>,
+}
+
+impl Effects {
+    fn visit(&mut self, module: &Module, node: Node, position: u32, reads: &[Value], sources: &mut Vec<u32>) {
+        let writes = has_side_effect(module, node);
+        for value in reads {
+            let (owner, _) = module.plan.owner(*value);
+            if let Some(writer) = self.writer.get(&owner) {
+                sources.push(*writer);
+            }
+            if writes {
+                sources.extend(self.readers.remove(&owner).unwrap_or_default().iter().filter(|other| **other != position));
+                self.writer.insert(owner, position);
+            } else {
+                self.readers.entry(owner).or_default().push(position);
+            }
+        }
+        if writes {
+            sources.extend(self.last.replace(position));
+        }
+    }
+}

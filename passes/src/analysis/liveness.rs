@@ -1,0 +1,48 @@
+//! Live ranges of the values of one graph under its order of nodes.
+
+use memc_ir::{GraphId, LiveRange, Module, SecondaryMap, Step, Value};
+
+/// Live ranges of everything that a graph defines.
+#[derive(Debug)]
+pub struct Liveness {
+    ranges: SecondaryMap<Value, Option<LiveRange>>,
+    /// Number of steps.
+    pub steps: u32,
+}
+
+impl Liveness {
+    /// Derives the ranges. Linear in nodes and operands.
+    ///
+    /// A value lives from the step that makes it to its last reader; one that nobody reads for its own step; a graph output to the
+    /// end; an input from the first step. What a body captures is read by the body's node.
+    pub fn of(module: &Module, graph: GraphId) -> Self {
+        let data = module.graph(graph);
+        let steps = data.nodes.len() as u32;
+        let mut ranges: SecondaryMap<Value, Option<LiveRange>> = SecondaryMap::default();
+        for value in data.inputs.iter().chain(&data.constants) {
+            ranges.set(*value, Some(LiveRange { start: Step(0), end: Step(1.min(steps)) }));
+        }
+        for (index, node) in data.nodes.iter().enumerate() {
+            let (here, next) = (Step(index as u32), Step(index as u32 + 1));
+            for value in module.reads(*node) {
+                if let Some(range) = &mut ranges[value] {
+                    range.end = next;
+                }
+            }
+            for value in module.node(*node).results() {
+                ranges.set(value, Some(LiveRange { start: here, end: next }));
+            }
+        }
+        for value in &data.outputs {
+            if let Some(range) = &mut ranges[*value] {
+                range.end = Step(steps);
+            }
+        }
+        Self { ranges, steps }
+    }
+
+    /// Live range of a value that the graph defines.
+    pub fn range(&self, value: Value) -> Option<LiveRange> {
+        self.ranges[value]
+    }
+}

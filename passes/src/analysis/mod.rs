@@ -1,0 +1,12 @@
+//! Facts that passes derive from a module and never store in it.
+
+pub mod buffers;
+pub mod class;
+pub mod dependence;
+pub mod liveness;
+pub mod scratch;
+
+pub use buffers::{Buffer, buffers, peak};
+pub use class::{StorageClass, classes};
+pub use dependence::predecessors;
+pub use liveness::Liveness;

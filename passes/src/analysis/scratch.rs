@@ -1,0 +1,58 @@
+//! Workspace of nodes: what their kernels need, and the arenas of their bodies.
+
+use memc_ir::{Bytes, GraphId, Module, Node, Scratch, Step};
+use memc_ops::Typed;
+use memc_solve::place;
+
+use crate::analysis::liveness::Liveness;
+use crate::options::Options;
+
+/// Workspace of all nodes of the main graph, in order.
+pub fn scratch(module: &Module, options: &Options) -> Vec<Scratch> {
+    let mut all = Vec::new();
+    for node in &module.graph(module.main()).nodes {
+        let typed = Typed { module, node: *node };
+        if let Some(bytes) = options.profile.workspace(&typed).filter(|bytes| bytes.0 > 0) {
+            all.push(Scratch { node: *node, body: false, bytes, storage: None });
+        }
+        if module.node(*node).bodies().next().is_some() {
+            let bytes = bodies(module, *node, options).into_iter().map(|(_, bytes)| bytes).max().unwrap_or_default();
+            all.push(Scratch { node: *node, body: true, bytes, storage: None });
+        }
+    }
+    all
+}
+
+/// Arena of each body of a node, by the name of its attribute.
+pub fn bodies(module: &Module, node: Node, options: &Options) -> Vec<(String, Bytes)> {
+    module.node(node).bodies().map(|(name, body)| (name.to_owned(), body_arena(module, body, options))).collect()
+}
+
+/// Arena of a body planned alone, in its own order: everything that it defines, with the arenas of the bodies in it.
+///
+/// Nothing is shared within a body, and values of unknown size are left out (the runtime allocates them).
+fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
+    let liveness = Liveness::of(module, body);
+    let data = module.graph(body);
+    let mut problem = place::Problem::default();
+    let results = data.nodes.iter().flat_map(|node| module.node(*node).results());
+    for value in data.inputs.iter().copied().chain(results) {
+        if let (Some(size), Some(range)) = (module.ty(value).size(), liveness.range(value)) {
+            problem.buffers.push(buffer(range.start, range.end, size, options));
+        }
+    }
+    for (index, node) in data.nodes.iter().enumerate() {
+        let own = options.profile.workspace(&Typed { module, node: *node }).unwrap_or_default();
+        let inner = module.node(*node).bodies().map(|(_, body)| body_arena(module, body, options)).max().unwrap_or_default();
+        let step = Step(index as u32);
+        problem.buffers.push(buffer(step, Step(step.0 + 1), own.saturating_add(inner), options));
+    }
+    let outcome = place::solve(&problem, &memc_solve::Limit { nodes: 0 });
+    // A body too large to be placed is charged the sum of everything in it, which is never too little.
+    let sum = problem.buffers.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.size));
+    Bytes(outcome.ok().and_then(|outcome| outcome.value).unwrap_or(sum))
+}
+
+fn buffer(start: Step, end: Step, size: Bytes, options: &Options) -> place::Buffer {
+    place::Buffer { alignment: options.space.alignment, ..place::Buffer::new(start.0, end.0, size.0) }
+}

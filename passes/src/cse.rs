@@ -1,0 +1,125 @@
+//! `cse`: merges nodes that compute the same.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use memc_ir::{Attribute, ConstId, Definition, Module, Node, Payload, Rewriter, SecondaryMap, Stage, Value};
+
+use crate::pass::{Changed, PassContext, PassError, PassInfo};
+
+/// The pass.
+pub const INFO: PassInfo = PassInfo {
+    name: "cse",
+    summary: "Merges nodes that compute the same.",
+    page: include_str!("../doc/cse.md"),
+    needs: Stage::Typed,
+    gives: Stage::Typed,
+    run,
+};
+
+/// Constants up to this size are compared by their bytes; larger ones only by where they stand.
+const MAX_COMPARED_BYTES: usize = 1024;
+
+fn run(module: &mut Module, _ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+    let nodes = module.graph(module.main()).nodes.clone();
+    let mut rewriter = Rewriter::new(module);
+    let mut numbers = Numbers::of_constants(rewriter.module());
+    let mut first: HashMap<String, Node> = HashMap::new();
+    for node in nodes {
+        let Some(key) = key(rewriter.module(), node, &numbers) else { continue };
+        match first.get(&key) {
+            Some(original) => merge(&mut rewriter, node, *original, &mut numbers),
+            None => {
+                first.insert(key, node);
+            }
+        }
+    }
+    Ok(Changed::edits(rewriter.finish()))
+}
+
+/// The value that stands for each value: the first one known to be equal.
+#[derive(Default)]
+struct Numbers {
+    representative: SecondaryMap<Value, Option<Value>>,
+}
+
+impl Numbers {
+    /// Small constants of equal type and bytes are equal.
+    fn of_constants(module: &Module) -> Self {
+        let mut numbers = Self::default();
+        let mut first: HashMap<String, Value> = HashMap::new();
+        for value in &module.graph(module.main()).constants {
+            if let Definition::Constant(_, constant) = module.value(*value).definition {
+                let key = constant_key(module, constant);
+                let original = *first.entry(key).or_insert(*value);
+                numbers.representative.set(*value, Some(original));
+            }
+        }
+        numbers
+    }
+    fn get(&self, value: Value) -> Value {
+        self.representative[value].unwrap_or(value)
+    }
+}
+
+fn constant_key(module: &Module, constant: ConstId) -> String {
+    let data = module.constant(constant);
+    match &data.payload {
+        Payload::Raw(bytes) if bytes.len() <= MAX_COMPARED_BYTES => format!("{} {bytes:?}", data.ty),
+        _ => format!("{constant}"),
+    }
+}
+
+/// What makes up a node: equal keys compute equal results. `None` for a node that must not be merged.
+fn key(module: &Module, node: Node, numbers: &Numbers) -> Option<String> {
+    let data = module.node(node);
+    if data.recompute_of.is_some() || data.bodies().next().is_some() || !memc_ops::repeatable(module, node) {
+        return None;
+    }
+    let mut key = format!("{:?} {}", data.operator, data.outputs.len());
+    for operand in &data.inputs {
+        match operand {
+            Some(value) => write!(key, " {}", numbers.get(*value)).ok()?,
+            None => key.push_str(" _"),
+        }
+    }
+    let mut attributes: Vec<&(String, Attribute)> = data.attributes.iter().collect();
+    attributes.sort_by(|a, b| a.0.cmp(&b.0));
+    for (name, value) in attributes {
+        match value {
+            Attribute::Tensor(constant) => write!(key, " {name:?}={}", constant_key(module, *constant)).ok()?,
+            Attribute::Tensors(_) => return None,
+            // Numbers print exactly: `Debug` of a float round-trips, and NaN payloads keep nodes apart only if they differ in sign.
+            Attribute::Float(number) => write!(key, " {name:?}={:08x}", number.to_bits()).ok()?,
+            Attribute::Floats(numbers) => {
+                let bits: Vec<u32> = numbers.iter().map(|number| number.to_bits()).collect();
+                write!(key, " {name:?}={bits:x?}").ok()?;
+            }
+            other => write!(key, " {name:?}={other:?}").ok()?,
+        }
+    }
+    Some(key)
+}
+
+/// Makes the readers of `node` read `original`; results that must keep their names stay.
+fn merge(rewriter: &mut Rewriter<'_>, node: Node, original: Node, numbers: &mut Numbers) {
+    let pairs: Vec<(Option<Value>, Option<Value>)> = {
+        let module = rewriter.module();
+        module.node(node).outputs.iter().copied().zip(module.node(original).outputs.iter().copied()).collect()
+    };
+    let mergeable = pairs.iter().all(|pair| match pair {
+        (Some(value), Some(_)) => !rewriter.is_pinned(*value),
+        (Some(value), None) => rewriter.uses(*value).is_empty(),
+        (None, _) => true,
+    });
+    if !mergeable {
+        return;
+    }
+    for (value, kept) in pairs {
+        if let (Some(value), Some(kept)) = (value, kept) {
+            rewriter.replace_uses(value, kept);
+            numbers.representative.set(value, Some(kept));
+        }
+    }
+    rewriter.erase(node);
+}

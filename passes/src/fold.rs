@@ -1,0 +1,59 @@
+//! `fold`: replaces nodes whose results are known by constants.
+
+use memc_ir::{ConstData, ConstOrigin, Module, Node, Payload, Rewriter, Stage, Use, Value};
+
+use crate::pass::{Changed, PassContext, PassError, PassInfo};
+
+/// The pass.
+pub const INFO: PassInfo = PassInfo {
+    name: "fold",
+    summary: "Replaces nodes whose results are known by constants.",
+    page: include_str!("../doc/fold.md"),
+    needs: Stage::Typed,
+    gives: Stage::Typed,
+    run,
+};
+
+fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+    let nodes = module.graph(module.main()).nodes.clone();
+    let mut rewriter = Rewriter::new(module);
+    for node in nodes {
+        fold(&mut rewriter, node, ctx);
+    }
+    Ok(Changed::edits(rewriter.finish()))
+}
+
+/// Turns all results of a node into constants, or none of them.
+fn fold(rewriter: &mut Rewriter<'_>, node: Node, ctx: &PassContext<'_>) {
+    let results: Vec<Value> = rewriter.module().node(node).results().collect();
+    let read: Vec<Value> = results.into_iter().filter(|value| !rewriter.uses(*value).is_empty()).collect();
+    if read.is_empty() || rewriter.module().node(node).bodies().next().is_some() {
+        return;
+    }
+    // The interface stays: a graph output is made by a node, as it was.
+    if read.iter().any(|value| rewriter.uses(*value).iter().any(|site| matches!(site, Use::Output(..)))) {
+        return;
+    }
+    let constants: Option<Vec<ConstData>> = read.iter().map(|value| known(rewriter.module(), node, *value, ctx)).collect();
+    let Some(constants) = constants else { return };
+    for (value, constant) in read.into_iter().zip(constants) {
+        let id = rewriter.constant(constant);
+        rewriter.make_initializer(value, id);
+    }
+    rewriter.erase(node);
+}
+
+/// The constant that a result is: a tensor that the node holds as its attribute, or elements that inference knows.
+fn known(module: &Module, node: Node, value: Value, ctx: &PassContext<'_>) -> Option<ConstData> {
+    if let Some(held) = memc_ops::held_constant(module, node) {
+        let constant = module.constant(held);
+        // Moving bytes from an attribute to an initializer makes nothing larger, whatever their size.
+        return matches!(constant.payload, Payload::Raw(_)).then(|| constant.clone());
+    }
+    let data = ctx.data[value].as_deref()?;
+    let ty = module.ty(value).tensor()?;
+    if ty.element != data.element || ty.size()? > ctx.options.max_fold_bytes {
+        return None;
+    }
+    Some(ConstData { ty: ty.clone(), payload: Payload::Raw(data.to_raw()?.into()), origin: ConstOrigin::New })
+}

@@ -1,0 +1,98 @@
+//! What a pass is: a declared object with a name, a page, and the stages it needs and gives.
+
+use std::sync::Arc;
+
+use memc_ir::{Diagnostic, Module, Node, SecondaryMap, Stage, Value};
+use memc_ops::Data;
+
+use crate::options::Options;
+
+/// Whether a pass changed the module. `No` means that the printed text is identical.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Changed {
+    /// Nothing changed.
+    No,
+    /// So many edits.
+    Yes(u64),
+}
+
+impl Changed {
+    /// From a number of edits.
+    pub fn edits(count: u64) -> Self {
+        if count == 0 { Self::No } else { Self::Yes(count) }
+    }
+}
+
+/// Why a pass gave up. "Could not improve" is no error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PassError {
+    /// A solver refused its problem: sizes add up to more than 62 bits (the model's fault).
+    #[error("{pass}: the tensors of this model add up to more bytes than can be addressed")]
+    TooLarge {
+        /// The pass.
+        pass: &'static str,
+    },
+    /// A solver returned nothing, or something that its checker refuses (a defect of memc).
+    #[error("{pass}: the solver's answer is wrong: {why}")]
+    WrongAnswer {
+        /// The pass.
+        pass: &'static str,
+        /// What the checker says.
+        why: String,
+    },
+}
+
+/// What a solver said about the main graph, for the summary.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SolverReport {
+    /// The pass.
+    pub pass: &'static str,
+    /// Value in bytes.
+    pub value: u64,
+    /// Proven bound in bytes.
+    pub lower_bound: u64,
+    /// Why it stopped.
+    pub stop: &'static str,
+    /// Search nodes.
+    pub effort: u64,
+}
+
+/// What passes share while a pipeline runs.
+#[derive(Debug)]
+pub struct PassContext<'o> {
+    /// Options.
+    pub options: &'o Options,
+    /// Elements of small tensors that inference knows.
+    pub data: SecondaryMap<Value, Option<Arc<Data>>>,
+    /// Nodes of the main graph in the order of the file.
+    pub given_order: Vec<Node>,
+    /// Remarks and warnings.
+    pub remarks: Vec<Diagnostic>,
+    /// What solvers said.
+    pub reports: Vec<SolverReport>,
+}
+
+impl<'o> PassContext<'o> {
+    /// A context for a module that was just imported.
+    pub fn new(options: &'o Options, data: SecondaryMap<Value, Option<Arc<Data>>>, module: &Module) -> Self {
+        let given_order = module.graph(module.main()).nodes.clone();
+        Self { options, data, given_order, remarks: Vec::new(), reports: Vec::new() }
+    }
+}
+
+/// What is known of a pass without running it.
+#[derive(Debug)]
+pub struct PassInfo {
+    /// Name in pipelines.
+    pub name: &'static str,
+    /// One line; the first sentence of the page.
+    pub summary: &'static str,
+    /// The page.
+    pub page: &'static str,
+    /// Stage that the module must have reached.
+    pub needs: Stage,
+    /// Stage that the module has reached afterwards (at least).
+    pub gives: Stage,
+    /// Does it.
+    pub run: fn(&mut Module, &mut PassContext<'_>) -> Result<Changed, PassError>,
+}

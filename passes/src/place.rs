@@ -1,0 +1,91 @@
+//! `place`: gives every buffer its offset in the arena.
+
+use memc_ir::{ArenaSize, Bytes, Module, SecondaryMap, Space, Stage, Step, Storage, Value};
+use memc_solve::{Limit, place};
+
+use crate::analysis::buffers::{buffers, peak};
+use crate::analysis::class::classes;
+use crate::analysis::liveness::Liveness;
+use crate::analysis::scratch::scratch;
+use crate::pass::{Changed, PassContext, PassError, PassInfo, SolverReport};
+
+/// The pass.
+pub const INFO: PassInfo = PassInfo {
+    name: "place",
+    summary: "Gives every buffer its offset in the arena.",
+    page: include_str!("../doc/place.md"),
+    needs: Stage::Scheduled,
+    gives: Stage::Planned,
+    run,
+};
+
+fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+    module.plan.scratch = scratch(module, ctx.options);
+    let space = space(module, ctx);
+    let liveness = Liveness::of(module, module.main());
+    let buffers = buffers(module, &liveness, &classes(module), ctx.options.io);
+    let alignment = ctx.options.space.alignment;
+    let mut problem = place::Problem::default();
+    for buffer in &buffers {
+        problem.buffers.push(row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, alignment));
+    }
+    let steps = steps_of_scratch(module);
+    for (scratch, step) in module.plan.scratch.iter().zip(&steps) {
+        problem.buffers.push(row(step.0, step.0 + 1, scratch.bytes, alignment));
+    }
+    let outcome =
+        place::solve(&problem, &Limit { nodes: ctx.options.effort }).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
+    let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
+    place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
+
+    let mut offset_of: SecondaryMap<Value, Option<Bytes>> = SecondaryMap::default();
+    for (buffer, offset) in buffers.iter().zip(&solution.offsets) {
+        offset_of.set(buffer.owner, Some(Bytes(*offset)));
+    }
+    for value in buffers.iter().flat_map(|buffer| &buffer.members) {
+        let (owner, within) = module.plan.owner(*value);
+        let storage = offset_of[owner].map(|offset| Storage { space, offset: offset.saturating_add(within) });
+        module.plan.storage.set(*value, storage);
+    }
+    for (scratch, offset) in module.plan.scratch.iter_mut().zip(&solution.offsets[buffers.len()..]) {
+        scratch.storage = Some(Storage { space, offset: Bytes(*offset) });
+    }
+    let order_lower_bound =
+        ctx.reports.iter().rev().find(|report| report.pass == crate::schedule::INFO.name).map(|report| Bytes(report.lower_bound));
+    let (size, lower_bound) = (Bytes(solution.height), Bytes(outcome.lower_bound.min(solution.height)));
+    module.plan.arenas = vec![ArenaSize { space, size, lower_bound, order_lower_bound }];
+    module.stage = Stage::Planned;
+    debug_assert!(peak(module, &buffers, liveness.steps).0 <= size);
+    ctx.reports.push(SolverReport {
+        pass: INFO.name,
+        value: solution.height,
+        lower_bound: lower_bound.0,
+        stop: outcome.stop.as_str(),
+        effort: outcome.effort,
+    });
+    Ok(Changed::Yes(buffers.len() as u64 + 1))
+}
+
+fn wrong(why: &str) -> PassError {
+    PassError::WrongAnswer { pass: INFO.name, why: why.to_owned() }
+}
+
+fn row(start: u32, end: u32, bytes: Bytes, alignment: u64) -> place::Buffer {
+    place::Buffer { alignment, ..place::Buffer::new(start, end, bytes.0) }
+}
+
+/// The space that holds the arena; it becomes the plan's first one.
+fn space(module: &mut Module, ctx: &PassContext<'_>) -> Space {
+    let wanted = &ctx.options.space;
+    let found = module.plan.spaces.iter().find(|(_, data)| data.name == wanted.name).map(|(space, _)| space);
+    found.unwrap_or_else(|| module.plan.spaces.push(wanted.clone()))
+}
+
+/// Step of the node of each scratch.
+fn steps_of_scratch(module: &Module) -> Vec<Step> {
+    let mut step_of: SecondaryMap<memc_ir::Node, u32> = SecondaryMap::default();
+    for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
+        step_of.set(*node, index as u32);
+    }
+    module.plan.scratch.iter().map(|scratch| Step(step_of[scratch.node])).collect()
+}

@@ -1,0 +1,19 @@
+//! The passes, in one sorted list.
+
+use crate::pass::PassInfo;
+
+/// All passes, sorted by name.
+pub const REGISTRY: &[&PassInfo] = &[
+    &crate::cse::INFO,
+    &crate::dce::INFO,
+    &crate::fold::INFO,
+    &crate::in_place::INFO,
+    &crate::place::INFO,
+    &crate::schedule::INFO,
+    &crate::view::INFO,
+];
+
+/// The pass of this name.
+pub fn find(name: &str) -> Option<&'static PassInfo> {
+    REGISTRY.iter().find(|info| info.name == name).copied()
+}

@@ -1,0 +1,138 @@
+//! `schedule`: orders nodes so that the peak is low.
+
+use memc_ir::{Module, Node, Rewriter, SecondaryMap, Stage, Value};
+use memc_ops::Typed;
+use memc_solve::{Limit, order};
+
+use crate::analysis::buffers::{Buffer, buffers, is_placed};
+use crate::analysis::class::classes;
+use crate::analysis::dependence::predecessors;
+use crate::analysis::liveness::Liveness;
+use crate::analysis::scratch::scratch;
+use crate::pass::{Changed, PassContext, PassError, PassInfo, SolverReport};
+
+/// The pass.
+pub const INFO: PassInfo = PassInfo {
+    name: "schedule",
+    summary: "Orders nodes so that the peak is low.",
+    page: include_str!("../doc/schedule.md"),
+    needs: Stage::Typed,
+    gives: Stage::Scheduled,
+    run,
+};
+
+fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+    module.plan.scratch = scratch(module, ctx.options);
+    let problem = problem(module, ctx);
+    let main = module.main();
+    let nodes = module.graph(main).nodes.clone();
+    let given: Vec<u32> = (0..nodes.len() as u32).collect();
+    let limit = Limit { nodes: ctx.options.effort };
+    let outcome = order::solve(&problem, &given, &limit).map_err(refused)?;
+    let best = outcome.solution.unwrap_or(given);
+    let value = outcome.value.unwrap_or(outcome.lower_bound);
+    order::check(&problem, &best, value)
+        .map_err(|violation| PassError::WrongAnswer { pass: INFO.name, why: violation.to_string() })?;
+    ctx.reports.push(SolverReport {
+        pass: INFO.name,
+        value,
+        lower_bound: outcome.lower_bound,
+        stop: outcome.stop.as_str(),
+        effort: outcome.effort,
+    });
+    let schedule: Vec<Node> = best.iter().map(|position| nodes[*position as usize]).collect();
+    let mut rewriter = Rewriter::new(module);
+    rewriter.set_schedule(main, schedule);
+    let edits = rewriter.finish();
+    // The stage is part of the text.
+    let staged = u64::from(module.stage < Stage::Scheduled);
+    module.stage = module.stage.max(Stage::Scheduled);
+    Ok(Changed::edits(edits + staged))
+}
+
+fn refused(error: order::OrderError) -> PassError {
+    match error {
+        order::OrderError::TooLarge | order::OrderError::TooMany { .. } => PassError::TooLarge { pass: INFO.name },
+        other => PassError::WrongAnswer { pass: INFO.name, why: other.to_string() },
+    }
+}
+
+/// The main graph as an ordering problem: one operation a node, one buffer an alias group.
+fn problem(module: &Module, ctx: &PassContext<'_>) -> order::Problem {
+    let main = module.main();
+    let nodes = &module.graph(main).nodes;
+    let classes = classes(module);
+    let liveness = Liveness::of(module, main);
+    let groups = buffers(module, &liveness, &classes, ctx.options.io);
+    let mut group_of: SecondaryMap<Value, Option<u32>> = SecondaryMap::default();
+    for (index, group) in groups.iter().enumerate() {
+        for member in &group.members {
+            group_of.set(*member, Some(index as u32));
+        }
+    }
+    let mut problem = order::Problem {
+        operations: predecessors(module, main)
+            .into_iter()
+            .map(|predecessors| order::Operation { predecessors, scratch: 0 })
+            .collect(),
+        buffers: groups.iter().map(|group| order::Buffer { size: group.bytes.0, ..order::Buffer::default() }).collect(),
+    };
+    add_ends(module, &groups, &group_of, &mut problem);
+    let mut position: SecondaryMap<Node, u32> = SecondaryMap::default();
+    for (index, node) in nodes.iter().enumerate() {
+        position.set(*node, index as u32);
+        let results: Vec<Value> = module.node(*node).results().collect();
+        let mut used: Vec<u32> = module.reads(*node).into_iter().chain(results).filter_map(|value| group_of[value]).collect();
+        used.sort_unstable();
+        used.dedup();
+        for group in used {
+            problem.buffers[group as usize].users.push(index as u32);
+        }
+        for (over, under) in overwrites(module, *node, &groups, &group_of, ctx) {
+            if !problem.buffers[over as usize].takes_over.contains(&under) {
+                problem.buffers[over as usize].takes_over.push(under);
+            }
+        }
+    }
+    for scratch in &module.plan.scratch {
+        problem.operations[position[scratch.node] as usize].scratch += scratch.bytes.0;
+    }
+    // Values of bodies never stand in a group of the main graph, so every index above is one of its nodes.
+    debug_assert!(groups.iter().all(|group| is_placed(module, &classes, ctx.options.io, group.owner)));
+    problem
+}
+
+/// Which buffers are there before the first step, and which to the end.
+fn add_ends(module: &Module, groups: &[Buffer], group_of: &SecondaryMap<Value, Option<u32>>, problem: &mut order::Problem) {
+    for value in &module.graph(module.main()).outputs {
+        if let Some(group) = group_of[*value] {
+            problem.buffers[group as usize].kept = true;
+        }
+    }
+    for (index, group) in groups.iter().enumerate() {
+        problem.buffers[index].live_from_start = group.members.iter().any(|member| module.producer(*member).is_none());
+    }
+}
+
+/// Pairs of buffers of which the first may take over the bytes of the second at this node.
+fn overwrites(
+    module: &Module,
+    node: Node,
+    groups: &[Buffer],
+    group_of: &SecondaryMap<Value, Option<u32>>,
+    ctx: &PassContext<'_>,
+) -> Vec<(u32, u32)> {
+    let data = module.node(node);
+    let Some(result) = data.outputs.first().copied().flatten() else { return Vec::new() };
+    let Some(over) = group_of[result] else { return Vec::new() };
+    // Only the member that the buffer begins with can take over anything.
+    if groups[over as usize].owner != result {
+        return Vec::new();
+    }
+    let operands = ctx.options.profile.may_overwrite(&Typed { module, node });
+    let under = operands.into_iter().filter_map(|position| group_of[data.inputs.get(position).copied().flatten()?]);
+    under
+        .filter(|under| *under != over && groups[*under as usize].bytes == groups[over as usize].bytes)
+        .map(|under| (over, under))
+        .collect()
+}

@@ -1,0 +1,65 @@
+//! `view`: results that are the same bytes as an operand become views of it.
+
+use memc_ir::{Alias, AliasKind, Bytes, Module, Node, SecondaryMap, Stage, Value};
+use memc_ops::Typed;
+
+use crate::analysis::class::{StorageClass, classes};
+use crate::pass::{Changed, PassContext, PassError, PassInfo};
+
+/// The pass.
+pub const INFO: PassInfo = PassInfo {
+    name: "view",
+    summary: "Results that are the same bytes as an operand become views of it.",
+    page: include_str!("../doc/view.md"),
+    needs: Stage::Typed,
+    gives: Stage::Typed,
+    run,
+};
+
+fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+    let classes = classes(module);
+    let mut has_output: SecondaryMap<Value, bool> = SecondaryMap::default();
+    for value in &module.graph(module.main()).outputs {
+        has_output.set(module.plan.owner(*value).0, true);
+    }
+    let mut edits = 0;
+    for node in module.graph(module.main()).nodes.clone() {
+        let Some((result, operand)) = reshape(module, node, ctx) else { continue };
+        if module.plan.alias[result].is_some() || !may_share(module, &classes, &has_output, result, operand) {
+            continue;
+        }
+        module.plan.alias.set(result, Some(Alias { of: operand, kind: AliasKind::View, offset: Bytes(0) }));
+        let owner = module.plan.owner(operand).0;
+        if has_output[result] {
+            has_output.set(owner, true);
+        }
+        edits += 1;
+    }
+    Ok(Changed::edits(edits))
+}
+
+/// Result and operand of a node whose result has the operand's bytes under the runtime's profile.
+fn reshape(module: &Module, node: Node, ctx: &PassContext<'_>) -> Option<(Value, Value)> {
+    if !ctx.options.profile.is_view(&Typed { module, node }) {
+        return None;
+    }
+    let data = module.node(node);
+    let (result, operand) = ((*data.outputs.first()?)?, (*data.inputs.first()?)?);
+    let same = module.ty(result).size().is_some() && module.ty(result).size() == module.ty(operand).size();
+    same.then_some((result, operand))
+}
+
+/// Whether classes allow it: a graph output owns bytes that the arena holds, and no two outputs share them.
+fn may_share(
+    module: &Module,
+    classes: &SecondaryMap<Value, Option<StorageClass>>,
+    has_output: &SecondaryMap<Value, bool>,
+    result: Value,
+    operand: Value,
+) -> bool {
+    let owner = module.plan.owner(operand).0;
+    if classes[result] != Some(StorageClass::Output) {
+        return true;
+    }
+    classes[owner] == Some(StorageClass::Transient) && !has_output[owner]
+}
