@@ -1,6 +1,11 @@
 //! Activations: element-wise functions of one operand with few parameters.
 
+use memc_ir::ElementType;
+
 use crate::context::{Infer, InferError};
+use crate::fact::Item;
+use crate::families::arithmetic::{max, min};
+use crate::families::broadcasting::follow_one;
 use crate::info::{InPlace, OpInfo, SplitAxes, Work};
 
 /// Result 0 has type and shape of operand 0.
@@ -10,6 +15,29 @@ pub(crate) fn same_as_first(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+/// One bound of a Clip; `None` where there is none, unknown where it is not known. Attributes stand in operator sets below 11.
+fn bound(ctx: &Infer<'_>, name: &str, operand: usize) -> Option<Item> {
+    if ctx.has(operand) {
+        let data = ctx.data(operand).map(|data| data.items.as_slice());
+        return Some(if let Some([item]) = data { item.clone() } else { Item::Unknown });
+    }
+    let stated = ctx.node().attribute(name).filter(|_| ctx.version() < 11);
+    stated.map(|_| Item::Float(f64::from(ctx.float(name, 0.0))))
+}
+
+fn clip(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    same_as_first(ctx)?;
+    let element = ctx.element(0);
+    let (low, high) = (bound(ctx, "min", 1), bound(ctx, "max", 2));
+    follow_one(ctx, |item| clipped(element, item, low.as_ref(), high.as_ref()));
+    Ok(())
+}
+
+fn clipped(element: ElementType, item: &Item, low: Option<&Item>, high: Option<&Item>) -> Item {
+    let raised = low.map_or_else(|| item.clone(), |low| max(element, item, low));
+    high.map_or_else(|| raised.clone(), |high| min(element, &raised, high))
+}
+
 const fn activation(name: &'static str, work: u32) -> OpInfo {
     OpInfo::onnx(name, same_as_first).in_place(InPlace::Operands(&[0])).work(Work::PerElement(work)).split(SplitAxes::All)
 }
@@ -17,6 +45,7 @@ const fn activation(name: &'static str, work: u32) -> OpInfo {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     activation("Celu", 10),
+    OpInfo::onnx("Clip", clip).in_place(InPlace::Operands(&[0])).work(Work::PerElement(2)).split(SplitAxes::All),
     activation("Elu", 10),
     activation("Gelu", 12),
     activation("HardSigmoid", 3),
@@ -33,3 +62,26 @@ pub const OPERATORS: &[OpInfo] = &[
     activation("Tanh", 10),
     activation("ThresholdedRelu", 1),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::OPERATORS;
+    use crate::families::testing::Case;
+
+    #[test]
+    fn every_activation_keeps_type_and_shape() {
+        for info in OPERATORS {
+            assert_eq!(Case::new(info.name, 24).input("f16[N,?,3]").show(), "f16[N,?,3]", "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn clip_follows_elements() {
+        let clip =
+            |low: &str, high: &str| Case::new("Clip", 13).data("i64[3]", "-5,N,9").data("i64[]", low).data("i64[]", high).show();
+        assert_eq!(clip("-2", "3"), "i64[3] = {-2,?,3}");
+        assert_eq!(clip("0", "?"), "i64[3] = {?,?,?}");
+        assert_eq!(Case::new("Clip", 13).ints_data(&[-5, 9]).input("").data("i64[]", "3").show(), "i64[2] = {-5,3}");
+        assert_eq!(Case::new("Clip", 6).data("f32[2]", "-5.0,9.0").float("min", 0.5).show(), "f32[2] = {0.5,9.0}");
+    }
+}

@@ -1,55 +1,162 @@
 //! Element-wise arithmetic with broadcasting; follows elements, so that shape arithmetic is known.
 
-use memc_ir::{DimExpr, ElementType};
+use memc_ir::ElementType;
 
-use crate::context::{Infer, InferError, broadcast};
-use crate::fact::Item;
-use crate::info::{InPlace, OpInfo, SplitAxes};
+use crate::context::{Infer, InferError};
+use crate::fact::{Data, Item};
+use crate::families::arithmetic as on;
+use crate::families::broadcasting::{broadcast_shapes, follow, zip_items};
+use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Typed, Work};
 
-/// Broadcast shape of all operands; element type of operand 0.
-pub(crate) fn broadcast_shapes(ctx: &mut Infer<'_>, element: ElementType) -> Result<(), InferError> {
-    ctx.required(0)?;
-    let mut shape = ctx.shape(0);
-    for operand in 1..ctx.input_count() {
-        if ctx.has(operand) {
-            shape = match (shape, ctx.dims(operand)) {
-                (Some(left), Some(right)) => Some(broadcast(&left, right)?),
-                _ => None,
-            };
-        }
-    }
-    ctx.set_tensor(0, element, shape);
+type BinaryItem = fn(ElementType, &Item, &Item) -> Item;
+
+fn arithmetic(ctx: &mut Infer<'_>, function: BinaryItem) -> Result<(), InferError> {
+    ctx.required(1)?;
+    let element = ctx.element(0);
+    broadcast_shapes(ctx, element)?;
+    follow(ctx, |left, right| function(element, left, right));
     Ok(())
-}
-
-/// Follows the elements of a two-operand operator, where both operands' are followed.
-pub(crate) fn follow(ctx: &mut Infer<'_>, dims_of: usize, function: fn(&Item, &Item) -> Item) {
-    let Some((left, right)) = ctx.data(0).zip(ctx.data(1)) else { return };
-    let _ = dims_of;
-    // A one-element operand broadcasts over the other; equal shapes go pairwise.
-    let items: Option<Vec<Item>> = if left.items.len() == 1 {
-        Some(right.items.iter().map(|item| function(&left.items[0], item)).collect())
-    } else if right.items.len() == 1 {
-        Some(left.items.iter().map(|item| function(item, &right.items[0])).collect())
-    } else if left.dims == right.dims {
-        Some(left.items.iter().zip(&right.items).map(|(a, b)| function(a, b)).collect())
-    } else {
-        None
-    };
-    if let Some(items) = items {
-        ctx.set_items(0, items);
-    }
-}
-
-fn add_items(a: &Item, b: &Item) -> Item {
-    a.expr().zip(b.expr()).and_then(|(a, b)| DimExpr::add(&a, &b)).map_or(Item::Unknown, Item::from_expr)
 }
 
 fn add(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    broadcast_shapes(ctx, ctx.element(0))?;
-    follow(ctx, 0, add_items);
+    arithmetic(ctx, on::add)
+}
+
+fn sub(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    arithmetic(ctx, on::sub)
+}
+
+fn mul(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    arithmetic(ctx, on::mul)
+}
+
+fn div(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    arithmetic(ctx, on::div)
+}
+
+fn pow(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    arithmetic(ctx, on::pow)
+}
+
+fn modulo(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    arithmetic(ctx, if ctx.int("fmod", 0) == 0 { on::modulo } else { on::remainder })
+}
+
+/// Shape of a function of any number of operands; elements are combined from left to right.
+fn variadic(ctx: &mut Infer<'_>, function: Option<BinaryItem>) -> Result<(), InferError> {
+    let element = ctx.element(0);
+    broadcast_shapes(ctx, element)?;
+    let all: Option<Vec<&Data>> = (0..ctx.input_count()).map(|operand| ctx.data(operand)).collect();
+    let items = all.zip(function).and_then(|(all, function)| {
+        zip_items(&all, |items| match items {
+            [first, rest @ ..] => rest.iter().fold((*first).clone(), |result, item| function(element, &result, item)),
+            [] => Item::Unknown,
+        })
+    });
+    if let Some(items) = items {
+        ctx.set_items(0, items);
+    }
     Ok(())
 }
 
+fn sum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    variadic(ctx, Some(on::add))
+}
+
+fn min(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    variadic(ctx, Some(on::min))
+}
+
+fn max(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    variadic(ctx, Some(on::max))
+}
+
+fn mean(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    variadic(ctx, None)
+}
+
+/// The slope broadcasts to the data, never the other way round.
+fn prelu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    ctx.required(1)?;
+    ctx.set_like(0, 0);
+    Ok(())
+}
+
+/// Variadic operators combine once less than they have operands, for each element.
+fn per_operand(typed: &Typed<'_>) -> Option<u64> {
+    let steps = typed.data().operands().count().saturating_sub(1).max(1) as u64;
+    typed.output_elements()?.checked_mul(steps)
+}
+
+const fn element_wise(name: &'static str, infer: InferFn, work: Work) -> OpInfo {
+    OpInfo::onnx(name, infer).in_place(InPlace::Any).work(work).split(SplitAxes::All)
+}
+
 /// The operators of this family.
-pub const OPERATORS: &[OpInfo] = &[OpInfo::onnx("Add", add).in_place(InPlace::Any).split(SplitAxes::All)];
+pub const OPERATORS: &[OpInfo] = &[
+    element_wise("Add", add, Work::PerElement(1)),
+    element_wise("Div", div, Work::PerElement(1)),
+    element_wise("Max", max, Work::Flops(per_operand)),
+    element_wise("Mean", mean, Work::Flops(per_operand)),
+    element_wise("Min", min, Work::Flops(per_operand)),
+    element_wise("Mod", modulo, Work::PerElement(4)),
+    element_wise("Mul", mul, Work::PerElement(1)),
+    element_wise("PRelu", prelu, Work::PerElement(2)),
+    element_wise("Pow", pow, Work::PerElement(10)),
+    element_wise("Sub", sub, Work::PerElement(1)),
+    element_wise("Sum", sum, Work::Flops(per_operand)),
+];
+
+#[cfg(test)]
+mod tests {
+    use crate::families::testing::Case;
+
+    fn two(name: &str, left: (&str, &str), right: (&str, &str)) -> String {
+        Case::new(name, 21).data(left.0, left.1).data(right.0, right.1).show()
+    }
+
+    #[test]
+    fn shapes_broadcast() {
+        let rows = [
+            ("f32[N,1,3]", "f32[4,1]", "f32[N,4,3]"),
+            ("f32[N,3]", "f32[N,3]", "f32[N,3]"),
+            ("f32[N,3]", "f32[M,1]", "f32[?,3]"),
+            ("f32[*]", "f32[3]", "f32[*]"),
+            ("f32[?]", "f32[3]", "f32[3]"),
+            ("f32[2]", "f32[3]", "error: broadcast: 2 and 3 do not agree"),
+        ];
+        for name in ["Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Mean"] {
+            for (left, right, result) in rows {
+                assert_eq!(Case::new(name, 14).input(left).input(right).show(), result, "{name} {left} {right}");
+            }
+        }
+        assert_eq!(Case::new("Sum", 13).input("f32[3,1]").input("f32[N]").input("f32[1,1,1]").show(), "f32[1,3,N]");
+        assert_eq!(Case::new("PRelu", 16).input("f32[N,3,?]").input("f32[3,1]").show(), "f32[N,3,?]");
+        assert_eq!(Case::new("Pow", 15).input("i64[2]").input("f32[]").show(), "i64[2]");
+    }
+
+    #[test]
+    fn elements_are_followed() {
+        let rows = [
+            ("Add", ("i64[2,1]", "1,N"), ("i64[2]", "10,20"), "i64[2,2] = {11,21,N+10,N+20}"),
+            ("Sub", ("i64[2]", "N,5"), ("i64[2]", "N,7"), "i64[2] = {0,-2}"),
+            ("Mul", ("i64[2]", "?,M"), ("i64[2]", "0,N"), "i64[2] = {0,M*N}"),
+            ("Div", ("i64[4]", "-7,4*N,N,1"), ("i64[4]", "2,2,2,0"), "i64[4] = {-3,2*N,?,?}"),
+            ("Mod", ("i64[3]", "-7,7,4*N"), ("i64[3]", "2,-2,4"), "i64[3] = {1,-1,0}"),
+            ("Pow", ("i64[3]", "3,-2,N"), ("i64[]", "3"), "i64[3] = {27,-8,N*N*N}"),
+            ("Pow", ("i64[1]", "2"), ("i64[1]", "-1"), "i64[1] = {?}"),
+            ("Min", ("i64[3]", "3,N,N"), ("i64[3]", "2,N+1,-1"), "i64[3] = {2,N,-1}"),
+            ("Max", ("i64[3]", "3,N,N"), ("i64[3]", "2,0,1"), "i64[3] = {3,N,?}"),
+            ("Div", ("f32[1]", "1.0"), ("f32[1]", "3.0"), "f32[1] = {0.3333333432674408}"),
+            ("Add", ("i64[0]", ""), ("i64[1]", "2"), "i64[0] = {}"),
+            ("Add", ("i32[1]", "2147483647"), ("i32[1]", "1"), "i32[1] = {?}"),
+        ];
+        for (name, left, right, result) in rows {
+            assert_eq!(two(name, left, right), result, "{name} {left:?} {right:?}");
+        }
+        let sum = Case::new("Sum", 13).ints_data(&[1, 2]).ints_data(&[10]).ints_data(&[100]);
+        assert_eq!(sum.show(), "i64[2] = {111,112}");
+        let fmod = Case::new("Mod", 13).data("f32[2]", "-7.5,7.5").data("f32[1]", "2.0").int("fmod", 1);
+        assert_eq!(fmod.show(), "f32[2] = {-1.5,1.5}");
+    }
+}

@@ -1,0 +1,282 @@
+//! Arithmetic on single elements: what a runtime computes bit for bit, or [`Item::Unknown`].
+//!
+//! Integers that leave the range of their element type become unknown instead of guessing how a kernel wraps. Numbers are computed in
+//! binary64 and rounded once: for `+ - * / sqrt` that is the correctly rounded binary32 result, because binary64 has
+//! more than twice the digits (Figueroa, "When is double rounding innocuous?", 1995). NaN and results whose zero may carry
+//! either sign become unknown.
+
+use std::cmp::Ordering;
+
+use memc_ir::{DimExpr, ElementType};
+
+use crate::fact::Item;
+
+/// Largest magnitude up to which binary64 holds every integer.
+pub(crate) const EXACT_F64: i64 = 1 << 53;
+/// Largest magnitude up to which binary32 holds every integer.
+pub(crate) const EXACT_F32: i64 = 1 << 24;
+
+/// Whether elements of an integer type are signed.
+pub(crate) fn is_signed(element: ElementType) -> bool {
+    use ElementType::*;
+    matches!(element, Int64 | Int32 | Int16 | Int8 | Int4 | Int2)
+}
+
+/// Smallest and largest value of an integer type, as far as 64 signed bits go; `None` for other types.
+pub(crate) fn range(element: ElementType) -> Option<(i64, i64)> {
+    if element == ElementType::Bool {
+        return Some((0, 1));
+    }
+    let bits = element.bits().filter(|_| element.is_integral())?;
+    Some(match (is_signed(element), bits) {
+        (true, 64) => (i64::MIN, i64::MAX),
+        (true, _) => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        (false, 64) => (0, i64::MAX),
+        (false, _) => (0, (1 << bits) - 1),
+    })
+}
+
+/// An integer of this element type, unknown where it does not fit.
+pub(crate) fn int_item(element: ElementType, value: Option<i64>) -> Item {
+    let fits = |value: &i64| range(element).is_some_and(|(low, high)| (low..=high).contains(value));
+    value.filter(fits).map_or(Item::Unknown, Item::Int)
+}
+
+/// A number rounded to this element type; unknown for NaN and for types other than binary32 and binary64.
+pub(crate) fn float_item(element: ElementType, value: f64) -> Item {
+    let rounded = match element {
+        ElementType::Float => f64::from(value as f32),
+        ElementType::Double => value,
+        _ => f64::NAN,
+    };
+    if rounded.is_nan() { Item::Unknown } else { Item::Float(rounded) }
+}
+
+/// A polynomial as an element of this type; only the types that shapes are computed in hold symbols.
+pub(crate) fn expr_item(element: ElementType, expr: Option<DimExpr>) -> Item {
+    let Some(expr) = expr else { return Item::Unknown };
+    match expr.as_constant() {
+        Some(value) => int_item(element, Some(value)),
+        None if matches!(element, ElementType::Int64 | ElementType::Int32) => Item::Symbolic(expr),
+        None => Item::Unknown,
+    }
+}
+
+/// A bound from below, given that symbols are extents and so never negative; `None` where none is evident.
+pub(crate) fn lower_bound(expr: &DimExpr) -> Option<i64> {
+    if let Some(value) = expr.as_constant() {
+        return Some(value);
+    }
+    let zero = expr.symbols().iter().map(|symbol| (symbol.to_string(), 0)).collect();
+    let constant = expr.bind(&zero)?.as_constant()?;
+    // The printed form carries a minus for every negative factor, so a sum whose rest prints none only grows.
+    let rest = expr.sub(&DimExpr::constant(constant))?;
+    (!rest.to_string().contains('-')).then_some(constant)
+}
+
+/// How two polynomials compare for every value of their symbols; `None` where that depends on the values.
+pub(crate) fn compare_exprs(left: &DimExpr, right: &DimExpr) -> Option<Ordering> {
+    let difference = left.sub(right)?;
+    if let Some(value) = difference.as_constant() {
+        return Some(value.cmp(&0));
+    }
+    if lower_bound(&difference).is_some_and(|bound| bound > 0) {
+        return Some(Ordering::Greater);
+    }
+    lower_bound(&right.sub(left)?).filter(|bound| *bound > 0).map(|_| Ordering::Less)
+}
+
+/// Whether `left >= right` for every value of the symbols; false where nobody can tell.
+pub(crate) fn at_least(left: &DimExpr, right: &DimExpr) -> bool {
+    left.sub(right).and_then(|difference| lower_bound(&difference)).is_some_and(|bound| bound >= 0)
+}
+
+/// How two elements compare, where that is certain. NaN compares with nothing.
+pub(crate) fn compare(left: &Item, right: &Item) -> Option<Ordering> {
+    match (left, right) {
+        (Item::Int(a), Item::Int(b)) => Some(a.cmp(b)),
+        (Item::Float(a), Item::Float(b)) => a.partial_cmp(b),
+        _ => compare_exprs(&left.expr()?, &right.expr()?),
+    }
+}
+
+type IntOp = fn(i64, i64) -> Option<i64>;
+type FloatOp = fn(f64, f64) -> f64;
+type ExprOp = fn(&DimExpr, &DimExpr) -> Option<DimExpr>;
+
+fn binary(element: ElementType, left: &Item, right: &Item, int: IntOp, float: FloatOp, symbolic: ExprOp) -> Item {
+    match (left, right) {
+        (Item::Int(a), Item::Int(b)) => int_item(element, int(*a, *b)),
+        (Item::Float(a), Item::Float(b)) => float_item(element, float(*a, *b)),
+        _ => expr_item(element, left.expr().zip(right.expr()).and_then(|(a, b)| symbolic(&a, &b))),
+    }
+}
+
+/// Sum of two elements.
+pub(crate) fn add(element: ElementType, left: &Item, right: &Item) -> Item {
+    binary(element, left, right, i64::checked_add, |a, b| a + b, DimExpr::add)
+}
+
+/// Difference of two elements.
+pub(crate) fn sub(element: ElementType, left: &Item, right: &Item) -> Item {
+    binary(element, left, right, i64::checked_sub, |a, b| a - b, DimExpr::sub)
+}
+
+/// Product of two elements.
+pub(crate) fn mul(element: ElementType, left: &Item, right: &Item) -> Item {
+    if element.is_integral() && (*left == Item::Int(0) || *right == Item::Int(0)) {
+        return Item::Int(0);
+    }
+    binary(element, left, right, i64::checked_mul, |a, b| a * b, DimExpr::mul)
+}
+
+/// Quotient of two elements; integers truncate toward zero.
+pub(crate) fn div(element: ElementType, left: &Item, right: &Item) -> Item {
+    binary(element, left, right, i64::checked_div, |a, b| a / b, DimExpr::div_exact)
+}
+
+/// Remainder of integers with the sign of the divisor (`fmod` = 0). Numbers are left alone: only the newest operator set defines them.
+pub(crate) fn modulo(element: ElementType, left: &Item, right: &Item) -> Item {
+    let int: IntOp = |a, b| {
+        let rest = a.checked_rem(b)?;
+        Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
+    };
+    // A remainder of polynomials is only evident where none is left.
+    let symbolic: ExprOp = |a, b| a.div_exact(b).map(|_| DimExpr::constant(0));
+    binary(element, left, right, int, |_, _| f64::NAN, symbolic)
+}
+
+/// Remainder with the sign of the dividend (`fmod` = 1). Kernels compute integers in binary64.
+pub(crate) fn remainder(element: ElementType, left: &Item, right: &Item) -> Item {
+    let exact = |value: i64| value.checked_abs().filter(|magnitude| *magnitude <= EXACT_F64);
+    match (left, right) {
+        (Item::Int(a), Item::Int(b)) => int_item(element, exact(*a).zip(exact(*b)).and_then(|_| a.checked_rem(*b))),
+        (Item::Float(a), Item::Float(b)) => float_item(element, a % b),
+        _ => Item::Unknown,
+    }
+}
+
+/// Power of integers, while it is exact in binary64 (kernels compute there). Powers of numbers depend on the math library.
+pub(crate) fn pow(element: ElementType, base: &Item, exponent: &Item) -> Item {
+    let exponent = match exponent {
+        Item::Int(value) => *value,
+        Item::Float(value) if value.fract() == 0.0 && value.abs() < 64.0 => *value as i64,
+        _ => return Item::Unknown,
+    };
+    let Ok(exponent) = u32::try_from(exponent) else { return Item::Unknown };
+    match base {
+        Item::Int(value) => {
+            let power = value.checked_pow(exponent);
+            int_item(element, power.filter(|power| power.unsigned_abs() <= EXACT_F64.unsigned_abs()))
+        }
+        Item::Symbolic(expr) if (1..=4).contains(&exponent) => {
+            expr_item(element, (1..exponent).try_fold(expr.clone(), |power, _| power.mul(expr)))
+        }
+        _ => Item::Unknown,
+    }
+}
+
+fn choose(left: &Item, right: &Item, wanted: Ordering) -> Item {
+    if let (Item::Float(a), Item::Float(b)) = (left, right) {
+        // Which of two zeros wins depends on the kernel.
+        if a.is_nan() || b.is_nan() || (*a == 0.0 && *b == 0.0 && a.is_sign_negative() != b.is_sign_negative()) {
+            return Item::Unknown;
+        }
+    }
+    match compare(left, right) {
+        Some(Ordering::Equal) => left.clone(),
+        Some(order) if order == wanted => left.clone(),
+        Some(_) => right.clone(),
+        None => match (left.expr(), right.expr()) {
+            (Some(a), Some(b)) if at_least(&a, &b) => {
+                if wanted == Ordering::Greater {
+                    left.clone()
+                } else {
+                    right.clone()
+                }
+            }
+            (Some(a), Some(b)) if at_least(&b, &a) => {
+                if wanted == Ordering::Greater {
+                    right.clone()
+                } else {
+                    left.clone()
+                }
+            }
+            _ => Item::Unknown,
+        },
+    }
+}
+
+/// The smaller of two elements.
+pub(crate) fn min(_element: ElementType, left: &Item, right: &Item) -> Item {
+    choose(left, right, Ordering::Less)
+}
+
+/// The larger of two elements.
+pub(crate) fn max(_element: ElementType, left: &Item, right: &Item) -> Item {
+    choose(left, right, Ordering::Greater)
+}
+
+/// A truth value as an element.
+pub(crate) fn bool_item(value: Option<bool>) -> Item {
+    value.map_or(Item::Unknown, |value| Item::Int(i64::from(value)))
+}
+
+/// Keeps the low bits of an integer as this element type does when it is converted.
+pub(crate) fn wrap(element: ElementType, value: i64) -> Item {
+    let Some(bits) = element.bits().filter(|_| element.is_integral()) else { return Item::Unknown };
+    if element == ElementType::Bool {
+        return Item::Int(i64::from(value != 0));
+    }
+    if bits == 64 {
+        return int_item(element, Some(value));
+    }
+    let low = value & ((1 << bits) - 1);
+    let negative = is_signed(element) && low >> (bits - 1) == 1;
+    Item::Int(if negative { low - (1 << bits) } else { low })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn expr(text: &str) -> DimExpr {
+        DimExpr::parse(text).unwrap()
+    }
+
+    #[test]
+    fn bounds_hold_for_every_extent() {
+        assert_eq!(lower_bound(&expr("N+2*M+3")), Some(3));
+        assert_eq!(lower_bound(&expr("N-1")), Some(-1));
+        assert_eq!(lower_bound(&expr("1-N")), None);
+        assert_eq!(compare_exprs(&expr("N+1"), &expr("N")), Some(Ordering::Greater));
+        assert_eq!(compare_exprs(&expr("N"), &expr("-1")), Some(Ordering::Greater));
+        assert_eq!(compare_exprs(&expr("N"), &expr("0")), None);
+        assert!(at_least(&expr("N"), &expr("0")) && !at_least(&expr("N"), &expr("1")));
+    }
+
+    #[test]
+    fn integers_that_do_not_fit_are_unknown() {
+        let (i8, u64) = (ElementType::Int8, ElementType::Uint64);
+        assert_eq!(add(i8, &Item::Int(100), &Item::Int(27)), Item::Int(127));
+        assert_eq!(add(i8, &Item::Int(100), &Item::Int(28)), Item::Unknown);
+        assert_eq!(sub(u64, &Item::Int(1), &Item::Int(2)), Item::Unknown);
+        assert_eq!(div(ElementType::Int64, &Item::Int(i64::MIN), &Item::Int(-1)), Item::Unknown);
+        assert_eq!(div(ElementType::Int64, &Item::Int(-7), &Item::Int(2)), Item::Int(-3));
+        assert_eq!(modulo(ElementType::Int64, &Item::Int(-7), &Item::Int(2)), Item::Int(1));
+        assert_eq!(remainder(ElementType::Int64, &Item::Int(-7), &Item::Int(2)), Item::Int(-1));
+        assert_eq!(wrap(ElementType::Int32, i64::MAX), Item::Int(-1));
+        assert_eq!(wrap(ElementType::Uint8, -1), Item::Int(255));
+    }
+
+    #[test]
+    fn numbers_round_to_their_element_type() {
+        let tenth = Item::Float(f64::from(0.1f32));
+        let fifth = Item::Float(f64::from(0.2f32));
+        assert_eq!(add(ElementType::Float, &tenth, &fifth), Item::Float(f64::from(0.1f32 + 0.2f32)));
+        assert_eq!(div(ElementType::Float, &Item::Float(0.0), &Item::Float(0.0)), Item::Unknown);
+        assert_eq!(max(ElementType::Float, &Item::Float(0.0), &Item::Float(-0.0)), Item::Unknown);
+        assert_eq!(add(ElementType::Float16, &tenth, &fifth), Item::Unknown);
+    }
+}

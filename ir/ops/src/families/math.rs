@@ -1,0 +1,140 @@
+//! Mathematical functions of one operand.
+
+use memc_ir::{DimExpr, ElementType};
+
+use crate::context::{Infer, InferError};
+use crate::fact::Item;
+use crate::families::activation::same_as_first;
+use crate::families::arithmetic::{at_least, expr_item, float_item, int_item, lower_bound};
+use crate::families::broadcasting::follow_one;
+use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Work};
+
+fn followed(ctx: &mut Infer<'_>, function: fn(ElementType, &Item) -> Item) -> Result<(), InferError> {
+    same_as_first(ctx)?;
+    let element = ctx.element(0);
+    follow_one(ctx, |item| function(element, item));
+    Ok(())
+}
+
+fn abs(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    followed(ctx, |element, item| match item {
+        Item::Int(value) => int_item(element, value.checked_abs()),
+        Item::Float(value) => float_item(element, value.abs()),
+        Item::Symbolic(expr) if at_least(expr, &DimExpr::constant(0)) => item.clone(),
+        _ => Item::Unknown,
+    })
+}
+
+fn neg(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    followed(ctx, |element, item| match item {
+        Item::Int(value) => int_item(element, value.checked_neg()),
+        Item::Float(value) => float_item(element, -value),
+        _ => expr_item(element, item.expr().and_then(|expr| expr.mul(&DimExpr::constant(-1)))),
+    })
+}
+
+fn sign(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    followed(ctx, |element, item| match item {
+        Item::Int(value) => int_item(element, Some(value.signum())),
+        Item::Float(value) if *value == 0.0 => Item::Float(0.0),
+        Item::Float(value) => float_item(element, value.signum()),
+        Item::Symbolic(expr) if lower_bound(expr).is_some_and(|bound| bound > 0) => Item::Int(1),
+        _ => Item::Unknown,
+    })
+}
+
+/// Rounding; whether a negative number that rounds to zero keeps its sign depends on the kernel.
+fn rounded(ctx: &mut Infer<'_>, function: fn(f64) -> f64) -> Result<(), InferError> {
+    same_as_first(ctx)?;
+    let element = ctx.element(0);
+    follow_one(ctx, |item| match item {
+        Item::Float(value) => match function(*value) {
+            zero if zero == 0.0 && value.is_sign_negative() => Item::Unknown,
+            result => float_item(element, result),
+        },
+        _ => Item::Unknown,
+    });
+    Ok(())
+}
+
+fn floor(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    rounded(ctx, f64::floor)
+}
+
+fn ceil(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    rounded(ctx, f64::ceil)
+}
+
+fn round(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    rounded(ctx, f64::round_ties_even)
+}
+
+fn sqrt(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    followed(ctx, |element, item| match item {
+        Item::Float(value) => float_item(element, value.sqrt()),
+        _ => Item::Unknown,
+    })
+}
+
+const fn of(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
+    OpInfo::onnx(name, infer).in_place(InPlace::Operands(&[0])).work(Work::PerElement(work)).split(SplitAxes::All)
+}
+
+/// The operators of this family. Work is in operations of a vector unit, as common polynomial kernels take.
+pub const OPERATORS: &[OpInfo] = &[
+    of("Abs", abs, 1),
+    of("Acos", same_as_first, 20),
+    of("Acosh", same_as_first, 25),
+    of("Asin", same_as_first, 20),
+    of("Asinh", same_as_first, 25),
+    of("Atan", same_as_first, 20),
+    of("Atanh", same_as_first, 25),
+    of("Ceil", ceil, 1),
+    of("Cos", same_as_first, 15),
+    of("Cosh", same_as_first, 20),
+    of("Erf", same_as_first, 20),
+    of("Exp", same_as_first, 10),
+    of("Floor", floor, 1),
+    of("Log", same_as_first, 12),
+    of("Neg", neg, 1),
+    of("Reciprocal", same_as_first, 4),
+    of("Round", round, 1),
+    of("Sign", sign, 1),
+    of("Sin", same_as_first, 15),
+    of("Sinh", same_as_first, 20),
+    of("Sqrt", sqrt, 4),
+    of("Tan", same_as_first, 20),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::OPERATORS;
+    use crate::families::testing::Case;
+
+    #[test]
+    fn every_function_keeps_type_and_shape() {
+        for info in OPERATORS {
+            assert_eq!(Case::new(info.name, 22).input("f16[N,?,3]").show(), "f16[N,?,3]", "{}", info.name);
+            assert_eq!(Case::new(info.name, 22).input("f32[*]").show(), "f32[*]", "{}", info.name);
+            assert_eq!(Case::new(info.name, 22).show(), "error: operand 0 is missing", "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn exact_functions_are_followed() {
+        let rows = [
+            ("Abs", "i64[3]", "-3,N,N-1", "3,N,?"),
+            ("Neg", "i64[2]", "3,N", "-3,-N"),
+            ("Sign", "i64[4]", "-3,0,N,N+1", "-1,0,?,1"),
+            ("Floor", "f32[3]", "-1.5,1.5,0.5", "-2.0,1.0,0.0"),
+            ("Ceil", "f32[3]", "-1.5,1.5,-0.5", "-1.0,2.0,?"),
+            ("Round", "f32[3]", "2.5,3.5,-1.5", "2.0,4.0,-2.0"),
+            ("Sqrt", "f32[2]", "64.0,-1.0", "8.0,?"),
+            ("Exp", "f32[1]", "0.0", ""),
+        ];
+        for (name, ty, items, result) in rows {
+            let expected = if result.is_empty() { ty.to_owned() } else { format!("{ty} = {{{result}}}") };
+            assert_eq!(Case::new(name, 22).data(ty, items).show(), expected, "{name}");
+        }
+    }
+}

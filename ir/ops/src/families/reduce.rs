@@ -1,0 +1,168 @@
+//! Reductions along axes.
+
+use memc_ir::{Dim, ElementType};
+
+use crate::context::{Infer, InferError};
+use crate::fact::Item;
+use crate::families::arithmetic as on;
+use crate::families::axes::{Axes, axes, positions_of};
+use crate::families::lanes::reduce as reduce_items;
+use crate::info::{InferFn, OpInfo, Work};
+
+/// Elements of a reduction; `None` where they are not followed.
+type Follow = fn(ElementType, &[&Item]) -> Item;
+
+/// Which axes are reduced, and the shape that is left.
+enum Reduced {
+    /// These axes.
+    Axes(Vec<usize>),
+    /// So many, nobody knows which.
+    Some(Option<usize>),
+}
+
+fn reduced(ctx: &Infer<'_>, rank: usize) -> Result<Reduced, InferError> {
+    let keeps_all = ctx.int("noop_with_empty_axes", 0) != 0;
+    Ok(match axes(ctx, "axes", 1) {
+        Axes::Known(axes) if !axes.is_empty() => Reduced::Axes(positions_of(&axes, rank)?),
+        Axes::Unknown(Some(count)) if count > 0 => Reduced::Some(Some(count)),
+        Axes::Unknown(None) => Reduced::Some(None),
+        _ if keeps_all => Reduced::Axes(Vec::new()),
+        _ => Reduced::Axes((0..rank).collect()),
+    })
+}
+
+/// Extents that are left; `None` where the rank stays open.
+fn left_over(dims: &[Dim], reduced: &Reduced, keeps: bool) -> Option<Vec<Dim>> {
+    match reduced {
+        Reduced::Axes(axes) if keeps => {
+            let extent = |axis: usize| if axes.contains(&axis) { Dim::Known(1) } else { dims[axis].clone() };
+            Some((0..dims.len()).map(extent).collect())
+        }
+        Reduced::Axes(axes) => Some((0..dims.len()).filter(|axis| !axes.contains(axis)).map(|axis| dims[axis].clone()).collect()),
+        Reduced::Some(_) if keeps => Some(vec![Dim::Unknown; dims.len()]),
+        Reduced::Some(count) => dims.len().checked_sub((*count)?).map(|rank| vec![Dim::Unknown; rank]),
+    }
+}
+
+fn reduction(ctx: &mut Infer<'_>, follow: Option<Follow>) -> Result<(), InferError> {
+    ctx.required(0)?;
+    let element = ctx.element(0);
+    let keeps = ctx.int("keepdims", 1) != 0;
+    let Some(dims) = ctx.shape(0) else {
+        let over_all = axes(ctx, "axes", 1) == Axes::Absent && ctx.int("noop_with_empty_axes", 0) == 0;
+        ctx.set_tensor(0, element, (over_all && !keeps).then(Vec::new));
+        return Ok(());
+    };
+    let reduced = reduced(ctx, dims.len())?;
+    let items = match (&reduced, ctx.data(0), follow) {
+        (Reduced::Axes(axes), Some(data), Some(follow)) if element.is_integral() => {
+            reduce_items(data, axes, |items| follow(element, items))
+        }
+        _ => None,
+    };
+    ctx.set_tensor(0, element, left_over(&dims, &reduced, keeps));
+    if let Some(items) = items {
+        ctx.set_items(0, items);
+    }
+    Ok(())
+}
+
+fn fold(element: ElementType, items: &[&Item], start: Item, function: fn(ElementType, &Item, &Item) -> Item) -> Item {
+    items.iter().fold(start, |result, item| function(element, &result, item))
+}
+
+fn sum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    reduction(ctx, Some(|element, items| fold(element, items, Item::Int(0), on::add)))
+}
+
+fn prod(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    reduction(ctx, Some(|element, items| fold(element, items, Item::Int(1), on::mul)))
+}
+
+/// The extreme of no elements is left to the kernel.
+fn extreme(element: ElementType, items: &[&Item], function: fn(ElementType, &Item, &Item) -> Item) -> Item {
+    match items {
+        [first, rest @ ..] => fold(element, rest, (*first).clone(), function),
+        [] => Item::Unknown,
+    }
+}
+
+fn max(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    reduction(ctx, Some(|element, items| extreme(element, items, on::max)))
+}
+
+fn min(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    reduction(ctx, Some(|element, items| extreme(element, items, on::min)))
+}
+
+fn unfollowed(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    reduction(ctx, None)
+}
+
+const fn of(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
+    OpInfo::onnx(name, infer).work(Work::PerInputElement(work))
+}
+
+/// The operators of this family.
+pub const OPERATORS: &[OpInfo] = &[
+    of("ReduceL1", unfollowed, 2),
+    of("ReduceL2", unfollowed, 2),
+    of("ReduceLogSum", unfollowed, 1),
+    of("ReduceLogSumExp", unfollowed, 12),
+    of("ReduceMax", max, 1),
+    of("ReduceMean", unfollowed, 1),
+    of("ReduceMin", min, 1),
+    of("ReduceProd", prod, 1),
+    of("ReduceSum", sum, 1),
+    of("ReduceSumSquare", unfollowed, 2),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::OPERATORS;
+    use crate::families::testing::Case;
+
+    #[test]
+    fn axes_come_by_attribute_or_operand() {
+        for info in OPERATORS {
+            let old =
+                |keeps: i64| Case::new(info.name, 11).input("f32[N,3,4]").ints("axes", &[1, -1]).int("keepdims", keeps).show();
+            assert_eq!(old(1), "f32[N,1,1]", "{}", info.name);
+            assert_eq!(old(0), "f32[N]", "{}", info.name);
+            let new = Case::new(info.name, 18).input("f32[N,3,4]").ints_data(&[0]).int("keepdims", 0);
+            assert_eq!(new.show(), "f32[3,4]", "{}", info.name);
+            assert_eq!(Case::new(info.name, 18).input("f32[N,3]").show(), "f32[1,1]", "{}", info.name);
+            assert_eq!(Case::new(info.name, 18).input("f32[N,3]").int("keepdims", 0).show(), "f32[]", "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn open_axes_leave_open_extents() {
+        let of = |case: Case| case.show();
+        let sum = || Case::new("ReduceSum", 13);
+        assert_eq!(of(sum().input("f32[N,3]").int("noop_with_empty_axes", 1)), "f32[N,3]");
+        assert_eq!(of(sum().input("f32[N,3]").ints_data(&[])), "f32[1,1]");
+        assert_eq!(of(sum().input("f32[N,3]").ints_data(&[]).int("noop_with_empty_axes", 1)), "f32[N,3]");
+        assert_eq!(of(sum().input("f32[N,3]").input("i64[1]")), "f32[?,?]");
+        assert_eq!(of(sum().input("f32[N,3]").input("i64[1]").int("keepdims", 0)), "f32[?]");
+        assert_eq!(of(sum().input("f32[N,3]").input("i64[K]").int("keepdims", 0)), "f32[*]");
+        assert_eq!(of(sum().input("f32[*]").int("keepdims", 0)), "f32[]");
+        assert_eq!(of(sum().input("f32[*]")), "f32[*]");
+        assert_eq!(of(sum().input("f32[2]").ints_data(&[1])), "error: attribute `axes`: 1 is out of range for rank 1");
+    }
+
+    #[test]
+    fn integers_are_followed() {
+        let of = |name: &str| Case::new(name, 18).data("i64[2,3]", "1,2,3,4,5,6").ints_data(&[0]).int("keepdims", 0).show();
+        assert_eq!(of("ReduceSum"), "i64[3] = {5,7,9}");
+        assert_eq!(of("ReduceProd"), "i64[3] = {4,10,18}");
+        assert_eq!(of("ReduceMax"), "i64[3] = {4,5,6}");
+        assert_eq!(of("ReduceMin"), "i64[3] = {1,2,3}");
+        assert_eq!(of("ReduceMean"), "i64[3]");
+        let symbolic = Case::new("ReduceProd", 11).data("i64[3]", "N,2,M").ints("axes", &[0]).int("keepdims", 0);
+        assert_eq!(symbolic.show(), "i64[] = {2*M*N}");
+        assert_eq!(Case::new("ReduceProd", 11).data("i64[0]", "").show(), "i64[1] = {1}");
+        assert_eq!(Case::new("ReduceMax", 11).data("i64[0]", "").show(), "i64[1] = {?}");
+        assert_eq!(Case::new("ReduceSum", 11).data("f32[1]", "1.0").show(), "f32[1]");
+    }
+}

@@ -1,0 +1,202 @@
+//! Reshape: extents that are stated, copied, or left over.
+
+use memc_ir::Dim;
+
+use crate::context::{Infer, InferError};
+use crate::fact::Item;
+use crate::families::axes::vector_length;
+use crate::families::broadcasting::{follow_same, product};
+use crate::info::{OpInfo, View, Work};
+
+/// One element of the shape operand, resolved as far as it stands alone.
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    /// This extent.
+    Extent(Dim),
+    /// The extent of the operand at the same axis, known or not.
+    Copied(Dim),
+    /// What is left over.
+    Rest,
+    /// Nobody can tell, not even whether it is one of the above.
+    Open,
+}
+
+fn part(item: &Item, axis: usize, dims: Option<&[Dim]>, allow_zero: bool) -> Result<Part, InferError> {
+    Ok(match item {
+        Item::Int(-1) => Part::Rest,
+        Item::Int(0) if !allow_zero => match dims {
+            None => Part::Open,
+            Some(dims) => Part::Copied(dims.get(axis).cloned().ok_or_else(|| InferError::BadOperand {
+                operand: 1,
+                why: format!("extent {axis} is copied, but operand 0 has rank {}", dims.len()),
+            })?),
+        },
+        Item::Int(extent) => Part::Extent(Dim::Known(
+            u64::try_from(*extent)
+                .map_err(|_| InferError::BadOperand { operand: 1, why: format!("extent {extent} is negative") })?,
+        )),
+        Item::Symbolic(expr) => Part::Extent(Dim::from_expr(expr.clone())),
+        _ => Part::Open,
+    })
+}
+
+/// Takes extents that stand on both sides out of both, so that unknown ones that were copied and sums over symbols cancel.
+fn cancel(dims: &[Dim], parts: &[Part]) -> (Vec<Dim>, Vec<Dim>) {
+    let copied = |axis: usize| matches!(parts.get(axis), Some(Part::Copied(_)));
+    let mut left: Vec<Dim> = (0..dims.len()).filter(|axis| !copied(*axis)).map(|axis| dims[axis].clone()).collect();
+    let mut right = Vec::new();
+    for part in parts {
+        if let Part::Extent(dim) = part {
+            match left.iter().position(|other| other.same(dim)) {
+                Some(at) => drop(left.remove(at)),
+                None => right.push(dim.clone()),
+            }
+        }
+    }
+    (left, right)
+}
+
+/// The extent that is left over when `others` are taken out of `dims`.
+fn rest(dims: &[Dim], parts: &[Part]) -> Result<Dim, InferError> {
+    let has_zero = |part: &Part| matches!(part, Part::Extent(Dim::Known(0)) | Part::Copied(Dim::Known(0)));
+    if parts.iter().any(has_zero) {
+        // Anything fits; kernels refuse or take zero.
+        return Ok(Dim::Unknown);
+    }
+    let (left, right) = cancel(dims, parts);
+    let (total, taken) = (product(&left), product(&right));
+    if let (Dim::Known(a), Dim::Known(b)) = (&total, &taken) {
+        if a.checked_rem(*b).is_none_or(|remainder| remainder != 0) {
+            return Err(InferError::Mismatch {
+                what: "elements",
+                left: total.to_string(),
+                right: format!("a multiple of {taken}"),
+            });
+        }
+    }
+    Ok(total.div(&taken))
+}
+
+/// Extents of the result.
+fn reshaped(dims: Option<&[Dim]>, parts: &[Part]) -> Result<Vec<Dim>, InferError> {
+    let rests = parts.iter().filter(|part| **part == Part::Rest).count();
+    let open = parts.iter().filter(|part| **part == Part::Open).count();
+    if rests > 1 {
+        return Err(InferError::BadOperand { operand: 1, why: "more than one extent is left over".to_owned() });
+    }
+    // One single extent that is not stated is what is left over, however it was written.
+    let left_over = match dims {
+        Some(dims) if rests + open == 1 => rest(dims, parts)?,
+        Some(dims) if rests + open == 0 => {
+            check(dims, parts)?;
+            Dim::Unknown
+        }
+        _ => Dim::Unknown,
+    };
+    Ok(parts
+        .iter()
+        .map(|part| match part {
+            Part::Extent(dim) | Part::Copied(dim) => dim.clone(),
+            Part::Rest | Part::Open => left_over.clone(),
+        })
+        .collect())
+}
+
+/// Refuses known element counts that differ.
+fn check(dims: &[Dim], parts: &[Part]) -> Result<(), InferError> {
+    let result: Vec<Dim> = parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Extent(dim) | Part::Copied(dim) => Some(dim.clone()),
+            _ => None,
+        })
+        .collect();
+    match (product(dims), product(&result)) {
+        (Dim::Known(a), Dim::Known(b)) if a != b => {
+            Err(InferError::Mismatch { what: "elements", left: a.to_string(), right: b.to_string() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn reshape(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    ctx.required(0)?;
+    let items: Option<Vec<Item>> = match ctx.ints("shape") {
+        // Operator sets below 5.
+        Some(shape) if !ctx.has(1) => Some(shape.iter().copied().map(Item::Int).collect()),
+        _ => {
+            ctx.required(1)?;
+            let stated = ctx.data(1).map(|data| data.items.clone());
+            stated.or_else(|| vector_length(ctx, 1).map(|rank| vec![Item::Unknown; rank]))
+        }
+    };
+    let element = ctx.element(0);
+    let Some(items) = items else {
+        ctx.set_tensor(0, element, None);
+        return Ok(());
+    };
+    let allow_zero = ctx.int("allowzero", 0) != 0;
+    let dims = ctx.dims(0);
+    let parts: Result<Vec<Part>, InferError> =
+        items.iter().enumerate().map(|(axis, item)| part(item, axis, dims, allow_zero)).collect();
+    let result = reshaped(dims, &parts?)?;
+    ctx.set_dims(0, element, result);
+    follow_same(ctx);
+    Ok(())
+}
+
+/// The operators of this family.
+pub const OPERATORS: &[OpInfo] = &[OpInfo::onnx("Reshape", reshape).work(Work::None).view(View::Reshape)];
+
+#[cfg(test)]
+mod tests {
+    use crate::families::testing::Case;
+
+    fn reshape(input: &str, shape: &str) -> String {
+        let count = shape.split(',').filter(|part| !part.is_empty()).count();
+        Case::new("Reshape", 14).input(input).data(&format!("i64[{count}]"), shape).show()
+    }
+
+    #[test]
+    fn extents_are_stated_copied_or_left_over() {
+        let rows = [
+            ("f32[2,3,4]", "4,6", "f32[4,6]"),
+            ("f32[2,3,4]", "0,-1", "f32[2,12]"),
+            ("f32[N,S,768]", "0,0,12,-1", "f32[N,S,12,64]"),
+            ("f32[N,S,12,64]", "N,S,-1", "f32[N,S,768]"),
+            ("f32[?,128,768]", "0,-1,12,64", "f32[?,128,12,64]"),
+            ("f32[N,P+S,64]", "-1,P+S,32", "f32[2*N,S+P,32]"),
+            ("f32[N,S,64]", "-1,64", "f32[N*S,64]"),
+            ("f32[N,3]", "-1,2", "f32[?,2]"),
+            ("f32[?,3]", "-1,3", "f32[?,3]"),
+            ("f32[*]", "0,4,-1", "f32[?,4,?]"),
+            ("f32[2,6]", "?,4", "f32[3,4]"),
+            ("f32[2,6]", "?,-1,4", "f32[?,?,4]"),
+            ("f32[]", "1", "f32[1]"),
+            ("f32[1]", "", "f32[]"),
+            ("f32[0,3]", "0,-1", "f32[0,?]"),
+            ("f32[0,3]", "-1,3", "f32[0,3]"),
+        ];
+        for (input, shape, result) in rows {
+            assert_eq!(reshape(input, shape), result, "{input} {shape}");
+        }
+        assert_eq!(Case::new("Reshape", 14).input("f32[2,6]").input("i64[1]").show(), "f32[12]");
+        assert_eq!(Case::new("Reshape", 14).input("f32[2,6]").input("i64[?]").show(), "f32[*]");
+        assert_eq!(Case::new("Reshape", 14).input("f32[0,3]").ints_data(&[3, 0]).int("allowzero", 1).show(), "f32[3,0]");
+        assert_eq!(Case::new("Reshape", 14).data("i64[2]", "1,N").ints_data(&[2, 1]).show(), "i64[2,1] = {1,N}");
+    }
+
+    #[test]
+    fn wrong_models_are_refused() {
+        let rows = [
+            ("f32[2,3]", "4,-1", "error: elements: 6 and a multiple of 4 do not agree"),
+            ("f32[2,3]", "4", "error: elements: 6 and 4 do not agree"),
+            ("f32[2,3]", "-1,-1", "error: operand 1: more than one extent is left over"),
+            ("f32[2,3]", "-2", "error: operand 1: extent -2 is negative"),
+            ("f32[2,3]", "6,1,0", "error: operand 1: extent 2 is copied, but operand 0 has rank 2"),
+        ];
+        for (input, shape, result) in rows {
+            assert_eq!(reshape(input, shape), result, "{input} {shape}");
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Slice and Split: windows of a tensor along axes.
+
+use memc_ir::{Dim, DimExpr};
+
+use crate::context::{Infer, InferError, normalize_axis};
+use crate::fact::{Data, Item};
+use crate::families::arithmetic::{at_least, compare_exprs};
+use crate::families::axes::{positions_of, vector_length};
+use crate::families::broadcasting::{pick, positions, strides};
+use crate::info::{OpInfo, SplitAxes, View, Work};
+
+/// Bounds from here on mean "to the end": exporters write the largest 32- or 64-bit integer, and no extent is that large.
+const FAR: i64 = i32::MAX as i64;
+
+/// Start, end and step along one axis.
+#[derive(Debug, Clone)]
+struct Window {
+    axis: usize,
+    start: Item,
+    end: Item,
+    step: Item,
+}
+
+/// First position and number of positions of a window along an axis whose extent is known.
+///
+/// `None` for a backward window up to a largest integer: the standard says it is empty, runtimes take it for the whole axis.
+fn known_window(extent: i64, start: i64, end: i64, step: i64) -> Option<(i64, u64)> {
+    if extent == 0 {
+        return Some((0, 0));
+    }
+    let place = |at: i64| if at < 0 { at.saturating_add(extent) } else { at };
+    let (first, distance) = if step > 0 {
+        let first = place(start).clamp(0, extent);
+        (first, place(end).clamp(0, extent) - first)
+    } else {
+        if end == FAR || end == i64::MAX {
+            return None;
+        }
+        // The start is never before the first position, unlike in Python.
+        let first = place(start).clamp(0, extent - 1);
+        (first, first - place(end).clamp(-1, extent - 1))
+    };
+    Some((first, u64::try_from(distance).unwrap_or(0).div_ceil(step.unsigned_abs())))
+}
+
+/// A bound of a forward window as a polynomial, clamped into the extent; `None` where that depends on symbols.
+fn clamped(bound: &Item, extent: &DimExpr) -> Option<DimExpr> {
+    let zero = DimExpr::constant(0);
+    if matches!(bound, Item::Int(value) if *value >= FAR) {
+        return Some(extent.clone());
+    }
+    if matches!(bound, Item::Int(value) if *value <= -FAR) {
+        return Some(zero);
+    }
+    let mut at = bound.expr()?;
+    if at_least(&DimExpr::constant(-1), &at) {
+        at = at.add(extent)?;
+    } else if !at_least(&at, &zero) {
+        return None;
+    }
+    if at_least(&at, extent) {
+        Some(extent.clone())
+    } else if at_least(&zero, &at) {
+        Some(zero)
+    } else {
+        (at_least(&at, &zero) && at_least(extent, &at)).then_some(at)
+    }
+}
+
+/// Number of positions of a window along an axis whose extent or bounds depend on symbols; `None` where nobody can tell.
+fn symbolic_window(extent: &DimExpr, window: &Window) -> Option<Dim> {
+    let step = window.step.int()?;
+    if step < 0 {
+        let whole = matches!(window.start, Item::Int(start) if start == -1 || start >= FAR)
+            && matches!(window.end, Item::Int(end) if end <= -FAR);
+        return whole.then(|| extent.div_exact(&DimExpr::constant(step.checked_neg()?)).map(Dim::from_expr))?;
+    }
+    let (first, last) = (clamped(&window.start, extent)?, clamped(&window.end, extent)?);
+    if compare_exprs(&last, &first).is_some_and(std::cmp::Ordering::is_le) || at_least(&first, &last) {
+        return Some(Dim::Known(0));
+    }
+    let distance = last.sub(&first)?;
+    let count = if step == 1 { Some(distance.clone()) } else { distance.div_exact(&DimExpr::constant(step)) };
+    at_least(&distance, &DimExpr::constant(0)).then_some(count).flatten().map(Dim::from_expr)
+}
+
+fn window_extent(dim: &Dim, window: &Window) -> Result<Dim, InferError> {
+    if window.step == Item::Int(0) {
+        return Err(InferError::BadOperand { operand: 4, why: "a step is zero".to_owned() });
+    }
+    if let (Dim::Known(extent), Item::Int(start), Item::Int(end), Item::Int(step)) =
+        (dim, &window.start, &window.end, &window.step)
+    {
+        let extent = i64::try_from(*extent).unwrap_or(i64::MAX);
+        return Ok(known_window(extent, *start, *end, *step).map_or(Dim::Unknown, |(_, count)| Dim::Known(count)));
+    }
+    Ok(dim.expr().and_then(|extent| symbolic_window(&extent, window)).unwrap_or(Dim::Unknown))
+}
+
+/// A list of elements from an attribute or an operand; unknown ones where only their number is known.
+fn list(ctx: &Infer<'_>, name: &str, operand: usize) -> Option<Vec<Item>> {
+    if let Some(values) = ctx.ints(name) {
+        return Some(values.iter().copied().map(Item::Int).collect());
+    }
+    if let Some(data) = ctx.data(operand) {
+        return Some(data.items.clone());
+    }
+    vector_length(ctx, operand).map(|count| vec![Item::Unknown; count])
+}
+
+/// The windows that a Slice names; `None` where not even their axes are known.
+fn windows(ctx: &Infer<'_>, rank: usize) -> Result<Option<Vec<Window>>, InferError> {
+    let Some((starts, ends)) = list(ctx, "starts", 1).zip(list(ctx, "ends", 2)) else { return Ok(None) };
+    if starts.len() != ends.len() {
+        let (left, right) = (starts.len().to_string(), ends.len().to_string());
+        return Err(InferError::Mismatch { what: "number of starts and ends", left, right });
+    }
+    let axes: Vec<i64> = match (ctx.ints("axes"), ctx.has(3)) {
+        (Some(axes), _) => axes.to_vec(),
+        (None, false) => (0..starts.len() as i64).collect(),
+        (None, true) => match ctx.int_data(3) {
+            Some(axes) => axes,
+            None => return Ok(None),
+        },
+    };
+    let steps = if ctx.has(4) { list(ctx, "steps", 4) } else { Some(vec![Item::Int(1); starts.len()]) };
+    let steps = steps.unwrap_or_else(|| vec![Item::Unknown; starts.len()]);
+    for (what, count) in [("number of starts and axes", axes.len()), ("number of starts and steps", steps.len())] {
+        if count != starts.len() {
+            return Err(InferError::Mismatch { what, left: starts.len().to_string(), right: count.to_string() });
+        }
+    }
+    let axes = positions_of(&axes, rank)?.into_iter();
+    let bounds = starts.into_iter().zip(ends).zip(steps);
+    Ok(Some(axes.zip(bounds).map(|(axis, ((start, end), step))| Window { axis, start, end, step }).collect()))
+}
+
+/// Elements of the windows; `None` where a bound is not known.
+fn sliced(data: &Data, windows: &[Window]) -> Option<Vec<Item>> {
+    let mut dims = data.dims.clone();
+    let mut steps = strides(&dims);
+    let mut base = 0;
+    for window in windows {
+        let extent = i64::try_from(data.dims[window.axis]).ok()?;
+        let step = window.step.int()?;
+        let (first, count) = known_window(extent, window.start.int()?, window.end.int()?, step)?;
+        base += first.checked_mul(steps[window.axis])?;
+        dims[window.axis] = count;
+        steps[window.axis] = steps[window.axis].checked_mul(step)?;
+    }
+    pick(&data.items, &positions(&dims, base, &steps)?)
+}
+
+fn slice(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    ctx.required(0)?;
+    let element = ctx.element(0);
+    let Some(mut dims) = ctx.shape(0) else {
+        ctx.set_tensor(0, element, None);
+        return Ok(());
+    };
+    let windows = windows(ctx, dims.len())?;
+    let Some(windows) = windows else {
+        ctx.set_dims(0, element, vec![Dim::Unknown; dims.len()]);
+        return Ok(());
+    };
+    for window in &windows {
+        dims[window.axis] = window_extent(&dims[window.axis], window)?;
+    }
+    let items = ctx.data(0).and_then(|data| sliced(data, &windows));
+    ctx.set_dims(0, element, dims);
+    if let Some(items) = items {
+        ctx.set_items(0, items);
+    }
+    Ok(())
+}
+
+/// Extents of the parts of a Split along an axis of extent `dim`.
+fn parts(ctx: &Infer<'_>, dim: &Dim) -> Result<Vec<Dim>, InferError> {
+    let count = ctx.output_count();
+    let stated = match ctx.ints("split") {
+        Some(split) => Some(split.iter().map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known)).collect()),
+        None if ctx.has(1) => Some(ctx.dim_data(1).unwrap_or_else(|| vec![Dim::Unknown; count])),
+        None => None,
+    };
+    if let Some(stated) = stated {
+        return stated_parts(stated, count, dim);
+    }
+    let divisor = u64::try_from(ctx.int("num_outputs", count as i64)).unwrap_or(0).max(1);
+    let uneven = ctx.version() >= 18;
+    match dim {
+        Dim::Known(extent) if extent % divisor != 0 && !uneven => Err(InferError::Mismatch {
+            what: "extent to split",
+            left: extent.to_string(),
+            right: format!("a multiple of {divisor}"),
+        }),
+        // All parts have the same extent, but the last one has what is left.
+        Dim::Known(extent) => {
+            let chunk = extent.div_ceil(divisor);
+            let part = |at: u64| extent.saturating_sub(at.saturating_mul(chunk)).min(chunk);
+            Ok((0..count as u64).map(|at| Dim::Known(part(at))).collect())
+        }
+        other => Ok(vec![other.div(&Dim::Known(divisor)); count]),
+    }
+}
+
+fn stated_parts(mut stated: Vec<Dim>, count: usize, dim: &Dim) -> Result<Vec<Dim>, InferError> {
+    if stated.len() != count {
+        return Err(InferError::Mismatch { what: "number of parts", left: stated.len().to_string(), right: count.to_string() });
+    }
+    let sum = stated.iter().fold(Dim::Known(0), |sum, part| sum.add(part));
+    if let (Dim::Known(sum), Dim::Known(extent)) = (&sum, dim) {
+        if sum != extent {
+            return Err(InferError::Mismatch { what: "sum of parts", left: sum.to_string(), right: extent.to_string() });
+        }
+    }
+    // A single unknown part is what the others leave.
+    let unknown: Vec<usize> = (0..count).filter(|at| stated[*at] == Dim::Unknown).collect();
+    if let [only] = unknown.as_slice() {
+        let known = stated.iter().filter(|part| **part != Dim::Unknown);
+        stated[*only] = known.fold(dim.clone(), |rest, part| rest.sub(part));
+    }
+    Ok(stated)
+}
+
+fn split(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    ctx.required(0)?;
+    let element = ctx.element(0);
+    let axis = ctx.int("axis", 0);
+    let Some(dims) = ctx.shape(0) else {
+        for result in 0..ctx.output_count() {
+            ctx.set_tensor(result, element, None);
+        }
+        return Ok(());
+    };
+    let axis = ctx.axis("axis", axis, dims.len())?;
+    let parts = parts(ctx, &dims[axis])?;
+    let mut first = Some(0i64);
+    for (result, part) in parts.iter().enumerate() {
+        let mut part_dims = dims.clone();
+        part_dims[axis] = part.clone();
+        let known: Option<Vec<u64>> = part_dims.iter().map(Dim::known).collect();
+        let items = ctx.data(0).zip(known).zip(first).and_then(|((data, known), first)| {
+            let steps = strides(&data.dims);
+            pick(&data.items, &positions(&known, first.checked_mul(steps[axis])?, &steps)?)
+        });
+        ctx.set_dims(result, element, part_dims);
+        if let Some(items) = items {
+            ctx.set_items(result, items);
+        }
+        first = first.zip(part.known()).and_then(|(first, part)| first.checked_add(i64::try_from(part).ok()?));
+    }
+    Ok(())
+}
+
+/// Position of an attribute that names an axis of an operand of known rank.
+pub(crate) fn axis_of(ctx: &Infer<'_>, operand: usize, default: i64) -> Result<Option<usize>, InferError> {
+    let Some(rank) = ctx.rank(operand) else { return Ok(None) };
+    let axis = ctx.int("axis", default);
+    normalize_axis(axis, rank)
+        .map(Some)
+        .ok_or_else(|| InferError::BadAttribute { name: "axis", why: format!("{axis} is out of range for rank {rank}") })
+}
+
+/// The operators of this family.
+pub const OPERATORS: &[OpInfo] = &[
+    OpInfo::onnx("Slice", slice).work(Work::None).view(View::Slice),
+    OpInfo::onnx("Split", split).work(Work::None).view(View::Split).split(SplitAxes::AllButAxis),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::known_window;
+    use crate::families::testing::Case;
+
+    #[test]
+    fn windows_of_known_axes_count_like_python() {
+        // As Python counts, but that a backward start stops at the first position.
+        let rows = [
+            (10, 0, 10, 1, 10),
+            (10, 2, -1, 1, 7),
+            (10, -3, i64::MAX, 1, 3),
+            (10, 9, i64::MIN, -1, 10),
+            (10, -1, -11, -1, 10),
+            (10, -1, -1, -1, 0),
+            (10, i64::MAX, i64::MIN, -3, 4),
+            (10, i64::MIN, i64::MAX, 3, 4),
+            (10, -20, -20, -1, 1),
+            (10, 5, 2, 1, 0),
+            (0, 0, 5, 1, 0),
+            (0, -1, i64::MIN, -1, 0),
+            (10, 0, 10, i64::MAX, 1),
+            (10, 9, i64::MIN, i64::MIN, 1),
+        ];
+        for (extent, start, end, step, count) in rows {
+            let found = known_window(extent, start, end, step).map(|(_, count)| count);
+            assert_eq!(found, Some(count), "[{start}:{end}:{step}] of {extent}");
+        }
+        assert_eq!(known_window(10, 9, i64::MAX, -1), None);
+    }
+
+    fn sliced(input: &str, start: &str, end: &str, axis: i64, step: i64) -> String {
+        let case = Case::new("Slice", 13).input(input).data("i64[1]", start).data("i64[1]", end);
+        case.ints_data(&[axis]).ints_data(&[step]).show()
+    }
+
+    #[test]
+    fn windows_of_symbolic_axes_are_decided_where_they_hold_for_all_extents() {
+        let max = i64::MAX.to_string();
+        let rows = [
+            ("f32[N,4]", "0", max.as_str(), 0, 1, "f32[N,4]"),
+            ("f32[N,4]", "0", "N", 0, 1, "f32[N,4]"),
+            ("f32[P+S,4]", "P", max.as_str(), 0, 1, "f32[S,4]"),
+            ("f32[P+S,4]", "0", "-1", 0, 1, "f32[?,4]"),
+            ("f32[N+1,4]", "0", "-1", 0, 1, "f32[N,4]"),
+            ("f32[N+1,4]", "-1", max.as_str(), 0, 1, "f32[1,4]"),
+            ("f32[N,4]", "1", max.as_str(), 0, 1, "f32[?,4]"),
+            ("f32[N,4]", "3", "2", 0, 1, "f32[?,4]"),
+            ("f32[4*N,4]", "0", max.as_str(), 0, 2, "f32[2*N,4]"),
+            ("f32[N,4]", "0", max.as_str(), 0, 2, "f32[?,4]"),
+            ("f32[N,4]", "-1", "-9223372036854775808", 0, -1, "f32[N,4]"),
+            ("f32[?,4]", "0", "2", 0, 1, "f32[?,4]"),
+            ("f32[N,4]", "?", "2", -1, 1, "f32[N,?]"),
+            ("f32[N,4]", "1", "3", 1, 1, "f32[N,2]"),
+            ("f32[N,4]", "1", "3", 2, 1, "error: attribute `axes`: 2 is out of range for rank 2"),
+            ("f32[N,4]", "1", "3", 1, 0, "error: operand 4: a step is zero"),
+        ];
+        for (input, start, end, axis, step, result) in rows {
+            assert_eq!(sliced(input, start, end, axis, step), result, "{input} {start} {end} {axis} {step}");
+        }
+    }
+
+    #[test]
+    fn slices_follow_elements_and_accept_old_forms() {
+        let data = || Case::new("Slice", 13).data("i64[2,3]", "1,2,3,4,N,6");
+        assert_eq!(data().ints_data(&[1]).ints_data(&[3]).ints_data(&[1]).show(), "i64[2,2] = {2,3,N,6}");
+        assert_eq!(data().ints_data(&[5]).ints_data(&[-9]).ints_data(&[-1]).ints_data(&[-2]).show(), "i64[2,2] = {3,1,6,4}");
+        assert_eq!(data().ints_data(&[2]).ints_data(&[1]).ints_data(&[1]).show(), "i64[2,0] = {}");
+        let old = Case::new("Slice", 9).input("f32[5,N]").ints("starts", &[1]).ints("ends", &[-1]);
+        assert_eq!(old.show(), "f32[3,N]");
+        let unknown = Case::new("Slice", 13).input("f32[5,N]").input("i64[1]").input("i64[1]");
+        assert_eq!(unknown.show(), "f32[?,N]");
+        let axes = Case::new("Slice", 13).input("f32[5,N]").ints_data(&[1]).ints_data(&[2]).input("i64[1]");
+        assert_eq!(axes.show(), "f32[?,?]");
+        assert_eq!(Case::new("Slice", 13).input("f32[*]").ints_data(&[0]).ints_data(&[1]).show(), "f32[*]");
+    }
+
+    #[test]
+    fn splits_are_equal_stated_or_uneven() {
+        let of = |case: Case| case.show_all();
+        assert_eq!(of(Case::new("Split", 11).input("f32[6,N]").outputs(3)), "f32[2,N]; f32[2,N]; f32[2,N]");
+        assert_eq!(
+            of(Case::new("Split", 11).input("f32[N,6]").int("axis", -1).ints("split", &[1, 5]).outputs(2)),
+            "f32[N,1]; f32[N,5]"
+        );
+        assert_eq!(of(Case::new("Split", 13).input("f32[6]").ints_data(&[2, 4]).outputs(2)), "f32[2]; f32[4]");
+        assert_eq!(of(Case::new("Split", 18).input("f32[7]").int("num_outputs", 3).outputs(3)), "f32[3]; f32[3]; f32[1]");
+        assert_eq!(of(Case::new("Split", 13).input("f32[2*N]").outputs(2)), "f32[N]; f32[N]");
+        assert_eq!(of(Case::new("Split", 13).input("f32[N]").outputs(2)), "f32[?]; f32[?]");
+        assert_eq!(of(Case::new("Split", 13).input("f32[P+S]").data("i64[2]", "P,?").outputs(2)), "f32[P]; f32[S]");
+        assert_eq!(of(Case::new("Split", 13).input("f32[*]").outputs(2)), "f32[*]; f32[*]");
+        assert_eq!(
+            of(Case::new("Split", 13).input("f32[7]").outputs(2)),
+            "error: extent to split: 7 and a multiple of 2 do not agree"
+        );
+        assert_eq!(
+            of(Case::new("Split", 13).input("f32[7]").ints_data(&[3, 3]).outputs(2)),
+            "error: sum of parts: 6 and 7 do not agree"
+        );
+        assert_eq!(
+            of(Case::new("Split", 13).data("i64[3]", "1,N,3").ints_data(&[2, 1]).outputs(2)),
+            "i64[2] = {1,N}; i64[1] = {3}"
+        );
+    }
+}
