@@ -110,6 +110,10 @@ impl DimExpr {
         }
         Some(result)
     }
+    /// The terms: a product of symbols and its factor, in the order in which they print.
+    pub fn terms(&self) -> impl Iterator<Item = (&[Arc<str>], i64)> {
+        self.terms.iter().rev().map(|(monomial, factor)| (monomial.as_slice(), *factor))
+    }
     /// All symbols that occur, sorted, each once.
     pub fn symbols(&self) -> Vec<Arc<str>> {
         let mut all: Vec<Arc<str>> = self.terms.keys().flatten().cloned().collect();

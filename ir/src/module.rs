@@ -1,5 +1,6 @@
 //! The module: graphs, nodes, values and constants that travel together.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -90,7 +91,7 @@ pub enum Origin {
     /// Made by a pass.
     Pass {
         /// Name of the pass.
-        pass: &'static str,
+        pass: Cow<'static, str>,
     },
     /// Read from the text form.
     Text,
