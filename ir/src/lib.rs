@@ -20,6 +20,7 @@
 //! Frontends build with [`ModuleBuilder`], passes edit through [`Rewriter`]. Fields that carry invariants are private.
 
 pub mod attribute;
+pub mod codes;
 pub mod diagnostic;
 pub mod dim;
 pub mod element;
@@ -30,6 +31,7 @@ pub mod rewriter;
 pub mod text;
 pub mod types;
 pub mod units;
+pub mod verify;
 
 pub use attribute::Attribute;
 pub use diagnostic::{Diagnostic, Severity};
@@ -41,3 +43,4 @@ pub use plan::{Alias, AliasKind, ArenaSize, Plan, Scratch, SpaceData, Storage};
 pub use rewriter::{ModuleBuilder, Names, NewNode, Rewriter, Use, uses};
 pub use types::{Shape, TensorType, ValueType};
 pub use units::{Bytes, LiveRange, Nanos, Step};
+pub use verify::{Verified, verify};

@@ -1,0 +1,94 @@
+//! All diagnostic codes: what each means, whose fault it is, and what to do; `memc explain` prints these pages.
+
+mod check;
+mod export;
+mod import;
+mod internal;
+mod plan;
+mod text;
+mod verify;
+
+use std::fmt;
+
+/// Who can change something so that the diagnostic goes away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// Whoever made the model.
+    Model,
+    /// Whoever gave the options.
+    Request,
+    /// Whoever wrote the file that was given beside the model: a layout, a text form, a target.
+    File,
+    /// The machine: a disk, permissions.
+    System,
+    /// memc itself: a defect.
+    Memc,
+    /// Nobody; it is worth knowing.
+    Nobody,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Model => "the model",
+            Self::Request => "the request",
+            Self::File => "the file that was given beside the model",
+            Self::System => "the machine that memc runs on",
+            Self::Memc => "memc: this is a defect",
+            Self::Nobody => "nobody; it is worth knowing",
+        })
+    }
+}
+
+/// What is to be said about one code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodeInfo {
+    /// The code, as `E0104`; errors begin with E, warnings and remarks with W.
+    pub code: &'static str,
+    /// One line.
+    pub title: &'static str,
+    /// Whose fault it is.
+    pub fault: Fault,
+    /// What it means.
+    pub meaning: &'static str,
+    /// What leads to it.
+    pub example: &'static str,
+    /// What to do.
+    pub action: &'static str,
+}
+
+/// The page: title, meaning, fault, example, what to do.
+impl fmt::Display for CodeInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}\n", self.code, self.title)?;
+        writeln!(f, "{}\n", self.meaning)?;
+        writeln!(f, "Whose fault: {}.\n", self.fault)?;
+        writeln!(f, "Example:\n")?;
+        for line in self.example.lines() {
+            writeln!(f, "    {line}")?;
+        }
+        writeln!(f, "\nWhat to do: {}", self.action)
+    }
+}
+
+/// The groups, in the order of their codes.
+const GROUPS: [&[CodeInfo]; 8] = [
+    import::ERRORS,
+    verify::ERRORS,
+    plan::ERRORS,
+    export::ERRORS,
+    check::ERRORS,
+    text::ERRORS,
+    internal::ERRORS,
+    import::WARNINGS,
+];
+
+/// All codes, errors first, in ascending order.
+pub fn all() -> impl Iterator<Item = &'static CodeInfo> {
+    GROUPS.into_iter().flatten().chain(plan::WARNINGS).chain(check::WARNINGS)
+}
+
+/// The page of one code; upper and lower case are the same.
+pub fn explain(code: &str) -> Option<&'static CodeInfo> {
+    all().find(|info| info.code.eq_ignore_ascii_case(code))
+}

@@ -1,0 +1,118 @@
+//! Aliases: acyclic, in sight, inside what they share.
+
+use super::Report;
+use super::structure::Tree;
+use crate::entity::{SecondaryMap, Value};
+use crate::plan::{Alias, AliasKind};
+use crate::units::Bytes;
+
+/// Owners of all values of the tree.
+pub(super) struct Owners {
+    /// Owner and first byte within it; `None` for a value on or behind a cycle.
+    owner: SecondaryMap<Value, Option<(Value, Bytes)>>,
+    /// Direct aliases of each value.
+    pub(super) children: SecondaryMap<Value, Vec<Value>>,
+    /// All values that have an alias and are defined somewhere in the tree.
+    pub(super) aliases: Vec<Value>,
+}
+
+impl Owners {
+    /// The value that owns the bytes, and where in them `value` begins; `None` where a cycle hides it.
+    pub(super) fn of(&self, value: Value) -> Option<(Value, Bytes)> {
+        self.owner[value]
+    }
+}
+
+/// Reports bad aliases and finds the owners.
+pub(super) fn check(report: &mut Report<'_>, tree: &Tree) -> Owners {
+    let module = report.module;
+    let mut owners = Owners { owner: SecondaryMap::default(), children: SecondaryMap::default(), aliases: Vec::new() };
+    let mut state = SecondaryMap::default();
+    for value in module.values.keys() {
+        if module.home(value).is_none_or(|home| !tree.reaches(home)) {
+            continue;
+        }
+        follow(report, &mut owners, &mut state, value);
+        if let Some(alias) = module.plan.alias[value] {
+            owners.aliases.push(value);
+            owners.children[alias.of].push(value);
+            check_scope(report, tree, value, alias);
+            check_window(report, value, alias);
+        }
+    }
+    owners
+}
+
+/// How far a value has been followed.
+#[derive(Clone, Copy, PartialEq, Default)]
+enum State {
+    #[default]
+    New,
+    OnPath,
+    Done,
+}
+
+/// Finds the owner of `value` and of everything on the way to it.
+fn follow(report: &mut Report<'_>, owners: &mut Owners, state: &mut SecondaryMap<Value, State>, value: Value) {
+    let plan = &report.module.plan;
+    let mut path = Vec::new();
+    let mut at = value;
+    let mut found = loop {
+        match state[at] {
+            State::Done => break owners.owner[at],
+            State::OnPath => {
+                let name = report.name(at);
+                report.at_value("E0230", at, format!("{name} is an alias of itself"));
+                break None;
+            }
+            State::New => {}
+        }
+        state.set(at, State::OnPath);
+        path.push(at);
+        match plan.alias[at] {
+            Some(alias) => at = alias.of,
+            None => {
+                path.pop();
+                state.set(at, State::Done);
+                owners.owner.set(at, Some((at, Bytes(0))));
+                break Some((at, Bytes(0)));
+            }
+        }
+    };
+    while let Some(value) = path.pop() {
+        let step = plan.alias[value].map_or(Bytes(0), |alias| alias.offset);
+        found = found.map(|(owner, offset)| (owner, offset.saturating_add(step)));
+        owners.owner.set(value, found);
+        state.set(value, State::Done);
+    }
+}
+
+fn check_scope(report: &mut Report<'_>, tree: &Tree, value: Value, alias: Alias) {
+    let module = report.module;
+    let (home, other) = (module.home(value), module.home(alias.of));
+    let in_sight = match (home, other) {
+        (Some(home), Some(other)) if home == other => true,
+        (Some(home), Some(other)) => alias.kind == AliasKind::View && tree.step_in(module, other, home, 0).is_some(),
+        _ => false,
+    };
+    if !in_sight {
+        let (name, of) = (report.name(value), report.name(alias.of));
+        report.at_value("E0230", value, format!("{name} is an alias of {of}, which is not a value of its graph"));
+    }
+}
+
+fn check_window(report: &mut Report<'_>, value: Value, alias: Alias) {
+    let module = report.module;
+    let (size, room) = (module.ty(value).size(), module.ty(alias.of).size());
+    let good = match (size, room) {
+        (Some(size), Some(room)) => alias.offset.checked_add(size).is_some_and(|end| end <= room),
+        // Without sizes only the whole can be shared, and it is never placed.
+        _ => alias.kind == AliasKind::View && alias.offset == Bytes(0),
+    };
+    if !good {
+        let (name, of) = (report.name(value), report.name(alias.of));
+        let size = size.map_or("unknown size".to_owned(), |size| format!("{} bytes", size.0));
+        let message = format!("{name} ({size}) at byte {} does not lie inside {of}", alias.offset.0);
+        report.at_value("E0231", value, message);
+    }
+}
