@@ -211,6 +211,11 @@ impl<'a> Infer<'a> {
         let graph = self.module.graph(body);
         (graph.inputs.len(), graph.outputs.len())
     }
+    /// Type that a body states of a formal input; unknown where there is no such input.
+    pub fn body_input(&self, body: GraphId, position: usize) -> &'a ValueType {
+        let input = self.module.graph(body).inputs.get(position);
+        input.map_or(&ValueType::Unknown, |value| self.module.ty(*value))
+    }
     /// Facts of a body's results when its formal inputs have these facts.
     ///
     /// # Errors

@@ -16,6 +16,8 @@ pub(crate) mod dims;
 pub mod einsum;
 pub mod elementwise;
 pub mod gather;
+#[cfg(test)]
+mod hostile;
 pub(crate) mod join;
 pub mod joining;
 pub(crate) mod lanes;

@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_ir::{
-    Attribute, ConstData, ConstOrigin, Dim, ElementType, GraphId, Module, ModuleBuilder, NewNode, Operator, Origin, Payload,
-    TensorType, ValueType,
+    Attribute, Bytes, ConstData, ConstOrigin, Dim, ElementType, GraphId, Module, ModuleBuilder, NewNode, Node, Operator, Origin,
+    Payload, TensorType, ValueType,
 };
 
 use crate::context::{Bodies, Infer, InferError};
 use crate::fact::{Data, Fact, Item};
+use crate::info::{OpInfo, Typed, Work, Workspace};
 use crate::table;
 
 /// Parses `f32[N,3,?]`, `i64[*]`, `seq<f32[2]>`, `optional<…>`, `unknown`.
@@ -78,6 +79,13 @@ impl Bodies for Declared<'_> {
     fn infer_body(&mut self, body: GraphId, _inputs: &[Fact]) -> Result<Vec<Fact>, InferError> {
         Ok(self.0.graph(body).outputs.iter().map(|value| Fact::of(self.0.ty(*value).clone())).collect())
     }
+}
+
+fn infer(module: &Module, node: Node, inputs: Vec<Option<Fact>>, info: &OpInfo) -> Result<Vec<Fact>, InferError> {
+    let mut bodies = Declared(module);
+    let mut ctx = Infer::new(module, module.node(node), inputs, &mut bodies);
+    (info.infer)(&mut ctx)?;
+    Ok(ctx.finish())
 }
 
 /// One node under test; operands, attributes and results are added in order.
@@ -173,8 +181,8 @@ impl Case {
         self.outputs = wanted.to_vec();
         self
     }
-    /// Runs the shape function of the table's entry.
-    pub(crate) fn run(mut self) -> Result<Vec<Fact>, InferError> {
+    /// The module with the node, its operands' facts, and the table's entry.
+    fn build(mut self) -> (Module, Node, Vec<Option<Fact>>, &'static OpInfo) {
         let info = table::lookup(&self.operator).unwrap_or_else(|| panic!("{} is not in the table", self.operator));
         let main = self.builder.module().main();
         let mut inputs = Vec::new();
@@ -190,11 +198,25 @@ impl Case {
         let new =
             NewNode { operator: self.operator, name: String::new(), inputs, attributes: self.attributes, origin: Origin::Text };
         let node = self.builder.node(main, new, &results);
-        let module = self.builder.finish();
-        let mut bodies = Declared(&module);
-        let mut ctx = Infer::new(&module, module.node(node), self.inputs, &mut bodies);
-        (info.infer)(&mut ctx)?;
-        Ok(ctx.finish())
+        (self.builder.finish(), node, self.inputs, info)
+    }
+    /// Runs the shape function of the table's entry.
+    pub(crate) fn run(self) -> Result<Vec<Fact>, InferError> {
+        let (module, node, inputs, info) = self.build();
+        infer(&module, node, inputs, info)
+    }
+    /// Arithmetic and workspace that the entry's formulas give, once the results have their types; `None` without formula.
+    pub(crate) fn costs(self) -> (Option<u64>, Option<Bytes>) {
+        let (mut module, node, inputs, info) = self.build();
+        for (result, fact) in infer(&module, node, inputs, info).unwrap_or_default().into_iter().enumerate() {
+            if let Some(value) = module.node(node).outputs[result] {
+                module.set_type(value, fact.ty);
+            }
+        }
+        let typed = Typed { module: &module, node };
+        let work = if let Work::Flops(formula) = info.work { formula(&typed) } else { None };
+        let workspace = if let Workspace::Bytes(formula) = info.workspace { formula(&typed) } else { None };
+        (work, workspace)
     }
     /// Prints what the shape function states of result 0; an error begins with `error: `.
     pub(crate) fn show(self) -> String {

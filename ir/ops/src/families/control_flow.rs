@@ -1,0 +1,313 @@
+//! Branches and loops: If, Loop, SequenceMap, and what Scan shares with Loop.
+
+use memc_ir::{Dim, ElementType, GraphId, TensorType, ValueType};
+
+use crate::context::{Infer, InferError};
+use crate::fact::{Data, Fact, Item};
+use crate::families::join::{join_facts, without_shape};
+use crate::families::scan::scan;
+use crate::info::{OpInfo, Work};
+
+/// How often a body is inferred with types joined exactly before shapes that still change are given up.
+const EXACT_ROUNDS: usize = 3;
+
+pub(crate) fn required_body(ctx: &Infer<'_>, name: &'static str) -> Result<GraphId, InferError> {
+    ctx.body(name).ok_or(InferError::MissingAttribute { name })
+}
+
+/// Refuses a body whose numbers of formal inputs and results do not fit its node.
+pub(crate) fn check_arity(ctx: &Infer<'_>, body: GraphId, inputs: usize, least_results: usize) -> Result<(), InferError> {
+    let (formal, results) = ctx.body_arity(body);
+    if formal == inputs && results >= least_results {
+        return Ok(());
+    }
+    let why = format!("{formal} inputs and {results} results, but {inputs} and at least {least_results} are needed");
+    Err(InferError::BadAttribute { name: "body", why })
+}
+
+/// Facts of carried values that hold at the start of every iteration, and of the body's results under them.
+///
+/// The formal inputs are `head`, the carried values, `tail`; the carried results begin at `first`. Facts only ever get weaker
+/// from round to round and are given up step by step, so this ends after a few rounds whatever the body does; a body inside a
+/// body multiplies them, which the limit on nesting bounds.
+pub(crate) fn carried(
+    ctx: &mut Infer<'_>,
+    body: GraphId,
+    head: &[Fact],
+    initial: Vec<Fact>,
+    tail: &[Fact],
+    first: usize,
+) -> Result<(Vec<Fact>, Vec<Fact>), InferError> {
+    let mut state = initial;
+    let mut round = 0;
+    loop {
+        let inputs: Vec<Fact> = head.iter().chain(&state).chain(tail).cloned().collect();
+        let results = ctx.infer_body(body, &inputs)?;
+        let mut next = Vec::with_capacity(state.len());
+        for (position, before) in state.iter().enumerate() {
+            let after = results.get(first + position).cloned().unwrap_or_default();
+            let joined = join_facts(before, &after);
+            next.push(match round {
+                _ if joined == *before => joined,
+                0..EXACT_ROUNDS => joined,
+                EXACT_ROUNDS => Fact::of(without_shape(&joined.ty)),
+                _ => Fact::default(),
+            });
+        }
+        // Unknown may join to a kind without shape again, so the last round counts as stable whatever it finds.
+        if next == state || round > EXACT_ROUNDS + 1 {
+            return Ok((state, results));
+        }
+        state = next;
+        round += 1;
+    }
+}
+
+/// The fact of a boolean scalar.
+fn boolean(value: bool) -> Fact {
+    let data = Data::new(ElementType::Bool, Vec::new(), vec![Item::Int(i64::from(value))]);
+    data.map_or_else(Fact::default, Fact::with_data)
+}
+
+fn known_boolean(fact: &Fact) -> Option<bool> {
+    match fact.data.as_ref()?.items.as_slice() {
+        [Item::Int(value)] => Some(*value != 0),
+        _ => None,
+    }
+}
+
+/// Results are those of both branches, or of the only one that can be taken.
+fn branch(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    let condition = known_boolean(ctx.required(0)?);
+    let (then_body, else_body) = (required_body(ctx, "then_branch")?, required_body(ctx, "else_branch")?);
+    let (taken, other) = (ctx.infer_body(then_body, &[]), ctx.infer_body(else_body, &[]));
+    // A branch that is never taken may be wrong: exporters leave such code behind.
+    let (taken, other) = match condition {
+        Some(true) => (taken?, None),
+        Some(false) => (other?, None),
+        None => (taken?, Some(other?)),
+    };
+    for result in 0..ctx.output_count() {
+        let fact = taken.get(result).cloned().unwrap_or_default();
+        let fact = match &other {
+            Some(other) => join_facts(&fact, &other.get(result).cloned().unwrap_or_default()),
+            None => fact,
+        };
+        ctx.set(result, fact);
+    }
+    Ok(())
+}
+
+/// How often a loop runs: operand 0, where the condition never ends it early.
+fn trip_count(ctx: &Infer<'_>, condition_after: Option<&Fact>) -> Dim {
+    let condition_before = if ctx.has(1) { ctx.fact(1).and_then(known_boolean) } else { Some(true) };
+    match (condition_before, condition_after.and_then(known_boolean)) {
+        (Some(false), _) => Dim::Known(0),
+        (Some(true), Some(true)) => match ctx.int_scalar(0) {
+            Some(count) => Dim::Known(u64::try_from(count).unwrap_or(0)),
+            None => ctx.expr_scalar(0).map_or(Dim::Unknown, Dim::from_expr),
+        },
+        _ => Dim::Unknown,
+    }
+}
+
+/// A tensor with one more axis, as collected over iterations.
+pub(crate) fn collected(element: &ValueType, axis: Option<usize>, count: &Dim) -> Option<Fact> {
+    let tensor = element.tensor()?;
+    let shape = match (&tensor.shape, axis) {
+        (Some(dims), Some(axis)) if axis <= dims.len() => {
+            let mut dims = dims.clone();
+            dims.insert(axis, count.clone());
+            Some(dims)
+        }
+        _ => None,
+    };
+    Some(Fact::tensor(TensorType { element: tensor.element, shape }))
+}
+
+/// A scalar, unless the body states a vector of one, which runtimes put up with.
+fn loop_counter(ctx: &Infer<'_>, body: GraphId) -> Fact {
+    let stated = ctx.body_input(body, 0).tensor().and_then(TensorType::rank);
+    Fact::tensor(TensorType::fixed(ElementType::Int64, if stated == Some(1) { &[1] } else { &[] }))
+}
+
+/// Operands: trip count, condition, carried values. Results: carried values, then collected ones.
+fn run_loop(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    let body = required_body(ctx, "body")?;
+    let count = ctx.input_count().saturating_sub(2);
+    check_arity(ctx, body, count + 2, count + 1)?;
+    let initial: Vec<Fact> = (2..count + 2).map(|operand| ctx.fact(operand).cloned().unwrap_or_default()).collect();
+    // Whenever the body runs, its condition was true.
+    let head = [loop_counter(ctx, body), boolean(true)];
+    let (state, results) = carried(ctx, body, &head, initial, &[], 1)?;
+    let trips = trip_count(ctx, results.first());
+    for (result, fact) in state.into_iter().enumerate() {
+        ctx.set(result, fact);
+    }
+    for result in count..ctx.output_count() {
+        let element = results.get(result + 1).map_or(&ValueType::Unknown, |fact| &fact.ty);
+        ctx.set(result, collected(element, Some(0), &trips).unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// The body runs for every element of operand 0; other sequences are walked alongside, tensors are passed whole.
+fn sequence_map(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    let body = required_body(ctx, "body")?;
+    ctx.required(0)?;
+    check_arity(ctx, body, ctx.input_count(), ctx.output_count())?;
+    let element = |operand| match ctx.fact(operand).map(|fact| &fact.ty) {
+        Some(ValueType::Sequence(inner)) => Fact::of((**inner).clone()),
+        Some(_) => ctx.fact(operand).cloned().unwrap_or_default(),
+        None => Fact::default(),
+    };
+    let inputs: Vec<Fact> = (0..ctx.input_count()).map(element).collect();
+    let results = ctx.infer_body(body, &inputs)?;
+    for (result, fact) in results.into_iter().enumerate() {
+        ctx.set(result, Fact::of(ValueType::Sequence(Box::new(fact.ty))));
+    }
+    Ok(())
+}
+
+const fn bodies(name: &'static str, infer: crate::info::InferFn) -> OpInfo {
+    OpInfo::onnx(name, infer).work(Work::Bodies)
+}
+
+/// The operators of this family.
+pub const OPERATORS: &[OpInfo] =
+    &[bodies("If", branch), bodies("Loop", run_loop), bodies("Scan", scan), bodies("SequenceMap", sequence_map)];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use memc_ir::{Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Operator, Origin, Payload, Value};
+
+    use super::*;
+    use crate::driver::infer;
+    use crate::families::testing::{Case, ty};
+
+    /// A module under construction whose nodes have one result each.
+    struct Sketch(ModuleBuilder);
+
+    impl Sketch {
+        fn node(
+            &mut self,
+            graph: GraphId,
+            name: &str,
+            inputs: &[Option<Value>],
+            attributes: Vec<(&str, Attribute)>,
+            results: usize,
+        ) -> Vec<Value> {
+            let count = self.0.module().values().len();
+            let named: Vec<_> = (0..results).map(|at| Some((format!("v{}", count + at), ValueType::Unknown))).collect();
+            let new = NewNode {
+                operator: Operator::onnx(name, 13),
+                name: String::new(),
+                inputs: inputs.to_vec(),
+                attributes: attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+                origin: Origin::Text,
+            };
+            let node = self.0.node(graph, new, &named);
+            self.0.module().node(node).results().collect()
+        }
+        fn constant(&mut self, element: ElementType, raw: &[u8]) -> Value {
+            let payload = Payload::Raw(raw.to_vec().into());
+            let data = ConstData { ty: TensorType::fixed(element, &[]), payload, origin: ConstOrigin::New };
+            let constant = self.0.constant(data);
+            let main = self.0.module().main();
+            self.0.initializer(main, &format!("c{constant:?}"), constant)
+        }
+    }
+
+    /// A loop that concatenates its carried `[2,N]` to itself along `axis` (none: passes it) and collects a `[3]` a round.
+    fn run(trips: Option<i64>, condition: Option<bool>, axis: Option<i64>) -> (Module, Vec<Value>) {
+        let mut sketch = Sketch(ModuleBuilder::new());
+        let main = sketch.0.module().main();
+        let carried = sketch.0.input(main, "x", ty("f32[2,N]"), None);
+        let row = sketch.0.input(main, "row", ty("f32[3]"), None);
+        let trips = trips.map(|trips| sketch.constant(ElementType::Int64, &trips.to_le_bytes()));
+        let flag = condition.map(|flag| sketch.constant(ElementType::Bool, &[u8::from(flag)]));
+        let body = sketch.0.graph("body");
+        sketch.0.input(body, "i", ty("i64[]"), None);
+        let go_on = sketch.0.input(body, "go_on", ty("bool[]"), None);
+        let inner = sketch.0.input(body, "inner", ValueType::Unknown, None);
+        let again = sketch.node(body, "Identity", &[Some(go_on)], vec![], 1)[0];
+        let grown = match axis {
+            Some(axis) => sketch.node(body, "Concat", &[Some(inner); 2], vec![("axis", Attribute::Int(axis))], 1)[0],
+            None => inner,
+        };
+        for value in [again, grown, row] {
+            sketch.0.output(body, value);
+        }
+        let results = sketch.node(main, "Loop", &[trips, flag, Some(carried)], vec![("body", Attribute::Graph(body))], 2);
+        let mut module = sketch.0.finish();
+        assert!(infer(&mut module).diagnostics.is_empty());
+        (module, results)
+    }
+
+    fn shown(trips: Option<i64>, condition: Option<bool>, axis: Option<i64>) -> String {
+        let (module, results) = run(trips, condition, axis);
+        results.iter().map(|value| module.ty(*value).to_string()).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn carried_values_keep_what_no_round_changes() {
+        assert_eq!(shown(Some(4), None, None), "f32[2,N]; f32[4,3]");
+        assert_eq!(shown(Some(4), Some(true), Some(0)), "f32[?,N]; f32[4,3]");
+        assert_eq!(shown(None, Some(true), Some(1)), "f32[2,?]; f32[?,3]");
+        assert_eq!(shown(Some(4), Some(false), None), "f32[2,N]; f32[0,3]");
+        assert_eq!(shown(Some(-1), None, None), "f32[2,N]; f32[0,3]");
+    }
+
+    #[test]
+    fn a_rank_that_grows_every_round_is_given_up() {
+        let mut sketch = Sketch(ModuleBuilder::new());
+        let main = sketch.0.module().main();
+        let carried = sketch.0.input(main, "x", ty("f32[2,N]"), None);
+        let body = sketch.0.graph("body");
+        sketch.0.input(body, "i", ty("i64[]"), None);
+        let go_on = sketch.0.input(body, "go_on", ty("bool[]"), None);
+        let inner = sketch.0.input(body, "inner", ValueType::Unknown, None);
+        let axes = sketch.constant(ElementType::Int64, &0i64.to_le_bytes());
+        let axes = sketch.node(main, "Reshape", &[Some(axes), None], vec![], 1)[0];
+        let taller = sketch.node(body, "Unsqueeze", &[Some(inner), Some(axes)], vec![], 1)[0];
+        sketch.0.output(body, go_on);
+        sketch.0.output(body, taller);
+        let result = sketch.node(main, "Loop", &[None, None, Some(carried)], vec![("body", Attribute::Graph(body))], 1)[0];
+        let mut module = sketch.0.finish();
+        infer(&mut module);
+        assert_eq!(module.ty(result).to_string(), "f32[*]");
+    }
+
+    #[test]
+    fn branches_join_and_a_constant_condition_takes_one() {
+        let choose = |case: Case| case.body("then_branch", &[], &["f32[2,3]"]).body("else_branch", &[], &["f32[2,4]"]).show();
+        assert_eq!(choose(Case::new("If", 13).input("bool[]")), "f32[2,?]");
+        assert_eq!(choose(Case::new("If", 13).data("bool[]", "true")), "f32[2,3]");
+        assert_eq!(choose(Case::new("If", 13).data("bool[]", "false")), "f32[2,4]");
+        assert_eq!(Case::new("If", 13).input("bool[]").show(), "error: attribute `then_branch` is missing");
+    }
+
+    #[test]
+    fn scans_collect_along_axes() {
+        let scan = |version| {
+            let body: (&[&str], &[&str]) = (&["f32[N]", "f32[3]"], &["f32[N]", "f32[4]"]);
+            Case::new("Scan", version).int("num_scan_inputs", 1).body("body", body.0, body.1).outputs(2)
+        };
+        let nine = || scan(9).input("f32[N]").input("f32[3,7]").ints("scan_input_axes", &[1]);
+        assert_eq!(nine().show_all(), "f32[N]; f32[7,4]");
+        assert_eq!(nine().ints("scan_output_axes", &[-1]).show_all(), "f32[N]; f32[4,7]");
+        assert!(nine().ints("scan_output_axes", &[2]).show().starts_with("error: attribute `scan_output_axes`"));
+        let eight = scan(8).input("").input("f32[B,N]").input("f32[B,7,3]");
+        assert_eq!(eight.show_all(), "f32[B,N]; f32[B,7,4]");
+        assert!(scan(9).input("f32[3,7]").show().starts_with("error: attribute `body`"));
+        let too_many = Case::new("Scan", 9).int("num_scan_inputs", 3).body("body", &[], &[]).input("f32[3,7]");
+        assert!(too_many.show().starts_with("error: attribute `num_scan_inputs`"));
+    }
+
+    #[test]
+    fn maps_over_sequences() {
+        let map = Case::new("SequenceMap", 17).input("seq<f32[N]>").input("f32[2]");
+        assert_eq!(map.body("body", &["f32[N]", "f32[2]"], &["i64[N]"]).show(), "seq<i64[N]>");
+    }
+}

@@ -1,0 +1,120 @@
+//! What ONNX Runtime's CPU kernels for convolutions allocate beside operands and results, with one thread.
+//!
+//! Source: its `core/mlas/lib/convolve.cpp` (`MlasConvPrepare`) for binary32, `core/providers/cpu/nn/conv.cc` and
+//! `conv_transpose.cc` for the rest. Layout transformations (NCHWc) need none of it.
+
+use memc_ir::{Bytes, ElementType, NodeData};
+
+use crate::families::dims::product;
+use crate::families::window::Padding;
+use crate::info::Typed;
+
+/// Elements of the buffer that one thread fills with columns before it multiplies them.
+const SEGMENT: u64 = 128 * 128;
+
+/// Facts of a convolution that decide how the kernel runs; extents are per group.
+struct Kernel {
+    batch: u64,
+    groups: u64,
+    channels: u64,
+    filters: u64,
+    input: Vec<u64>,
+    window: Vec<u64>,
+    output: u64,
+}
+
+impl Kernel {
+    fn read(node: &Typed<'_>) -> Option<Self> {
+        let (data, weights, result) = (node.input_dims(0)?, node.input_dims(1)?, node.output_dims(0)?);
+        let groups = u64::try_from(node.data().int("group", 1)).ok()?;
+        Some(Self {
+            batch: *data.first()?,
+            groups,
+            channels: *weights.get(1)?,
+            filters: weights.first()?.checked_div(groups)?,
+            input: data.get(2..)?.to_vec(),
+            window: weights.get(2..)?.to_vec(),
+            output: product(result.get(2..)?)?,
+        })
+    }
+    /// Elements of the matrix of columns of one group of one image.
+    fn columns(&self) -> Option<u64> {
+        self.rows()?.checked_mul(self.output)
+    }
+    /// Weights that meet one result element.
+    fn rows(&self) -> Option<u64> {
+        self.channels.checked_mul(product(&self.window)?)
+    }
+}
+
+fn all(node: &NodeData, name: &str, wanted: i64) -> bool {
+    node.ints(name).is_none_or(|values| values.iter().all(|value| *value == wanted))
+}
+
+fn no_padding(node: &NodeData, kernel: &Kernel) -> bool {
+    match Padding::of(node) {
+        Padding::Valid => true,
+        Padding::Explicit => all(node, "pads", 0),
+        // With stride 1 a window of one element is all that needs no padding.
+        Padding::Same => kernel.window.iter().all(|extent| *extent == 1),
+    }
+}
+
+/// Whether the kernel multiplies the input as it lies.
+fn direct(node: &NodeData, kernel: &Kernel) -> bool {
+    if !all(node, "strides", 1) || !no_padding(node, kernel) {
+        return false;
+    }
+    if kernel.window.iter().all(|extent| *extent == 1) {
+        return true;
+    }
+    // A window as wide as the input, or as high and one element wide: rows of the input are rows of the matrix.
+    let plane = |dims: &[u64]| match dims {
+        [width] => Some((1, *width)),
+        [height, width] => Some((*height, *width)),
+        _ => None,
+    };
+    let (Some(window), Some(input)) = (plane(&kernel.window), plane(&kernel.input)) else { return false };
+    let whole = window.1 == input.1 || (window.0 == input.0 && window.1 == 1);
+    whole && kernel.channels == 1 && all(node, "dilations", 1)
+}
+
+/// Workspace of Conv.
+pub(crate) fn conv(node: &Typed<'_>) -> Option<Bytes> {
+    let kernel = Kernel::read(node)?;
+    let element = node.input(0)?.element;
+    let columns = kernel.columns()?;
+    let elements = match element {
+        ElementType::Float if (1..=3).contains(&kernel.window.len()) => {
+            if direct(node.data(), &kernel) {
+                0
+            } else if kernel.filters > kernel.output {
+                columns
+            } else if kernel.batch > 1 || kernel.groups > 1 {
+                columns.max(kernel.filters.checked_mul(kernel.output)?).max(SEGMENT)
+            } else {
+                SEGMENT
+            }
+        }
+        ElementType::Double
+            if product(&kernel.window)? == 1 && all(node.data(), "strides", 1) && no_padding(node.data(), &kernel) =>
+        {
+            0
+        }
+        ElementType::Float | ElementType::Double => columns,
+        // Half precision has kernels of its own, whose workspace depends on the processor.
+        _ => return None,
+    };
+    bytes(element, elements)
+}
+
+/// Workspace of ConvTranspose: the columns of one group of one image.
+pub(crate) fn transposed(node: &Typed<'_>) -> Option<Bytes> {
+    let (data, weights) = (node.input_dims(0)?, node.input_dims(1)?);
+    let elements = product(weights.get(1..)?)?.checked_mul(product(data.get(2..)?)?)?;
+    bytes(node.input(0)?.element, elements)
+}
+
+fn bytes(element: ElementType, elements: u64) -> Option<Bytes> {
+    elements.checked_mul(u64::from(element.bits()?) / 8).map(Bytes)
+}

@@ -1,0 +1,45 @@
+//! Selection of boxes.
+
+use memc_ir::{Dim, ElementType};
+
+use crate::context::{Infer, InferError};
+use crate::families::dims::{agree, dim_at, require_rank};
+use crate::info::{OpInfo, Typed, Work};
+
+/// Operands: boxes `[N, B, 4]`, scores `[N, C, B]`, limits. Result: as many triples as boxes survive.
+fn non_max_suppression(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    ctx.required(0)?;
+    ctx.required(1)?;
+    require_rank(ctx, 0, 3)?;
+    require_rank(ctx, 1, 3)?;
+    agree("batches of boxes and scores", &dim_at(ctx, 0, 0), &dim_at(ctx, 1, 0))?;
+    agree("boxes and scores", &dim_at(ctx, 0, 1), &dim_at(ctx, 1, 2))?;
+    agree("coordinates of a box", &Dim::Known(4), &dim_at(ctx, 0, 2))?;
+    // At most `max_output_boxes_per_class` for each class, but never a known number unless that is 0, as by default.
+    let limit = if ctx.has(2) { ctx.int_scalar(2) } else { Some(0) };
+    let survivors = if limit == Some(0) { Dim::Known(0) } else { Dim::Unknown };
+    ctx.set_dims(0, ElementType::Int64, vec![survivors, Dim::Known(3)]);
+    Ok(())
+}
+
+/// Sorting the scores, and about 16 operations for each overlap with one of a few survivors.
+fn flops(node: &Typed<'_>) -> Option<u64> {
+    node.input(1)?.elements()?.checked_mul(128)
+}
+
+/// The operators of this family.
+pub const OPERATORS: &[OpInfo] = &[OpInfo::onnx("NonMaxSuppression", non_max_suppression).work(Work::Flops(flops))];
+
+#[cfg(test)]
+mod tests {
+    use crate::families::testing::Case;
+
+    #[test]
+    fn the_number_of_survivors_is_unknown_unless_none_may_survive() {
+        let nms = |boxes: &str| Case::new("NonMaxSuppression", 11).input(boxes).input("f32[1,80,B]");
+        assert_eq!(nms("f32[1,B,4]").data("i64[1]", "20").show(), "i64[?,3]");
+        assert_eq!(nms("f32[1,B,4]").show(), "i64[0,3]");
+        assert!(nms("f32[2,B,4]").show().starts_with("error: batches"));
+        assert!(nms("f32[1,B,5]").show().starts_with("error: coordinates"));
+    }
+}

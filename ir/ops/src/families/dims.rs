@@ -1,0 +1,147 @@
+//! Questions about dimensions that many shape functions ask: reading, agreeing, scaling, rounding quotients.
+
+use std::collections::BTreeMap;
+
+use memc_ir::{Dim, DimExpr, ElementType};
+
+use crate::context::{Infer, InferError};
+
+/// Extent of operand `operand` along `axis`; unknown where the operand, its rank or the axis is.
+pub(crate) fn dim_at(ctx: &Infer<'_>, operand: usize, axis: usize) -> Dim {
+    ctx.dims(operand).and_then(|dims| dims.get(axis)).cloned().unwrap_or(Dim::Unknown)
+}
+
+/// The better known of two extents that must be equal.
+///
+/// # Errors
+/// [`InferError::Mismatch`] where both are known and differ.
+pub(crate) fn agree(what: &'static str, left: &Dim, right: &Dim) -> Result<Dim, InferError> {
+    match (left, right) {
+        (Dim::Known(a), Dim::Known(b)) if a != b => {
+            Err(InferError::Mismatch { what, left: left.to_string(), right: right.to_string() })
+        }
+        (Dim::Known(_), _) | (_, Dim::Unknown) => Ok(left.clone()),
+        (_, Dim::Known(_)) | (Dim::Unknown, _) => Ok(right.clone()),
+        _ => Ok(left.clone()),
+    }
+}
+
+/// Refuses an operand whose rank is known and not the one that the operator requires.
+///
+/// # Errors
+/// [`InferError::BadOperand`].
+pub(crate) fn require_rank(ctx: &Infer<'_>, operand: usize, rank: usize) -> Result<(), InferError> {
+    match ctx.rank(operand) {
+        Some(found) if found != rank => {
+            Err(InferError::BadOperand { operand, why: format!("rank {found}, but the operator takes rank {rank}") })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Element type that an integer attribute names; `None` where it is left out or 0.
+///
+/// # Errors
+/// [`InferError::BadAttribute`] where the number cannot name a type.
+pub(crate) fn element_attribute(ctx: &Infer<'_>, name: &'static str) -> Result<Option<ElementType>, InferError> {
+    match ctx.int(name, 0) {
+        0 => Ok(None),
+        number => i32::try_from(number)
+            .map(|number| Some(ElementType::from_onnx(number)))
+            .map_err(|_| InferError::BadAttribute { name, why: format!("{number} names no element type") }),
+    }
+}
+
+/// Parts of a polynomial: what depends on symbols, and the constant term.
+fn split_constant(expr: &DimExpr) -> Option<(DimExpr, i64)> {
+    let zeros: BTreeMap<String, u64> = expr.symbols().iter().map(|symbol| (symbol.to_string(), 0)).collect();
+    let constant = expr.bind(&zeros)?.as_constant()?;
+    Some((expr.sub(&DimExpr::constant(constant))?, constant))
+}
+
+/// `floor((dim + offset) / by) + plus` as an exact expression.
+///
+/// A symbol counts whole multiples only: `(2*N + 3) / 2` is `N + 1` for every integer `N`, but `N / 2` stays unknown.
+/// The result is `None` where it is a known negative number.
+pub(crate) fn floor_quotient(dim: &Dim, offset: i128, by: i64, plus: i128) -> Option<Dim> {
+    let divide = |value: i128| value.div_euclid(i128::from(by.max(1))).checked_add(plus);
+    match dim {
+        Dim::Known(extent) => {
+            let Some(value) = i128::from(*extent).checked_add(offset).and_then(divide) else { return Some(Dim::Unknown) };
+            // Negative is the caller's error; too large for any extent is merely unknown.
+            (value >= 0).then(|| u64::try_from(value).map_or(Dim::Unknown, Dim::Known))
+        }
+        Dim::Symbolic(expr) => Some(symbolic_quotient(expr, offset, by, divide).unwrap_or(Dim::Unknown)),
+        Dim::Unknown => Some(Dim::Unknown),
+    }
+}
+
+fn symbolic_quotient(expr: &DimExpr, offset: i128, by: i64, divide: impl Fn(i128) -> Option<i128>) -> Option<Dim> {
+    let (variable, constant) = split_constant(expr)?;
+    let whole = variable.div_exact(&DimExpr::constant(by.max(1)))?;
+    let rest = divide(i128::from(constant).checked_add(offset)?)?;
+    whole.add(&DimExpr::constant(i64::try_from(rest).ok()?)).map(Dim::from_expr)
+}
+
+/// `dim / by` rounded down.
+pub(crate) fn floor_div(dim: &Dim, by: i64) -> Dim {
+    floor_quotient(dim, 0, by, 0).unwrap_or(Dim::Unknown)
+}
+
+/// `dim / by` rounded up.
+pub(crate) fn ceil_div(dim: &Dim, by: i64) -> Dim {
+    floor_quotient(dim, i128::from(by.max(1)) - 1, by, 0).unwrap_or(Dim::Unknown)
+}
+
+/// `dim * factor + offset`; `None` where it is a known negative number.
+pub(crate) fn affine(dim: &Dim, factor: i64, offset: i128) -> Option<Dim> {
+    let Ok(factor) = u64::try_from(factor) else { return Some(Dim::Unknown) };
+    floor_quotient(&dim.mul(&Dim::Known(factor)), offset, 1, 0)
+}
+
+/// The part of `whole` that each of `parts` heads, groups or directions gets.
+///
+/// # Errors
+/// [`InferError::Mismatch`] where both are known and a remainder is left.
+pub(crate) fn share(what: &'static str, whole: &Dim, parts: i64) -> Result<Dim, InferError> {
+    let Some(divisor) = u64::try_from(parts).ok().filter(|parts| *parts > 0) else { return Ok(Dim::Unknown) };
+    match whole {
+        Dim::Known(extent) if extent % divisor != 0 => {
+            Err(InferError::Mismatch { what, left: extent.to_string(), right: divisor.to_string() })
+        }
+        _ => Ok(whole.div(&Dim::Known(divisor))),
+    }
+}
+
+/// Product of known extents; `None` on overflow.
+pub(crate) fn product(dims: &[u64]) -> Option<u64> {
+    dims.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn quotients_are_exact_or_unknown() {
+        let two_n = Dim::from_name("2*N+3");
+        assert_eq!(floor_div(&two_n, 2).to_string(), "N+1");
+        assert_eq!(ceil_div(&two_n, 2).to_string(), "N+2");
+        assert_eq!(floor_div(&Dim::from_name("N"), 2), Dim::Unknown);
+        assert_eq!(floor_div(&Dim::Known(7), 2), Dim::Known(3));
+        assert_eq!(floor_quotient(&Dim::Known(1), -3, 2, 1), Some(Dim::Known(0)));
+        assert_eq!(floor_quotient(&Dim::Known(1), -4, 2, 1), None);
+        assert_eq!(floor_quotient(&Dim::Known(u64::MAX), i128::MAX, 1, 1), Some(Dim::Unknown));
+    }
+
+    #[test]
+    fn extents_that_must_agree_keep_the_better_known() {
+        let n = Dim::from_name("N");
+        assert_eq!(agree("x", &n, &Dim::Known(3)).unwrap(), Dim::Known(3));
+        assert_eq!(agree("x", &Dim::Unknown, &n).unwrap(), n);
+        assert!(agree("x", &Dim::Known(2), &Dim::Known(3)).is_err());
+        assert!(share("heads", &Dim::Known(7), 2).is_err());
+        assert_eq!(share("heads", &Dim::from_name("4*N"), 2).unwrap().to_string(), "2*N");
+    }
+}

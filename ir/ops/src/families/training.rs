@@ -1,0 +1,66 @@
+//! The preview training domain: one step of an optimizer, and gradients by reference to the graph.
+
+use crate::context::{Infer, InferError};
+use crate::info::{OpInfo, Repeat, Work};
+
+const DOMAIN: &str = "ai.onnx.preview.training";
+
+/// Rate and count come first, then `kinds` lists of equally many tensors: values, gradients, states. Results: all lists but the
+/// gradients.
+fn optimizer(ctx: &mut Infer<'_>, kinds: usize) -> Result<(), InferError> {
+    let tensors = ctx.input_count().saturating_sub(2);
+    if tensors == 0 || tensors % kinds != 0 {
+        let why = format!("{tensors} tensors do not make {kinds} lists of equal length");
+        return Err(InferError::BadOperand { operand: 2, why });
+    }
+    let count = tensors / kinds;
+    for result in 0..ctx.output_count() {
+        let list = if result < count { 0 } else { result / count + 1 };
+        ctx.set_like(result, 2 + list * count + result % count);
+    }
+    Ok(())
+}
+
+fn three_lists(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    optimizer(ctx, 3)
+}
+
+fn four_lists(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    optimizer(ctx, 4)
+}
+
+/// A gradient has the type of the tensor that it is taken with respect to, which is the operand of the same position.
+fn gradient(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    ctx.required(0)?;
+    for result in 0..ctx.output_count() {
+        ctx.set_like(result, result);
+    }
+    Ok(())
+}
+
+/// The operators of this family. Gradient names tensors of the graph around it, so it is kept where it is.
+pub const OPERATORS: &[OpInfo] = &[
+    OpInfo::of(DOMAIN, "Adagrad", three_lists).work(Work::PerInputElement(12)),
+    OpInfo::of(DOMAIN, "Adam", four_lists).work(Work::PerInputElement(20)),
+    OpInfo::of(DOMAIN, "Gradient", gradient).repeat(Repeat::Stateful),
+    OpInfo::of(DOMAIN, "Momentum", three_lists).work(Work::PerInputElement(8)),
+];
+
+#[cfg(test)]
+mod tests {
+    use crate::families::testing::Case;
+
+    fn step(name: &str, lists: usize) -> Case {
+        let case = Case::of("ai.onnx.preview.training", name, 1).input("f32[]").input("i64[]");
+        (0..lists).fold(case, |case, list| case.input(&format!("f32[2,{list}]")).input(&format!("f32[3,{list}]")))
+    }
+
+    #[test]
+    fn results_are_values_and_states_without_gradients() {
+        assert_eq!(step("Adagrad", 3).outputs(4).show_all(), "f32[2,0]; f32[3,0]; f32[2,2]; f32[3,2]");
+        assert_eq!(step("Adam", 4).outputs(6).show_all(), "f32[2,0]; f32[3,0]; f32[2,2]; f32[3,2]; f32[2,3]; f32[3,3]");
+        assert!(step("Momentum", 2).show().starts_with("error: operand 2"));
+        let gradient = Case::of("ai.onnx.preview.training", "Gradient", 1).input("f32[2]").input("f32[3]").outputs(2);
+        assert_eq!(gradient.show_all(), "f32[2]; f32[3]");
+    }
+}

@@ -1,0 +1,205 @@
+//! Sliding windows: how many positions a kernel with stride, dilation and padding takes along each spatial axis.
+
+use memc_ir::{Dim, NodeData};
+
+use crate::context::{Infer, InferError};
+use crate::families::dims::{affine, ceil_div, floor_quotient};
+
+/// How `auto_pad` pads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Padding {
+    /// As attribute `pads` says.
+    Explicit,
+    /// So much that the result has `ceil(input / stride)` positions.
+    Same,
+    /// Not at all.
+    Valid,
+}
+
+impl Padding {
+    /// What a node states.
+    pub(crate) fn of(node: &NodeData) -> Self {
+        match node.string("auto_pad") {
+            Some("SAME_UPPER" | "SAME_LOWER") => Self::Same,
+            Some("VALID") => Self::Valid,
+            _ => Self::Explicit,
+        }
+    }
+}
+
+/// Attributes of a sliding window; every list has one entry a spatial axis.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Window {
+    padding: Padding,
+    strides: Vec<i64>,
+    dilations: Vec<i64>,
+    begins: Vec<i64>,
+    ends: Vec<i64>,
+}
+
+/// A list attribute with `count` entries of at least `least`; `None` where it is left out.
+///
+/// # Errors
+/// [`InferError::BadAttribute`] where it has another length or a smaller entry.
+pub(crate) fn entries(ctx: &Infer<'_>, name: &'static str, count: usize, least: i64) -> Result<Option<Vec<i64>>, InferError> {
+    let Some(values) = ctx.ints(name).filter(|values| !values.is_empty()) else { return Ok(None) };
+    if values.len() != count {
+        return Err(InferError::BadAttribute { name, why: format!("{} entries, but {count} are needed", values.len()) });
+    }
+    match values.iter().find(|value| **value < least) {
+        Some(bad) => Err(InferError::BadAttribute { name, why: format!("{bad} is below {least}") }),
+        None => Ok(Some(values.to_vec())),
+    }
+}
+
+impl Window {
+    /// Reads `strides`, `dilations`, `pads` and `auto_pad` for `spatial` axes.
+    ///
+    /// # Errors
+    /// [`InferError::BadAttribute`].
+    pub(crate) fn read(ctx: &Infer<'_>, spatial: usize) -> Result<Self, InferError> {
+        let padding = Padding::of(ctx.node());
+        let ones = || vec![1; spatial];
+        let strides = entries(ctx, "strides", spatial, 1)?.unwrap_or_else(ones);
+        let dilations = entries(ctx, "dilations", spatial, 1)?.unwrap_or_else(ones);
+        // With auto_pad the runtimes ignore pads, whatever it says.
+        let pads = match padding {
+            Padding::Explicit => entries(ctx, "pads", spatial.saturating_mul(2), i64::MIN)?,
+            _ => None,
+        };
+        let mut begins = pads.unwrap_or_else(|| vec![0; spatial * 2]);
+        let ends = begins.split_off(spatial);
+        Ok(Self { padding, strides, dilations, begins, ends })
+    }
+
+    /// Extent of a kernel with its dilation; `None` on an empty or hostile kernel.
+    fn effective(&self, axis: usize, kernel: u64) -> Option<i128> {
+        let gaps = i128::from(kernel.checked_sub(1)?).checked_mul(i128::from(self.dilations[axis]))?;
+        gaps.checked_add(1).filter(|extent| *extent < 1 << 100)
+    }
+
+    /// Number of positions along `axis` (below the count of spatial axes). With `ceil` the last window may be cut by the end of
+    /// the padded input, but is dropped if it starts in the padding behind the input: the text of operator set 22, which the
+    /// runtimes follow at older versions too.
+    ///
+    /// # Errors
+    /// [`InferError::Mismatch`] where the kernel is larger than the padded input by more than a stride.
+    pub(crate) fn positions(&self, axis: usize, input: &Dim, kernel: &Dim, ceil: bool) -> Result<Dim, InferError> {
+        let stride = self.strides[axis];
+        if self.padding == Padding::Same {
+            return Ok(ceil_div(input, stride));
+        }
+        let Some(effective) = kernel.known().and_then(|extent| self.effective(axis, extent)) else { return Ok(Dim::Unknown) };
+        let (begin, end) = (i128::from(self.begins[axis]), i128::from(self.ends[axis]));
+        let slack = begin + end - effective;
+        let round = if ceil { i128::from(stride) - 1 } else { 0 };
+        let mut plus = 1;
+        if ceil {
+            // How far the start of the last window lies behind the input: multiples of the stride cancel out, so that the
+            // distance to the next multiple is all that depends on the input.
+            match distance_to_multiple(input, slack, stride) {
+                Some(distance) if distance + end - effective >= 0 => plus = 0,
+                Some(_) => {}
+                None => return Ok(Dim::Unknown),
+            }
+        }
+        floor_quotient(input, slack + round, stride, plus).ok_or_else(|| InferError::Mismatch {
+            what: "window and padded input",
+            left: effective.to_string(),
+            right: input.to_string(),
+        })
+    }
+
+    /// Extent that a transposed convolution gives along `axis`.
+    ///
+    /// # Errors
+    /// [`InferError::Mismatch`] where the padding takes more than there is.
+    pub(crate) fn transposed(&self, axis: usize, input: &Dim, kernel: &Dim, extra: i64) -> Result<Dim, InferError> {
+        let stride = self.strides[axis];
+        let Some(effective) = kernel.known().and_then(|extent| self.effective(axis, extent)) else { return Ok(Dim::Unknown) };
+        let grown = i128::from(extra) + effective - i128::from(stride);
+        let offset = match self.padding {
+            // Padding is chosen so that input * stride remains; it is never negative.
+            Padding::Same => grown.min(0),
+            _ => grown - i128::from(self.begins[axis]) - i128::from(self.ends[axis]),
+        };
+        affine(input, stride, offset).ok_or_else(|| InferError::Mismatch {
+            what: "padding and result of the transposed convolution",
+            left: offset.to_string(),
+            right: input.to_string(),
+        })
+    }
+}
+
+/// `ceil(v / by) * by - v` for `v = input + offset`, where it is the same for all values of the symbols.
+fn distance_to_multiple(input: &Dim, offset: i128, by: i64) -> Option<i128> {
+    let by_wide = i128::from(by);
+    let value = match input {
+        Dim::Known(extent) => i128::from(*extent) + offset,
+        _ if by == 1 => return Some(0),
+        Dim::Symbolic(_) => {
+            // The quotient exists only if all symbols count whole multiples; the remainder is then that of the constant term.
+            let down = floor_quotient(input, 0, by, 0)?;
+            let rest = input.sub(&down.mul(&Dim::Known(by.unsigned_abs()))).known()?;
+            i128::from(rest) + offset
+        }
+        Dim::Unknown => return None,
+    };
+    Some((-value).rem_euclid(by_wide))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use memc_ir::Dim;
+
+    use crate::families::testing::Case;
+
+    fn pool(input: &str) -> Case {
+        Case::new("MaxPool", 22).input(input).ints("kernel_shape", &[2]).ints("strides", &[2]).ints("pads", &[1, 1])
+    }
+
+    #[test]
+    fn a_window_may_be_cut_by_the_end_but_not_start_behind_it() {
+        assert_eq!(pool("f32[1,1,5]").show(), "f32[1,1,3]");
+        // Rounding up gives 4, but the fourth window would start in the padding.
+        assert_eq!(pool("f32[1,1,5]").int("ceil_mode", 1).show(), "f32[1,1,3]");
+        let wide = Case::new("MaxPool", 10).input("f32[1,1,6]").ints("kernel_shape", &[3]).ints("strides", &[2]);
+        assert_eq!(wide.int("ceil_mode", 1).show(), "f32[1,1,3]");
+    }
+
+    #[test]
+    fn symbols_stay_where_the_stride_divides_them() {
+        assert_eq!(pool("f32[1,1,2*N]").show(), "f32[1,1,N+1]");
+        assert_eq!(pool("f32[1,1,2*N+1]").int("ceil_mode", 1).show(), "f32[1,1,N+1]");
+        assert_eq!(pool("f32[1,1,N]").show(), "f32[1,1,?]");
+        for ceil in [0, 1] {
+            for extent in 4..30 {
+                let name = if extent % 2 == 0 { "2*N" } else { "2*N+1" };
+                let symbolic = pool(&format!("f32[1,1,{name}]")).int("ceil_mode", ceil).run().unwrap();
+                let bound = symbolic[0].ty.bind(&[("N".to_owned(), extent / 2)].into());
+                let known = pool(&format!("f32[1,1,{extent}]")).int("ceil_mode", ceil).run().unwrap();
+                assert_eq!(bound, known[0].ty, "extent {extent}, ceil_mode {ceil}");
+            }
+        }
+    }
+
+    #[test]
+    fn automatic_padding() {
+        let conv = |padding, input| Case::new("Conv", 11).input(input).input("f32[4,3,3]").string("auto_pad", padding);
+        assert_eq!(conv("SAME_UPPER", "f32[1,3,7]").ints("strides", &[2]).show(), "f32[1,4,4]");
+        assert_eq!(conv("SAME_LOWER", "f32[1,3,N]").show(), "f32[1,4,N]");
+        assert_eq!(conv("VALID", "f32[1,3,7]").ints("pads", &[9, 9]).show(), "f32[1,4,5]");
+    }
+
+    #[test]
+    fn hostile_attributes_are_refused_or_unknown() {
+        let conv = || Case::new("Conv", 11).input("f32[1,3,7]").input("f32[4,3,3]");
+        assert!(conv().ints("strides", &[0]).show().starts_with("error: attribute `strides`"));
+        assert!(conv().ints("pads", &[1]).show().starts_with("error: attribute `pads`"));
+        assert!(conv().ints("dilations", &[1 << 62]).show().starts_with("error: window"));
+        assert_eq!(conv().ints("pads", &[1 << 62, 1 << 62]).show(), format!("f32[1,4,{}]", (1u64 << 63) + 5));
+        let conv = Case::new("Conv", 11).input("f32[1,3,7]").input("f32[4,3,18446744073709551615]");
+        assert!(!conv.ints("dilations", &[i64::MAX]).show().contains(&Dim::Known(0).to_string()));
+    }
+}
