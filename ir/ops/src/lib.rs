@@ -6,16 +6,22 @@
 //! never run twice.
 
 pub mod context;
+pub mod describe;
 pub mod driver;
 pub mod fact;
 pub mod families;
 pub mod held;
 pub mod info;
+pub mod profile;
+pub mod repeat;
 pub mod table;
 
 pub use context::{Bodies, Infer, InferError, broadcast, normalize_axis};
+pub use describe::{describe, table_text};
 pub use driver::{Inference, infer};
 pub use fact::{Data, Fact, Item, MAX_ITEMS};
 pub use held::held_constant;
 pub use info::{InPlace, InferFn, OpInfo, Repeat, SplitAxes, Typed, View, Work, Workspace};
+pub use profile::Profile;
+pub use repeat::{may_train, repeatable};
 pub use table::{all, find, lookup};

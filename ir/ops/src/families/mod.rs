@@ -8,6 +8,16 @@ pub(crate) mod broadcasting;
 pub mod cast;
 pub mod compare;
 pub mod constant;
+pub mod contrib_activation;
+pub mod contrib_attention;
+pub mod contrib_convolution;
+pub mod contrib_data;
+pub mod contrib_generation;
+pub mod contrib_nchwc;
+pub mod contrib_normalization;
+pub mod contrib_product;
+pub mod contrib_quantized;
+pub(crate) mod contrib_rules;
 pub mod control_flow;
 pub(crate) mod conv_workspace;
 pub mod convolution;
@@ -15,7 +25,10 @@ pub mod detection;
 pub(crate) mod dims;
 pub mod einsum;
 pub mod elementwise;
+#[cfg(test)]
+mod fuzzing;
 pub mod gather;
+pub mod gradient;
 #[cfg(test)]
 mod hostile;
 pub(crate) mod join;
@@ -24,7 +37,10 @@ pub(crate) mod lanes;
 pub mod loss;
 pub mod math;
 pub mod matrix;
+pub mod memory;
+pub mod ml;
 pub mod normalization;
+pub mod optimizer;
 pub mod pooling;
 pub mod quantization;
 pub mod random;
@@ -57,17 +73,30 @@ pub(crate) const FAMILIES: &[&[OpInfo]] = &[
     cast::OPERATORS,
     compare::OPERATORS,
     constant::OPERATORS,
+    contrib_activation::OPERATORS,
+    contrib_attention::OPERATORS,
+    contrib_convolution::OPERATORS,
+    contrib_data::OPERATORS,
+    contrib_generation::OPERATORS,
+    contrib_nchwc::OPERATORS,
+    contrib_normalization::OPERATORS,
+    contrib_product::OPERATORS,
+    contrib_quantized::OPERATORS,
     control_flow::OPERATORS,
     convolution::OPERATORS,
     detection::OPERATORS,
     einsum::OPERATORS,
     elementwise::OPERATORS,
     gather::OPERATORS,
+    gradient::OPERATORS,
     joining::OPERATORS,
     loss::OPERATORS,
     math::OPERATORS,
     matrix::OPERATORS,
+    memory::OPERATORS,
+    ml::OPERATORS,
     normalization::OPERATORS,
+    optimizer::OPERATORS,
     pooling::OPERATORS,
     quantization::OPERATORS,
     random::OPERATORS,

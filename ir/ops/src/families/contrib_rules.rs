@@ -1,0 +1,94 @@
+//! Shape rules that the families outside ONNX's own domain share: same as an operand, transposed products, sliding windows.
+
+use memc_ir::{Dim, ElementType};
+
+use super::dims::require_rank;
+use super::window::{Window, entries};
+use crate::context::{Infer, InferError};
+use crate::info::{InferFn, OpInfo};
+
+/// Domain of ONNX Runtime's own operators.
+pub(crate) const MICROSOFT: &str = "com.microsoft";
+
+/// An operator of ONNX Runtime's own domain.
+pub(crate) const fn microsoft(name: &'static str, infer: InferFn) -> OpInfo {
+    OpInfo::of(MICROSOFT, name, infer)
+}
+
+/// Result 0 has type and shape of operand 0.
+pub(crate) fn like_first(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    ctx.required(0)?;
+    ctx.set_like(0, 0);
+    Ok(())
+}
+
+/// Result 0 has type and shape of operand 1.
+pub(crate) fn like_second(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    ctx.required(1)?;
+    ctx.set_like(0, 1);
+    Ok(())
+}
+
+/// Result `index` has the shape of operand `input`, with another element type.
+pub(crate) fn set_shaped_like(ctx: &mut Infer<'_>, index: usize, element: ElementType, input: usize) {
+    let shape = ctx.shape(input);
+    ctx.set_tensor(index, element, shape);
+}
+
+/// Extents of an operand that must have rank `rank`; all unknown where its rank is.
+///
+/// # Errors
+/// [`InferError::BadOperand`] where it has another rank.
+pub(crate) fn ranked(ctx: &Infer<'_>, operand: usize, rank: usize) -> Result<Vec<Dim>, InferError> {
+    require_rank(ctx, operand, rank)?;
+    Ok(ctx.shape(operand).unwrap_or_else(|| unknown_dims(rank)))
+}
+
+/// Last extent of an operand, or unknown.
+pub(crate) fn last_dim(ctx: &Infer<'_>, operand: usize) -> Dim {
+    ctx.dims(operand).and_then(<[Dim]>::last).cloned().unwrap_or(Dim::Unknown)
+}
+
+/// An integer attribute as an extent: unknown where it is missing or negative.
+pub(crate) fn extent_attribute(ctx: &Infer<'_>, name: &str) -> Dim {
+    ctx.int_attribute(name).map_or(Dim::Unknown, extent)
+}
+
+/// A number as an extent: unknown where it is negative.
+pub(crate) fn extent(number: i64) -> Dim {
+    u64::try_from(number).map_or(Dim::Unknown, Dim::Known)
+}
+
+/// A one-element integer operand as an extent.
+pub(crate) fn scalar_extent(ctx: &Infer<'_>, operand: usize) -> Dim {
+    ctx.expr_scalar(operand).map_or(Dim::Unknown, Dim::from_expr)
+}
+
+/// Extents that nothing is known of.
+pub(crate) fn unknown_dims(rank: usize) -> Vec<Dim> {
+    vec![Dim::Unknown; rank]
+}
+
+/// A matrix with its last two axes swapped where `transposed`; vectors stay.
+pub(crate) fn swapped<T>(mut dims: Vec<T>, transposed: bool) -> Vec<T> {
+    let rank = dims.len();
+    if transposed && rank >= 2 {
+        dims.swap(rank - 2, rank - 1);
+    }
+    dims
+}
+
+/// How many positions a window takes along each spatial axis; attribute `kernel_shape` wins over `kernel`.
+///
+/// # Errors
+/// Attributes or extents that no window can have.
+pub(crate) fn slide(ctx: &Infer<'_>, input: &[Dim], kernel: &[Dim]) -> Result<Vec<Dim>, InferError> {
+    let window = Window::read(ctx, input.len())?;
+    let kernel = match entries(ctx, "kernel_shape", input.len(), 1)? {
+        Some(extents) => extents.into_iter().map(extent).collect(),
+        None => kernel.to_vec(),
+    };
+    let ceil = ctx.int("ceil_mode", 0) != 0;
+    let along = |(axis, (input, kernel))| window.positions(axis, input, kernel, ceil);
+    input.iter().zip(&kernel).enumerate().map(along).collect()
+}

@@ -1,0 +1,189 @@
+//! Tests of both profiles: one node at a time, in a graph of its own.
+#![allow(clippy::unwrap_used)]
+
+use memc_ir::{Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Node, Operator, Origin, Payload, Value};
+
+use super::*;
+use crate::families::testing::{tensor, ty};
+
+/// Operands of the node under test, as text: a leading `const ` or `input ` says what defines it; otherwise a node does.
+fn operand(builder: &mut ModuleBuilder, index: usize, text: &str) -> Value {
+    let main = builder.module().main();
+    let name = format!("x{index}");
+    if let Some(rest) = text.strip_prefix("const ") {
+        let data = ConstData { ty: tensor(rest), payload: Payload::Elided, origin: ConstOrigin::New };
+        let constant = builder.constant(data);
+        return builder.initializer(main, &name, constant);
+    }
+    if let Some(rest) = text.strip_prefix("input ") {
+        return builder.input(main, &name, ty(rest), None);
+    }
+    let node = builder.node(main, new("", "Source", Vec::new(), Vec::new()), &[Some((name, ty(text)))]);
+    builder.module().node(node).outputs[0].unwrap()
+}
+
+fn new(domain: &str, name: &str, inputs: Vec<Option<Value>>, attributes: Vec<(String, Attribute)>) -> NewNode {
+    let operator = Operator { domain: domain.into(), ..Operator::onnx(name, 20) };
+    NewNode { operator, name: String::new(), inputs, attributes, origin: Origin::Text }
+}
+
+/// A graph of one node of interest; equal operand texts that begin with `=` repeat operand 0.
+fn graph(operator: &str, operands: &[&str], result: &str, is_output: bool) -> (Module, Node) {
+    graph_with(operator, operands, result, is_output, Vec::new())
+}
+
+fn graph_with(
+    operator: &str,
+    operands: &[&str],
+    result: &str,
+    is_output: bool,
+    attributes: Vec<(String, Attribute)>,
+) -> (Module, Node) {
+    let mut builder = ModuleBuilder::new();
+    let main = builder.module().main();
+    let mut inputs: Vec<Option<Value>> = Vec::new();
+    for (index, text) in operands.iter().enumerate() {
+        let value = match *text {
+            "" => None,
+            "=" => inputs[0],
+            text => Some(operand(&mut builder, index, text)),
+        };
+        inputs.push(value);
+    }
+    let (domain, name) = operator.rsplit_once("::").unwrap_or(("", operator));
+    let node = builder.node(main, new(domain, name, inputs, attributes), &[Some(("y".to_owned(), ty(result)))]);
+    if is_output {
+        let value = builder.module().node(node).outputs[0].unwrap();
+        builder.output(main, value);
+    }
+    (builder.finish(), node)
+}
+
+fn overwrites(profile: &Profile, (module, node): &(Module, Node)) -> Vec<usize> {
+    profile.may_overwrite(&Typed { module, node: *node })
+}
+
+#[test]
+fn profiles_have_names() {
+    for profile in Profile::ALL {
+        assert_eq!(Profile::named(profile.name).unwrap().name, profile.name);
+    }
+    assert!(Profile::named("cuda").is_none());
+}
+
+#[test]
+fn the_arena_overwrites_what_the_table_allows() {
+    let whole = "f32[2,3]";
+    for (operator, operands, result, expected) in [
+        ("Relu", vec![whole], whole, vec![0]),
+        ("Add", vec![whole, whole], whole, vec![0, 1]),
+        ("Add", vec![whole, "f32[3]"], whole, vec![0]),
+        ("Add", vec![whole, "="], whole, vec![0, 1]),
+        ("Add", vec!["const f32[2,3]", whole], whole, vec![1]),
+        ("Relu", vec!["input f32[2,3]"], whole, vec![0]),
+        ("Relu", vec!["f32[N,3]"], "f32[N,3]", vec![0]),
+        ("Relu", vec!["f32[?,3]"], "f32[?,3]", vec![]),
+        ("Relu", vec!["string[2]"], "string[2]", vec![]),
+        ("MatMul", vec!["f32[2,2]", "f32[2,2]"], "f32[2,2]", vec![]),
+        ("Nobody", vec![whole], whole, vec![]),
+        ("com.microsoft::GeluGrad", vec![whole, whole], whole, vec![0, 1]),
+        ("com.microsoft::BiasGelu", vec![whole, "f32[3]"], whole, vec![0]),
+        ("com.microsoft::FusedConv", vec!["f32[1,2,3,3]", "f32[2,2,1,1]", "f32[2]", "f32[1,2,3,3]"], "f32[1,2,3,3]", vec![3]),
+        ("com.microsoft::FusedConv", vec!["f32[1,2,3,3]", "f32[2,2,1,1]", "f32[2]", "="], "f32[1,2,3,3]", vec![]),
+        ("com.microsoft::FusedConv", vec!["f32[1,2,3,3]", "f32[2,2,1,1]"], "f32[1,2,3,3]", vec![]),
+    ] {
+        let case = graph(operator, &operands, result, false);
+        assert_eq!(overwrites(&Profile::ARENA, &case), expected, "{operator} {operands:?}");
+    }
+    assert_eq!(overwrites(&Profile::ARENA, &graph("Relu", &[whole], whole, true)), [0]);
+}
+
+#[test]
+fn onnx_runtime_overwrites_only_what_it_was_seen_to() {
+    let whole = "f32[2,3]";
+    for (operator, operands, result, expected) in [
+        ("Relu", vec![whole], whole, vec![0]),
+        ("Softmax", vec![whole], whole, vec![0]),
+        ("Softmax", vec!["f64[2,3]"], "f64[2,3]", vec![]),
+        ("Relu", vec!["f16[2,3]"], "f16[2,3]", vec![]),
+        ("Clip", vec!["f16[2,3]"], "f16[2,3]", vec![0]),
+        ("Cast", vec!["f32[2,3]"], "i32[2,3]", vec![0]),
+        ("Cast", vec!["f32[2,3]"], "i64[2,3]", vec![]),
+        ("Add", vec![whole, whole], whole, vec![]),
+        ("Relu", vec!["input f32[2,3]"], whole, vec![]),
+        ("com.microsoft::Gelu", vec![whole], whole, vec![]),
+        ("com.microsoft::FusedConv", vec!["f32[1,2,3,3]", "f32[2,2,1,1]", "f32[2]", "f32[1,2,3,3]"], "f32[1,2,3,3]", vec![3]),
+    ] {
+        let case = graph(operator, &operands, result, false);
+        assert_eq!(overwrites(&Profile::ORT, &case), expected, "{operator} {operands:?}");
+    }
+    assert!(overwrites(&Profile::ORT, &graph("Relu", &[whole], whole, true)).is_empty(), "a graph output");
+}
+
+#[test]
+fn every_listed_kernel_is_allowed_by_its_table_entry() {
+    let Kernels::Listed(kernels) = Profile::ORT.kernels else { unreachable!() };
+    for kernel in kernels {
+        let info = crate::table::find(kernel.domain, kernel.name).unwrap();
+        let InPlace::Operands(positions) = info.in_place else { unreachable!("{}", kernel.name) };
+        assert!(positions.contains(&kernel.operand), "{}", kernel.name);
+    }
+}
+
+#[test]
+fn values_of_outer_graphs_and_training_are_never_overwritten() {
+    let mut builder = ModuleBuilder::new();
+    let x = operand(&mut builder, 0, "f32[2]");
+    let body = builder.graph("body");
+    let inner = builder.node(body, new("", "Relu", vec![Some(x)], Vec::new()), &[Some(("y".to_owned(), ty("f32[2]")))]);
+    let case = (builder.finish(), inner);
+    assert!(overwrites(&Profile::ARENA, &case).is_empty());
+
+    let training = || vec![("training_mode".to_owned(), Attribute::Int(1))];
+    let operands = ["f32[1,2,3]", "f32[2]", "f32[2]", "f32[2]", "f32[2]"];
+    let inference = graph("BatchNormalization", &operands, "f32[1,2,3]", false);
+    assert_eq!(overwrites(&Profile::ARENA, &inference), [0]);
+    let training = graph_with("BatchNormalization", &operands, "f32[1,2,3]", false, training());
+    assert!(overwrites(&Profile::ARENA, &training).is_empty());
+}
+
+#[test]
+fn views_share_unless_the_runtime_copies() {
+    let view = |profile: &Profile, (module, node): (Module, Node)| profile.view_of(&Typed { module: &module, node });
+    let reshape = |from: &str, is_output| graph("Reshape", &[from, "const i64[1]"], "f32[6]", is_output);
+    for profile in Profile::ALL {
+        for from in ["f32[2,3]", "const f32[2,3]", "input f32[2,3]"] {
+            assert_eq!(view(profile, reshape(from, false)), Some(0), "{} {from}", profile.name);
+        }
+        assert_eq!(view(profile, graph("Relu", &["f32[6]"], "f32[6]", false)), None);
+        assert_eq!(view(profile, graph("Cast", &["f32[6]"], "i32[6]", false)), None);
+    }
+    assert_eq!(view(&Profile::ARENA, reshape("f32[2,3]", true)), Some(0));
+    assert_eq!(view(&Profile::ORT, reshape("f32[2,3]", true)), None);
+    assert_eq!(view(&Profile::ARENA, graph("Cast", &["f32[6]"], "f32[6]", false)), Some(0));
+    assert_eq!(view(&Profile::ORT, graph("Cast", &["f32[6]"], "f32[6]", false)), None);
+}
+
+#[test]
+fn workspace_adds_what_the_runtime_holds() {
+    let workspace = |profile: &Profile, (module, node): (Module, Node)| profile.workspace(&Typed { module: &module, node });
+    let softmax = |axis| graph_with("Softmax", &["f32[4,8]"], "f32[4,8]", false, vec![("axis".to_owned(), Attribute::Int(axis))]);
+    assert_eq!(workspace(&Profile::ORT, softmax(0)), Some(Bytes(256)));
+    assert_eq!(workspace(&Profile::ORT, softmax(-1)), Some(Bytes(0)));
+    assert_eq!(workspace(&Profile::ORT, softmax(i64::MIN)), Some(Bytes(256)));
+    assert_eq!(workspace(&Profile::ARENA, softmax(0)), Some(Bytes(0)));
+    assert_eq!(workspace(&Profile::ORT, graph("HardSwish", &["f32[4]"], "f32[4]", false)), Some(Bytes(16)));
+    assert_eq!(workspace(&Profile::ORT, graph("HardSwish", &["f32[N]"], "f32[N]", false)), None);
+    assert_eq!(workspace(&Profile::ORT, graph("Tanh", &["f16[4]"], "f16[4]", false)), Some(Bytes(32)));
+    assert_eq!(workspace(&Profile::ORT, graph("Nobody", &["f16[4]"], "f16[4]", false)), None);
+    let huge = format!("f32[{}]", 1u64 << 59);
+    assert_eq!(workspace(&Profile::ORT, graph("Where", &["bool[1]", &huge, &huge], &huge, false)), Some(Bytes(1 << 62)));
+}
+
+#[test]
+fn buffers_round_up() {
+    assert_eq!(Profile::ORT.buffer(Bytes(1)), Some(Bytes(64)));
+    assert_eq!(Profile::ORT.buffer(Bytes(0)), Some(Bytes(0)));
+    assert_eq!(Profile::ORT.buffer(Bytes(u64::MAX)), None);
+    assert_eq!(Profile::ARENA.buffer(Bytes(7)), Some(Bytes(7)));
+}

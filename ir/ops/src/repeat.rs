@@ -1,0 +1,168 @@
+//! Whether a node may run a second time and give the same results.
+
+use memc_ir::{GraphId, Module, Node, Payload, Value};
+
+use crate::held::held_constant;
+use crate::info::Repeat;
+use crate::table::lookup;
+
+/// Domains whose operators are known well enough to be run again; elsewhere results may depend on the machine or on other programs.
+const KNOWN_DOMAINS: [&str; 3] = ["", "ai.onnx.ml", "com.microsoft"];
+
+/// Whether running `node` again gives the same results: its operator is in the table, neither random nor stateful, not in training
+/// mode where that draws a mask, and the same holds of all nodes in its bodies.
+///
+/// Linear in the number of nodes in the bodies.
+pub fn repeatable(module: &Module, node: Node) -> bool {
+    let mut graphs: Vec<GraphId> = Vec::new();
+    let mut alone = |node: Node| {
+        graphs.extend(module.node(node).bodies().map(|(_, body)| body));
+        repeatable_alone(module, node)
+    };
+    if !alone(node) {
+        return false;
+    }
+    while let Some(body) = graphs.pop() {
+        for inner in &module.graph(body).nodes {
+            graphs.extend(module.node(*inner).bodies().map(|(_, body)| body));
+            if !repeatable_alone(module, *inner) {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// As [`repeatable`], without looking into bodies.
+fn repeatable_alone(module: &Module, node: Node) -> bool {
+    let data = module.node(node);
+    let Some(info) = lookup(&data.operator) else { return false };
+    KNOWN_DOMAINS.contains(&info.domain)
+        && match info.repeat {
+            Repeat::Yes => true,
+            Repeat::Random | Repeat::Stateful => false,
+            Repeat::UnlessTraining => !may_train(module, node),
+        }
+}
+
+/// Whether a node may run in training mode: Dropout by its third operand, BatchNormalization by its attribute or further results,
+/// both by attribute `is_test` before operator set 7.
+pub fn may_train(module: &Module, node: Node) -> bool {
+    let data = module.node(node);
+    if data.operator.version < 7 {
+        return data.int("is_test", 0) == 0;
+    }
+    match &*data.operator.name {
+        "BatchNormalization" => data.int("training_mode", 0) != 0 || data.outputs.iter().skip(1).any(Option::is_some),
+        _ => data.inputs.get(2).copied().flatten().is_some_and(|flag| !is_false(module, flag)),
+    }
+}
+
+/// Whether a value is always false; what is not at hand may be true.
+fn is_false(module: &Module, flag: Value) -> bool {
+    let constant = match module.producer(flag) {
+        None => module.constant_of(flag),
+        Some(node) => held_constant(module, node),
+    };
+    let payload = constant.map(|constant| &module.constant(constant).payload);
+    matches!(payload, Some(Payload::Raw(bytes)) if bytes.iter().all(|byte| *byte == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use memc_ir::{
+        Attribute, ConstData, ConstOrigin, ElementType, ModuleBuilder, NewNode, Operator, Origin, TensorType, ValueType,
+    };
+
+    fn new(domain: &str, name: &str, inputs: Vec<Option<Value>>, attributes: Vec<(String, Attribute)>) -> NewNode {
+        let operator = Operator { domain: domain.into(), ..Operator::onnx(name, 20) };
+        NewNode { operator, name: String::new(), inputs, attributes, origin: Origin::Text }
+    }
+
+    fn flag(builder: &mut ModuleBuilder, value: u8) -> Value {
+        let payload = Payload::Raw(vec![value].into());
+        let constant = ConstData { ty: TensorType::fixed(ElementType::Bool, &[]), payload, origin: ConstOrigin::New };
+        let main = builder.module().main();
+        let constant = builder.constant(constant);
+        builder.initializer(main, &format!("flag{value}"), constant)
+    }
+
+    /// A node on one operand and, if there is one, a flag as third operand.
+    fn case(domain: &str, name: &str, training: Option<u8>) -> bool {
+        let mut builder = ModuleBuilder::new();
+        let main = builder.module().main();
+        let x = builder.input(main, "x", ValueType::Unknown, None);
+        let mut inputs = vec![Some(x)];
+        if let Some(value) = training {
+            inputs.extend([None, Some(flag(&mut builder, value))]);
+        }
+        let node = builder.node(main, new(domain, name, inputs, Vec::new()), &[Some(("y".into(), ValueType::Unknown))]);
+        repeatable(builder.module(), node)
+    }
+
+    #[test]
+    fn random_stateful_and_unknown_operators_never_repeat() {
+        assert!(case("", "Relu", None));
+        assert!(case("com.microsoft", "FusedMatMul", None));
+        assert!(case("ai.onnx.ml", "Scaler", None));
+        for name in [
+            "BiasDropout",
+            "BitmaskDropout",
+            "BitmaskBiasDropout",
+            "InPlaceAccumulator",
+            "InPlaceAccumulatorV2",
+            "AdamOptimizer",
+            "AdamWOptimizer",
+            "LambOptimizer",
+            "SGDOptimizer",
+            "SGDOptimizerV2",
+            "PythonOp",
+            "PythonOpGrad",
+            "YieldOp",
+            "RecordEvent",
+            "WaitEvent",
+            "Send",
+            "Recv",
+            "RandomNormal",
+            "RandomUniform",
+            "Sampling",
+        ] {
+            assert!(!case("com.microsoft", name, None), "{name}");
+        }
+        assert!(!case("com.microsoft.nchwc", "Conv", None), "depends on the machine");
+        assert!(!case("some.vendor", "Anything", None), "not in the table");
+    }
+
+    #[test]
+    fn dropout_repeats_only_where_it_surely_does_not_train() {
+        assert!(case("", "Dropout", None));
+        assert!(case("", "Dropout", Some(0)));
+        assert!(!case("", "Dropout", Some(1)));
+    }
+
+    #[test]
+    fn a_training_flag_from_outside_may_be_true() {
+        let mut builder = ModuleBuilder::new();
+        let main = builder.module().main();
+        let x = builder.input(main, "x", ValueType::Unknown, None);
+        let dropout = new("", "Dropout", vec![Some(x), None, Some(x)], Vec::new());
+        let node = builder.node(main, dropout, &[Some(("y".into(), ValueType::Unknown))]);
+        assert!(may_train(builder.module(), node));
+    }
+
+    #[test]
+    fn bodies_count() {
+        for (inner, expected) in [("Relu", true), ("RandomNormalLike", false)] {
+            let mut builder = ModuleBuilder::new();
+            let main = builder.module().main();
+            let condition = builder.input(main, "c", ValueType::Unknown, None);
+            let body = builder.graph("then");
+            builder.node(body, new("", inner, vec![Some(condition)], Vec::new()), &[Some(("i".into(), ValueType::Unknown))]);
+            let outer = new("", "If", vec![Some(condition)], vec![("then_branch".into(), Attribute::Graph(body))]);
+            let node = builder.node(main, outer, &[Some(("y".into(), ValueType::Unknown))]);
+            assert_eq!(repeatable(builder.module(), node), expected, "{inner}");
+        }
+    }
+}
