@@ -36,7 +36,7 @@ fn every_code_that_the_crate_uses_is_explained() {
 
 #[test]
 fn codes_are_sorted_and_pages_are_whole() {
-    let codes: Vec<&str> = all().map(|info| info.code).collect();
+    let codes: Vec<&str> = all().iter().map(|info| info.code).collect();
     let (errors, warnings): (Vec<&str>, Vec<&str>) = codes.iter().partition(|code| code.starts_with('E'));
     assert!(errors.is_sorted_by(|a, b| a < b) && warnings.is_sorted_by(|a, b| a < b));
     assert_eq!([errors, warnings].concat(), codes);

@@ -15,26 +15,12 @@ pub(super) const ERRORS: &[CodeInfo] = &[
     },
     CodeInfo {
         code: "E0402",
-        title: "the output would overwrite the input",
-        fault: Fault::Request,
-        meaning: "Input and output are the same file. memc maps the input while it writes, so it never does this.",
-        example: "memc optimize model.onnx -o model.onnx",
-        action: "Write to another path and rename afterwards.",
-    },
-    CodeInfo {
-        code: "E0403",
-        title: "the output would pass the limit of its format",
+        title: "the result cannot be written as a model",
         fault: Fault::Model,
-        meaning: "An encoded model may have at most 2 GiB, and this one would be larger.",
+        meaning: "The edits cannot be carried out on the bytes of the model, or the result would pass 2 GiB, the limit of the \
+            format.",
         example: "a model of 1.99 GiB with many added nodes",
-        action: "Keep the weights in external files.",
-    },
-    CodeInfo {
-        code: "E0404",
-        title: "the module cannot be written as a model",
-        fault: Fault::Request,
-        meaning: "The text form elides large constants, so a module that was read from one has nothing to write for them.",
-        example: "memc opt big.mem --passes fold -o out.onnx",
-        action: "Start from the ONNX model instead of its text form.",
+        action: "Keep the weights in external files. A module that was read from its text form has no bytes to write: start \
+            from the model.",
     },
 ];

@@ -167,6 +167,15 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "float[4] with 12 bytes of raw_data",
         action: "Repair what wrote the initializer. Sub-byte types are packed and rounded up to whole bytes.",
     },
+    CodeInfo {
+        code: "E0120",
+        title: "a layout file cannot be read",
+        fault: Fault::File,
+        meaning: "The file is no JSON, lacks a key that the schema demands, or has a major version that this memc does \
+            not know.",
+        example: "\"schema\": \"memc.layout/9\"",
+        action: "Compare with `memc schema layout`, and look whether it is the layout and not the model.",
+    },
 ];
 
 /// Warnings and remarks of import.
