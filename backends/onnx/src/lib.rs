@@ -1,1 +1,205 @@
 //! The intermediate representation to an ONNX model file.
+//!
+//! [`export`] turns a module back into a model: not by encoding it anew, but as an edit of the file that it was imported from. Nodes,
+//! bodies, weights and fields that nobody touched keep their bytes, unknown fields among them; weights are never copied.
+//!
+//! [`default_order`] computes the order in which ONNX Runtime runs a model by default; [`pins`] says where that order has to be pinned
+//! so that it is the schedule.
+
+mod anchors;
+mod encode;
+mod error;
+mod exported;
+mod initializers;
+mod names;
+mod nodes;
+mod ort_order;
+mod steps;
+mod transfers;
+mod types;
+mod values;
+
+use std::collections::BTreeMap;
+
+use memc_ir::{Module, Node, Origin, Value};
+use memc_onnx_proto::onnx::ValueInfoProto;
+use memc_onnx_proto::{GraphEdit, Metadata, ModelEdit, ModelFile, ModelSplice};
+
+use encode::Source;
+use steps::Steps;
+
+pub use anchors::{Pin, Pins, pins};
+pub use error::{ExportError, TensorDefect};
+pub use exported::{Exported, sha256};
+pub use ort_order::{default_order, default_order_of};
+pub use steps::{AnchorValue, WrittenStep};
+
+/// Schema of the layout file that the metadata speaks of.
+pub const LAYOUT_SCHEMA: &str = "memc.layout/1";
+
+/// First `ir_version` with metadata on nodes and values.
+const METADATA_IR_VERSION: i64 = 10;
+/// First `ir_version` with functions.
+const FUNCTIONS_IR_VERSION: i64 = 8;
+/// First `ir_version` in which an initializer need not be a graph input.
+const FREE_INITIALIZERS_IR_VERSION: i64 = 4;
+
+/// What to write beside the graph itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportOptions {
+    /// Write the plan as metadata: on nodes, on values that the model describes, and on the model (`doc/metadata.md` lists the keys).
+    /// Raises `ir_version` to 10 where it is lower. Without it, metadata of an earlier run stays as it is.
+    pub metadata: bool,
+    /// Further entries for the model's metadata, such as `memc.peak.<space>`; only with `metadata`. Written after those that the
+    /// exporter makes, and in their place where keys are equal.
+    pub model_metadata: Metadata,
+    /// Append anchors, so that ONNX Runtime's default order is the schedule (see [`pins`]).
+    pub anchors: bool,
+    /// Describe every result of a node that is a dense tensor of known extents in `value_info`, where the file does not describe
+    /// it, or less exactly. Has no effect where symbolic dimensions were bound: the model's interface stays symbolic.
+    pub value_info: bool,
+}
+
+impl Default for ExportOptions {
+    /// Metadata and types, no anchors.
+    fn default() -> Self {
+        Self { metadata: true, model_metadata: Metadata::new(), anchors: false, value_info: true }
+    }
+}
+
+/// Makes the model of a module that was imported from `file`, however it was edited and planned since.
+///
+/// The main graph's nodes are written in the module's order, each under a name of its own. `ir_version` is raised only as far as what is
+/// written needs: to 4 for new initializers, to 8 for functions, to 10 for metadata. With nothing edited, all names unique and
+/// neither metadata nor new types asked for, the result has exactly the bytes of `file`.
+///
+/// Linear in the size of the graphs (weights are not read) but for sorting and names.
+///
+/// # Errors
+/// See [`ExportError`].
+pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Result<Exported, ExportError> {
+    let source = Source { file, module };
+    let main = module.graph(module.main());
+    check_interface(source, "input", &main.inputs, &file.graph().input)?;
+    check_interface(source, "output", &main.outputs, &file.graph().output)?;
+    if let Some(name) = steps::ambiguous_name(module) {
+        return Err(ExportError::ValueName { name });
+    }
+    let pins = if options.anchors { pins(module) } else { Pins::default() };
+    let steps = Steps::new(module, &pins);
+    let functions = transfers::functions(file, module);
+    let opsets = new_opsets(file, module, &steps);
+    let graph = graph_edit(source, options, &steps)?;
+    let version = ir_version(file, options, &graph, functions.is_empty());
+    let edit = ModelEdit {
+        ir_version: (version != file.model().ir_version()).then_some(version),
+        metadata: options.metadata.then(|| model_metadata(module, options)),
+        opsets: opsets.clone(),
+        functions,
+        graph,
+    };
+    let splice = ModelSplice::new(file, &edit)?;
+    let imported = file.model().opset_import.iter().map(|import| (own_domain(import.domain()).to_owned(), import.version()));
+    Ok(Exported {
+        splice,
+        opset_imports: imported.chain(opsets).collect(),
+        ir_version: version,
+        unpinned: pins.unpinned,
+        node_names: steps.node_names,
+        steps: steps.steps,
+        anchor_values: steps.anchor_values,
+    })
+}
+
+/// Callers know the model by the names of its inputs and outputs, and those are written back as they were.
+fn check_interface(
+    source: Source<'_>,
+    what: &'static str,
+    values: &[Value],
+    stated: &[ValueInfoProto],
+) -> Result<(), ExportError> {
+    for position in 0..values.len().max(stated.len()) {
+        let expected = stated.get(position).map(|info| info.name());
+        let found = values.get(position).map(|value| source.name(*value));
+        if expected != found {
+            let own = |name: Option<&str>| name.unwrap_or_default().to_owned();
+            return Err(ExportError::Interface { what, position, expected: own(expected), found: own(found) });
+        }
+    }
+    Ok(())
+}
+
+/// All changes to the main graph.
+fn graph_edit(source: Source<'_>, options: &ExportOptions, steps: &Steps) -> Result<GraphEdit, ExportError> {
+    let module = source.module;
+    let decorate = |node: Node| {
+        let metadata = options.metadata.then(|| {
+            let mut metadata = vec![("memc.step".to_owned(), steps.positions[node].to_string())];
+            let original = module.node(node).recompute_of.map(|original| &steps.node_names[original]);
+            let original = original.filter(|name| !name.is_empty());
+            metadata.extend(original.map(|name| ("memc.recompute_of".to_owned(), name.clone())));
+            metadata
+        });
+        (steps.node_names[node].clone(), metadata)
+    };
+    let mut edit = GraphEdit::default();
+    let mut pieces = nodes::pieces(source, module.main(), source.file.graph(), &decorate, 0)?;
+    pieces.extend(steps.anchor_pieces(options.metadata));
+    if !nodes::are_unchanged(&pieces, source.file.graph().node.len()) {
+        edit.nodes = Some(pieces);
+    }
+    initializers::main(source, &mut edit)?;
+    let anchors: Vec<(String, usize)> = steps.anchor_values.iter().map(|value| (value.name.clone(), value.rank)).collect();
+    values::describe(source, options, &anchors, &mut edit);
+    Ok(edit)
+}
+
+/// The lowest version, not below the file's, that has all that is written.
+fn ir_version(file: &ModelFile, options: &ExportOptions, edit: &GraphEdit, no_functions: bool) -> i64 {
+    let needs = [
+        (options.metadata, METADATA_IR_VERSION),
+        (!no_functions, FUNCTIONS_IR_VERSION),
+        (!edit.new_initializers.is_empty(), FREE_INITIALIZERS_IR_VERSION),
+    ];
+    needs.into_iter().filter(|(needed, _)| *needed).map(|(_, version)| version).fold(file.model().ir_version(), i64::max)
+}
+
+/// The model's metadata: what the plan says as a whole, then what the options add.
+fn model_metadata(module: &Module, options: &ExportOptions) -> Metadata {
+    let mut metadata = vec![
+        ("memc.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ("memc.layout.schema".to_owned(), LAYOUT_SCHEMA.to_owned()),
+    ];
+    let arenas = module.plan.arenas.iter();
+    metadata.extend(arenas.filter_map(|arena| {
+        let space = module.plan.spaces.get(arena.space)?;
+        Some((format!("memc.arena.{}", space.name), arena.size.0.to_string()))
+    }));
+    metadata.retain(|(key, _)| options.model_metadata.iter().all(|(other, _)| other != key));
+    metadata.extend(options.model_metadata.iter().cloned());
+    metadata
+}
+
+/// Operator sets that the new model needs and the file does not import: those of inlined functions and of new nodes.
+fn new_opsets(file: &ModelFile, module: &Module, steps: &Steps) -> Vec<(String, i64)> {
+    let mut wanted: BTreeMap<String, i64> = module.opsets.clone();
+    for node in &module.graph(module.main()).nodes {
+        let data = module.node(*node);
+        if !matches!(data.origin, Origin::File { .. }) {
+            wanted.entry(data.operator.domain.to_string()).or_insert(data.operator.version.max(1));
+        }
+    }
+    if !steps.anchor_values.is_empty() || wanted.contains_key(transfers::DOMAIN) {
+        wanted.entry(String::new()).or_insert(transfers::DEFAULT_OPSET);
+    }
+    let imported = |domain: &str, version: i64| {
+        let mut imports = file.model().opset_import.iter().filter(|import| own_domain(import.domain()) == domain).peekable();
+        imports.peek().is_some() && imports.any(|import| import.version() == version)
+    };
+    wanted.into_iter().filter(|(domain, version)| !imported(domain, *version)).collect()
+}
+
+/// ONNX's own domain has two spellings.
+fn own_domain(domain: &str) -> &str {
+    if domain == "ai.onnx" { "" } else { domain }
+}

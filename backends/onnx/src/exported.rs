@@ -1,0 +1,93 @@
+//! A model ready to be written, with what the layout file needs to know about it.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use memc_ir::{Node, SecondaryMap};
+use memc_onnx_proto::ModelSplice;
+use sha2::{Digest as _, Sha256};
+
+use crate::steps::{AnchorValue, WrittenStep};
+
+/// A new model; its weights still lie in the old file, which must stay open and unchanged until the model is written.
+#[derive(Debug, Clone)]
+pub struct Exported {
+    pub(crate) splice: ModelSplice,
+    /// Name of each node of the main graph as written; empty for other nodes.
+    pub node_names: SecondaryMap<Node, String>,
+    /// The written nodes in the order of the file. Without anchors this is the module's order; anchors stand at the end.
+    pub steps: Vec<WrittenStep>,
+    /// Results of the anchors, in the order of the schedule.
+    pub anchor_values: Vec<AnchorValue>,
+    /// Nodes that could carry no anchor: around them ONNX Runtime's default order may deviate from the schedule.
+    pub unpinned: Vec<Node>,
+    /// `ir_version` as written.
+    pub ir_version: i64,
+    /// Operator sets (domain, version) as written; the default domain is empty.
+    pub opset_imports: Vec<(String, i64)>,
+}
+
+impl Exported {
+    /// The written nodes in the order of the schedule: each anchor right behind the node that it pins. O(n log n).
+    pub fn schedule(&self) -> Vec<&WrittenStep> {
+        let mut steps: Vec<&WrittenStep> = self.steps.iter().collect();
+        steps.sort_by_key(|step| step.position);
+        steps
+    }
+    /// Length of the new model in bytes.
+    pub fn len(&self) -> u64 {
+        self.splice.len()
+    }
+    /// Whether the new model has no bytes; never so, as it has a graph.
+    pub fn is_empty(&self) -> bool {
+        self.splice.is_empty()
+    }
+    /// Writes the new model; give a buffered writer. Not for the path that the old model was opened from.
+    ///
+    /// # Errors
+    /// Passes on what `out` reports.
+    pub fn write_to(&self, out: impl Write) -> io::Result<()> {
+        self.splice.write_to(out)
+    }
+    /// Writes the new model to a path, whole or not at all; the path may be that of the old model.
+    ///
+    /// # Errors
+    /// Passes on what the system reports.
+    pub fn write_file(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.splice.write_file(path)
+    }
+    /// The new model in memory.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.splice.to_vec()
+    }
+    /// SHA-256 of the new model in lower-case hexadecimal; streams over the bytes, holds none.
+    pub fn sha256(&self) -> String {
+        let mut hash = Hash(Sha256::new());
+        // A hash takes everything; what could fail is a range outside of the old file, and those were walked when the model was made.
+        let written = self.splice.write_to(&mut hash);
+        debug_assert!(written.is_ok());
+        hexadecimal(&hash.0.finalize())
+    }
+}
+
+/// SHA-256 of bytes in lower-case hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A writer that only hashes.
+struct Hash(Sha256);
+
+impl Write for Hash {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! Which initializers stay, go and come.
+
+use std::collections::BTreeSet;
+
+use memc_ir::{ConstOrigin, GraphId};
+use memc_onnx_proto::onnx::GraphProto;
+use memc_onnx_proto::{GraphEdit, TensorSource};
+
+use crate::encode::Source;
+use crate::error::{ExportError, TensorDefect};
+
+/// Initializers of the main graph. Sparse ones always stay, and so does what the file refers to in other places: defaults of
+/// graph inputs, quantization annotations, and everything where the model carries training information.
+pub(crate) fn main(source: Source<'_>, edit: &mut GraphEdit) -> Result<(), ExportError> {
+    let (module, graph) = (source.module, source.file.graph());
+    let mut kept: BTreeSet<usize> = BTreeSet::new();
+    for value in module.graph(module.main()).constants.iter().copied() {
+        let Some(constant) = module.constant_of(value) else { continue };
+        let name = source.name(value);
+        let fail = |defect| ExportError::Initializer { name: name.to_owned(), defect };
+        let tensor = match module.constant(constant).origin {
+            ConstOrigin::Initializer(index) => {
+                let index = index as usize;
+                if graph.initializer.get(index).is_some_and(|tensor| tensor.name() == name) {
+                    kept.insert(index);
+                    continue;
+                }
+                let field = source.file.spans().graph().initializer(index).ok_or_else(|| fail(TensorDefect::NotInFile))?;
+                TensorSource::Span(field.payload.clone())
+            }
+            ConstOrigin::SparseInitializer(index) => {
+                let sparse = graph.sparse_initializer.get(index as usize).and_then(|sparse| sparse.values.as_ref());
+                match sparse.is_some_and(|values| values.name() == name) {
+                    true => continue,
+                    false => return Err(fail(TensorDefect::Sparse)),
+                }
+            }
+            ConstOrigin::Message { start, end } => match (usize::try_from(start), usize::try_from(end)) {
+                (Ok(start), Ok(end)) if start <= end && end <= source.file.bytes().len() => TensorSource::Span(start..end),
+                _ => return Err(fail(TensorDefect::NotInFile)),
+            },
+            ConstOrigin::New => TensorSource::Owned(Box::new(source.initializer(value, constant)?)),
+        };
+        edit.new_initializers.push((name.to_owned(), tensor));
+    }
+    if source.file.model().training_info.is_empty() {
+        let annotations = graph.quantization_annotation.iter().flat_map(|annotation| &annotation.quant_parameter_tensor_names);
+        let mut named: BTreeSet<&str> = annotations.map(|parameter| parameter.value()).collect();
+        named.extend(graph.input.iter().map(|info| info.name()));
+        let unused = graph
+            .initializer
+            .iter()
+            .enumerate()
+            .filter(|(index, tensor)| !kept.contains(index) && !named.contains(tensor.name()));
+        edit.dropped_initializers = unused.map(|(index, _)| index).collect();
+    }
+    Ok(())
+}
+
+/// Initializers of a body; those have no place in the file that the module knows, so names decide.
+pub(crate) fn body(source: Source<'_>, body: GraphId, proto: &GraphProto, edit: &mut GraphEdit) -> Result<(), ExportError> {
+    let data = source.module.graph(body);
+    let sparse = proto.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref()).map(|values| values.name());
+    let old: BTreeSet<&str> = proto.initializer.iter().map(|tensor| tensor.name()).chain(sparse).collect();
+    for value in data.constants.iter().copied().filter(|value| !old.contains(source.name(*value))) {
+        if let Some(constant) = source.module.constant_of(value) {
+            let tensor = source.initializer(value, constant)?;
+            edit.new_initializers.push((source.name(value).to_owned(), TensorSource::Owned(Box::new(tensor))));
+        }
+    }
+    let kept: BTreeSet<&str> = data.constants.iter().chain(&data.inputs).map(|value| source.name(*value)).collect();
+    let unused = proto.initializer.iter().enumerate().filter(|(_, tensor)| !kept.contains(tensor.name()));
+    edit.dropped_initializers = unused.map(|(index, _)| index).collect();
+    Ok(())
+}

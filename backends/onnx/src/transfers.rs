@@ -1,0 +1,62 @@
+//! Fallback functions for memc's transfer operators, so that a model with transfers runs where nobody implements them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::Module;
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::{FunctionProto, NodeProto, OperatorSetIdProto};
+
+/// Domain of the transfer operators.
+pub(crate) const DOMAIN: &str = "ai.memc";
+
+/// What the calls of one operator need: how many operands and results, and which attributes.
+#[derive(Default)]
+struct Signature {
+    inputs: usize,
+    outputs: usize,
+    attributes: BTreeSet<String>,
+}
+
+/// A function for each operator of memc's domain that the main graph uses and the file does not define: every result is its operand.
+pub(crate) fn functions(file: &ModelFile, module: &Module) -> Vec<FunctionProto> {
+    let mut used: BTreeMap<&str, Signature> = BTreeMap::new();
+    for node in &module.graph(module.main()).nodes {
+        let data = module.node(*node);
+        if &*data.operator.domain == DOMAIN {
+            let signature = used.entry(&data.operator.name).or_default();
+            signature.inputs = signature.inputs.max(data.inputs.len());
+            signature.outputs = signature.outputs.max(data.outputs.len());
+            signature.attributes.extend(data.attributes.iter().map(|(key, _)| key.clone()));
+        }
+    }
+    let defined =
+        |name: &str| file.model().functions.iter().any(|function| function.domain() == DOMAIN && function.name() == name);
+    let missing = used.into_iter().filter(|(name, signature)| !defined(name) && signature.inputs > 0);
+    let version = module.opsets.get("").copied().unwrap_or(DEFAULT_OPSET);
+    missing.map(|(name, signature)| identity(name, signature, version)).collect()
+}
+
+/// The operator set that is imported for nodes of ONNX's own domain where the model imports none.
+pub(crate) const DEFAULT_OPSET: i64 = 13;
+
+fn identity(name: &str, signature: Signature, version: i64) -> FunctionProto {
+    let input: Vec<String> = (0..signature.inputs).map(|position| format!("input_{position}")).collect();
+    let output: Vec<String> = (0..signature.outputs).map(|position| format!("output_{position}")).collect();
+    let copies = output.iter().zip(input.iter().chain(input.last().into_iter().cycle()));
+    let copy = |(output, input): (&String, &String)| NodeProto {
+        input: vec![input.clone()],
+        output: vec![output.clone()],
+        op_type: Some("Identity".to_owned()),
+        ..NodeProto::default()
+    };
+    FunctionProto {
+        node: copies.map(copy).collect(),
+        name: Some(name.to_owned()),
+        domain: Some(DOMAIN.to_owned()),
+        attribute: signature.attributes.into_iter().collect(),
+        opset_import: vec![OperatorSetIdProto { domain: Some(String::new()), version: Some(version) }],
+        input,
+        output,
+        ..FunctionProto::default()
+    }
+}

@@ -1,0 +1,134 @@
+//! What the new model says about its values: types in `value_info`, and where the plan puts them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{AliasKind, ElementType, Module, TensorType, Value, ValueType};
+use memc_onnx_proto::onnx::{StringStringEntryProto, ValueInfoProto};
+use memc_onnx_proto::{GraphEdit, METADATA_PREFIX, Metadata};
+
+use crate::ExportOptions;
+use crate::encode::Source;
+use crate::nodes::entries;
+use crate::types::{Agreement, compare, type_proto};
+
+/// Fills in dropped and new `value_info` entries and the metadata of values. `anchors` are names and ranks of anchors' results.
+pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, anchors: &[(String, usize)], edit: &mut GraphEdit) {
+    let (module, graph) = (source.module, source.file.graph());
+    let main = module.graph(module.main());
+    let stated: BTreeMap<&str, &ValueInfoProto> = graph.value_info.iter().map(|info| (info.name(), info)).collect();
+    let interface: BTreeSet<&str> = graph.input.iter().chain(&graph.output).map(|info| info.name()).collect();
+    // With bound symbols the interface still states the symbols, and fixed extents inside would contradict it.
+    let may_add = options.value_info && module.dims.is_empty();
+    let mut written: BTreeSet<&str> = BTreeSet::new();
+    for value in main.nodes.iter().flat_map(|node| module.node(*node).results()) {
+        let (name, ty) = (source.name(value), module.ty(value));
+        if interface.contains(name) {
+            continue;
+        }
+        let entry = stated.get(name).copied();
+        let fixed = is_fixed(ty);
+        let (drop, add) = match entry.map(|entry| compare(entry.r#type.as_ref(), ty)) {
+            None => (false, may_add && fixed),
+            Some(Agreement::Fits) => (false, false),
+            Some(Agreement::Vaguer) => (may_add && fixed, may_add && fixed),
+            Some(Agreement::Contradicts) => (true, module.dims.is_empty()),
+        };
+        if drop {
+            edit.dropped_values.insert(name.to_owned());
+        }
+        if add {
+            let metadata = if options.metadata { place(module, value) } else { Metadata::new() };
+            edit.new_values.push(new_entry(source.value_info(value), entry, options, metadata));
+        }
+        if drop || add {
+            written.insert(name);
+        }
+    }
+    if may_add {
+        edit.new_values.extend(anchors.iter().map(|(name, rank)| {
+            let ty = ValueType::Tensor(TensorType::fixed(ElementType::Int64, &[*rank as u64]));
+            ValueInfoProto { name: Some(name.clone()), r#type: type_proto(&ty), ..ValueInfoProto::default() }
+        }));
+    }
+    edit.dropped_values.extend(gone(source, &stated));
+    if options.metadata {
+        annotate(source, &stated, &written, edit);
+    }
+}
+
+/// A dense tensor of known element type and extents.
+fn is_fixed(ty: &ValueType) -> bool {
+    ty.tensor().is_some_and(|tensor| tensor.known_dims().is_some() && tensor.element != ElementType::Undefined)
+}
+
+/// An entry in the place of an older one, whose description and foreign metadata it takes over.
+fn new_entry(fresh: ValueInfoProto, old: Option<&ValueInfoProto>, options: &ExportOptions, metadata: Metadata) -> ValueInfoProto {
+    let mut new = fresh;
+    if let Some(old) = old {
+        new.doc_string.clone_from(&old.doc_string);
+        new.metadata_props.clone_from(&old.metadata_props);
+    }
+    if options.metadata {
+        new.metadata_props.retain(|entry| !is_own(entry));
+        new.metadata_props.extend(entries(metadata));
+    }
+    new
+}
+
+fn is_own(entry: &StringStringEntryProto) -> bool {
+    entry.key().starts_with(METADATA_PREFIX)
+}
+
+/// Entries of values that nodes of the file produce and the module no longer has. Entries that describe something else stay.
+fn gone(source: Source<'_>, stated: &BTreeMap<&str, &ValueInfoProto>) -> BTreeSet<String> {
+    let alive: BTreeSet<&str> = main_values(source.module).map(|value| source.name(value)).collect();
+    let produced = source.file.graph().node.iter().flat_map(|node| &node.output);
+    let gone = produced.filter(|name| stated.contains_key(name.as_str()) && !alive.contains(name.as_str()));
+    gone.cloned().collect()
+}
+
+/// All values of the main graph: inputs, constants, results.
+pub(crate) fn main_values(module: &Module) -> impl Iterator<Item = Value> + '_ {
+    let main = module.graph(module.main());
+    let results = main.nodes.iter().flat_map(|node| module.node(*node).results());
+    main.inputs.iter().chain(&main.constants).copied().chain(results)
+}
+
+/// Metadata for the entries that stay: what the plan says, and nothing in the place of what an earlier plan said.
+fn annotate(source: Source<'_>, stated: &BTreeMap<&str, &ValueInfoProto>, written: &BTreeSet<&str>, edit: &mut GraphEdit) {
+    let graph = source.file.graph();
+    let planned: BTreeMap<&str, Metadata> =
+        main_values(source.module).map(|value| (source.name(value), place(source.module, value))).collect();
+    let stays = |name: &str| !written.contains(name) && !edit.dropped_values.contains(name);
+    let kept = stated.values().copied().filter(|info| stays(info.name()));
+    let mut metadata = BTreeMap::new();
+    for info in kept.chain(&graph.input).chain(&graph.output) {
+        let new = planned.get(info.name()).cloned().unwrap_or_default();
+        if !new.is_empty() || info.metadata_props.iter().any(is_own) {
+            metadata.insert(info.name().to_owned(), new);
+        }
+    }
+    edit.value_metadata = metadata;
+}
+
+/// What the plan says about a value.
+fn place(module: &Module, value: Value) -> Metadata {
+    let plan = &module.plan;
+    let mut metadata = Metadata::new();
+    let (owner, within) = plan.owner(value);
+    if let Some(storage) = plan.storage[owner] {
+        if let Some(space) = plan.spaces.get(storage.space) {
+            metadata.push(("memc.space".to_owned(), space.name.clone()));
+        }
+        metadata.push(("memc.offset".to_owned(), storage.offset.saturating_add(within).0.to_string()));
+    }
+    if let Some(alias) = plan.alias[value] {
+        let kind = match alias.kind {
+            AliasKind::View => "view",
+            AliasKind::InPlace => "in_place",
+        };
+        metadata.push(("memc.alias_of".to_owned(), module.value(alias.of).name.clone()));
+        metadata.push(("memc.alias_kind".to_owned(), kind.to_owned()));
+    }
+    metadata
+}

@@ -1,0 +1,204 @@
+//! The plan in the model: metadata, types of values, and anchors.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod models;
+
+use memc_ir::{Alias, AliasKind, ArenaSize, Bytes, Dim, ElementType, Rewriter, SpaceData, Storage, TensorType, ValueType};
+use memc_onnx_export::{ExportOptions, default_order, default_order_of, pins};
+use memc_onnx_import::{ImportOptions, import};
+use memc_onnx_proto::onnx::{GraphProto, ModelProto, ValueInfoProto};
+use models::*;
+use proptest::prelude::*;
+
+fn find<'g>(infos: &'g [ValueInfoProto], name: &str) -> &'g ValueInfoProto {
+    infos.iter().find(|info| info.name() == name).unwrap()
+}
+
+fn fixed(dims: &[u64]) -> ValueType {
+    ValueType::Tensor(TensorType::fixed(ElementType::Float, dims))
+}
+
+#[test]
+fn metadata_says_what_the_plan_says() {
+    let mut model = everything();
+    let main = model.graph.as_mut().unwrap();
+    main.value_info[0].metadata_props = entries(&[("memc.offset", "7"), ("note", "kept")]);
+    main.value_info.push(info("b", &[2]));
+    let file = open(&model);
+    let mut module = read(&file);
+    let (y, b) = (value_named(&module, "y"), value_named(&module, "b"));
+    let plan = &mut module.plan;
+    let space = plan.spaces.push(SpaceData { name: "device".into(), capacity: None, alignment: 64 });
+    plan.storage.set(y, Some(Storage { space, offset: Bytes(128) }));
+    plan.alias.set(b, Some(Alias { of: y, kind: AliasKind::View, offset: Bytes(4) }));
+    plan.arenas = vec![ArenaSize { space, size: Bytes(192), lower_bound: Bytes(0), order_lower_bound: None }];
+    let (call, add) = (node_named(&module, "call"), node_named(&module, "add"));
+    let mut rewriter = Rewriter::new(&mut module);
+    rewriter.set_recompute_of(call, add);
+    rewriter.finish();
+    let peak = ("memc.peak.device".to_owned(), "160".to_owned());
+    let options = ExportOptions { model_metadata: vec![peak], value_info: false, ..ExportOptions::default() };
+    let (exported, decoded) = written(&file, &module, &options);
+    assert_eq!((exported.ir_version, decoded.ir_version()), (10, 10));
+    let expected = [
+        ("author", "somebody"),
+        ("memc.version", env!("CARGO_PKG_VERSION")),
+        ("memc.layout.schema", "memc.layout/1"),
+        ("memc.arena.device", "192"),
+        ("memc.peak.device", "160"),
+    ];
+    assert_eq!(pairs(&decoded.metadata_props), expected);
+    let main = decoded.graph.unwrap();
+    assert_eq!(pairs(&main.node[1].metadata_props), [("namespace", "top"), ("memc.step", "1")]);
+    assert_eq!(pairs(&main.node[2].metadata_props), [("memc.step", "2"), ("memc.recompute_of", "add")]);
+    assert_eq!(pairs(&find(&main.output, "y").metadata_props), [("memc.space", "device"), ("memc.offset", "128")]);
+    let aliased = [("memc.space", "device"), ("memc.offset", "132"), ("memc.alias_of", "y"), ("memc.alias_kind", "view")];
+    assert_eq!(pairs(&find(&main.value_info, "b").metadata_props), aliased);
+    assert_eq!(pairs(&find(&main.value_info, "z").metadata_props), [("note", "kept")], "an old offset goes");
+    assert!(find(&main.output, "out").metadata_props.is_empty());
+}
+
+#[test]
+fn types_are_added_refined_and_corrected() {
+    let chain = vec![
+        node("1", "Opaque", &["x"], &["new"]),
+        node("2", "Opaque", &["new"], &["vague"]),
+        node("3", "Opaque", &["vague"], &["wrong"]),
+        node("4", "Opaque", &["wrong"], &["open"]),
+        node("5", "Opaque", &["open"], &["out"]),
+    ];
+    let mut main = graph(chain, &["out"]);
+    for node in &mut main.node {
+        node.domain = Some("test".into());
+    }
+    main.value_info = vec![symbolic("vague", "N"), info("wrong", &[3]), info("elsewhere", &[1])];
+    main.value_info[0].doc_string = Some("kept".into());
+    let mut model = model_of(main);
+    model.opset_import.push(opset("test", 1));
+    let file = open(&model);
+    let mut module = read(&file);
+    for name in ["new", "vague", "wrong"] {
+        let value = value_named(&module, name);
+        module.set_type(value, fixed(&[2]));
+    }
+    let open_value = value_named(&module, "open");
+    module.set_type(open_value, ValueType::Tensor(TensorType::new(ElementType::Float, vec![Dim::Unknown])));
+
+    let options = ExportOptions { value_info: true, ..plain() };
+    let (_, decoded) = written(&file, &module, &options);
+    let main = decoded.graph.unwrap();
+    let names: Vec<&str> = main.value_info.iter().map(|info| info.name()).collect();
+    assert_eq!(names, ["elsewhere", "new", "vague", "wrong"]);
+    for name in ["new", "vague", "wrong"] {
+        assert_eq!(find(&main.value_info, name).r#type, info(name, &[2]).r#type);
+    }
+    assert_eq!(find(&main.value_info, "vague").doc_string(), "kept");
+
+    let (_, decoded) = written(&file, &module, &plain());
+    let names: Vec<String> = decoded.graph.unwrap().value_info.into_iter().map(|info| info.name.unwrap()).collect();
+    assert_eq!(names, ["vague", "elsewhere", "wrong"], "only what is wrong is replaced");
+
+    // With a bound symbol nothing fixed is added.
+    module.dims.insert("N".into(), 2);
+    let (_, decoded) = written(&file, &module, &options);
+    let names: Vec<String> = decoded.graph.unwrap().value_info.into_iter().map(|info| info.name.unwrap()).collect();
+    assert_eq!(names, ["vague", "elsewhere"]);
+}
+
+#[test]
+fn a_symbolic_interface_stays_symbolic() {
+    let mut main = graph(vec![node("neg", "Neg", &["x"], &["a"]), node("abs", "Abs", &["a"], &["out"])], &["out"]);
+    main.input = vec![symbolic("x", "N")];
+    main.output = vec![symbolic("out", "N")];
+    main.value_info = vec![symbolic("a", "N")];
+    let file = open(&model_of(main));
+    let dims = [("N".to_owned(), 4)].into_iter().collect();
+    let module = import(&file, &ImportOptions { dims, allow_unbound: false }).unwrap().module;
+    let (_, decoded) = written(&file, &module, &ExportOptions { metadata: false, ..ExportOptions::default() });
+    assert_eq!(decoded.graph.as_ref(), Some(file.graph()));
+}
+
+/// Node `i` reads the values of earlier nodes; every result is described, so that all can carry an anchor.
+fn dag(reads: &[Vec<usize>]) -> ModelProto {
+    let name = |index: usize| format!("v{index}");
+    let nodes = reads.iter().enumerate().map(|(index, sources)| {
+        let mut inputs = vec!["x".to_owned()];
+        inputs.extend(sources.iter().copied().map(name));
+        let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+        node(&format!("n{index}"), "Sum", &inputs, &[&name(index)])
+    });
+    let last = name(reads.len() - 1);
+    let mut main: GraphProto = graph(nodes.collect(), &[&last]);
+    main.value_info = (0..reads.len() - 1).map(|index| info(&name(index), &[2])).collect();
+    model_of(main)
+}
+
+/// The default order of the written model, anchors left out, by the names of nodes.
+fn simulated(model: &ModelProto, without: Option<&str>) -> Vec<String> {
+    let nodes: Vec<_> = model.graph.as_ref().unwrap().node.iter().filter(|node| Some(node.name()) != without).collect();
+    let producer = |name: &String| nodes.iter().position(|node| node.output.contains(name));
+    let reads: Vec<Vec<usize>> = nodes.iter().map(|node| node.input.iter().filter_map(producer).collect()).collect();
+    let order = default_order(&reads).into_iter().filter(|index| nodes[*index].op_type() != "Shape");
+    order.map(|index| nodes[index].name().to_owned()).collect()
+}
+
+#[test]
+fn anchors_stand_at_the_end_and_run_behind_their_nodes() {
+    // Branches that the default order would run last one first.
+    let file = open(&dag(&[vec![], vec![0], vec![], vec![2], vec![], vec![1, 3, 4]]));
+    let module = read(&file);
+    assert_eq!(pins(&module).pins.len(), 2);
+    let (exported, decoded) = written(&file, &module, &ExportOptions { anchors: true, ..ExportOptions::default() });
+    let main = decoded.graph.as_ref().unwrap();
+    let file_order: Vec<&str> = main.node.iter().map(|node| node.name()).collect();
+    assert_eq!(file_order, ["n0", "n1", "n2", "n3", "n4", "n5", "n3.anchor", "n1.anchor"]);
+    assert_eq!(exported.steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), file_order);
+    let schedule: Vec<&str> = exported.schedule().into_iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(schedule, ["n0", "n1", "n1.anchor", "n2", "n3", "n3.anchor", "n4", "n5"]);
+    assert_eq!((main.node[7].op_type(), &main.node[7].input), ("Shape", &strings(&["v1"])));
+    assert_eq!(pairs(&main.node[7].metadata_props), [("memc.step", "2")]);
+    assert_eq!(pairs(&main.node[4].metadata_props), [("memc.step", "6")]);
+    let values: Vec<(&str, usize)> = exported.anchor_values.iter().map(|value| (value.name.as_str(), value.rank)).collect();
+    assert_eq!(values, [("v1.anchor", 1), ("v3.anchor", 1)]);
+    assert_eq!(main.value_info.last().unwrap().name(), "v3.anchor");
+    assert!(exported.unpinned.is_empty());
+}
+
+#[test]
+fn a_chain_needs_no_anchor_and_a_node_without_rank_can_carry_none() {
+    let file = open(&dag(&[vec![], vec![0], vec![0, 1], vec![2]]));
+    let module = read(&file);
+    assert!(pins(&module).pins.is_empty());
+    assert_eq!(default_order_of(&module), module.graph(module.main()).nodes);
+
+    let mut model = dag(&[vec![], vec![], vec![0, 1]]);
+    let main = model.graph.as_mut().unwrap();
+    main.value_info.clear();
+    main.node[0].domain = Some("test".into());
+    let file = open(&model);
+    let module = read(&file);
+    let found = pins(&module);
+    assert!(found.pins.is_empty());
+    assert_eq!(found.unpinned, [node_named(&module, "n0")]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn anchors_pin_any_schedule_and_none_is_too_many(drawn in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..4), 1..24)) {
+        let reads: Vec<Vec<usize>> = drawn
+            .iter()
+            .enumerate()
+            .map(|(at, sources)| if at == 0 { Vec::new() } else { sources.iter().map(|index| index.index(at)).collect() })
+            .collect();
+        let file = open(&dag(&reads));
+        let module = read(&file);
+        let (exported, decoded) = written(&file, &module, &ExportOptions { anchors: true, ..plain() });
+        let schedule: Vec<String> = exported.steps.iter().filter(|step| !step.anchor).map(|step| step.name.clone()).collect();
+        prop_assert_eq!(&simulated(&decoded, None), &schedule);
+        for value in &exported.anchor_values {
+            prop_assert_ne!(&simulated(&decoded, Some(&value.anchor)), &schedule);
+        }
+    }
+}
