@@ -24,7 +24,7 @@ pub mod place;
 
 /// How much a solver may do beyond its cheap heuristics.
 ///
-/// Counted in search nodes, so that a result does not depend on the speed of the machine.
+/// Counted in search nodes, so that a result does not depend on the speed of the machine. A node is some twenty microseconds of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Nodes that the exact search may visit in total; 0 runs the heuristics alone.
@@ -34,7 +34,7 @@ pub struct Limit {
 impl Default for Limit {
     /// A limit that keeps graphs of some thousand operations well under half a second.
     fn default() -> Self {
-        Self { nodes: 200_000 }
+        Self { nodes: 20_000 }
     }
 }
 
@@ -43,6 +43,8 @@ impl Default for Limit {
 pub enum StopReason {
     /// The value equals the lower bound: nothing better exists.
     BoundReached,
+    /// The value keeps what was asked for, such as a capacity; it may not be the best one.
+    TargetReached,
     /// The search ended: the value is the best one, or no solution exists.
     Exhausted,
     /// The node limit was reached before the search ended.
@@ -57,6 +59,7 @@ impl StopReason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BoundReached => "bound-reached",
+            Self::TargetReached => "target-reached",
             Self::Exhausted => "exhausted",
             Self::NodeLimit => "node-limit",
             Self::HeuristicsOnly => "heuristics-only",

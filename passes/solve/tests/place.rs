@@ -73,7 +73,7 @@ fn buffer() -> impl Strategy<Value = Buffer> {
 
 fn problem(with_gaps: bool, with_fixed: bool) -> impl Strategy<Value = Problem> {
     let extras = (any::<bool>(), 0..3_u32, 1..3_u32, 0..3_u64, 0..20_u64, 0..4_u8);
-    prop::collection::vec((buffer(), extras), 0..6).prop_map(move |list| {
+    prop::collection::vec((buffer(), extras), 0..7).prop_map(move |list| {
         let shape = |(mut buffer, (windowed, from, length, low, place, fix)): (Buffer, (bool, u32, u32, u64, u64, u8))| {
             let (start, end) = (buffer.start + from, buffer.start + from + length);
             if with_gaps && end <= buffer.end {
@@ -89,7 +89,8 @@ fn problem(with_gaps: bool, with_fixed: bool) -> impl Strategy<Value = Problem> 
     })
 }
 
-fn holds(problem: &Problem) {
+/// Checks an outcome against brute force; with `proven`, also that the optimum is proven.
+fn holds(problem: &Problem, proven: bool) {
     let outcome = place::solve(problem, &Limit::default()).unwrap();
     let Some(best) = brute_force(problem) else {
         assert_eq!(outcome.status(), Status::Infeasible);
@@ -100,31 +101,39 @@ fn holds(problem: &Problem) {
     assert_eq!(outcome.value, Some(solution.height));
     assert!(outcome.lower_bound <= best, "bound {} above the optimum {best}", outcome.lower_bound);
     assert!(solution.height >= best, "height {} below the optimum {best}", solution.height);
-    if outcome.status() == Status::Optimal {
-        assert_eq!(solution.height, best);
+    if outcome.status() == Status::Optimal || proven {
+        assert_eq!((solution.height, outcome.lower_bound), (best, best));
+    }
+    let windowed = problem.buffers.iter().any(|buffer| buffer.gaps.iter().any(|gap| gap.window.is_some()));
+    if best > 0 && !windowed {
+        let tight = Problem { capacity: Some(best - 1), ..problem.clone() };
+        assert_eq!(place::solve(&tight, &Limit::default()).unwrap().status(), Status::Infeasible);
+        let enough = Problem { capacity: Some(best), ..problem.clone() };
+        let outcome = place::solve(&enough, &Limit::default()).unwrap();
+        place::check(&enough, &outcome.solution.unwrap()).unwrap();
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
     fn plain_problems_hold_against_brute_force(problem in problem(false, false)) {
-        holds(&problem);
+        holds(&problem, true);
     }
 
     #[test]
     fn gaps_and_windows_hold_against_brute_force(problem in problem(true, false)) {
-        holds(&problem);
+        holds(&problem, false);
     }
 
     #[test]
     fn fixed_offsets_hold_against_brute_force(problem in problem(true, true)) {
-        holds(&problem);
+        holds(&problem, false);
     }
 
     #[test]
-    fn the_checker_agrees_with_the_definition(problem in problem(true, false), seeds in prop::collection::vec(0..30_u64, 6)) {
+    fn the_checker_agrees_with_the_definition(problem in problem(true, false), seeds in prop::collection::vec(0..30_u64, 7)) {
         let offsets: Vec<u64> = problem.buffers.iter().zip(&seeds).map(|(buffer, seed)| seed / buffer.alignment * buffer.alignment).collect();
         let clash = (0..offsets.len()).any(|a| (0..a).any(|b| meets(&problem.buffers[a], offsets[a], &problem.buffers[b], offsets[b])));
         let verdict = place::check(&problem, &Solution::from_offsets(&problem, offsets));

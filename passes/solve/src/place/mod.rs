@@ -7,18 +7,23 @@ mod bound;
 mod check;
 pub mod csv;
 mod dive;
+mod exact;
 mod first_fit;
+mod instance;
 mod normal;
 mod occupied;
 mod orders;
 mod portfolio;
 mod problem;
+mod restart;
+mod search;
 mod skyline;
 
 pub use check::{Violation, check};
 pub use problem::{Buffer, Gap, Problem, ProblemError, Solution};
 
 use crate::{Limit, Outcome, StopReason};
+use exact::Known;
 use normal::Normal;
 
 /// Places all buffers as low as the limit allows; with a capacity, looks for any placement that keeps it.
@@ -38,12 +43,14 @@ pub fn solve(problem: &Problem, limit: &Limit) -> Result<Outcome<Solution>, Prob
     }
     let target = problem.capacity.unwrap_or(lower_bound);
     let best = portfolio::best_of_all(problem, &normal, target);
-    Ok(conclude(problem, best, lower_bound, limit))
-}
-
-fn conclude(problem: &Problem, best: Solution, lower_bound: u64, _limit: &Limit) -> Outcome<Solution> {
-    let stop = if best.height <= lower_bound { StopReason::BoundReached } else { StopReason::HeuristicsOnly };
+    let reached = best.height <= target;
+    let stop = if reached { StopReason::TargetReached } else { StopReason::HeuristicsOnly };
     let kept = problem.capacity.is_none_or(|capacity| best.height <= capacity);
-    let value = kept.then_some(best.height);
-    Outcome { solution: kept.then_some(best), value, lower_bound, stop, effort: 0 }
+    let mut known = Known { best: kept.then_some(best), lower_bound, stop, nodes: 0 };
+    if !reached && limit.nodes > 0 {
+        known = exact::improve(problem, &normal, known, limit.nodes);
+    }
+    let value = known.best.as_ref().map(|best| best.height);
+    let stop = if value.is_some_and(|value| value <= lower_bound) { StopReason::BoundReached } else { known.stop };
+    Ok(Outcome { solution: known.best, value, lower_bound: known.lower_bound, stop, effort: known.nodes })
 }

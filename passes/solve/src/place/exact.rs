@@ -1,0 +1,119 @@
+//! The ladder of heights: exact search at the lower bound first, then between the bound and the best placement, nearer to the bound.
+//!
+//! A tight height prunes best, so it is often easier than a loose one (instance C of the MiniMalloc set is an example). Only a search that ended raises the
+//! bound; running out of nodes proves nothing.
+
+use super::instance::Instance;
+use super::normal::Normal;
+use super::problem::{Problem, Solution};
+use super::restart::{Orders, decide};
+use super::search::{NoGoods, Verdict};
+use crate::StopReason;
+
+/// What is known so far.
+pub(super) struct Known {
+    pub best: Option<Solution>,
+    /// No placement is lower.
+    pub lower_bound: u64,
+    pub stop: StopReason,
+    pub nodes: u64,
+}
+
+/// Nodes for each further item of a problem that cost as much as one more for a small problem.
+const ITEMS_PER_NODE: u64 = 256;
+
+/// Searches for a placement below `known.best`, or for any that keeps the problem's capacity.
+pub(super) fn improve(problem: &Problem, normal: &Normal, mut known: Known, limit: u64) -> Known {
+    let Some(instance) = Instance::new(normal) else { return known };
+    let nodes = limit / (1 + instance.items() as u64 / ITEMS_PER_NODE);
+    let mut ladder =
+        Ladder { problem, normal, instance: &instance, orders: Orders::new(), no_goods: NoGoods::default(), left: nodes };
+    known.stop = StopReason::NodeLimit;
+    match problem.capacity {
+        Some(capacity) => ladder.keep_capacity(capacity, &mut known),
+        None => ladder.descend(&mut known),
+    }
+    known.nodes += nodes - ladder.left;
+    known
+}
+
+struct Ladder<'a> {
+    problem: &'a Problem,
+    normal: &'a Normal,
+    instance: &'a Instance,
+    orders: Orders,
+    /// States that failed at some height. What fails at a height fails at all lower ones, so they are kept while going down only.
+    no_goods: NoGoods,
+    left: u64,
+}
+
+impl Ladder<'_> {
+    fn keep_capacity(&mut self, capacity: u64, known: &mut Known) {
+        let (verdict, solution) = self.try_height(capacity, self.left);
+        if verdict == Verdict::Limit {
+            return;
+        }
+        known.stop = if verdict == Verdict::Found { StopReason::TargetReached } else { StopReason::Exhausted };
+        known.best = solution;
+        if verdict == Verdict::Impossible {
+            known.lower_bound = known.lower_bound.max(self.above(capacity));
+        }
+    }
+
+    /// Half of the nodes go to the bound itself, the rest to heights between it and the best one.
+    fn descend(&mut self, known: &mut Known) {
+        let mut share = self.left / 2;
+        let mut floor = known.lower_bound;
+        let mut height = floor;
+        loop {
+            let best = known.best.as_ref().map_or(u64::MAX, |best| best.height);
+            if best <= known.lower_bound {
+                known.stop = StopReason::Exhausted;
+                return;
+            }
+            if self.left == 0 {
+                return;
+            }
+            let (verdict, solution) = self.try_height(height.min(best - 1), share.min(self.left));
+            match verdict {
+                Verdict::Found => known.best = solution,
+                Verdict::Impossible => {
+                    // Everything up to here is excluded if nothing below is open.
+                    let next = self.above(height);
+                    known.lower_bound = known.lower_bound.max(next.min(best));
+                    floor = floor.max(next);
+                }
+                Verdict::Limit => floor = height + 1,
+            }
+            let best = known.best.as_ref().map_or(u64::MAX, |best| best.height);
+            share = (self.left / 6).max(1000);
+            if floor >= best {
+                // Every height was tried; what nodes are left go to the heights again, from the bound.
+                floor = known.lower_bound;
+            }
+            height = floor + (best.saturating_sub(floor)) / 3;
+        }
+    }
+
+    fn try_height(&mut self, height: u64, share: u64) -> (Verdict, Option<Solution>) {
+        let mut nodes = share;
+        self.no_goods.clear();
+        let (verdict, offsets) = decide(self.instance, height, &mut self.orders, &mut self.no_goods, &mut nodes);
+        self.left = self.left.saturating_sub(share - nodes);
+        if verdict != Verdict::Found {
+            return (verdict, None);
+        }
+        let mut by_item = vec![0; offsets.len()];
+        for (item, offset) in self.instance.source.iter().zip(offsets) {
+            by_item[*item as usize] = u64::from(offset) * self.instance.granule;
+        }
+        (verdict, Some(super::portfolio::solution(self.problem, self.normal, &by_item)))
+    }
+
+    /// The lowest height above an excluded one.
+    fn above(&self, height: u64) -> u64 {
+        let granule = self.instance.granule;
+        let whole = self.instance.bytes.iter().all(|bytes| bytes % granule == 0);
+        if whole { (height / granule + 1) * granule } else { height + 1 }
+    }
+}

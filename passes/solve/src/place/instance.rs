@@ -1,0 +1,163 @@
+//! The flat form of a placement problem for the exact search: heights in granules, overlaps as lists.
+
+use super::bound::{gcd, granule};
+use super::normal::Normal;
+use super::orders::loads_met;
+
+/// More items than this are left to the heuristics; the search recurses once for each.
+const MOST_ITEMS: usize = 1024;
+
+/// More overlapping pairs than this are left to the heuristics.
+const MOST_OVERLAPS: usize = 1 << 21;
+
+/// Lists of indices, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    starts: Vec<u32>,
+    entries: Vec<u32>,
+}
+
+impl Lists {
+    fn push(&mut self, list: impl IntoIterator<Item = u32>) {
+        if self.starts.is_empty() {
+            self.starts.push(0);
+        }
+        self.entries.extend(list);
+        self.starts.push(self.entries.len() as u32);
+    }
+
+    pub fn of(&self, index: u32) -> &[u32] {
+        &self.entries[self.starts[index as usize] as usize..self.starts[index as usize + 1] as usize]
+    }
+}
+
+/// A placement problem in granules. Items are sorted by their first section, so that a list of items in this order splits in time by one sweep.
+#[derive(Debug)]
+pub(super) struct Instance {
+    /// Bytes of a granule; all offsets are multiples.
+    pub granule: u64,
+    /// The item of the normal form that each item is.
+    pub source: Vec<u32>,
+    /// Size in granules, rounded up.
+    pub extent: Vec<u32>,
+    /// Size in bytes.
+    pub bytes: Vec<u64>,
+    /// Alignment in granules.
+    pub alignment: Vec<u32>,
+    /// Fixed offset in granules.
+    pub fixed: Vec<Option<u32>>,
+    /// First section, and one past the last.
+    pub first: Vec<u32>,
+    pub last: Vec<u32>,
+    /// Items that live at a section of the item.
+    pub overlaps: Lists,
+    /// Items of each section.
+    pub section_items: Lists,
+    /// Sections of each item.
+    pub item_sections: Lists,
+    /// The most bytes that a section's topmost item may stick out of its last granule less than a whole one.
+    pub padding: Vec<u64>,
+    /// An item like this one in all respects, which lies below it without loss.
+    pub twin: Vec<Option<u32>>,
+    /// Load, lifetime and size, for orders.
+    pub load: Vec<u64>,
+    pub lifetime: Vec<u32>,
+}
+
+impl Instance {
+    /// `None` if the problem has windows or is too large for the search.
+    pub fn new(normal: &Normal) -> Option<Self> {
+        let count = normal.items.len();
+        if normal.windowed || count > MOST_ITEMS || count == 0 {
+            return None;
+        }
+        let granule = common_granule(normal);
+        let mut source: Vec<u32> = (0..count as u32).collect();
+        source.sort_by_key(|index| (normal.items[*index as usize].first, *index));
+        let item = |index: u32| &normal.items[index as usize];
+        let parts = |index: u32| normal.parts_of(index as usize);
+        let sections_of = |index: u32| parts(index).iter().flat_map(|part| part.first..part.last);
+        let mut in_section = vec![Vec::new(); normal.sections];
+        let mut item_sections = Lists::default();
+        for (place, &index) in source.iter().enumerate() {
+            item_sections.push(sections_of(index));
+            sections_of(index).for_each(|section| in_section[section as usize].push(place as u32));
+        }
+        let mut overlaps = Lists::default();
+        let mut pairs = 0;
+        for (place, &index) in source.iter().enumerate() {
+            let mut seen = vec![false; count];
+            seen[place] = true;
+            for section in sections_of(index) {
+                in_section[section as usize].iter().for_each(|other| seen[*other as usize] = true);
+            }
+            seen[place] = false;
+            let others: Vec<u32> = (0..count as u32).filter(|other| seen[*other as usize]).collect();
+            pairs += others.len();
+            if pairs > MOST_OVERLAPS {
+                return None;
+            }
+            overlaps.push(others);
+        }
+        let extent: Option<Vec<u32>> = source.iter().map(|index| scaled(item(*index).size.div_ceil(granule))).collect();
+        let alignment: Option<Vec<u32>> =
+            source.iter().map(|index| scaled(item(*index).alignment / gcd(granule, item(*index).alignment))).collect();
+        let fixed: Option<Vec<Option<u32>>> = source
+            .iter()
+            .map(|index| item(*index).fixed.map_or(Some(None), |offset| scaled(offset / granule).map(Some)))
+            .collect();
+        let loads = loads_met(normal);
+        let (extent, alignment, fixed) = (extent?, alignment?, fixed?);
+        let bytes: Vec<u64> = source.iter().map(|index| item(*index).size).collect();
+        let missing = |place: &u32| u64::from(extent[*place as usize]) * granule - bytes[*place as usize];
+        let padding = in_section.iter().map(|items| items.iter().map(missing).max().unwrap_or(0)).collect();
+        let mut section_items = Lists::default();
+        in_section.into_iter().for_each(|items| section_items.push(items));
+        let mut instance = Self {
+            granule,
+            extent,
+            bytes,
+            alignment,
+            fixed,
+            first: source.iter().map(|index| item(*index).first).collect(),
+            last: source.iter().map(|index| item(*index).last).collect(),
+            overlaps,
+            section_items,
+            item_sections,
+            padding,
+            twin: Vec::new(),
+            load: source.iter().map(|index| loads[*index as usize]).collect(),
+            lifetime: source.iter().map(|index| item(*index).lifetime).collect(),
+            source,
+        };
+        instance.twin = (0..count).map(|place| instance.find_twin(place)).collect();
+        Some(instance)
+    }
+
+    pub fn items(&self) -> usize {
+        self.source.len()
+    }
+
+    fn find_twin(&self, place: usize) -> Option<u32> {
+        let look = |index: usize| (self.item_sections.of(index as u32), self.bytes[index], self.alignment[index]);
+        let free = |index: usize| self.fixed[index].is_none();
+        (0..place)
+            .rev()
+            .take_while(|other| self.first[*other] == self.first[place])
+            .find(|other| free(*other) && free(place) && look(*other) == look(place))
+            .map(|other| other as u32)
+    }
+}
+
+/// Offsets are sums of sizes where nothing is aligned, so the sizes' common divisor counts too then.
+fn common_granule(normal: &Normal) -> u64 {
+    let offsets = granule(normal);
+    let sizes = normal.items.iter().fold(0, |divisor, item| gcd(divisor, item.size));
+    let alignments_divide = normal.items.iter().all(|item| item.fixed.is_none() && sizes % item.alignment == 0);
+    if alignments_divide && sizes > offsets { sizes } else { offsets }
+}
+
+/// Heights stay below 2^30 granules, so that sums of two fit.
+fn scaled(value: u64) -> Option<u32> {
+    u32::try_from(value).ok().filter(|value| *value < 1 << 30)
+}

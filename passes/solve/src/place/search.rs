@@ -1,0 +1,441 @@
+//! Branch and bound for "is there a placement of height at most C?".
+//!
+//! Buffers are placed from the bottom up, by non-decreasing offset, each on top of what lies below it (Moffitt's canonical order, MiniMalloc, 2023):
+//! every placement can be pushed down to one of this form. What a partial placement means for the rest is only where each free buffer rests now,
+//! so a state is that list of offsets, and failed states are remembered as hashes.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::instance::Instance;
+use super::restart::Order;
+
+/// How a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// All buffers are placed.
+    Found,
+    /// No placement keeps the capacity.
+    Impossible,
+    /// The node limit was reached.
+    Limit,
+}
+
+/// Failed states that are remembered at most: 16 bytes each and the table's slack.
+const MOST_STATES: usize = 1 << 21;
+
+/// Keys are sums of well mixed numbers; their low half is a good hash as it is.
+#[derive(Default)]
+pub(super) struct LowHalf(u64);
+
+impl Hasher for LowHalf {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64;
+    }
+}
+
+/// Failed states.
+pub(super) type NoGoods = HashSet<u128, BuildHasherDefault<LowHalf>>;
+
+/// A change that undoing takes back.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    item: u32,
+    rests: u32,
+    least: u32,
+    key: u128,
+}
+
+/// The search at one capacity.
+pub(super) struct Search<'a> {
+    instance: &'a Instance,
+    /// Rank of each item in the order that breaks ties.
+    rank: Vec<u32>,
+    order: &'a Order,
+    /// The highest offset that each item may have.
+    highest: Vec<u32>,
+    /// The height in granules that each section may have.
+    ceiling: Vec<u32>,
+    /// Where each item rests on what is placed below it.
+    rests: Vec<u32>,
+    /// A lower bound of its offset: what was passed over must be lifted by something first.
+    least: Vec<u32>,
+    placed: Vec<bool>,
+    /// Granules of each section that are not placed yet.
+    open: Vec<u32>,
+    /// The lowest offset that a free item of each section may have.
+    floor: Vec<u32>,
+    floor_trail: Vec<(u32, u32)>,
+    /// Sections whose floor is to be found anew, and whether each is listed.
+    dirty: Vec<u32>,
+    is_dirty: Vec<bool>,
+    key: Vec<u128>,
+    trail: Vec<Change>,
+    lists: Vec<u32>,
+    pub offsets: Vec<u32>,
+    pub nodes: u64,
+    limit: u64,
+}
+
+/// An offset and a rank: placements never go back behind it.
+type Mark = (u32, u32);
+
+impl<'a> Search<'a> {
+    /// A search for height `capacity` in bytes. `order` lists the items, the preferred ones first.
+    pub fn new(instance: &'a Instance, capacity: u64, order: &'a Order) -> Self {
+        let count = instance.items();
+        let mut rank = vec![0; count];
+        for (place, item) in order.items.iter().enumerate() {
+            rank[*item as usize] = place as u32 + 1;
+        }
+        // An offset that no item may have stands for "does not fit at all".
+        let room =
+            |bytes: u64| capacity.checked_sub(bytes).map_or(u32::MAX, |room| (room / instance.granule).min(1 << 30) as u32);
+        let sections = instance.padding.len();
+        let open = (0..sections as u32)
+            .map(|section| {
+                instance.section_items.of(section).iter().map(|item| instance.extent[*item as usize]).fold(0, u32::saturating_add)
+            })
+            .collect();
+        let rests: Vec<u32> = instance.fixed.iter().map(|fixed| fixed.unwrap_or(0)).collect();
+        let mut search = Self {
+            instance,
+            rank,
+            order,
+            highest: instance.bytes.iter().map(|bytes| room(*bytes)).collect(),
+            ceiling: instance
+                .padding
+                .iter()
+                .map(|padding| ((capacity + padding) / instance.granule).min(1 << 30) as u32)
+                .collect(),
+            least: rests.clone(),
+            rests,
+            placed: vec![false; count],
+            open,
+            floor: vec![0; sections],
+            floor_trail: Vec::new(),
+            dirty: Vec::new(),
+            is_dirty: vec![false; sections],
+            key: vec![0; count],
+            trail: Vec::new(),
+            lists: Vec::new(),
+            offsets: vec![0; count],
+            nodes: 0,
+            limit: 0,
+        };
+        for item in 0..count {
+            search.key[item] = mix(item as u32, search.rests[item]);
+        }
+        search
+    }
+
+    /// Searches from the empty placement for at most `limit` nodes.
+    pub fn run(&mut self, limit: u64, no_goods: &mut NoGoods) -> Verdict {
+        let count = self.instance.items() as u32;
+        self.limit = self.nodes + limit;
+        for section in 0..self.open.len() as u32 {
+            self.mark_dirty(section);
+        }
+        if self.highest.contains(&u32::MAX) || !self.floors_hold() {
+            return Verdict::Impossible;
+        }
+        self.lists.clear();
+        self.lists.extend(0..count);
+        self.split(0, (0, 0), no_goods)
+    }
+
+    /// Solves the items of `lists[from..]`, each group that shares no section with the others by itself.
+    fn split(&mut self, from: usize, mark: Mark, no_goods: &mut NoGoods) -> Verdict {
+        let to = self.lists.len();
+        let undo = self.mark_undo();
+        let mut start = from;
+        while start < to {
+            let mut end = start + 1;
+            let mut reach = self.instance.last[self.lists[start] as usize];
+            while end < to && self.instance.first[self.lists[end] as usize] < reach {
+                reach = reach.max(self.instance.last[self.lists[end] as usize]);
+                end += 1;
+            }
+            let alone = start == from && end == to || end - start < 3;
+            let ranks = if alone { Vec::new() } else { self.rank_anew(start..end) };
+            // Items that were passed over are known by their bound, so the new ranks may start from nothing.
+            let group_mark = if alone { mark } else { (mark.0, 0) };
+            let verdict = self.group(start..end, group_mark, no_goods);
+            if verdict != Verdict::Found {
+                ranks.into_iter().for_each(|(item, rank)| self.rank[item as usize] = rank);
+            }
+            if verdict != Verdict::Found {
+                self.undo(undo);
+                self.take_out(from..start);
+                return verdict;
+            }
+            start = end;
+        }
+        Verdict::Found
+    }
+
+    /// Ranks a group by what is still open; returns the old ranks.
+    fn rank_anew(&mut self, range: std::ops::Range<usize>) -> Vec<(u32, u32)> {
+        let items = &self.lists[range];
+        let old: Vec<(u32, u32)> = items.iter().map(|item| (*item, self.rank[*item as usize])).collect();
+        let load = |item: u32| {
+            self.instance.item_sections.of(item).iter().map(|section| self.open[*section as usize]).max().unwrap_or(0)
+        };
+        let mut keyed: Vec<_> =
+            old.iter().map(|(item, rank)| (self.order.key(self.instance, *item, u64::from(load(*item))), *rank, *item)).collect();
+        keyed.sort_unstable();
+        for (place, (_, _, item)) in keyed.into_iter().enumerate() {
+            self.rank[item as usize] = place as u32 + 1;
+        }
+        old
+    }
+
+    /// Solves one group of items: places each candidate in turn and goes on with the others.
+    fn group(&mut self, range: std::ops::Range<usize>, mark: Mark, no_goods: &mut NoGoods) -> Verdict {
+        self.nodes += 1;
+        if self.nodes > self.limit {
+            return Verdict::Limit;
+        }
+        if let [only] = self.lists[range.clone()] {
+            return self.place_alone(only, mark);
+        }
+        let state = self.lists[range.clone()].iter().fold(0_u128, |sum, item| sum.wrapping_add(self.key[*item as usize]));
+        if no_goods.contains(&state) {
+            return Verdict::Impossible;
+        }
+        let undo = self.mark_undo();
+        let ceiling = self.lowest_ceiling(range.clone());
+        for (offset, rank, item) in self.candidates(range.clone(), mark) {
+            // Whatever comes next lies at this offset or above; every section must still hold what is open.
+            if offset > ceiling {
+                break;
+            }
+            let verdict = self.branch(item, (offset, rank), range.clone(), no_goods);
+            if verdict != Verdict::Impossible {
+                return verdict;
+            }
+            if !self.pass_over(item, (offset, rank)) || !self.floors_hold() {
+                break;
+            }
+        }
+        self.undo(undo);
+        if no_goods.len() < MOST_STATES {
+            no_goods.insert(state);
+        }
+        Verdict::Impossible
+    }
+
+    /// Places one item of a group and solves the others.
+    fn branch(&mut self, item: u32, mark: Mark, range: std::ops::Range<usize>, no_goods: &mut NoGoods) -> Verdict {
+        let undo = self.mark_undo();
+        let own = self.lists.len();
+        self.lists.push(item);
+        let from = own + 1;
+        for place in range {
+            let other = self.lists[place];
+            if other != item {
+                self.lists.push(other);
+            }
+        }
+        let fits = self.place(item, mark, from);
+        let verdict = if fits { self.split(from, mark, no_goods) } else { Verdict::Impossible };
+        if verdict != Verdict::Found {
+            self.undo(undo);
+            self.take_out(own..from);
+        }
+        self.lists.truncate(own);
+        verdict
+    }
+
+    /// The highest offset that the next placement of a group may have.
+    fn lowest_ceiling(&self, range: std::ops::Range<usize>) -> u32 {
+        let items = &self.lists[range];
+        let first = items.first().map_or(0, |item| self.instance.first[*item as usize]) as usize;
+        let last = items.iter().map(|item| self.instance.last[*item as usize]).max().unwrap_or(0) as usize;
+        let sections = self.open[first..last].iter().zip(&self.ceiling[first..last]);
+        sections.filter(|(open, _)| **open > 0).map(|(open, ceiling)| ceiling.saturating_sub(*open)).min().unwrap_or(u32::MAX)
+    }
+
+    fn place_alone(&mut self, item: u32, mark: Mark) -> Verdict {
+        let index = item as usize;
+        let offset = self.rests[index];
+        if offset > self.highest[index] || (offset, self.rank[index]) < mark || offset < self.least[index] {
+            return Verdict::Impossible;
+        }
+        self.offsets[index] = offset;
+        Verdict::Found
+    }
+
+    /// The items that may come next, lowest offset first, ties by rank.
+    fn candidates(&self, range: std::ops::Range<usize>, mark: Mark) -> Vec<(u32, u32, u32)> {
+        let items = &self.lists[range];
+        // Nothing lies at or above a place where another free item would fit whole: that one could be pushed down.
+        let lowest_top =
+            items.iter().map(|item| self.rests[*item as usize] + self.instance.extent[*item as usize]).min().unwrap_or(0);
+        let lowest_fixed = items.iter().filter_map(|item| self.instance.fixed[*item as usize]).min().unwrap_or(u32::MAX);
+        let may_come = |item: &&u32| {
+            let index = **item as usize;
+            let offset = self.rests[index];
+            let follows = (offset, self.rank[index]) > mark && offset >= self.least[index];
+            let fits = offset < lowest_top && offset <= lowest_fixed && offset <= self.highest[index];
+            follows && fits && self.instance.twin[index].is_none_or(|twin| self.placed[twin as usize])
+        };
+        let mut list: Vec<_> =
+            items.iter().filter(may_come).map(|item| (self.rests[*item as usize], self.rank[*item as usize], *item)).collect();
+        list.sort_unstable();
+        list
+    }
+
+    /// Places an item; `false` if the rest, `lists[from..]`, then cannot fit.
+    fn place(&mut self, item: u32, mark: Mark, from: usize) -> bool {
+        let instance = self.instance;
+        let index = item as usize;
+        self.placed[index] = true;
+        self.offsets[index] = mark.0;
+        for &section in instance.item_sections.of(item) {
+            self.open[section as usize] -= instance.extent[index];
+            if self.floor[section as usize] >= self.least[index] {
+                self.mark_dirty(section);
+            }
+        }
+        let top = mark.0 + instance.extent[index];
+        let lifted = instance.overlaps.of(item).iter().all(|other| self.placed[*other as usize] || self.lift(*other, top));
+        let passed = lifted && (from..self.lists.len()).all(|place| self.pass_over(self.lists[place], mark));
+        // Dirty sections are cleaned in any case.
+        self.floors_hold() && passed
+    }
+
+    /// Something was placed below a free item.
+    fn lift(&mut self, item: u32, top: u32) -> bool {
+        let index = item as usize;
+        if top <= self.rests[index] {
+            return true;
+        }
+        let alignment = self.instance.alignment[index];
+        let rests = if alignment == 1 { top } else { top.div_ceil(alignment) * alignment };
+        if rests > self.highest[index] || self.instance.fixed[index].is_some() {
+            return false;
+        }
+        self.save(item);
+        self.rests[index] = rests;
+        if rests > self.least[index] {
+            self.raise_least(item, rests);
+        }
+        self.key[index] = mix(item, rests);
+        true
+    }
+
+    /// Placements went past the place where a free item rests: something must be put below it first.
+    fn pass_over(&mut self, item: u32, mark: Mark) -> bool {
+        let index = item as usize;
+        if (self.rests[index], self.rank[index]) > mark || self.least[index] > mark.0.max(self.rests[index]) {
+            return true;
+        }
+        let lifts = |other: &u32| {
+            (!self.placed[*other as usize])
+                .then(|| self.least[*other as usize].max(mark.0) + self.instance.extent[*other as usize])
+        };
+        let lowest = self.instance.overlaps.of(item).iter().filter_map(lifts).min().unwrap_or(u32::MAX);
+        if lowest > self.highest[index] || self.instance.fixed[index].is_some() {
+            return false;
+        }
+        self.save(item);
+        self.raise_least(item, lowest);
+        self.key[index] = mix(item, u32::MAX);
+        true
+    }
+
+    /// A bound of an item rose: sections where it was the lowest one have to look again.
+    fn raise_least(&mut self, item: u32, least: u32) {
+        let index = item as usize;
+        for &section in self.instance.item_sections.of(item) {
+            if self.floor[section as usize] >= self.least[index] {
+                self.mark_dirty(section);
+            }
+        }
+        self.least[index] = least;
+    }
+
+    fn mark_dirty(&mut self, section: u32) {
+        if !std::mem::replace(&mut self.is_dirty[section as usize], true) {
+            self.dirty.push(section);
+        }
+    }
+
+    /// Finds the floors of dirty sections; whether each can hold its free items above its floor.
+    fn floors_hold(&mut self) -> bool {
+        let mut hold = true;
+        while let Some(section) = self.dirty.pop() {
+            let at = section as usize;
+            self.is_dirty[at] = false;
+            if !hold || self.open[at] == 0 {
+                continue;
+            }
+            let free = self.instance.section_items.of(section).iter().filter(|item| !self.placed[**item as usize]);
+            let floor = free.map(|item| self.least[*item as usize]).min().unwrap_or(0);
+            if floor != self.floor[at] {
+                self.floor_trail.push((section, self.floor[at]));
+                self.floor[at] = floor;
+            }
+            hold = floor.saturating_add(self.open[at]) <= self.ceiling[at];
+        }
+        hold
+    }
+
+    fn mark_undo(&self) -> (usize, usize) {
+        (self.trail.len(), self.floor_trail.len())
+    }
+
+    fn save(&mut self, item: u32) {
+        let index = item as usize;
+        self.trail.push(Change { item, rests: self.rests[index], least: self.least[index], key: self.key[index] });
+    }
+
+    /// Takes out the items of `lists[range]` that were placed.
+    fn take_out(&mut self, range: std::ops::Range<usize>) {
+        for place in range {
+            let item = self.lists[place];
+            if std::mem::replace(&mut self.placed[item as usize], false) {
+                for &section in self.instance.item_sections.of(item) {
+                    self.open[section as usize] += self.instance.extent[item as usize];
+                }
+            }
+        }
+    }
+
+    fn undo(&mut self, to: (usize, usize)) {
+        while self.trail.len() > to.0 {
+            if let Some(change) = self.trail.pop() {
+                let index = change.item as usize;
+                (self.rests[index], self.least[index], self.key[index]) = (change.rests, change.least, change.key);
+            }
+        }
+        while self.floor_trail.len() > to.1 {
+            if let Some((section, floor)) = self.floor_trail.pop() {
+                self.floor[section as usize] = floor;
+            }
+        }
+    }
+}
+
+/// A well mixed number for an item at a place.
+fn mix(item: u32, place: u32) -> u128 {
+    let seed = u64::from(item) << 32 | u64::from(place);
+    u128::from(scramble(seed)) << 64 | u128::from(scramble(seed ^ 0x6a09_e667_f3bc_c908))
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+fn scramble(seed: u64) -> u64 {
+    let mut value = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
