@@ -4,7 +4,7 @@ use memc_ir::ElementType;
 
 use crate::context::{Infer, InferError};
 use crate::fact::Item;
-use crate::families::arithmetic::{max, min};
+use crate::families::arithmetic::{float_item, max, min};
 use crate::families::broadcasting::follow_one;
 use crate::info::{InPlace, OpInfo, SplitAxes, Work};
 
@@ -38,6 +38,19 @@ fn clipped(element: ElementType, item: &Item, low: Option<&Item>, high: Option<&
     high.map_or_else(|| raised.clone(), |high| min(element, &raised, high))
 }
 
+/// Followed where the sign of zero is certain.
+fn relu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    same_as_first(ctx)?;
+    let element = ctx.element(0);
+    follow_one(ctx, |item| match item {
+        Item::Float(value) if *value < 0.0 => Item::Float(0.0),
+        Item::Float(value) if *value == 0.0 && value.is_sign_negative() => Item::Unknown,
+        Item::Float(value) => float_item(element, *value),
+        _ => max(element, item, &Item::Int(0)),
+    });
+    Ok(())
+}
+
 const fn activation(name: &'static str, work: u32) -> OpInfo {
     OpInfo::onnx(name, same_as_first).in_place(InPlace::Operands(&[0])).work(Work::PerElement(work)).split(SplitAxes::All)
 }
@@ -52,7 +65,7 @@ pub const OPERATORS: &[OpInfo] = &[
     activation("HardSwish", 4),
     activation("LeakyRelu", 2),
     activation("Mish", 20),
-    activation("Relu", 1),
+    OpInfo::onnx("Relu", relu).in_place(InPlace::Operands(&[0])).split(SplitAxes::All),
     activation("Selu", 10),
     activation("Shrink", 2),
     activation("Sigmoid", 10),
@@ -73,6 +86,12 @@ mod tests {
         for info in OPERATORS {
             assert_eq!(Case::new(info.name, 24).input("f16[N,?,3]").show(), "f16[N,?,3]", "{}", info.name);
         }
+    }
+
+    #[test]
+    fn relu_follows_elements() {
+        assert_eq!(Case::new("Relu", 14).data("i64[3]", "-5,N,9").show(), "i64[3] = {0,N,9}");
+        assert_eq!(Case::new("Relu", 14).data("f32[4]", "-5.0,-0.0,0.0,9.0").show(), "f32[4] = {0.0,?,0.0,9.0}");
     }
 
     #[test]

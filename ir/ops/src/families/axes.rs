@@ -43,15 +43,26 @@ pub(crate) fn axes(ctx: &Infer<'_>, attribute: &str, operand: usize) -> Axes {
 /// # Errors
 /// One is out of range, or two are the same.
 pub(crate) fn positions_of(axes: &[i64], rank: usize) -> Result<Vec<usize>, InferError> {
+    let positions = set_of(axes, rank)?;
+    if positions.len() < axes.len() {
+        return Err(InferError::BadAttribute { name: "axes", why: format!("{axes:?} name an axis twice") });
+    }
+    Ok(positions)
+}
+
+/// Turns axes as written into positions below `rank`, each once; for operators whose kernels take a repeated axis.
+///
+/// # Errors
+/// One is out of range.
+pub(crate) fn set_of(axes: &[i64], rank: usize) -> Result<Vec<usize>, InferError> {
     let mut seen = vec![false; rank];
     let mut result = Vec::with_capacity(axes.len().min(rank));
     for axis in axes {
         let position = normalize_axis(*axis, rank)
             .ok_or_else(|| InferError::BadAttribute { name: "axes", why: format!("{axis} is out of range for rank {rank}") })?;
-        if std::mem::replace(&mut seen[position], true) {
-            return Err(InferError::BadAttribute { name: "axes", why: format!("axis {position} is named twice") });
+        if !std::mem::replace(&mut seen[position], true) {
+            result.push(position);
         }
-        result.push(position);
     }
     Ok(result)
 }

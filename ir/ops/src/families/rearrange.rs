@@ -182,11 +182,16 @@ fn where_items(ctx: &Infer<'_>) -> Option<Vec<Item>> {
         return None;
     }
     let (condition, left, right) = (data_or_unknown(ctx, 0)?, data_or_unknown(ctx, 1)?, data_or_unknown(ctx, 2)?);
-    zip_items(&[&condition, &left, &right], |items| match items[0].int() {
+    let chosen = |items: &[&Item]| match items[0].int() {
         Some(0) => items[2].clone(),
         Some(_) => items[1].clone(),
-        None if items[1] == items[2] && !matches!(items[1], Item::Float(_)) => items[1].clone(),
+        None if items[1] == items[2] => items[1].clone(),
         None => Item::Unknown,
+    };
+    // Kernels that merge both sides by adding turn a negative zero into a positive one.
+    zip_items(&[&condition, &left, &right], |items| match chosen(items) {
+        Item::Float(value) if value == 0.0 && value.is_sign_negative() => Item::Unknown,
+        item => item,
     })
 }
 
@@ -236,7 +241,7 @@ mod tests {
         );
         assert_eq!(
             of(Case::new("Transpose", 13).input("f32[2,3]").ints("perm", &[0, 0])),
-            "error: attribute `axes`: axis 0 is named twice"
+            "error: attribute `axes`: [0, 0] name an axis twice"
         );
     }
 
@@ -292,6 +297,8 @@ mod tests {
         assert_eq!(Case::new("Where", 16).input("bool[N,1]").input("f32[3]").input("f32[]").show(), "f32[N,3]");
         let case = Case::new("Where", 16).data("bool[4]", "1,0,?,?").data("i64[4]", "1,2,3,N").data("i64[4]", "5,M,3,4");
         assert_eq!(case.show(), "i64[4] = {1,M,3,?}");
+        let zeros = Case::new("Where", 16).data("bool[2]", "1,0").data("f32[2]", "-0.0,1.0").data("f32[]", "0.0");
+        assert_eq!(zeros.show(), "f32[2] = {?,0.0}");
         let partly = Case::new("Where", 16).data("bool[2]", "1,0").ints_data(&[7]).input("i64[2]");
         assert_eq!(partly.show(), "i64[2] = {7,?}");
     }

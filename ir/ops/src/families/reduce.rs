@@ -5,7 +5,7 @@ use memc_ir::{Dim, ElementType};
 use crate::context::{Infer, InferError};
 use crate::fact::Item;
 use crate::families::arithmetic as on;
-use crate::families::axes::{Axes, axes, positions_of};
+use crate::families::axes::{Axes, axes, set_of};
 use crate::families::lanes::reduce as reduce_items;
 use crate::info::{InferFn, OpInfo, Work};
 
@@ -23,7 +23,7 @@ enum Reduced {
 fn reduced(ctx: &Infer<'_>, rank: usize) -> Result<Reduced, InferError> {
     let keeps_all = ctx.int("noop_with_empty_axes", 0) != 0;
     Ok(match axes(ctx, "axes", 1) {
-        Axes::Known(axes) if !axes.is_empty() => Reduced::Axes(positions_of(&axes, rank)?),
+        Axes::Known(axes) if !axes.is_empty() => Reduced::Axes(set_of(&axes, rank)?),
         Axes::Unknown(Some(count)) if count > 0 => Reduced::Some(Some(count)),
         Axes::Unknown(None) => Reduced::Some(None),
         _ if keeps_all => Reduced::Axes(Vec::new()),
@@ -71,12 +71,25 @@ fn fold(element: ElementType, items: &[&Item], start: Item, function: fn(Element
     items.iter().fold(start, |result, item| function(element, &result, item))
 }
 
+/// Kernels may accumulate in binary64, which holds integers up to a limit only.
+fn within_binary64(step: fn(ElementType, &Item, &Item) -> Item, element: ElementType, left: &Item, right: &Item) -> Item {
+    let fits = |item: &Item| item.int().is_none_or(|value| value.unsigned_abs() <= on::EXACT_F64.unsigned_abs());
+    let result = step(element, left, right);
+    if fits(left) && fits(right) && fits(&result) { result } else { Item::Unknown }
+}
+
 fn sum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    reduction(ctx, Some(|element, items| fold(element, items, Item::Int(0), on::add)))
+    reduction(
+        ctx,
+        Some(|element, items| fold(element, items, Item::Int(0), |element, a, b| within_binary64(on::add, element, a, b))),
+    )
 }
 
 fn prod(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    reduction(ctx, Some(|element, items| fold(element, items, Item::Int(1), on::mul)))
+    reduction(
+        ctx,
+        Some(|element, items| fold(element, items, Item::Int(1), |element, a, b| within_binary64(on::mul, element, a, b))),
+    )
 }
 
 /// The extreme of no elements is left to the kernel.
@@ -161,6 +174,8 @@ mod tests {
         assert_eq!(of("ReduceMean"), "i64[3]");
         let symbolic = Case::new("ReduceProd", 11).data("i64[3]", "N,2,M").ints("axes", &[0]).int("keepdims", 0);
         assert_eq!(symbolic.show(), "i64[] = {2*M*N}");
+        let large = Case::new("ReduceSum", 11).data("i64[2]", "9223372036854775807,-1");
+        assert_eq!(large.show(), "i64[1] = {?}");
         assert_eq!(Case::new("ReduceProd", 11).data("i64[0]", "").show(), "i64[1] = {1}");
         assert_eq!(Case::new("ReduceMax", 11).data("i64[0]", "").show(), "i64[1] = {?}");
         assert_eq!(Case::new("ReduceSum", 11).data("f32[1]", "1.0").show(), "f32[1]");

@@ -111,9 +111,14 @@ fn check(dims: &[Dim], parts: &[Part]) -> Result<(), InferError> {
             _ => None,
         })
         .collect();
+    let all_known = result.iter().all(|dim| dim.known().is_some());
     match (product(dims), product(&result)) {
         (Dim::Known(a), Dim::Known(b)) if a != b => {
             Err(InferError::Mismatch { what: "elements", left: a.to_string(), right: b.to_string() })
+        }
+        // The product of known extents passes 64 bits.
+        (Dim::Known(a), Dim::Unknown) if all_known => {
+            Err(InferError::Mismatch { what: "elements", left: a.to_string(), right: "more than 2^64".to_owned() })
         }
         _ => Ok(()),
     }

@@ -4,7 +4,7 @@ use memc_ir::{Dim, ElementType};
 
 use crate::context::{Infer, InferError, broadcast};
 use crate::fact::{Data, Item};
-use crate::families::axes::{Axes, axes, positions_of};
+use crate::families::axes::{Axes, axes, positions_of, set_of};
 use crate::families::broadcasting::{expand as expand_items, follow_same, product};
 use crate::families::constant::check_extents;
 use crate::info::{InferFn, OpInfo, View, Work};
@@ -73,8 +73,10 @@ fn squeezed(dims: &[Dim], axes: &Axes) -> Result<Option<Vec<Dim>>, InferError> {
     let all_known = dims.iter().all(|dim| dim.known().is_some());
     let without_ones = || dims.iter().filter(|dim| **dim != Dim::Known(1)).cloned().collect();
     match axes {
+        // The standard takes an empty list for no axes, runtimes for all of extent 1: they agree where there are none.
+        Axes::Known(axes) if axes.is_empty() => Ok((all_known && known_ones() == 0).then(|| dims.to_vec())),
         Axes::Known(axes) => {
-            let dropped = positions_of(axes, dims.len())?;
+            let dropped = set_of(axes, dims.len())?;
             if let Some(axis) = dropped.iter().find(|axis| dims[**axis].known().is_some_and(|extent| extent != 1)) {
                 return Err(InferError::BadOperand { operand: 0, why: format!("axis {axis} has extent {}, not 1", dims[*axis]) });
             }
@@ -194,7 +196,10 @@ mod tests {
     fn squeeze_drops_and_unsqueeze_inserts() {
         let squeeze = |text: &str, axes: &[i64]| Case::new("Squeeze", 13).input(text).ints_data(axes).show();
         assert_eq!(squeeze("f32[1,N,1]", &[0, -1]), "f32[N]");
+        assert_eq!(squeeze("f32[1,N,1]", &[0, -3]), "f32[N,1]");
         assert_eq!(squeeze("f32[1,N,1]", &[1]), "f32[1,1]");
+        assert_eq!(squeeze("f32[1,2]", &[]), "f32[*]");
+        assert_eq!(squeeze("f32[3,2]", &[]), "f32[3,2]");
         assert_eq!(squeeze("f32[2]", &[0]), "error: operand 0: axis 0 has extent 2, not 1");
         assert_eq!(squeeze("f32[2]", &[3]), "error: attribute `axes`: 3 is out of range for rank 1");
         assert_eq!(Case::new("Squeeze", 13).input("f32[1,3,1]").show(), "f32[3]");
@@ -204,7 +209,7 @@ mod tests {
         let unsqueeze = |text: &str, axes: &[i64]| Case::new("Unsqueeze", 13).input(text).ints_data(axes).show();
         assert_eq!(unsqueeze("f32[N,3]", &[0, -1]), "f32[1,N,3,1]");
         assert_eq!(unsqueeze("f32[N,3]", &[3, 0]), "f32[1,N,3,1]");
-        assert_eq!(unsqueeze("f32[N,3]", &[1, 1]), "error: attribute `axes`: axis 1 is named twice");
+        assert_eq!(unsqueeze("f32[N,3]", &[1, 1]), "error: attribute `axes`: [1, 1] name an axis twice");
         assert_eq!(Case::new("Unsqueeze", 13).input("f32[N]").input("i64[2]").show(), "f32[?,?,?]");
         assert_eq!(Case::new("Unsqueeze", 11).input("f32[N]").ints("axes", &[1]).show(), "f32[N,1]");
         assert_eq!(Case::new("Unsqueeze", 13).input("f32[N]").show(), "error: operand 1 is missing");

@@ -185,7 +185,14 @@ fn parts(ctx: &Infer<'_>, dim: &Dim) -> Result<Vec<Dim>, InferError> {
     if let Some(stated) = stated {
         return stated_parts(stated, count, dim);
     }
-    let divisor = u64::try_from(ctx.int("num_outputs", count as i64)).unwrap_or(0).max(1);
+    let divisor = match (ctx.int_attribute("num_outputs"), u64::try_from(count)) {
+        (None, Ok(count)) => count.max(1),
+        (Some(stated), Ok(count)) if u64::try_from(stated).is_ok_and(|stated| stated >= count.max(1)) => stated.unsigned_abs(),
+        (stated, _) => {
+            let why = format!("{} parts for {count} results", stated.unwrap_or_default());
+            return Err(InferError::BadAttribute { name: "num_outputs", why });
+        }
+    };
     let uneven = ctx.version() >= 18;
     match dim {
         Dim::Known(extent) if extent % divisor != 0 && !uneven => Err(InferError::Mismatch {
