@@ -206,9 +206,12 @@ impl Case {
         infer(&module, node, inputs, info)
     }
     /// Arithmetic and workspace that the entry's formulas give, once the results have their types; `None` without formula.
+    /// A node that is refused is taken to give what operand 0 is, so that formulas meet results that fit nothing.
     pub(crate) fn costs(self) -> (Option<u64>, Option<Bytes>) {
         let (mut module, node, inputs, info) = self.build();
-        for (result, fact) in infer(&module, node, inputs, info).unwrap_or_default().into_iter().enumerate() {
+        let first = inputs.first().cloned().flatten().unwrap_or_default();
+        let facts = infer(&module, node, inputs, info).unwrap_or_else(|_| vec![first; module.node(node).outputs.len()]);
+        for (result, fact) in facts.into_iter().enumerate() {
             if let Some(value) = module.node(node).outputs[result] {
                 module.set_type(value, fact.ty);
             }

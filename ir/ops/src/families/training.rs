@@ -9,7 +9,7 @@ const DOMAIN: &str = "ai.onnx.preview.training";
 /// gradients.
 fn optimizer(ctx: &mut Infer<'_>, kinds: usize) -> Result<(), InferError> {
     let tensors = ctx.input_count().saturating_sub(2);
-    if tensors == 0 || tensors % kinds != 0 {
+    if tensors == 0 || !tensors.is_multiple_of(kinds) {
         let why = format!("{tensors} tensors do not make {kinds} lists of equal length");
         return Err(InferError::BadOperand { operand: 2, why });
     }
