@@ -1,1 +1,119 @@
 //! Re-derives and verifies a plan from the files alone.
+//!
+//! [`check`] takes the model as given, the model that was written and the layout, and compares what the layout says with what follows
+//! from the two models: schedule, types, live ranges, places, aliases, transfers, recomputation, meaning, and every number claimed. It
+//! knows the import, the operator table and the types of the layout file, and nothing of the planner.
+//!
+//! All violations are collected. Untrusted layouts are expected: names may be wrong, numbers absurd, aliases circular.
+
+mod alias;
+mod baseline;
+mod boundary;
+mod claims;
+pub mod codes;
+mod content;
+mod ctx;
+mod entries;
+mod findings;
+mod form;
+mod header;
+mod in_place;
+mod levels;
+mod liveness;
+mod meaning;
+mod numbering;
+mod overlap;
+mod placement;
+mod repeat;
+mod report;
+mod schedule;
+mod scratch;
+mod side;
+mod transfers;
+mod views;
+
+use memc_layout::Layout;
+use memc_onnx_proto::ModelFile;
+
+use crate::ctx::Ctx;
+use crate::findings::{At, Findings};
+use crate::side::Side;
+
+pub use codes::Kind;
+pub use findings::{MAX_VIOLATIONS, Violation};
+pub use form::form;
+pub use report::{BaselineSummary, Report, SpaceSummary, Summary};
+
+/// What to check beside the plan itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Compare what the two models compute.
+    pub equivalence: bool,
+    /// Outputs that are not provably equal are violations, not only a remark.
+    pub exact: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { equivalence: true, exact: false }
+    }
+}
+
+/// Verifies a layout against the model as given and the model that was written.
+///
+/// Takes time O(n log n) in nodes and tensors, plus one reading of the model files for their hashes.
+pub fn check(given: &ModelFile, out: &ModelFile, layout: &Layout, options: Options) -> Report {
+    let mut findings = Findings::default();
+    let mut summary = Summary::default();
+    header::check(given, out, layout, &mut findings);
+    let sides = import(given, out, layout, &mut findings);
+    if let Some((given, mut out)) = sides {
+        run(&given, &mut out, layout, options, &mut findings, &mut summary);
+    }
+    summary.violations = findings.counts();
+    let (violations, remarks) = findings.finish();
+    Report { violations, remarks, summary }
+}
+
+fn import<'f>(
+    given: &'f ModelFile,
+    out: &'f ModelFile,
+    layout: &Layout,
+    findings: &mut Findings,
+) -> Option<(Side<'f>, Side<'f>)> {
+    let mut open = |file: &'f ModelFile, which: &str| match Side::open(file, &layout.model.dims) {
+        Ok(side) => Some(side),
+        Err(error) => {
+            let cause = error.diagnostic();
+            findings.add(Kind::Model, At::default(), format!("the {which} model cannot be read: {}", cause.message));
+            None
+        }
+    };
+    let (given, out) = (open(given, "input"), open(out, "output"));
+    given.zip(out)
+}
+
+/// Everything that needs both models.
+fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, findings: &mut Findings, summary: &mut Summary) {
+    let Some(order) = schedule::order(out, layout, findings) else {
+        findings.remark("stopped early: without a schedule nothing more can be checked".to_owned());
+        return;
+    };
+    summary.unverified_shapes = entries::adopt_types(out, layout);
+    if summary.unverified_shapes > 0 {
+        findings.remark(format!("{} shapes are taken from the layout: the model does not tell them", summary.unverified_shapes));
+    }
+    let mut ctx = Ctx::new(given, out, layout, order, findings);
+    schedule::check(&ctx, findings);
+    entries::check(&ctx, findings);
+    scratch::check(&ctx, findings);
+    liveness::check(&mut ctx, findings);
+    alias::resolve(&mut ctx, findings);
+    alias::check(&ctx, findings);
+    placement::check(&ctx, findings);
+    overlap::check(&ctx, findings);
+    transfers::check(&ctx, findings);
+    boundary::check(&ctx, findings);
+    let recomputed = meaning::check(&ctx, options, findings, summary);
+    claims::check(&ctx, recomputed, findings, summary);
+}

@@ -1,0 +1,151 @@
+//! Aliases: chains end, places agree, and every view is one by the meaning of an operator.
+
+use crate::codes::Kind;
+use crate::ctx::Ctx;
+use crate::findings::{At, Findings};
+use crate::{in_place, views};
+use memc_layout::AliasKind;
+
+/// Follows aliases to owners and collects sets of views; complains of aliases that name nothing or run in a circle.
+pub(crate) fn resolve(ctx: &mut Ctx<'_>, findings: &mut Findings) {
+    for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
+        let Some(alias) = &tensor.alias else { continue };
+        let of = ctx.named.get(alias.of.as_str()).copied().filter(|of| ctx.value_of[*of].is_some());
+        match of {
+            // A workspace that is an alias was refused with the entries.
+            Some(of) if ctx.value_of[index].is_some() => ctx.target[index] = Some(of),
+            Some(_) => {}
+            None => {
+                let message = format!("`{}` is an alias of `{}`, which is no value with an entry", tensor.name, alias.of);
+                findings.add(Kind::AliasTarget, At::tensor(&tensor.name), message);
+            }
+        }
+    }
+    ctx.root = roots(&ctx.target);
+    for index in 0..ctx.root.len() {
+        if ctx.root[index].is_none() {
+            let tensor = ctx.tensor(index);
+            let message = format!("following the aliases of `{}` never ends", tensor.name);
+            findings.add(Kind::AliasCycle, At::tensor(&tensor.name), message);
+        }
+    }
+    group(ctx);
+}
+
+/// End of each chain; `None` for one that runs in a circle.
+fn roots(target: &[Option<usize>]) -> Vec<Option<usize>> {
+    let mut found: Vec<Option<Option<usize>>> = vec![None; target.len()];
+    for start in 0..target.len() {
+        let mut path = Vec::new();
+        let mut at = start;
+        let end = loop {
+            if let Some(known) = found[at] {
+                break known;
+            }
+            // Until its end is known, whoever comes here again is in a circle.
+            found[at] = Some(None);
+            path.push(at);
+            match target[at] {
+                Some(next) => at = next,
+                None => break Some(at),
+            }
+        };
+        for index in path {
+            found[index] = Some(end);
+        }
+    }
+    found.into_iter().map(Option::flatten).collect()
+}
+
+/// Numbers the sets of entries that `view` aliases connect.
+fn group(ctx: &mut Ctx<'_>) {
+    let mut parent: Vec<usize> = (0..ctx.target.len()).collect();
+    for index in 0..parent.len() {
+        let view = ctx.tensor(index).alias.as_ref().is_some_and(|alias| alias.kind == AliasKind::View);
+        if let (Some(of), true) = (ctx.target[index], view) {
+            let (a, b) = (find(&mut parent, index), find(&mut parent, of));
+            parent[a.max(b)] = a.min(b);
+        }
+    }
+    ctx.group = (0..parent.len()).map(|index| find(&mut parent, index)).collect();
+    ctx.members = vec![Vec::new(); parent.len()];
+    for (index, group) in ctx.group.iter().enumerate() {
+        ctx.members[*group].push(index);
+    }
+}
+
+fn find(parent: &mut [usize], mut index: usize) -> usize {
+    while parent[index] != index {
+        parent[index] = parent[parent[index]];
+        index = parent[index];
+    }
+    index
+}
+
+/// Checks place and legality of every alias.
+pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
+    for index in 0..ctx.target.len() {
+        let (Some(of), Some(value)) = (ctx.target[index], ctx.value_of[index]) else { continue };
+        let (Some(alias), Some(whole)) = (&ctx.tensor(index).alias, ctx.value_of[of]) else { continue };
+        place(ctx, index, of, alias.alias_offset, findings);
+        let legal = views::offsets(ctx.out, value, whole);
+        let (name, other) = (&ctx.tensor(index).name, &ctx.tensor(of).name);
+        match alias.kind {
+            AliasKind::InPlace => in_place::check(ctx, index, of, legal.contains(&0), findings),
+            AliasKind::View if legal.is_empty() => {
+                let message = format!("`{name}` is no reshape or contiguous window of `{other}`");
+                findings.add(Kind::View, At::tensor(name), message);
+            }
+            AliasKind::View if !legal.contains(&alias.alias_offset) => {
+                let places: Vec<String> = legal.iter().map(u64::to_string).collect();
+                let message = format!(
+                    "`{name}` begins at byte {} of `{other}`, its entry says {}",
+                    places.join(" or "),
+                    alias.alias_offset
+                );
+                findings.add(Kind::ViewOffset, At::tensor(name), message);
+            }
+            AliasKind::View => {}
+        }
+    }
+}
+
+fn place(ctx: &Ctx<'_>, index: usize, of: usize, alias_offset: u64, findings: &mut Findings) {
+    let (tensor, owner) = (ctx.tensor(index), ctx.tensor(of));
+    let at = At::tensor(&tensor.name);
+    // The offset of an unplaced owner says nothing, and neither may that of its alias.
+    let expected = owner.offset.map(|offset| offset.saturating_add(alias_offset));
+    if tensor.space != owner.space || tensor.offset != expected {
+        let message = format!(
+            "`{}` lies at {}, its alias `{}` puts it at {}",
+            tensor.name,
+            shown(tensor.space.as_deref(), tensor.offset),
+            owner.name,
+            shown(owner.space.as_deref(), expected)
+        );
+        findings.add(Kind::AliasPlace, at, message);
+    }
+    let end = alias_offset.saturating_add(tensor.bytes);
+    if end > owner.bytes {
+        let message = format!("`{}` ends at byte {end} of `{}`, which has {}", tensor.name, owner.name, owner.bytes);
+        findings.add(Kind::AliasPlace, at, message);
+    }
+}
+
+fn shown(space: Option<&str>, offset: Option<u64>) -> String {
+    match (space, offset) {
+        (Some(space), Some(offset)) => format!("{space}:{offset}"),
+        _ => "no place".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_end_at_owners_and_circles_nowhere() {
+        let target = [None, Some(0), Some(1), Some(4), Some(5), Some(4)];
+        assert_eq!(roots(&target), [Some(0), Some(0), Some(0), None, None, None]);
+    }
+}

@@ -1,0 +1,205 @@
+//! The input model in file order under the same rules: views aliased, nothing in place.
+//!
+//! The contract leaves open which windows a planner takes as views and which workspace it counts, so three numbers are derived: one that
+//! no choice goes below, one that none goes above, and one with every legal view.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{Module, Node, Value};
+use memc_layout::{Class, Io};
+use memc_ops::{Typed, Workspace};
+
+use crate::ctx::{Ctx, Steps};
+use crate::levels::{Held, highest, levels};
+use crate::report::BaselineSummary;
+use crate::side::Side;
+use crate::views::{candidates, offsets};
+
+/// Derives the peak of the input model.
+pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
+    let side = ctx.given;
+    let steps = side.rows.len();
+    let live = live(side);
+    let own: BTreeMap<Value, Steps> =
+        side.values.iter().filter(|value| held(ctx, **value)).map(|value| (*value, live[value])).collect();
+    let computed = computed_constants(side);
+    let owner = owners(side, &computed);
+    let bytes = |value: Value| side.known[value].as_ref().map_or(0, |known| known.bytes());
+    let mut families: BTreeMap<Value, Vec<Steps>> = BTreeMap::new();
+    for value in live.keys() {
+        let root = owner.get(value).copied().unwrap_or(*value);
+        // Bytes of what the caller holds are not in the arena, under whatever name.
+        if own.contains_key(&root) && !computed.contains(&root) {
+            families.entry(root).or_default().push(live[value]);
+        }
+    }
+    let aliased: Vec<Held> = families
+        .into_iter()
+        .flat_map(|(root, ranges)| crate::liveness::joined(ranges).into_iter().map(move |steps| (root, steps)))
+        .map(|(root, steps)| Held { steps, bytes: bytes(root) })
+        .collect();
+    let all: Vec<Held> = own.iter().map(|(value, steps)| Held { steps: *steps, bytes: bytes(*value) }).collect();
+    let parts = parts(side);
+    let least: Vec<Held> = own
+        .iter()
+        .filter(|(value, _)| !computed.contains(value) && !parts.contains(value))
+        .map(|(value, steps)| Held { steps: *steps, bytes: bytes(*value) })
+        .collect();
+    let kernels = workspace(side);
+    let planned = planned_scratch(ctx);
+    let peak = |parts: &[&[Held]]| highest(&levels(&parts.concat(), steps));
+    BaselineSummary {
+        claimed: ctx.layout.baseline.file_order_peak.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)),
+        derived: peak(&[&aliased, &planned]),
+        least: peak(&[&least]),
+        most: peak(&[&all, &kernels, &planned, &body_values(side)]),
+    }
+}
+
+/// Whether an arena with the layout's `io` holds the value.
+fn held(ctx: &Ctx<'_>, value: Value) -> bool {
+    let side = ctx.given;
+    if side.known[value].is_none() || side.is_initializer(value) {
+        return false;
+    }
+    let output = side.is_output[value];
+    match side.producer[value] {
+        None => ctx.layout.io == Io::Arena && !output && class(ctx, value) != Some(Class::State),
+        Some(_) => !(output && ctx.layout.io == Io::External),
+    }
+}
+
+fn class(ctx: &Ctx<'_>, value: Value) -> Option<Class> {
+    ctx.named.get(ctx.given.name(value)).map(|index| ctx.tensor(*index).class)
+}
+
+fn live(side: &Side<'_>) -> BTreeMap<Value, Steps> {
+    let mut live: BTreeMap<Value, Steps> = BTreeMap::new();
+    for value in &side.values {
+        let start = side.producer[*value].unwrap_or(0) as u64;
+        let end = if side.is_output[*value] { side.rows.len() as u64 } else { start + 1 };
+        live.insert(*value, (start, end));
+    }
+    for (step, row) in side.rows.iter().enumerate() {
+        for value in &row.reads {
+            if let Some(range) = live.get_mut(value) {
+                range.1 = range.1.max(step as u64 + 1);
+            }
+        }
+    }
+    live
+}
+
+/// What is computed, repeatably, from initializers that are no graph inputs, and is no graph output.
+fn computed_constants(side: &Side<'_>) -> BTreeSet<Value> {
+    let mut constant: BTreeSet<Value> = BTreeSet::new();
+    for (at, row) in side.rows.iter().enumerate() {
+        let fixed = |value: &Value| side.module.constant_of(*value).is_some() || constant.contains(value);
+        if !row.reads.iter().all(fixed) || side.is_transfer(at) || side.unrepeatable(at) {
+            continue;
+        }
+        let results = side.module.node(row.node).results().filter(|value| !side.is_output[*value]);
+        constant.extend(results);
+    }
+    constant
+}
+
+/// Owner of each value that is a view, where every legal view is taken in the order of rows.
+fn owners(side: &Side<'_>, computed: &BTreeSet<Value>) -> BTreeMap<Value, Value> {
+    let mut owner: BTreeMap<Value, Value> = BTreeMap::new();
+    for row in 0..side.rows.len() {
+        for (part, whole) in candidates(side, row) {
+            let caller = |value: Value| side.producer[value].is_none() || computed.contains(&value);
+            // A graph output needs bytes of its own where the other side is the caller's.
+            let output = side.is_output[part] && caller(owner.get(&whole).copied().unwrap_or(whole));
+            let free = !caller(part) && !owner.contains_key(&part) && !output;
+            if free && part != whole && !offsets(side, part, whole).is_empty() {
+                let mut root = whole;
+                while let Some(next) = owner.get(&root) {
+                    root = *next;
+                }
+                if root != part {
+                    owner.insert(part, root);
+                }
+            }
+        }
+    }
+    // A window may have been given its owner before that one got its own.
+    let roots: Vec<(Value, Value)> = owner
+        .keys()
+        .map(|value| {
+            let mut root = *value;
+            for _ in 0..=owner.len() {
+                match owner.get(&root) {
+                    Some(next) => root = *next,
+                    None => break,
+                }
+            }
+            (*value, root)
+        })
+        .collect();
+    roots.into_iter().collect()
+}
+
+/// Values that some node makes, or lets be made, a part of another one's bytes.
+///
+/// The other one is always counted: whichever of the two owns the bytes of a reshape, they are there while either is.
+fn parts(side: &Side<'_>) -> BTreeSet<Value> {
+    let pairs = (0..side.rows.len()).flat_map(|row| candidates(side, row));
+    pairs.filter(|(part, whole)| !offsets(side, *part, *whole).is_empty()).map(|(part, _)| part).collect()
+}
+
+/// Kernel workspace as the operator table states it.
+fn workspace(side: &Side<'_>) -> Vec<Held> {
+    let mut all = Vec::new();
+    for (step, row) in side.rows.iter().enumerate() {
+        if let Some(Workspace::Bytes(formula)) = row.info.map(|info| info.workspace)
+            && let Some(bytes) = formula(&Typed { module: &side.module, node: row.node })
+        {
+            all.push(Held { steps: (step as u64, step as u64 + 1), bytes: bytes.0 });
+        }
+    }
+    all
+}
+
+/// Workspace that the layout gives to nodes of the same name.
+fn planned_scratch(ctx: &Ctx<'_>) -> Vec<Held> {
+    let side = ctx.given;
+    let step_of: BTreeMap<&str, usize> = (0..side.rows.len()).map(|row| (side.node_name(row), row)).collect();
+    let scratch = ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch);
+    scratch
+        .filter_map(|tensor| {
+            let (node, _) = tensor.name.strip_prefix("scratch:")?.rsplit_once(':')?;
+            let step = *step_of.get(node)? as u64;
+            Some(Held { steps: (step, step + 1), bytes: tensor.bytes })
+        })
+        .collect()
+}
+
+/// Everything that the bodies of a node compute, as if nothing in them were ever freed.
+fn body_values(side: &Side<'_>) -> Vec<Held> {
+    let mut all = Vec::new();
+    for (step, row) in side.rows.iter().enumerate() {
+        let bytes = body_bytes(&side.module, row.node);
+        if bytes > 0 {
+            all.push(Held { steps: (step as u64, step as u64 + 1), bytes });
+        }
+    }
+    all
+}
+
+fn body_bytes(module: &Module, node: Node) -> u64 {
+    let mut sum = 0u64;
+    let mut nodes = vec![node];
+    while let Some(node) = nodes.pop() {
+        for (_, body) in module.node(node).bodies() {
+            let graph = module.graph(body);
+            let results = graph.nodes.iter().flat_map(|inner| module.node(*inner).results());
+            for value in results.chain(graph.inputs.iter().copied()) {
+                sum = sum.saturating_add(module.ty(value).size().map_or(0, |size| size.0));
+            }
+            nodes.extend(&graph.nodes);
+        }
+    }
+    sum
+}

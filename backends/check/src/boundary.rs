@@ -1,0 +1,51 @@
+//! The interface of the model: inputs, their defaults, and outputs stay as they were.
+
+use memc_ir::Value;
+
+use crate::codes::Kind;
+use crate::ctx::Ctx;
+use crate::findings::{At, Findings};
+
+/// Compares graph inputs and outputs of the two models.
+pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
+    let (given, out) = (ctx.given, ctx.out);
+    let (before, after) = (given.module.graph(given.module.main()), out.module.graph(out.module.main()));
+    for (what, old, new) in [("input", &before.inputs, &after.inputs), ("output", &before.outputs, &after.outputs)] {
+        if old.len() != new.len() {
+            let message = format!("the input model has {} {what}s, the output model {}", old.len(), new.len());
+            findings.add(Kind::Interface, At::default(), message);
+        }
+        for (position, (old, new)) in old.iter().zip(new).enumerate() {
+            let (old_name, new_name) = (given.name(*old), out.name(*new));
+            if old_name != new_name {
+                let message = format!("{what} {position} is `{new_name}`, it was `{old_name}`");
+                findings.add(Kind::Interface, At::tensor(new_name), message);
+            } else if let Some(message) = changed(ctx, *old, *new) {
+                findings.add(Kind::Interface, At::tensor(new_name), format!("{what} `{new_name}`: {message}"));
+            }
+        }
+    }
+}
+
+fn changed(ctx: &Ctx<'_>, old: Value, new: Value) -> Option<String> {
+    let (given, out) = (ctx.given, ctx.out);
+    let (before, after) = (given.module.ty(old), out.module.ty(new));
+    let differs = match (&given.known[old], &out.known[new]) {
+        (Some(before), Some(after)) => before != after,
+        // What one model states more precisely than the other is no change for an output, but it is for an input.
+        _ => out.is_input(new) && before != after,
+    };
+    if differs {
+        return Some(format!("its type is {after}, it was {before}"));
+    }
+    let default = |side: &crate::side::Side<'_>, value: Value| {
+        side.module.value(value).default.map(|constant| side.module.constant(constant).clone())
+    };
+    let (before, after) = (default(given, old), default(out, new));
+    let same = match (&before, &after) {
+        (Some(before), Some(after)) => before.ty == after.ty && before.payload == after.payload,
+        (None, None) => true,
+        _ => false,
+    };
+    (!same).then(|| "its default is another one".to_owned())
+}

@@ -1,0 +1,242 @@
+//! The numbers that the layout states: peaks, bounds, weights, counts, and the baseline.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::Payload;
+use memc_layout::{AliasKind, Class};
+
+use crate::baseline;
+use crate::codes::Kind;
+use crate::ctx::{Ctx, Steps};
+use crate::findings::{At, Findings};
+use crate::levels::{Held, aligned_bound, highest, levels};
+use crate::liveness::joined;
+use crate::report::{SpaceSummary, Summary};
+
+/// Checks all numbers and fills the summary.
+pub(crate) fn check(ctx: &Ctx<'_>, recomputed: u64, findings: &mut Findings, summary: &mut Summary) {
+    let mut spaces: BTreeSet<&str> = ctx.layout.arenas.iter().map(|arena| arena.space.as_str()).collect();
+    spaces.extend(ctx.layout.tensors.iter().filter_map(|tensor| tensor.space.as_deref()));
+    let stated = owners(ctx, |index| ctx.live[index].clone());
+    let needed = owners(ctx, |index| ctx.derived[index].into_iter().collect());
+    let working = working_sets(ctx);
+    for space in spaces {
+        let empty = Vec::new();
+        let found = space_summary(
+            ctx,
+            space,
+            stated.get(space).unwrap_or(&empty),
+            needed.get(space).unwrap_or(&empty),
+            working.get(space).copied().unwrap_or(0),
+        );
+        peak(ctx, space, stated.get(space).unwrap_or(&empty), found, findings);
+        bounds(ctx, space, found, stated.get(space).unwrap_or(&empty), recomputed, findings);
+        summary.spaces.insert(space.to_owned(), found);
+    }
+    counts(ctx, recomputed, findings, summary);
+    weights(ctx, findings, summary);
+    baseline(ctx, findings, summary);
+}
+
+/// Each owner of bytes in each space, in use while it or one of its aliases is live.
+fn owners<'a>(ctx: &Ctx<'a>, live: impl Fn(usize) -> Vec<Steps>) -> BTreeMap<&'a str, Vec<Held>> {
+    let mut families: BTreeMap<usize, Vec<Steps>> = BTreeMap::new();
+    for index in 0..ctx.layout.tensors.len() {
+        if let (Some(root), Some(_)) = (ctx.root[index], ctx.tensor(index).offset) {
+            families.entry(root).or_default().extend(live(index));
+        }
+    }
+    let mut spaces: BTreeMap<&str, Vec<Held>> = BTreeMap::new();
+    for (root, ranges) in families {
+        let owner = ctx.tensor(root);
+        if let (Some(space), Some(_)) = (owner.space.as_deref(), owner.offset) {
+            let held = joined(ranges).into_iter().map(|steps| Held { steps, bytes: owner.bytes });
+            spaces.entry(space).or_default().extend(held);
+        }
+    }
+    spaces
+}
+
+/// Most bytes that one node touches, a space at a time: no order of these nodes can have less at its step.
+fn working_sets<'a>(ctx: &Ctx<'a>) -> BTreeMap<&'a str, u64> {
+    let mut scratch: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
+        if let (Class::Scratch, Some(step)) = (tensor.class, tensor.step) {
+            scratch.entry(step).or_default().push(index);
+        }
+    }
+    let mut most: BTreeMap<&str, u64> = BTreeMap::new();
+    for (step, row) in ctx.order.iter().enumerate() {
+        let row = &ctx.out.rows[*row];
+        let values = row.reads.iter().copied().chain(ctx.out.module.node(row.node).results());
+        let mut roots: BTreeSet<usize> =
+            values.filter_map(|value| ctx.tensor_of[value]).filter_map(|index| ctx.root[index]).collect();
+        roots.extend(scratch.get(&(step as u64)).into_iter().flatten());
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for root in roots {
+            let tensor = ctx.tensor(root);
+            if let (Some(space), Some(_)) = (tensor.space.as_deref(), tensor.offset) {
+                let sum = sums.entry(space).or_default();
+                *sum = sum.saturating_add(tensor.bytes);
+            }
+        }
+        for (space, sum) in sums {
+            let known = most.entry(space).or_default();
+            *known = sum.max(*known);
+        }
+    }
+    most
+}
+
+fn space_summary(ctx: &Ctx<'_>, space: &str, stated: &[Held], needed: &[Held], working_set: u64) -> SpaceSummary {
+    let level = levels(stated, ctx.steps());
+    let peak = highest(&level);
+    let ends = ctx.layout.tensors.iter().filter(|tensor| tensor.space.as_deref() == Some(space));
+    let arena = ends.filter_map(|tensor| Some(tensor.offset?.saturating_add(tensor.bytes))).max().unwrap_or(0);
+    let placement_bound = highest(&levels(needed, ctx.steps()));
+    let peak_step = level.iter().position(|bytes| *bytes == peak).unwrap_or(0) as u64;
+    SpaceSummary { arena, peak, peak_step, placement_bound, working_set }
+}
+
+fn arena_size(ctx: &Ctx<'_>, space: &str) -> u64 {
+    ctx.layout.arenas.iter().find(|arena| arena.space == space).map_or(0, |arena| arena.size)
+}
+
+fn peak(ctx: &Ctx<'_>, space: &str, stated: &[Held], found: SpaceSummary, findings: &mut Findings) {
+    let level = levels(stated, ctx.steps());
+    let claim = ctx.layout.peak.get(space);
+    let right = claim.is_some_and(|claim| {
+        let there = usize::try_from(claim.step).ok().and_then(|step| level.get(step)).copied();
+        claim.bytes == found.peak && (found.peak == 0 || there == Some(found.peak))
+    });
+    if !right {
+        let said = claim.map_or("nothing".to_owned(), |claim| format!("{} bytes at step {}", claim.bytes, claim.step));
+        let message = format!("the peak of `{space}` is {} bytes at step {}, claimed is {said}", found.peak, found.peak_step);
+        findings.add(Kind::Peak, At::default(), message);
+    }
+    let size = arena_size(ctx, space);
+    if found.peak > size {
+        let message = format!("{} bytes of `{space}` are live at step {}, its arena has {size}", found.peak, found.peak_step);
+        findings.add(Kind::PeakOverArena, At::default(), message);
+    }
+}
+
+fn bounds(ctx: &Ctx<'_>, space: &str, found: SpaceSummary, stated: &[Held], recomputed: u64, findings: &mut Findings) {
+    let mut refuse = |why: String| findings.add(Kind::LowerBound, At::default(), format!("`{space}`: {why}"));
+    let Some(claim) = ctx.layout.lower_bound.get(space) else {
+        refuse("no bound is stated".to_owned());
+        return;
+    };
+    let size = arena_size(ctx, space);
+    if claim.placement > size {
+        refuse(format!("no placement below {} bytes is claimed, this one has {size}", claim.placement));
+    } else if claim.placement_proved && claim.placement != size {
+        refuse(format!("the placement of {size} bytes is claimed optimal, but its bound is {}", claim.placement));
+    }
+    let changed = recomputed > 0 || !ctx.layout.transfers.is_empty();
+    match claim.order {
+        None if claim.order_proved => refuse("the order is claimed optimal without a bound".to_owned()),
+        None => {}
+        Some(_) if claim.order_proved && changed => {
+            refuse("the order is claimed optimal, but something is recomputed or moved".to_owned());
+        }
+        // Recomputing and moving can go below what any mere order needs.
+        Some(_) if changed => {}
+        Some(order) if order > found.peak => {
+            refuse(format!("no order below {order} bytes is claimed, this one has a peak of {}", found.peak));
+        }
+        Some(order) if claim.order_proved && order != found.peak => {
+            refuse(format!("the order is claimed optimal with a bound of {order}, its peak is {}", found.peak));
+        }
+        Some(order) if claim.order_proved && order < found.working_set => {
+            refuse(format!("the order is claimed optimal with {order} bytes, but one node alone takes {}", found.working_set));
+        }
+        Some(_) => {}
+    }
+    let alignment = ctx.layout.arenas.iter().find(|arena| arena.space == space).map_or(1, |arena| arena.alignment);
+    let derived = aligned_bound(stated, ctx.steps(), alignment);
+    if claim.placement > derived && claim.placement <= size {
+        findings.remark(format!(
+            "`{space}`: the placement bound of {} bytes is not re-derived; live bytes at one step give {derived}",
+            claim.placement
+        ));
+    } else if claim.placement < found.placement_bound {
+        findings.remark(format!(
+            "`{space}`: the placement bound of {} bytes is weak; live bytes at one step give {}",
+            claim.placement, found.placement_bound
+        ));
+    }
+}
+
+fn counts(ctx: &Ctx<'_>, recomputed: u64, findings: &mut Findings, summary: &mut Summary) {
+    let cost = &ctx.layout.cost;
+    let inlined = ctx.given.rows.len() as u64;
+    let in_file = ctx.given.file.graph().node.len() as u64;
+    let moved = ctx.layout.transfers.iter().fold(0u64, |sum, row| sum.saturating_add(row.bytes));
+    // Nodes of the input model are counted with model-local functions inlined, or as they stand in the file.
+    let before = if cost.nodes_before == in_file { in_file } else { inlined };
+    let expected = [
+        ("nodes_before", cost.nodes_before, before),
+        ("nodes_after", cost.nodes_after, ctx.steps() as u64),
+        ("recomputed_nodes", cost.recomputed_nodes, recomputed),
+        ("transferred_bytes", cost.transferred_bytes, moved),
+    ];
+    for (key, claimed, found) in expected {
+        if claimed != found {
+            findings.add(Kind::Cost, At::default(), format!("cost.{key} is {found}, claimed is {claimed}"));
+        }
+    }
+    let tensors = &ctx.layout.tensors;
+    let aliases =
+        |kind| tensors.iter().filter(|tensor| tensor.alias.as_ref().is_some_and(|alias| alias.kind == kind)).count() as u64;
+    let swaps = (0..ctx.out.rows.len()).filter(|row| ctx.out.is_transfer(*row)).count() as i64;
+    summary.nodes_before = inlined;
+    summary.nodes = ctx.steps() as u64;
+    summary.recomputed_nodes = recomputed;
+    summary.anchors = ctx.layout.schedule.iter().filter(|entry| entry.anchor).count() as u64;
+    summary.extra_nodes = ctx.steps() as i64 - inlined as i64 - recomputed as i64 - swaps - summary.anchors as i64;
+    summary.tensors = tensors.len() as u64;
+    summary.views = aliases(AliasKind::View);
+    summary.in_place = aliases(AliasKind::InPlace);
+    summary.states = tensors.iter().filter(|tensor| tensor.class == Class::State).count() as u64;
+    summary.transfers = ctx.layout.transfers.len() as u64;
+    summary.transferred_bytes = moved;
+    summary.unplanned = ctx.layout.unplanned.len() as u64;
+}
+
+fn weights(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
+    let constants = ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Constant && tensor.alias.is_none());
+    let found = constants.fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes));
+    if found != ctx.layout.weights {
+        let message = format!("the constants have {found} bytes, claimed are {}", ctx.layout.weights);
+        findings.add(Kind::Weights, At::default(), message);
+    }
+    summary.weights = found;
+    let module = &ctx.out.module;
+    let outside = ctx.out.values.iter().filter_map(|value| module.value(*value).default.or(module.constant_of(*value)));
+    summary.external_constants =
+        outside.filter(|id| matches!(module.constant(*id).payload, Payload::External { .. })).count() as u64;
+    if summary.external_constants > 0 {
+        findings.remark(format!(
+            "{} constants outside the model file are compared by where they lie, not by their bytes",
+            summary.external_constants
+        ));
+    }
+}
+
+fn baseline(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
+    let found = baseline::derive(ctx);
+    if found.claimed > found.most || found.claimed < found.least {
+        let message = format!(
+            "file_order_peak is claimed as {} bytes; the input model needs {}, with other views between {} and {}",
+            found.claimed, found.derived, found.least, found.most
+        );
+        findings.add(Kind::Baseline, At::default(), message);
+    } else if found.claimed != found.derived {
+        findings.remark(format!(
+            "file_order_peak is claimed as {} bytes; with every legal view and the plan's workspace it is {}",
+            found.claimed, found.derived
+        ));
+    }
+    summary.baseline = found;
+}

@@ -1,0 +1,103 @@
+//! Codes of files and schedule: E0501 to E0512.
+
+use super::{Entry, Kind, entry};
+
+/// Codes of files and schedule.
+pub(super) const ENTRIES: &[Entry] = &[
+    entry(
+        Kind::Hash,
+        "E0501",
+        "hash",
+        "a hash does not fit its file",
+        "The layout names the two model files by their SHA-256. One of them is another file than the one the plan was made for or from.",
+        "a layout beside a model that was exported again",
+    ),
+    entry(
+        Kind::ModelHeader,
+        "E0502",
+        "model-header",
+        "the layout states other versions than the output model",
+        "`model.ir_version` and `model.opset_imports` must be those of the output model.",
+        "`opset_imports` says 17, the output model imports 18",
+    ),
+    entry(
+        Kind::Model,
+        "E0503",
+        "model",
+        "a model cannot be read",
+        "One of the two models is no valid model, or cannot be given the dimensions in `model.dims`.",
+        "`model.dims` binds `batch`, which the model does not have",
+    ),
+    entry(
+        Kind::FunctionCall,
+        "E0504",
+        "function-call",
+        "the output model calls a function that has to be inlined",
+        "A plan speaks of every node that runs. The output model still calls a model-local function whose nodes the plan cannot name.",
+        "a node of domain `custom` that the model's `functions` define",
+    ),
+    entry(
+        Kind::Form,
+        "E0505",
+        "json-form",
+        "the layout file is not in canonical form",
+        "Keys must be sorted at every level and stand once, and the file must end with exactly one newline, so that equal plans are equal bytes.",
+        "`weights` stands before `tensors`",
+    ),
+    entry(
+        Kind::Schema,
+        "E0506",
+        "schema",
+        "an entry of the layout is malformed",
+        "A name, pair or word of the layout has a form that the contract does not allow: another schema, an unknown element type, a space without an offset.",
+        "`space` is null and `offset` is 64",
+    ),
+    entry(
+        Kind::NodeName,
+        "E0507",
+        "node-name",
+        "nodes of the output model have no name, or share one",
+        "The schedule names nodes, so every node of the main graph needs a name of its own.",
+        "two nodes `Relu_1`",
+    ),
+    entry(
+        Kind::Schedule,
+        "E0508",
+        "schedule",
+        "the schedule is no permutation of the nodes",
+        "Every node of the main graph stands in `schedule` exactly once, and `step` counts from 0.",
+        "a node left out",
+    ),
+    entry(
+        Kind::ScheduleOp,
+        "E0509",
+        "schedule-op",
+        "the schedule states another operator than the model",
+        "`op` and `domain` of a scheduled node must be those of the node in the output model.",
+        "`op` is `Tanh`, the node is a Relu",
+    ),
+    entry(
+        Kind::Order,
+        "E0510",
+        "order",
+        "the schedule is not the order of the file",
+        "Without the nodes marked `anchor`, the schedule must be the order of nodes in the output model.",
+        "two independent nodes in the other order",
+    ),
+    entry(
+        Kind::Topology,
+        "E0511",
+        "topology",
+        "a node runs before what it reads",
+        "In the schedule and in the file, every value must be computed before it is read, bodies of control flow included.",
+        "an Add at step 3 that reads a result of step 5",
+    ),
+    entry(
+        Kind::Anchor,
+        "E0512",
+        "anchor",
+        "an anchor is no dead end behind what it pins",
+        "An anchor's results are read by nobody, and the nearest node before it that is no anchor computes one of its operands.",
+        "a node marked `anchor` whose result another node reads",
+    ),
+];

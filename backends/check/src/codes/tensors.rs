@@ -1,0 +1,103 @@
+//! Codes of entries, sizes and live ranges: E0513 to E0524.
+
+use super::{Entry, Kind, entry};
+
+/// Codes of entries, sizes and live ranges.
+pub(super) const ENTRIES: &[Entry] = &[
+    entry(
+        Kind::MissingTensor,
+        "E0513",
+        "missing-tensor",
+        "a value has no entry",
+        "Every value of the main graph stands in `tensors`, or in `unplanned` if nobody can derive its size.",
+        "no entry for a Conv's result",
+    ),
+    entry(
+        Kind::TensorTwice,
+        "E0514",
+        "tensor-twice",
+        "a tensor is listed twice",
+        "Names in `tensors` are unique.",
+        "two entries `x`",
+    ),
+    entry(
+        Kind::ExtraTensor,
+        "E0515",
+        "extra-tensor",
+        "an entry names nothing",
+        "An entry of `tensors` is neither a value of the output model nor a workspace of one of its nodes.",
+        "an entry for a value that fusion removed",
+    ),
+    entry(
+        Kind::Unplanned,
+        "E0516",
+        "unplanned",
+        "an entry of `unplanned` does not belong there",
+        "It names no value, or one that is also in `tensors`, or one whose size follows from the model.",
+        "`unplanned` names a float[4,16]",
+    ),
+    entry(
+        Kind::Type,
+        "E0517",
+        "type",
+        "element type or shape is wrong",
+        "The entry's `dtype` and `shape` are not what the model implies.",
+        "`shape` is [16,2], the model implies [2,16]",
+    ),
+    entry(
+        Kind::Bytes,
+        "E0518",
+        "bytes",
+        "the size is wrong",
+        "`bytes` must be elements times bits, divided by 8 and rounded up.",
+        "a float[4,16] with 255 bytes",
+    ),
+    entry(
+        Kind::Class,
+        "E0519",
+        "class",
+        "the class is wrong",
+        "The class must follow from what the value is to the model: initializer, graph input, graph output, or in between.",
+        "a graph output of class `transient`",
+    ),
+    entry(
+        Kind::Scratch,
+        "E0520",
+        "scratch",
+        "a workspace entry is malformed",
+        "A workspace has class `scratch`, is live at the step of its node only, and is no alias.",
+        "`scratch:conv:0` live at two steps",
+    ),
+    entry(
+        Kind::Body,
+        "E0521",
+        "body",
+        "a body has no workspace, or one that is too small",
+        "Every node with bodies has a workspace `scratch:<node>:body` of at least the largest arena of its bodies, and a row in `subgraphs` for each.",
+        "an If without `scratch:choose:body`",
+    ),
+    entry(
+        Kind::ShapeConflict,
+        "E0522",
+        "shape-conflict",
+        "the output model states a type that its operators contradict",
+        "A type in the output model's `value_info` disagrees with what the operators imply, and the input model does not.",
+        "`value_info` says [1,16] of what an Add makes [4,16]",
+    ),
+    entry(
+        Kind::Live,
+        "E0523",
+        "live",
+        "a tensor is not live as long as it is needed",
+        "A live range must reach from the step that computes the value to its last reader, or to the end for a graph output.",
+        "`end` is 7, the last reader runs at step 7",
+    ),
+    entry(
+        Kind::LiveForm,
+        "E0524",
+        "live-form",
+        "a live range is malformed",
+        "Live ranges lie within the schedule, are not empty, sorted and disjoint; a placed tensor has exactly one.",
+        "[5,3)",
+    ),
+];

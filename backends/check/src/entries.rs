@@ -1,0 +1,139 @@
+//! Entries of `tensors` and `unplanned`: every value once, with the right type, size and class.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use memc_ir::{ElementType, Value};
+use memc_layout::{Class, Layout, Tensor};
+
+use crate::codes::Kind;
+use crate::ctx::Ctx;
+use crate::findings::{At, Findings};
+use crate::side::{Known, Side};
+
+/// The element type that the layout names; also `float32` and `float64`, which mean the same as ONNX's names.
+pub(crate) fn element(name: &str) -> Option<ElementType> {
+    let name = name.to_ascii_lowercase();
+    let name = match name.as_str() {
+        "float32" => "float",
+        "float64" => "double",
+        other => other,
+    };
+    (0..=64).map(ElementType::from_onnx).find(|element| element.bits().is_some() && element.onnx_name() == name)
+}
+
+fn stated(tensor: &Tensor) -> Option<Known> {
+    Known::of(&memc_ir::TensorType::fixed(element(&tensor.dtype)?, &tensor.shape))
+}
+
+/// Takes from the layout the types of values whose size the model does not tell; returns how many.
+///
+/// Only their element type can contradict the model.
+pub(crate) fn adopt_types(out: &mut Side<'_>, layout: &Layout) -> u64 {
+    let mut adopted = 0;
+    for tensor in &layout.tensors {
+        let Some(value) = out.named.get(&tensor.name).copied() else { continue };
+        if out.known[value].is_none()
+            && let Some(known) = stated(tensor)
+        {
+            out.known.set(value, Some(Arc::new(known)));
+            adopted += 1;
+        }
+    }
+    adopted
+}
+
+/// Checks all entries but workspace.
+pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
+    let unplanned: BTreeSet<&str> = ctx.layout.unplanned.iter().map(|row| row.name.as_str()).collect();
+    for name in &unplanned {
+        let value = ctx.out.named.get(*name);
+        let why = match value {
+            None => "names no value of the output model",
+            Some(_) if ctx.named.contains_key(name) => "is also in `tensors`",
+            Some(value) if ctx.out.known[*value].is_some() => "has a size that follows from the model",
+            Some(_) => continue,
+        };
+        findings.add(Kind::Unplanned, At::tensor(name), format!("`{name}` in `unplanned` {why}"));
+    }
+    for value in &ctx.out.values {
+        let name = ctx.out.name(*value);
+        match ctx.tensor_of[*value] {
+            Some(index) => entry(ctx, index, *value, findings),
+            None if ctx.out.known[*value].is_some() => {
+                let bytes = ctx.out.known[*value].as_ref().map_or(0, |known| known.bytes());
+                findings.add(Kind::MissingTensor, At::tensor(name), format!("`{name}` ({bytes} bytes) has no entry"));
+            }
+            None if !unplanned.contains(name) => {
+                let message = format!("`{name}` is neither in `tensors` nor in `unplanned`");
+                findings.add(Kind::MissingTensor, At::tensor(name), message);
+            }
+            None => {}
+        }
+    }
+    conflicts(ctx, findings);
+}
+
+fn entry(ctx: &Ctx<'_>, index: usize, value: Value, findings: &mut Findings) {
+    let tensor = ctx.tensor(index);
+    let at = At::tensor(&tensor.name);
+    let Some(claimed) = stated(tensor) else {
+        let message = format!("`{}`: {}{:?} is no type with a size", tensor.name, tensor.dtype, tensor.shape);
+        let kind = if element(&tensor.dtype).is_none() { Kind::Schema } else { Kind::Type };
+        findings.add(kind, at, message);
+        return;
+    };
+    if tensor.bytes != claimed.bytes() {
+        let message = format!("`{}` has {} bytes, its entry says {}", tensor.name, claimed.bytes(), tensor.bytes);
+        findings.add(Kind::Bytes, at, message);
+    }
+    let known_element = ctx.out.module.ty(value).tensor().map(|ty| ty.element).filter(|element| element.bits().is_some());
+    let agrees =
+        ctx.out.known[value].as_deref() == Some(&claimed) && known_element.is_none_or(|element| element == claimed.element);
+    if !agrees {
+        let message =
+            format!("`{}` is {}, its entry says {}{:?}", tensor.name, ctx.out.module.ty(value), tensor.dtype, tensor.shape);
+        findings.add(Kind::Type, at, message);
+    }
+    let classes = classes(ctx, value);
+    if !classes.contains(&tensor.class) {
+        let expected: Vec<&str> = classes.iter().map(|class| class.as_str()).collect();
+        let message = format!("`{}` is {}, its entry says {}", tensor.name, expected.join(" or "), tensor.class.as_str());
+        findings.add(Kind::Class, at, message);
+    }
+}
+
+/// Classes that a value of the output model may have.
+fn classes(ctx: &Ctx<'_>, value: Value) -> &'static [Class] {
+    let out = ctx.out;
+    if out.is_initializer(value) {
+        return &[Class::Constant, Class::State];
+    }
+    let Some(row) = out.producer[value] else { return &[Class::Input, Class::State] };
+    if out.is_output[value] {
+        return &[Class::Output];
+    }
+    let constant = |read: &Value| {
+        let class = ctx.tensor_of[*read].map(|index| ctx.tensor(index).class);
+        class == Some(Class::Constant) && !out.is_input(*read)
+    };
+    if !out.is_transfer(row) && out.rows[row].reads.iter().all(constant) && !out.unrepeatable(row) {
+        return &[Class::Transient, Class::Constant];
+    }
+    &[Class::Transient]
+}
+
+/// Types that the output model states and its operators contradict, unless the input model has the same flaw.
+fn conflicts(ctx: &Ctx<'_>, findings: &mut Findings) {
+    let conflicts = |side: &Side<'_>| -> BTreeSet<String> {
+        side.diagnostics.iter().filter(|found| found.code == "W0101").map(|found| found.message.clone()).collect()
+    };
+    let (ours, theirs) = (conflicts(ctx.out), conflicts(ctx.given));
+    for message in &ours {
+        if theirs.contains(message) {
+            findings.remark(format!("in both models: {message}"));
+        } else {
+            findings.add(Kind::ShapeConflict, At::default(), message.clone());
+        }
+    }
+}

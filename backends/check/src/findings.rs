@@ -1,0 +1,82 @@
+//! Collects violations and remarks while the checks run.
+
+use std::collections::BTreeMap;
+
+use memc_ir::{Diagnostic, Severity};
+
+use crate::codes::Kind;
+
+/// At most this many violations are kept; a layout that is wrong throughout needs no more to be told.
+pub const MAX_VIOLATIONS: usize = 10_000;
+
+/// One way in which the layout contradicts the models, the contract, or itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// What kind of contradiction it is.
+    pub kind: Kind,
+    /// The tensor that it speaks of.
+    pub tensor: Option<String>,
+    /// The step that it speaks of.
+    pub step: Option<u64>,
+    /// Code, sentence and node, for printing.
+    pub diagnostic: Diagnostic,
+}
+
+/// What a violation speaks of.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct At<'a> {
+    tensor: Option<&'a str>,
+    step: Option<usize>,
+    node: Option<&'a str>,
+}
+
+impl<'a> At<'a> {
+    pub(crate) fn tensor(tensor: &'a str) -> Self {
+        Self { tensor: Some(tensor), ..Self::default() }
+    }
+    pub(crate) fn node(step: usize, node: &'a str) -> Self {
+        Self { tensor: None, step: Some(step), node: Some(node) }
+    }
+    pub(crate) fn of(mut self, tensor: &'a str) -> Self {
+        self.tensor = Some(tensor);
+        self
+    }
+}
+
+/// Violations and remarks so far.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    violations: Vec<Violation>,
+    counts: BTreeMap<&'static str, u64>,
+    remarks: Vec<String>,
+}
+
+impl Findings {
+    /// Adds a violation.
+    pub(crate) fn add(&mut self, kind: Kind, at: At<'_>, message: String) {
+        *self.counts.entry(kind.name()).or_default() += 1;
+        if self.violations.len() >= MAX_VIOLATIONS {
+            return;
+        }
+        let mut diagnostic = Diagnostic::new(kind.code(), Severity::Error, message);
+        diagnostic.onnx_node = at.node.map(str::to_owned);
+        let (tensor, step) = (at.tensor.map(str::to_owned), at.step.map(|step| step as u64));
+        self.violations.push(Violation { kind, tensor, step, diagnostic });
+    }
+    /// Adds a remark.
+    pub(crate) fn remark(&mut self, text: String) {
+        self.remarks.push(text);
+    }
+    /// Whether no further violation is kept.
+    pub(crate) fn full(&self) -> bool {
+        self.violations.len() >= MAX_VIOLATIONS
+    }
+    /// How many violations of each kind were found, those not kept included.
+    pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
+        self.counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    }
+    /// Violations and remarks.
+    pub(crate) fn finish(self) -> (Vec<Violation>, Vec<String>) {
+        (self.violations, self.remarks)
+    }
+}

@@ -1,0 +1,121 @@
+//! What the two models compute: recomputed copies are copies, nothing random runs twice, outputs keep their value.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{Definition, Value};
+
+use crate::Options;
+use crate::codes::Kind;
+use crate::ctx::Ctx;
+use crate::findings::{At, Findings};
+use crate::numbering::{Numbering, Numbers};
+use crate::report::Summary;
+use crate::side::Side;
+
+/// Checks recomputation and equivalence; returns how many nodes compute something again.
+pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, summary: &mut Summary) -> u64 {
+    let mut numbering = Numbering::default();
+    let theirs = numbering.model(ctx.given, 0, &|_| None);
+    let original = |value: Value| ctx.tensor_of[value].and_then(|index| ctx.tensor(index).recompute_of.as_deref());
+    let ours = numbering.model(ctx.out, 1, &original);
+    let recomputed = copies(ctx, &theirs, &ours, findings);
+    if options.equivalence {
+        random(ctx, findings);
+        outputs(ctx, options, &theirs, &ours, findings, summary);
+    }
+    recomputed
+}
+
+fn copies(ctx: &Ctx<'_>, theirs: &Numbers, ours: &Numbers, findings: &mut Findings) -> u64 {
+    let out = ctx.out;
+    let mut rows: BTreeSet<usize> = BTreeSet::new();
+    for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
+        let Some(name) = &tensor.recompute_of else { continue };
+        let (side, numbers) = match out.named.get(name).and_then(|value| out.producer[*value]) {
+            Some(_) => (out, ours),
+            None => (ctx.given, theirs),
+        };
+        let copy = ctx.value_of[index].and_then(|value| Some((value, out.producer[value]?)));
+        rows.extend(copy.map(|(_, row)| row));
+        let source = side.named.get(name).and_then(|value| Some((*value, side.producer[*value]?)));
+        let (Some((value, row)), Some((first, source)), true) = (copy, source, tensor.name != *name) else {
+            let message = format!("`{}` cannot be `{name}` again: that is not what another node computes", tensor.name);
+            findings.add(Kind::RecomputeOp, At::tensor(&tensor.name), message);
+            continue;
+        };
+        let step = ctx.step_of[row];
+        let at = At::node(step, ctx.node_at(step)).of(&tensor.name);
+        if out.unrepeatable(row) {
+            let message = format!("step {step}: {} may not run again: `{}` repeats `{name}`", out.operator(row), tensor.name);
+            findings.add(Kind::RecomputeRandom, at, message);
+        }
+        let (copy, original) = (&ours.parts[row], &numbers.parts[source]);
+        if copy.head != original.head || position(out, value) != position(side, first) {
+            let message = format!(
+                "step {step}: `{}` is not the operator, attributes and result of `{}`, which computes `{name}`",
+                ctx.node_at(step),
+                side.node_name(source)
+            );
+            findings.add(Kind::RecomputeOp, at, message);
+        } else if copy.operands != original.operands {
+            let message =
+                format!("step {step}: `{}` does not read the values that `{}` reads", ctx.node_at(step), side.node_name(source));
+            findings.add(Kind::RecomputeOperand, at, message);
+        }
+    }
+    rows.len() as u64
+}
+
+fn position(side: &Side<'_>, value: Value) -> Option<u32> {
+    match side.module.value(value).definition {
+        Definition::Result(_, position) => Some(position),
+        _ => None,
+    }
+}
+
+/// Nodes that may give something else each time do not run more often than before.
+fn random(ctx: &Ctx<'_>, findings: &mut Findings) {
+    let mut left: BTreeMap<String, u64> = BTreeMap::new();
+    for row in 0..ctx.given.rows.len() {
+        if ctx.given.unrepeatable(row) {
+            *left.entry(ctx.given.operator(row)).or_default() += 1;
+        }
+    }
+    for (step, row) in ctx.order.iter().enumerate() {
+        if !ctx.out.unrepeatable(*row) {
+            continue;
+        }
+        let operator = ctx.out.operator(*row);
+        match left.get_mut(&operator) {
+            Some(count) if *count > 0 => *count -= 1,
+            _ => {
+                let name = ctx.node_at(step);
+                let message = format!("step {step}: `{name}` ({operator}) runs more often than in the input model");
+                findings.add(Kind::RandomTwice, At::node(step, name), message);
+            }
+        }
+    }
+}
+
+fn outputs(ctx: &Ctx<'_>, options: Options, theirs: &Numbers, ours: &Numbers, findings: &mut Findings, summary: &mut Summary) {
+    let before = &ctx.given.module.graph(ctx.given.module.main()).outputs;
+    let after = &ctx.out.module.graph(ctx.out.module.main()).outputs;
+    let changed: Vec<String> = before
+        .iter()
+        .zip(after)
+        .filter(|(old, new)| theirs.values[**old] != ours.values[**new])
+        .map(|(old, _)| ctx.given.name(*old).to_owned())
+        .collect();
+    if !changed.is_empty() {
+        let shown: Vec<String> = changed.iter().take(5).map(|name| format!("`{name}`")).collect();
+        let more = changed.len() - shown.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        if options.exact {
+            let message = format!("not provably what the input model computes: {}{more}", shown.join(", "));
+            findings.add(Kind::Rewritten, At::tensor(&changed[0]), message);
+        } else {
+            findings.remark(format!("rewritten: needs numeric comparison: {}{more}", shown.join(", ")));
+        }
+    }
+    summary.rewritten_outputs = changed;
+}

@@ -1,0 +1,282 @@
+//! Value numbers over both models: equal numbers mean provably equal values.
+//!
+//! Numbers are given by what a value is made of: operator, attributes and the numbers of the operands. Identity, transfers and reshapes to
+//! the same shape pass the number of their operand on; reshapes of reshapes count as one; what has known elements is the constant with
+//! those elements. A node that may give something else each time it runs is told apart by the name of its first result.
+
+use std::collections::HashMap;
+
+use memc_ir::{Attribute, Definition, GraphId, Node, SecondaryMap, Value, ValueType};
+use memc_ops::View;
+use prost::Message as _;
+
+use crate::content::{Content, Raw, content};
+use crate::side::{Known, Side};
+use crate::views::same_elements;
+
+/// Number of an operand that is left out.
+const ABSENT: u32 = u32::MAX;
+
+/// What a number stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Constant(Content),
+    Input {
+        name: String,
+        default: u32,
+    },
+    Formal {
+        depth: usize,
+        position: usize,
+    },
+    /// Operator and attributes.
+    Head(Vec<u8>),
+    Result {
+        head: u32,
+        operands: Vec<u32>,
+        result: usize,
+        instance: Option<String>,
+    },
+    Reshape {
+        base: u32,
+        to: Known,
+    },
+}
+
+/// Gives out numbers; one for both models.
+#[derive(Default, Debug)]
+pub(crate) struct Numbering {
+    table: HashMap<Key, u32>,
+    /// For a number that is a reshape: what of, and the type of that.
+    reshapes: HashMap<u32, (u32, Known)>,
+}
+
+/// What a row is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) head: u32,
+    pub(crate) operands: Vec<u32>,
+}
+
+/// Numbers of the values of one model.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    pub(crate) values: SecondaryMap<Value, u32>,
+    /// By row.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// A model under numbering.
+struct Walk<'a> {
+    side: &'a Side<'a>,
+    model: usize,
+    values: SecondaryMap<Value, u32>,
+}
+
+impl Numbering {
+    fn intern(&mut self, key: Key) -> u32 {
+        let next = self.table.len() as u32;
+        *self.table.entry(key).or_insert(next)
+    }
+
+    /// Numbers all values of a model's main graph. `original` names the result that a recomputed one stands for.
+    pub(crate) fn model<'s>(&mut self, side: &'s Side<'s>, model: usize, original: &dyn Fn(Value) -> Option<&'s str>) -> Numbers {
+        let mut walk = Walk { side, model, values: SecondaryMap::new(ABSENT) };
+        let main = side.module.graph(side.module.main());
+        for input in &main.inputs {
+            let data = side.module.value(*input);
+            let default = data.default.map_or(ABSENT, |id| self.intern(Key::Constant(content(side, model, id))));
+            let number = self.intern(Key::Input { name: data.name.clone(), default });
+            walk.values.set(*input, number);
+        }
+        self.constants(&mut walk, &main.constants);
+        let parts = (0..side.rows.len()).map(|row| self.row(&mut walk, row, original)).collect();
+        Numbers { values: walk.values, parts }
+    }
+
+    fn constants(&mut self, walk: &mut Walk<'_>, constants: &[Value]) {
+        for value in constants {
+            if let Some(id) = walk.side.module.constant_of(*value) {
+                let number = self.intern(Key::Constant(content(walk.side, walk.model, id)));
+                walk.values.set(*value, number);
+            }
+        }
+    }
+
+    fn row<'s>(&mut self, walk: &mut Walk<'s>, row: usize, original: &dyn Fn(Value) -> Option<&'s str>) -> Part {
+        let side = walk.side;
+        let node = side.rows[row].node;
+        let part = self.part(walk, node, 0);
+        let data = side.module.node(node);
+        let instance = side.unrepeatable(row).then(|| {
+            let first = data.results().next();
+            first.map_or("", |value| original(value).unwrap_or(side.name(value))).to_owned()
+        });
+        for (result, value) in data.outputs.iter().enumerate() {
+            let Some(value) = *value else { continue };
+            let seen_through = if instance.is_none() { self.seen_through(walk, row, value, &part) } else { None };
+            let number = seen_through.unwrap_or_else(|| {
+                let (head, operands, instance) = (part.head, part.operands.clone(), instance.clone());
+                self.intern(Key::Result { head, operands, result, instance })
+            });
+            walk.values.set(value, number);
+        }
+        part
+    }
+
+    /// Number of a result that is a constant, its operand, or a reshape.
+    fn seen_through(&mut self, walk: &Walk<'_>, row: usize, value: Value, part: &Part) -> Option<u32> {
+        let side = walk.side;
+        let data = side.module.node(side.rows[row].node);
+        if let Some(elements) = side.elements(value)
+            && let Some(raw) = elements.to_raw()
+        {
+            let raw = Raw { element: elements.element, dims: elements.dims.clone(), bytes: raw.into() };
+            return Some(self.intern(Key::Constant(Content::Raw(raw))));
+        }
+        if side.is_transfer(row) {
+            return part.operands.first().copied();
+        }
+        let info = side.rows[row].info?;
+        // Only the operator that is a constant has a tensor to give and nothing to read.
+        if let ([], [(_, Attribute::Tensor(id))]) = (data.inputs.as_slice(), data.attributes.as_slice()) {
+            return Some(self.intern(Key::Constant(content(side, walk.model, *id))));
+        }
+        let reshape = matches!(info.view, View::Reshape | View::SameType) && data.outputs.first() == Some(&Some(value));
+        let operand = data.inputs.first().copied().flatten().filter(|_| reshape)?;
+        let number = walk.values[operand];
+        match (&side.known[operand], &side.known[value]) {
+            (Some(from), Some(to)) if same_elements(from, to) => Some(self.reshape(number, from, to)),
+            // Without extents, only an operator that reads nothing beside its operand and keeps the type passes it on.
+            _ if side.module.ty(operand) == side.module.ty(value) && data.inputs.len() == 1 && data.attributes.is_empty() => {
+                let open = match side.module.ty(value) {
+                    ValueType::Unknown => true,
+                    ty => ty.tensor().is_some_and(|ty| ty.rank().is_none()),
+                };
+                (!open).then_some(number)
+            }
+            _ => None,
+        }
+    }
+
+    fn reshape(&mut self, number: u32, from: &Known, to: &Known) -> u32 {
+        let (base, first) = self.reshapes.get(&number).cloned().unwrap_or_else(|| (number, from.clone()));
+        if first == *to {
+            return base;
+        }
+        let fresh = self.intern(Key::Reshape { base, to: to.clone() });
+        self.reshapes.insert(fresh, (base, first));
+        fresh
+    }
+
+    /// Operator, attributes and operands of a node; operands left out at the end do not count.
+    fn part(&mut self, walk: &mut Walk<'_>, node: Node, depth: usize) -> Part {
+        let side = walk.side;
+        let data = side.module.node(node);
+        let mut operands: Vec<u32> =
+            data.inputs.iter().map(|operand| operand.map_or(ABSENT, |value| walk.values[value])).collect();
+        while operands.last() == Some(&ABSENT) {
+            operands.pop();
+        }
+        let mut text = Text::default();
+        text.bytes(data.operator.domain.as_bytes());
+        text.bytes(data.operator.name.as_bytes());
+        text.bytes(data.operator.overload.as_bytes());
+        text.number(data.operator.version);
+        let info = memc_ops::lookup(&data.operator);
+        if info.is_some_and(|info| info.view == View::Split) {
+            text.number(data.outputs.len() as i64);
+        }
+        if info.is_none()
+            && let Some(function) = side.function(&data.operator)
+        {
+            text.bytes(&function.encode_to_vec());
+        }
+        let mut attributes: Vec<&(String, Attribute)> = data.attributes.iter().collect();
+        attributes.sort_by(|a, b| a.0.cmp(&b.0));
+        for (name, value) in attributes {
+            text.bytes(name.as_bytes());
+            self.attribute(walk, value, depth, &mut text);
+        }
+        let head = self.intern(Key::Head(text.0));
+        Part { head, operands }
+    }
+
+    fn attribute(&mut self, walk: &mut Walk<'_>, value: &Attribute, depth: usize, text: &mut Text) {
+        match value {
+            Attribute::Int(value) => text.list(0, &[*value], |text, value| text.number(*value)),
+            Attribute::Float(value) => text.list(1, &[*value], |text, value| text.number(i64::from(value.to_bits()))),
+            Attribute::String(value) => text.list(2, std::slice::from_ref(value), |text, value| text.bytes(value)),
+            Attribute::Ints(values) => text.list(3, values, |text, value| text.number(*value)),
+            Attribute::Floats(values) => text.list(4, values, |text, value| text.number(i64::from(value.to_bits()))),
+            Attribute::Strings(values) => text.list(5, values, |text, value| text.bytes(value)),
+            Attribute::Type(ty) => text.list(6, &[ty.to_string()], |text, ty| text.bytes(ty.as_bytes())),
+            Attribute::Opaque { kind, message } => {
+                text.list(7, std::slice::from_ref(message), |text, message| text.bytes(message));
+                text.number(i64::from(*kind));
+            }
+            Attribute::Tensor(id) => {
+                let number = self.intern(Key::Constant(content(walk.side, walk.model, *id)));
+                text.list(8, &[number], |text, number| text.number(i64::from(*number)));
+            }
+            Attribute::Tensors(ids) => {
+                let numbers: Vec<u32> =
+                    ids.iter().map(|id| self.intern(Key::Constant(content(walk.side, walk.model, *id)))).collect();
+                text.list(9, &numbers, |text, number| text.number(i64::from(*number)));
+            }
+            Attribute::Graph(_) | Attribute::Graphs(_) => {
+                text.number(10);
+                for body in value.graphs() {
+                    self.body(walk, *body, depth + 1, text);
+                }
+            }
+        }
+    }
+
+    /// A body is its results, as numbers over its formal inputs (told apart by how deep they are) and what it captures.
+    fn body(&mut self, walk: &mut Walk<'_>, body: GraphId, depth: usize, text: &mut Text) {
+        let side = walk.side;
+        let graph = side.module.graph(body);
+        for (position, input) in graph.inputs.iter().enumerate() {
+            let number = self.intern(Key::Formal { depth, position });
+            walk.values.set(*input, number);
+        }
+        self.constants(walk, &graph.constants);
+        // The importer bounds how deep bodies nest.
+        for node in &graph.nodes {
+            let part = self.part(walk, *node, depth);
+            let data = side.module.node(*node);
+            let first = data.results().next();
+            let instance = side.node_unrepeatable(*node).then(|| first.map_or("", |value| side.name(value)).to_owned());
+            for value in data.results() {
+                let Definition::Result(_, result) = side.module.value(value).definition else { continue };
+                let (head, operands, instance) = (part.head, part.operands.clone(), instance.clone());
+                let number = self.intern(Key::Result { head, operands, result: result as usize, instance });
+                walk.values.set(value, number);
+            }
+        }
+        text.number(graph.inputs.len() as i64);
+        text.list(11, &graph.outputs, |text, value| text.number(i64::from(walk.values[*value])));
+    }
+}
+
+/// Bytes that can be read back in one way only, so that equal texts are equal heads.
+#[derive(Default, Debug)]
+struct Text(Vec<u8>);
+
+impl Text {
+    fn number(&mut self, value: i64) {
+        self.0.extend(value.to_le_bytes());
+    }
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as i64);
+        self.0.extend(bytes);
+    }
+    fn list<T>(&mut self, tag: i64, items: &[T], mut each: impl FnMut(&mut Self, &T)) {
+        self.number(tag);
+        self.number(items.len() as i64);
+        for item in items {
+            each(self, item);
+        }
+    }
+}

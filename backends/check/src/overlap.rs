@@ -1,0 +1,159 @@
+//! Overlaps: a sweep over the steps with the bytes that are in use.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use memc_layout::AliasKind;
+
+use crate::codes::Kind;
+use crate::ctx::Ctx;
+use crate::findings::{At, Findings};
+
+/// A tensor in its arena while it is live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    tensor: usize,
+    start: u64,
+    end: u64,
+    low: u64,
+    high: u64,
+}
+
+/// Pieces in use, by size: in each class sizes differ by less than a factor of two, so that a range of offsets, widened by the
+/// largest size of the class, holds all that overlap and at most a few more.
+#[derive(Default, Debug)]
+struct InUse {
+    classes: BTreeMap<u32, BTreeSet<(u64, usize)>>,
+}
+
+impl InUse {
+    fn class(piece: &Piece) -> u32 {
+        (piece.high - piece.low).max(1).ilog2()
+    }
+    fn insert(&mut self, piece: &Piece, id: usize) {
+        self.classes.entry(Self::class(piece)).or_default().insert((piece.low, id));
+    }
+    fn remove(&mut self, piece: &Piece, id: usize) {
+        let class = Self::class(piece);
+        if let Some(pieces) = self.classes.get_mut(&class) {
+            pieces.remove(&(piece.low, id));
+            if pieces.is_empty() {
+                self.classes.remove(&class);
+            }
+        }
+    }
+    /// Every piece that may overlap: begins below `high`, and not so far below `low` that it must end before.
+    fn near(&self, low: u64, high: u64) -> impl Iterator<Item = usize> {
+        self.classes.iter().flat_map(move |(class, pieces)| {
+            let reach = 1u64.checked_shl(class + 1).unwrap_or(u64::MAX);
+            pieces.range((low.saturating_sub(reach), 0)..(high, 0)).map(|(_, id)| *id)
+        })
+    }
+}
+
+/// Checks that tensors which are live together share bytes only as an alias allows. O(n log n) for tensors that do not overlap.
+pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
+    let mut spaces: BTreeMap<&str, Vec<Piece>> = BTreeMap::new();
+    for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
+        let (Some(space), Some(low)) = (tensor.space.as_deref(), tensor.offset) else { continue };
+        let high = low.saturating_add(tensor.bytes);
+        if low < high {
+            let pieces = ctx.live[index].iter().map(|(start, end)| Piece { tensor: index, start: *start, end: *end, low, high });
+            spaces.entry(space).or_default().extend(pieces);
+        }
+    }
+    for (space, mut pieces) in spaces {
+        pieces.sort_by_key(|piece| (piece.start, piece.low, piece.tensor));
+        sweep(&pieces, |a, b| {
+            if !related(ctx, a, b) {
+                overlap(ctx, space, a, b, findings);
+            }
+            !findings.full()
+        });
+    }
+}
+
+/// Calls `found` for every two pieces that share a byte at a step, until it says to stop; the later one comes first.
+fn sweep(pieces: &[Piece], mut found: impl FnMut(&Piece, &Piece) -> bool) {
+    let mut in_use = InUse::default();
+    let mut ends: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    for (id, piece) in pieces.iter().enumerate() {
+        while let Some(Reverse((end, gone))) = ends.peek().copied()
+            && end <= piece.start
+        {
+            ends.pop();
+            in_use.remove(&pieces[gone], gone);
+        }
+        for other in in_use.near(piece.low, piece.high) {
+            if pieces[other].high > piece.low && !found(piece, &pieces[other]) {
+                return;
+            }
+        }
+        in_use.insert(piece, id);
+        ends.push(Reverse((piece.end, id)));
+    }
+}
+
+/// Views of one value; or a result over its operand, together only at the step that overwrites.
+fn related(ctx: &Ctx<'_>, a: &Piece, b: &Piece) -> bool {
+    if ctx.group[a.tensor] == ctx.group[b.tensor] && a.tensor != b.tensor {
+        return true;
+    }
+    let together = (a.start.max(b.start), a.end.min(b.end));
+    [(a, b), (b, a)].into_iter().any(|(over, under)| {
+        let in_place = ctx.tensor(over.tensor).alias.as_ref().is_some_and(|alias| alias.kind == AliasKind::InPlace);
+        let over_it = ctx.target[over.tensor].is_some_and(|of| ctx.group[of] == ctx.group[under.tensor]);
+        let step = ctx.value_of[over.tensor].and_then(|value| ctx.produced_at(value)).map(|step| step as u64);
+        in_place && over_it && step.is_some_and(|step| together == (step, step + 1))
+    })
+}
+
+fn overlap(ctx: &Ctx<'_>, space: &str, a: &Piece, b: &Piece, findings: &mut Findings) {
+    let (one, other) = (&ctx.tensor(a.tensor).name, &ctx.tensor(b.tensor).name);
+    let (start, end) = (a.start.max(b.start), a.end.min(b.end));
+    let message = format!(
+        "{space}: `{one}` at [{},{}) and `{other}` at [{},{}) are both live at steps [{start},{end})",
+        a.low, a.high, b.low, b.high
+    );
+    findings.add(Kind::Overlap, At::node(start as usize, ctx.node_at(start as usize)).of(one), message);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pieces() -> impl Strategy<Value = Vec<Piece>> {
+        let piece = (0u64..20, 1u64..6, 0u64..60, 1u64..40);
+        proptest::collection::vec(piece, 0..30).prop_map(|all| {
+            let mut pieces: Vec<Piece> = all
+                .into_iter()
+                .enumerate()
+                .map(|(tensor, (start, steps, low, bytes))| Piece { tensor, start, end: start + steps, low, high: low + bytes })
+                .collect();
+            pieces.sort_by_key(|piece| (piece.start, piece.low, piece.tensor));
+            pieces
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_sweep_finds_what_comparing_all_pairs_finds(pieces in pieces()) {
+            let mut swept = BTreeSet::new();
+            sweep(&pieces, |a, b| {
+                swept.insert((a.tensor.min(b.tensor), a.tensor.max(b.tensor)));
+                true
+            });
+            let mut compared = BTreeSet::new();
+            for a in &pieces {
+                for b in &pieces {
+                    let meet = a.start < b.end && b.start < a.end && a.low < b.high && b.low < a.high;
+                    if a.tensor < b.tensor && meet {
+                        compared.insert((a.tensor, b.tensor));
+                    }
+                }
+            }
+            prop_assert_eq!(swept, compared);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Places: who is in an arena, alignment, bounds, exact sizes, budget and capacity.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_layout::{Arena, Class, Io, Space, Tensor};
+
+use crate::codes::Kind;
+use crate::ctx::Ctx;
+use crate::findings::{At, Findings};
+
+/// Checks every placed tensor and every arena.
+pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
+    let layout = ctx.layout;
+    let spaces: BTreeMap<&str, &Space> = layout.target.spaces.iter().map(|space| (space.name.as_str(), space)).collect();
+    let mut arenas: BTreeMap<&str, &Arena> = BTreeMap::new();
+    for arena in &layout.arenas {
+        if arenas.insert(&arena.space, arena).is_some() {
+            findings.add(Kind::Arena, At::default(), format!("space `{}` has two arenas", arena.space));
+        }
+    }
+    let mut top: BTreeMap<&str, u64> = BTreeMap::new();
+    for index in 0..layout.tensors.len() {
+        let tensor = ctx.tensor(index);
+        membership(ctx, index, findings);
+        let (Some(space), Some(offset)) = (tensor.space.as_deref(), tensor.offset) else { continue };
+        match (arenas.get(space), spaces.get(space)) {
+            (Some(arena), Some(_)) => {
+                let end = offset.saturating_add(tensor.bytes);
+                let highest = top.entry(space).or_default();
+                *highest = end.max(*highest);
+                bounds(tensor, offset, end, arena, findings);
+            }
+            _ => {
+                let message = format!("`{}` lies in `{space}`, which has no arena or is not in the target", tensor.name);
+                findings.add(Kind::Space, At::tensor(&tensor.name), message);
+            }
+        }
+    }
+    for (space, arena) in &arenas {
+        sizes(arena, spaces.get(space).copied(), top.get(space).copied().unwrap_or(0), findings);
+    }
+    for (space, limit) in &layout.budget {
+        let size = arenas.get(space.as_str()).map_or(0, |arena| arena.size);
+        if size > *limit {
+            let message = format!("the arena of `{space}` has {size} bytes, the budget is {limit}");
+            findings.add(Kind::Budget, At::default(), message);
+        }
+    }
+    mixed(ctx, findings);
+}
+
+/// Class and `io` decide whether a tensor is in an arena.
+fn membership(ctx: &Ctx<'_>, index: usize, findings: &mut Findings) {
+    let tensor = ctx.tensor(index);
+    let io = ctx.layout.io;
+    let placed = tensor.offset.is_some();
+    let must = match tensor.class {
+        Class::Scratch => true,
+        Class::Output => io != Io::External,
+        Class::Input => io == Io::Arena && !graph_output(ctx, index),
+        Class::Constant | Class::State => false,
+        // A view of what the caller holds needs no place.
+        Class::Transient => placed || !ctx.views_of(index).iter().any(|other| unplaced_by_right(ctx, *other)),
+    };
+    if must != placed {
+        let message = format!(
+            "`{}` ({}) {} be in an arena with io `{}`",
+            tensor.name,
+            tensor.class.as_str(),
+            if must { "must" } else { "must not" },
+            io.as_str()
+        );
+        findings.add(Kind::Placed, At::tensor(&tensor.name), message);
+    }
+}
+
+fn unplaced_by_right(ctx: &Ctx<'_>, index: usize) -> bool {
+    let tensor = ctx.tensor(index);
+    tensor.offset.is_none() && !matches!(tensor.class, Class::Transient | Class::Scratch)
+}
+
+/// A graph input that is also a graph output is never placed.
+fn graph_output(ctx: &Ctx<'_>, index: usize) -> bool {
+    ctx.value_of[index].is_some_and(|value| ctx.out.is_output[value])
+}
+
+fn bounds(tensor: &Tensor, offset: u64, end: u64, arena: &Arena, findings: &mut Findings) {
+    let at = At::tensor(&tensor.name);
+    if tensor.alias.is_none() && !offset.is_multiple_of(arena.alignment.max(1)) {
+        let message = format!("offset {offset} of `{}` is no multiple of {}", tensor.name, arena.alignment);
+        findings.add(Kind::Alignment, at, message);
+    }
+    if end > arena.size {
+        let message = format!("`{}` ends at {end}, the arena of `{}` has {} bytes", tensor.name, arena.space, arena.size);
+        findings.add(Kind::Bounds, at, message);
+    }
+}
+
+fn sizes(arena: &Arena, space: Option<&Space>, top: u64, findings: &mut Findings) {
+    let name = &arena.space;
+    match space {
+        None => findings.add(Kind::Arena, At::default(), format!("there is an arena in `{name}`, which is not in the target")),
+        Some(space) => {
+            if arena.alignment != space.alignment || arena.alignment == 0 {
+                let message =
+                    format!("the arena of `{name}` has alignment {}, the target says {}", arena.alignment, space.alignment);
+                findings.add(Kind::Arena, At::default(), message);
+            }
+            if let Some(capacity) = space.capacity.filter(|capacity| arena.size > *capacity) {
+                let message = format!("the arena of `{name}` has {} bytes, the space {capacity}", arena.size);
+                findings.add(Kind::Capacity, At::default(), message);
+            }
+        }
+    }
+    if arena.size != top {
+        let message = format!("the arena of `{name}` is stated as {} bytes, its highest tensor ends at {top}", arena.size);
+        findings.add(Kind::ArenaSize, At::default(), message);
+    }
+}
+
+/// Only transfers cross spaces.
+fn mixed(ctx: &Ctx<'_>, findings: &mut Findings) {
+    let mut scratch: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    for tensor in ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch) {
+        if let (Some(step), Some(space)) = (tensor.step, &tensor.space) {
+            scratch.entry(step).or_default().push(space);
+        }
+    }
+    for (step, row) in ctx.order.iter().enumerate() {
+        if ctx.out.is_transfer(*row) {
+            continue;
+        }
+        let row = &ctx.out.rows[*row];
+        let values = row.reads.iter().copied().chain(ctx.out.module.node(row.node).results());
+        let mut used: BTreeSet<&str> = values.filter_map(|value| ctx.tensor(ctx.tensor_of[value]?).space.as_deref()).collect();
+        used.extend(scratch.get(&(step as u64)).into_iter().flatten());
+        if used.len() > 1 {
+            let name = ctx.node_at(step);
+            let spaces: Vec<&str> = used.into_iter().collect();
+            let message = format!("step {step}: what `{name}` reads and writes lies in {}", spaces.join(", "));
+            findings.add(Kind::SpaceMix, At::node(step, name), message);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Workspace of kernels and of bodies.
+
+use std::collections::{BTreeMap, HashMap};
+
+use memc_ir::TensorType;
+use memc_layout::Class;
+
+use crate::codes::Kind;
+use crate::ctx::Ctx;
+use crate::entries::element;
+use crate::findings::{At, Findings};
+
+/// Checks every entry that is no value, and that each node with bodies has what its bodies need.
+pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
+    let step_of: HashMap<&str, usize> = (0..ctx.steps()).map(|step| (ctx.node_at(step), step)).collect();
+    for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
+        if ctx.value_of[index].is_some() || ctx.named.get(tensor.name.as_str()) != Some(&index) {
+            continue;
+        }
+        match owner(&tensor.name, &step_of) {
+            Some((step, part)) => entry(ctx, index, step, part, findings),
+            None => {
+                let message = format!("`{}` is no value of the output model and no workspace of a node", tensor.name);
+                findings.add(Kind::ExtraTensor, At::tensor(&tensor.name), message);
+            }
+        }
+    }
+    bodies(ctx, &step_of, findings);
+}
+
+/// Step and part that `scratch:<node>:<part>` names; node names may hold colons.
+fn owner<'n>(name: &'n str, step_of: &HashMap<&str, usize>) -> Option<(usize, &'n str)> {
+    let (node, part) = name.strip_prefix("scratch:")?.rsplit_once(':')?;
+    let numbered = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    (part == "body" || numbered).then_some(())?;
+    Some((*step_of.get(node)?, part))
+}
+
+fn entry(ctx: &Ctx<'_>, index: usize, step: usize, part: &str, findings: &mut Findings) {
+    let tensor = ctx.tensor(index);
+    let at = At::node(step, ctx.node_at(step)).of(&tensor.name);
+    let mut refuse = |why: String| findings.add(Kind::Scratch, at, format!("`{}`: {why}", tensor.name));
+    if tensor.class != Class::Scratch {
+        refuse(format!("its class is {}, not scratch", tensor.class.as_str()));
+    }
+    if tensor.step != Some(step as u64) {
+        refuse(format!("its node runs at step {step}"));
+    }
+    if tensor.live.len() != 1 || tensor.live[0].start != step as u64 || tensor.live[0].end != step as u64 + 1 {
+        refuse(format!("it must be live at step {step} only"));
+    }
+    if tensor.alias.is_some() {
+        refuse("it must own its bytes".to_owned());
+    }
+    let data = ctx.out.module.node(ctx.out.rows[ctx.order[step]].node);
+    if part == "body" && data.bodies().next().is_none() {
+        refuse("its node has no bodies".to_owned());
+    }
+    let size = element(&tensor.dtype).and_then(|element| TensorType::fixed(element, &tensor.shape).size());
+    if size.map(|size| size.0) != Some(tensor.bytes) {
+        refuse(format!("{}{:?} does not have {} bytes", tensor.dtype, tensor.shape, tensor.bytes));
+    }
+}
+
+fn bodies(ctx: &Ctx<'_>, step_of: &HashMap<&str, usize>, findings: &mut Findings) {
+    let mut listed: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
+    for row in &ctx.layout.subgraphs {
+        listed.entry(&row.node).or_default().insert(&row.graph, row.arena_bytes);
+        if !step_of.contains_key(row.node.as_str()) {
+            findings.add(Kind::Body, At::default(), format!("`subgraphs` names `{}`, which is no node", row.node));
+        }
+    }
+    let none = BTreeMap::new();
+    for step in 0..ctx.steps() {
+        let data = ctx.out.module.node(ctx.out.rows[ctx.order[step]].node);
+        let rows = listed.get(data.name.as_str()).unwrap_or(&none);
+        let at = At::node(step, &data.name);
+        let mut known = 0;
+        let mut largest = 0;
+        for (attribute, body) in data.bodies() {
+            let name = ctx.out.module.graph(body).name.as_str();
+            match rows.get(attribute).or_else(|| rows.get(name)) {
+                Some(bytes) => largest = largest.max(*bytes),
+                None => findings.add(Kind::Body, at, format!("body `{attribute}` of `{}` has no row in `subgraphs`", data.name)),
+            }
+            known += 1;
+        }
+        if known == 0 {
+            if !rows.is_empty() {
+                findings.add(Kind::Body, at, format!("`subgraphs` lists bodies of `{}`, which has none", data.name));
+            }
+            continue;
+        }
+        let scratch = ctx.named.get(format!("scratch:{}:body", data.name).as_str()).map(|index| ctx.tensor(*index).bytes);
+        if scratch.is_none_or(|bytes| bytes < largest) {
+            let message = format!("`scratch:{}:body` must hold {largest} bytes for the bodies of `{}`", data.name, data.name);
+            findings.add(Kind::Body, at, message);
+        }
+    }
+}

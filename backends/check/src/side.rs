@@ -1,0 +1,182 @@
+//! One of the two models as the checks see it: nodes of the main graph with everything they read, values by name, sizes.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use memc_ir::{Definition, Diagnostic, ElementType, Module, Node, Origin, SecondaryMap, TensorType, Value};
+use memc_onnx_import::{ImportError, ImportOptions, import};
+use memc_onnx_proto::ModelFile;
+use memc_ops::{Data, OpInfo, lookup};
+
+/// Domain of the two operators that move a tensor between spaces.
+pub(crate) const TRANSFER_DOMAIN: &str = "ai.memc";
+
+/// Element type and extents of a value whose size is known.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Known {
+    pub(crate) element: ElementType,
+    pub(crate) dims: Vec<u64>,
+}
+
+impl Known {
+    pub(crate) fn of(ty: &TensorType) -> Option<Self> {
+        ty.size()?;
+        Some(Self { element: ty.element, dims: ty.known_dims()? })
+    }
+    /// Size in memory; 0 where it would pass 2^62, which [`Known::of`] never lets in.
+    pub(crate) fn bytes(&self) -> u64 {
+        TensorType::fixed(self.element, &self.dims).size().map_or(0, |size| size.0)
+    }
+    pub(crate) fn elements(&self) -> u64 {
+        TensorType::fixed(self.element, &self.dims).elements().unwrap_or(0)
+    }
+}
+
+/// A node of the main graph.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) node: Node,
+    /// Values of the main graph that the node or its bodies read, each once.
+    pub(crate) reads: Vec<Value>,
+    /// Position in the file.
+    pub(crate) file_index: u32,
+    pub(crate) info: Option<&'static OpInfo>,
+}
+
+/// One model.
+pub(crate) struct Side<'f> {
+    pub(crate) file: &'f ModelFile,
+    pub(crate) module: Module,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) rows: Vec<Row>,
+    /// Values of the main graph: inputs, initializers, results in the order of rows.
+    pub(crate) values: Vec<Value>,
+    pub(crate) named: HashMap<String, Value>,
+    /// Row that computes a value.
+    pub(crate) producer: SecondaryMap<Value, Option<usize>>,
+    /// Type of each value whose size is known.
+    pub(crate) known: SecondaryMap<Value, Option<Arc<Known>>>,
+    /// Whether the value is a graph output.
+    pub(crate) is_output: SecondaryMap<Value, bool>,
+    data: SecondaryMap<Value, Option<Arc<Data>>>,
+    /// Elements that follow from the default of a graph input: a caller may give others.
+    overridable: SecondaryMap<Value, bool>,
+}
+
+impl<'f> Side<'f> {
+    /// Imports a model and indexes its main graph.
+    pub(crate) fn open(file: &'f ModelFile, dims: &BTreeMap<String, u64>) -> Result<Self, ImportError> {
+        let options = ImportOptions { dims: dims.clone(), allow_unbound: true };
+        let imported = import(file, &options)?;
+        let mut side = Self {
+            file,
+            module: imported.module,
+            diagnostics: imported.diagnostics,
+            rows: Vec::new(),
+            values: Vec::new(),
+            named: HashMap::new(),
+            producer: SecondaryMap::default(),
+            known: SecondaryMap::default(),
+            is_output: SecondaryMap::default(),
+            data: imported.data,
+            overridable: SecondaryMap::default(),
+        };
+        side.index();
+        side.sizes();
+        Ok(side)
+    }
+
+    fn index(&mut self) {
+        let module = &self.module;
+        let main = module.graph(module.main());
+        self.values.extend(main.inputs.iter().chain(&main.constants));
+        for (at, node) in main.nodes.iter().enumerate() {
+            let data = module.node(*node);
+            let file_index = match data.origin {
+                Origin::File { index } => index,
+                _ => u32::MAX,
+            };
+            self.rows.push(Row { node: *node, reads: reads(module, *node), file_index, info: lookup(&data.operator) });
+            for result in data.results() {
+                self.producer.set(result, Some(at));
+                self.values.push(result);
+            }
+        }
+        for value in &self.values {
+            self.named.insert(module.value(*value).name.clone(), *value);
+        }
+        for value in &main.outputs {
+            self.is_output.set(*value, true);
+        }
+    }
+
+    fn sizes(&mut self) {
+        for value in self.values.clone() {
+            let mut known = self.module.ty(value).tensor().and_then(Known::of).map(Arc::new);
+            if let Some(row) = self.producer[value] {
+                let operand = self.module.node(self.rows[row].node).operands().next();
+                // A runtime knows the type of what comes back; the operator table need not.
+                if known.is_none() && self.is_transfer(row) {
+                    known = operand.and_then(|operand| self.known[operand].clone());
+                }
+                let tainted = self.rows[row].reads.iter().any(|read| self.overridable[*read] && self.data[*read].is_some());
+                self.overridable.set(value, tainted);
+            } else {
+                self.overridable.set(value, self.module.value(value).default.is_some());
+            }
+            self.known.set(value, known);
+        }
+    }
+
+    /// Name of a value.
+    pub(crate) fn name(&self, value: Value) -> &str {
+        &self.module.value(value).name
+    }
+    /// Name of the node of a row.
+    pub(crate) fn node_name(&self, row: usize) -> &str {
+        &self.module.node(self.rows[row].node).name
+    }
+    /// Name of the operator of a row, for messages.
+    pub(crate) fn operator(&self, row: usize) -> String {
+        self.module.node(self.rows[row].node).operator.to_string()
+    }
+    /// Whether the row is one of the two operators that move a tensor between spaces.
+    pub(crate) fn is_transfer(&self, row: usize) -> bool {
+        let operator = &self.module.node(self.rows[row].node).operator;
+        &*operator.domain == TRANSFER_DOMAIN && matches!(&*operator.name, "SwapOut" | "SwapIn")
+    }
+    /// Elements of a value that no caller can change, where they are followed.
+    pub(crate) fn elements(&self, value: Value) -> Option<&Arc<Data>> {
+        self.data[value].as_ref().filter(|_| !self.overridable[value])
+    }
+    /// Elements of a small integer tensor that no caller can change.
+    pub(crate) fn integers(&self, value: Value) -> Option<Vec<i64>> {
+        self.elements(value)?.known_ints()
+    }
+    /// Whether the value is an initializer, with or without being a graph input.
+    pub(crate) fn is_initializer(&self, value: Value) -> bool {
+        let data = self.module.value(value);
+        data.default.is_some() || matches!(data.definition, Definition::Constant(..))
+    }
+    /// Whether the value is a graph input, with or without a default.
+    pub(crate) fn is_input(&self, value: Value) -> bool {
+        matches!(self.module.value(value).definition, Definition::Input(..))
+    }
+}
+
+/// Values of the main graph that a node reads: its operands, and what its bodies capture.
+fn reads(module: &Module, node: Node) -> Vec<Value> {
+    let main = module.main();
+    let mut found: BTreeSet<Value> = BTreeSet::new();
+    let mut nodes = vec![node];
+    while let Some(node) = nodes.pop() {
+        let data = module.node(node);
+        found.extend(data.operands().filter(|value| module.home(*value) == Some(main)));
+        for (_, body) in data.bodies() {
+            let graph = module.graph(body);
+            nodes.extend(&graph.nodes);
+            found.extend(graph.outputs.iter().copied().filter(|value| module.home(*value) == Some(main)));
+        }
+    }
+    found.into_iter().collect()
+}
