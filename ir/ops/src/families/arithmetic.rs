@@ -64,14 +64,15 @@ pub(crate) fn expr_item(element: ElementType, expr: Option<DimExpr>) -> Item {
 
 /// A bound from below, given that symbols are extents and so never negative; `None` where none is evident.
 pub(crate) fn lower_bound(expr: &DimExpr) -> Option<i64> {
-    if let Some(value) = expr.as_constant() {
-        return Some(value);
+    let mut constant = 0;
+    for (symbols, factor) in expr.terms() {
+        if symbols.is_empty() {
+            constant = factor;
+        } else if factor < 0 {
+            return None;
+        }
     }
-    let zero = expr.symbols().iter().map(|symbol| (symbol.to_string(), 0)).collect();
-    let constant = expr.bind(&zero)?.as_constant()?;
-    // The printed form carries a minus for every negative factor, so a sum whose rest prints none only grows.
-    let rest = expr.sub(&DimExpr::constant(constant))?;
-    (!rest.to_string().contains('-')).then_some(constant)
+    Some(constant)
 }
 
 /// How two polynomials compare for every value of their symbols; `None` where that depends on the values.

@@ -64,14 +64,10 @@ fn cast_like(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 fn bit_cast(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let to = target(ctx, "to")?;
-    if let (Some(from_bits), Some(to_bits)) = (ctx.element(0).bits(), to.bits()) {
-        if from_bits != to_bits {
-            return Err(InferError::Mismatch {
-                what: "bits an element",
-                left: from_bits.to_string(),
-                right: to_bits.to_string(),
-            });
-        }
+    if let (Some(from_bits), Some(to_bits)) = (ctx.element(0).bits(), to.bits())
+        && from_bits != to_bits
+    {
+        return Err(InferError::Mismatch { what: "bits an element", left: from_bits.to_string(), right: to_bits.to_string() });
     }
     let shape = ctx.shape(0);
     ctx.set_tensor(0, to, shape);

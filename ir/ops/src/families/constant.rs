@@ -122,7 +122,7 @@ fn range_items(element: ElementType, start: &Item, delta: &Item, count: usize) -
     if let (Item::Float(start), Item::Float(delta)) = (start, delta) {
         let whole = start.fract() == 0.0 && delta.fract() == 0.0;
         let bounded = start.abs() <= exact && (start + delta * last as f64).abs() <= exact;
-        return (whole && bounded && !start.is_sign_negative() || whole && bounded && *start != 0.0)
+        return (whole && bounded && (*start != 0.0 || start.is_sign_positive()))
             .then(|| (0..last).map(|at| Item::Float(start + delta * at as f64 + 0.0)).collect());
     }
     let delta = expr_item(ElementType::Int64, delta.expr());

@@ -34,10 +34,9 @@ fn concatenated(ctx: &Infer<'_>, axis: i64) -> Result<Option<(usize, Vec<Dim>)>,
         });
     }
     // An operand of unknown rank adds an unknown extent.
-    if (0..ctx.input_count()).any(|operand| ctx.has(operand) && ctx.dims(operand).is_none()) {
-        if let Some((at, dims)) = &mut joined {
-            dims[*at] = Dim::Unknown;
-        }
+    let has_unranked = (0..ctx.input_count()).any(|operand| ctx.has(operand) && ctx.dims(operand).is_none());
+    if let Some((at, dims)) = joined.as_mut().filter(|_| has_unranked) {
+        dims[*at] = Dim::Unknown;
     }
     Ok(joined)
 }

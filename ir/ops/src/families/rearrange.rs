@@ -59,10 +59,10 @@ fn blocks(ctx: &Infer<'_>) -> Result<(Option<[Dim; 4]>, Dim), InferError> {
 
 /// An extent divided by another; known ones must leave no remainder.
 fn divided(extent: &Dim, by: &Dim) -> Result<Dim, InferError> {
-    if let (Dim::Known(a), Dim::Known(b)) = (extent, by) {
-        if a.checked_rem(*b).is_none_or(|rest| rest != 0) {
-            return Err(InferError::BadOperand { operand: 0, why: format!("an extent of {a} is no multiple of {b}") });
-        }
+    if let (Dim::Known(a), Dim::Known(b)) = (extent, by)
+        && a.checked_rem(*b).is_none_or(|rest| rest != 0)
+    {
+        return Err(InferError::BadOperand { operand: 0, why: format!("an extent of {a} is no multiple of {b}") });
     }
     Ok(extent.div(by))
 }

@@ -65,14 +65,10 @@ fn rest(dims: &[Dim], parts: &[Part]) -> Result<Dim, InferError> {
     }
     let (left, right) = cancel(dims, parts);
     let (total, taken) = (product(&left), product(&right));
-    if let (Dim::Known(a), Dim::Known(b)) = (&total, &taken) {
-        if a.checked_rem(*b).is_none_or(|remainder| remainder != 0) {
-            return Err(InferError::Mismatch {
-                what: "elements",
-                left: total.to_string(),
-                right: format!("a multiple of {taken}"),
-            });
-        }
+    if let (Dim::Known(a), Dim::Known(b)) = (&total, &taken)
+        && a.checked_rem(*b).is_none_or(|remainder| remainder != 0)
+    {
+        return Err(InferError::Mismatch { what: "elements", left: total.to_string(), right: format!("a multiple of {taken}") });
     }
     Ok(total.div(&taken))
 }

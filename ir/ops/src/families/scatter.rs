@@ -88,11 +88,11 @@ fn scattered_slices(mut data: Data, indices: &Data, updates: &Data) -> Option<Ve
 
 fn scatter_nd(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(2)?;
-    if let (Some(data), Some([.., depth])) = (ctx.dims(0), ctx.dims(1)) {
-        if depth.known().is_some_and(|depth| depth > data.len() as u64) {
-            let why = format!("an index names {depth} axes of {}", data.len());
-            return Err(InferError::BadOperand { operand: 1, why });
-        }
+    if let (Some(data), Some([.., depth])) = (ctx.dims(0), ctx.dims(1))
+        && depth.known().is_some_and(|depth| depth > data.len() as u64)
+    {
+        let why = format!("an index names {depth} axes of {}", data.len());
+        return Err(InferError::BadOperand { operand: 1, why });
     }
     ctx.set_like(0, 0);
     if let Some(items) = operands(ctx).and_then(|(data, indices, updates)| scattered_slices(data, &indices, &updates)) {

@@ -144,10 +144,10 @@ fn top_k(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     };
     let dims = match (ctx.shape(0), axis_of(ctx, 0, -1)?) {
         (Some(mut dims), Some(axis)) => {
-            if let (Dim::Known(k), Dim::Known(extent)) = (&count, &dims[axis]) {
-                if k > extent {
-                    return Err(InferError::BadOperand { operand: 1, why: format!("{k} elements of {extent} are asked for") });
-                }
+            if let (Dim::Known(k), Dim::Known(extent)) = (&count, &dims[axis])
+                && k > extent
+            {
+                return Err(InferError::BadOperand { operand: 1, why: format!("{k} elements of {extent} are asked for") });
             }
             dims[axis] = count;
             Some(dims)

@@ -215,10 +215,10 @@ fn stated_parts(mut stated: Vec<Dim>, count: usize, dim: &Dim) -> Result<Vec<Dim
         return Err(InferError::Mismatch { what: "number of parts", left: stated.len().to_string(), right: count.to_string() });
     }
     let sum = stated.iter().fold(Dim::Known(0), |sum, part| sum.add(part));
-    if let (Dim::Known(sum), Dim::Known(extent)) = (&sum, dim) {
-        if sum != extent {
-            return Err(InferError::Mismatch { what: "sum of parts", left: sum.to_string(), right: extent.to_string() });
-        }
+    if let (Dim::Known(sum), Dim::Known(extent)) = (&sum, dim)
+        && sum != extent
+    {
+        return Err(InferError::Mismatch { what: "sum of parts", left: sum.to_string(), right: extent.to_string() });
     }
     // A single unknown part is what the others leave.
     let unknown: Vec<usize> = (0..count).filter(|at| stated[*at] == Dim::Unknown).collect();
