@@ -6,11 +6,14 @@
 mod bound;
 mod check;
 mod depth_first;
+mod exact;
 mod greedy;
 pub mod json;
 mod model;
 mod portfolio;
 mod problem;
+mod search;
+mod window;
 
 pub use check::{OrderViolation, check};
 pub use problem::{Buffer, Operation, OrderError, Problem};
@@ -54,8 +57,22 @@ pub fn portfolio(problem: &Problem, given: &[u32]) -> Result<Outcome<Vec<u32>>, 
 
 /// The best order that the limit allows; never worse than the given one, and the given one itself if nothing is strictly better.
 ///
+/// The heuristics' cost and then at most ten states of the exact search for each node of the limit.
+///
 /// # Errors
 /// The problem is not valid, or `given` is no order of it.
-pub fn solve(problem: &Problem, given: &[u32], _limit: &Limit) -> Result<Outcome<Vec<u32>>, OrderError> {
-    portfolio(problem, given)
+pub fn solve(problem: &Problem, given: &[u32], limit: &Limit) -> Result<Outcome<Vec<u32>>, OrderError> {
+    problem.validate()?;
+    problem.validate_order(given)?;
+    let model = Model::new(problem);
+    let mut best = portfolio::improve(&model, given);
+    let known = exact::improve(&model, &mut best, limit.nodes);
+    let stop = if best.peak <= known.lower_bound && known.nodes == 0 {
+        StopReason::BoundReached
+    } else if known.complete {
+        StopReason::Exhausted
+    } else {
+        StopReason::NodeLimit
+    };
+    Ok(Outcome { value: Some(best.peak), solution: Some(best.order), lower_bound: known.lower_bound, stop, effort: known.nodes })
 }

@@ -1,0 +1,265 @@
+//! The decision search: is there an order whose peak is at most B?
+//!
+//! A state is the set of operations that ran; what lives follows from it. Two rules act before any branching (proofs in `doc/order.md`):
+//!
+//! - an operation that is ready, fits under B and leaves no more bytes alive than before runs at once;
+//! - so does a chain: an operation, what it alone makes ready, and so on, that fits and ends with no more bytes alive than before.
+//!
+//! Otherwise every ready operation that fits is tried, fewest live bytes first. States that failed are remembered, so the search ends, and then B is proven
+//! to be too low.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::model::{Model, State};
+
+/// How a search ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// An order with the peak asked for.
+    Found(Vec<u32>),
+    /// There is none; the next peak that could be possible is this one.
+    Impossible(u64),
+    /// The state limit was reached.
+    Limit,
+}
+
+/// Keys are well mixed already.
+#[derive(Default)]
+struct LowHalf(u64);
+
+impl Hasher for LowHalf {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64;
+    }
+}
+
+/// One operation that ran, and how to take it back.
+struct Done {
+    operation: u32,
+    net: i64,
+    ready_place: u32,
+    allocated_from: u32,
+}
+
+/// A branching point: the operations still to try, and how far the past goes.
+struct Branch {
+    untried: Vec<u32>,
+    past: usize,
+}
+
+struct Search<'a> {
+    state: State<'a>,
+    bound: i64,
+    ready: Vec<u32>,
+    past: Vec<Done>,
+    /// Buffers in the sequence of their allocation, for taking back.
+    allocations: Vec<u32>,
+    key: u128,
+    /// The lowest step above the bound that was refused: at every bound below it, the search would do the same.
+    lowest_refused: Cell<i64>,
+    /// Operations to which the rules without branching apply.
+    may_be_free: Vec<bool>,
+}
+
+/// Looks for an order with peak at most `bound`, in at most `limit` states; counts them down.
+pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
+    let ready = (0..model.operations as u32).filter(|operation| model.predecessors.of(*operation).is_empty()).collect();
+    let bound = i64::try_from(bound).unwrap_or(i64::MAX);
+    let state = State::new(model);
+    let mut search = Search {
+        state,
+        bound,
+        ready,
+        past: Vec::new(),
+        allocations: Vec::new(),
+        key: 0,
+        lowest_refused: Cell::new(i64::MAX),
+        may_be_free: may_be_free(model),
+    };
+    if search.state.live > bound {
+        return Verdict::Impossible(search.state.live as u64);
+    }
+    let mut failed: HashSet<u128, BuildHasherDefault<LowHalf>> = HashSet::default();
+    let mut branches: Vec<Branch> = Vec::new();
+    loop {
+        search.run_free();
+        if search.past.len() == model.operations {
+            return Verdict::Found(search.past.into_iter().map(|done| done.operation).collect());
+        }
+        let untried = if failed.insert(search.key) { search.moves() } else { Vec::new() };
+        *limit = limit.saturating_sub(1);
+        if *limit == 0 {
+            return Verdict::Limit;
+        }
+        branches.push(Branch { untried, past: search.past.len() });
+        // Back to the last branch that has something left.
+        let next = loop {
+            let Some(branch) = branches.last_mut() else { return Verdict::Impossible(search.lowest_refused.get() as u64) };
+            let past = branch.past;
+            let next = branch.untried.pop();
+            search.take_back(past);
+            match next {
+                Some(operation) => break operation,
+                None => branches.pop(),
+            };
+        };
+        search.run(next);
+    }
+}
+
+impl Search<'_> {
+    fn run(&mut self, operation: u32) {
+        let model = self.state.model;
+        let place = self.ready.iter().position(|other| *other == operation).unwrap_or(0);
+        self.ready.swap_remove(place);
+        let allocated_from = self.allocations.len() as u32;
+        let new = model.uses.of(operation).iter().filter(|buffer| !self.state.allocated[**buffer as usize]);
+        self.allocations.extend(new);
+        let effect = self.state.run(operation);
+        let newly = model.successors.of(operation).iter().filter(|next| self.state.waits[**next as usize] == 0);
+        self.ready.extend(newly);
+        self.key ^= mix(operation);
+        self.past.push(Done { operation, net: effect.net, ready_place: place as u32, allocated_from });
+    }
+
+    /// Undoes runs until `past` are left.
+    fn take_back(&mut self, past: usize) {
+        let model = self.state.model;
+        while self.past.len() > past {
+            let Some(done) = self.past.pop() else { return };
+            let successors = model.successors.of(done.operation);
+            let newly = successors.iter().filter(|next| self.state.waits[**next as usize] == 0).count();
+            self.ready.truncate(self.ready.len() - newly);
+            for &next in successors {
+                self.state.waits[next as usize] += 1;
+            }
+            for &buffer in model.uses.of(done.operation) {
+                self.state.left[buffer as usize] += 1;
+                self.state.last_user[buffer as usize] ^= done.operation;
+            }
+            for buffer in self.allocations.drain(done.allocated_from as usize..) {
+                self.state.allocated[buffer as usize] = false;
+            }
+            self.state.live -= done.net;
+            self.key ^= mix(done.operation);
+            // The inverse of `swap_remove`.
+            let place = done.ready_place as usize;
+            self.ready.push(done.operation);
+            let end = self.ready.len() - 1;
+            self.ready.swap(place, end);
+        }
+    }
+
+    /// Runs all that costs nothing.
+    fn run_free(&mut self) {
+        loop {
+            if let Some(operation) = self.free_operation() {
+                self.run(operation);
+            } else if !self.run_free_chain() {
+                return;
+            }
+        }
+    }
+
+    fn free_operation(&self) -> Option<u32> {
+        self.ready.iter().copied().find(|operation| self.is_free(*operation))
+    }
+
+    fn is_free(&self, operation: u32) -> bool {
+        let effect = self.state.effect(operation);
+        self.may_be_free[operation as usize] && effect.net <= 0 && self.fits(effect.hill)
+    }
+
+    fn fits(&self, hill: i64) -> bool {
+        let step = self.state.live + hill;
+        if step > self.bound {
+            self.lowest_refused.set(self.lowest_refused.get().min(step));
+        }
+        step <= self.bound
+    }
+
+    /// Tries for each ready operation the chain that it starts; keeps the first one that ends no higher than here.
+    fn run_free_chain(&mut self) -> bool {
+        let (past, live) = (self.past.len(), self.state.live);
+        for start in self.ready.clone() {
+            // Only what the chain itself makes ready may join: everything in it then depends on its start.
+            let others = self.ready.len() - 1;
+            let mut next = Some(start);
+            while let Some(operation) = next {
+                if !self.may_be_free[operation as usize] || !self.fits(self.state.effect(operation).hill) {
+                    break;
+                }
+                self.run(operation);
+                if self.state.live <= live {
+                    return true;
+                }
+                next = self.chain_next(others);
+            }
+            self.take_back(past);
+        }
+        false
+    }
+
+    /// What a chain runs next: something free among what it made ready, else the only operation that it made ready.
+    fn chain_next(&self, others: usize) -> Option<u32> {
+        // A chain's own ready operations stand behind the others, whose number does not change while it runs.
+        let own = self.ready.get(others..)?;
+        match own.iter().find(|operation| self.is_free(**operation)) {
+            Some(operation) => Some(*operation),
+            None if own.len() == 1 => own.first().copied(),
+            None => None,
+        }
+    }
+
+    /// The operations that may run now, the best one last.
+    fn moves(&self) -> Vec<u32> {
+        let mut moves = Vec::new();
+        for &operation in &self.ready {
+            let effect = self.state.effect(operation);
+            if self.fits(effect.hill) {
+                moves.push((effect.net, effect.hill, operation));
+            }
+        }
+        moves.sort_unstable_by(|a, b| b.cmp(a));
+        moves.into_iter().map(|(_, _, operation)| operation).collect()
+    }
+}
+
+/// Whether moving an operation forward never costs another one its chance to take over bytes: it uses no buffer that may take over others and
+/// that several operations could be the first to use.
+fn may_be_free(model: &Model) -> Vec<bool> {
+    let mut free = vec![true; model.operations];
+    for buffer in 0..model.sizes.len() as u32 {
+        let users = model.users.of(buffer);
+        if model.takes_over.of(buffer).is_empty() || model.from_start[buffer as usize] {
+            continue;
+        }
+        let follows = |user: &&u32| model.predecessors.of(**user).iter().any(|before| users.binary_search(before).is_ok());
+        if users.len() - users.iter().filter(follows).count() > 1 {
+            users.iter().for_each(|user| free[*user as usize] = false);
+        }
+    }
+    free
+}
+
+/// A well mixed number for an operation (the finalizer of SplitMix64, twice).
+fn mix(operation: u32) -> u128 {
+    u128::from(scramble(u64::from(operation))) << 64 | u128::from(scramble(u64::from(operation) ^ 0x6a09_e667_f3bc_c908))
+}
+
+fn scramble(seed: u64) -> u64 {
+    let mut value = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}

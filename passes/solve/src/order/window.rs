@@ -1,0 +1,118 @@
+//! A stretch of an order as a problem of its own: what runs before and after stays, what runs inside may change.
+//!
+//! Buffers that live across a border are there from the start or kept to the end; buffers that live across the whole window are one constant.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::model::Model;
+use super::problem::{Buffer, Operation, Problem};
+
+/// A window: its problem, and which operation of the whole each of its operations is.
+pub(super) struct Window {
+    pub problem: Problem,
+    pub operations: Vec<u32>,
+}
+
+impl Window {
+    /// The window of `order[range]`. `position` is each operation's place in `order`. O(all buffers + uses in the window).
+    pub fn new(model: &Model, order: &[u32], position: &[u32], range: Range<usize>) -> Self {
+        let operations = order[range.clone()].to_vec();
+        let inside = |operation: u32| range.contains(&(position[operation as usize] as usize));
+        let local = |operation: u32| position[operation as usize] - range.start as u32;
+        let mut problem = Problem::default();
+        for &operation in &operations {
+            let predecessors =
+                model.predecessors.of(operation).iter().copied().filter(|before| inside(*before)).map(local).collect();
+            problem.operations.push(Operation { predecessors, scratch: model.scratch[operation as usize] });
+        }
+        let used: Vec<u32> = operations.iter().flat_map(|operation| model.uses.of(*operation)).copied().collect();
+        let mut index: BTreeMap<u32, u32> = BTreeMap::new();
+        for buffer in used {
+            let next = index.len() as u32;
+            if *index.entry(buffer).or_insert(next) != next {
+                continue;
+            }
+            let users = model.users.of(buffer);
+            let before = users.iter().any(|user| (position[*user as usize] as usize) < range.start);
+            let after = users.iter().any(|user| position[*user as usize] as usize >= range.end);
+            problem.buffers.push(Buffer {
+                size: model.sizes[buffer as usize],
+                users: users.iter().copied().filter(|user| inside(*user)).map(local).collect(),
+                live_from_start: model.from_start[buffer as usize] || before,
+                kept: model.kept[buffer as usize] || after,
+                takes_over: Vec::new(),
+            });
+        }
+        for (&buffer, &place) in &index {
+            let taken = model.takes_over.of(buffer).iter().filter_map(|other| index.get(other).copied());
+            problem.buffers[place as usize].takes_over = taken.collect();
+        }
+        let constant = constant_bytes(model, position, &range, |buffer| index.contains_key(&buffer));
+        problem.buffers.push(Buffer { size: constant, live_from_start: true, kept: true, ..Buffer::default() });
+        Self { problem, operations }
+    }
+
+    /// A canonical form: equal windows (repeated layers) have equal keys.
+    pub fn key(&self) -> Vec<u64> {
+        let mut key = Vec::new();
+        for operation in &self.problem.operations {
+            key.push(operation.scratch);
+            key.push(operation.predecessors.len() as u64);
+            key.extend(operation.predecessors.iter().map(|before| u64::from(*before)));
+        }
+        for buffer in &self.problem.buffers {
+            key.extend([
+                buffer.size,
+                u64::from(buffer.live_from_start),
+                u64::from(buffer.kept),
+                buffer.users.len() as u64,
+                buffer.takes_over.len() as u64,
+            ]);
+            key.extend(buffer.users.iter().chain(&buffer.takes_over).map(|entry| u64::from(*entry)));
+        }
+        key
+    }
+}
+
+/// Bytes of buffers that live across the whole window and are not used in it.
+fn constant_bytes(model: &Model, position: &[u32], range: &Range<usize>, is_used: impl Fn(u32) -> bool) -> u64 {
+    let lives_across = |buffer: &u32| {
+        let places = || model.users.of(*buffer).iter().map(|user| position[*user as usize] as usize);
+        let starts = model.from_start[*buffer as usize] || places().any(|place| place < range.start);
+        let goes_on = model.kept[*buffer as usize] || places().any(|place| place >= range.end);
+        starts && goes_on && !is_used(*buffer)
+    };
+    (0..model.sizes.len() as u32).filter(lives_across).map(|buffer| model.sizes[buffer as usize]).sum()
+}
+
+/// The windows between operations that are comparable to all others: every order passes the same states between them.
+///
+/// An operation at place `p` of a topological order is such a cut if all earlier ones have their first successor at or before `p` and all later ones their
+/// last predecessor at or after `p`. O(n + edges).
+pub(super) fn segments(model: &Model, order: &[u32], position: &[u32]) -> Vec<Range<usize>> {
+    let count = order.len();
+    let place = |operation: &u32| position[*operation as usize] as usize;
+    // The last place at which an operation so far gets its first successor.
+    let mut cut = vec![true; count];
+    let mut reach = 0;
+    for (here, operation) in order.iter().enumerate() {
+        cut[here] &= reach <= here;
+        reach = reach.max(model.successors.of(*operation).iter().map(place).min().unwrap_or(usize::MAX));
+    }
+    // The same backward; an operation without predecessors is comparable to nothing before it.
+    let mut reach = usize::MAX;
+    for (here, operation) in order.iter().enumerate().rev() {
+        cut[here] &= reach > here;
+        reach = reach.min(model.predecessors.of(*operation).iter().map(|before| place(before) + 1).max().unwrap_or(0));
+    }
+    let mut result = Vec::new();
+    let mut start = 0;
+    for here in 0..count {
+        if cut[here] || here + 1 == count {
+            result.push(start..here + 1);
+            start = here + 1;
+        }
+    }
+    result
+}
