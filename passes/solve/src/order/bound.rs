@@ -1,30 +1,111 @@
 //! Lower bounds on the peak of any order, without search.
 
-use super::model::Model;
+use super::model::{Lists, Model};
 
-/// What must live at some step whatever the order: each operation's own buffers, what is there at the start, what is kept at the end. O(n + uses).
+/// Reachability of more operations than this takes too much memory: two bits for each pair.
+const MOST_OPERATIONS: usize = 8192;
+
+/// What must live at some step whatever the order. O(n + uses), and with at most 8192 operations O((edges + uses) · n / 64 + lengths of live ranges) more.
 pub(super) fn lower_bound(model: &Model) -> u64 {
-    let sum = |lives: &dyn Fn(usize) -> bool| -> u64 {
-        (0..model.sizes.len()).filter(|buffer| lives(*buffer)).map(|buffer| model.sizes[buffer]).sum()
+    let at_border = |lives: &dyn Fn(usize) -> bool| -> u64 {
+        let counts = |buffer: &usize| {
+            lives(*buffer) && (!model.users.of(*buffer as u32).is_empty() || (model.from_start[*buffer] && model.kept[*buffer]))
+        };
+        (0..model.sizes.len()).filter(counts).map(|buffer| model.sizes[buffer]).sum()
     };
     if model.operations == 0 {
         return 0;
     }
-    let used = |buffer: usize| !model.users.of(buffer as u32).is_empty();
-    let at_start = sum(&|buffer| model.from_start[buffer] && (used(buffer) || model.kept[buffer]));
-    let at_end = sum(&|buffer| model.kept[buffer] && (used(buffer) || model.from_start[buffer]));
-    let constant = sum(&|buffer| model.kept[buffer] && model.from_start[buffer]);
-    // The first step may free nothing before it ends, and the last one's result may take over bytes only of what is not kept.
-    let working = (0..model.operations as u32).map(|operation| constant + working_set(model, operation)).max().unwrap_or(0);
-    at_start.max(at_end).max(working)
+    let borders = at_border(&|buffer| model.from_start[buffer]).max(at_border(&|buffer| model.kept[buffer]));
+    let constant = at_border(&|buffer| model.from_start[buffer] && model.kept[buffer]);
+    let surely = if model.operations <= MOST_OPERATIONS { surely_live(model) } else { own_buffers(model) };
+    let working = (0..model.operations as u32).map(|operation| {
+        constant + surely[operation as usize] + model.scratch[operation as usize] - most_saved(model, operation)
+    });
+    borders.max(working.max().unwrap_or(0))
 }
 
-/// Bytes that are live while an operation runs, beyond what is always live, if all that can be taken over is.
-fn working_set(model: &Model, operation: u32) -> u64 {
-    let varies = |buffer: &u32| !(model.from_start[*buffer as usize] && model.kept[*buffer as usize]);
-    let buffers: u64 =
-        model.uses.of(operation).iter().filter(|buffer| varies(buffer)).map(|buffer| model.sizes[*buffer as usize]).sum();
-    let allocates = |buffer: u32| !model.from_start[buffer as usize];
-    let ends = |buffer: u32| !model.kept[buffer as usize];
-    buffers + model.scratch[operation as usize] - model.saved(operation, allocates, ends)
+/// Whether a buffer's bytes come and go; what always lives is counted apart.
+fn varies(model: &Model, buffer: u32) -> bool {
+    !(model.from_start[buffer as usize] && model.kept[buffer as usize])
+}
+
+/// The bytes of each operation's own buffers.
+fn own_buffers(model: &Model) -> Vec<u64> {
+    let own = |operation: u32| {
+        model.uses.of(operation).iter().filter(|buffer| varies(model, **buffer)).map(|buffer| model.sizes[*buffer as usize]).sum()
+    };
+    (0..model.operations as u32).map(own).collect()
+}
+
+/// The most that buffers which an operation may allocate can take over.
+fn most_saved(model: &Model, operation: u32) -> u64 {
+    model.saved(operation, |buffer| !model.from_start[buffer as usize], |buffer| !model.kept[buffer as usize])
+}
+
+/// For each operation the bytes of all buffers that live at its step in every order: some user runs before it or is itself, and some user after it
+/// or is itself; the start and the end count as users of what is there from the start or kept.
+fn surely_live(model: &Model) -> Vec<u64> {
+    let words = model.operations.div_ceil(64);
+    let order = topological(model);
+    let after = closures(&model.successors, order.iter().rev().copied(), words);
+    let before = closures(&model.predecessors, order.iter().copied(), words);
+    let mut bytes = vec![0_u64; model.operations];
+    let (mut later, mut earlier) = (vec![0_u64; words], vec![0_u64; words]);
+    for buffer in (0..model.sizes.len() as u32).filter(|buffer| varies(model, *buffer)) {
+        let users = model.users.of(buffer);
+        later.fill(if model.from_start[buffer as usize] { u64::MAX } else { 0 });
+        earlier.fill(if model.kept[buffer as usize] { u64::MAX } else { 0 });
+        for &user in users {
+            let row = user as usize * words..(user as usize + 1) * words;
+            later.iter_mut().zip(&after[row.clone()]).for_each(|(all, own)| *all |= own);
+            earlier.iter_mut().zip(&before[row]).for_each(|(all, own)| *all |= own);
+        }
+        for (word, (later, earlier)) in later.iter().zip(&earlier).enumerate() {
+            let mut both = if users.is_empty() { 0 } else { later & earlier };
+            while both != 0 {
+                let operation = word * 64 + both.trailing_zeros() as usize;
+                both &= both - 1;
+                if let Some(bytes) = bytes.get_mut(operation) {
+                    *bytes += model.sizes[buffer as usize];
+                }
+            }
+        }
+    }
+    bytes
+}
+
+/// The operations in a topological order.
+fn topological(model: &Model) -> Vec<u32> {
+    let mut waits: Vec<usize> = (0..model.operations as u32).map(|operation| model.predecessors.of(operation).len()).collect();
+    let mut order: Vec<u32> = (0..model.operations as u32).filter(|operation| waits[*operation as usize] == 0).collect();
+    let mut next = 0;
+    while next < order.len() {
+        for &successor in model.successors.of(order[next]) {
+            waits[successor as usize] -= 1;
+            if waits[successor as usize] == 0 {
+                order.push(successor);
+            }
+        }
+        next += 1;
+    }
+    order
+}
+
+/// For each operation the set of itself and all that its neighbors reach, one row of bits each. `sequence` visits neighbors first.
+fn closures(neighbors: &Lists, sequence: impl Iterator<Item = u32>, words: usize) -> Vec<u64> {
+    let mut sets = Vec::new();
+    let sequence: Vec<u32> = sequence.collect();
+    sets.resize(sequence.len() * words, 0_u64);
+    let mut row = vec![0_u64; words];
+    for operation in sequence {
+        row.fill(0);
+        row[operation as usize / 64] |= 1 << (operation % 64);
+        for &neighbor in neighbors.of(operation) {
+            let other = &sets[neighbor as usize * words..(neighbor as usize + 1) * words];
+            row.iter_mut().zip(other).for_each(|(own, other)| *own |= other);
+        }
+        sets[operation as usize * words..(operation as usize + 1) * words].copy_from_slice(&row);
+    }
+    sets
 }

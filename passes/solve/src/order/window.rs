@@ -108,8 +108,8 @@ pub(super) fn segments(model: &Model, order: &[u32], position: &[u32]) -> Vec<Ra
     }
     let mut result = Vec::new();
     let mut start = 0;
-    for here in 0..count {
-        if cut[here] || here + 1 == count {
+    for (here, is_cut) in cut.into_iter().enumerate() {
+        if is_cut || here + 1 == count {
             result.push(start..here + 1);
             start = here + 1;
         }
