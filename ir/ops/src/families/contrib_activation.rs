@@ -1,19 +1,11 @@
 //! Element-wise operators of ONNX Runtime's own domain: activations with and without bias, dropout, triangles.
 
-use memc_ir::{Bytes, Dim, ElementType};
+use memc_ir::{Dim, ElementType};
 
 use super::contrib_rules::{like_first, microsoft, set_shaped_like};
+use super::contrib_workspace;
 use crate::context::{Infer, InferError};
 use crate::info::{InPlace, OpInfo, Repeat, SplitAxes, Typed, Work, Workspace};
-
-/// Operand 0 plus bias has a buffer of its own before the activation runs.
-fn biased_copy(typed: &Typed<'_>) -> Option<Bytes> {
-    // Without a bias the activation reads the operand directly.
-    if typed.data().inputs.get(1).is_none_or(Option::is_none) {
-        return Some(Bytes(0));
-    }
-    typed.output(0)?.size()
-}
 
 /// Two halves of the last axis become one.
 fn halved(ctx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -57,12 +49,12 @@ const fn elementwise(name: &'static str, work: u32) -> OpInfo {
 pub const OPERATORS: &[OpInfo] = &[
     elementwise("BiasAdd", 2),
     microsoft("BiasDropout", dropout).work(Work::PerElement(6)).repeat(Repeat::Random),
-    elementwise("BiasGelu", 13).in_place(InPlace::Operands(&[0])).workspace(Workspace::Bytes(biased_copy)),
+    elementwise("BiasGelu", 13).in_place(InPlace::Operands(&[0])).workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
     microsoft("BiasSoftmax", like_first).work(Work::PerElement(14)).split(SplitAxes::AllButLast),
     microsoft("BiasSplitGelu", halved).work(Work::PerElement(15)).split(SplitAxes::AllButLast),
     microsoft("BitmaskBiasDropout", bitmask_dropout).work(Work::PerElement(6)).repeat(Repeat::Random),
     microsoft("BitmaskDropout", bitmask_dropout).work(Work::PerElement(4)).repeat(Repeat::Random),
-    elementwise("FastGelu", 12).in_place(InPlace::Operands(&[0])).workspace(Workspace::Bytes(biased_copy)),
+    elementwise("FastGelu", 12).in_place(InPlace::Operands(&[0])).workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
     elementwise("GatedAdd", 2),
     elementwise("Gelu", 12).in_place(InPlace::Operands(&[0])),
     microsoft("Inverse", like_first).work(Work::Flops(inverse_flops)),

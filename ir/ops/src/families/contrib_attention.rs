@@ -1,11 +1,12 @@
 //! Attention of ONNX Runtime's own domain: fused projections, many heads, grouped heads, caches of keys and values.
 
-use memc_ir::{Bytes, Dim, ElementType};
+use memc_ir::{Dim, ElementType};
 
 use super::contrib_rules::{extent, extent_attribute, last_dim, like_first, microsoft, ranked, scalar_extent};
-use super::dims::dim_at;
+use super::contrib_workspace;
+use super::dims::{dim_at, product};
 use crate::context::{Infer, InferError};
-use crate::info::{InferFn, OpInfo, SplitAxes, Typed, Work, Workspace};
+use crate::info::{InferFn, OpInfo, Typed, Work, Workspace};
 
 /// Past plus new positions; the buffer of the past where results share it.
 fn total(ctx: &Infer<'_>, past: usize, axis: usize, new: &Dim, shared: bool) -> Dim {
@@ -218,57 +219,30 @@ fn rotary_pair(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Extents that workspace and work depend on.
+/// Extents that work depends on.
 struct Sizes {
     batch: u64,
     positions: u64,
     keys: u64,
-    heads: u64,
     hidden: u64,
-    width: u64,
 }
 
 impl Sizes {
-    fn of(typed: &Typed<'_>, keys: Option<u64>) -> Option<Self> {
+    /// Positions of keys: new ones and those of the past, or the longest cache that results show.
+    fn read(typed: &Typed<'_>) -> Option<Self> {
         let result = typed.output_dims(0)?;
         let [batch, positions, hidden] = result.as_slice() else { return None };
-        let heads = u64::try_from(typed.data().int("num_heads", 1)).ok()?;
-        let width = u64::from(typed.output(0)?.element.bits()?.div_ceil(8));
-        Some(Self { batch: *batch, positions: *positions, keys: keys.unwrap_or(*positions), heads, hidden: *hidden, width })
-    }
-    /// Positions of keys: the longest that a result, a past or an operand shows.
-    fn read(typed: &Typed<'_>) -> Option<Self> {
         let past =
             [(3, 2), (4, 3), (6, 2)].iter().filter_map(|(index, axis)| typed.input_dims(*index)?.get(*axis).copied()).max();
         let own = typed.input_dims(1).and_then(|dims| (dims.len() == 3).then(|| dims[1]));
         let present = [(1, 2), (1, 3)].iter().filter_map(|(index, axis)| typed.output_dims(*index)?.get(*axis).copied()).max();
-        let new = own.into_iter().chain(typed.output_dims(0)?.get(1).copied()).max();
-        let keys = past.unwrap_or(0).checked_add(new?)?.max(present.unwrap_or(0));
-        Self::of(typed, Some(keys))
-    }
-    /// Bytes of queries, keys and values heads first, of all scores, and of the result heads first.
-    fn workspace(&self) -> Option<Bytes> {
-        let row = self.hidden.checked_mul(self.width)?;
-        let queries = self.batch.checked_mul(self.positions)?.checked_mul(row)?;
-        let keys = self.batch.checked_mul(self.keys)?.checked_mul(row)?;
-        let scores = [self.heads, self.positions, self.keys, self.width]
-            .iter()
-            .try_fold(self.batch, |product, factor| product.checked_mul(*factor))?;
-        let mask = self.batch.checked_mul(self.positions)?.checked_mul(self.keys)?.checked_mul(self.width)?;
-        let parts = [queries, queries, keys, keys, scores, mask, SMALL_BUFFERS];
-        parts.iter().try_fold(0u64, |sum, part| sum.checked_add(*part)).map(Bytes)
+        let keys = own.unwrap_or(*positions).max(*positions).checked_add(past.unwrap_or(0))?.max(present.unwrap_or(0));
+        Some(Self { batch: *batch, positions: *positions, keys, hidden: *hidden })
     }
     /// Scores and their product with the values: two operations each.
     fn flops(&self) -> Option<u64> {
-        [self.positions, self.keys, self.hidden, 4].iter().try_fold(self.batch, |product, factor| product.checked_mul(*factor))
+        product(&[self.batch, self.positions, self.keys, self.hidden, 4])
     }
-}
-
-/// Tables that the kernels keep beside tensors.
-const SMALL_BUFFERS: u64 = 4096;
-
-fn attention_workspace(typed: &Typed<'_>) -> Option<Bytes> {
-    Sizes::read(typed)?.workspace()
 }
 
 fn attention_flops(typed: &Typed<'_>) -> Option<u64> {
@@ -278,20 +252,16 @@ fn attention_flops(typed: &Typed<'_>) -> Option<u64> {
 /// Attention, and the projection of the operand before it.
 fn projected_flops(typed: &Typed<'_>) -> Option<u64> {
     let sizes = Sizes::read(typed)?;
-    let weight = typed.input(1)?.elements()?;
-    let projection = sizes.batch.checked_mul(sizes.positions)?.checked_mul(weight)?.checked_mul(2)?;
+    let projection = product(&[sizes.batch, sizes.positions, typed.input(1)?.elements()?, 2])?;
     sizes.flops()?.checked_add(projection)
 }
 
 const fn attention(name: &'static str, infer: InferFn) -> OpInfo {
-    microsoft(name, infer)
-        .work(Work::Flops(attention_flops))
-        .workspace(Workspace::Bytes(attention_workspace))
-        .split(SplitAxes::None)
+    microsoft(name, infer).work(Work::Flops(attention_flops)).workspace(Workspace::Bytes(contrib_workspace::many_heads))
 }
 
 const fn projecting(name: &'static str, infer: InferFn) -> OpInfo {
-    attention(name, infer).work(Work::Flops(projected_flops))
+    attention(name, infer).work(Work::Flops(projected_flops)).workspace(Workspace::Bytes(contrib_workspace::projected_attention))
 }
 
 /// The operators of this family.
@@ -300,24 +270,24 @@ pub const OPERATORS: &[OpInfo] = &[
     attention("DecoderAttention", decoder),
     attention("DecoderMaskedMultiHeadAttention", masked_many_heads),
     projecting("DecoderMaskedSelfAttention", projected),
-    attention("DynamicSparseAttention", grouped_in_buffers),
+    attention("DynamicSparseAttention", grouped_in_buffers).workspace(Workspace::Bytes(contrib_workspace::grouped_heads)),
     microsoft("GatedRelativePositionBias", gated_relative_bias).work(Work::PerElement(8)),
     microsoft("GemmaRotaryEmbedding", rotary_pair).work(Work::PerElement(3)),
-    attention("GroupQueryAttention", grouped),
+    attention("GroupQueryAttention", grouped).workspace(Workspace::Bytes(contrib_workspace::grouped_heads)),
     attention("LinearAttention", linear),
     attention("LongformerAttention", like_first),
     microsoft("MRotaryEmbedding", like_first).work(Work::PerElement(3)),
     attention("MultiHeadAttention", many_heads),
     projecting("PackedAttention", packed_projected),
     attention("PackedMultiHeadAttention", packed_heads),
-    attention("PagedAttention", grouped_in_buffers),
+    attention("PagedAttention", grouped_in_buffers).workspace(Workspace::Bytes(contrib_workspace::grouped_heads)),
     projecting("QAttention", quantized),
     attention("QOrderedAttention", quantized_ordered),
     attention("QOrderedLongformerAttention", like_first),
     microsoft("RelativePositionBias", relative_bias).work(Work::PerElement(4)),
     microsoft("RotaryEmbedding", like_first).work(Work::PerElement(3)),
-    attention("SparseAttention", grouped_in_buffers),
-    attention("SparsePagedAttention", grouped_in_buffers),
+    attention("SparseAttention", grouped_in_buffers).workspace(Workspace::Bytes(contrib_workspace::grouped_heads)),
+    attention("SparsePagedAttention", grouped_in_buffers).workspace(Workspace::Bytes(contrib_workspace::grouped_heads)),
 ];
 
 #[cfg(test)]

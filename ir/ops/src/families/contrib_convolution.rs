@@ -3,6 +3,7 @@
 use memc_ir::{Dim, ElementType};
 
 use super::contrib_rules::{extent, like_first, microsoft, ranked, slide, unknown_dims};
+use super::contrib_workspace;
 use super::conv_workspace;
 use super::dims::{dim_at, product};
 use crate::context::{Infer, InferError};
@@ -248,8 +249,8 @@ pub const OPERATORS: &[OpInfo] = &[
     conv("NhwcConv", convolution_channels_last),
     conv("NhwcFusedConv", convolution_channels_last),
     pooling("NhwcMaxPool", pool_channels_last),
-    pooling("QLinearAveragePool", quantized_pool),
-    conv("QLinearConv", quantized_convolution),
+    pooling("QLinearAveragePool", quantized_pool).workspace(Workspace::Bytes(contrib_workspace::float_copy)),
+    conv("QLinearConv", quantized_convolution).workspace(Workspace::Bytes(contrib_workspace::quantized_convolution)),
     microsoft("QLinearGlobalAveragePool", quantized_global_pool).work(Work::PerInputElement(1)).split(SplitAxes::Batch),
     conv("VarlenCausalConvWithState", causal_packed).split(SplitAxes::None),
 ];

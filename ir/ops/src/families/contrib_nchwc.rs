@@ -3,7 +3,7 @@
 use memc_ir::{Dim, ElementType};
 
 use super::contrib_convolution::{convolution_flops, pool_flops};
-use super::contrib_rules::{extent, extent_attribute, like_first, ranked, slide, unknown_dims};
+use super::contrib_rules::{extent, extent_attribute, ranked, slide, unknown_dims};
 use crate::context::{Infer, InferError};
 use crate::info::{InferFn, OpInfo, SplitAxes, Work};
 
@@ -41,24 +41,23 @@ fn global_pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Into blocks. How many channels there are then depends on the machine, unless they already fill whole blocks of the widest kind.
-fn into_blocks(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    if ctx.int("channels_last", 0) == 0 {
-        let data = image(ctx)?;
-        if data[1].known().is_some_and(|channels| channels.is_multiple_of(WIDEST_BLOCK)) {
-            return like_first(ctx);
-        }
-        set_image(ctx, vec![data[0].clone(), Dim::Unknown, data[2].clone(), data[3].clone()]);
-        return Ok(());
-    }
-    let data = image(ctx)?;
-    let channels = data[3].known().filter(|channels| channels.is_multiple_of(WIDEST_BLOCK)).map_or(Dim::Unknown, Dim::Known);
-    set_image(ctx, vec![data[0].clone(), channels, data[1].clone(), data[2].clone()]);
-    Ok(())
+/// Widths of blocks in channels: which one holds depends on the machine.
+const BLOCKS: [u64; 2] = [8, 16];
+
+/// Channels rounded up to whole blocks, where every machine rounds to the same number.
+fn rounded(channels: &Dim) -> Dim {
+    let [narrow, wide] = BLOCKS.map(|block| channels.known()?.checked_next_multiple_of(block));
+    narrow.filter(|_| narrow == wide).map_or(Dim::Unknown, Dim::Known)
 }
 
-/// Blocks are 8 or 16 channels wide.
-const WIDEST_BLOCK: u64 = 16;
+fn into_blocks(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    let data = image(ctx)?;
+    let [batch, a, b, c] = data.as_slice() else { return Ok(()) };
+    let last = ctx.int("channels_last", 0) != 0;
+    let (channels, height, width) = if last { (c, a, b) } else { (a, b, c) };
+    set_image(ctx, vec![batch.clone(), rounded(channels), height.clone(), width.clone()]);
+    Ok(())
+}
 
 fn out_of_blocks(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let data = image(ctx)?;
@@ -123,6 +122,7 @@ mod tests {
     fn reordering_knows_channels_only_where_no_machine_rounds_them() {
         assert_eq!(case("ReorderInput").input("f32[1,64,7,7]").show(), "f32[1,64,7,7]");
         assert_eq!(case("ReorderInput").input("f32[1,7,7,32]").int("channels_last", 1).show(), "f32[1,32,7,7]");
+        assert_eq!(case("ReorderInput").input("f32[1,58,7,7]").show(), "f32[1,64,7,7]");
         assert_eq!(case("ReorderInput").input("f32[1,24,7,7]").show(), "f32[1,?,7,7]");
         assert_eq!(case("ReorderOutput").input("f32[1,64,7,7]").int("channels", 60).show(), "f32[1,60,7,7]");
         let last = case("ReorderOutput").input("f32[1,64,7,8]").int("channels", 60).int("channels_last", 1);

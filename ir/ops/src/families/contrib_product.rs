@@ -1,15 +1,13 @@
 //! Matrix products of ONNX Runtime's own domain: fused, quantized to blocks, sparse, and pairwise distances.
 
-use memc_ir::{Bytes, Dim, ElementType, TensorType, ValueType};
+use memc_ir::{Dim, ElementType, ValueType};
 
 use super::contrib_rules::{extent_attribute, like_first, microsoft, ranked, swapped};
+use super::contrib_workspace;
 use super::dims::dim_at;
 use super::matrix::matmul_dims;
 use crate::context::{Infer, InferError};
 use crate::info::{OpInfo, SplitAxes, Typed, Work, Workspace};
-
-/// Buffers that ONNX Runtime's matrix kernels keep for one thread.
-const KERNEL_BUFFER: u64 = 1 << 16;
 
 /// States the product of two operands.
 fn set_product(ctx: &mut Infer<'_>, element: ElementType, left: usize, right: usize) -> Result<(), InferError> {
@@ -182,16 +180,6 @@ fn experts_flops(typed: &Typed<'_>) -> Option<u64> {
     tokens.checked_mul(per_token)?.checked_mul(active)
 }
 
-/// The left operand quantized to bytes, and the kernel's own buffers.
-fn quantized_operand(typed: &Typed<'_>) -> Option<Bytes> {
-    Bytes(typed.input(0).and_then(TensorType::elements)?).checked_add(Bytes(KERNEL_BUFFER))
-}
-
-/// The left operand quantized to bytes with scales and sums of its blocks, and the kernel's own buffers.
-fn quantized_blocks(typed: &Typed<'_>) -> Option<Bytes> {
-    Bytes(typed.input(0).and_then(TensorType::elements)?.checked_mul(2)?).checked_add(Bytes(KERNEL_BUFFER))
-}
-
 const fn matrix(name: &'static str, infer: crate::info::InferFn) -> OpInfo {
     microsoft(name, infer).work(Work::Flops(product_flops)).split(SplitAxes::AllButLast)
 }
@@ -199,7 +187,9 @@ const fn matrix(name: &'static str, infer: crate::info::InferFn) -> OpInfo {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     microsoft("CDist", distances).work(Work::Flops(product_flops)).split(SplitAxes::Batch),
-    matrix("DynamicQuantizeMatMul", product).workspace(Workspace::Bytes(quantized_operand)).split(SplitAxes::None),
+    matrix("DynamicQuantizeMatMul", product)
+        .workspace(Workspace::Bytes(contrib_workspace::quantized_operand))
+        .split(SplitAxes::None),
     matrix("FusedGemm", general).split(SplitAxes::None),
     matrix("FusedMatMul", fused).split(SplitAxes::None),
     matrix("FusedMatMulActivation", fused).split(SplitAxes::None),
@@ -210,12 +200,12 @@ pub const OPERATORS: &[OpInfo] = &[
     matrix("MatMulBnb4", packed_weight),
     matrix("MatMulFpQ4", shape_operand),
     matrix("MatMulInteger16", sixteen_bit),
-    matrix("MatMulIntegerToFloat", to_float),
-    matrix("MatMulNBits", packed_weight).workspace(Workspace::Bytes(quantized_blocks)),
+    matrix("MatMulIntegerToFloat", to_float).workspace(Workspace::Bytes(contrib_workspace::quantized_product)),
+    matrix("MatMulNBits", packed_weight).workspace(Workspace::Bytes(contrib_workspace::packed_product)),
     matrix("MatMulNBitsMlp", packed_mlp),
     matrix("MatMulNBitsQkv", packed_qkv),
     microsoft("MoE", like_first).work(Work::Flops(experts_flops)),
-    matrix("QGemm", quantized_general).split(SplitAxes::None),
+    matrix("QGemm", quantized_general).workspace(Workspace::Bytes(contrib_workspace::requantized_product)).split(SplitAxes::None),
     microsoft("QMoE", like_first).work(Work::Flops(experts_flops)),
     matrix("QOrderedMatMul", ordered).split(SplitAxes::None),
     matrix("SparseToDenseMatMul", sparse).split(SplitAxes::None),

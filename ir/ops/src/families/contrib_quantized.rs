@@ -3,8 +3,9 @@
 use memc_ir::{Dim, ElementType, Shape};
 
 use super::contrib_rules::{like_first, microsoft, set_shaped_like};
+use super::contrib_workspace;
 use crate::context::{Infer, InferError, broadcast};
-use crate::info::{InferFn, OpInfo, SplitAxes, Work};
+use crate::info::{InferFn, OpInfo, SplitAxes, Work, Workspace};
 
 /// Extents of several operands broadcast together.
 fn broadcast_operands(ctx: &Infer<'_>, operands: &[usize]) -> Result<Shape, InferError> {
@@ -186,8 +187,11 @@ pub const OPERATORS: &[OpInfo] = &[
     elementwise("QLinearMul", two_operands, 6),
     microsoft("QLinearReduceMean", mean).work(Work::PerInputElement(2)),
     elementwise("QLinearSigmoid", like_first, 4),
-    microsoft("QLinearSoftmax", like_first).work(Work::PerElement(16)).split(SplitAxes::AllButAxis),
-    elementwise("QLinearWhere", choice, 4),
+    microsoft("QLinearSoftmax", like_first)
+        .work(Work::PerElement(16))
+        .workspace(Workspace::Bytes(contrib_workspace::two_copies))
+        .split(SplitAxes::AllButAxis),
+    elementwise("QLinearWhere", choice, 4).workspace(Workspace::Bytes(contrib_workspace::two_copies)),
     elementwise("QOrderedGelu", like_first, 14),
     microsoft("QuantizeBFP", quantize_blocks).work(Work::PerInputElement(3)),
     microsoft("QuantizeLinear", quantize).work(Work::PerElement(3)),

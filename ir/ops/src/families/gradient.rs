@@ -4,7 +4,7 @@
 use memc_ir::{Bytes, Dim, ElementType};
 
 use super::contrib_rules::{like_first, like_second, microsoft, set_shaped_like, unknown_dims};
-use super::dims::dim_at;
+use super::dims::{agree, dim_at, product};
 use crate::context::{Infer, InferError};
 use crate::fact::Data;
 use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Typed, Work, Workspace};
@@ -46,6 +46,25 @@ fn of_scale_from_result(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 fn bias_gelu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     gradients_of(ctx, &[1, 2])
+}
+
+/// Gradient and operand (or result) of an element-wise operator agree; each extent is the better known of both.
+fn like_both(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    ctx.required(0)?;
+    let element = ctx.element(0);
+    let shape = match (ctx.dims(0), ctx.dims(1)) {
+        (Some(left), Some(right)) if left.len() == right.len() => {
+            let pairs = left.iter().zip(right);
+            Some(pairs.map(|(a, b)| agree("gradient and operand", a, b)).collect::<Result<_, _>>()?)
+        }
+        (Some(left), Some(right)) => {
+            let (left, right) = (left.len().to_string(), right.len().to_string());
+            return Err(InferError::Mismatch { what: "ranks of gradient and operand", left, right });
+        }
+        (left, right) => left.or(right).map(<[Dim]>::to_vec),
+    };
+    ctx.set_tensor(0, element, shape);
+    Ok(())
 }
 
 /// The gradient has the shape that operand `shape` holds and the element type of operand `update`.
@@ -133,15 +152,15 @@ fn summed(own: &[Dim], other: &[Dim]) -> Vec<i64> {
 
 /// Two operations for each element of the gradient of the result and each weight, once for data and once for weight.
 fn convolution_flops(typed: &Typed<'_>) -> Option<u64> {
-    let taps = super::dims::product(typed.input_dims(2)?.get(1..)?)?;
+    let taps = product(typed.input_dims(2)?.get(1..)?)?;
     typed.input(0)?.elements()?.checked_mul(taps)?.checked_mul(4)
 }
 
 /// Columns of one image, as the forward kernel's general path keeps them.
 fn convolution_workspace(typed: &Typed<'_>) -> Option<Bytes> {
     let (result, weight) = (typed.input_dims(0)?, typed.input_dims(2)?);
-    let taps = super::dims::product(weight.get(1..)?)?;
-    let positions = super::dims::product(result.get(2..)?)?;
+    let taps = product(weight.get(1..)?)?;
+    let positions = product(result.get(2..)?)?;
     let width = u64::from(typed.input(0)?.element.bits()?.div_ceil(8));
     taps.checked_mul(positions)?.checked_mul(width).map(Bytes)
 }
@@ -163,7 +182,7 @@ const fn elementwise(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
 }
 
 const fn overwriting(name: &'static str, work: u32) -> OpInfo {
-    elementwise(name, like_first, work).in_place(InPlace::Operands(&[0, 1]))
+    elementwise(name, like_both, work).in_place(InPlace::Operands(&[0, 1]))
 }
 
 /// The operators of this family.
@@ -172,25 +191,25 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("AveragePoolGrad", pool).work(Work::PerElement(4)).split(SplitAxes::Batch),
     OpInfo::onnx("MaxPoolGrad", pool).work(Work::PerElement(2)).split(SplitAxes::Batch),
     microsoft("BatchNormalizationGrad", of_data_and_scale).work(Work::PerElement(12)),
-    elementwise("BiasFastGeluGrad_dX", like_first, 20),
+    elementwise("BiasFastGeluGrad_dX", like_both, 20),
     microsoft("BiasGeluGrad", bias_gelu).work(Work::PerElement(20)),
-    elementwise("BiasGeluGrad_dX", like_first, 20),
+    elementwise("BiasGeluGrad_dX", like_both, 20),
     elementwise("BitmaskDropoutGrad", like_first, 3),
     microsoft("BroadcastGradientArgs", broadcast_axes).work(Work::None),
     microsoft("ConvGrad", convolution).work(Work::Flops(convolution_flops)).workspace(Workspace::Bytes(convolution_workspace)),
     microsoft("ConvTransposeGrad", transposed_convolution).work(Work::Flops(convolution_flops)),
     microsoft("DivGrad", of_data_and_weight).work(Work::PerElement(6)),
     elementwise("DropoutGrad", like_first, 3),
-    elementwise("EluGrad", like_first, 10),
+    elementwise("EluGrad", like_both, 10),
     overwriting("FastGeluGrad", 20),
     microsoft("GatherElementsGrad", shape_second).work(Work::PerElement(1)),
     microsoft("GatherGrad", gather).work(Work::PerElement(1)),
     microsoft("GatherNDGrad", gather).work(Work::PerElement(1)),
     overwriting("GeluGrad", 20),
-    elementwise("HardSigmoidGrad", like_first, 3),
+    elementwise("HardSigmoidGrad", like_both, 3),
     microsoft("InvertibleLayerNormalizationGrad", of_scale_from_result).work(Work::PerElement(12)),
     microsoft("LayerNormalizationGrad", of_data_and_scale).work(Work::PerElement(12)),
-    elementwise("LeakyReluGrad", like_first, 2),
+    elementwise("LeakyReluGrad", like_both, 2),
     microsoft("LogSoftmaxGrad", like_first).work(Work::PerElement(12)).split(SplitAxes::AllButAxis),
     microsoft("LogSoftmaxGrad_13", like_first).work(Work::PerElement(12)).split(SplitAxes::AllButAxis),
     microsoft("PadGrad", pad).work(Work::None),
@@ -227,7 +246,8 @@ mod tests {
         assert_eq!(norm.outputs(3).show_all(), "f32[8,16,64]; f32[64]; f32[64]");
         let loss = all("SoftmaxCrossEntropyLossGrad", &["f32[]", "f32[1024,100]", "i64[1024]"]).show();
         assert_eq!(loss, "f32[1024,100]");
-        assert_eq!(all("ReluGrad", &["f32[N]", "f32[N]"]).show(), "f32[N]");
+        assert_eq!(all("ReluGrad", &["f32[?,3]", "f32[2,?]"]).show(), "f32[2,3]");
+        assert_eq!(all("ReluGrad", &["f32[2]", "f32[3]"]).show(), "error: gradient and operand: 2 and 3 do not agree");
         assert_eq!(all("ConvGrad", &["f32[1]"]).show(), "error: operand 1 is missing");
     }
 

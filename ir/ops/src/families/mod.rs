@@ -18,6 +18,7 @@ pub mod contrib_normalization;
 pub mod contrib_product;
 pub mod contrib_quantized;
 pub(crate) mod contrib_rules;
+pub(crate) mod contrib_workspace;
 pub mod control_flow;
 pub(crate) mod conv_workspace;
 pub mod convolution;

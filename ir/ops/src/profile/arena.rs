@@ -15,6 +15,7 @@ pub(crate) const PROFILE: Profile = Profile {
     windows: true,
     shared_outputs: true,
     caller_buffers: true,
+    holds_unread_results: false,
     max_scratch_threads: 1,
     kernels: Kernels::All,
     same_type_views: true,

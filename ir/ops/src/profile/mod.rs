@@ -49,6 +49,8 @@ pub struct Profile {
     pub shared_outputs: bool,
     /// Whether values that the caller holds (graph inputs) may be overwritten where the caller agrees.
     pub caller_buffers: bool,
+    /// Whether a result that nobody reads keeps its buffer until the run ends, rather than until its node is done.
+    pub holds_unread_results: bool,
     /// Workspace formulas count this many threads.
     pub max_scratch_threads: u32,
     pub(crate) kernels: Kernels,
@@ -144,7 +146,7 @@ impl Profile {
             Workspace::None => Bytes(0),
             Workspace::Bytes(formula) => formula(typed)?,
         };
-        formula.checked_add((self.temporaries)(typed)?)
+        self.buffer(formula)?.checked_add((self.temporaries)(typed)?)
     }
 
     /// What a buffer of this size takes in this runtime; `None` where it passes 64 bits.

@@ -8,12 +8,14 @@
 //!   value types whose shapes are computed by nodes loses in-place writes and this profile then promises too little.
 //! * Reshape, Flatten, Squeeze, Unsqueeze and Identity share bytes, unless the result is a graph output (then it is a copy). A view of a
 //!   graph input or of an initializer takes nothing. Cast to the same type copies while its operand lives.
+//! * A result that nobody reads (a mask, a last state) keeps its buffer until the run ends; an unread view keeps nothing.
 //! * Half precision: most operators have no kernel and run between conversions to full precision, counted in [`temporaries`].
 
 use memc_ir::{Bytes, ElementType};
 
 use super::{InPlaceKernel, Kernels, Profile};
 use crate::context::normalize_axis;
+use crate::families::contrib_workspace;
 use crate::info::{Typed, View};
 use crate::table::lookup;
 
@@ -25,6 +27,7 @@ pub(crate) const PROFILE: Profile = Profile {
     windows: false,
     shared_outputs: false,
     caller_buffers: false,
+    holds_unread_results: true,
     max_scratch_threads: 1,
     kernels: Kernels::Listed(IN_PLACE),
     same_type_views: false,
@@ -74,16 +77,35 @@ const HALF_PRECISION: &[&str] = &["Cast", "Clip", "Shrink"];
 
 /// Buffers that kernels hold beside what the table's formula says.
 fn temporaries(typed: &Typed<'_>) -> Option<Bytes> {
+    let total = conversions(typed)?;
     let data = typed.data();
-    let mut total = conversions(typed)?;
-    if data.operator.domain.is_empty() {
-        let copies = copies(typed);
-        if copies > 0 {
-            total = total.checked_add(Bytes(typed.output(0)?.size()?.0.checked_mul(copies)?))?;
-        }
+    if !data.operator.domain.is_empty() {
+        return Some(total);
     }
-    Some(total)
+    if let Some((_, formula)) = QUANTIZED.iter().find(|(name, _)| *name == &*data.operator.name) {
+        return total.checked_add(formula(typed)?);
+    }
+    match copies(typed) {
+        0 => Some(total),
+        copies => total.checked_add(Bytes(rounded(typed.output(0)?.size()?)?.checked_mul(copies)?)),
+    }
 }
+
+/// Size that an allocation takes.
+fn rounded(size: Bytes) -> Option<u64> {
+    size.0.checked_next_multiple_of(PROFILE.rounding)
+}
+
+/// A workspace formula.
+type Formula = fn(&Typed<'_>) -> Option<Bytes>;
+
+/// Quantized operators of ONNX's own domain, which run on the kernels of ONNX Runtime's own ones.
+const QUANTIZED: &[(&str, Formula)] = &[
+    ("ConvInteger", contrib_workspace::integer_convolution),
+    ("MatMulInteger", contrib_workspace::quantized_product),
+    ("QLinearConv", contrib_workspace::quantized_convolution),
+    ("QLinearMatMul", contrib_workspace::requantized_product),
+];
 
 /// Buffers of the result's size beside the result.
 fn copies(typed: &Typed<'_>) -> u64 {
@@ -115,5 +137,5 @@ fn conversions(typed: &Typed<'_>) -> Option<Bytes> {
     operands
         .chain(results)
         .filter(|ty| ty.element == ElementType::Float16)
-        .try_fold(Bytes(0), |sum, ty| sum.checked_add(Bytes(ty.size()?.0.checked_mul(2)?)))
+        .try_fold(Bytes(0), |sum, ty| sum.checked_add(Bytes(rounded(Bytes(ty.size()?.0.checked_mul(2)?))?)))
 }

@@ -172,9 +172,9 @@ fn workspace_adds_what_the_runtime_holds() {
     assert_eq!(workspace(&Profile::ORT, softmax(-1)), Some(Bytes(0)));
     assert_eq!(workspace(&Profile::ORT, softmax(i64::MIN)), Some(Bytes(256)));
     assert_eq!(workspace(&Profile::ARENA, softmax(0)), Some(Bytes(0)));
-    assert_eq!(workspace(&Profile::ORT, graph("HardSwish", &["f32[4]"], "f32[4]", false)), Some(Bytes(16)));
+    assert_eq!(workspace(&Profile::ORT, graph("HardSwish", &["f32[4]"], "f32[4]", false)), Some(Bytes(64)));
     assert_eq!(workspace(&Profile::ORT, graph("HardSwish", &["f32[N]"], "f32[N]", false)), None);
-    assert_eq!(workspace(&Profile::ORT, graph("Tanh", &["f16[4]"], "f16[4]", false)), Some(Bytes(32)));
+    assert_eq!(workspace(&Profile::ORT, graph("Tanh", &["f16[4]"], "f16[4]", false)), Some(Bytes(128)));
     assert_eq!(workspace(&Profile::ORT, graph("Nobody", &["f16[4]"], "f16[4]", false)), None);
     let huge = format!("f32[{}]", 1u64 << 59);
     assert_eq!(workspace(&Profile::ORT, graph("Where", &["bool[1]", &huge, &huge], &huge, false)), Some(Bytes(1 << 62)));

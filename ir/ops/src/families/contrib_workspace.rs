@@ -1,0 +1,305 @@
+//! What ONNX Runtime's CPU kernels of its own operators allocate beside operands and results, with one thread.
+//!
+//! Source: measured with ONNX Runtime 1.31.1 as the peak of requested bytes around one node whose operands the caller holds; the formulas
+//! give the measured bytes, or more where a machine's caches or instructions decide.
+
+use memc_ir::{Bytes, ElementType, TensorType};
+
+use super::dims::product;
+use crate::info::Typed;
+
+/// Buffer that the products of quantized matrices keep for one thread (41,088 bytes where measured).
+const QUANTIZED_BUFFER: u64 = 1 << 16;
+/// Small tables beside the large buffers (at most 1,024 bytes where measured).
+const TABLES: u64 = 1 << 12;
+/// Largest second-level cache that is counted on; blocks of keys are cut so that they fit it.
+const CACHE: u64 = 4 << 20;
+/// Buffers of the quantized convolution that multiplies columns (164,992 bytes where measured).
+const COLUMN_BUFFERS: u64 = 3 << 16;
+
+fn sum(parts: &[u64]) -> Option<Bytes> {
+    parts.iter().try_fold(0u64, |sum, part| sum.checked_add(*part)).map(Bytes)
+}
+
+fn width(ty: &TensorType) -> Option<u64> {
+    Some(u64::from(ty.element.bits()?.div_ceil(8)))
+}
+
+/// Operand 0 plus bias, operand 1, has a buffer of its own before the activation runs.
+pub(crate) fn biased_copy(typed: &Typed<'_>) -> Option<Bytes> {
+    match typed.data().inputs.get(1).copied().flatten() {
+        Some(_) => typed.output(0)?.size(),
+        None => Some(Bytes(0)),
+    }
+}
+
+/// A float copy of a quantized operand 0.
+pub(crate) fn float_copy(typed: &Typed<'_>) -> Option<Bytes> {
+    typed.input(0)?.elements()?.checked_mul(4).map(Bytes)
+}
+
+/// Two buffers of the size of result 0: both choices of a selection, or the axis moved to the end and back.
+pub(crate) fn two_copies(typed: &Typed<'_>) -> Option<Bytes> {
+    typed.output(0)?.size()?.0.checked_mul(2).map(Bytes)
+}
+
+/// The buffer of the product.
+pub(crate) fn quantized_product(_typed: &Typed<'_>) -> Option<Bytes> {
+    Some(Bytes(QUANTIZED_BUFFER))
+}
+
+/// The product in 32 bits before it is quantized again.
+pub(crate) fn requantized_product(typed: &Typed<'_>) -> Option<Bytes> {
+    let result = typed.output(0)?;
+    // A float result is written as it is computed.
+    let wide = if result.element == ElementType::Float { 0 } else { result.elements()?.checked_mul(4)? };
+    sum(&[wide, QUANTIZED_BUFFER])
+}
+
+/// The left operand in bytes, and the buffer of the product.
+pub(crate) fn quantized_operand(typed: &Typed<'_>) -> Option<Bytes> {
+    sum(&[typed.input(0)?.elements()?, QUANTIZED_BUFFER])
+}
+
+/// Weights of 4 bits a number: a block of columns unpacked to floats, or the left operand in bytes with 8 more for each block.
+pub(crate) fn packed_product(typed: &Typed<'_>) -> Option<Bytes> {
+    let inner = u64::try_from(typed.data().int("K", 0)).ok()?;
+    let block = u64::try_from(typed.data().int("block_size", 32)).ok().filter(|block| *block > 0)?;
+    let rows = typed.input(0)?.elements()?.checked_div(inner)?;
+    let row = inner.checked_add(inner.div_ceil(block).checked_mul(8)?)?;
+    let bytes = rows.checked_mul(row)?.max(inner.checked_mul(128)?);
+    sum(&[bytes, TABLES])
+}
+
+/// Columns of a convolution of integers, and the buffer of the product.
+pub(crate) fn integer_convolution(typed: &Typed<'_>) -> Option<Bytes> {
+    let (weight, result) = (typed.input_dims(1)?, typed.output_dims(0)?);
+    let columns = product(weight.get(1..)?)?.checked_mul(product(result.get(2..)?)?)?;
+    sum(&[columns, QUANTIZED_BUFFER])
+}
+
+/// A quantized convolution: operand and result with channels last, then either a table of pointers into the operand, for weights that
+/// the direct kernel takes, or columns and the product in 32 bits.
+pub(crate) fn quantized_convolution(typed: &Typed<'_>) -> Option<Bytes> {
+    let data = typed.data();
+    let (operand, weight, result) = (typed.input(0)?, typed.input_dims(3)?, typed.output(0)?);
+    let last = data.int("channels_last", 0) != 0;
+    let moved = if last { 0 } else { operand.elements()?.checked_add(result.elements()?)? };
+    let taps = product(weight.get(2..)?)?;
+    let (filters, channels) = (*weight.first()?, *weight.get(1)?);
+    let positions = result.elements()?.checked_div(typed.output_dims(0)?.first()?.checked_mul(filters)?).unwrap_or(0);
+    let groups = u64::try_from(data.int("group", 1)).ok()?;
+    let symmetric = typed.input(3)?.element == ElementType::Int8;
+    let depthwise = channels == 1 && groups == filters;
+    // The direct kernel takes whole blocks of channels.
+    let direct = symmetric && (depthwise || groups == 1 && channels.is_multiple_of(4) && filters.is_multiple_of(16));
+    let pointers = positions.checked_mul(taps)?.checked_mul(8)?;
+    let multiplied = || {
+        let columns = positions.checked_mul(taps)?.checked_mul(channels)?;
+        columns.checked_add(result.elements()?.checked_mul(4)?)?.checked_add(COLUMN_BUFFERS)
+    };
+    let kernel = if direct || depthwise { pointers } else { pointers.max(multiplied()?) };
+    sum(&[moved, kernel])
+}
+
+/// Extents that attention kernels run over.
+struct Heads {
+    batch: u64,
+    rows: u64,
+    new_keys: u64,
+    keys: u64,
+    heads: u64,
+    groups: u64,
+    head: u64,
+    value_head: u64,
+    width: u64,
+}
+
+impl Heads {
+    /// Bytes of queries, heads first.
+    fn queries(&self) -> Option<u64> {
+        product(&[self.batch, self.rows, self.heads, self.head, self.width])
+    }
+    /// Bytes of new keys, and of new values, heads first.
+    fn keys_and_values(&self) -> Option<(u64, u64)> {
+        let positions = product(&[self.batch, self.new_keys, self.groups, self.width])?;
+        Some((positions.checked_mul(self.head)?, positions.checked_mul(self.value_head)?))
+    }
+    /// Bytes of the result, heads first.
+    fn result(&self) -> Option<u64> {
+        product(&[self.batch, self.rows, self.heads, self.value_head, self.width])
+    }
+    /// Bytes of all scores.
+    fn scores(&self) -> Option<u64> {
+        product(&[self.batch, self.heads, self.rows, self.keys, self.width])
+    }
+    /// Bytes of one mask for all heads.
+    fn mask(&self) -> Option<u64> {
+        product(&[self.batch, self.rows, self.keys, self.width])
+    }
+    /// Bytes of the kernel that goes through keys block by block and never holds all scores (FlashAttention, Dao et al. 2022).
+    fn blocks(&self) -> Option<u64> {
+        let both = self.head.checked_add(self.value_head)?;
+        let keys = CACHE.checked_div(both.checked_mul(16)?)?.clamp(1, self.keys.max(1));
+        let rows = self.rows.min(both).min(keys);
+        rows.checked_mul(keys.checked_add(self.value_head)?.checked_add(2)?)?.checked_mul(4)
+    }
+}
+
+fn present(typed: &Typed<'_>, operand: usize) -> bool {
+    typed.data().inputs.get(operand).copied().flatten().is_some()
+}
+
+/// Attribute `num_heads`.
+fn head_count(typed: &Typed<'_>, name: &str) -> Option<u64> {
+    u64::try_from(typed.data().int(name, 0)).ok().filter(|heads| *heads > 0)
+}
+
+/// Attention with its projection: queries, keys and values as the projection gives them, all scores, and the result heads first.
+pub(crate) fn projected_attention(typed: &Typed<'_>) -> Option<Bytes> {
+    let (operand, result) = (typed.input_dims(0)?, typed.output_dims(0)?);
+    let [batch, rows, hidden] = result.as_slice() else { return None };
+    let projected = *typed.input_dims(1)?.last()?;
+    let heads = head_count(typed, "num_heads")?;
+    // The past stands at one of two places; its fourth axis is the one of positions.
+    let past = [4, 8].iter().filter_map(|index| typed.input_dims(*index)).find(|dims| dims.len() == 5).map_or(0, |dims| dims[3]);
+    let width = width(typed.output(0)?)?;
+    let sizes = Heads {
+        batch: *batch,
+        rows: *rows,
+        new_keys: *rows,
+        keys: rows.checked_add(past)?,
+        heads,
+        groups: heads,
+        head: hidden.div_ceil(heads),
+        value_head: hidden.div_ceil(heads),
+        width,
+    };
+    let qkv = product(&[*operand.first()?, *operand.get(1)?, projected, width])?;
+    let quantized = if typed.input(0)?.element.bits() == Some(8) { QUANTIZED_BUFFER } else { 0 };
+    sum(&[qkv, sizes.scores()?, sizes.result()?, sizes.mask()?, quantized, TABLES])
+}
+
+/// Attention of many heads: operands heads first, then scores block by block, or all of them where masks, biases or a past forbid that.
+pub(crate) fn many_heads(typed: &Typed<'_>) -> Option<Bytes> {
+    let (query, result) = (typed.input_dims(0)?, typed.output_dims(0)?);
+    let [batch, rows, hidden] = result.as_slice() else { return None };
+    let heads = head_count(typed, "num_heads")?;
+    let key = typed.input_dims(1);
+    let heads_first = key.as_ref().is_some_and(|dims| dims.len() == 4);
+    let new_keys = key.as_ref().and_then(|dims| dims.get(if heads_first { 2 } else { 1 }).copied()).unwrap_or(*rows);
+    let past = typed.input_dims(6).filter(|dims| dims.len() == 4).map_or(0, |dims| dims[2]);
+    let width_of_queries = if query.len() == 3 { *query.last()? } else { *hidden };
+    let sizes = Heads {
+        batch: *batch,
+        rows: *rows,
+        new_keys,
+        keys: new_keys.checked_add(past)?,
+        heads,
+        groups: heads,
+        head: width_of_queries.div_ceil(heads),
+        value_head: hidden.div_ceil(heads),
+        width: width(typed.output(0)?)?,
+    };
+    let (queries, (keys, values)) = (sizes.queries()?, sizes.keys_and_values()?);
+    let causal = typed.data().int("unidirectional", 0) != 0;
+    let whole = heads_first || causal || [4, 5, 6].iter().any(|operand| present(typed, *operand)) || typed.output(3).is_some();
+    let scores = if whole { sum(&[sizes.scores()?, sizes.result()?, sizes.mask()?])?.0 } else { sizes.blocks()? };
+    // A bias is added into one more copy of the operand, before there are scores.
+    let biased = if present(typed, 3) { queries.max(keys).max(values) } else { 0 };
+    sum(&[queries, keys, values, scores.max(biased), TABLES])
+}
+
+/// Attention of grouped heads: operands heads first, once more where they are rotated, then scores.
+pub(crate) fn grouped_heads(typed: &Typed<'_>) -> Option<Bytes> {
+    let result = typed.output_dims(0)?;
+    let [batch, rows, hidden] = result.as_slice() else { return None };
+    let (heads, groups) = (head_count(typed, "num_heads")?, head_count(typed, "kv_num_heads")?);
+    let head = hidden.div_ceil(heads);
+    let past = typed.input_dims(3).filter(|dims| dims.len() == 4).map_or(0, |dims| dims[2]);
+    let filled = typed.output_dims(1).filter(|dims| dims.len() == 4).map_or(0, |dims| dims[2]);
+    let sizes = Heads {
+        batch: *batch,
+        rows: *rows,
+        new_keys: *rows,
+        keys: rows.checked_add(past)?.max(filled),
+        heads,
+        groups,
+        head,
+        value_head: head,
+        width: width(typed.output(0)?)?,
+    };
+    let (queries, (keys, values)) = (sizes.queries()?, sizes.keys_and_values()?);
+    let operands = sum(&[queries, keys, values])?.0;
+    let rotated = if typed.data().int("do_rotary", 0) != 0 { operands } else { 0 };
+    let whole = typed.data().float("softcap", 0.0) != 0.0
+        || typed.data().int("smooth_softmax", 0) != 0
+        || [10, 11].iter().any(|operand| present(typed, *operand))
+        || typed.output(3).is_some();
+    let scores = if whole { sum(&[sizes.scores()?, sizes.result()?])?.0 } else { sizes.blocks()? };
+    sum(&[operands, rotated, scores, TABLES])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::families::testing::Case;
+
+    /// Workspace of a node, next to what was measured: never less, and at most `slack` more.
+    fn check(case: Case, measured: u64, slack: u64) {
+        let workspace = case.costs().1.unwrap().0;
+        assert!((measured..=measured + slack).contains(&workspace), "{workspace} for {measured}");
+    }
+
+    fn case(name: &str, operands: &[&str]) -> Case {
+        operands.iter().fold(Case::of("com.microsoft", name, 1), |case, operand| case.input(operand))
+    }
+
+    #[test]
+    fn attention_covers_what_was_measured() {
+        let projected = |operands: &[&str]| case("Attention", operands).int("num_heads", 4);
+        let mask = 2 * 128 * 128 * 4;
+        check(projected(&["f32[2,128,256]", "f32[256,768]"]), 1_573_376, mask + 4096);
+        check(projected(&["f32[2,128,256]", "f32[256,768]"]).int("unidirectional", 1), 1_704_448, 4096);
+        let past = ["f32[2,128,256]", "f32[256,768]", "f32[768]", "", "f32[2,2,4,64,64]"];
+        check(projected(&past), 1_835_520, 2 * mask);
+
+        let many = |operands: &[&str]| case("MultiHeadAttention", operands).int("num_heads", 4);
+        check(many(&["f32[2,128,256]", "f32[2,128,256]", "f32[2,128,256]"]), 885_760, 4096);
+        check(many(&["f32[2,256,256]", "f32[2,256,256]", "f32[2,256,256]", "f32[768]"]), 2_098_176, 4096);
+        check(many(&["f32[2,128,256]", "f32[2,64,256]", "f32[2,64,256]", "f32[768]"]), 656_384, 1 << 18);
+        let long = ["f32[2,512,256]", "f32[2,512,256]", "f32[2,512,256]"];
+        check(many(&long).int("unidirectional", 1), 14_680_576, 4096);
+
+        let grouped = |operands: &[&str]| case("GroupQueryAttention", operands).int("num_heads", 4).int("kv_num_heads", 2);
+        check(grouped(&["f32[2,128,256]", "f32[2,128,128]", "f32[2,128,128]"]), 623_616, 4096);
+        let rotated = ["f32[2,16,512]", "", ""];
+        check(grouped(&rotated).int("do_rotary", 1), 136_320, 4096);
+        check(grouped(&["f32[1,128,256]", "f32[1,128,128]", "f32[1,128,128]"]).float("softcap", 5.0), 524_288, 1 << 18);
+    }
+
+    #[test]
+    fn quantized_kernels_cover_what_was_measured() {
+        let conv =
+            |data: &str, weight: &str| case("QLinearConv", &[data, "f32[]", "u8[]", weight, "f32[]", "i8[]", "f32[]", "u8[]"]);
+        let padded = |case: Case| case.ints("pads", &[1, 1, 1, 1]);
+        check(padded(conv("u8[1,32,64,64]", "i8[64,32,3,3]")), 688_128, 0);
+        check(padded(conv("u8[1,32,64,64]", "i8[32,1,3,3]")).int("group", 32), 557_056, 0);
+        check(padded(conv("u8[1,64,64,64]", "i8[64,16,3,3]")).int("group", 4), 2_327_680, 1 << 15);
+        check(padded(conv("u8[1,3,64,64]", "i8[32,3,3,3]")).ints("strides", &[2, 2]), 368_768, 1 << 16);
+        let last = padded(conv("u8[1,64,64,32]", "i8[64,32,3,3]")).int("channels_last", 1);
+        check(last, 294_912, 0);
+
+        let scale = "f32[]";
+        check(case("DynamicQuantizeMatMul", &["f32[256,512]", "u8[512,256]", scale, "u8[]"]), 172_160, 1 << 15);
+        check(case("QGemm", &["u8[256,512]", scale, "u8[]", "u8[512,256]", scale, "u8[]", "", scale, "u8[]"]), 303_232, 1 << 15);
+        check(case("QGemm", &["u8[256,512]", scale, "u8[]", "u8[512,256]", scale, "u8[]"]), 41_088, 1 << 15);
+        let bits = |rows: u64, inner: i64| {
+            case("MatMulNBits", &[&format!("f32[{rows},{inner}]"), "u8[1]", "f32[1]"]).int("K", inner).int("N", 256)
+        };
+        check(bits(64, 512), 65_536, 4096);
+        check(bits(256, 512), 163_904, 4096);
+        check(case("BiasGelu", &["f32[64,64]", "f32[64]"]), 16_384, 0);
+        check(case("FastGelu", &["f32[64,64]"]), 0, 0);
+    }
+}
