@@ -1,6 +1,6 @@
 //! `fold`: replaces nodes whose results are known by constants.
 
-use memc_ir::{ConstData, ConstOrigin, Module, Node, Payload, Rewriter, Stage, Use, Value};
+use memc_ir::{ConstData, ConstOrigin, Module, Node, Payload, Rewriter, SecondaryMap, Stage, Use, Value};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
@@ -16,15 +16,32 @@ pub const INFO: PassInfo = PassInfo {
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let nodes = module.graph(module.main()).nodes.clone();
+    let kept = feeds_unrepeatable(module, &nodes);
     let mut rewriter = Rewriter::new(module);
     for node in nodes {
-        fold(&mut rewriter, node, ctx);
+        fold(&mut rewriter, node, kept[node], ctx);
     }
     Ok(Changed::edits(rewriter.finish()))
 }
 
-/// Turns all results of a node into constants, or none of them.
-fn fold(rewriter: &mut Rewriter<'_>, node: Node, ctx: &PassContext<'_>) {
+/// Nodes from which a path leads to a node that cannot be repeated. Whoever compares two models tells such nodes apart by what they
+/// read, all the way up; so what they read is left as it was written.
+fn feeds_unrepeatable(module: &Module, nodes: &[Node]) -> SecondaryMap<Node, bool> {
+    let mut feeds: SecondaryMap<Node, bool> = SecondaryMap::default();
+    for node in nodes.iter().rev() {
+        if feeds[*node] || !memc_ops::repeatable(module, *node) {
+            for value in module.reads(*node) {
+                if let Some(producer) = module.producer(value) {
+                    feeds.set(producer, true);
+                }
+            }
+        }
+    }
+    feeds
+}
+
+/// Turns all results of a node into constants, or none of them. `held_only`: only if the node holds its result.
+fn fold(rewriter: &mut Rewriter<'_>, node: Node, held_only: bool, ctx: &PassContext<'_>) {
     let results: Vec<Value> = rewriter.module().node(node).results().collect();
     let read: Vec<Value> = results.into_iter().filter(|value| !rewriter.uses(*value).is_empty()).collect();
     if read.is_empty() || rewriter.module().node(node).bodies().next().is_some() {
@@ -34,7 +51,8 @@ fn fold(rewriter: &mut Rewriter<'_>, node: Node, ctx: &PassContext<'_>) {
     if read.iter().any(|value| rewriter.uses(*value).iter().any(|site| matches!(site, Use::Output(..)))) {
         return;
     }
-    let constants: Option<Vec<ConstData>> = read.iter().map(|value| known(rewriter.module(), node, *value, ctx)).collect();
+    let constants: Option<Vec<ConstData>> =
+        read.iter().map(|value| known(rewriter.module(), node, *value, held_only, ctx)).collect();
     let Some(constants) = constants else { return };
     for (value, constant) in read.into_iter().zip(constants) {
         let id = rewriter.constant(constant);
@@ -44,13 +62,13 @@ fn fold(rewriter: &mut Rewriter<'_>, node: Node, ctx: &PassContext<'_>) {
 }
 
 /// The constant that a result is: a tensor that the node holds as its attribute, or elements that inference knows.
-fn known(module: &Module, node: Node, value: Value, ctx: &PassContext<'_>) -> Option<ConstData> {
+fn known(module: &Module, node: Node, value: Value, held_only: bool, ctx: &PassContext<'_>) -> Option<ConstData> {
     if let Some(held) = memc_ops::held_constant(module, node) {
         let constant = module.constant(held);
         // Moving bytes from an attribute to an initializer makes nothing larger, whatever their size.
         return matches!(constant.payload, Payload::Raw(_)).then(|| constant.clone());
     }
-    let data = ctx.data[value].as_deref()?;
+    let data = ctx.data[value].as_deref().filter(|_| !held_only)?;
     let ty = module.ty(value).tensor()?;
     if ty.element != data.element || ty.size()? > ctx.options.max_fold_bytes {
         return None;

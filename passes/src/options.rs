@@ -41,10 +41,17 @@ pub struct Options {
     pub effort: u64,
 }
 
+impl Options {
+    /// The defaults for one runtime.
+    pub fn for_profile(profile: &'static Profile) -> Self {
+        let space = SpaceData { name: "device".to_owned(), capacity: None, alignment: profile.alignment };
+        let effort = memc_solve::Limit::default().nodes;
+        Self { profile, io: Io::default(), space, max_fold_bytes: Bytes(64 << 10), effort }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
-        let profile = &Profile::ARENA;
-        let space = SpaceData { name: "device".to_owned(), capacity: None, alignment: profile.alignment };
-        Self { profile, io: Io::default(), space, max_fold_bytes: Bytes(64 << 10), effort: memc_solve::Limit::default().nodes }
+        Self::for_profile(&Profile::ARENA)
     }
 }

@@ -1,6 +1,6 @@
 //! `place`: gives every buffer its offset in the arena.
 
-use memc_ir::{ArenaSize, Bytes, Module, SecondaryMap, Space, Stage, Step, Storage, Value};
+use memc_ir::{ArenaSize, Bytes, Module, Plan, SecondaryMap, Space, Stage, Step, Storage, Value};
 use memc_solve::{Limit, place};
 
 use crate::analysis::buffers::{buffers, peak};
@@ -20,6 +20,7 @@ pub const INFO: PassInfo = PassInfo {
 };
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+    let before = module.plan.clone();
     module.plan.scratch = scratch(module, ctx.options);
     let space = space(module, ctx);
     let liveness = Liveness::of(module, module.main());
@@ -54,6 +55,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         ctx.reports.iter().rev().find(|report| report.pass == crate::schedule::INFO.name).map(|report| Bytes(report.lower_bound));
     let (size, lower_bound) = (Bytes(solution.height), Bytes(outcome.lower_bound.min(solution.height)));
     module.plan.arenas = vec![ArenaSize { space, size, lower_bound, order_lower_bound }];
+    let edits = edits(module, &before);
     module.stage = Stage::Planned;
     debug_assert!(peak(module, &buffers, liveness.steps).0 <= size);
     ctx.reports.push(SolverReport {
@@ -63,7 +65,15 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         stop: outcome.stop.as_str(),
         effort: outcome.effort,
     });
-    Ok(Changed::Yes(buffers.len() as u64 + 1))
+    Ok(Changed::edits(edits))
+}
+
+/// Places, workspace and sizes that were not so before.
+fn edits(module: &Module, before: &Plan) -> u64 {
+    let plan = &module.plan;
+    let moved = module.values().keys().filter(|value| plan.storage[*value] != before.storage[*value]).count() as u64;
+    let sized = u64::from(plan.arenas != before.arenas) + u64::from(plan.scratch != before.scratch);
+    moved + sized + u64::from(module.stage < Stage::Planned)
 }
 
 fn wrong(why: &str) -> PassError {

@@ -1,9 +1,10 @@
 //! The default plan: several pipelines on one module, the best result kept, never worse than the file's own order.
 
-use memc_ir::{Bytes, Module};
+use memc_ir::{Bytes, Module, Node, Value};
 
+use crate::analysis::scratch::scratch;
 use crate::analysis::{Liveness, buffers, classes, peak};
-use crate::options::{Io, Options};
+use crate::options::Options;
 use crate::pass::{PassContext, SolverReport};
 use crate::pipeline::{DEFAULT, FILE_ORDER, Observer, Pipeline, PipelineError, Silent};
 
@@ -16,10 +17,8 @@ pub struct Planned {
     pub reports: Vec<SolverReport>,
     /// Remarks of the pipeline that was kept.
     pub remarks: Vec<memc_ir::Diagnostic>,
-    /// Pipeline that was kept.
-    pub pipeline: &'static str,
-    /// Peak and arena of the file's own order under the same rules.
-    pub file_order: (Bytes, Bytes),
+    /// The file's own order under the same rules, where it was planned too and something better was found.
+    pub base: Option<Module>,
 }
 
 /// The default pipeline without merging of equal nodes: a merged value lives longer, which can raise the peak.
@@ -27,7 +26,7 @@ const WITHOUT_CSE: &str = "fold,dce,view,schedule,in-place,place";
 
 /// Plans a typed module in several ways and keeps the one with the smallest arena (then peak, then fewest nodes).
 ///
-/// `context` makes a fresh context for a module (options and inferred elements are shared).
+/// `context` makes a fresh context for a module.
 ///
 /// # Errors
 /// The first pipeline that fails.
@@ -37,46 +36,54 @@ pub fn plan<'o>(
     verify: bool,
     observer: &mut dyn Observer,
 ) -> Result<Planned, PipelineError> {
-    let run = |text: &'static str, observer: &mut dyn Observer| -> Result<Planned, PipelineError> {
+    let run = |text: &str, observer: &mut dyn Observer| -> Result<(Planned, Rank), PipelineError> {
         let mut module = module.clone();
         let mut ctx = context(&module);
         Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
-        let file_order = value(&module, ctx.options);
-        Ok(Planned { module, reports: ctx.reports, remarks: ctx.remarks, pipeline: text, file_order })
+        let rank = rank(&module, ctx.options);
+        Ok((Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None }, rank))
     };
-    let base = run(FILE_ORDER, &mut Silent)?;
-    let file_order = base.file_order;
-    let mut best = run(DEFAULT, observer)?;
+    let (base, limit) = run(FILE_ORDER, &mut Silent)?;
+    let merged = run(DEFAULT, observer)?;
     let plain = run(WITHOUT_CSE, &mut Silent)?;
-    if rank(&plain) < rank(&best) {
-        best = plain;
+    let (best, rank) = if plain.1 < merged.1 { plain } else { merged };
+    if rank.peak > limit.peak || rank.arena > limit.arena {
+        return Ok(base);
     }
-    let (peak, arena) = best.file_order;
-    if peak > file_order.0 || arena > file_order.1 {
-        // The order of the file, with no bound of its own.
-        best = base;
-    }
-    Ok(Planned { file_order, ..best })
+    Ok(Planned { base: Some(base.module), ..best })
 }
 
-fn rank(planned: &Planned) -> (Bytes, Bytes, usize) {
-    let (peak, arena) = planned.file_order;
-    (arena, peak, planned.module.graph(planned.module.main()).nodes.len())
+/// What plans are compared by, most important first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    arena: Bytes,
+    peak: Bytes,
+    nodes: usize,
 }
 
-/// Peak and arena of a planned module.
-pub fn value(module: &Module, options: &Options) -> (Bytes, Bytes) {
+fn rank(module: &Module, options: &Options) -> Rank {
+    let arena = module.plan.arenas.iter().map(|arena| arena.size).max().unwrap_or_default();
+    Rank { arena, peak: current_peak(module, options), nodes: module.graph(module.main()).nodes.len() }
+}
+
+fn current_peak(module: &Module, options: &Options) -> Bytes {
     let liveness = Liveness::of(module, module.main());
     let buffers = buffers(module, &liveness, &classes(module), options.io);
-    let arena = module.plan.arenas.iter().map(|arena| arena.size).max().unwrap_or_default();
-    (peak(module, &buffers, liveness.steps).0, arena)
+    peak(module, &buffers, liveness.steps).0
 }
 
-/// Peak of a module in its own order, views aliased and nothing in place: the number that plans are compared with.
-pub fn file_order_peak(module: &Module, options: &Options, io: Io) -> Bytes {
-    let liveness = Liveness::of(module, module.main());
-    let buffers = buffers(module, &liveness, &classes(module), io);
+/// Peak of a module in its own order with the aliases that it has. Workspace counts for the nodes, and bytes for the owners, that are
+/// admitted.
+pub fn own_peak(module: &Module, options: &Options, nodes: impl Fn(Node) -> bool, owners: impl Fn(Value) -> bool) -> Bytes {
     let mut module = module.clone();
-    module.plan.scratch = crate::analysis::scratch::scratch(&module, options);
+    module.plan.scratch = scratch(&module, options);
+    module.plan.scratch.retain(|scratch| nodes(scratch.node));
+    // A view that does not count must not keep the bytes of its owner alive.
+    for value in module.values().keys().filter(|value| !owners(*value)).collect::<Vec<_>>() {
+        module.plan.alias.set(value, None);
+    }
+    let liveness = Liveness::of(&module, module.main());
+    let mut buffers = buffers(&module, &liveness, &classes(&module), options.io);
+    buffers.retain(|buffer| owners(buffer.owner));
     peak(&module, &buffers, liveness.steps).0
 }

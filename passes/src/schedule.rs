@@ -22,7 +22,9 @@ pub const INFO: PassInfo = PassInfo {
 };
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
-    module.plan.scratch = scratch(module, ctx.options);
+    let scratch = scratch(module, ctx.options);
+    let resized = u64::from(module.plan.scratch != scratch);
+    module.plan.scratch = scratch;
     let problem = problem(module, ctx);
     let main = module.main();
     let nodes = module.graph(main).nodes.clone();
@@ -47,7 +49,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     // The stage is part of the text.
     let staged = u64::from(module.stage < Stage::Scheduled);
     module.stage = module.stage.max(Stage::Scheduled);
-    Ok(Changed::edits(edits + staged))
+    Ok(Changed::edits(edits + staged + resized))
 }
 
 fn refused(error: order::OrderError) -> PassError {

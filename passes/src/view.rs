@@ -40,11 +40,9 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 
 /// Result and operand of a node whose result has the operand's bytes under the runtime's profile.
 fn reshape(module: &Module, node: Node, ctx: &PassContext<'_>) -> Option<(Value, Value)> {
-    if !ctx.options.profile.is_view(&Typed { module, node }) {
-        return None;
-    }
+    let position = ctx.options.profile.view_of(&Typed { module, node })?;
     let data = module.node(node);
-    let (result, operand) = ((*data.outputs.first()?)?, (*data.inputs.first()?)?);
+    let (result, operand) = ((*data.outputs.first()?)?, (*data.inputs.get(position)?)?);
     let same = module.ty(result).size().is_some() && module.ty(result).size() == module.ty(operand).size();
     same.then_some((result, operand))
 }

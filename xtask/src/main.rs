@@ -1,2 +1,46 @@
 //! Development tasks: set up what the tests need, run them, regenerate the protobuf messages.
-fn main() {}
+//!
+//! `cargo xtask setup` makes a Python environment in `.deps/` with the pinned ONNX Runtime; `cargo xtask test` does that and runs
+//! all tests with it; `cargo xtask generate` (feature `generate`) writes the protobuf messages anew.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+#[cfg(feature = "generate")]
+mod generate;
+mod setup;
+
+use std::process::{Command, ExitCode};
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let task = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    let outcome = match task.as_str() {
+        "setup" => setup::python().map(|environment| println!("{}", environment.python.display())),
+        "test" => test(&rest),
+        #[cfg(feature = "generate")]
+        "generate" => generate::generate(),
+        _ => Err("usage: cargo xtask setup | test [cargo test arguments] | generate".into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Sets up what the tests need and runs all of them.
+fn test(arguments: &[String]) -> Result<(), Failure> {
+    let environment = setup::python()?;
+    let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    cargo
+        .args(["test", "--workspace"])
+        .args(arguments)
+        .env("MEMC_PYTHON", &environment.python)
+        .env("ORT_DYLIB_PATH", &environment.library);
+    let status = cargo.status()?;
+    if status.success() { Ok(()) } else { Err("tests failed".into()) }
+}

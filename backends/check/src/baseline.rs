@@ -1,7 +1,9 @@
 //! The input model in file order under the same rules: views aliased, nothing in place.
 //!
-//! The contract leaves open which windows a planner takes as views and which workspace it counts, so three numbers are derived: one that
-//! no choice goes below, one that none goes above, and one with every legal view.
+//! The contract leaves open which windows a planner takes as views, which workspace it counts, and whether what follows from constants
+//! alone is one, so three numbers are derived: one that no choice goes below, one that none goes above, and one in between: results are
+//! views of operands wherever they can be, no operand is written into a result before it is whole, and what follows from constants is
+//! held unless the plan says otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +25,13 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
     let own: BTreeMap<Value, Steps> =
         side.values.iter().filter(|value| held(ctx, **value)).map(|value| (*value, live[value])).collect();
     let computed = computed_constants(side);
-    let owner = owners(side, &computed);
+    let owner = owners(side);
     let bytes = |value: Value| side.known[value].as_ref().map_or(0, |known| known.bytes());
     let mut families: BTreeMap<Value, Vec<Steps>> = BTreeMap::new();
     for value in live.keys() {
         let root = owner.get(value).copied().unwrap_or(*value);
         // Bytes of what the caller holds are not in the arena, under whatever name.
-        if own.contains_key(&root) && !computed.contains(&root) {
+        if own.contains_key(&root) {
             families.entry(root).or_default().push(live[value]);
         }
     }
@@ -42,7 +44,7 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
     let parts = parts(side);
     let least: Vec<Held> = own
         .iter()
-        .filter(|(value, _)| !computed.contains(value) && !parts.contains(value))
+        .filter(|(value, _)| !computed.contains(value) && !parts.contains(value) && side.elements(**value).is_none())
         .map(|(value, steps)| Held { steps: *steps, bytes: bytes(*value) })
         .collect();
     let kernels = workspace(side);
@@ -59,7 +61,8 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
 /// Whether an arena with the layout's `io` holds the value.
 fn held(ctx: &Ctx<'_>, value: Value) -> bool {
     let side = ctx.given;
-    if side.known[value].is_none() || side.is_initializer(value) {
+    // What the plan holds as a constant under the same name needs no place in either model.
+    if side.known[value].is_none() || side.is_initializer(value) || class(ctx, value) == Some(Class::Constant) {
         return false;
     }
     let output = side.is_output[value];
@@ -104,41 +107,20 @@ fn computed_constants(side: &Side<'_>) -> BTreeSet<Value> {
     constant
 }
 
-/// Owner of each value that is a view, where every legal view is taken in the order of rows.
-fn owners(side: &Side<'_>, computed: &BTreeSet<Value>) -> BTreeMap<Value, Value> {
+/// Owner of each result that is a view of an operand, in the order of rows.
+fn owners(side: &Side<'_>) -> BTreeMap<Value, Value> {
     let mut owner: BTreeMap<Value, Value> = BTreeMap::new();
     for row in 0..side.rows.len() {
         for (part, whole) in candidates(side, row) {
-            let caller = |value: Value| side.producer[value].is_none() || computed.contains(&value);
-            // A graph output needs bytes of its own where the other side is the caller's.
-            let output = side.is_output[part] && caller(owner.get(&whole).copied().unwrap_or(whole));
-            let free = !caller(part) && !owner.contains_key(&part) && !output;
-            if free && part != whole && !offsets(side, part, whole).is_empty() {
-                let mut root = whole;
-                while let Some(next) = owner.get(&root) {
-                    root = *next;
-                }
-                if root != part {
-                    owner.insert(part, root);
-                }
+            let root = owner.get(&whole).copied().unwrap_or(whole);
+            // A graph output needs bytes of its own where the other ones are the caller's.
+            let forced = side.is_output[part] && side.producer[root].is_none();
+            if side.producer[part] == Some(row) && part != whole && !forced && !offsets(side, part, whole).is_empty() {
+                owner.insert(part, root);
             }
         }
     }
-    // A window may have been given its owner before that one got its own.
-    let roots: Vec<(Value, Value)> = owner
-        .keys()
-        .map(|value| {
-            let mut root = *value;
-            for _ in 0..=owner.len() {
-                match owner.get(&root) {
-                    Some(next) => root = *next,
-                    None => break,
-                }
-            }
-            (*value, root)
-        })
-        .collect();
-    roots.into_iter().collect()
+    owner
 }
 
 /// Values that some node makes, or lets be made, a part of another one's bytes.

@@ -234,7 +234,7 @@ fn baseline(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
         findings.add(Kind::Baseline, At::default(), message);
     } else if found.claimed != found.derived {
         findings.remark(format!(
-            "file_order_peak is claimed as {} bytes; with every legal view and the plan's workspace it is {}",
+            "file_order_peak is claimed as {} bytes; with every result that can be a view, and the plan's workspace, it is {}",
             found.claimed, found.derived
         ));
     }

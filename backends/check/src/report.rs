@@ -87,7 +87,7 @@ pub struct SpaceSummary {
 pub struct BaselineSummary {
     /// What the layout claims, over all spaces.
     pub claimed: u64,
-    /// With every legal view aliased and the kernels' workspace.
+    /// With every result aliased that can be a view of an operand, and the workspace that the layout gives to nodes of the same name.
     pub derived: u64,
     /// No choice of views gives less.
     pub least: u64,

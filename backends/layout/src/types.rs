@@ -343,8 +343,12 @@ pub struct LowerBound {
 /// The input model under the same rules, before any change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Baseline {
-    /// Peak of the input model in file order, views aliased, nothing in place; a space at a time.
+    /// Peak of the input model in file order, views aliased, nothing in place; a space at a time. Workspace counts only where the node's
+    /// name tells it apart, so that whoever has both files can derive the number.
     pub file_order_peak: BTreeMap<String, u64>,
+    /// The same with all workspace; what plans are compared with. Left out by writers before version 0.1.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_peak: BTreeMap<String, u64>,
 }
 
 /// What a plan costs in work and time.

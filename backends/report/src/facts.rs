@@ -88,7 +88,7 @@ impl SpaceFacts {
             arena: layout.arenas.iter().find(|arena| arena.space == *name).map_or(top, |arena| arena.size),
             budget: layout.budget.get(name).copied(),
             capacity: layout.target.spaces.iter().find(|space| space.name == *name).and_then(|space| space.capacity),
-            before: layout.baseline.file_order_peak.get(name).copied(),
+            before: layout.baseline.own_peak.get(name).or_else(|| layout.baseline.file_order_peak.get(name)).copied(),
             bound: layout.lower_bound.get(name).copied(),
             profile,
         }

@@ -1,0 +1,263 @@
+//! The command line, as declared to clap.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use memc::Size;
+
+/// A memory compiler for ONNX.
+#[derive(Debug, Parser)]
+#[command(name = "memc", version, about, long_about = None, arg_required_else_help = true)]
+pub struct Cli {
+    /// Say nothing on stderr but errors
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Plan a model: order, in-place writes, offsets; write it with its layout
+    Optimize(Optimize),
+    /// Say what a model needs, before or after
+    Report(Report),
+    /// Verify a plan from the files alone
+    Check(Check),
+    /// Print a model as text (.mem)
+    Print(Print),
+    /// Run passes on the text form
+    Opt(Opt),
+    /// List the passes, or print the page of one
+    Passes {
+        /// A pass
+        name: Option<String>,
+    },
+    /// List what is known of operators, or of one
+    Ops {
+        /// An operator, as `Conv` or `com.microsoft::FusedConv`
+        name: Option<String>,
+    },
+    /// Explain a diagnostic code
+    Explain {
+        /// A code, as E0114; none lists them all
+        code: Option<String>,
+    },
+    /// Print the JSON schema of a file that memc writes
+    Schema {
+        /// Which file
+        #[arg(value_enum)]
+        what: SchemaOf,
+    },
+    /// Run a solver alone
+    #[command(subcommand)]
+    Solve(Solve),
+}
+
+/// Files with a schema.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SchemaOf {
+    /// The layout file
+    Layout,
+}
+
+/// Options of planning that several commands share.
+#[derive(Args, Debug)]
+pub struct Planning {
+    /// Extent of a symbolic dimension of a graph input (repeatable)
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = pair::<u64>)]
+    pub dims: Vec<(String, u64)>,
+    /// Plan a model whose inputs keep symbolic dimensions: what depends on them is left out
+    #[arg(long)]
+    pub allow_unbound: bool,
+    /// Who runs the result: a runtime that obeys the layout, or a stock ONNX Runtime session
+    #[arg(long, value_enum, default_value = "arena")]
+    pub runtime: Runtime,
+    /// What the arena holds beside transients: outputs, inputs too (arena), or neither (external)
+    #[arg(long, value_enum, default_value = "outputs")]
+    pub io: IoArg,
+    /// A fold never makes a constant larger than this
+    #[arg(long, value_name = "SIZE", default_value = "64KiB")]
+    pub max_fold_bytes: Size,
+    /// Search effort: fast, default, max, or a number of search nodes
+    #[arg(long, value_name = "fast|default|max|N", default_value = "default", value_parser = effort)]
+    pub effort: u64,
+    /// A pipeline of your own instead of the default portfolio
+    #[arg(long, value_name = "TEXT")]
+    pub passes: Option<String>,
+}
+
+/// Who runs the result.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Runtime {
+    /// A runtime that obeys the layout
+    Arena,
+    /// A stock ONNX Runtime session
+    Ort,
+}
+
+/// What the arena holds.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum IoArg {
+    /// Graph outputs
+    Outputs,
+    /// Graph outputs and inputs
+    Arena,
+    /// Neither
+    External,
+}
+
+/// `memc optimize`.
+#[derive(Args, Debug)]
+pub struct Optimize {
+    /// The model
+    pub input: PathBuf,
+    /// Where the planned model goes
+    #[arg(short, long)]
+    pub output: PathBuf,
+    /// Where layouts go, by extension: .json, .h, .rs, .csv (repeatable; the default is OUTPUT.layout.json)
+    #[arg(long, value_name = "PATH")]
+    pub layout: Vec<PathBuf>,
+    /// Limit of the arena: 512KiB, 2GB, 60% of the file-order peak, or SPACE=SIZE (repeatable)
+    #[arg(long, value_name = "SIZE|SPACE=SIZE", value_parser = budget)]
+    pub budget: Vec<(String, Size)>,
+    /// Planning
+    #[command(flatten)]
+    pub planning: Planning,
+    /// Admit only rewrites that change no bit of the result (all of today's do)
+    #[arg(long)]
+    pub exact: bool,
+    /// Pin the order for runtimes that choose their own
+    #[arg(long)]
+    pub anchors: bool,
+    /// Write a report, by extension: .html, .txt, .json (repeatable)
+    #[arg(long, value_name = "PATH")]
+    pub report: Vec<PathBuf>,
+    /// Print the IR after a pass, or after all, to stderr (repeatable)
+    #[arg(long, value_name = "PASS|all")]
+    pub print_ir_after: Vec<String>,
+    /// Write the IR after each pass into a folder, numbered
+    #[arg(long, value_name = "DIR")]
+    pub dump_dir: Option<PathBuf>,
+    /// Print the time and edits of each pass
+    #[arg(long)]
+    pub time_passes: bool,
+    /// Print the summary as JSON on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `memc report`.
+#[derive(Args, Debug)]
+pub struct Report {
+    /// The model
+    pub input: PathBuf,
+    /// A layout of it; without one the model is planned in its own order
+    #[arg(long)]
+    pub layout: Option<PathBuf>,
+    /// Where the report goes, by extension: .html, .txt, .json, .trace.json; stdout without
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// Planning
+    #[command(flatten)]
+    pub planning: Planning,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `memc check`.
+#[derive(Args, Debug)]
+pub struct Check {
+    /// The model as it was given
+    pub input: PathBuf,
+    /// The model that memc wrote
+    pub output: PathBuf,
+    /// The layout that memc wrote
+    pub layout: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `memc print`.
+#[derive(Args, Debug)]
+pub struct Print {
+    /// The model
+    pub input: PathBuf,
+    /// Where the text goes; stdout without
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// Extent of a symbolic dimension (repeatable)
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = pair::<u64>)]
+    pub dims: Vec<(String, u64)>,
+}
+
+/// `memc opt`.
+#[derive(Args, Debug)]
+pub struct Opt {
+    /// A module as text
+    pub input: PathBuf,
+    /// Planning; `--passes` says which passes run (none: the text is parsed, verified and printed)
+    #[command(flatten)]
+    pub planning: Planning,
+    /// Where the text goes; stdout without
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+}
+
+/// `memc solve`.
+#[derive(Debug, Subcommand)]
+pub enum Solve {
+    /// Place buffers of a CSV file in one arena
+    Place {
+        /// The problem
+        problem: PathBuf,
+        /// Where the answer goes
+        #[arg(short, long)]
+        output: PathBuf,
+        /// Ask whether this many bytes are enough, instead of minimizing
+        #[arg(long, value_name = "BYTES")]
+        capacity: Option<u64>,
+        /// Search effort
+        #[arg(long, default_value = "default", value_parser = effort)]
+        effort: u64,
+    },
+    /// Order the operations of a .dag.json file
+    Order {
+        /// The problem
+        problem: PathBuf,
+        /// Where the answer goes
+        #[arg(short, long)]
+        output: PathBuf,
+        /// Search effort
+        #[arg(long, default_value = "default", value_parser = effort)]
+        effort: u64,
+    },
+}
+
+/// `NAME=VALUE`.
+fn pair<T: std::str::FromStr>(text: &str) -> Result<(String, T), String> {
+    let wrong = || format!("`{text}` is not NAME=N");
+    let (name, value) = text.rsplit_once('=').ok_or_else(wrong)?;
+    Ok((name.to_owned(), value.trim().parse().map_err(|_| wrong())?))
+}
+
+/// `SIZE` or `SPACE=SIZE`.
+fn budget(text: &str) -> Result<(String, Size), memc::SizeError> {
+    let (space, size) = text.split_once('=').unwrap_or(("", text));
+    Ok((space.to_owned(), size.parse()?))
+}
+
+/// Search nodes of an effort.
+fn effort(text: &str) -> Result<u64, String> {
+    let default = memc::solve::Limit::default().nodes;
+    match text {
+        "fast" => Ok(default / 20),
+        "default" => Ok(default),
+        "max" => Ok(default.saturating_mul(100)),
+        number => number.parse().map_err(|_| format!("`{text}` is not fast, default, max or a number")),
+    }
+}

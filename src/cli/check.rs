@@ -1,0 +1,43 @@
+//! `memc check`.
+
+use std::process::ExitCode;
+
+use memc::Error;
+use memc::proto::ModelFile;
+use serde_json::json;
+
+use super::args::Check;
+use super::files::read;
+use super::{Outcome, Voice, print, say};
+
+/// Violations that are printed; the rest is counted.
+const MOST: usize = 50;
+
+/// Verifies a plan from the files alone.
+pub fn run(arguments: &Check, voice: &Voice) -> Outcome {
+    let given = ModelFile::open(&arguments.input).map_err(Error::from)?;
+    let out = ModelFile::open(&arguments.output).map_err(Error::from)?;
+    let text = read(&arguments.layout)?;
+    let layout = memc::layout_file::read(&text).map_err(|source| Error::Layout { path: arguments.layout.clone(), source })?;
+    let report = memc::check::check(&given, &out, &layout, Default::default());
+    if arguments.json {
+        let violations = report.violations.iter().map(|violation| {
+            json!({"kind": violation.kind.name(), "tensor": violation.tensor, "step": violation.step, "text": violation.diagnostic.message})
+        });
+        let object = json!({"ok": report.holds(), "violations": violations.collect::<Vec<_>>(), "remarks": report.remarks, "summary": report.summary});
+        print(&format!("{object:#}\n"))?;
+    }
+    for violation in report.violations.iter().take(MOST) {
+        say(&violation.diagnostic.to_string());
+    }
+    for remark in &report.remarks {
+        voice.say(&format!("remark: {remark}"));
+    }
+    let count = report.violations.len();
+    voice.say(&match count {
+        0 => "check: nothing wrong".to_owned(),
+        1 => "check: 1 violation".to_owned(),
+        count => format!("check: {count} violations"),
+    });
+    Ok(if count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}

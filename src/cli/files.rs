@@ -1,0 +1,64 @@
+//! Output files, written whole or not at all.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use memc::Error;
+
+/// Files under way: each lies beside its place under another name until all are complete.
+#[derive(Debug, Default)]
+pub struct Outputs {
+    pending: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Outputs {
+    /// Adds a file; `write` fills it.
+    ///
+    /// # Errors
+    /// The folder or the disk refuses. What was added before is removed when `self` is dropped.
+    pub fn add(&mut self, path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Error> {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let partial = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        let fill = || -> std::io::Result<()> {
+            if path.is_dir() || name.is_empty() {
+                return Err(std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder"));
+            }
+            let mut file = std::io::BufWriter::new(fs::File::create_new(&partial)?);
+            write(&mut file)?;
+            file.flush()
+        };
+        let outcome = fill();
+        self.pending.push((partial, path.to_owned()));
+        outcome.map_err(|source| Error::File { what: "write", path: path.to_owned(), source })
+    }
+
+    /// Puts all files in their places.
+    ///
+    /// # Errors
+    /// A rename is refused.
+    pub fn commit(mut self) -> Result<(), Error> {
+        while let Some((partial, path)) = self.pending.first().cloned() {
+            fs::rename(&partial, &path).map_err(|source| Error::File { what: "write", path, source })?;
+            self.pending.remove(0);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Outputs {
+    fn drop(&mut self) {
+        for (partial, _) in &self.pending {
+            // It may never have been made.
+            let _ = fs::remove_file(partial);
+        }
+    }
+}
+
+/// Reads a text file.
+///
+/// # Errors
+/// The system refuses, or the file is no UTF-8.
+pub fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|source| Error::File { what: "read", path: path.to_owned(), source })
+}

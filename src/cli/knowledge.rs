@@ -1,0 +1,55 @@
+//! `memc passes`, `ops`, `explain`, `schema`: what memc knows, in its own words.
+
+use memc::ir::codes;
+use memc::passes::registry;
+use memc::{layout_file, ops};
+
+use super::args::SchemaOf;
+use super::{Outcome, print, usage};
+
+/// The list of passes, or the page of one.
+pub fn passes(name: Option<&str>) -> Outcome {
+    match name {
+        None => {
+            let lines: Vec<String> =
+                registry::REGISTRY.iter().map(|pass| format!("{:<10} {}\n", pass.name, pass.summary)).collect();
+            print(&lines.concat())
+        }
+        Some(name) => match registry::find(name) {
+            Some(pass) => print(pass.page),
+            None => Err(usage(format!("there is no pass named `{name}`"), "`memc passes` lists them all")),
+        },
+    }
+}
+
+/// The operator table, or the entry of one operator.
+pub fn ops(name: Option<&str>) -> Outcome {
+    let Some(name) = name else { return print(&ops::describe::table_text()) };
+    let (domain, operator) = name.rsplit_once("::").unwrap_or(("", name));
+    match ops::find(domain, operator) {
+        Some(info) => print(&ops::describe::describe(info)),
+        None => Err(usage(
+            format!("`{name}` is not in the operator table: memc treats it as opaque"),
+            "`memc ops` lists all operators; name other domains as com.microsoft::FusedConv",
+        )),
+    }
+}
+
+/// The page of a code, or the list of all.
+pub fn explain(code: Option<&str>) -> Outcome {
+    let Some(code) = code else {
+        let lines: Vec<String> = codes::all().iter().map(|info| format!("{}  {}\n", info.code, info.title)).collect();
+        return print(&lines.concat());
+    };
+    match codes::explain(&code.to_ascii_uppercase()) {
+        Some(info) => print(&info.to_string()),
+        None => Err(usage(format!("there is no code `{code}`"), "`memc explain` lists them all")),
+    }
+}
+
+/// The schema of a file.
+pub fn schema(what: SchemaOf) -> Outcome {
+    match what {
+        SchemaOf::Layout => print(&layout_file::schema()),
+    }
+}

@@ -1,0 +1,135 @@
+//! The command: everything that prints, reads clocks, touches files, and exits.
+
+mod args;
+mod check;
+mod files;
+mod knowledge;
+mod observe;
+mod optimize;
+mod report;
+mod solve;
+mod text;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use memc::Error;
+use memc::import::ImportOptions;
+use memc::ir::{Bytes, Diagnostic, Severity};
+use memc::ops::Profile;
+use memc::passes::{Io, Options};
+
+use args::{Cli, Command, IoArg, Planning, Runtime};
+
+/// How a command ended, where it did not fail.
+type Outcome = Result<ExitCode, Failure>;
+
+/// Why a command failed: what to print, and the exit code.
+#[derive(Debug)]
+struct Failure {
+    diagnostics: Vec<Diagnostic>,
+    code: u8,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { diagnostics: vec![error.diagnostic()], code: error.exit_code() }
+    }
+}
+
+/// Parses the arguments and runs the command.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let voice = Voice { quiet: cli.quiet };
+    let outcome = match cli.command {
+        Command::Optimize(arguments) => optimize::run(&arguments, &voice),
+        Command::Report(arguments) => report::run(&arguments, &voice),
+        Command::Check(arguments) => check::run(&arguments, &voice),
+        Command::Print(arguments) => text::print(&arguments, &voice),
+        Command::Opt(arguments) => text::opt(&arguments, &voice),
+        Command::Passes { name } => knowledge::passes(name.as_deref()),
+        Command::Ops { name } => knowledge::ops(name.as_deref()),
+        Command::Explain { code } => knowledge::explain(code.as_deref()),
+        Command::Schema { what } => knowledge::schema(what),
+        Command::Solve(arguments) => solve::run(&arguments, &voice),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => {
+            // Errors are printed even when the rest is silent.
+            failure.diagnostics.iter().for_each(|diagnostic| say(&diagnostic.to_string()));
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// Talks on stderr.
+#[derive(Clone, Copy, Debug)]
+struct Voice {
+    quiet: bool,
+}
+
+impl Voice {
+    /// A line for people.
+    fn say(&self, line: &str) {
+        if !self.quiet {
+            say(line);
+        }
+    }
+    /// Remarks and warnings, at most so many.
+    fn diagnostics(&self, all: &[Diagnostic]) {
+        const MOST: usize = 10;
+        for diagnostic in all.iter().take(MOST) {
+            self.say(&diagnostic.to_string());
+        }
+        if all.len() > MOST {
+            self.say(&format!("… and {} more of this kind", all.len() - MOST));
+        }
+    }
+    /// Whether somebody watches.
+    fn is_watched(&self) -> bool {
+        !self.quiet && std::io::stderr().is_terminal()
+    }
+}
+
+fn say(line: &str) {
+    // Nobody is left to tell when stderr is gone.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Writes data to stdout; a reader that went away (`| head`) is no failure.
+fn print(text: &str) -> Outcome {
+    match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(Failure {
+            diagnostics: vec![Diagnostic::new("E0401", Severity::Error, format!("cannot write to stdout: {error}"))],
+            code: 1,
+        }),
+    }
+}
+
+/// A wrong argument that clap cannot know of.
+fn usage(message: String, help: &str) -> Failure {
+    Failure { diagnostics: vec![Diagnostic::new("E0306", Severity::Error, message).with_help(help)], code: 2 }
+}
+
+impl Planning {
+    fn import(&self) -> ImportOptions {
+        ImportOptions { dims: self.dims.iter().cloned().collect(), allow_unbound: self.allow_unbound }
+    }
+    fn options(&self) -> Options {
+        let profile = match self.runtime {
+            Runtime::Arena => &Profile::ARENA,
+            Runtime::Ort => &Profile::ORT,
+        };
+        let io = match self.io {
+            IoArg::Outputs => Io::Outputs,
+            IoArg::Arena => Io::Arena,
+            IoArg::External => Io::External,
+        };
+        let max_fold_bytes = Bytes(self.max_fold_bytes.resolve(Bytes(0)));
+        Options { io, max_fold_bytes, effort: self.effort, ..Options::for_profile(profile) }
+    }
+}

@@ -1,0 +1,137 @@
+//! `memc optimize`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use memc::ir::text;
+use memc::layout_file as layout;
+use memc::proto::ModelFile;
+use memc::report::HtmlOptions;
+use memc::{Error, OptimizeOptions, Optimized};
+
+use super::args::Optimize;
+use super::files::Outputs;
+use super::observe::Watch;
+use super::{Failure, Outcome, Voice, print, usage};
+
+/// Plans a model and writes it with its layouts and reports.
+pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
+    let layouts = match arguments.layout.as_slice() {
+        [] => vec![beside(&arguments.output, "layout.json")],
+        given => given.to_vec(),
+    };
+    for path in &layouts {
+        known_extension(path, &["json", "h", "rs", "csv"])?;
+    }
+    for path in &arguments.report {
+        known_extension(path, &["html", "txt", "json"])?;
+    }
+    let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
+    let options = OptimizeOptions {
+        import: arguments.planning.import(),
+        plan: arguments.planning.options(),
+        passes: arguments.planning.passes.clone(),
+        budget: arguments.budget.clone(),
+        anchors: arguments.anchors,
+        verify: cfg!(debug_assertions),
+        stated: stated(arguments),
+    };
+    let mut watch = Watch::new(arguments.print_ir_after.clone(), arguments.dump_dir.clone(), arguments.time_passes, *voice);
+    let optimized =
+        memc::optimize(&file, &options, &mut watch).map_err(|error| reproduce(error, &file, &options, &arguments.output))?;
+    voice.diagnostics(&optimized.diagnostics);
+    write(arguments, &layouts, &optimized)?;
+    if arguments.json {
+        return print(&memc::report::json(&optimized.layout));
+    }
+    voice.say(&memc::report::text(&optimized.layout));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `dir/name.onnx` to `dir/name.SUFFIX`.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    path.with_extension(suffix)
+}
+
+fn extension(path: &Path) -> &str {
+    path.extension().and_then(|extension| extension.to_str()).unwrap_or_default()
+}
+
+fn known_extension(path: &Path, known: &[&str]) -> Result<(), Failure> {
+    if known.contains(&extension(path)) {
+        return Ok(());
+    }
+    let listed = known.join(", .");
+    Err(usage(format!("{}: the extension says the format, and this one says none", path.display()), &format!("use .{listed}")))
+}
+
+/// The options that shape the plan, as the layout file states them; no paths.
+fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
+    let planning = &arguments.planning;
+    let mut stated = BTreeMap::from([
+        ("anchors".to_owned(), arguments.anchors.to_string()),
+        ("effort".to_owned(), planning.effort.to_string()),
+        ("exact".to_owned(), arguments.exact.to_string()),
+        ("io".to_owned(), format!("{:?}", planning.io).to_lowercase()),
+        ("max_fold_bytes".to_owned(), planning.max_fold_bytes.to_string()),
+        ("runtime".to_owned(), format!("{:?}", planning.runtime).to_lowercase()),
+    ]);
+    if let Some(passes) = &planning.passes {
+        stated.insert("passes".to_owned(), passes.clone());
+    }
+    let budgets: Vec<String> = arguments.budget.iter().map(|(space, size)| format!("{space}={size}")).collect();
+    if !budgets.is_empty() {
+        stated.insert("budget".to_owned(), budgets.join(","));
+    }
+    let dims: Vec<String> = planning.dims.iter().map(|(name, extent)| format!("{name}={extent}")).collect();
+    if !dims.is_empty() {
+        stated.insert("dims".to_owned(), dims.join(","));
+    }
+    stated
+}
+
+fn write(arguments: &Optimize, layouts: &[PathBuf], optimized: &Optimized) -> Result<(), Failure> {
+    let mut outputs = Outputs::default();
+    outputs.add(&arguments.output, |out| optimized.model.write_to(out))?;
+    for path in layouts {
+        let text = match extension(path) {
+            "h" => layout::to_c_header(&optimized.layout),
+            "rs" => layout::to_rust(&optimized.layout),
+            "csv" => {
+                let space = optimized.layout.arenas.first().map(|arena| arena.space.as_str()).unwrap_or_default();
+                layout::to_minimalloc_csv(&optimized.layout, space)
+            }
+            _ => layout::to_json(&optimized.layout).map_err(Error::from)?,
+        };
+        outputs.add(path, |out| out.write_all(text.as_bytes()))?;
+    }
+    let title = arguments.input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    for path in &arguments.report {
+        let text = match extension(path) {
+            "html" => memc::report::html(&optimized.layout, &HtmlOptions { title: &title, before: optimized.before.as_ref() }),
+            "json" => memc::report::json(&optimized.layout),
+            _ => memc::report::text(&optimized.layout),
+        };
+        outputs.add(path, |out| out.write_all(text.as_bytes()))?;
+    }
+    Ok(outputs.commit()?)
+}
+
+/// For a defect of memc: leaves the imported module and the pipeline beside the output.
+fn reproduce(error: Error, file: &ModelFile, options: &OptimizeOptions, output: &Path) -> Failure {
+    let mut failure = Failure::from(error);
+    if failure.code == 70
+        && let Ok(imported) = memc::import::import(file, &options.import)
+    {
+        let passes = options.passes.as_deref().unwrap_or(memc::passes::pipeline::DEFAULT);
+        let path = beside(output, "repro.mem");
+        let contents = format!("// RUN: {passes}\n{}", text::print(&imported.module));
+        if std::fs::write(&path, contents).is_ok()
+            && let Some(diagnostic) = failure.diagnostics.last_mut()
+        {
+            diagnostic.notes.push(format!("the reproducer is {}", path.display()));
+        }
+    }
+    failure
+}

@@ -1,0 +1,48 @@
+//! `memc print` and `memc opt`: the text form.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use memc::Error;
+use memc::import::ImportOptions;
+use memc::ir::{Stage, text, verify};
+use memc::passes::{PassContext, Pipeline, Silent};
+use memc::proto::ModelFile;
+
+use super::args::{Opt, Print};
+use super::files::{Outputs, read};
+use super::{Failure, Outcome, Voice};
+
+/// Prints a model as text.
+pub fn print(arguments: &Print, voice: &Voice) -> Outcome {
+    let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
+    let options = ImportOptions { dims: arguments.dims.iter().cloned().collect(), allow_unbound: true };
+    let imported = memc::import::import(&file, &options).map_err(Error::from)?;
+    voice.diagnostics(&imported.diagnostics);
+    give(&text::print(&imported.module), arguments.output.as_deref())
+}
+
+/// Runs passes on a module that is given as text.
+pub fn opt(arguments: &Opt, voice: &Voice) -> Outcome {
+    let refused = |diagnostics| Failure { diagnostics, code: 1 };
+    let mut module = text::parse(&read(&arguments.input)?).map_err(refused)?;
+    verify(&module, module.stage).map_err(refused)?;
+    let inference = memc::ops::infer(&mut module);
+    voice.diagnostics(&inference.diagnostics);
+    module.stage = module.stage.max(Stage::Typed);
+    let options = arguments.planning.options();
+    let mut ctx = PassContext::new(&options, inference.data, &module);
+    let passes = arguments.planning.passes.as_deref().unwrap_or_default();
+    let pipeline = Pipeline::parse(passes, module.stage).map_err(Error::from)?;
+    pipeline.run(&mut module, &mut ctx, true, &mut Silent).map_err(Error::from)?;
+    voice.diagnostics(&ctx.remarks);
+    give(&text::print(&module), arguments.output.as_deref())
+}
+
+fn give(text: &str, output: Option<&Path>) -> Outcome {
+    let Some(path) = output else { return super::print(text) };
+    let mut outputs = Outputs::default();
+    outputs.add(path, |out| out.write_all(text.as_bytes()))?;
+    outputs.commit()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,144 @@
+//! What can go wrong in `optimize` and its relatives, with the exit code of each.
+
+use std::path::PathBuf;
+
+use memc_ir::{Diagnostic, Severity};
+use memc_onnx_export::ExportError;
+use memc_onnx_import::ImportError;
+use memc_onnx_proto::ReadError;
+use memc_passes::PipelineError;
+
+/// Why a request could not be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The model is refused.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// A pipeline cannot run, or a pass failed.
+    #[error(transparent)]
+    Pipeline(#[from] PipelineError),
+    /// The result cannot be written as ONNX.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// A layout file cannot be read.
+    #[error("{} is not a layout file", path.display())]
+    Layout {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: memc_layout::ReadError,
+    },
+    /// A layout cannot be printed (a defect of memc).
+    #[error("the layout cannot be written")]
+    LayoutWrite(#[from] memc_layout::WriteError),
+    /// The pipeline of the request does not end in a plan.
+    #[error("the pipeline `{passes}` ends before `place`, so there is no layout to write")]
+    Unplanned {
+        /// The pipeline.
+        passes: String,
+    },
+    /// No plan keeps the budget.
+    #[error("no plan fits {budget} bytes in {space}: the best one needs {arena}, and no order of these nodes less than {bound}")]
+    Budget {
+        /// Space.
+        space: String,
+        /// What was asked.
+        budget: u64,
+        /// What the best plan needs.
+        arena: u64,
+        /// What every plan of these nodes needs.
+        bound: u64,
+        /// Where the peak is and who is alive there.
+        notes: Vec<String>,
+    },
+    /// The budget names a space that the target does not have.
+    #[error("the target has no space named `{space}`; it has {known}")]
+    UnknownSpace {
+        /// The name given.
+        space: String,
+        /// What there is.
+        known: String,
+    },
+    /// A file cannot be read or written.
+    #[error("cannot {what} {}", path.display())]
+    File {
+        /// `read` or `write`.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        Self::Import(error.into())
+    }
+}
+
+impl Error {
+    /// Exit code of the command: 1 bad model or file, 2 usage, 3 budget infeasible, 70 a defect of memc.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Import(ImportError::Unbound { .. } | ImportError::UnknownDimension { .. }) => 2,
+            Self::Pipeline(PipelineError::UnknownPass { .. } | PipelineError::Stage { .. }) => 2,
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,
+            Self::UnknownSpace { .. } | Self::Unplanned { .. } => 2,
+            Self::Budget { .. } => 3,
+            Self::Pipeline(_) | Self::LayoutWrite(_) => 70,
+            Self::Import(_) | Self::Export(_) | Self::Layout { .. } | Self::File { .. } => 1,
+        }
+    }
+
+    /// Stable code, as `memc explain` knows it.
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Import(error) => error.code(),
+            Self::Pipeline(PipelineError::UnknownPass { .. } | PipelineError::Stage { .. }) => "E0303",
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => "E0302",
+            Self::Pipeline(_) | Self::LayoutWrite(_) => "E0901",
+            Self::Export(_) => "E0402",
+            Self::Layout { .. } => "E0501",
+            Self::Unplanned { .. } => "E0304",
+            Self::Budget { .. } => "E0301",
+            Self::UnknownSpace { .. } => "E0305",
+            Self::File { what: "read", .. } => "E0116",
+            Self::File { .. } => "E0401",
+        }
+    }
+
+    fn help(&self) -> Option<String> {
+        match self {
+            Self::Budget { arena, .. } => {
+                Some(format!("`--budget {arena}` is kept; a smaller one needs recomputation or transfers"))
+            }
+            Self::Pipeline(PipelineError::UnknownPass { .. }) => Some("`memc passes` lists them all".to_owned()),
+            Self::Pipeline(PipelineError::Stage { .. } | PipelineError::Pass(_)) => None,
+            Self::Pipeline(_) => Some("this is a defect of memc: please report it with the reproducer".to_owned()),
+            Self::Unplanned { .. } => Some("end the pipeline with `place`, or use `memc opt` to see the IR".to_owned()),
+            Self::File { what: "write", .. } => Some("nothing was written; check the folder and its permissions".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// As a diagnostic.
+    pub fn diagnostic(&self) -> Diagnostic {
+        if let Self::Import(error) = self {
+            return error.diagnostic();
+        }
+        let mut diagnostic = Diagnostic::new(self.code(), Severity::Error, self.to_string());
+        let mut source = std::error::Error::source(self);
+        while let Some(error) = source {
+            diagnostic = diagnostic.with_note(error.to_string());
+            source = error.source();
+        }
+        if let Self::Budget { notes, .. } = self {
+            diagnostic.notes.extend(notes.iter().cloned());
+        }
+        match self.help() {
+            Some(help) => diagnostic.with_help(help),
+            None => diagnostic,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! A planned module to the layout file's contents.
+
+use std::collections::BTreeMap;
+
+use memc_cost::Machine;
+use memc_ir::{AliasKind, Definition, Module, Node, SecondaryMap, Storage, Value, ValueType};
+use memc_layout as file;
+use memc_onnx_export::{Exported, is_anchor};
+use memc_passes::analysis::{self, Liveness, StorageClass};
+use memc_passes::{Io, Options};
+
+/// What the layout says of the run as a whole, beside the plan itself.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    /// Options of planning.
+    pub options: &'a Options,
+    /// The options as the user gave them.
+    pub stated: &'a BTreeMap<String, String>,
+    /// Hash of the input file.
+    pub input_sha256: String,
+    /// Budgets by space.
+    pub budget: BTreeMap<String, u64>,
+    /// Peak of the input model in file order, as a reader of both files can derive it.
+    pub file_order_peak: u64,
+    /// The same with the workspace of nodes whose names do not tell them apart.
+    pub own_peak: u64,
+    /// Nodes of the input file's main graph.
+    pub nodes_before: u64,
+    /// The input as imported, for modelled cost.
+    pub given: &'a Module,
+}
+
+/// The layout of a planned module that was written as `exported`.
+pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>) -> file::Layout {
+    let writer = Writer::new(module, exported, context);
+    let tensors = writer.tensors();
+    let weights = tensors.iter().filter(|tensor| tensor.class == file::Class::Constant && tensor.alias.is_none());
+    let weights = weights.map(|tensor| tensor.bytes).fold(0, u64::saturating_add);
+    let mut layout = file::Layout {
+        schema: file::VERSION.to_owned(),
+        memc_version: env!("CARGO_PKG_VERSION").to_owned(),
+        options: context.stated.clone(),
+        model: writer.model(),
+        target: writer.target(),
+        io: match context.options.io {
+            Io::Outputs => file::Io::Outputs,
+            Io::Arena => file::Io::Arena,
+            Io::External => file::Io::External,
+        },
+        budget: context.budget.clone(),
+        arenas: writer.arenas(),
+        schedule: writer.schedule(),
+        tensors,
+        transfers: Vec::new(),
+        unplanned: writer.unplanned(),
+        subgraphs: writer.subgraphs(),
+        peak: BTreeMap::new(),
+        lower_bound: BTreeMap::new(),
+        weights,
+        baseline: writer.baseline(),
+        cost: writer.cost(),
+    };
+    // Peak and bounds are stated for what the file says, so they are derived from it.
+    let profile = file::Profile::of(&layout);
+    for space in &profile.spaces {
+        layout.peak.insert(space.space.clone(), file::Peak { bytes: space.peak, step: space.peak_step });
+    }
+    layout.lower_bound = writer.lower_bounds(&layout);
+    layout
+}
+
+struct Writer<'a> {
+    module: &'a Module,
+    exported: &'a Exported,
+    context: &'a Context<'a>,
+    classes: SecondaryMap<Value, Option<StorageClass>>,
+    liveness: Liveness,
+    position: SecondaryMap<Node, u64>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(module: &'a Module, exported: &'a Exported, context: &'a Context<'a>) -> Self {
+        let mut position = SecondaryMap::default();
+        for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
+            position.set(*node, index as u64);
+        }
+        let liveness = Liveness::of(module, module.main());
+        Self { module, exported, context, classes: analysis::classes(module), liveness, position }
+    }
+
+    fn model(&self) -> file::Model {
+        let opsets = self.module.opsets.iter();
+        file::Model {
+            input_sha256: self.context.input_sha256.clone(),
+            output_sha256: self.exported.sha256(),
+            ir_version: u64::try_from(self.exported.ir_version).unwrap_or(0),
+            opset_imports: opsets
+                .map(|(domain, version)| file::OpsetImport {
+                    domain: domain.clone(),
+                    version: u64::try_from(*version).unwrap_or(0),
+                })
+                .collect(),
+            dims: self.module.dims.clone(),
+        }
+    }
+
+    fn target(&self) -> file::Target {
+        let spaces = self.module.plan.spaces.iter();
+        file::Target {
+            name: self.context.options.profile.name.to_owned(),
+            spaces: spaces
+                .map(|(_, space)| file::Space {
+                    name: space.name.clone(),
+                    capacity: space.capacity.map(|bytes| bytes.0),
+                    alignment: space.alignment,
+                })
+                .collect(),
+            links: Vec::new(),
+        }
+    }
+
+    fn arenas(&self) -> Vec<file::Arena> {
+        let plan = &self.module.plan;
+        let arena = |arena: &memc_ir::ArenaSize| {
+            let space = &plan.spaces[arena.space];
+            file::Arena { space: space.name.clone(), size: arena.size.0, alignment: space.alignment }
+        };
+        plan.arenas.iter().map(arena).collect()
+    }
+
+    fn schedule(&self) -> Vec<file::ScheduledNode> {
+        let nodes = &self.module.graph(self.module.main()).nodes;
+        nodes
+            .iter()
+            .enumerate()
+            .map(|(step, node)| {
+                let operator = &self.module.node(*node).operator;
+                file::ScheduledNode {
+                    step: step as u64,
+                    node: self.exported.node_names[*node].clone(),
+                    op: operator.name.to_string(),
+                    domain: operator.domain.to_string(),
+                    anchor: is_anchor(self.module, *node),
+                }
+            })
+            .collect()
+    }
+
+    /// Values of the main graph that the written file names: inputs, initializers, results.
+    fn values(&self) -> impl Iterator<Item = Value> {
+        let main = self.module.main();
+        self.module.values().iter().filter_map(move |(value, data)| match data.definition {
+            Definition::Input(graph, _) | Definition::Constant(graph, _) => (graph == main).then_some(value),
+            Definition::Result(node, _) => (self.module.node(node).graph == main && self.is_scheduled(node)).then_some(value),
+            Definition::Erased => None,
+        })
+    }
+
+    fn is_scheduled(&self, node: Node) -> bool {
+        let nodes = &self.module.graph(self.module.main()).nodes;
+        nodes.get(self.position[node] as usize) == Some(&node)
+    }
+
+    fn tensors(&self) -> Vec<file::Tensor> {
+        let mut tensors: Vec<file::Tensor> = self.values().filter_map(|value| self.tensor(value)).collect();
+        let mut count: BTreeMap<Node, usize> = BTreeMap::new();
+        for scratch in &self.module.plan.scratch {
+            let node = &self.exported.node_names[scratch.node];
+            let index = count.entry(scratch.node).or_default();
+            let name = if scratch.body { format!("scratch:{node}:body") } else { format!("scratch:{node}:{index}") };
+            *index += usize::from(!scratch.body);
+            let step = self.position[scratch.node];
+            let (space, offset) = self.place(scratch.storage);
+            tensors.push(file::Tensor {
+                name,
+                dtype: "uint8".to_owned(),
+                shape: vec![scratch.bytes.0],
+                bytes: scratch.bytes.0,
+                class: file::Class::Scratch,
+                space,
+                offset,
+                live: vec![file::LiveRange { start: step, end: step + 1 }],
+                alias: None,
+                recompute_of: None,
+                step: Some(step),
+            });
+        }
+        tensors
+    }
+
+    fn tensor(&self, value: Value) -> Option<file::Tensor> {
+        let data = self.module.value(value);
+        let ty = data.ty.tensor()?;
+        let (shape, bytes) = (ty.known_dims()?, ty.size()?.0);
+        let (space, offset) = self.place(self.module.plan.storage[value]);
+        let range = self.liveness.range(value)?;
+        let live = file::LiveRange { start: u64::from(range.start.0), end: u64::from(range.end.0) };
+        let is_live = live.start < live.end;
+        let alias = self.module.plan.alias[value].map(|alias| file::Alias {
+            of: self.module.value(alias.of).name.clone(),
+            kind: match alias.kind {
+                AliasKind::View => file::AliasKind::View,
+                AliasKind::InPlace => file::AliasKind::InPlace,
+            },
+            alias_offset: alias.offset.0,
+        });
+        let class = match self.classes[value]? {
+            StorageClass::Constant => file::Class::Constant,
+            StorageClass::Input => file::Class::Input,
+            StorageClass::Output => file::Class::Output,
+            StorageClass::Transient => file::Class::Transient,
+        };
+        Some(file::Tensor {
+            name: data.name.clone(),
+            dtype: ty.element.onnx_name().to_owned(),
+            shape,
+            bytes,
+            class,
+            space,
+            offset,
+            live: if is_live { vec![live] } else { Vec::new() },
+            alias,
+            recompute_of: self.recompute_of(value),
+            step: None,
+        })
+    }
+
+    fn recompute_of(&self, value: Value) -> Option<String> {
+        let Definition::Result(node, position) = self.module.value(value).definition else { return None };
+        let original = self.module.node(node).recompute_of?;
+        let result = self.module.node(original).outputs.get(position as usize).copied().flatten()?;
+        Some(self.module.value(result).name.clone())
+    }
+
+    fn place(&self, storage: Option<Storage>) -> (Option<String>, Option<u64>) {
+        match storage {
+            Some(storage) => (Some(self.module.plan.spaces[storage.space].name.clone()), Some(storage.offset.0)),
+            None => (None, None),
+        }
+    }
+
+    fn unplanned(&self) -> Vec<file::Unplanned> {
+        let open = self.values().filter(|value| self.module.ty(*value).size().is_none());
+        open.map(|value| {
+            let reason = match self.module.ty(value) {
+                ValueType::Tensor(tensor) if tensor.element.bits().is_none() => {
+                    format!("elements of type {} have no fixed size", tensor.element)
+                }
+                ValueType::Tensor(tensor) => format!("nobody can derive the shape {tensor}"),
+                ValueType::Unknown => "nobody can derive the type".to_owned(),
+                other => format!("{other} is no dense tensor"),
+            };
+            file::Unplanned { name: self.module.value(value).name.clone(), reason }
+        })
+        .collect()
+    }
+
+    fn subgraphs(&self) -> Vec<file::Subgraph> {
+        let nodes = &self.module.graph(self.module.main()).nodes;
+        let rows = nodes.iter().flat_map(|node| {
+            let name = self.exported.node_names[*node].clone();
+            let bodies = analysis::scratch::bodies(self.module, *node, self.context.options);
+            bodies.into_iter().map(move |(graph, bytes)| file::Subgraph { node: name.clone(), graph, arena_bytes: bytes.0 })
+        });
+        rows.collect()
+    }
+
+    fn lower_bounds(&self, layout: &file::Layout) -> BTreeMap<String, file::LowerBound> {
+        let plan = &self.module.plan;
+        let bounds = plan.arenas.iter().map(|arena| {
+            let name = plan.spaces[arena.space].name.clone();
+            let peak = layout.peak.get(&name).map_or(0, |peak| peak.bytes);
+            let order = arena.order_lower_bound.map(|bound| bound.0.min(peak));
+            let bound = file::LowerBound {
+                placement: arena.lower_bound.0,
+                order,
+                order_proved: order == Some(peak),
+                placement_proved: arena.lower_bound == arena.size,
+            };
+            (name, bound)
+        });
+        bounds.collect()
+    }
+
+    fn baseline(&self) -> file::Baseline {
+        let name = self.context.options.space.name.clone();
+        file::Baseline {
+            file_order_peak: BTreeMap::from([(name.clone(), self.context.file_order_peak)]),
+            own_peak: BTreeMap::from([(name, self.context.own_peak)]),
+        }
+    }
+
+    fn cost(&self) -> file::Cost {
+        let nodes = &self.module.graph(self.module.main()).nodes;
+        let recomputed = nodes.iter().filter(|node| self.module.node(**node).recompute_of.is_some());
+        let extra = recomputed.clone().filter_map(|node| memc_cost::flops(self.module, *node)).fold(0, u64::saturating_add);
+        file::Cost {
+            nodes_before: self.context.nodes_before,
+            nodes_after: nodes.len() as u64,
+            recomputed_nodes: recomputed.count() as u64,
+            extra_flops: extra as f64,
+            base_flops: memc_cost::total_flops(self.context.given) as f64,
+            transferred_bytes: 0,
+            modelled_ns_before: memc_cost::total_nanos(self.context.given, &Machine::CPU).0.round(),
+            modelled_ns_after: memc_cost::total_nanos(self.module, &Machine::CPU).0.round(),
+            overhead_lower_bound: None,
+        }
+    }
+}

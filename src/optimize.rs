@@ -1,0 +1,181 @@
+//! The main job: read, plan, write.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{Bytes, Diagnostic, Module, Node, Stage, Value};
+use memc_layout::Layout;
+use memc_onnx_export::{ExportOptions, Exported};
+use memc_onnx_import::Imported;
+use memc_onnx_proto::ModelFile;
+use memc_passes::{Observer, PassContext, Pipeline, PipelineError, SolverReport};
+use sha2::{Digest as _, Sha256};
+
+use crate::anchor::anchor;
+use crate::error::Error;
+use crate::layout::{Context, layout};
+use crate::options::OptimizeOptions;
+
+/// What `optimize` made.
+#[derive(Debug)]
+pub struct Optimized {
+    /// The planned module.
+    pub module: Module,
+    /// The model to write.
+    pub model: Exported,
+    /// The layout to write beside it.
+    pub layout: Layout,
+    /// The layout of the file's own order under the same rules, where it was planned too.
+    pub before: Option<Layout>,
+    /// With anchors: nodes that can carry none, around which a runtime that chooses its own order may deviate from the schedule.
+    pub unpinned: Vec<Node>,
+    /// What the solvers said.
+    pub reports: Vec<SolverReport>,
+    /// What is odd about the model or the plan.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Plans a model.
+///
+/// # Errors
+/// The model is refused, a pass fails, or the budget cannot be kept.
+pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn Observer) -> Result<Optimized, Error> {
+    let Imported { module: given, data, mut diagnostics } = memc_onnx_import::import(file, &options.import)?;
+    let fresh = |module: &Module| PassContext::new(&options.plan, data.clone(), module);
+    let planned = match &options.passes {
+        None => memc_passes::plan(&given, fresh, options.verify, observer)?,
+        Some(text) => own_pipeline(&given, text, fresh(&given), options, observer)?,
+    };
+    let mut module = planned.module;
+    let mut unpinned = Vec::new();
+    if options.anchors {
+        let anchored = anchor(&mut module, options.plan.io);
+        unpinned = anchored.unpinned;
+        if options.verify {
+            let broken = |violations| PipelineError::Broken { pass: "anchor", violations };
+            memc_ir::verify::verify(&module, module.stage).map_err(broken)?;
+        }
+    }
+    diagnostics.extend(planned.remarks);
+    let baseline = baseline(file, &given, &module, options)?;
+
+    let mut context = Context {
+        options: &options.plan,
+        stated: &options.stated,
+        input_sha256: format!("{:x}", Hex(Sha256::digest(file.bytes()).as_slice())),
+        budget: BTreeMap::new(),
+        file_order_peak: baseline.file_order_peak,
+        own_peak: baseline.own_peak.0,
+        nodes_before: file.graph().node.len() as u64,
+        given: &given,
+    };
+    context.budget = budget(options, baseline.own_peak)?;
+    let (model, plan) = write(file, &module, options, &context)?;
+    let before = match planned.base {
+        Some(base) => Some(write(file, &base, options, &context)?.1),
+        None => None,
+    };
+    keep_budget(&plan)?;
+    Ok(Optimized { module, model, layout: plan, before, unpinned, reports: planned.reports, diagnostics })
+}
+
+/// Peaks of the input model in file order: views aliased, nothing in place, what became a constant of the plan not counted.
+fn baseline(file: &ModelFile, given: &Module, planned: &Module, options: &OptimizeOptions) -> Result<Baseline, Error> {
+    let mut module = given.clone();
+    let mut ctx = PassContext::new(&options.plan, Default::default(), &module);
+    Pipeline::parse("view", module.stage)?.run(&mut module, &mut ctx, false, &mut memc_passes::Silent)?;
+    let mut count: BTreeMap<&str, u32> = BTreeMap::new();
+    for node in &file.graph().node {
+        *count.entry(node.name()).or_default() += 1;
+    }
+    let named = |node: Node| {
+        let name = module.node(node).name.as_str();
+        !name.is_empty() && count.get(name) == Some(&1)
+    };
+    let main = planned.graph(planned.main());
+    let constants: BTreeSet<&str> = main.constants.iter().map(|value| planned.value(*value).name.as_str()).collect();
+    let counts = |owner: Value| !constants.contains(module.value(owner).name.as_str());
+    Ok(Baseline {
+        file_order_peak: memc_passes::portfolio::own_peak(&module, &options.plan, named, counts).0,
+        own_peak: memc_passes::portfolio::own_peak(&module, &options.plan, |_| true, counts),
+    })
+}
+
+/// What plans are compared with.
+struct Baseline {
+    /// Without workspace of nodes whose names do not tell them apart: a reader of both files could not add it.
+    file_order_peak: u64,
+    /// With all workspace.
+    own_peak: Bytes,
+}
+
+fn own_pipeline(
+    given: &Module,
+    text: &str,
+    mut ctx: PassContext<'_>,
+    options: &OptimizeOptions,
+    observer: &mut dyn Observer,
+) -> Result<memc_passes::Planned, Error> {
+    let mut module = given.clone();
+    Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, options.verify, observer)?;
+    if module.stage < Stage::Planned {
+        return Err(Error::Unplanned { passes: text.to_owned() });
+    }
+    Ok(memc_passes::Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None })
+}
+
+fn write(
+    file: &ModelFile,
+    module: &Module,
+    options: &OptimizeOptions,
+    context: &Context<'_>,
+) -> Result<(Exported, Layout), Error> {
+    let export = ExportOptions { metadata: true, value_info: true, ..ExportOptions::default() };
+    let model = memc_onnx_export::export(file, module, &export)?;
+    let _ = options;
+    let plan = layout(module, &model, context);
+    Ok((model, plan))
+}
+
+/// Budgets by space, in bytes.
+fn budget(options: &OptimizeOptions, whole: Bytes) -> Result<BTreeMap<String, u64>, Error> {
+    let first = &options.plan.space.name;
+    let mut budget = BTreeMap::new();
+    for (space, size) in &options.budget {
+        if !space.is_empty() && space != first {
+            return Err(Error::UnknownSpace { space: space.clone(), known: first.clone() });
+        }
+        budget.insert(first.clone(), size.resolve(whole));
+    }
+    Ok(budget)
+}
+
+/// Refuses a plan whose arena passes a budget, and says why it is that large.
+fn keep_budget(plan: &Layout) -> Result<(), Error> {
+    for arena in &plan.arenas {
+        let Some(budget) = plan.budget.get(&arena.space).copied().filter(|budget| arena.size > *budget) else { continue };
+        let profile = memc_layout::Profile::of(plan);
+        let mut notes = Vec::new();
+        if let Some(space) = profile.spaces.iter().find(|space| space.space == arena.space) {
+            let node = plan.schedule.get(usize::try_from(space.peak_step).unwrap_or(usize::MAX));
+            let node = node.map(|node| format!("\"{}\" ({})", node.node, node.op)).unwrap_or_default();
+            notes.push(format!("the peak of {} is at step {}: {node}", Bytes(space.peak), space.peak_step));
+            let mut alive: Vec<_> = space.alive_at(space.peak_step);
+            alive.sort_by_key(|owner| (std::cmp::Reverse(owner.bytes), owner.tensor));
+            let name = |owner: &memc_layout::Owner| plan.tensors.get(owner.tensor).map_or("?", |tensor| tensor.name.as_str());
+            notes.extend(alive.iter().take(8).map(|owner| format!("alive there: `{}`, {}", name(owner), Bytes(owner.bytes))));
+        }
+        let lower = plan.lower_bound.get(&arena.space);
+        let bound = lower.and_then(|lower| lower.order).unwrap_or(0);
+        return Err(Error::Budget { space: arena.space.clone(), budget, arena: arena.size, bound, notes });
+    }
+    Ok(())
+}
+
+/// Bytes as lower-case hexadecimal digits.
+struct Hex<'a>(&'a [u8]);
+
+impl std::fmt::LowerHex for Hex<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}

@@ -1,0 +1,109 @@
+//! Options of `optimize`, in one struct.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use memc_ir::Bytes;
+use memc_onnx_import::ImportOptions;
+
+/// What the user asks of `optimize`.
+#[derive(Clone, Debug, Default)]
+pub struct OptimizeOptions {
+    /// Binding of dimensions.
+    pub import: ImportOptions,
+    /// Who runs the result, what the arena holds, how much is searched.
+    pub plan: memc_passes::Options,
+    /// A pipeline of the user's own; `None` for the default, which tries several and keeps the best.
+    pub passes: Option<String>,
+    /// Limits of the arena by space; the empty name is the first space of the target.
+    pub budget: Vec<(String, Size)>,
+    /// Pin the order with dead-end nodes, for runtimes that choose their own.
+    pub anchors: bool,
+    /// Verify the module after every pass.
+    pub verify: bool,
+    /// The options as the user gave them, for the layout file.
+    pub stated: BTreeMap<String, String>,
+}
+
+/// A size in bytes, or in per cent of the input model's file-order peak.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Size {
+    /// Bytes.
+    Bytes(u64),
+    /// Per cent.
+    Percent(f64),
+}
+
+impl Size {
+    /// The size in bytes when 100 % are `whole`; rounded down.
+    pub fn resolve(self, whole: Bytes) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            // Precise up to 2^53 bytes, far above any arena.
+            Self::Percent(percent) => (whole.0 as f64 * percent / 100.0).floor() as u64,
+        }
+    }
+}
+
+/// Why a text is no size (the request's fault).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no size; write 1048576, 512KiB, 2GB or 60%")]
+pub struct SizeError {
+    /// The text given.
+    pub text: String,
+}
+
+impl FromStr for Size {
+    type Err = SizeError;
+
+    fn from_str(text: &str) -> Result<Self, SizeError> {
+        let error = || SizeError { text: text.to_owned() };
+        let trimmed = text.trim();
+        let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+        let (number, unit) = trimmed.split_at(split);
+        let value: f64 = number.parse().map_err(|_| error())?;
+        let factor: f64 = match unit.trim().to_ascii_lowercase().as_str() {
+            "%" => return Ok(Self::Percent(value)),
+            "" | "b" => 1.0,
+            "k" | "kb" => 1e3,
+            "m" | "mb" => 1e6,
+            "g" | "gb" => 1e9,
+            "t" | "tb" => 1e12,
+            "kib" => 1024.0,
+            "mib" => 1024.0 * 1024.0,
+            "gib" => 1024.0 * 1024.0 * 1024.0,
+            "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+            _ => return Err(error()),
+        };
+        let bytes = value * factor;
+        if (0.0..9e18).contains(&bytes) { Ok(Self::Bytes(bytes as u64)) } else { Err(error()) }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => write!(f, "{bytes}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_parse_in_decimal_and_binary_units() {
+        let parsed = |text: &str| text.parse::<Size>();
+        assert_eq!(parsed("512KiB"), Ok(Size::Bytes(524_288)));
+        assert_eq!(parsed("2GB"), Ok(Size::Bytes(2_000_000_000)));
+        assert_eq!(parsed("1048576"), Ok(Size::Bytes(1_048_576)));
+        assert_eq!(parsed("60%"), Ok(Size::Percent(60.0)));
+        assert_eq!(parsed("1.5 MiB"), Ok(Size::Bytes(1_572_864)));
+        for wrong in ["", "-1", "12 apples", "1e30", "99999999999TiB", "KiB"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+}

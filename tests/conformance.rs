@@ -1,0 +1,90 @@
+//! The conformance models of the onnx package: each is imported, survives the text form, optimize, check and export; derived shapes are
+//! those of the stored outputs, and the exported model gives the bits of the original in ONNX Runtime wherever that runs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use memc::import::{ImportOptions, import};
+use memc::ir::{Module, text};
+use memc::proto::ModelFile;
+use memc::{OptimizeOptions, Silent, optimize};
+
+/// At most this share of the cases may be refused.
+const REFUSED_PER_CENT: usize = 2;
+
+fn python(script: &str, arguments: &[&Path]) -> String {
+    let python = std::env::var("MEMC_PYTHON")
+        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(script);
+    let output = Command::new(python).arg(script).args(arguments).output().expect("python starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("python prints UTF-8")
+}
+
+/// The models below `root`, two folders down, sorted.
+fn cases(root: &Path) -> Vec<PathBuf> {
+    let list = |folder: &Path| {
+        let mut all: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        all.sort();
+        all
+    };
+    list(root).iter().flat_map(|kind| list(kind)).filter(|case| case.join("model.onnx").exists()).collect()
+}
+
+/// The text form prints the same after it was read back.
+fn survives_text(module: &Module) -> Result<(), String> {
+    let printed = text::print(module);
+    let parsed = text::parse(&printed).map_err(|diagnostics| diagnostics[0].to_string())?;
+    if text::print(&parsed) == printed { Ok(()) } else { Err("the text form changes when it is read back".to_owned()) }
+}
+
+/// Everything that memc does with one model; writes the exported model and the derived output types into `made`.
+fn process(case: &Path, made: &Path) -> Result<(), String> {
+    let file = ModelFile::open(case.join("model.onnx")).map_err(|error| error.to_string())?;
+    let options = ImportOptions { allow_unbound: true, ..ImportOptions::default() };
+    let imported = import(&file, &options).map_err(|error| error.diagnostic().to_string())?;
+    survives_text(&imported.module)?;
+    let options = OptimizeOptions { import: options, verify: true, ..OptimizeOptions::default() };
+    let optimized = optimize(&file, &options, &mut Silent).map_err(|error| error.diagnostic().to_string())?;
+    survives_text(&optimized.module)?;
+    let written = ModelFile::from_bytes(optimized.model.to_vec()).map_err(|error| error.to_string())?;
+    let report = memc::check::check(&file, &written, &optimized.layout, memc::check::Options::default());
+    if let Some(violation) = report.violations.first() {
+        return Err(format!("check: {}", violation.diagnostic));
+    }
+    fs::create_dir_all(made).unwrap();
+    fs::write(made.join("model.onnx"), written.bytes()).unwrap();
+    let module = &imported.module;
+    let types = module.graph(module.main()).outputs.iter().map(|value| format!("{}\t{}\n", module.value(*value).name, module.ty(*value)));
+    fs::write(made.join("types.txt"), types.collect::<String>()).unwrap();
+    Ok(())
+}
+
+#[test]
+fn conformance_models_survive_and_compute_the_same() {
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance");
+    let _ = fs::remove_dir_all(&scratch);
+    let (root, made) = (scratch.join("cases"), scratch.join("made"));
+    python("generate.py", &[&root]);
+    let all = cases(&root);
+    assert!(all.len() > 1_800, "only {} cases", all.len());
+    let mut refused = Vec::new();
+    for case in &all {
+        let name = case.strip_prefix(&root).unwrap();
+        if let Err(error) = process(case, &made.join(name)) {
+            refused.push(format!("{}: {error}", name.display()));
+        }
+    }
+    let listed = refused.join("\n");
+    assert!(refused.len() * 100 <= all.len() * REFUSED_PER_CENT, "{} of {} refused:\n{listed}", refused.len(), all.len());
+    let found: serde_json::Value = serde_json::from_str(&python("compare.py", &[&root, &made])).unwrap();
+    eprintln!("{} cases, {} refused\n{listed}\n{found:#}", all.len(), refused.len());
+    for kind in ["shapes_wrong", "broken", "different"] {
+        assert_eq!(found[kind], serde_json::json!([]), "{kind}");
+    }
+    // The comparison must have happened: most operators have a kernel.
+    assert!(found["same"].as_u64().unwrap() > 1_000, "{found:#}");
+    assert!(found["shapes_right"].as_u64().unwrap() > 2_000, "{found:#}");
+}

@@ -1,0 +1,75 @@
+"""Write the conformance models that the onnx package ships, with inputs and expected outputs, into a folder.
+
+    generate.py FOLDER
+
+Each case becomes FOLDER/KIND/NAME/model.onnx with input_I.pb and output_I.pb of its first data set. Node cases are made
+by the package's own generators; simple and pytorch cases lie in the package.
+"""
+import os
+import shutil
+import sys
+import warnings
+
+import onnx
+from onnx import TensorProto, numpy_helper
+from onnx.backend.test.case.model import collect_testcases as model_cases
+from onnx.backend.test.case.node import collect_testcases as node_cases
+
+warnings.filterwarnings("ignore")
+
+
+def encode(value, info):
+    """One input or output in the form that its declared type asks for."""
+    if isinstance(value, TensorProto):
+        return value.SerializeToString()
+    kind = info.type.WhichOneof("value")
+    if kind == "map_type":
+        return numpy_helper.from_dict(value, info.name).SerializeToString()
+    if kind == "sequence_type":
+        return numpy_helper.from_list(value, info.name).SerializeToString()
+    if kind == "optional_type":
+        return numpy_helper.from_optional(value, info.name).SerializeToString()
+    return numpy_helper.from_array(value, info.name).SerializeToString()
+
+
+def write_case(folder, case):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "model.onnx"), "wb") as file:
+        file.write(case.model.SerializeToString())
+    inputs, outputs = case.data_sets[0]
+    graph = case.model.graph
+    for prefix, values, infos in (("input", inputs, graph.input), ("output", outputs, graph.output)):
+        for index, (value, info) in enumerate(zip(values, infos)):
+            with open(os.path.join(folder, f"{prefix}_{index}.pb"), "wb") as file:
+                file.write(encode(value, info))
+
+
+def copy_case(folder, source):
+    os.makedirs(folder, exist_ok=True)
+    shutil.copy(os.path.join(source, "model.onnx"), folder)
+    data = os.path.join(source, "test_data_set_0")
+    for name in os.listdir(data) if os.path.isdir(data) else []:
+        shutil.copy(os.path.join(data, name), folder)
+
+
+def main():
+    target = sys.argv[1]
+    shutil.rmtree(target, ignore_errors=True)
+    seen = 0
+    for case in [*node_cases(None), *model_cases()]:
+        if case.model is not None and case.data_sets:
+            write_case(os.path.join(target, case.kind, case.name), case)
+            seen += 1
+    package = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data")
+    for kind in ("simple", "pytorch-converted", "pytorch-operator", "light"):
+        root = os.path.join(package, kind)
+        for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
+            source = os.path.join(root, name)
+            if os.path.exists(os.path.join(source, "model.onnx")):
+                copy_case(os.path.join(target, kind, name), source)
+                seen += 1
+    print(f"{seen} cases")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+//! The Python environment of the tests: ONNX's reference package and ONNX Runtime's library, pinned.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Failure;
+
+/// Where the environment is.
+pub(crate) struct Environment {
+    /// The interpreter.
+    pub(crate) python: PathBuf,
+    /// ONNX Runtime's shared library.
+    pub(crate) library: PathBuf,
+}
+
+/// Makes the environment in `.deps/python` unless it is there with the pinned versions.
+pub(crate) fn python() -> Result<Environment, Failure> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+    let folder = root.join(".deps/python");
+    let python = folder.join("bin/python");
+    let requirements = root.join("tests/requirements.txt");
+    let stamp = folder.join("requirements.txt");
+    let wanted = fs::read(&requirements)?;
+    if fs::read(&stamp).ok().as_ref() != Some(&wanted) {
+        eprintln!("xtask: installing {} into {}", requirements.display(), folder.display());
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&requirements))?;
+        fs::write(&stamp, &wanted)?;
+    }
+    let library = library(&python)?;
+    Ok(Environment { python, library })
+}
+
+/// ONNX Runtime's library in the wheel.
+fn library(python: &Path) -> Result<PathBuf, Failure> {
+    let script = "import importlib.util as u; print(u.find_spec('onnxruntime').submodule_search_locations[0])";
+    let output = Command::new(python).args(["-c", script]).output()?;
+    let package = PathBuf::from(String::from_utf8(output.stdout)?.trim());
+    let mut found: Vec<PathBuf> = fs::read_dir(package.join("capi"))?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            name.starts_with("libonnxruntime.") && !name.contains("providers")
+        })
+        .collect();
+    found.sort();
+    found.pop().ok_or_else(|| "the onnxruntime wheel holds no libonnxruntime".into())
+}
+
+fn run(command: &mut Command) -> Result<(), Failure> {
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} failed").into()) }
+}
