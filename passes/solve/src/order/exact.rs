@@ -98,6 +98,7 @@ fn solve_window(window: &Window, height: u64, states: &mut u64) -> Answer {
         let better = portfolio::improve(&model, &answer.order);
         (answer.order, answer.peak) = (better.order, better.peak);
     }
+    let mut both = BothWays::new(&model);
     // Peaks between those that were found or excluded and those that took too long.
     let mut too_hard = answer.peak;
     let mut share = *states / 2;
@@ -106,7 +107,7 @@ fn solve_window(window: &Window, height: u64, states: &mut u64) -> Answer {
             if too_hard == answer.peak { answer.peak - 1 } else { answer.lower_bound + (too_hard - answer.lower_bound) / 2 };
         let mut left = share.min(*states);
         let before = left;
-        let verdict = decide(&model, target, &mut left);
+        let verdict = both.decide(target, &mut left);
         *states -= before - left;
         match verdict {
             Verdict::Found(order) => {
@@ -122,6 +123,49 @@ fn solve_window(window: &Window, height: u64, states: &mut u64) -> Answer {
         }
     }
     answer
+}
+
+/// A problem and its reverse: which of them is easier to search is not known before.
+struct BothWays<'a> {
+    forward: &'a Model,
+    backward: Model,
+    /// The direction that ended first the last time.
+    backward_first: bool,
+}
+
+/// States of the first slice of each direction; each further one is eight times as long.
+const FIRST_SLICE: u64 = 2_000;
+
+impl<'a> BothWays<'a> {
+    fn new(forward: &'a Model) -> Self {
+        Self { forward, backward: forward.reversed(), backward_first: false }
+    }
+
+    /// Searches in both directions by turns, in longer and longer slices.
+    fn decide(&mut self, target: u64, limit: &mut u64) -> Verdict {
+        let mut slice = FIRST_SLICE;
+        while *limit > 0 {
+            for backward in [self.backward_first, !self.backward_first] {
+                let mut left = slice.min(*limit);
+                let before = left;
+                let verdict = decide(if backward { &self.backward } else { self.forward }, target, &mut left);
+                *limit -= before - left;
+                if verdict == Verdict::Limit {
+                    continue;
+                }
+                self.backward_first = backward;
+                return match verdict {
+                    Verdict::Found(mut order) if backward => {
+                        order.reverse();
+                        Verdict::Found(order)
+                    }
+                    other => other,
+                };
+            }
+            slice *= 8;
+        }
+        Verdict::Limit
+    }
 }
 
 /// Frees windows around the worst step, one after the other, wider and wider, while that lowers the peak.

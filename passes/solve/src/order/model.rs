@@ -44,6 +44,8 @@ pub(super) struct Model {
     pub scratch: Vec<u64>,
     pub from_start: Vec<bool>,
     pub kept: Vec<bool>,
+    /// Steps run from the last to the first: what a step starts, it ends in real time.
+    pub backward: bool,
 }
 
 impl Model {
@@ -76,17 +78,18 @@ impl Model {
             scratch: problem.operations.iter().map(|operation| operation.scratch).collect(),
             from_start: problem.buffers.iter().map(|buffer| buffer.live_from_start).collect(),
             kept: problem.buffers.iter().map(|buffer| buffer.kept).collect(),
+            backward: false,
         }
     }
 
-    /// The same problem run backward: what was kept is there from the start. Taking over has a direction and is dropped.
+    /// The same problem run backward: what was kept is there from the start. An order's steps have the same bytes as the turned order's.
     pub fn reversed(&self) -> Self {
         Self {
             predecessors: self.successors.clone(),
             successors: self.predecessors.clone(),
-            takes_over: Lists::group(self.sizes.len(), Vec::new()),
             from_start: self.kept.clone(),
             kept: self.from_start.clone(),
+            backward: !self.backward,
             ..self.clone()
         }
     }
@@ -208,19 +211,20 @@ impl<'a> State<'a> {
         let mut takes = false;
         for &buffer in self.model.uses.of(operation) {
             let size = self.model.sizes[buffer as usize] as i64;
-            if !self.allocated[buffer as usize] {
-                allocated += size;
-                takes |= !self.model.takes_over.of(buffer).is_empty();
-            }
-            if self.ends(buffer) {
-                freed += size;
-            }
+            let (starts, ends) = (!self.allocated[buffer as usize], self.ends(buffer));
+            allocated += if starts { size } else { 0 };
+            freed += if ends { size } else { 0 };
+            takes |= (if self.model.backward { ends } else { starts }) && !self.model.takes_over.of(buffer).is_empty();
         }
         let mut hill = allocated + self.model.scratch[operation as usize] as i64;
         if takes {
-            let allocates = |buffer: u32| !self.allocated[buffer as usize];
-            let ends = |buffer: u32| self.allocated[buffer as usize] && self.ends(buffer);
-            hill -= self.model.saved(operation, allocates, ends) as i64;
+            let starts = |buffer: u32| !self.allocated[buffer as usize];
+            let saved = if self.model.backward {
+                self.model.saved(operation, |taker| self.ends(taker), |taken| starts(taken) && !self.ends(taken))
+            } else {
+                self.model.saved(operation, starts, |taken| !starts(taken) && self.ends(taken))
+            };
+            hill -= saved as i64;
         }
         Effect { net: allocated - freed, hill }
     }

@@ -235,15 +235,20 @@ impl Search<'_> {
     }
 }
 
-/// Whether moving an operation forward never costs another one its chance to take over bytes: it uses no buffer that may take over others and
-/// that several operations could be the first to use.
+/// Whether moving an operation forward never costs another one its chance to take over bytes.
+///
+/// Forward, that needs that no buffer it uses may take over others and has several operations that could be the first to use it. Backward, the buffers
+/// that can be taken over are those of which there may be only one last user.
 fn may_be_free(model: &Model) -> Vec<bool> {
     let mut free = vec![true; model.operations];
-    for buffer in 0..model.sizes.len() as u32 {
+    let buffers = 0..model.sizes.len() as u32;
+    let takers = buffers.clone().filter(|buffer| !model.takes_over.of(*buffer).is_empty());
+    let mut critical: Vec<u32> =
+        if model.backward { takers.flat_map(|taker| model.takes_over.of(taker)).copied().collect() } else { takers.collect() };
+    critical.sort_unstable();
+    critical.dedup();
+    for buffer in critical.into_iter().filter(|buffer| !model.from_start[*buffer as usize]) {
         let users = model.users.of(buffer);
-        if model.takes_over.of(buffer).is_empty() || model.from_start[buffer as usize] {
-            continue;
-        }
         let follows = |user: &&u32| model.predecessors.of(**user).iter().any(|before| users.binary_search(before).is_ok());
         if users.len() - users.iter().filter(follows).count() > 1 {
             users.iter().for_each(|user| free[*user as usize] = false);
