@@ -8,14 +8,14 @@ use memc_ir::{Bytes, ElementType, TensorType};
 use super::dims::product;
 use crate::info::Typed;
 
-/// Buffer that the products of quantized matrices keep for one thread (41,088 bytes where measured).
+/// Buffer of the products of quantized matrices for one thread (41,088 bytes where measured).
 const QUANTIZED_BUFFER: u64 = 1 << 16;
 /// Small tables beside the large buffers (at most 1,024 bytes where measured).
 const TABLES: u64 = 1 << 12;
 /// Largest second-level cache that is counted on; blocks of keys are cut so that they fit it.
 const CACHE: u64 = 4 << 20;
-/// Buffers of the quantized convolution that multiplies columns (164,992 bytes where measured).
-const COLUMN_BUFFERS: u64 = 3 << 16;
+/// All such buffers of the quantized convolution that multiplies columns (164,992 bytes where measured).
+pub(crate) const QUANTIZED_BUFFERS: u64 = 3 << 16;
 
 fn sum(parts: &[u64]) -> Option<Bytes> {
     parts.iter().try_fold(0u64, |sum, part| sum.checked_add(*part)).map(Bytes)
@@ -91,14 +91,22 @@ pub(crate) fn quantized_convolution(typed: &Typed<'_>) -> Option<Bytes> {
     let groups = u64::try_from(data.int("group", 1)).ok()?;
     let symmetric = typed.input(3)?.element == ElementType::Int8;
     let depthwise = channels == 1 && groups == filters;
-    // The direct kernel takes whole blocks of channels.
-    let direct = symmetric && (depthwise || groups == 1 && channels.is_multiple_of(4) && filters.is_multiple_of(16));
-    let pointers = positions.checked_mul(taps)?.checked_mul(8)?;
-    let multiplied = || {
-        let columns = positions.checked_mul(taps)?.checked_mul(channels)?;
-        columns.checked_add(result.elements()?.checked_mul(4)?)?.checked_add(COLUMN_BUFFERS)
+    // The direct kernels take whole blocks of channels, and weights around zero.
+    let blocks = if depthwise {
+        filters.is_multiple_of(16)
+    } else {
+        groups == 1 && channels.is_multiple_of(4) && filters.is_multiple_of(8) && filters >= 16
     };
-    let kernel = if direct || depthwise { pointers } else { pointers.max(multiplied()?) };
+    let pointers = positions.checked_mul(taps)?.checked_mul(8)?;
+    let wide = || result.elements()?.checked_mul(4);
+    let kernel = if symmetric && blocks {
+        pointers
+    } else if depthwise {
+        pointers.checked_add(wide()?)?
+    } else {
+        let columns = positions.checked_mul(taps)?.checked_mul(channels)?;
+        columns.checked_add(wide()?)?.checked_add(QUANTIZED_BUFFERS)?
+    };
     sum(&[moved, kernel])
 }
 
@@ -285,6 +293,10 @@ mod tests {
         let padded = |case: Case| case.ints("pads", &[1, 1, 1, 1]);
         check(padded(conv("u8[1,32,64,64]", "i8[64,32,3,3]")), 688_128, 0);
         check(padded(conv("u8[1,32,64,64]", "i8[32,1,3,3]")).int("group", 32), 557_056, 0);
+        check(padded(conv("u8[1,32,64,64]", "u8[32,1,3,3]")).int("group", 32), 1_081_344, 0);
+        check(padded(conv("u8[1,24,28,28]", "i8[24,1,3,3]")).int("group", 24), 169_344, 0);
+        check(padded(conv("u8[1,8,64,64]", "i8[24,8,3,3]")), 425_984, 0);
+        check(padded(conv("u8[1,8,64,64]", "i8[8,8,3,3]")), 656_512, 1 << 15);
         check(padded(conv("u8[1,64,64,64]", "i8[64,16,3,3]")).int("group", 4), 2_327_680, 1 << 15);
         check(padded(conv("u8[1,3,64,64]", "i8[32,3,3,3]")).ints("strides", &[2, 2]), 368_768, 1 << 16);
         let last = padded(conv("u8[1,64,64,32]", "i8[64,32,3,3]")).int("channels_last", 1);

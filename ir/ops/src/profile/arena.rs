@@ -20,4 +20,5 @@ pub(crate) const PROFILE: Profile = Profile {
     kernels: Kernels::All,
     same_type_views: true,
     temporaries: |_| Some(Bytes(0)),
+    kept: &[],
 };

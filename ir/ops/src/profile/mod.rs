@@ -6,7 +6,7 @@
 pub mod arena;
 pub mod ort;
 
-use memc_ir::{Bytes, Definition, ElementType, TensorType, Value};
+use memc_ir::{Bytes, Definition, ElementType, Module, TensorType, Value};
 
 use crate::info::{InPlace, Typed, View, Workspace};
 use crate::repeat::may_train;
@@ -58,6 +58,8 @@ pub struct Profile {
     pub(crate) same_type_views: bool,
     /// Bytes that the runtime's kernels hold beside the table's workspace formula.
     pub(crate) temporaries: fn(&Typed<'_>) -> Option<Bytes>,
+    /// Operators whose kernels keep a buffer: domain, name, bytes.
+    pub(crate) kept: &'static [(&'static str, &'static str, u64)],
 }
 
 impl Profile {
@@ -147,6 +149,17 @@ impl Profile {
             Workspace::Bytes(formula) => formula(typed)?,
         };
         self.buffer(formula)?.checked_add((self.temporaries)(typed)?)
+    }
+
+    /// Bytes that kernels of `module` keep from their first run on, beside all steps of the schedule: buffers of a thread, which the
+    /// runtime never gives back. Linear in the number of nodes.
+    pub fn kept(&self, module: &Module) -> Bytes {
+        let kept = module.graphs().keys().flat_map(|graph| &module.graph(graph).nodes).map(|node| {
+            let operator = &module.node(*node).operator;
+            let found = self.kept.iter().find(|(domain, name, _)| (*domain, *name) == (&*operator.domain, &*operator.name));
+            found.map_or(0, |(_, _, bytes)| *bytes)
+        });
+        Bytes(kept.max().unwrap_or(0))
     }
 
     /// What a buffer of this size takes in this runtime; `None` where it passes 64 bits.

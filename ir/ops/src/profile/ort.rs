@@ -32,6 +32,7 @@ pub(crate) const PROFILE: Profile = Profile {
     kernels: Kernels::Listed(IN_PLACE),
     same_type_views: false,
     temporaries,
+    kept: KEPT,
 };
 
 const fn kernel(name: &'static str, elements: &'static [ElementType]) -> InPlaceKernel {
@@ -63,7 +64,22 @@ const IN_PLACE: &[InPlaceKernel] = &[
     kernel("Softsign", FLOAT),
     kernel("Tanh", FLOATS),
     kernel("ThresholdedRelu", FLOAT),
-    InPlaceKernel { domain: "com.microsoft", name: "FusedConv", operand: 3, elements: FLOAT },
+    InPlaceKernel { domain: MICROSOFT, name: "FusedConv", operand: 3, elements: FLOAT },
+];
+
+const MICROSOFT: &str = "com.microsoft";
+
+/// Operators whose quantized products keep their thread's buffers.
+const KEPT: &[(&str, &str, u64)] = &[
+    ("", "ConvInteger", contrib_workspace::QUANTIZED_BUFFERS),
+    ("", "MatMulInteger", contrib_workspace::QUANTIZED_BUFFERS),
+    ("", "QLinearConv", contrib_workspace::QUANTIZED_BUFFERS),
+    ("", "QLinearMatMul", contrib_workspace::QUANTIZED_BUFFERS),
+    (MICROSOFT, "DynamicQuantizeMatMul", contrib_workspace::QUANTIZED_BUFFERS),
+    (MICROSOFT, "MatMulIntegerToFloat", contrib_workspace::QUANTIZED_BUFFERS),
+    (MICROSOFT, "QAttention", contrib_workspace::QUANTIZED_BUFFERS),
+    (MICROSOFT, "QGemm", contrib_workspace::QUANTIZED_BUFFERS),
+    (MICROSOFT, "QLinearConv", contrib_workspace::QUANTIZED_BUFFERS),
 ];
 
 /// Operators that ONNX Runtime expands into several nodes, and how many buffers of the result's size these hold beside the result.

@@ -181,6 +181,14 @@ fn workspace_adds_what_the_runtime_holds() {
 }
 
 #[test]
+fn quantized_products_keep_their_buffers() {
+    let (module, _) = graph("com.microsoft::QGemm", &["u8[2,3]"], "u8[2,4]", false);
+    assert!(Profile::ORT.kept(&module) >= Bytes(164_992));
+    assert_eq!(Profile::ARENA.kept(&module), Bytes(0));
+    assert_eq!(Profile::ORT.kept(&graph("Relu", &["f32[2]"], "f32[2]", false).0), Bytes(0));
+}
+
+#[test]
 fn buffers_round_up() {
     assert_eq!(Profile::ORT.buffer(Bytes(1)), Some(Bytes(64)));
     assert_eq!(Profile::ORT.buffer(Bytes(0)), Some(Bytes(0)));
