@@ -4,6 +4,7 @@ use memc_ir::{Alias, AliasKind, Bytes, Module, Node, SecondaryMap, Stage, Value}
 use memc_ops::Typed;
 
 use crate::analysis::class::{StorageClass, classes};
+use crate::options::Io;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
 /// The pass.
@@ -25,7 +26,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let mut edits = 0;
     for node in module.graph(module.main()).nodes.clone() {
         let Some((result, operand)) = reshape(module, node, ctx) else { continue };
-        if module.plan.alias[result].is_some() || !may_share(module, &classes, &has_output, result, operand) {
+        let of_caller = classes[result] == Some(StorageClass::Output) && ctx.options.io == Io::External;
+        if module.plan.alias[result].is_some() || of_caller || !may_share(module, &classes, &has_output, result, operand) {
             continue;
         }
         module.plan.alias.set(result, Some(Alias { of: operand, kind: AliasKind::View, offset: Bytes(0) }));

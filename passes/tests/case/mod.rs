@@ -1,0 +1,105 @@
+//! The form of a file test: a command, a module, a separator, and the exact text that must come out.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use memc_ir::{Bytes, Diagnostic, Module, Stage, text, verify};
+use memc_ops::{Inference, Profile};
+use memc_passes::{Io, Options, PassContext};
+
+/// Between what goes in and what comes out.
+pub const SEPARATOR: &str = "// ----\n";
+
+/// One test, read.
+#[derive(Clone)]
+pub struct Case {
+    /// Where it stands.
+    pub name: String,
+    /// Passes, as `--passes` takes them.
+    pub pipeline: String,
+    pub options: Options,
+    /// The lines above the separator.
+    pub input: String,
+    /// The lines below it.
+    pub expected: String,
+}
+
+impl Case {
+    /// Reads a test; everything that is wrong with its form panics with its name.
+    pub fn read(name: &str, whole: &str) -> Self {
+        let (input, expected) = whole.split_once(SEPARATOR).unwrap_or((whole, ""));
+        let command = input.lines().next().and_then(|line| line.strip_prefix("// RUN: "));
+        let command = command.unwrap_or_else(|| panic!("{name}: the first line is `// RUN: PASSES [OPTIONS]`"));
+        let mut words = command.split_whitespace();
+        let pipeline = words.next().unwrap_or_else(|| panic!("{name}: no passes")).to_owned();
+        let options = options(name, &mut words);
+        Self { name: name.to_owned(), pipeline, options, input: input.to_owned(), expected: expected.to_owned() }
+    }
+
+    /// The whole text with other lines below the separator. Remarks behind lines that did not change are kept.
+    pub fn blessed(&self, output: &str) -> String {
+        let mut old: Vec<&str> = self.expected.lines().collect();
+        let mut lines = Vec::new();
+        for line in output.lines() {
+            match old.iter().position(|old| without_remark(old) == line) {
+                Some(at) => lines.push(old.drain(..=at).next_back().unwrap().to_owned()),
+                None => lines.push(line.to_owned()),
+            }
+        }
+        format!("{}{SEPARATOR}{}\n", self.input, lines.join("\n"))
+    }
+
+    /// The lines below the separator without the remarks behind them.
+    pub fn expected_output(&self) -> String {
+        self.expected.lines().map(|line| format!("{}\n", without_remark(line))).collect()
+    }
+
+    /// The module of the input, with types.
+    pub fn module(&self) -> (Module, Inference) {
+        let parsed = text::parse(&self.input);
+        let mut module = parsed.unwrap_or_else(|errors| panic!("{}: {}", self.name, show(&errors)));
+        let inference = memc_ops::infer(&mut module);
+        assert!(inference.diagnostics.is_empty(), "{}: {}", self.name, show(&inference.diagnostics));
+        module.stage = module.stage.max(Stage::Typed);
+        self.verify(&module);
+        (module, inference)
+    }
+
+    /// A context for passes over `module`.
+    pub fn context(&self, module: &Module, inference: &Inference) -> PassContext<'_> {
+        PassContext::new(&self.options, inference.data.clone(), module)
+    }
+
+    /// Holds that the verifier takes the module at the stage that it states.
+    pub fn verify(&self, module: &Module) {
+        if let Err(violations) = verify(module, module.stage) {
+            panic!("{}: {}\n{}", self.name, show(&violations), text::print(module));
+        }
+    }
+}
+
+/// A line up to two blanks and a comment, as `%a = Relu(%x) : f32[16] @device+0x40  // 0x40 = 16 * 4`.
+fn without_remark(line: &str) -> &str {
+    line.split_once("  // ").map_or(line, |(line, _)| line).trim_end()
+}
+
+fn show(diagnostics: &[Diagnostic]) -> String {
+    diagnostics.iter().map(|diagnostic| format!("{diagnostic}\n")).collect()
+}
+
+fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Options {
+    let pairs: Vec<(&str, &str)> = std::iter::from_fn(|| Some((words.next()?, words.next().unwrap_or_default()))).collect();
+    let runtime = pairs.iter().find(|(option, _)| *option == "--runtime").map_or("arena", |(_, value)| value);
+    let mut options = Options::for_profile(Profile::named(runtime).unwrap_or_else(|| panic!("{name}: no runtime {runtime}")));
+    for (option, value) in pairs {
+        match option {
+            "--runtime" => {}
+            "--io" => {
+                let all = [Io::Outputs, Io::Arena, Io::External];
+                options.io = all.into_iter().find(|io| io.name() == value).unwrap_or_else(|| panic!("{name}: --io {value}"));
+            }
+            "--max-fold-bytes" => options.max_fold_bytes = Bytes(value.parse().unwrap()),
+            "--effort" => options.effort = value.parse().unwrap(),
+            other => panic!("{name}: unknown option {other}"),
+        }
+    }
+    options
+}

@@ -1,0 +1,195 @@
+//! Runs every `.mem` file below `filetests` and every example of the pass pages, with properties that hold for each.
+//!
+//! A file is `// RUN: PASSES [OPTIONS]`, remarks, a module, `// ----`, and the exact text that comes out. With `MEMC_BLESS=1` the
+//! part below the separator is written anew; read what it says before it is committed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod case;
+mod oracle;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use case::Case;
+use memc_ir::{Module, Stage, text};
+use memc_passes::pipeline::FILE_ORDER;
+use memc_passes::{Changed, Observer, PassInfo, Pipeline, Silent, registry::REGISTRY};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+/// Files of a folder and the folders in it, sorted.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.sort();
+    found.into_iter().flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+fn blesses() -> bool {
+    std::env::var_os("MEMC_BLESS").is_some_and(|value| value == "1")
+}
+
+/// Holds that a pass says that it changed the module if and only if the text is another.
+#[derive(Default)]
+struct Honest {
+    before: String,
+    lies: Vec<String>,
+}
+
+impl Observer for Honest {
+    fn before(&mut self, _pass: &'static PassInfo, module: &Module) {
+        self.before = text::print(module);
+    }
+    fn after(&mut self, pass: &'static PassInfo, module: &Module, changed: Changed) {
+        let same = text::print(module) == self.before;
+        if same != (changed == Changed::No) {
+            self.lies.push(format!(
+                "`{}` says {changed:?}, and the text is {}",
+                pass.name,
+                if same { "the same" } else { "another" }
+            ));
+        }
+    }
+}
+
+/// Runs a case and gives the module; holds what holds for every run.
+fn run(case: &Case, pipeline: &str) -> Module {
+    let (mut module, inference) = case.module();
+    let mut ctx = case.context(&module, &inference);
+    let mut honest = Honest::default();
+    let passes = Pipeline::parse(pipeline, module.stage).unwrap();
+    let edits = passes.run(&mut module, &mut ctx, true, &mut honest).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+    drop(ctx);
+    assert!(honest.lies.is_empty(), "{}: {:?}", case.name, honest.lies);
+    let (untouched, _) = case.module();
+    let scheduled = module.stage > untouched.stage;
+    assert_eq!(edits == Changed::No && !scheduled, text::print(&module) == text::print(&untouched), "{}", case.name);
+    case.verify(&module);
+    let printed = text::print(&module);
+    let again = text::parse(&printed).unwrap_or_else(|errors| panic!("{}: {}\n{printed}", case.name, errors[0]));
+    assert_eq!(text::print(&again), printed, "{}: the text does not come back", case.name);
+    if module.stage == Stage::Planned {
+        sound(case, &module);
+    }
+    module
+}
+
+/// Holds what holds for every plan.
+fn sound(case: &Case, module: &Module) {
+    let io = case.options.io;
+    let wrong = oracle::misplaced(module, io);
+    assert!(wrong.is_empty(), "{}: {wrong:?}\n{}", case.name, text::print(module));
+    let (arena, peak, least) = (oracle::arena(module), oracle::peak(module, io), oracle::working_set(module, io));
+    assert!(arena >= peak && peak >= least, "{}: arena {arena}, peak {peak}, working set {least}", case.name);
+    for space in &module.plan.arenas {
+        assert!(space.lower_bound.0 >= peak && space.lower_bound <= space.size, "{}: {space:?}, peak {peak}", case.name);
+        assert!(space.order_lower_bound.is_none_or(|bound| bound.0 <= peak), "{}: {space:?}, peak {peak}", case.name);
+    }
+}
+
+/// What a case prints: the module, and for a plan what it costs.
+fn output(case: &Case, module: &Module) -> String {
+    let mut printed = text::print(module);
+    for arena in &module.plan.arenas {
+        let name = &module.plan.spaces[arena.space].name;
+        let (peak, size, bound) = (oracle::peak(module, case.options.io), arena.size.0, arena.lower_bound.0);
+        printed.push_str(&format!("// memory @{name}: peak {peak}, arena {size}, bound {bound}\n"));
+    }
+    printed
+}
+
+/// Holds that the default plan of the input is never worse than the order of the file.
+fn never_worse(case: &Case) {
+    let (module, inference) = case.module();
+    if module.stage > Stage::Typed {
+        return;
+    }
+    let base = run(case, FILE_ORDER);
+    let planned = memc_passes::plan(&module, |module| case.context(module, &inference), true, &mut Silent);
+    let planned = planned.unwrap_or_else(|error| panic!("{}: {error}", case.name));
+    case.verify(&planned.module);
+    sound(case, &planned.module);
+    let io = case.options.io;
+    assert!(oracle::peak(&planned.module, io) <= oracle::peak(&base, io), "{}: a higher peak", case.name);
+    assert!(oracle::arena(&planned.module) <= oracle::arena(&base), "{}: a larger arena", case.name);
+}
+
+/// Runs one case; `None` if it says what it should, else the text that says what comes out.
+fn check(case: &Case) -> Option<String> {
+    let module = run(case, &case.pipeline);
+    let mut printed = output(case, &module);
+    assert_eq!(printed, output(case, &run(case, &case.pipeline)), "{}: two runs differ", case.name);
+    never_worse(case);
+    // Pages show graphs without the header.
+    if !case.expected.is_empty() && !case.expected.starts_with("mem ") {
+        printed = printed[printed.find("graph @").unwrap()..].to_owned();
+    }
+    (printed != case.expected_output()).then_some(printed)
+}
+
+#[test]
+fn every_file_prints_what_it_says() {
+    let mut failures = Vec::new();
+    for path in files(&root().join("tests/filetests")) {
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        assert_eq!(path.extension().unwrap(), "mem", "{name}: only .mem files stand here");
+        let whole = fs::read_to_string(&path).unwrap();
+        let case = Case::read(&name, &whole);
+        let told = case.input.lines().nth(1).is_some_and(|line| line.starts_with("// "));
+        assert!(told, "{name}: the second line says what the case shows");
+        let Some(printed) = check(&case) else { continue };
+        if blesses() {
+            fs::write(&path, case.blessed(&printed)).unwrap();
+        } else {
+            failures.push(format!("{name} prints\n{printed}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}\nMEMC_BLESS=1 writes them anew", failures.join("\n"));
+}
+
+#[test]
+fn every_example_of_the_pages_prints_what_it_says() {
+    for info in REGISTRY {
+        let path = root().join(format!("doc/{}.md", info.name));
+        let page = fs::read_to_string(&path).unwrap();
+        let mut parts: Vec<String> = page.split("```").map(str::to_owned).collect();
+        let mut examples = 0;
+        for part in &mut parts {
+            let Some(block) = part.strip_prefix("mem\n").map(str::to_owned) else { continue };
+            examples += 1;
+            let case = Case::read(&format!("doc/{}.md", info.name), &block);
+            if let Some(printed) = check(&case) {
+                assert!(blesses(), "{} prints\n{printed}\nMEMC_BLESS=1 writes it anew", case.name);
+                *part = format!("mem\n{}", case.blessed(&printed));
+            }
+        }
+        assert!(examples > 0, "{}: the page shows no example", info.name);
+        let written = parts.join("```");
+        if written != page {
+            fs::write(&path, written).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_pass_has_a_page_and_five_files() {
+    let names: Vec<&str> = REGISTRY.iter().map(|info| info.name).collect();
+    assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
+    for info in REGISTRY {
+        let page = fs::read_to_string(root().join(format!("doc/{}.md", info.name))).unwrap();
+        let mut lines = page.lines().filter(|line| !line.is_empty());
+        assert_eq!(lines.next(), Some(format!("# {}", info.name).as_str()));
+        assert_eq!(lines.next(), Some(info.summary), "{}: the first sentence of the page is the summary", info.name);
+        let folder = root().join("tests/filetests").join(info.name);
+        assert!(folder.is_dir() && files(&folder).len() >= 5, "{}: fewer than five file tests", info.name);
+        // A folder's files run the pass that it is named after.
+        for path in files(&folder) {
+            let case = Case::read(&path.display().to_string(), &fs::read_to_string(&path).unwrap());
+            assert!(case.pipeline.split(',').any(|pass| pass == info.name), "{}", case.name);
+        }
+    }
+    let pages = files(&root().join("doc"));
+    let strays: Vec<_> = pages.iter().filter(|page| !names.contains(&page.file_stem().unwrap().to_str().unwrap())).collect();
+    assert!(strays.is_empty(), "pages of no pass: {strays:?}");
+}

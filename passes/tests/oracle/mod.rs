@@ -1,0 +1,149 @@
+//! What a plan costs and whether it is sound, told by brute force from the module alone; shares no code with the passes.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+
+use memc_ir::{Definition, Module, Node, Value};
+use memc_passes::Io;
+
+/// Bytes that must not be shared: a value with its aliases, or workspace.
+pub struct Row {
+    pub what: String,
+    pub bytes: u64,
+    /// Steps at which the bytes are needed.
+    pub steps: Vec<u32>,
+    pub offset: Option<u64>,
+}
+
+/// The rows of a module in its own order. What owns bytes is placed if a runtime makes it (`io` says what of the interface).
+pub fn rows(module: &Module, io: Io) -> Vec<Row> {
+    let main = module.graph(module.main());
+    let mut groups: BTreeMap<Value, Vec<u32>> = BTreeMap::new();
+    for value in module.values().keys() {
+        let (owner, _) = module.plan.owner(value);
+        if needs_arena(module, owner, io) && module.home(value) == Some(module.main()) {
+            groups.entry(owner).or_default().extend(steps(module, &main.nodes, value));
+        }
+    }
+    let of_values = groups.into_iter().filter_map(|(owner, mut steps)| {
+        // From the first to the last need of any member.
+        let (first, last) = (*steps.iter().min()?, *steps.iter().max()?);
+        steps = (first..=last).collect();
+        let offset = module.plan.storage[owner].map(|storage| storage.offset.0);
+        Some(Row { what: module.value(owner).name.clone(), bytes: module.ty(owner).size()?.0, steps, offset })
+    });
+    let of_scratch = module.plan.scratch.iter().map(|scratch| {
+        let step = main.nodes.iter().position(|node| *node == scratch.node).unwrap() as u32;
+        let offset = scratch.storage.map(|storage| storage.offset.0);
+        Row { what: format!("scratch of step {step}"), bytes: scratch.bytes.0, steps: vec![step], offset }
+    });
+    of_values.chain(of_scratch).collect()
+}
+
+/// Whether the arena holds what this owner owns.
+fn needs_arena(module: &Module, owner: Value, io: Io) -> bool {
+    let main = module.graph(module.main());
+    if module.ty(owner).size().is_none() || main.nodes.is_empty() {
+        return false;
+    }
+    match module.value(owner).definition {
+        Definition::Input(graph, _) => {
+            // What the caller gave and gets back stays with the caller.
+            let kept = module.value(owner).default.is_some() || main.outputs.contains(&owner);
+            graph == module.main() && !kept && io == Io::Arena
+        }
+        Definition::Result(node, _) if main.nodes.contains(&node) => match main.outputs.contains(&owner) {
+            true => io != Io::External,
+            // What reads nothing and can be repeated is a constant.
+            false => !module.reads(node).is_empty() || !memc_ops::repeatable(module, node),
+        },
+        _ => false,
+    }
+}
+
+/// Steps at which a value of the main graph is needed, one by one.
+fn steps(module: &Module, nodes: &[Node], value: Value) -> Vec<u32> {
+    let made = nodes.iter().position(|node| module.node(*node).results().any(|result| result == value));
+    let mut last = made.unwrap_or(0);
+    for (step, node) in nodes.iter().enumerate() {
+        if module.reads(*node).contains(&value) {
+            last = last.max(step);
+        }
+    }
+    if module.graph(module.main()).outputs.contains(&value) {
+        last = nodes.len().saturating_sub(1);
+    }
+    if nodes.is_empty() { Vec::new() } else { (made.unwrap_or(0) as u32..=last as u32).collect() }
+}
+
+/// Live bytes at each step.
+pub fn live(module: &Module, io: Io) -> Vec<u64> {
+    let mut live = vec![0; module.graph(module.main()).nodes.len()];
+    for row in rows(module, io) {
+        row.steps.iter().for_each(|step| live[*step as usize] += row.bytes);
+    }
+    live
+}
+
+/// Most live bytes at a step.
+pub fn peak(module: &Module, io: Io) -> u64 {
+    live(module, io).into_iter().max().unwrap_or(0)
+}
+
+/// What some node needs for itself in any order: its operands, results and workspace, shared bytes counted once.
+pub fn working_set(module: &Module, io: Io) -> u64 {
+    let mut most = 0;
+    for node in &module.graph(module.main()).nodes {
+        let touched = module.reads(*node).into_iter().chain(module.node(*node).results());
+        let mut owners: Vec<Value> = touched.map(|value| module.plan.owner(value).0).collect();
+        owners.retain(|owner| needs_arena(module, *owner, io));
+        owners.sort_unstable();
+        owners.dedup();
+        let own: u64 = owners.iter().map(|owner| module.ty(*owner).size().unwrap().0).sum();
+        let scratch: u64 = module.plan.scratch.iter().filter(|row| row.node == *node).map(|row| row.bytes.0).sum();
+        most = most.max(own + scratch);
+    }
+    most
+}
+
+/// Size of the arena.
+pub fn arena(module: &Module) -> u64 {
+    module.plan.arenas.iter().map(|arena| arena.size.0).max().unwrap_or(0)
+}
+
+/// What is wrong with the places of a planned module.
+pub fn misplaced(module: &Module, io: Io) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let alignment = module.plan.spaces.iter().next().map_or(1, |(_, space)| space.alignment);
+    let rows = rows(module, io);
+    let mut highest = 0;
+    for (at, row) in rows.iter().enumerate() {
+        let Some(offset) = row.offset else {
+            wrong.push(format!("{} has no place", row.what));
+            continue;
+        };
+        if offset % alignment != 0 {
+            wrong.push(format!("{} is not aligned", row.what));
+        }
+        highest = highest.max(offset + row.bytes);
+        for other in &rows[..at] {
+            let meet = row.steps.iter().any(|step| other.steps.contains(step));
+            let overlap = other.offset.is_some_and(|start| offset < start + other.bytes && start < offset + row.bytes);
+            if meet && overlap && row.bytes > 0 && other.bytes > 0 {
+                wrong.push(format!("{} and {} share bytes", row.what, other.what));
+            }
+        }
+    }
+    for value in module.values().keys() {
+        let (owner, within) = module.plan.owner(value);
+        let expected = module.plan.storage[owner].map(|storage| storage.offset.0 + within.0);
+        let found = module.plan.storage[value].map(|storage| storage.offset.0);
+        if found != expected || found.is_some() && !needs_arena(module, owner, io) {
+            wrong.push(format!("{} lies at {found:?}, its owner says {expected:?}", module.value(value).name));
+        }
+    }
+    if highest != arena(module) {
+        wrong.push(format!("the arena states {} bytes and takes {highest}", arena(module)));
+    }
+    wrong
+}
