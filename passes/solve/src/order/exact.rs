@@ -9,14 +9,14 @@ use super::portfolio::{self, Best};
 use super::search::{Verdict, decide};
 use super::window::{Window, segments};
 
-/// States that cost about as much as one node of the limit.
-const STATES_PER_NODE: u64 = 10;
+/// Looks at operations that cost about as much as one node of the limit.
+const LOOKS_PER_NODE: u64 = 1_000;
 
 /// Widths of the windows around the peak, in operations.
 const WIDTHS: [usize; 4] = [24, 48, 96, 192];
 
-/// States that one window may take.
-const WINDOW_STATES: u64 = 3_000;
+/// Looks that one window may take.
+const WINDOW_LOOKS: u64 = 120_000;
 
 /// What is known of a segment.
 #[derive(Clone)]
@@ -36,25 +36,25 @@ pub(super) struct Known {
 
 /// Improves `best` and finds a lower bound of all orders.
 pub(super) fn improve(model: &Model, best: &mut Best<'_>, limit: u64) -> Known {
-    let mut states = limit.saturating_mul(STATES_PER_NODE);
-    let before = states;
+    let mut looks = limit.saturating_mul(LOOKS_PER_NODE);
+    let before = looks;
     let mut lower_bound = bound::lower_bound(model);
     let mut complete = true;
     if best.peak > lower_bound {
-        let (order, bound, ended) = solve_segments(model, &best.order, lower_bound, &mut states);
+        let (order, bound, ended) = solve_segments(model, &best.order, lower_bound, &mut looks);
         lower_bound = lower_bound.max(bound);
         complete = ended;
         best.offer(order);
     }
     if best.peak > lower_bound && !complete {
-        let order = slide_windows(model, best.order.clone(), lower_bound, &mut states);
+        let order = slide_windows(model, best.order.clone(), lower_bound, &mut looks);
         best.offer(order);
     }
-    Known { lower_bound, complete: complete || best.peak <= lower_bound, nodes: (before - states).div_ceil(STATES_PER_NODE) }
+    Known { lower_bound, complete: complete || best.peak <= lower_bound, nodes: (before - looks).div_ceil(LOOKS_PER_NODE) }
 }
 
 /// Solves the segments from the worst one down, until what is left cannot matter. Returns the order, a bound, and whether all that matter are proven.
-fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, states: &mut u64) -> (Vec<u32>, u64, bool) {
+fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, looks: &mut u64) -> (Vec<u32>, u64, bool) {
     let position = positions(order);
     let steps = profile(model, order);
     let height = |range: &Range<usize>| steps[range.clone()].iter().copied().max().unwrap_or(0);
@@ -71,7 +71,7 @@ fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, states: &mut u
             break;
         }
         let window = Window::new(model, order, &position, range.clone());
-        let answer = known.entry(window.key()).or_insert_with(|| solve_window(&window, height, states)).clone();
+        let answer = known.entry(window.key()).or_insert_with(|| solve_window(&window, height, looks)).clone();
         // Below the peak of an unproven segment, only the bound is of interest.
         if height > highest_open {
             for (place, local) in range.zip(&answer.order) {
@@ -88,8 +88,8 @@ fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, states: &mut u
     (result, proven, complete)
 }
 
-/// Lowers a segment's peak by search until it is proven or the states are spent.
-fn solve_window(window: &Window, height: u64, states: &mut u64) -> Answer {
+/// Lowers a segment's peak by search until it is proven or the looks are spent.
+fn solve_window(window: &Window, height: u64, looks: &mut u64) -> Answer {
     let model = Model::new(&window.problem);
     let given: Vec<u32> = (0..model.operations as u32).collect();
     let mut answer = Answer { peak: peak(&model, &given), order: given, lower_bound: bound::lower_bound(&model) };
@@ -101,14 +101,14 @@ fn solve_window(window: &Window, height: u64, states: &mut u64) -> Answer {
     let mut both = BothWays::new(&model);
     // Peaks between those that were found or excluded and those that took too long.
     let mut too_hard = answer.peak;
-    let mut share = *states / 2;
-    while answer.peak > answer.lower_bound && *states > 0 && too_hard > answer.lower_bound {
+    let mut share = *looks / 2;
+    while answer.peak > answer.lower_bound && *looks > 0 && too_hard > answer.lower_bound {
         let target =
             if too_hard == answer.peak { answer.peak - 1 } else { answer.lower_bound + (too_hard - answer.lower_bound) / 2 };
-        let mut left = share.min(*states);
+        let mut left = share.min(*looks);
         let before = left;
         let verdict = both.decide(target, &mut left);
-        *states -= before - left;
+        *looks -= before - left;
         match verdict {
             Verdict::Found(order) => {
                 answer.peak = peak(&model, &order);
@@ -118,7 +118,7 @@ fn solve_window(window: &Window, height: u64, states: &mut u64) -> Answer {
             Verdict::Impossible(next) => answer.lower_bound = next.min(answer.peak),
             Verdict::Limit => {
                 too_hard = target;
-                share = (*states / 4).max(1);
+                share = (*looks / 4).max(1);
             }
         }
     }
@@ -133,8 +133,8 @@ struct BothWays<'a> {
     backward_first: bool,
 }
 
-/// States of the first slice of each direction; each further one is eight times as long.
-const FIRST_SLICE: u64 = 2_000;
+/// Looks of the first slice of each direction; each further one is eight times as long.
+const FIRST_SLICE: u64 = 80_000;
 
 impl<'a> BothWays<'a> {
     fn new(forward: &'a Model) -> Self {
@@ -169,7 +169,7 @@ impl<'a> BothWays<'a> {
 }
 
 /// Frees windows around the worst step, one after the other, wider and wider, while that lowers the peak.
-fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, states: &mut u64) -> Vec<u32> {
+fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, looks: &mut u64) -> Vec<u32> {
     let mut current = peak(model, &order);
     'improved: while current > lower_bound {
         let position = positions(&order);
@@ -177,16 +177,16 @@ fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, states: &
         let worst = steps.iter().position(|bytes| *bytes == current).unwrap_or(0);
         for width in WIDTHS {
             for shift in [width / 2, width / 4, 3 * width / 4] {
-                if *states == 0 {
+                if *looks == 0 {
                     return order;
                 }
                 let start = worst.saturating_sub(shift);
                 let range = start..(start + width).min(order.len());
                 let window = Window::new(model, &order, &position, range.clone());
-                let mut left = WINDOW_STATES.min(*states);
+                let mut left = WINDOW_LOOKS.min(*looks);
                 let before = left;
-                let verdict = decide(&Model::new(&window.problem), current - 1, &mut left);
-                *states -= before - left;
+                let verdict = BothWays::new(&Model::new(&window.problem)).decide(current - 1, &mut left);
+                *looks -= before - left;
                 if let Verdict::Found(local) = verdict {
                     for (place, local) in range.zip(local) {
                         order[place] = window.operations[local as usize];

@@ -57,7 +57,7 @@ pub fn portfolio(problem: &Problem, given: &[u32]) -> Result<Outcome<Vec<u32>>, 
 
 /// The best order that the limit allows; never worse than the given one, and the given one itself if nothing is strictly better.
 ///
-/// The heuristics' cost and then at most ten states of the exact search for each node of the limit.
+/// The heuristics' cost, and then the exact search within the limit.
 ///
 /// # Errors
 /// The problem is not valid, or `given` is no order of it.

@@ -67,11 +67,14 @@ struct Search<'a> {
     key: u128,
     /// The lowest step above the bound that was refused: at every bound below it, the search would do the same.
     lowest_refused: Cell<i64>,
+    /// Operations looked at and lists walked so far: the measure of work, because a state of a wide graph costs more than one of a narrow graph.
+    looks: Cell<u64>,
+    most_looks: u64,
     /// Operations to which the rules without branching apply.
     may_be_free: Vec<bool>,
 }
 
-/// Looks for an order with peak at most `bound`, in at most `limit` states; counts them down.
+/// Looks for an order with peak at most `bound`, with at most `limit` looks at operations; counts them down.
 pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
     let ready = (0..model.operations as u32).filter(|operation| model.predecessors.of(*operation).is_empty()).collect();
     let bound = i64::try_from(bound).unwrap_or(i64::MAX);
@@ -84,6 +87,8 @@ pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
         allocations: Vec::new(),
         key: 0,
         lowest_refused: Cell::new(i64::MAX),
+        looks: Cell::new(0),
+        most_looks: *limit,
         may_be_free: may_be_free(model),
     };
     if search.state.live > bound {
@@ -93,11 +98,11 @@ pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
     let mut branches: Vec<Branch> = Vec::new();
     loop {
         search.run_free();
+        *limit = search.most_looks.saturating_sub(search.looks.get());
         if search.past.len() == model.operations {
             return Verdict::Found(search.past.into_iter().map(|done| done.operation).collect());
         }
         let untried = if failed.insert(search.key) { search.moves() } else { Vec::new() };
-        *limit = limit.saturating_sub(1);
         if *limit == 0 {
             return Verdict::Limit;
         }
@@ -120,6 +125,7 @@ pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
 impl Search<'_> {
     fn run(&mut self, operation: u32) {
         let model = self.state.model;
+        self.look(2 + self.ready.len() as u64 / 8);
         let place = self.ready.iter().position(|other| *other == operation).unwrap_or(0);
         self.ready.swap_remove(place);
         let allocated_from = self.allocations.len() as u32;
@@ -162,7 +168,7 @@ impl Search<'_> {
 
     /// Runs all that costs nothing.
     fn run_free(&mut self) {
-        loop {
+        while self.looks.get() < self.most_looks {
             if let Some(operation) = self.free_operation() {
                 self.run(operation);
             } else if !self.run_free_chain() {
@@ -175,7 +181,12 @@ impl Search<'_> {
         self.ready.iter().copied().find(|operation| self.is_free(*operation))
     }
 
+    fn look(&self, count: u64) {
+        self.looks.set(self.looks.get() + count);
+    }
+
     fn is_free(&self, operation: u32) -> bool {
+        self.look(1);
         let effect = self.state.effect(operation);
         self.may_be_free[operation as usize] && effect.net <= 0 && self.fits(effect.hill)
     }
@@ -192,6 +203,10 @@ impl Search<'_> {
     fn run_free_chain(&mut self) -> bool {
         let (past, live) = (self.past.len(), self.state.live);
         for start in self.ready.clone() {
+            self.look(1);
+            if self.looks.get() >= self.most_looks {
+                return false;
+            }
             // Only what the chain itself makes ready may join: everything in it then depends on its start.
             let others = self.ready.len() - 1;
             let mut next = Some(start);
@@ -225,6 +240,7 @@ impl Search<'_> {
     fn moves(&self) -> Vec<u32> {
         let mut moves = Vec::new();
         for &operation in &self.ready {
+            self.look(1);
             let effect = self.state.effect(operation);
             if self.fits(effect.hill) {
                 moves.push((effect.net, effect.hill, operation));

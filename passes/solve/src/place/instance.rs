@@ -59,9 +59,9 @@ pub(super) struct Instance {
     pub padding: Vec<u64>,
     /// An item like this one in all respects, which lies below it without loss.
     pub twin: Vec<Option<u32>>,
-    /// Load, lifetime and size, for orders.
+    /// Load, duration and size, for orders.
     pub load: Vec<u64>,
-    pub lifetime: Vec<u32>,
+    pub duration: Vec<u32>,
 }
 
 impl Instance {
@@ -127,7 +127,7 @@ impl Instance {
             padding,
             twin: Vec::new(),
             load: source.iter().map(|index| loads[*index as usize]).collect(),
-            lifetime: source.iter().map(|index| item(*index).lifetime).collect(),
+            duration: source.iter().map(|index| item(*index).duration).collect(),
             source,
         };
         instance.twin = (0..count).map(|place| instance.find_twin(place)).collect();

@@ -30,7 +30,7 @@ pub(super) struct Item {
     pub first: u32,
     pub last: u32,
     /// Live steps, as a length of time.
-    pub lifetime: u32,
+    pub duration: u32,
 }
 
 /// A problem in sections.
@@ -112,7 +112,7 @@ impl Normal {
         if part_from == part_to {
             return;
         }
-        let lifetime = self.parts[part_from as usize..].iter().map(|part| part.last - part.first).sum();
+        let duration = self.parts[part_from as usize..].iter().map(|part| part.last - part.first).sum();
         self.has_fixed |= buffer.fixed_offset.is_some();
         self.items.push(Item {
             buffer: index as u32,
@@ -123,7 +123,7 @@ impl Normal {
             fixed: buffer.fixed_offset,
             first: 0,
             last: 0,
-            lifetime,
+            duration,
         });
     }
 

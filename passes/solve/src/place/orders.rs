@@ -9,7 +9,7 @@ pub(super) enum Rule {
     Size,
     /// Largest first, then longest-lived.
     SizeLifetime,
-    /// Largest product of size and lifetime first.
+    /// Largest product of size and duration first.
     Area,
     /// Longest-lived first, then largest.
     LifetimeSize,
@@ -56,10 +56,10 @@ pub(super) fn order(normal: &Normal, rule: Rule, loads: &[u64]) -> Vec<u32> {
         .iter()
         .enumerate()
         .map(|(index, item)| {
-            let (size, life, load) = (u128::from(item.size), u128::from(item.lifetime), u128::from(loads[index]));
+            let (size, life, load) = (u128::from(item.size), u128::from(item.duration), u128::from(loads[index]));
             let (major, minor) = match rule {
                 Rule::Size => (size, 0),
-                Rule::SizeLifetime => (size, u64::from(item.lifetime)),
+                Rule::SizeLifetime => (size, u64::from(item.duration)),
                 Rule::Area => (size * life, 0),
                 Rule::LifetimeSize => (life, item.size),
                 Rule::Birth => (u128::from(u32::MAX - item.first), 0),
@@ -67,7 +67,7 @@ pub(super) fn order(normal: &Normal, rule: Rule, loads: &[u64]) -> Vec<u32> {
                 Rule::LoadSize => (load, item.size),
                 // Both fit: loads and sizes stay below 2^61, lifetimes below 2^32.
                 Rule::LoadArea => {
-                    (load << 64 | (size * life) >> 32, (item.size).wrapping_mul(u64::from(item.lifetime)) & 0xffff_ffff)
+                    (load << 64 | (size * life) >> 32, (item.size).wrapping_mul(u64::from(item.duration)) & 0xffff_ffff)
                 }
                 Rule::SizeClassBirth => (u128::from(item.size.max(1).ilog2()), u64::from(u32::MAX - item.first)),
                 Rule::Death => (u128::from(item.last), item.size),

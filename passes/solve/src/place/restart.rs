@@ -8,7 +8,7 @@ use super::search::{NoGoods, Search, Verdict};
 /// Nodes of the shortest slice.
 const SLICE: u64 = 4_000;
 
-/// What an order compares, in this sequence, largest first. T: largest load met; W: lifetime; A: area.
+/// What an order compares, in this sequence, largest first. T: largest load met; W: duration; A: area.
 const KEYS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 2, 0], [1, 0, 2], [2, 0, 1], [2, 1, 0]];
 
 /// An order of items and how to make it anew when loads have changed.
@@ -33,7 +33,7 @@ impl Order {
     /// Sorts first what should be placed first.
     pub fn key(&self, instance: &Instance, item: u32, load: u64) -> [Reverse<u128>; 3] {
         let index = item as usize;
-        let (load, life, bytes) = (u128::from(load), u128::from(instance.lifetime[index]), u128::from(instance.bytes[index]));
+        let (load, life, bytes) = (u128::from(load), u128::from(instance.duration[index]), u128::from(instance.bytes[index]));
         let noise = self.noise.get(index).map_or(256, |noise| u128::from(*noise));
         self.keys.map(|key| Reverse([load, life, life * bytes][key] * noise))
     }
