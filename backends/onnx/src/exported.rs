@@ -7,20 +7,12 @@ use memc_ir::{Node, SecondaryMap};
 use memc_onnx_proto::ModelSplice;
 use sha2::{Digest as _, Sha256};
 
-use crate::steps::{AnchorValue, WrittenStep};
-
 /// A new model; its weights still lie in the old file, which must stay open and unchanged until the model is written.
 #[derive(Debug, Clone)]
 pub struct Exported {
     pub(crate) splice: ModelSplice,
     /// Name of each node of the main graph as written; empty for other nodes.
     pub node_names: SecondaryMap<Node, String>,
-    /// The written nodes in the order of the file. Without anchors this is the module's order; anchors stand at the end.
-    pub steps: Vec<WrittenStep>,
-    /// Results of the anchors, in the order of the schedule.
-    pub anchor_values: Vec<AnchorValue>,
-    /// Nodes that could carry no anchor: around them ONNX Runtime's default order may deviate from the schedule.
-    pub unpinned: Vec<Node>,
     /// `ir_version` as written.
     pub ir_version: i64,
     /// Operator sets (domain, version) as written; the default domain is empty.
@@ -28,12 +20,6 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// The written nodes in the order of the schedule: each anchor right behind the node that it pins. O(n log n).
-    pub fn schedule(&self) -> Vec<&WrittenStep> {
-        let mut steps: Vec<&WrittenStep> = self.steps.iter().collect();
-        steps.sort_by_key(|step| step.position);
-        steps
-    }
     /// Length of the new model in bytes.
     pub fn len(&self) -> u64 {
         self.splice.len()

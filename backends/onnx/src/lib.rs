@@ -3,8 +3,8 @@
 //! [`export`] turns a module back into a model: not by encoding it anew, but as an edit of the file that it was imported from. Nodes,
 //! bodies, weights and fields that nobody touched keep their bytes, unknown fields among them; weights are never copied.
 //!
-//! [`default_order`] computes the order in which ONNX Runtime runs a model by default; [`pins`] says where that order has to be pinned
-//! so that it is the schedule.
+//! [`default_order`] computes the order in which ONNX Runtime runs a model by default; [`add_anchors`] pins it where it would
+//! not be the schedule.
 
 mod anchors;
 mod encode;
@@ -14,25 +14,22 @@ mod initializers;
 mod names;
 mod nodes;
 mod ort_order;
-mod steps;
 mod transfers;
 mod types;
 mod values;
 
 use std::collections::BTreeMap;
 
-use memc_ir::{Module, Node, Origin, Value};
+use memc_ir::{Module, Node, Origin, SecondaryMap, Value};
 use memc_onnx_proto::onnx::ValueInfoProto;
 use memc_onnx_proto::{GraphEdit, Metadata, ModelEdit, ModelFile, ModelSplice};
 
 use encode::Source;
-use steps::Steps;
 
-pub use anchors::{Pin, Pins, pins};
+pub use anchors::{Anchored, add_anchors, file_order, is_anchor};
 pub use error::{ExportError, TensorDefect};
 pub use exported::{Exported, sha256};
 pub use ort_order::{default_order, default_order_of};
-pub use steps::{AnchorValue, WrittenStep};
 
 /// Schema of the layout file that the metadata speaks of.
 pub const LAYOUT_SCHEMA: &str = "memc.layout/1";
@@ -53,23 +50,21 @@ pub struct ExportOptions {
     /// Further entries for the model's metadata, such as `memc.peak.<space>`; only with `metadata`. Written after those that the
     /// exporter makes, and in their place where keys are equal.
     pub model_metadata: Metadata,
-    /// Append anchors, so that ONNX Runtime's default order is the schedule (see [`pins`]).
-    pub anchors: bool,
     /// Describe every result of a node that is a dense tensor of known extents in `value_info`, where the file does not describe
     /// it, or less exactly. Has no effect where symbolic dimensions were bound: the model's interface stays symbolic.
     pub value_info: bool,
 }
 
 impl Default for ExportOptions {
-    /// Metadata and types, no anchors.
+    /// Metadata and types.
     fn default() -> Self {
-        Self { metadata: true, model_metadata: Metadata::new(), anchors: false, value_info: true }
+        Self { metadata: true, model_metadata: Metadata::new(), value_info: true }
     }
 }
 
 /// Makes the model of a module that was imported from `file`, however it was edited and planned since.
 ///
-/// The main graph's nodes are written in the module's order, each under a name of its own. `ir_version` is raised only as far as what is
+/// The main graph's nodes are written in the order of [`file_order`], each under a name of its own. `ir_version` is raised only as far as what is
 /// written needs: to 4 for new initializers, to 8 for functions, to 10 for metadata. With nothing edited, all names unique and
 /// neither metadata nor new types asked for, the result has exactly the bytes of `file`.
 ///
@@ -82,14 +77,13 @@ pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Res
     let main = module.graph(module.main());
     check_interface(source, "input", &main.inputs, &file.graph().input)?;
     check_interface(source, "output", &main.outputs, &file.graph().output)?;
-    if let Some(name) = steps::ambiguous_name(module) {
+    if let Some(name) = values::ambiguous_name(module) {
         return Err(ExportError::ValueName { name });
     }
-    let pins = if options.anchors { pins(module) } else { Pins::default() };
-    let steps = Steps::new(module, &pins);
+    let (node_names, _) = names::name_nodes(module);
     let functions = transfers::functions(file, module);
-    let opsets = new_opsets(file, module, &steps);
-    let graph = graph_edit(source, options, &steps)?;
+    let opsets = new_opsets(file, module);
+    let graph = graph_edit(source, options, &node_names)?;
     let version = ir_version(file, options, &graph, functions.is_empty());
     let edit = ModelEdit {
         ir_version: (version != file.model().ir_version()).then_some(version),
@@ -104,10 +98,7 @@ pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Res
         splice,
         opset_imports: imported.chain(opsets).collect(),
         ir_version: version,
-        unpinned: pins.unpinned,
-        node_names: steps.node_names,
-        steps: steps.steps,
-        anchor_values: steps.anchor_values,
+        node_names,
     })
 }
 
@@ -130,27 +121,33 @@ fn check_interface(
 }
 
 /// All changes to the main graph.
-fn graph_edit(source: Source<'_>, options: &ExportOptions, steps: &Steps) -> Result<GraphEdit, ExportError> {
+fn graph_edit(
+    source: Source<'_>,
+    options: &ExportOptions,
+    node_names: &SecondaryMap<Node, String>,
+) -> Result<GraphEdit, ExportError> {
     let module = source.module;
+    let mut positions: SecondaryMap<Node, u32> = SecondaryMap::default();
+    for (position, node) in (0u32..).zip(&module.graph(module.main()).nodes) {
+        positions.set(*node, position);
+    }
     let decorate = |node: Node| {
         let metadata = options.metadata.then(|| {
-            let mut metadata = vec![("memc.step".to_owned(), steps.positions[node].to_string())];
-            let original = module.node(node).recompute_of.map(|original| &steps.node_names[original]);
+            let mut metadata = vec![("memc.step".to_owned(), positions[node].to_string())];
+            let original = module.node(node).recompute_of.map(|original| &node_names[original]);
             let original = original.filter(|name| !name.is_empty());
             metadata.extend(original.map(|name| ("memc.recompute_of".to_owned(), name.clone())));
             metadata
         });
-        (steps.node_names[node].clone(), metadata)
+        (node_names[node].clone(), metadata)
     };
     let mut edit = GraphEdit::default();
-    let mut pieces = nodes::pieces(source, module.main(), source.file.graph(), &decorate, 0)?;
-    pieces.extend(steps.anchor_pieces(options.metadata));
+    let pieces = nodes::pieces(source, &file_order(module), source.file.graph(), &decorate, 0)?;
     if !nodes::are_unchanged(&pieces, source.file.graph().node.len()) {
         edit.nodes = Some(pieces);
     }
     initializers::main(source, &mut edit)?;
-    let anchors: Vec<(String, usize)> = steps.anchor_values.iter().map(|value| (value.name.clone(), value.rank)).collect();
-    values::describe(source, options, &anchors, &mut edit);
+    values::describe(source, options, &mut edit);
     Ok(edit)
 }
 
@@ -181,7 +178,7 @@ fn model_metadata(module: &Module, options: &ExportOptions) -> Metadata {
 }
 
 /// Operator sets that the new model needs and the file does not import: those of inlined functions and of new nodes.
-fn new_opsets(file: &ModelFile, module: &Module, steps: &Steps) -> Vec<(String, i64)> {
+fn new_opsets(file: &ModelFile, module: &Module) -> Vec<(String, i64)> {
     let mut wanted: BTreeMap<String, i64> = module.opsets.clone();
     for node in &module.graph(module.main()).nodes {
         let data = module.node(*node);
@@ -189,7 +186,7 @@ fn new_opsets(file: &ModelFile, module: &Module, steps: &Steps) -> Vec<(String, 
             wanted.entry(data.operator.domain.to_string()).or_insert(data.operator.version.max(1));
         }
     }
-    if !steps.anchor_values.is_empty() || wanted.contains_key(transfers::DOMAIN) {
+    if wanted.contains_key(transfers::DOMAIN) {
         wanted.entry(String::new()).or_insert(transfers::DEFAULT_OPSET);
     }
     let imported = |domain: &str, version: i64| {

@@ -1,4 +1,4 @@
-//! Names: every node of the main graph gets one of its own, and so do the anchors and their results.
+//! Names: every node of the main graph gets one of its own, and so do new values.
 
 use std::collections::{HashMap, HashSet};
 

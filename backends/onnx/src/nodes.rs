@@ -16,18 +16,17 @@ const MAX_COPIES: usize = 64;
 /// What the exporter adds to a node: its name, and its metadata where some is written.
 pub(crate) type Decoration = (String, Option<Metadata>);
 
-/// All nodes of a graph in order, each with what `decorate` says, against `proto`, the graph in the file.
+/// Nodes of one graph in this order, each with what `decorate` says, against `proto`, the graph in the file.
 ///
 /// O(size of the graph and of its bodies); recursion is bounded by [`MAX_DEPTH`].
 pub(crate) fn pieces(
     source: Source<'_>,
-    graph: GraphId,
+    nodes: &[Node],
     proto: &GraphProto,
     decorate: &dyn Fn(Node) -> Decoration,
     depth: usize,
 ) -> Result<Vec<NodePiece>, ExportError> {
-    let nodes = source.module.graph(graph).nodes.iter();
-    nodes.map(|node| piece(source, *node, proto, decorate(*node), depth)).collect()
+    nodes.iter().map(|node| piece(source, *node, proto, decorate(*node), depth)).collect()
 }
 
 /// Whether the pieces are the nodes of a graph with `count` nodes as they were.
@@ -160,7 +159,7 @@ fn body_change(source: Source<'_>, body: GraphId, proto: &GraphProto, depth: usi
         return Ok(BodyChange::Whole);
     }
     let plain = |node: Node| (source.module.node(node).name.clone(), None);
-    let pieces = pieces(source, body, proto, &plain, depth)?;
+    let pieces = pieces(source, &data.nodes, proto, &plain, depth)?;
     let mut edit = GraphEdit::default();
     initializers::body(source, body, proto, &mut edit)?;
     if !are_unchanged(&pieces, proto.node.len()) {

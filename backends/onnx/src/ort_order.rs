@@ -7,6 +7,8 @@
 
 use memc_ir::{Module, Node, SecondaryMap};
 
+use crate::anchors::file_order;
+
 /// The default order of nodes `0..reads.len()`, where node `i` stands at position `i` of the file and reads results of the nodes
 /// `reads[i]` (bodies' captures included; repeats do no harm, numbers that are no node are ignored).
 ///
@@ -40,27 +42,26 @@ pub fn default_order(reads: &[Vec<usize>]) -> Vec<usize> {
     order
 }
 
-/// The order in which ONNX Runtime would run the main graph by default if its nodes stood in the file as they stand in the module.
+/// The order in which ONNX Runtime would run the main graph by default once it is written in the order of [`file_order`].
 ///
 /// `Constant` nodes, which are no nodes at run time, come first. O(nodes + operands * log operands).
 pub fn default_order_of(module: &Module) -> Vec<Node> {
-    let running = RunningNodes::new(module);
+    let running = RunningNodes::new(module, file_order(module));
     let constants = module.graph(module.main()).nodes.iter().copied().filter(|node| is_constant(module, *node));
     constants.chain(default_order(&running.reads).into_iter().map(|position| running.nodes[position])).collect()
 }
 
-/// The nodes that exist at run time, numbered by their position, with what each reads.
+/// Those nodes of a list that exist at run time, numbered by their position, with what each reads of the others.
 pub(crate) struct RunningNodes {
-    /// The nodes in the module's order.
+    /// The nodes in the order of the list.
     pub(crate) nodes: Vec<Node>,
     /// For each, positions in `nodes` of those whose results it reads, with repeats.
     pub(crate) reads: Vec<Vec<usize>>,
 }
 
 impl RunningNodes {
-    pub(crate) fn new(module: &Module) -> Self {
-        let all = &module.graph(module.main()).nodes;
-        let nodes: Vec<Node> = all.iter().copied().filter(|node| !is_constant(module, *node)).collect();
+    pub(crate) fn new(module: &Module, mut nodes: Vec<Node>) -> Self {
+        nodes.retain(|node| !is_constant(module, *node));
         let mut position: SecondaryMap<Node, Option<usize>> = SecondaryMap::default();
         for (at, node) in nodes.iter().enumerate() {
             position.set(*node, Some(at));

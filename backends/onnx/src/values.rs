@@ -1,18 +1,18 @@
 //! What the new model says about its values: types in `value_info`, and where the plan puts them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use memc_ir::{AliasKind, ElementType, Module, TensorType, Value, ValueType};
+use memc_ir::{AliasKind, ElementType, Module, Value, ValueType};
 use memc_onnx_proto::onnx::{StringStringEntryProto, ValueInfoProto};
 use memc_onnx_proto::{GraphEdit, METADATA_PREFIX, Metadata};
 
 use crate::ExportOptions;
 use crate::encode::Source;
 use crate::nodes::entries;
-use crate::types::{Agreement, compare, type_proto};
+use crate::types::{Agreement, compare};
 
-/// Fills in dropped and new `value_info` entries and the metadata of values. `anchors` are names and ranks of anchors' results.
-pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, anchors: &[(String, usize)], edit: &mut GraphEdit) {
+/// Fills in dropped and new `value_info` entries and the metadata of values.
+pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEdit) {
     let (module, graph) = (source.module, source.file.graph());
     let main = module.graph(module.main());
     let stated: BTreeMap<&str, &ValueInfoProto> = graph.value_info.iter().map(|info| (info.name(), info)).collect();
@@ -43,12 +43,6 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, anchors: &[(
         if drop || add {
             written.insert(name);
         }
-    }
-    if may_add {
-        edit.new_values.extend(anchors.iter().map(|(name, rank)| {
-            let ty = ValueType::Tensor(TensorType::fixed(ElementType::Int64, &[*rank as u64]));
-            ValueInfoProto { name: Some(name.clone()), r#type: type_proto(&ty), ..ValueInfoProto::default() }
-        }));
     }
     edit.dropped_values.extend(gone(source, &stated));
     if options.metadata {
@@ -92,6 +86,13 @@ pub(crate) fn main_values(module: &Module) -> impl Iterator<Item = Value> + '_ {
     let main = module.graph(module.main());
     let results = main.nodes.iter().flat_map(|node| module.node(*node).results());
     main.inputs.iter().chain(&main.constants).copied().chain(results)
+}
+
+/// The name that does not name exactly one value of the main graph, if there is one.
+pub(crate) fn ambiguous_name(module: &Module) -> Option<String> {
+    let mut seen = HashSet::new();
+    let name = |value| module.value(value).name.as_str();
+    main_values(module).map(name).find(|name| name.is_empty() || !seen.insert(*name)).map(str::to_owned)
 }
 
 /// Metadata for the entries that stay: what the plan says, and nothing in the place of what an earlier plan said.

@@ -3,8 +3,11 @@
 
 mod models;
 
-use memc_ir::{Alias, AliasKind, ArenaSize, Bytes, Dim, ElementType, Rewriter, SpaceData, Storage, TensorType, ValueType};
-use memc_onnx_export::{ExportOptions, default_order, default_order_of, pins};
+use memc_ir::verify::verify;
+use memc_ir::{
+    Alias, AliasKind, ArenaSize, Bytes, Dim, ElementType, Module, Rewriter, SpaceData, Storage, TensorType, ValueType,
+};
+use memc_onnx_export::{Anchored, ExportOptions, add_anchors, default_order, default_order_of, file_order, is_anchor};
 use memc_onnx_import::{ImportOptions, import};
 use memc_onnx_proto::onnx::{GraphProto, ModelProto, ValueInfoProto};
 use models::*;
@@ -12,6 +15,10 @@ use proptest::prelude::*;
 
 fn find<'g>(infos: &'g [ValueInfoProto], name: &str) -> &'g ValueInfoProto {
     infos.iter().find(|info| info.name() == name).unwrap()
+}
+
+fn device() -> SpaceData {
+    SpaceData { name: "device".into(), capacity: None, alignment: 64 }
 }
 
 fn fixed(dims: &[u64]) -> ValueType {
@@ -28,7 +35,7 @@ fn metadata_says_what_the_plan_says() {
     let mut module = read(&file);
     let (y, b) = (value_named(&module, "y"), value_named(&module, "b"));
     let plan = &mut module.plan;
-    let space = plan.spaces.push(SpaceData { name: "device".into(), capacity: None, alignment: 64 });
+    let space = plan.spaces.push(device());
     plan.storage.set(y, Some(Storage { space, offset: Bytes(128) }));
     plan.alias.set(b, Some(Alias { of: y, kind: AliasKind::View, offset: Bytes(4) }));
     plan.arenas = vec![ArenaSize { space, size: Bytes(192), lower_bound: Bytes(0), order_lower_bound: None }];
@@ -142,44 +149,111 @@ fn simulated(model: &ModelProto, without: Option<&str>) -> Vec<String> {
     order.map(|index| nodes[index].name().to_owned()).collect()
 }
 
+/// Names of the main graph's nodes in the module's order.
+fn scheduled(module: &Module) -> Vec<String> {
+    module.graph(module.main()).nodes.iter().map(|node| module.node(*node).name.clone()).collect()
+}
+
 #[test]
 fn anchors_stand_at_the_end_and_run_behind_their_nodes() {
     // Branches that the default order would run last one first.
     let file = open(&dag(&[vec![], vec![0], vec![], vec![2], vec![], vec![1, 3, 4]]));
-    let module = read(&file);
-    assert_eq!(pins(&module).pins.len(), 2);
-    let (exported, decoded) = written(&file, &module, &ExportOptions { anchors: true, ..ExportOptions::default() });
+    let mut module = read(&file);
+    assert_eq!(add_anchors(&mut module), Anchored { added: 2, unpinned: Vec::new() });
+    assert_eq!(scheduled(&module), ["n0", "n1", "n1.anchor", "n2", "n3", "n3.anchor", "n4", "n5"]);
+    let anchors = module.graph(module.main()).nodes.iter().map(|node| is_anchor(&module, *node));
+    assert_eq!(anchors.collect::<Vec<_>>(), [false, false, true, false, false, true, false, false]);
+    verify(&module, module.stage).unwrap();
+    let result = value_named(&module, "v3.anchor");
+    assert_eq!(*module.ty(result), ValueType::Tensor(TensorType::fixed(ElementType::Int64, &[0])));
+    let storage = Storage { space: module.plan.spaces.push(device()), offset: Bytes(64) };
+    module.plan.storage.set(result, Some(storage));
+
+    let (exported, decoded) = written(&file, &module, &ExportOptions::default());
     let main = decoded.graph.as_ref().unwrap();
-    let file_order: Vec<&str> = main.node.iter().map(|node| node.name()).collect();
-    assert_eq!(file_order, ["n0", "n1", "n2", "n3", "n4", "n5", "n3.anchor", "n1.anchor"]);
-    assert_eq!(exported.steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), file_order);
-    let schedule: Vec<&str> = exported.schedule().into_iter().map(|step| step.name.as_str()).collect();
-    assert_eq!(schedule, ["n0", "n1", "n1.anchor", "n2", "n3", "n3.anchor", "n4", "n5"]);
+    let names: Vec<&str> = main.node.iter().map(|node| node.name()).collect();
+    assert_eq!(names, ["n0", "n1", "n2", "n3", "n4", "n5", "n3.anchor", "n1.anchor"]);
+    assert_eq!(file_order(&module).iter().map(|node| exported.node_names[*node].as_str()).collect::<Vec<_>>(), names);
     assert_eq!((main.node[7].op_type(), &main.node[7].input), ("Shape", &strings(&["v1"])));
+    let window: Vec<_> = main.node[7].attribute.iter().map(|attribute| (attribute.name(), attribute.i())).collect();
+    assert_eq!(window, [("start", 0), ("end", 0)]);
     assert_eq!(pairs(&main.node[7].metadata_props), [("memc.step", "2")]);
     assert_eq!(pairs(&main.node[4].metadata_props), [("memc.step", "6")]);
-    let values: Vec<(&str, usize)> = exported.anchor_values.iter().map(|value| (value.name.as_str(), value.rank)).collect();
-    assert_eq!(values, [("v1.anchor", 1), ("v3.anchor", 1)]);
-    assert_eq!(main.value_info.last().unwrap().name(), "v3.anchor");
-    assert!(exported.unpinned.is_empty());
+    let place = [("memc.space", "device"), ("memc.offset", "64")];
+    assert_eq!(pairs(&find(&main.value_info, "v3.anchor").metadata_props), place);
+    assert_eq!(default_order_of(&module), module.graph(module.main()).nodes);
+
+    let nodes = module.graph(module.main()).nodes.clone();
+    assert_eq!(add_anchors(&mut module), Anchored::default(), "one anchor is enough");
+    assert_eq!(module.graph(module.main()).nodes, nodes);
 }
 
 #[test]
 fn a_chain_needs_no_anchor_and_a_node_without_rank_can_carry_none() {
     let file = open(&dag(&[vec![], vec![0], vec![0, 1], vec![2]]));
-    let module = read(&file);
-    assert!(pins(&module).pins.is_empty());
+    let mut module = read(&file);
+    assert_eq!(add_anchors(&mut module), Anchored::default());
     assert_eq!(default_order_of(&module), module.graph(module.main()).nodes);
+    assert_eq!(scheduled(&module), ["n0", "n1", "n2", "n3"]);
 
     let mut model = dag(&[vec![], vec![], vec![0, 1]]);
     let main = model.graph.as_mut().unwrap();
     main.value_info.clear();
     main.node[0].domain = Some("test".into());
     let file = open(&model);
-    let module = read(&file);
-    let found = pins(&module);
-    assert!(found.pins.is_empty());
-    assert_eq!(found.unpinned, [node_named(&module, "n0")]);
+    let mut module = read(&file);
+    let unpinned = vec![node_named(&module, "n0")];
+    assert_eq!(add_anchors(&mut module), Anchored { added: 0, unpinned });
+}
+
+#[test]
+fn old_operators_give_the_whole_shape_and_need_its_rank() {
+    let mut model = dag(&[vec![], vec![], vec![], vec![0, 1, 2]]);
+    model.opset_import = vec![opset("", 14)];
+    let file = open(&model);
+    let mut module = read(&file);
+    let (known, open) = (value_named(&module, "v0"), value_named(&module, "v1"));
+    module.set_type(known, fixed(&[3, 4]));
+    module.set_type(open, ValueType::Tensor(TensorType { element: ElementType::Float, shape: None }));
+    let mut newer = module.clone();
+    newer.opsets.insert(String::new(), 15);
+    let unpinned = vec![node_named(&module, "n1")];
+    assert_eq!(add_anchors(&mut module), Anchored { added: 1, unpinned });
+    assert_eq!(scheduled(&module), ["n0", "n0.anchor", "n1", "n2", "n3"]);
+    let result = TensorType::fixed(ElementType::Int64, &[2]);
+    assert_eq!(*module.ty(value_named(&module, "v0.anchor")), ValueType::Tensor(result));
+    assert!(module.node(node_named(&module, "n0.anchor")).attributes.is_empty());
+    assert_eq!(add_anchors(&mut newer), Anchored { added: 2, unpinned: Vec::new() });
+}
+
+#[test]
+fn names_of_anchors_are_taken_by_nothing_else() {
+    let mut model = dag(&[vec![], vec![0], vec![], vec![1, 2]]);
+    let main = model.graph.as_mut().unwrap();
+    main.node[1].name = None;
+    main.node[2].name = Some("Sum_0.anchor".into());
+    main.node[2].output = strings(&["v1.anchor"]);
+    main.node[3].input[2] = "v1.anchor".into();
+    main.value_info[2].name = Some("v1.anchor".into());
+    let file = open(&model);
+    let mut module = read(&file);
+    assert_eq!(add_anchors(&mut module).added, 1);
+    let (_, decoded) = written(&file, &module, &plain());
+    let anchor = decoded.graph.unwrap().node.pop().unwrap();
+    assert_eq!((anchor.name(), &anchor.input, &anchor.output), ("Sum_0.anchor.2", &strings(&["v1"]), &strings(&["v1.anchor.2"])));
+}
+
+#[test]
+fn a_result_that_others_read_is_pinned_before_a_dead_one() {
+    let split = node("split", "Split", &["x"], &["dead", "read"]);
+    let nodes = vec![split, node("apart", "Neg", &["x"], &["a"]), node("join", "Add", &["read", "a"], &["out"])];
+    let mut main = graph(nodes, &["out"]);
+    main.value_info = vec![info("dead", &[1]), info("read", &[1]), info("a", &[2])];
+    let file = open(&model_of(main));
+    let mut module = read(&file);
+    assert_eq!(add_anchors(&mut module).added, 1);
+    assert_eq!(scheduled(&module), ["split", "split.anchor", "apart", "join"]);
+    assert_eq!(module.node(node_named(&module, "split.anchor")).inputs, [Some(value_named(&module, "read"))]);
 }
 
 proptest! {
@@ -193,12 +267,18 @@ proptest! {
             .map(|(at, sources)| if at == 0 { Vec::new() } else { sources.iter().map(|index| index.index(at)).collect() })
             .collect();
         let file = open(&dag(&reads));
-        let module = read(&file);
-        let (exported, decoded) = written(&file, &module, &ExportOptions { anchors: true, ..plain() });
-        let schedule: Vec<String> = exported.steps.iter().filter(|step| !step.anchor).map(|step| step.name.clone()).collect();
+        let mut module = read(&file);
+        let schedule = scheduled(&module);
+        let added = add_anchors(&mut module).added;
+        prop_assert_eq!(default_order_of(&module), module.graph(module.main()).nodes.clone());
+        let (_, decoded) = written(&file, &module, &plain());
         prop_assert_eq!(&simulated(&decoded, None), &schedule);
-        for value in &exported.anchor_values {
-            prop_assert_ne!(&simulated(&decoded, Some(&value.anchor)), &schedule);
+        let written: Vec<&str> = decoded.graph.as_ref().unwrap().node.iter().map(|node| node.name()).collect();
+        let (nodes, anchors) = written.split_at(schedule.len());
+        prop_assert_eq!(nodes, &schedule);
+        prop_assert_eq!(anchors.len(), added);
+        for anchor in anchors {
+            prop_assert_ne!(&simulated(&decoded, Some(anchor)), &schedule);
         }
     }
 }

@@ -13,9 +13,9 @@ use memc_onnx_proto::onnx::{
 };
 use prost::Message as _;
 
-/// Neither metadata nor types nor anchors.
+/// Neither metadata nor types.
 pub fn plain() -> ExportOptions {
-    ExportOptions { metadata: false, model_metadata: Vec::new(), anchors: false, value_info: false }
+    ExportOptions { metadata: false, model_metadata: Vec::new(), value_info: false }
 }
 
 pub fn open(model: &ModelProto) -> ModelFile {
