@@ -51,11 +51,16 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
     let planned = planned_scratch(ctx);
     let peak = |parts: &[&[Held]]| highest(&levels(&parts.concat(), steps));
     BaselineSummary {
-        claimed: ctx.layout.baseline.file_order_peak.values().fold(0, |sum, bytes| sum.saturating_add(*bytes)),
+        claimed: sum(&ctx.layout.baseline.file_order_peak),
+        claimed_own: sum(&ctx.layout.baseline.own_peak),
         derived: peak(&[&aliased, &planned]),
         least: peak(&[&least]),
         most: peak(&[&all, &kernels, &planned, &body_values(side)]),
     }
+}
+
+fn sum(peaks: &BTreeMap<String, u64>) -> u64 {
+    peaks.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
 }
 
 /// Whether an arena with the layout's `io` holds the value.
@@ -133,15 +138,20 @@ fn parts(side: &Side<'_>) -> BTreeSet<Value> {
 
 /// Kernel workspace as the operator table states it.
 fn workspace(side: &Side<'_>) -> Vec<Held> {
-    let mut all = Vec::new();
-    for (step, row) in side.rows.iter().enumerate() {
-        if let Some(Workspace::Bytes(formula)) = row.info.map(|info| info.workspace)
-            && let Some(bytes) = formula(&Typed { module: &side.module, node: row.node })
-        {
-            all.push(Held { steps: (step as u64, step as u64 + 1), bytes: bytes.0 });
-        }
+    let steps = side.rows.iter().enumerate();
+    steps
+        .filter_map(|(step, row)| {
+            let bytes = kernel(&side.module, row.node)?;
+            Some(Held { steps: (step as u64, step as u64 + 1), bytes })
+        })
+        .collect()
+}
+
+fn kernel(module: &Module, node: Node) -> Option<u64> {
+    match memc_ops::lookup(&module.node(node).operator)?.workspace {
+        Workspace::Bytes(formula) => formula(&Typed { module, node }).map(|bytes| bytes.0),
+        Workspace::None => None,
     }
-    all
 }
 
 /// Workspace that the layout gives to nodes of the same name.
@@ -176,6 +186,9 @@ fn body_bytes(module: &Module, node: Node) -> u64 {
     while let Some(node) = nodes.pop() {
         for (_, body) in module.node(node).bodies() {
             let graph = module.graph(body);
+            for inner in &graph.nodes {
+                sum = sum.saturating_add(kernel(module, *inner).unwrap_or(0));
+            }
             let results = graph.nodes.iter().flat_map(|inner| module.node(*inner).results());
             for value in results.chain(graph.inputs.iter().copied()) {
                 sum = sum.saturating_add(module.ty(value).size().map_or(0, |size| size.0));

@@ -238,5 +238,12 @@ fn baseline(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
             found.claimed, found.derived
         ));
     }
+    if found.claimed_own > found.most || (found.claimed_own < found.least && found.claimed_own > 0) {
+        let message = format!(
+            "own_peak is claimed as {} bytes; the input model needs between {} and {}",
+            found.claimed_own, found.least, found.most
+        );
+        findings.add(Kind::Baseline, At::default(), message);
+    }
     summary.baseline = found;
 }

@@ -88,7 +88,7 @@ impl Side<'_> {
     /// Whether a node that has a training mode may be in it.
     ///
     /// Three generations of operator sets say so in three ways: `is_test`, the attribute `training_mode`, and a Boolean third
-    /// operand. Before the attribute existed, asking for further results that are no masks meant training.
+    /// operand. Before the attribute existed, asking a normalization for further results meant training.
     fn training(&self, node: Node) -> bool {
         let data = self.module.node(node);
         if data.operator.domain.is_empty() && data.operator.version < 7 {
@@ -103,7 +103,9 @@ impl Side<'_> {
         {
             return self.integers(flag).is_none_or(|flags| flags.iter().any(|flag| *flag != 0));
         }
-        data.results().skip(1).any(|result| element(result) != Some(ElementType::Bool))
+        // A node that draws a mask draws it by the flag alone, and may give the mask in any mode.
+        let draws = lookup(&data.operator).is_some_and(|info| info.repeat == Repeat::UnlessTraining);
+        !draws && data.results().nth(1).is_some()
     }
 
     /// Operand positions that the first result of a row may overwrite element by element.

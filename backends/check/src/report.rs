@@ -87,6 +87,8 @@ pub struct SpaceSummary {
 pub struct BaselineSummary {
     /// What the layout claims, over all spaces.
     pub claimed: u64,
+    /// What the layout claims with all workspace; 0 where it claims nothing.
+    pub claimed_own: u64,
     /// With every result aliased that can be a view of an operand, and the workspace that the layout gives to nodes of the same name.
     pub derived: u64,
     /// No choice of views gives less.

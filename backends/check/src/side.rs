@@ -122,7 +122,9 @@ impl<'f> Side<'f> {
                 let tainted = self.rows[row].reads.iter().any(|read| self.overridable[*read] && self.data[*read].is_some());
                 self.overridable.set(value, tainted);
             } else {
-                self.overridable.set(value, self.module.value(value).default.is_some());
+                // Below version 4 initializers had to be listed as inputs, and no caller could give others.
+                let overridable = self.module.value(value).default.is_some() && self.module.ir_version >= 4;
+                self.overridable.set(value, overridable);
             }
             self.known.set(value, known);
         }

@@ -233,7 +233,7 @@ const PLACES: &[Damage] = &[
         c.tensor("scratch:choose:body").offset = offset;
     }),
     (Kind::Overlap, "an overwrite that is not declared", |c| c.tensor("c").alias = None),
-    (Kind::Overlap, "an operand stated live beyond its overwriting", |c| c.tensor("b").live[0].end += 1),
+    (Kind::Overlap, "an operand stated live beyond its overwriting", |c| c.tensor("u").live[0].end += 1),
 ];
 
 const ALIASES: &[Damage] = &[
@@ -385,8 +385,8 @@ const MEANING: &[Damage] = &[
         c.graph().output.remove(1);
     }),
     (Kind::Interface, "another default", |c| {
-        c.both(|graph| graph.input.push(info("from", INT64, &[1])));
-        c.graph().initializer[2] = ints("from", &[0]);
+        c.both(|graph| graph.input.push(info("w", FLOAT, &[16, 16])));
+        c.graph().initializer[0] = floats("w", &[16, 16], 0.25);
     }),
 ];
 
@@ -418,6 +418,9 @@ const NUMBERS: &[Damage] = &[
     (Kind::Cost, "transferred bytes", |c| c.layout().cost.transferred_bytes *= 2),
     (Kind::Baseline, "inflated", |c| {
         c.layout().baseline.file_order_peak.insert("device".into(), 1 << 20);
+    }),
+    (Kind::Baseline, "inflated by workspace", |c| {
+        c.layout().baseline.own_peak.insert("device".into(), 1 << 20);
     }),
     (Kind::Baseline, "left out", |c| c.layout().baseline.file_order_peak.clear()),
 ];

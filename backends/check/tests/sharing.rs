@@ -215,7 +215,11 @@ fn a_start_that_a_caller_gives_is_no_window() {
 
 /// Whether the first result of a node may overwrite its operand.
 fn overwrites(item: &NodeProto, operand: &'static str, constants: &[TensorProto]) -> bool {
-    let mut case = around(item, &[("x", &[16, 16]), ("q", &[16, 16]), ("y", &[16, 16])], constants, 17);
+    overwrites_in(17, item, operand, constants)
+}
+
+fn overwrites_in(opset: i64, item: &NodeProto, operand: &'static str, constants: &[TensorProto]) -> bool {
+    let mut case = around(item, &[("x", &[16, 16]), ("q", &[16, 16]), ("y", &[16, 16])], constants, opset);
     let (space, offset) = {
         let owner = case.tensor(operand);
         (owner.space.clone(), owner.offset)
@@ -239,4 +243,9 @@ fn only_element_by_element_operators_overwrite() {
     assert!(overwrites(&node("it", "Dropout", &["x"], &["y"]), "x", &[]));
     assert!(overwrites(&node("it", "Dropout", &["x", "", "false"], &["y"]), "x", &[flag("false", 0)]));
     assert!(!overwrites(&node("it", "Dropout", &["x", "", "true"], &["y"]), "x", &[flag("true", 1)]));
+    // An operator set in which it never trains, and in which the mask is a float.
+    assert!(overwrites_in(9, &node("it", "Dropout", &["x"], &["y", "q"]), "x", &[]));
+    let normalize = |results: &[&str]| node("it", "BatchNormalization", &["x", "q", "q", "q", "q"], results);
+    assert!(overwrites_in(9, &normalize(&["y"]), "x", &[]));
+    assert!(!overwrites_in(9, &normalize(&["y", "mean", "var"]), "x", &[]));
 }
