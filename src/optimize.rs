@@ -94,10 +94,25 @@ fn baseline(file: &ModelFile, given: &Module, planned: &Module, options: &Optimi
     let main = planned.graph(planned.main());
     let constants: BTreeSet<&str> = main.constants.iter().map(|value| planned.value(*value).name.as_str()).collect();
     let counts = |owner: Value| !constants.contains(module.value(owner).name.as_str());
+    // Sizes that only a run of the body's inference tells are nothing that every reader derives.
+    let infos = file.graph().value_info.iter().chain(&file.graph().output);
+    let stated: BTreeSet<&str> = infos.filter(|info| has_shape(info)).map(|info| info.name()).collect();
+    let plain = |owner: Value| {
+        let has_bodies = module.producer(owner).is_some_and(|node| module.node(node).bodies().next().is_some());
+        counts(owner) && (!has_bodies || stated.contains(module.value(owner).name.as_str()))
+    };
     Ok(Baseline {
-        file_order_peak: memc_passes::portfolio::own_peak(&module, &options.plan, named, counts).0,
+        file_order_peak: memc_passes::portfolio::own_peak(&module, &options.plan, named, plain).0,
         own_peak: memc_passes::portfolio::own_peak(&module, &options.plan, |_| true, counts),
     })
+}
+
+/// Whether an entry states all extents.
+fn has_shape(info: &memc_onnx_proto::onnx::ValueInfoProto) -> bool {
+    use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value::DimValue;
+    use memc_onnx_proto::onnx::type_proto::Value::TensorType;
+    let Some(TensorType(tensor)) = info.r#type.as_ref().and_then(|ty| ty.value.as_ref()) else { return false };
+    tensor.shape.as_ref().is_some_and(|shape| shape.dim.iter().all(|dim| matches!(dim.value, Some(DimValue(_)))))
 }
 
 /// What plans are compared with.

@@ -62,6 +62,8 @@ pub struct SolverReport {
 pub struct PassContext<'o> {
     /// Options.
     pub options: &'o Options,
+    /// Search nodes that each exact solver may visit; the options' unless a portfolio tries something out.
+    pub effort: u64,
     /// Elements of small tensors that inference knows.
     pub data: SecondaryMap<Value, Option<Arc<Data>>>,
     /// Nodes of the main graph in the order of the file.
@@ -76,7 +78,7 @@ impl<'o> PassContext<'o> {
     /// A context for a module that was just imported.
     pub fn new(options: &'o Options, data: SecondaryMap<Value, Option<Arc<Data>>>, module: &Module) -> Self {
         let given_order = module.graph(module.main()).nodes.clone();
-        Self { options, data, given_order, remarks: Vec::new(), reports: Vec::new() }
+        Self { options, effort: options.effort, data, given_order, remarks: Vec::new(), reports: Vec::new() }
     }
 }
 

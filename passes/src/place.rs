@@ -34,8 +34,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     for (scratch, step) in module.plan.scratch.iter().zip(&steps) {
         problem.buffers.push(row(step.0, step.0 + 1, scratch.bytes, alignment));
     }
-    let outcome =
-        place::solve(&problem, &Limit { nodes: ctx.options.effort }).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
+    let outcome = place::solve(&problem, &Limit { nodes: ctx.effort }).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
     let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
 

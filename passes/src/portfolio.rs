@@ -26,7 +26,8 @@ const WITHOUT_CSE: &str = "fold,dce,view,schedule,in-place,place";
 
 /// Plans a typed module in several ways and keeps the one with the smallest arena (then peak, then fewest nodes).
 ///
-/// `context` makes a fresh context for a module.
+/// The ways are compared by heuristics alone; only the better one is searched with the full effort. `context` makes a fresh context for
+/// a module.
 ///
 /// # Errors
 /// The first pipeline that fails.
@@ -36,17 +37,19 @@ pub fn plan<'o>(
     verify: bool,
     observer: &mut dyn Observer,
 ) -> Result<Planned, PipelineError> {
-    let run = |text: &str, observer: &mut dyn Observer| -> Result<(Planned, Rank), PipelineError> {
+    let run = |text: &str, effort: Option<u64>, observer: &mut dyn Observer| -> Result<(Planned, Rank), PipelineError> {
         let mut module = module.clone();
         let mut ctx = context(&module);
+        ctx.effort = effort.unwrap_or(ctx.effort);
         Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
         let rank = rank(&module, ctx.options);
         Ok((Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None }, rank))
     };
-    let (base, limit) = run(FILE_ORDER, &mut Silent)?;
-    let merged = run(DEFAULT, observer)?;
-    let plain = run(WITHOUT_CSE, &mut Silent)?;
-    let (best, rank) = if plain.1 < merged.1 { plain } else { merged };
+    let (base, limit) = run(FILE_ORDER, None, &mut Silent)?;
+    let merged = run(DEFAULT, Some(0), &mut Silent)?.1;
+    let plain = run(WITHOUT_CSE, Some(0), &mut Silent)?.1;
+    let text = if plain < merged { WITHOUT_CSE } else { DEFAULT };
+    let (best, rank) = run(text, None, observer)?;
     if rank.peak > limit.peak || rank.arena > limit.arena {
         return Ok(base);
     }

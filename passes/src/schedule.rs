@@ -29,7 +29,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let main = module.main();
     let nodes = module.graph(main).nodes.clone();
     let given: Vec<u32> = (0..nodes.len() as u32).collect();
-    let limit = Limit { nodes: ctx.options.effort };
+    let limit = Limit { nodes: ctx.effort };
     let outcome = order::solve(&problem, &given, &limit).map_err(refused)?;
     let best = outcome.solution.unwrap_or(given);
     let value = outcome.value.unwrap_or(outcome.lower_bound);

@@ -2,7 +2,7 @@
 
 use memc::ir::codes;
 use memc::passes::registry;
-use memc::{layout_file, ops};
+use memc::{check, layout_file, ops};
 
 use super::args::SchemaOf;
 use super::{Outcome, print, usage};
@@ -38,10 +38,13 @@ pub fn ops(name: Option<&str>) -> Outcome {
 /// The page of a code, or the list of all.
 pub fn explain(code: Option<&str>) -> Outcome {
     let Some(code) = code else {
-        let lines: Vec<String> = codes::all().iter().map(|info| format!("{}  {}\n", info.code, info.title)).collect();
+        let mut all = codes::all();
+        all.extend(check::codes::all().map(|entry| &entry.info));
+        all.sort_by_key(|info| info.code);
+        let lines: Vec<String> = all.iter().map(|info| format!("{}  {}\n", info.code, info.title)).collect();
         return print(&lines.concat());
     };
-    match codes::explain(&code.to_ascii_uppercase()) {
+    match codes::explain(code).or_else(|| check::codes::explain(code)) {
         Some(info) => print(&info.to_string()),
         None => Err(usage(format!("there is no code `{code}`"), "`memc explain` lists them all")),
     }
