@@ -202,7 +202,9 @@ fn runtime_words(profile: &Profile, info: &OpInfo) -> String {
         View::Concat | View::Split | View::Slice => profile.windows,
         View::None => false,
     };
-    format!("in place {overwrites}, view {}", if shares { view(info.view) } else { "-" })
+    let expanded = info.domain.is_empty() && profile.expanded.contains(&info.name);
+    let note = if expanded { ", runs as several nodes" } else { "" };
+    format!("in place {overwrites}, view {}{note}", if shares { view(info.view) } else { "-" })
 }
 
 #[cfg(test)]

@@ -20,5 +20,6 @@ pub(crate) const PROFILE: Profile = Profile {
     kernels: Kernels::All,
     same_type_views: true,
     temporaries: |_| Some(Bytes(0)),
+    expanded: &[],
     kept: &[],
 };

@@ -5,8 +5,9 @@
 
 pub mod arena;
 pub mod ort;
+mod ort_temporaries;
 
-use memc_ir::{Bytes, Definition, ElementType, Module, TensorType, Value};
+use memc_ir::{Bytes, Definition, ElementType, Module, Operator, TensorType, Value};
 
 use crate::info::{InPlace, Typed, View, Workspace};
 use crate::repeat::may_train;
@@ -58,6 +59,8 @@ pub struct Profile {
     pub(crate) same_type_views: bool,
     /// Bytes that the runtime's kernels hold beside the table's workspace formula.
     pub(crate) temporaries: fn(&Typed<'_>) -> Option<Bytes>,
+    /// Operators of ONNX's own domain that the runtime replaces by several nodes.
+    pub(crate) expanded: &'static [&'static str],
     /// Operators whose kernels keep a buffer: domain, name, bytes.
     pub(crate) kept: &'static [(&'static str, &'static str, u64)],
 }
@@ -140,6 +143,12 @@ impl Profile {
             View::None | View::Concat | View::Split | View::Slice => false,
         };
         (same && result.element.bits().is_some() && (self.shared_outputs || !is_output(typed))).then_some(0)
+    }
+
+    /// Whether the runtime replaces nodes of this operator by several nodes of its own, and runs these when nothing else is ready rather
+    /// than in the file's order: other nodes that are ready overtake them.
+    pub fn expands(&self, operator: &Operator) -> bool {
+        operator.domain.is_empty() && self.expanded.contains(&&*operator.name)
     }
 
     /// Workspace of the node's kernel beside operands and results; `None` where nobody can tell it.

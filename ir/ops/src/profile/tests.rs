@@ -1,7 +1,7 @@
 //! Tests of both profiles: one node at a time, in a graph of its own.
 #![allow(clippy::unwrap_used)]
 
-use memc_ir::{Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Node, Operator, Origin, Payload, Value};
+use memc_ir::{Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Node, Origin, Payload, Value};
 
 use super::*;
 use crate::families::testing::{tensor, ty};
@@ -32,7 +32,7 @@ fn graph(operator: &str, operands: &[&str], result: &str, is_output: bool) -> (M
     graph_with(operator, operands, result, is_output, Vec::new())
 }
 
-fn graph_with(
+pub(super) fn graph_with(
     operator: &str,
     operands: &[&str],
     result: &str,
@@ -56,6 +56,21 @@ fn graph_with(
         let value = builder.module().node(node).outputs[0].unwrap();
         builder.output(main, value);
     }
+    (builder.finish(), node)
+}
+
+/// A node with operands that nodes compute, and several results.
+pub(super) fn with_results(
+    operator: &str,
+    operands: &[String],
+    results: &[String],
+    attributes: Vec<(String, Attribute)>,
+) -> (Module, Node) {
+    let mut builder = ModuleBuilder::new();
+    let main = builder.module().main();
+    let inputs = operands.iter().enumerate().map(|(index, text)| Some(operand(&mut builder, index, text))).collect();
+    let results: Vec<_> = results.iter().enumerate().map(|(index, text)| Some((format!("y{index}"), ty(text)))).collect();
+    let node = builder.node(main, new("", operator, inputs, attributes), &results);
     (builder.finish(), node)
 }
 
@@ -189,9 +204,38 @@ fn quantized_products_keep_their_buffers() {
 }
 
 #[test]
+fn expanded_operators_are_known_by_name_and_domain() {
+    assert!(Profile::ORT.expands(&Operator::onnx("HardSwish", 22)));
+    assert!(!Profile::ORT.expands(&Operator::onnx("Relu", 22)));
+    assert!(!Profile::ORT.expands(&Operator { domain: "some.vendor".into(), ..Operator::onnx("HardSwish", 1) }));
+    assert!(!Profile::ARENA.expands(&Operator::onnx("HardSwish", 22)));
+    for name in Profile::ORT.expanded {
+        assert!(crate::table::find("", name).is_some(), "{name} is not in the table");
+    }
+}
+
+#[test]
 fn buffers_round_up() {
     assert_eq!(Profile::ORT.buffer(Bytes(1)), Some(Bytes(64)));
     assert_eq!(Profile::ORT.buffer(Bytes(0)), Some(Bytes(0)));
     assert_eq!(Profile::ORT.buffer(Bytes(u64::MAX)), None);
     assert_eq!(Profile::ARENA.buffer(Bytes(7)), Some(Bytes(7)));
+}
+
+/// Outside ONNX's own domain only these may overwrite, so that an independent checker can know them.
+#[test]
+fn few_operators_of_other_domains_overwrite() {
+    let found: Vec<String> = crate::table::all()
+        .iter()
+        .filter(|info| !info.domain.is_empty() && info.in_place != InPlace::Never)
+        .map(|info| format!("{} {:?}", info.name, info.in_place))
+        .collect();
+    let first = ["BiasGelu", "FastGelu", "Gelu", "QuickGelu"].map(|name| format!("{name} Operands([0])"));
+    let both = ["FastGeluGrad", "GeluGrad", "QuickGeluGrad", "ReluGrad", "SigmoidGrad", "TanhGrad"];
+    let both = both.map(|name| format!("{name} Operands([0, 1])"));
+    let mut expected = [first.as_slice(), both.as_slice(), &["FusedConv Operands([3])".to_owned()]].concat();
+    expected.sort();
+    let mut found = found;
+    found.sort();
+    assert_eq!(found, expected);
 }

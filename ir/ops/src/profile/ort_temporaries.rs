@@ -1,0 +1,301 @@
+//! Buffers that ONNX Runtime's CPU kernels hold beside the workspace formula of their table entry: expansions into several nodes, moved
+//! axes, columns, conversions.
+//!
+//! Measured with ONNX Runtime 1.31.1 as the peak of requested bytes around one node whose operands the caller holds. Formulas give the
+//! measured bytes or somewhat more; `small` stands for tables of a few hundred bytes.
+
+use memc_ir::{Bytes, ElementType, TensorType};
+
+use crate::context::normalize_axis;
+use crate::families::contrib_workspace;
+use crate::families::dims::product;
+use crate::info::{Typed, View};
+use crate::table::lookup;
+
+/// A formula: bytes, or `None` where extents are unknown.
+type Formula = fn(&Typed<'_>) -> Option<u64>;
+
+/// Every allocation takes a multiple of this.
+const ROUNDING: u64 = 64;
+/// Tables that do not grow with tensors.
+const SMALL: u64 = 1 << 10;
+
+/// Operators of ONNX's own domain that hold more than their table entry says.
+const FORMULAS: &[(&str, Formula)] = &[
+    ("Attention", attention),
+    ("BatchNormalization", batch_normalization),
+    ("CenterCropPad", crop_and_pad),
+    ("ConvInteger", |typed| contrib_workspace::integer_convolution(typed).map(|bytes| bytes.0)),
+    ("DFT", fourier),
+    ("DeformConv", deformable),
+    ("Einsum", einsum),
+    ("GRU", gated_units),
+    ("GroupNormalization", group_normalization),
+    ("HardSwish", |typed| results(typed, 1)),
+    ("Hardmax", moved_axis),
+    ("LRN", |_| Some(ROUNDING)),
+    ("LSTM", |_| Some(SMALL)),
+    ("LogSoftmax", moved_axis),
+    ("MatMulInteger", |typed| contrib_workspace::quantized_product(typed).map(|bytes| bytes.0)),
+    ("Max", several),
+    ("Mean", several),
+    ("MeanVarianceNormalization", |typed| results(typed, 2)),
+    ("Min", several),
+    ("Mish", |typed| results(typed, 1)),
+    ("NegativeLogLikelihoodLoss", likelihood),
+    ("QLinearConv", |typed| contrib_workspace::quantized_convolution(typed).map(|bytes| bytes.0)),
+    ("QLinearMatMul", |typed| contrib_workspace::requantized_product(typed).map(|bytes| bytes.0)),
+    ("RNN", recurrent_results),
+    ("Resize", resize),
+    ("Softmax", moved_axis),
+    ("SoftmaxCrossEntropyLoss", cross_entropy),
+    ("Sum", several),
+    ("Swish", |typed| results(typed, 1)),
+    // Both choices are selected apart before they are merged.
+    ("Where", |typed| results(typed, 2)),
+];
+
+/// Operators with half-precision kernels, which need no conversions.
+const HALF_PRECISION: &[&str] = &["Cast", "Clip", "Shrink"];
+
+/// What the node's kernel holds beside the table's formula.
+pub(super) fn temporaries(typed: &Typed<'_>) -> Option<Bytes> {
+    let operator = &typed.data().operator;
+    let own = FORMULAS.iter().find(|(name, _)| operator.domain.is_empty() && *name == &*operator.name);
+    let bytes = own.map_or(Some(0), |(_, formula)| formula(typed))?;
+    conversions(typed)?.checked_add(bytes)?.checked_next_multiple_of(ROUNDING).map(Bytes)
+}
+
+/// Bytes of a tensor, as an allocation takes them.
+fn rounded(ty: &TensorType) -> Option<u64> {
+    ty.size()?.0.checked_next_multiple_of(ROUNDING)
+}
+
+/// So many buffers of the size of result 0.
+fn results(typed: &Typed<'_>, count: u64) -> Option<u64> {
+    rounded(typed.output(0)?)?.checked_mul(count)
+}
+
+fn width(typed: &Typed<'_>) -> Option<u64> {
+    Some(u64::from(typed.input(0)?.element.bits()?.div_ceil(8)))
+}
+
+/// Three and more operands are combined two at a time.
+fn several(typed: &Typed<'_>) -> Option<u64> {
+    if typed.data().inputs.len() < 3 { Some(0) } else { results(typed, 1) }
+}
+
+/// Operand and result with the axis moved to the end; before operator set 13 axes are flattened instead.
+fn moved_axis(typed: &Typed<'_>) -> Option<u64> {
+    let data = typed.data();
+    let rank = typed.output(0)?.rank()?;
+    let last = normalize_axis(data.int("axis", -1), rank).is_some_and(|axis| axis + 1 == rank);
+    if data.operator.version < 13 || last { Some(0) } else { results(typed, 2) }
+}
+
+/// A mask added to the scores, where the kernel makes it: from the order of positions or from truth values.
+fn attention(typed: &Typed<'_>) -> Option<u64> {
+    let causal = typed.data().int("is_causal", 0) != 0;
+    let truth = typed.input(3).filter(|ty| ty.element == ElementType::Bool);
+    if !causal && truth.is_none() {
+        return Some(SMALL);
+    }
+    let masks = truth.map_or(Some(1), TensorType::elements)?;
+    let (queries, keys) = (typed.input_dims(0)?, typed.input_dims(1)?);
+    let past = typed.input_dims(4).filter(|dims| dims.len() == 4).map_or(0, |dims| dims[2]);
+    let positions = |dims: &[u64]| dims.get(dims.len().checked_sub(2)?).copied();
+    let pairs = positions(&queries)?.checked_mul(positions(&keys)?.checked_add(past)?)?;
+    masks.max(pairs).checked_mul(width(typed)?)?.checked_add(SMALL)
+}
+
+/// Mean and variance of the batch, where it is trained on.
+fn batch_normalization(typed: &Typed<'_>) -> Option<u64> {
+    if typed.data().int("training_mode", 0) == 0 { Some(0) } else { rounded(typed.input(1)?)?.checked_mul(2) }
+}
+
+/// Cropped first, then padded, and the numbers that say where.
+fn crop_and_pad(typed: &Typed<'_>) -> Option<u64> {
+    rounded(typed.input(0)?)?.checked_add(results(typed, 1)?)?.checked_add(SMALL)
+}
+
+/// Lengths that are no power of two: four buffers of a convolution of complex numbers (Bluestein's algorithm).
+fn fourier(typed: &Typed<'_>) -> Option<u64> {
+    let dims = [typed.input_dims(0)?, typed.output_dims(0)?].concat();
+    let longest = *dims.iter().max()?;
+    let padded = longest.checked_mul(2)?.checked_next_power_of_two()?;
+    padded.checked_mul(width(typed)?)?.checked_mul(8)
+}
+
+/// Columns of one image, and for each of their positions where the operand is read and with which weights.
+fn deformable(typed: &Typed<'_>) -> Option<u64> {
+    let (weight, result) = (typed.input_dims(1)?, typed.output_dims(0)?);
+    let positions = product(result.get(2..)?)?;
+    let groups = u64::try_from(typed.data().int("group", 1)).ok()?;
+    let columns = product(&[product(weight.get(1..)?)?, groups, positions, width(typed)?])?;
+    let offsets = u64::try_from(typed.data().int("offset_group", 1)).ok()?;
+    let reads = product(&[product(weight.get(2..)?)?, positions, offsets, 40])?;
+    columns.checked_add(reads)?.checked_add(SMALL * 4)
+}
+
+/// Operands with their axes moved and made equal in rank, and the result before its axes are moved.
+fn einsum(typed: &Typed<'_>) -> Option<u64> {
+    let operands = (0..typed.data().inputs.len()).try_fold(0u64, |sum, index| sum.checked_add(rounded(typed.input(index)?)?))?;
+    operands.checked_mul(2)?.checked_add(results(typed, 1)?)
+}
+
+/// The operand normalized before scale and bias, and the statistics of each group.
+fn group_normalization(typed: &Typed<'_>) -> Option<u64> {
+    let groups = u64::try_from(typed.data().int("num_groups", 1)).ok()?;
+    let statistics = product(&[*typed.input_dims(0)?.first()?, groups, width(typed)?, 8])?;
+    results(typed, 1)?.checked_add(statistics)?.checked_add(SMALL)
+}
+
+/// Directions, batch and extents of a recurrent layer: data `[S, B, I]` and weights `[D, G, H]`.
+fn recurrent_sizes(typed: &Typed<'_>) -> Option<[u64; 5]> {
+    let (data, weight) = (typed.input_dims(0)?, typed.input_dims(2)?);
+    let [steps, batch, input] = data.as_slice() else { return None };
+    Some([*weight.first()?, *steps, *batch, *input, *weight.get(2)?])
+}
+
+/// Results that nobody asked for are computed all the same.
+fn recurrent_results(typed: &Typed<'_>) -> Option<u64> {
+    let [directions, steps, batch, _, hidden] = recurrent_sizes(typed)?;
+    let wanted = |result: usize| typed.data().outputs.get(result).is_some_and(Option::is_some);
+    let states = product(&[directions, batch, hidden, width(typed)?])?;
+    let all = if wanted(0) { 0 } else { states.checked_mul(steps)? };
+    let last = if wanted(1) { 0 } else { states };
+    all.checked_add(last)?.checked_add(SMALL)
+}
+
+/// Five states of each direction, seven where the gate is applied after the product, and the sequence back to front.
+fn gated_units(typed: &Typed<'_>) -> Option<u64> {
+    let [directions, steps, batch, input, hidden] = recurrent_sizes(typed)?;
+    let states = if typed.data().int("linear_before_reset", 0) == 0 { 5 } else { 7 };
+    let held = product(&[directions, states, batch, hidden, width(typed)?])?;
+    let reversed = match typed.data().string("direction") {
+        Some("reverse" | "bidirectional") => product(&[steps, batch, input.checked_add(hidden)?, width(typed)?])?,
+        _ => 0,
+    };
+    held.checked_add(reversed)?.checked_add(recurrent_results(typed)?)
+}
+
+/// Linear: positions and weights of each row and column. With antialiasing: the image after its first axis, and the filters.
+fn resize(typed: &Typed<'_>) -> Option<u64> {
+    let mode = typed.data().string("mode").unwrap_or("nearest");
+    let antialias = typed.data().int("antialias", 0) != 0;
+    if mode == "nearest" || mode == "cubic" && !antialias {
+        return Some(0);
+    }
+    let (from, to) = (typed.input_dims(0)?, typed.output_dims(0)?);
+    let total = |dims: &[u64]| dims.iter().try_fold(0u64, |sum, extent| sum.checked_add(*extent));
+    let tables = total(&from)?.checked_add(total(&to)?)?.checked_mul(32)?.checked_add(SMALL)?;
+    if !antialias {
+        return Some(tables);
+    }
+    // One axis after the other: between them there is an image with some extents old and some new.
+    let larger: Vec<u64> = from.iter().zip(&to).map(|(from, to)| *from.max(to)).collect();
+    product(&larger)?.checked_mul(width(typed)?)?.checked_add(tables)
+}
+
+/// Indices and weights gathered for each label.
+fn likelihood(typed: &Typed<'_>) -> Option<u64> {
+    typed.input(1)?.elements()?.checked_mul(32)?.checked_add(SMALL)
+}
+
+/// Logarithms of probabilities, unless they are a result, and scores with classes last.
+fn cross_entropy(typed: &Typed<'_>) -> Option<u64> {
+    let scores = rounded(typed.input(0)?)?;
+    let copies = if typed.output(1).is_some() { 1 } else { 2 };
+    scores.checked_mul(copies)?.checked_add(likelihood(typed)?)
+}
+
+/// Copies in full precision of all operands and results in half precision.
+fn conversions(typed: &Typed<'_>) -> Option<u64> {
+    let data = typed.data();
+    let moves_only = lookup(&data.operator).is_some_and(|info| info.view != View::None);
+    if moves_only || HALF_PRECISION.contains(&&*data.operator.name) {
+        return Some(0);
+    }
+    let operands = (0..data.inputs.len()).filter_map(|index| typed.input(index));
+    let tensors = operands.chain((0..data.outputs.len()).filter_map(|index| typed.output(index)));
+    let half = tensors.filter(|ty| ty.element == ElementType::Float16);
+    half.map(|ty| TensorType { element: ElementType::Float, shape: ty.shape.clone() })
+        .try_fold(0u64, |sum, ty| sum.checked_add(rounded(&ty)?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::tests::{graph_with, with_results};
+    use super::*;
+    use memc_ir::Attribute;
+
+    /// What one node holds, next to what was measured: never less, and at most `slack` more.
+    fn check(operator: &str, operands: &[&str], result: &str, attributes: &[(&str, i64)], measured: u64, slack: u64) {
+        let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::Int(*value))).collect();
+        let (module, node) = graph_with(operator, operands, result, false, attributes);
+        let bytes = temporaries(&Typed { module: &module, node }).unwrap().0;
+        assert!((measured..=measured + slack).contains(&bytes), "{operator}: {bytes} for {measured}");
+    }
+
+    #[test]
+    fn element_wise_expansions_cover_what_was_measured() {
+        let cube = "f32[64,64,64]";
+        for operator in ["Max", "Min", "Sum", "Mean"] {
+            check(operator, &[cube, cube], cube, &[], 0, 0);
+            check(operator, &[cube, cube, cube, cube], cube, &[], 1 << 20, 0);
+        }
+        check("Where", &["bool[1]", cube, cube], cube, &[], 2 << 20, 0);
+        check("MeanVarianceNormalization", &["f32[4,16,64,64]"], "f32[4,16,64,64]", &[], 2 << 20, 0);
+        let image = "f32[4,32,64,64]";
+        check("GroupNormalization", &[image, "f32[32]", "f32[32]"], image, &[("num_groups", 4)], 2_097_472, 2048);
+        check("CenterCropPad", &[cube, "i64[3]"], "f32[32,32,32]", &[], 1_048_704, 1 << 18);
+        check("CenterCropPad", &[cube, "i64[3]"], "f32[96,96,96]", &[], 3_539_072, 2 << 20);
+    }
+
+    #[test]
+    fn products_and_losses_cover_what_was_measured() {
+        check("Einsum", &["f32[64,64,64]", "f32[64,64]"], "f32[64,64,64]", &[], 2_129_920, 2 << 20);
+        check("DeformConv", &["f32[1,16,32,32]", "f32[16,16,3,3]", "f32[1,18,30,30]"], "f32[1,16,30,30]", &[], 778_752, 1 << 17);
+        check("SoftmaxCrossEntropyLoss", &["f32[4096,1000]", "i64[4096]"], "f32[]", &[], 32_768_000, 1 << 18);
+        check("NegativeLogLikelihoodLoss", &["f32[4,64,64,64]", "i64[4,64,64]"], "f32[4,64,64]", &[], 475_136, 1 << 17);
+        check("Attention", &["f32[2,4,128,64]"; 3], "f32[2,4,128,64]", &[("is_causal", 1)], 65_536, 2048);
+        check("DFT", &["f32[4,1000,2]"], "f32[4,1000,2]", &[], 65_536, 0);
+    }
+
+    #[test]
+    fn recurrent_layers_cover_what_was_measured() {
+        let gru = |attributes: &[(&str, Attribute)], directions: u64, measured: u64| {
+            let weight = |rows: u64, columns: u64| format!("f32[{directions},{rows},{columns}]");
+            let operands = ["f32[32,8,128]".to_owned(), weight(768, 128), weight(768, 256)];
+            let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+            let results = [format!("f32[32,{directions},8,256]"), format!("f32[{directions},8,256]")];
+            let (module, node) = with_results("GRU", &operands, &results, attributes);
+            let bytes = temporaries(&Typed { module: &module, node }).unwrap().0;
+            assert!((measured..measured + 4096).contains(&bytes), "{bytes} for {measured}");
+        };
+        let both = ("direction", Attribute::String("bidirectional".as_bytes().into()));
+        let later = ("linear_before_reset", Attribute::Int(1));
+        gru(&[], 1, 41_024);
+        gru(std::slice::from_ref(&later), 1, 57_408);
+        gru(std::slice::from_ref(&both), 2, 475_264);
+        gru(&[later, both], 2, 508_032);
+    }
+
+    #[test]
+    fn resizing_covers_what_was_measured() {
+        let resize = |mode: &str, antialias: i64, result: &str, measured: u64, slack: u64| {
+            let mode = ("mode".to_owned(), Attribute::String(mode.as_bytes().to_vec().into()));
+            let attributes = vec![mode, ("antialias".to_owned(), Attribute::Int(antialias))];
+            let (module, node) = graph_with("Resize", &["f32[1,16,128,128]"], result, false, attributes);
+            let bytes = temporaries(&Typed { module: &module, node }).unwrap().0;
+            assert!((measured..=measured + slack).contains(&bytes), "{bytes} for {measured}");
+        };
+        let (twice, half) = ("f32[1,16,256,256]", "f32[1,16,64,64]");
+        resize("nearest", 0, twice, 0, 0);
+        resize("cubic", 0, twice, 0, 0);
+        resize("linear", 0, twice, 8192, 1 << 15);
+        resize("linear", 1, half, 526_848, 1 << 20);
+        resize("cubic", 1, half, 528_896, 1 << 20);
+    }
+}
