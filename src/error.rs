@@ -115,11 +115,24 @@ impl Error {
                 Some(format!("`--budget {arena}` is kept; a smaller one needs recomputation or transfers"))
             }
             Self::Pipeline(PipelineError::UnknownPass { .. }) => Some("`memc passes` lists them all".to_owned()),
-            Self::Pipeline(PipelineError::Stage { .. } | PipelineError::Pass(_)) => None,
-            Self::Pipeline(_) => Some("this is a defect of memc: please report it with the reproducer".to_owned()),
+            Self::Pipeline(PipelineError::Stage { .. }) => {
+                Some("the page of a pass says what it needs and gives: `memc passes NAME`".to_owned())
+            }
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => {
+                Some("bind smaller dimensions with --dim".to_owned())
+            }
+            Self::Pipeline(_) | Self::LayoutWrite(_) => {
+                Some("this is a defect of memc: please report it with the reproducer".to_owned())
+            }
             Self::Unplanned { .. } => Some("end the pipeline with `place`, or use `memc opt` to see the IR".to_owned()),
             Self::File { what: "write", .. } => Some("nothing was written; check the folder and its permissions".to_owned()),
-            _ => None,
+            Self::File { .. } => Some("check the path and its permissions; the file must be UTF-8 text".to_owned()),
+            Self::UnknownSpace { known, .. } => Some(format!("write --budget SIZE, or --budget {known}=SIZE")),
+            Self::Layout { .. } => {
+                Some("give the .layout.json that `memc optimize` wrote; `memc schema layout` says its form".to_owned())
+            }
+            Self::Export(_) => Some("start from an .onnx file that keeps its weights in external files".to_owned()),
+            Self::Import(_) => None,
         }
     }
 

@@ -42,7 +42,8 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
 }
 
 fn refuse(error: &dyn std::error::Error) -> Failure {
-    Failure { diagnostics: vec![Diagnostic::new("E0307", Severity::Error, error.to_string())], code: 1 }
+    let diagnostic = Diagnostic::new("E0307", Severity::Error, error.to_string());
+    Failure { diagnostics: vec![diagnostic.with_help("`memc explain E0307` says what a problem file is")], code: 1 }
 }
 
 fn give(path: &std::path::Path, text: &str) -> Result<(), Error> {

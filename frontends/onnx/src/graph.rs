@@ -61,7 +61,7 @@ fn versions(file: &ModelFile) -> Result<BTreeMap<String, i64>, ImportError> {
         let domain = normal_domain(import.domain.as_deref().unwrap_or_default());
         let version = import.version.unwrap_or(0);
         if domain.is_empty() && !(1..=NEWEST_OPSET).contains(&version) {
-            return refuse("operator set", version, 7, NEWEST_OPSET);
+            return refuse("operator set", version, 1, NEWEST_OPSET);
         }
         opsets.insert(domain.to_owned(), version);
     }

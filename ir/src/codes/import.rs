@@ -108,16 +108,6 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         action: "Flatten the model. Models written by tools do not nest this deep.",
     },
     CodeInfo {
-        code: "E0113",
-        title: "the operands of an operator do not fit it",
-        fault: Fault::Model,
-        meaning: "Shape inference found operands that the operator does not allow: wrong number, wrong element type, or \
-            extents that cannot go together.",
-        example: "MatMul(float[2,3], float[4,5])",
-        action: "Look at the printed line: the types of its operands stand in the lines above it. The model would fail in \
-            every runtime.",
-    },
-    CodeInfo {
         code: "E0114",
         title: "a dimension is not bound",
         fault: Fault::Request,
@@ -189,15 +179,6 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         action: "Remove the stale value_info, for instance by running ONNX's shape inference anew.",
     },
     CodeInfo {
-        code: "W0102",
-        title: "an operator of an unknown domain",
-        fault: Fault::Nobody,
-        meaning: "memc knows nothing of this operator: it is kept as it is, never repeated, moved across nothing, and its \
-            results have the types that the file states.",
-        example: "com.acme::Special(x)",
-        action: "Nothing, if the types of its results are stated. Otherwise state them as value_info.",
-    },
-    CodeInfo {
         code: "W0103",
         title: "a value has no known size",
         fault: Fault::Nobody,
@@ -205,14 +186,6 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
             unplanned.",
         example: "NonZero(x), or a result of an unknown operator without a stated shape",
         action: "Bind all symbolic dimensions with `--dim`, or state the shape as value_info.",
-    },
-    CodeInfo {
-        code: "W0104",
-        title: "the default of an input decides a shape",
-        fault: Fault::Nobody,
-        meaning: "An initializer that a caller may override steers a shape. The plan holds for the default only.",
-        example: "Reshape(x, shape), where `shape` is both an input and an initializer",
-        action: "Do not override that input, or plan again for the value that you will pass.",
     },
     CodeInfo {
         code: "W0105",
