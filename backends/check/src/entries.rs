@@ -1,7 +1,7 @@
 //! Entries of `tensors` and `unplanned`: every value once, with the right type, size and class.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
 
 use memc_ir::{ElementType, Value};
 use memc_layout::{Class, Layout, Tensor};
@@ -11,15 +11,16 @@ use crate::ctx::Ctx;
 use crate::findings::{At, Findings};
 use crate::side::{Known, Side};
 
+static ELEMENTS: LazyLock<BTreeMap<&str, ElementType>> = LazyLock::new(|| {
+    // ONNX numbers far fewer types than this.
+    let known = (0..=64).map(ElementType::from_onnx).filter(|element| element.bits().is_some());
+    let named = known.map(|element| (element.onnx_name(), element));
+    named.chain([("float32", ElementType::Float), ("float64", ElementType::Double)]).collect()
+});
+
 /// The element type that the layout names; also `float32` and `float64`, which mean the same as ONNX's names.
 pub(crate) fn element(name: &str) -> Option<ElementType> {
-    let name = name.to_ascii_lowercase();
-    let name = match name.as_str() {
-        "float32" => "float",
-        "float64" => "double",
-        other => other,
-    };
-    (0..=64).map(ElementType::from_onnx).find(|element| element.bits().is_some() && element.onnx_name() == name)
+    ELEMENTS.get(name).or_else(|| ELEMENTS.get(name.to_ascii_lowercase().as_str())).copied()
 }
 
 fn stated(tensor: &Tensor) -> Option<Known> {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use memc_ir::{Attribute, Definition, GraphId, Node, SecondaryMap, Value, ValueType};
-use memc_ops::View;
+use memc_ops::{OpInfo, View, lookup};
 use prost::Message as _;
 
 use crate::content::{Content, Raw, content};
@@ -106,7 +106,7 @@ impl Numbering {
     fn row<'s>(&mut self, walk: &mut Walk<'s>, row: usize, original: &dyn Fn(Value) -> Option<&'s str>) -> Part {
         let side = walk.side;
         let node = side.rows[row].node;
-        let part = self.part(walk, node, 0);
+        let part = self.part(walk, node, side.rows[row].info, 0);
         let data = side.module.node(node);
         let instance = side.unrepeatable(row).then(|| {
             let first = data.results().next();
@@ -170,7 +170,7 @@ impl Numbering {
     }
 
     /// Operator, attributes and operands of a node; operands left out at the end do not count.
-    fn part(&mut self, walk: &mut Walk<'_>, node: Node, depth: usize) -> Part {
+    fn part(&mut self, walk: &mut Walk<'_>, node: Node, info: Option<&OpInfo>, depth: usize) -> Part {
         let side = walk.side;
         let data = side.module.node(node);
         let mut operands: Vec<u32> =
@@ -183,7 +183,6 @@ impl Numbering {
         text.bytes(data.operator.name.as_bytes());
         text.bytes(data.operator.overload.as_bytes());
         text.number(data.operator.version);
-        let info = memc_ops::lookup(&data.operator);
         if info.is_some_and(|info| info.view == View::Split) {
             text.number(data.outputs.len() as i64);
         }
@@ -244,8 +243,8 @@ impl Numbering {
         self.constants(walk, &graph.constants);
         // The importer bounds how deep bodies nest.
         for node in &graph.nodes {
-            let part = self.part(walk, *node, depth);
             let data = side.module.node(*node);
+            let part = self.part(walk, *node, lookup(&data.operator), depth);
             let first = data.results().next();
             let instance = side.node_unrepeatable(*node).then(|| first.map_or("", |value| side.name(value)).to_owned());
             for value in data.results() {

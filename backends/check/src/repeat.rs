@@ -17,6 +17,11 @@ const KNOWN_DOMAINS: [&str; 3] = ["", "ai.onnx.ml", "com.microsoft"];
 impl Side<'_> {
     /// Whether a row may give something else when it runs again: random, stateful, or unknown; bodies included.
     pub(crate) fn unrepeatable(&self, row: usize) -> bool {
+        self.rows[row].unrepeatable
+    }
+
+    /// Derives what [`Side::unrepeatable`] answers.
+    pub(crate) fn may_differ(&self, row: usize) -> bool {
         if self.is_transfer(row) {
             return false;
         }

@@ -41,6 +41,8 @@ pub(crate) struct Row {
     /// Position in the file.
     pub(crate) file_index: u32,
     pub(crate) info: Option<&'static OpInfo>,
+    /// Whether the node may give something else when it runs again.
+    pub(crate) unrepeatable: bool,
 }
 
 /// One model.
@@ -83,6 +85,10 @@ impl<'f> Side<'f> {
         };
         side.index();
         side.sizes();
+        // What runs in training mode is known from the elements of flags.
+        for row in 0..side.rows.len() {
+            side.rows[row].unrepeatable = side.may_differ(row);
+        }
         Ok(side)
     }
 
@@ -96,7 +102,13 @@ impl<'f> Side<'f> {
                 Origin::File { index } => index,
                 _ => u32::MAX,
             };
-            self.rows.push(Row { node: *node, reads: reads(module, *node), file_index, info: lookup(&data.operator) });
+            self.rows.push(Row {
+                node: *node,
+                reads: reads(module, *node),
+                file_index,
+                info: lookup(&data.operator),
+                unrepeatable: true,
+            });
             for result in data.results() {
                 self.producer.set(result, Some(at));
                 self.values.push(result);
