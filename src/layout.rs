@@ -18,6 +18,8 @@ pub(crate) struct Context<'a> {
     pub stated: &'a BTreeMap<String, String>,
     /// Hash of the input file.
     pub input_sha256: String,
+    /// Hash of the written model.
+    pub output_sha256: String,
     /// Budgets by space.
     pub budget: BTreeMap<String, u64>,
     /// Peak of the input model in file order, as a reader of both files can derive it.
@@ -92,7 +94,7 @@ impl<'a> Writer<'a> {
         let opsets = self.module.opsets.iter();
         file::Model {
             input_sha256: self.context.input_sha256.clone(),
-            output_sha256: self.exported.sha256(),
+            output_sha256: self.context.output_sha256.clone(),
             ir_version: u64::try_from(self.exported.ir_version).unwrap_or(0),
             opset_imports: opsets
                 .map(|(domain, version)| file::OpsetImport {

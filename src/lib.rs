@@ -22,6 +22,8 @@ pub use memc_layout as layout_file;
 pub use memc_onnx_import as import;
 pub use memc_onnx_proto as proto;
 pub use memc_ops as ops;
+#[cfg(feature = "ort")]
+pub use memc_ort as play;
 pub use memc_passes as passes;
 pub use memc_report as report;
 pub use memc_solve as solve;

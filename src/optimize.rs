@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Bytes, Diagnostic, Module, Node, Stage, Value};
+use memc_ir::{Bytes, Diagnostic, Module, Node, Severity, Stage, Value};
 use memc_layout::Layout;
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::ModelFile;
 use memc_passes::{Observer, PassContext, Pipeline, PipelineError, SolverReport};
-use sha2::{Digest as _, Sha256};
 
 use crate::anchor::anchor;
 use crate::error::Error;
@@ -56,12 +55,22 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         }
     }
     diagnostics.extend(planned.remarks);
+    diagnostics.extend(unpinned.iter().map(|node| {
+        Diagnostic::new(
+            "W0301",
+            Severity::Warning,
+            "no anchor can pin this node: a runtime that chooses its own order may move it",
+        )
+        .at_node(&module, *node)
+        .with_help("set the runtime's order to the file's, where it lets you")
+    }));
     let baseline = baseline(file, &given, &module, options)?;
 
     let mut context = Context {
         options: &options.plan,
         stated: &options.stated,
-        input_sha256: format!("{:x}", Hex(Sha256::digest(file.bytes()).as_slice())),
+        input_sha256: String::new(),
+        output_sha256: String::new(),
         budget: BTreeMap::new(),
         file_order_peak: baseline.file_order_peak,
         own_peak: baseline.own_peak.0,
@@ -69,12 +78,18 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         given: &given,
     };
     context.budget = budget(options, baseline.own_peak)?;
-    let (model, plan) = write(file, &module, options, &context)?;
-    let before = match planned.base {
-        Some(base) => Some(write(file, &base, options, &context)?.1),
+    let export = ExportOptions { metadata: true, value_info: true, ..ExportOptions::default() };
+    let model = memc_onnx_export::export(file, &module, &export)?;
+    (context.input_sha256, context.output_sha256) = hashes(file, &model);
+    let plan = layout(&module, &model, &context);
+    keep_budget(&plan)?;
+    let before = match planned.base.filter(|_| options.compare) {
+        Some(base) => {
+            let model = memc_onnx_export::export(file, &base, &export)?;
+            Some(layout(&base, &model, &context))
+        }
         None => None,
     };
-    keep_budget(&plan)?;
     Ok(Optimized { module, model, layout: plan, before, unpinned, reports: planned.reports, diagnostics })
 }
 
@@ -138,17 +153,14 @@ fn own_pipeline(
     Ok(memc_passes::Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None })
 }
 
-fn write(
-    file: &ModelFile,
-    module: &Module,
-    options: &OptimizeOptions,
-    context: &Context<'_>,
-) -> Result<(Exported, Layout), Error> {
-    let export = ExportOptions { metadata: true, value_info: true, ..ExportOptions::default() };
-    let model = memc_onnx_export::export(file, module, &export)?;
-    let _ = options;
-    let plan = layout(module, &model, context);
-    Ok((model, plan))
+/// Hashes of the input and of the output, side by side: with the weights inside, they are most of the work.
+fn hashes(file: &ModelFile, model: &Exported) -> (String, String) {
+    std::thread::scope(|scope| {
+        let input = scope.spawn(|| memc_onnx_export::sha256(file.bytes()));
+        let output = model.sha256();
+        // The thread only hashes; should it be lost all the same, the work is done here.
+        (input.join().unwrap_or_else(|_| memc_onnx_export::sha256(file.bytes())), output)
+    })
 }
 
 /// Budgets by space, in bytes.
@@ -184,13 +196,4 @@ fn keep_budget(plan: &Layout) -> Result<(), Error> {
         return Err(Error::Budget { space: arena.space.clone(), budget, arena: arena.size, bound, notes });
     }
     Ok(())
-}
-
-/// Bytes as lower-case hexadecimal digits.
-struct Hex<'a>(&'a [u8]);
-
-impl std::fmt::LowerHex for Hex<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
 }

@@ -20,6 +20,8 @@ pub struct OptimizeOptions {
     pub budget: Vec<(String, Size)>,
     /// Pin the order with dead-end nodes, for runtimes that choose their own.
     pub anchors: bool,
+    /// Also lay out the file's own order, to be compared with.
+    pub compare: bool,
     /// Verify the module after every pass.
     pub verify: bool,
     /// The options as the user gave them, for the layout file.

@@ -26,6 +26,12 @@ pub enum Command {
     Report(Report),
     /// Verify a plan from the files alone
     Check(Check),
+    /// Play a plan inside one arena, on ONNX Runtime's kernels
+    #[cfg(feature = "ort")]
+    Run(Run),
+    /// Check a plan, then run both models and the plan on the same inputs
+    #[cfg(feature = "ort")]
+    Verify(Verify),
     /// Print a model as text (.mem)
     Print(Print),
     /// Run passes on the text form
@@ -177,6 +183,84 @@ pub struct Check {
     pub output: PathBuf,
     /// The layout that memc wrote
     pub layout: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where the runtime is.
+#[cfg(feature = "ort")]
+#[derive(Args, Debug)]
+pub struct Library {
+    /// The ONNX Runtime library; without, ORT_DYLIB_PATH, then the one of the Python wheel
+    #[arg(long, value_name = "PATH")]
+    pub ort_lib: Option<PathBuf>,
+}
+
+/// `memc run`.
+#[cfg(feature = "ort")]
+#[derive(Args, Debug)]
+pub struct Run {
+    /// The model that memc wrote
+    pub model: PathBuf,
+    /// The layout that memc wrote
+    #[arg(long)]
+    pub layout: PathBuf,
+    /// Graph inputs, as numpy.savez writes them; made up from the seed without
+    #[arg(long, value_name = "IN.npz")]
+    pub inputs: Option<PathBuf>,
+    /// Where the graph outputs go
+    #[arg(long, value_name = "OUT.npz")]
+    pub outputs: Option<PathBuf>,
+    /// Seed of inputs that are made up
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Play so many times
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub repeat: u32,
+    /// Watch every value in the arena, and fill with poison what the plan says is dead
+    #[arg(long)]
+    pub poison_check: bool,
+    /// Library
+    #[command(flatten)]
+    pub library: Library,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `memc verify`.
+#[cfg(feature = "ort")]
+#[derive(Args, Debug)]
+pub struct Verify {
+    /// The model as it was given
+    pub input: PathBuf,
+    /// The model that memc wrote
+    pub output: PathBuf,
+    /// The layout that memc wrote; OUTPUT.layout.json without
+    #[arg(long)]
+    pub layout: Option<PathBuf>,
+    /// Sets of inputs
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 3)]
+    pub rounds: u64,
+    /// Graph inputs, as numpy.savez writes them, instead of sets that are made up
+    #[arg(long, value_name = "IN.npz")]
+    pub inputs: Option<PathBuf>,
+    /// Seed of the first set
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Allowed difference, as a part of the expected number
+    #[arg(long, default_value_t = 0.0)]
+    pub rtol: f64,
+    /// Allowed difference, whatever the number
+    #[arg(long, default_value_t = 0.0)]
+    pub atol: f64,
+    /// Watch every value in the arena while the plan is played
+    #[arg(long)]
+    pub poison_check: bool,
+    /// Library
+    #[command(flatten)]
+    pub library: Library,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -40,11 +40,16 @@ pub fn explain(code: Option<&str>) -> Outcome {
     let Some(code) = code else {
         let mut all = codes::all();
         all.extend(check::codes::all().map(|entry| &entry.info));
+        #[cfg(feature = "ort")]
+        all.extend(memc::play::codes::ALL);
         all.sort_by_key(|info| info.code);
         let lines: Vec<String> = all.iter().map(|info| format!("{}  {}\n", info.code, info.title)).collect();
         return print(&lines.concat());
     };
-    match codes::explain(code).or_else(|| check::codes::explain(code)) {
+    let found = codes::explain(code).or_else(|| check::codes::explain(code));
+    #[cfg(feature = "ort")]
+    let found = found.or_else(|| memc::play::codes::explain(code));
+    match found {
         Some(info) => print(&info.to_string()),
         None => Err(usage(format!("there is no code `{code}`"), "`memc explain` lists them all")),
     }

@@ -7,8 +7,12 @@ mod knowledge;
 mod observe;
 mod optimize;
 mod report;
+#[cfg(feature = "ort")]
+mod run;
 mod solve;
 mod text;
+#[cfg(feature = "ort")]
+mod verify;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -46,6 +50,10 @@ pub fn main() -> ExitCode {
         Command::Optimize(arguments) => optimize::run(&arguments, &voice),
         Command::Report(arguments) => report::run(&arguments, &voice),
         Command::Check(arguments) => check::run(&arguments, &voice),
+        #[cfg(feature = "ort")]
+        Command::Run(arguments) => run::run(&arguments, &voice),
+        #[cfg(feature = "ort")]
+        Command::Verify(arguments) => verify::run(&arguments, &voice),
         Command::Print(arguments) => text::print(&arguments, &voice),
         Command::Opt(arguments) => text::opt(&arguments, &voice),
         Command::Passes { name } => knowledge::passes(name.as_deref()),

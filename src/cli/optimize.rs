@@ -34,6 +34,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         passes: arguments.planning.passes.clone(),
         budget: arguments.budget.clone(),
         anchors: arguments.anchors,
+        compare: arguments.report.iter().any(|path| extension(path) == "html"),
         verify: cfg!(debug_assertions),
         stated: stated(arguments),
     };

@@ -60,8 +60,18 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         code: "E0307",
         title: "a problem file cannot be solved",
         fault: Fault::File,
-        meaning: "A problem for a solver alone is not well formed, or its numbers pass what the solver can count.",
+        meaning: "A problem for a solver alone is not well formed, or its numbers pass what the solver can count. `solve place` reads \
+            CSV with the columns id, lower, upper, size; `solve order` reads JSON with nodes {id, size} and edges [from, to].",
         example: "a line of CSV whose upper end is below its lower end",
         action: "Repair the file at the place that the message names.",
+    },
+    CodeInfo {
+        code: "W0301",
+        title: "a node's place in the order cannot be pinned",
+        fault: Fault::Nobody,
+        meaning: "With --anchors, dead-end nodes pin the order for runtimes that choose their own. An anchor reads the shape of a dense \
+            tensor of known rank, and this node has no such result.",
+        example: "a node that only gives sequences",
+        action: "Set the runtime's order to the file's, where it lets you; otherwise the plan may need more there.",
     },
 ];

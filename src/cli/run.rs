@@ -1,0 +1,142 @@
+//! `memc run`: plays a plan.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use memc::ir::{Bytes, Diagnostic, Severity};
+use memc::layout_file::Layout;
+use memc::proto::ModelFile;
+use memc::{Error, play};
+use play::{Array, PlayOptions, Played, Player, Runtime, inputs, npz};
+use serde_json::json;
+
+use super::args::Run;
+use super::files::{Outputs, read};
+use super::{Failure, Outcome, Voice, print};
+
+/// Rows of a list that people read; the rest is counted.
+const MOST: usize = 10;
+
+/// Plays the plan and says what it took.
+pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
+    let out = ModelFile::open(&arguments.model).map_err(Error::from)?;
+    let layout = layout(&arguments.layout)?;
+    let runtime = load(arguments.library.ort_lib.as_deref())?;
+    let given = match &arguments.inputs {
+        Some(path) => npz::read(path).map_err(refuse)?,
+        None => inputs::make(&out, &layout, arguments.seed).map_err(refuse)?,
+    };
+    let options = PlayOptions { poison_check: arguments.poison_check, ..PlayOptions::default() };
+    let started = Instant::now();
+    let mut player = Player::new(&runtime, &out, &layout, options).map_err(refuse)?;
+    let start = started.elapsed();
+    let mut times = Vec::new();
+    let mut played = None;
+    for _ in 0..arguments.repeat.max(1) {
+        let started = Instant::now();
+        played = Some(player.play(&given).map_err(refuse)?);
+        times.push(started.elapsed());
+    }
+    let Some(played) = played else { return Ok(ExitCode::SUCCESS) };
+    times.sort_unstable();
+    if let Some(path) = &arguments.outputs {
+        let mut outputs = Outputs::default();
+        outputs.add(path, |out| npz::write(&played.outputs, out))?;
+        outputs.commit()?;
+    }
+    let digest = play::digest(&played.outputs);
+    let millis = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+    if arguments.json {
+        let arenas =
+            played.arenas.iter().map(|arena| json!({"space": arena.space, "planned": arena.planned, "used": arena.used}));
+        let outside = played
+            .outside
+            .iter()
+            .map(|node| json!({"node": node.node, "op": node.op, "reason": node.reason, "bytes": node.bytes}));
+        let work = played
+            .workspace
+            .iter()
+            .map(|node| json!({"node": node.node, "op": node.op, "planned": node.planned, "beyond": node.beyond}));
+        let object = json!({
+            "digest": digest, "arenas": arenas.collect::<Vec<_>>(), "bytes_outside": played.bytes_outside(),
+            "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped, "constant": played.constant,
+            "outside": outside.collect::<Vec<_>>(), "workspace": work.collect::<Vec<_>>(), "anonymous_bytes": anonymous(),
+            "start_ms": millis(start), "run_ms": millis(times[times.len() / 2]), "runs": times.len(),
+        });
+        return print(&format!("{object:#}\n"));
+    }
+    tell(&played, voice);
+    voice.say(&format!(
+        "start {:.1} ms, run {:.3} ms (median of {})",
+        millis(start),
+        millis(times[times.len() / 2]),
+        times.len()
+    ));
+    print(&format!("{digest}\n"))
+}
+
+/// The screen for people.
+fn tell(played: &Played, voice: &Voice) {
+    for arena in &played.arenas {
+        voice.say(&format!("arena {}: {} planned, {} used", arena.space, Bytes(arena.planned), Bytes(arena.used)));
+    }
+    voice.say(&format!(
+        "{} nodes ran, {} had nothing to do, {} gave constants before the run",
+        played.ran, played.skipped, played.constant
+    ));
+    voice.say(&format!(
+        "results outside the arena: {}, by {} nodes; workspace beyond the plan: {} at most",
+        Bytes(played.bytes_outside()),
+        played.outside.len(),
+        Bytes(played.workspace_beyond()),
+    ));
+    for node in played.outside.iter().take(MOST) {
+        voice.say(&format!("  \"{}\" ({}), {}: {}", node.node, node.op, Bytes(node.bytes), node.reason));
+    }
+    let mut beyond: Vec<_> = played.workspace.iter().filter(|node| node.beyond > 0).collect();
+    beyond.sort_by_key(|node| std::cmp::Reverse(node.beyond));
+    for node in beyond.iter().take(MOST) {
+        voice.say(&format!("  workspace of \"{}\" ({}): {} beyond the plan", node.node, node.op, Bytes(node.beyond)));
+    }
+}
+
+/// Loads the runtime's library.
+pub fn load(given: Option<&Path>) -> Result<Runtime, Failure> {
+    let path = play::library::find(given).map_err(refuse)?;
+    Runtime::load(&path).map_err(refuse)
+}
+
+/// Reads a layout file.
+pub fn layout(path: &Path) -> Result<Layout, Failure> {
+    let text = read(path)?;
+    Ok(memc::layout_file::read(&text).map_err(|source| Error::Layout { path: path.to_owned(), source })?)
+}
+
+/// Inputs of a file, if one is given.
+pub fn given(path: Option<&Path>) -> Result<Option<BTreeMap<String, Array>>, Failure> {
+    path.map(|path| npz::read(path).map_err(refuse)).transpose()
+}
+
+/// An error of the runtime or the player, as the command says it.
+pub fn refuse(error: play::Error) -> Failure {
+    let mut diagnostic = Diagnostic::new(error.code(), Severity::Error, error.to_string());
+    let mut source = std::error::Error::source(&error);
+    while let Some(error) = source {
+        diagnostic = diagnostic.with_note(error.to_string());
+        source = error.source();
+    }
+    let code = if error.code() == "E0706" { 2 } else { 1 };
+    if error.code() == "E0701" {
+        diagnostic = diagnostic.with_help(play::library::HOW_TO_GET);
+    }
+    Failure { diagnostics: vec![diagnostic], code }
+}
+
+/// Bytes of this process that no file backs, where the system says so.
+fn anonymous() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}

@@ -1,0 +1,73 @@
+//! `memc verify`: checks a plan, then runs both models and the plan on the same inputs.
+
+use std::process::ExitCode;
+
+use memc::ir::{Diagnostic, Severity};
+use memc::proto::ModelFile;
+use memc::{Error, play};
+use play::{Tolerance, VerifyOptions};
+use serde_json::json;
+
+use super::args::Verify;
+use super::run::{given, layout, load, refuse};
+use super::{Failure, Outcome, Voice, print, say};
+
+/// Violations and differences that are printed.
+const MOST: usize = 20;
+
+/// Verifies a plan by its files and by running it.
+pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
+    let input = ModelFile::open(&arguments.input).map_err(Error::from)?;
+    let output = ModelFile::open(&arguments.output).map_err(Error::from)?;
+    let beside = arguments.output.with_extension("layout.json");
+    let layout = layout(arguments.layout.as_deref().unwrap_or(&beside))?;
+    let report = memc::check::check(&input, &output, &layout, Default::default());
+    for violation in report.violations.iter().take(MOST) {
+        say(&violation.diagnostic.to_string());
+    }
+    if !report.holds() {
+        voice.say(&format!("check: {} violations; nothing was run", report.violations.len()));
+        return Ok(ExitCode::from(1));
+    }
+    voice.say("check: nothing wrong");
+    let runtime = load(arguments.library.ort_lib.as_deref())?;
+    let inputs = given(arguments.inputs.as_deref())?;
+    let options = VerifyOptions {
+        rounds: arguments.rounds,
+        seed: arguments.seed,
+        tolerance: Tolerance { relative: arguments.rtol, absolute: arguments.atol },
+        poison_check: arguments.poison_check,
+    };
+    let found = play::verify(&runtime, &input, &output, &layout, inputs.as_ref(), options).map_err(refuse)?;
+    for (round, subject, difference) in found.differences.iter().take(MOST) {
+        voice.say(&format!("{subject}, round {round}: {difference}"));
+    }
+    if let Some(node) = &found.first {
+        voice.say(&format!("the first node whose result differs: {node}"));
+    }
+    let rounds = if inputs.is_some() { 1 } else { arguments.rounds.max(1) };
+    if arguments.json {
+        let differences = found.differences.iter().map(|(round, subject, difference)| {
+            json!({"round": round, "subject": subject.to_string(), "text": difference.to_string(), "within": difference.is_within()})
+        });
+        let played = found.played.as_ref().map(|played| {
+            let arenas =
+                played.arenas.iter().map(|arena| json!({"space": arena.space, "planned": arena.planned, "used": arena.used}));
+            json!({"arenas": arenas.collect::<Vec<_>>(), "bytes_outside": played.bytes_outside(), "outside": played.outside.len(),
+                "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped})
+        });
+        let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": found.differences.is_empty(),
+            "differences": differences.collect::<Vec<_>>(), "first": found.first, "played": played});
+        print(&format!("{object:#}\n"))?;
+    }
+    if !found.holds() {
+        let text = format!("results differ: {} outputs, {rounds} rounds", found.outputs);
+        return Err(Failure { diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text)], code: 1 });
+    }
+    let word = if found.differences.is_empty() { "bit for bit" } else { "within the tolerance" };
+    voice.say(&format!(
+        "verify: {} outputs equal {word} in {rounds} rounds: the written model, and the plan played",
+        found.outputs
+    ));
+    Ok(ExitCode::SUCCESS)
+}
