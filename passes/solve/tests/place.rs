@@ -177,3 +177,41 @@ fn sizes_beyond_64_bits_are_refused() {
         Err(place::ProblemError::TooLarge { buffer: 0 })
     ));
 }
+
+/// Pieces of a rectangle that was cut in two again and again: a placement as high as the rectangle exists, and every step is full.
+fn cut_rectangle(pieces: usize) -> Vec<Buffer> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    let mut list = vec![Buffer::new(0, 1 << 20, 1 << 20)];
+    while list.len() < pieces {
+        let index = random(list.len() as u64) as usize;
+        let piece = list[index].clone();
+        let (steps, bytes) = (u64::from(piece.end - piece.start), piece.size);
+        if random(2) == 0 && steps > 8 {
+            let middle = piece.start + 1 + random(steps - 1) as u32;
+            list[index].end = middle;
+            list.push(Buffer { start: middle, ..piece });
+        } else if bytes > 8 {
+            let lower = 1 + random(bytes - 1);
+            list[index].size = lower;
+            list.push(Buffer { size: bytes - lower, ..piece });
+        }
+    }
+    list
+}
+
+#[test]
+fn problems_of_any_size_get_a_valid_placement_within_the_stack() {
+    for pieces in [40, 1000, 3000] {
+        let problem = Problem { buffers: cut_rectangle(pieces), capacity: None };
+        let outcome = place::solve(&problem, &Limit { nodes: 6000 }).unwrap();
+        place::check(&problem, &outcome.solution.unwrap()).unwrap();
+        assert_eq!(outcome.lower_bound, 1 << 20);
+        assert!(outcome.value.unwrap() < 3 << 19);
+    }
+}

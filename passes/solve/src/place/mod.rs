@@ -5,6 +5,7 @@
 
 mod bound;
 mod check;
+mod core;
 pub mod csv;
 mod dive;
 mod exact;

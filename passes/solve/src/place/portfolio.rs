@@ -1,5 +1,6 @@
 //! The heuristics' portfolio: first fit and dive over ten orders, the best placement kept, stopped as soon as it reaches a target.
 
+use super::core::around_core;
 use super::dive::dive;
 use super::first_fit::{complete_first_fit, first_fit};
 use super::normal::Normal;
@@ -9,21 +10,61 @@ use super::problem::{Problem, Solution};
 
 /// Rectangles that every problem may look at, and more for each buffer: some ten nanoseconds each.
 const BASE_BUDGET: u64 = 10_000_000;
-const BUDGET_PER_BUFFER: u64 = 600;
+const BUDGET_PER_BUFFER: u64 = 450;
+
+/// What the portfolio may still look at.
+pub(super) struct Budget {
+    all: u64,
+    left: u64,
+}
+
+impl Budget {
+    pub fn new(items: usize) -> Self {
+        let all = BASE_BUDGET + BUDGET_PER_BUFFER * items as u64;
+        Self { all, left: all }
+    }
+}
+
+/// Problems of up to this many buffers are for the exact search. Larger ones are placed around their core, but for those in which the rest around it
+/// is so much that first fit alone does not place it well.
+const SMALL: usize = 1024;
+const LARGE: usize = 32_768;
 
 /// The best placement of the portfolio. Needs fixed offsets without conflict. Stops at the first height that is not above `target`.
 pub(super) fn best_of_all(problem: &Problem, normal: &Normal, target: u64) -> Solution {
+    let mut budget = Budget::new(normal.items.len());
+    if !(SMALL..LARGE).contains(&normal.items.len()) || normal.has_fixed {
+        return best_of_rules(problem, normal, target, &mut budget);
+    }
+    let items = order(normal, RULES[0], &loads_met(normal));
+    let mut best = solution(problem, normal, &first_fit(normal, &items, &mut budget.left).offsets);
+    if best.height > target {
+        for offsets in around_core(problem, normal, &items, target, &mut budget.left) {
+            keep_lower(problem, normal, Some(offsets), &mut best);
+        }
+    }
+    if best.height > target && budget.left > 0 {
+        let next = best_of_rules(problem, normal, target, &mut budget);
+        best = if next.height < best.height { next } else { best };
+    }
+    best
+}
+
+/// The best placement of first fit and dive over all rules.
+pub(super) fn best_of_rules(problem: &Problem, normal: &Normal, target: u64, budget: &mut Budget) -> Solution {
     let loads = loads_met(normal);
-    let budget = BASE_BUDGET + BUDGET_PER_BUFFER * normal.items.len() as u64;
-    let mut left = budget;
-    let first = first_fit(normal, &order(normal, RULES[0], &loads), &mut left);
+    let first = first_fit(normal, &order(normal, RULES[0], &loads), &mut budget.left);
     let mut best = solution(problem, normal, &first.offsets);
     for (number, rule) in RULES.into_iter().enumerate() {
+        if best.height <= target || budget.left == 0 {
+            break;
+        }
         let items = order(normal, rule, &loads);
-        let fitted = if number > 0 && best.height > target { complete_first_fit(normal, &items, &mut left) } else { None };
+        let fitted = if number > 0 { complete_first_fit(normal, &items, &mut budget.left) } else { None };
         keep_lower(problem, normal, fitted, &mut best);
         // Dive costs more, so it joins in only while there is plenty to spend.
-        let dived = if best.height > target && left > budget / 2 { dive(normal, &items, &mut left) } else { None };
+        let dived =
+            if best.height > target && budget.left > budget.all / 2 { dive(normal, &items, &mut budget.left) } else { None };
         keep_lower(problem, normal, dived, &mut best);
     }
     best

@@ -1,0 +1,66 @@
+//! The core of a large placement: the buffers of the busiest sections are placed first and well, all others around them by first fit.
+//!
+//! Only sections whose load is close to the bound can be packed too badly; there are few of them, so their buffers are few enough for careful work, and
+//! everywhere else there is room to spare.
+
+use super::exact::{self, Known};
+use super::first_fit::complete_first_fit;
+use super::normal::Normal;
+use super::portfolio::{Budget, best_of_rules};
+use super::problem::{Problem, Solution};
+use crate::StopReason;
+
+/// How far below the bound a section's load may lie to belong to the core, in percent.
+const MARGINS: [u64; 3] = [3, 8, 20];
+
+/// Search nodes for a core that is small enough.
+const NODES: u64 = 1_000;
+
+/// Places core and rest for each margin; returns the best offsets of items. `order` is that of the rest. Needs a problem without fixed offsets.
+pub(super) fn around_core(problem: &Problem, normal: &Normal, order: &[u32], target: u64, budget: &mut u64) -> Vec<Vec<u64>> {
+    let mut results = Vec::new();
+    let mut previous = 0;
+    for margin in MARGINS {
+        let members = members(normal, target - target / 100 * margin);
+        if members.len() == previous || members.len() > normal.items.len() / 2 || normal.has_fixed {
+            continue;
+        }
+        previous = members.len();
+        let core = place_core(problem, normal, &members, target);
+        let mut pinned = normal.clone();
+        for (item, offset) in members.iter().zip(core.offsets) {
+            pinned.items[*item as usize].fixed = Some(offset);
+        }
+        let Some(offsets) = complete_first_fit(&pinned, order, budget) else { return results };
+        let height = offsets.iter().zip(&normal.items).map(|(offset, item)| offset + item.size).max().unwrap_or(0);
+        results.push(offsets);
+        if height <= target {
+            return results;
+        }
+    }
+    results
+}
+
+/// The items that live at a section with at least this load.
+fn members(normal: &Normal, load: u64) -> Vec<u32> {
+    let mut busy_before = vec![0_u32; normal.sections + 1];
+    for (section, bytes) in normal.load.iter().enumerate() {
+        busy_before[section + 1] = busy_before[section] + u32::from(*bytes >= load);
+    }
+    let is_member = |item: &u32| {
+        normal.parts_of(*item as usize).iter().any(|part| busy_before[part.last as usize] > busy_before[part.first as usize])
+    };
+    (0..normal.items.len() as u32).filter(is_member).collect()
+}
+
+fn place_core(problem: &Problem, normal: &Normal, members: &[u32], target: u64) -> Solution {
+    let buffer = |item: &u32| problem.buffers[normal.items[*item as usize].buffer as usize].clone();
+    let core = Problem { buffers: members.iter().map(buffer).collect(), capacity: Some(target) };
+    let core_normal = Normal::new(&core);
+    let best = best_of_rules(&core, &core_normal, target, &mut Budget::new(members.len()));
+    if best.height <= target {
+        return best;
+    }
+    let known = Known { best: None, lower_bound: 0, stop: StopReason::HeuristicsOnly, nodes: 0 };
+    exact::improve(&core, &core_normal, known, NODES).best.unwrap_or(best)
+}
