@@ -241,14 +241,14 @@ const fn pooling(name: &'static str, infer: crate::info::InferFn) -> OpInfo {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     conv("CausalConvWithState", causal).split(SplitAxes::None),
-    conv("ConvTransposeWithDynamicPads", transposed_dynamic),
+    conv("ConvTransposeWithDynamicPads", transposed_dynamic).workspace(Workspace::Bytes(conv_workspace::transposed)),
     microsoft("CropAndResize", crop_and_resize).work(Work::PerElement(8)),
     conv("FusedConv", convolution).in_place(InPlace::Operands(&[3])).workspace(Workspace::Bytes(conv_workspace::conv)),
     microsoft("GridSample", grid_sample).work(Work::PerElement(10)).split(SplitAxes::Batch),
     pooling("MaxpoolWithMask", pool).split(SplitAxes::None),
     conv("NhwcConv", convolution_channels_last),
     conv("NhwcFusedConv", convolution_channels_last),
-    pooling("NhwcMaxPool", pool_channels_last),
+    pooling("NhwcMaxPool", pool_channels_last).workspace(Workspace::Bytes(contrib_workspace::window_pointers)),
     pooling("QLinearAveragePool", quantized_pool).workspace(Workspace::Bytes(contrib_workspace::float_copy)),
     conv("QLinearConv", quantized_convolution).workspace(Workspace::Bytes(contrib_workspace::quantized_convolution)),
     microsoft("QLinearGlobalAveragePool", quantized_global_pool).work(Work::PerInputElement(1)).split(SplitAxes::Batch),

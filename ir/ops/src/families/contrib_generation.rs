@@ -3,9 +3,10 @@
 use memc_ir::{Dim, ElementType};
 
 use super::contrib_rules::{extent_attribute, microsoft, scalar_extent};
+use super::contrib_workspace;
 use super::dims::dim_at;
 use crate::context::{Infer, InferError};
-use crate::info::{OpInfo, Repeat, Work};
+use crate::info::{OpInfo, Repeat, Work, Workspace};
 
 /// Sequences `[B, max_length]`.
 fn greedy(ctx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -48,7 +49,9 @@ fn recurrent(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 pub const OPERATORS: &[OpInfo] = &[
     microsoft("AttnLSTM", recurrent).work(Work::PerElement(1000)),
     microsoft("BeamSearch", beams).work(Work::Bodies),
-    microsoft("DynamicQuantizeLSTM", recurrent).work(Work::PerElement(1000)),
+    microsoft("DynamicQuantizeLSTM", recurrent)
+        .work(Work::PerElement(1000))
+        .workspace(Workspace::Bytes(contrib_workspace::quantized_lstm)),
     microsoft("GreedySearch", greedy).work(Work::Bodies),
     microsoft("Sampling", greedy).work(Work::Bodies).repeat(Repeat::Random),
     microsoft("WhisperBeamSearch", beams).work(Work::Bodies),

@@ -189,7 +189,7 @@ pub const OPERATORS: &[OpInfo] = &[
     elementwise("QLinearSigmoid", like_first, 4),
     microsoft("QLinearSoftmax", like_first)
         .work(Work::PerElement(16))
-        .workspace(Workspace::Bytes(contrib_workspace::two_copies))
+        .workspace(Workspace::Bytes(contrib_workspace::moved_axis))
         .split(SplitAxes::AllButAxis),
     elementwise("QLinearWhere", choice, 4).workspace(Workspace::Bytes(contrib_workspace::two_copies)),
     elementwise("QOrderedGelu", like_first, 14),

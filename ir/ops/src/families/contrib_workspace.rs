@@ -6,6 +6,7 @@
 use memc_ir::{Bytes, ElementType, TensorType};
 
 use super::dims::product;
+use crate::context::normalize_axis;
 use crate::info::Typed;
 
 /// Buffer of the products of quantized matrices for one thread (41,088 bytes where measured).
@@ -43,6 +44,33 @@ pub(crate) fn two_copies(typed: &Typed<'_>) -> Option<Bytes> {
     typed.output(0)?.size()?.0.checked_mul(2).map(Bytes)
 }
 
+/// As [`two_copies`], unless attribute `axis` names the last axis.
+pub(crate) fn moved_axis(typed: &Typed<'_>) -> Option<Bytes> {
+    let axis = normalize_axis(typed.data().int("axis", -1), typed.output(0)?.rank()?);
+    let last = axis.is_some_and(|axis| typed.output(0).and_then(TensorType::rank) == Some(axis + 1));
+    if last { Some(Bytes(0)) } else { two_copies(typed) }
+}
+
+/// A table of pointers into one image, channels last: one for each position and element of the window.
+pub(crate) fn window_pointers(typed: &Typed<'_>) -> Option<Bytes> {
+    let result = typed.output_dims(0)?;
+    let positions = product(result.get(1..result.len().checked_sub(1)?)?)?;
+    let kernel = typed.data().ints("kernel_shape")?;
+    let taps = kernel.iter().try_fold(1u64, |product, extent| product.checked_mul(u64::try_from(*extent).ok()?))?;
+    product(&[positions, taps, 8]).map(Bytes)
+}
+
+/// Gates of all steps, states, quantized data, and the buffers of quantized products.
+pub(crate) fn quantized_lstm(typed: &Typed<'_>) -> Option<Bytes> {
+    let (data, hidden) = (typed.input_dims(0)?, u64::try_from(typed.data().int("hidden_size", 0)).ok()?);
+    let [steps, batch, input] = data.as_slice() else { return None };
+    let directions = *typed.input_dims(1)?.first()?;
+    let gates = product(&[directions, *steps, *batch, hidden, 16])?;
+    let states = product(&[directions, *batch, hidden, 64])?;
+    let quantized = product(&[*steps, *batch, input.checked_add(hidden)?, 4])?;
+    sum(&[gates, states, quantized, QUANTIZED_BUFFERS, TABLES])
+}
+
 /// The buffer of the product.
 pub(crate) fn quantized_product(_typed: &Typed<'_>) -> Option<Bytes> {
     Some(Bytes(QUANTIZED_BUFFER))
@@ -67,7 +95,9 @@ pub(crate) fn packed_product(typed: &Typed<'_>) -> Option<Bytes> {
     let block = u64::try_from(typed.data().int("block_size", 32)).ok().filter(|block| *block > 0)?;
     let rows = typed.input(0)?.elements()?.checked_div(inner)?;
     let row = inner.checked_add(inner.div_ceil(block).checked_mul(8)?)?;
-    let bytes = rows.checked_mul(row)?.max(inner.checked_mul(128)?);
+    // A single row is multiplied without unpacking.
+    let unpacked = if rows > 1 { inner.checked_mul(128)? } else { 0 };
+    let bytes = rows.checked_mul(row)?.max(unpacked);
     sum(&[bytes, TABLES])
 }
 
@@ -311,6 +341,12 @@ mod tests {
         };
         check(bits(64, 512), 65_536, 4096);
         check(bits(256, 512), 163_904, 4096);
+        check(bits(1, 4096), 5_184, 4096);
+        check(case("QLinearSoftmax", &["u8[64,64,64]"]).int("axis", 0), 524_288, 0);
+        check(case("QLinearSoftmax", &["u8[64,64,64]"]), 0, 0);
+        check(case("NhwcMaxPool", &["u8[2,16,16,8]"]).ints("kernel_shape", &[2, 2]).ints("strides", &[2, 2]), 2048, 0);
+        let lstm = case("DynamicQuantizeLSTM", &["f32[16,4,32]", "i8[1,32,256]", "i8[1,64,256]"]).int("hidden_size", 64);
+        check(lstm, 240_320, 1 << 17);
         check(case("BiasGelu", &["f32[64,64]", "f32[64]"]), 16_384, 0);
         check(case("FastGelu", &["f32[64,64]"]), 0, 0);
     }

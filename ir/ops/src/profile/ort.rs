@@ -89,6 +89,7 @@ const KEPT: &[(&str, &str, u64)] = &[
     ("", "MatMulInteger", contrib_workspace::QUANTIZED_BUFFERS),
     ("", "QLinearConv", contrib_workspace::QUANTIZED_BUFFERS),
     ("", "QLinearMatMul", contrib_workspace::QUANTIZED_BUFFERS),
+    (MICROSOFT, "DynamicQuantizeLSTM", contrib_workspace::QUANTIZED_BUFFERS),
     (MICROSOFT, "DynamicQuantizeMatMul", contrib_workspace::QUANTIZED_BUFFERS),
     (MICROSOFT, "MatMulIntegerToFloat", contrib_workspace::QUANTIZED_BUFFERS),
     (MICROSOFT, "QAttention", contrib_workspace::QUANTIZED_BUFFERS),
