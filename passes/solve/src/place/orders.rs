@@ -8,15 +8,15 @@ pub(super) enum Rule {
     /// Largest first.
     Size,
     /// Largest first, then longest-lived.
-    SizeLifetime,
+    SizeDuration,
     /// Largest product of size and duration first.
     Area,
     /// Longest-lived first, then largest.
-    LifetimeSize,
+    DurationSize,
     /// As they start.
     Birth,
     /// Largest load of the sections that it touches first, then longest-lived, then largest.
-    LoadLifetimeSize,
+    LoadDurationSize,
     /// Largest load first, then largest.
     LoadSize,
     /// Largest load first, then largest area.
@@ -30,11 +30,11 @@ pub(super) enum Rule {
 /// All rules, the most successful ones first.
 pub(super) const RULES: [Rule; 10] = [
     Rule::Size,
-    Rule::LoadLifetimeSize,
+    Rule::LoadDurationSize,
     Rule::Area,
-    Rule::SizeLifetime,
+    Rule::SizeDuration,
     Rule::LoadSize,
-    Rule::LifetimeSize,
+    Rule::DurationSize,
     Rule::LoadArea,
     Rule::Birth,
     Rule::SizeClassBirth,
@@ -59,13 +59,13 @@ pub(super) fn order(normal: &Normal, rule: Rule, loads: &[u64]) -> Vec<u32> {
             let (size, life, load) = (u128::from(item.size), u128::from(item.duration), u128::from(loads[index]));
             let (major, minor) = match rule {
                 Rule::Size => (size, 0),
-                Rule::SizeLifetime => (size, u64::from(item.duration)),
+                Rule::SizeDuration => (size, u64::from(item.duration)),
                 Rule::Area => (size * life, 0),
-                Rule::LifetimeSize => (life, item.size),
+                Rule::DurationSize => (life, item.size),
                 Rule::Birth => (u128::from(u32::MAX - item.first), 0),
-                Rule::LoadLifetimeSize => (load << 32 | life, item.size),
+                Rule::LoadDurationSize => (load << 32 | life, item.size),
                 Rule::LoadSize => (load, item.size),
-                // Both fit: loads and sizes stay below 2^61, lifetimes below 2^32.
+                // Both fit: loads and sizes stay below 2^61, durations below 2^32.
                 Rule::LoadArea => {
                     (load << 64 | (size * life) >> 32, (item.size).wrapping_mul(u64::from(item.duration)) & 0xffff_ffff)
                 }
