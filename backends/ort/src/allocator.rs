@@ -1,0 +1,211 @@
+//! The allocator that every session uses: it counts, and serves a kernel's workspace from the place that the plan gave it.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ort::sys;
+
+/// What every block is aligned to, in bytes: a cache line, as ONNX Runtime's own allocator does.
+const ALIGNMENT: usize = 64;
+
+/// The C interface that the allocator states; newer members are then not asked for.
+const INTERFACE: u32 = 17;
+
+/// What the allocator saw since [`CountingAllocator::begin`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Most bytes at once outside the planned workspace, beyond what was in use before.
+    pub peak: u64,
+    /// Bytes outside the planned workspace that are still in use, beyond what was in use before.
+    pub kept: u64,
+    /// End of the highest block in the planned workspace.
+    pub planned_peak: u64,
+    /// Blocks of the planned workspace that are still in use.
+    pub planned_kept: usize,
+    /// Requests.
+    pub requests: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    in_use: u64,
+    start: u64,
+    peak: u64,
+    requests: u64,
+    region: Option<Region>,
+}
+
+/// The planned workspace of the node that runs: address, bytes, and blocks in use by address.
+#[derive(Debug)]
+struct Region {
+    start: usize,
+    bytes: usize,
+    blocks: Vec<(usize, usize)>,
+    peak: usize,
+}
+
+impl Region {
+    /// First fit; the blocks are few.
+    fn take(&mut self, size: usize) -> Option<usize> {
+        let mut at = self.start.checked_next_multiple_of(ALIGNMENT)?;
+        let mut position = 0;
+        for (start, bytes) in &self.blocks {
+            if at.checked_add(size)? <= *start {
+                break;
+            }
+            at = start.checked_add(*bytes)?.checked_next_multiple_of(ALIGNMENT)?;
+            position += 1;
+        }
+        let end = at.checked_add(size)?;
+        if end > self.start.checked_add(self.bytes)? {
+            return None;
+        }
+        self.blocks.insert(position, (at, size));
+        self.peak = self.peak.max(end - self.start);
+        Some(at)
+    }
+
+    fn give_back(&mut self, address: usize) -> bool {
+        let found = self.blocks.iter().position(|(start, _)| *start == address);
+        found.map(|position| self.blocks.remove(position)).is_some()
+    }
+}
+
+/// An `OrtAllocator` with counters behind it. It lives as long as the process: sessions keep its address.
+#[repr(C)]
+pub(crate) struct CountingAllocator {
+    interface: sys::OrtAllocator,
+    // Members that later versions of the structure have; a library that reads them finds them absent.
+    later: [*const c_void; 16],
+    info: *const sys::OrtMemoryInfo,
+    state: Mutex<State>,
+}
+
+// SAFETY: the pointers are to functions and to a memory description that is never written; the rest is behind a lock.
+unsafe impl Sync for CountingAllocator {}
+// SAFETY: as above.
+unsafe impl Send for CountingAllocator {}
+
+impl CountingAllocator {
+    pub(crate) fn new(info: *const sys::OrtMemoryInfo) -> Self {
+        let interface = sys::OrtAllocator {
+            version: INTERFACE,
+            Alloc: Some(serve),
+            Free: Some(release),
+            Info: Some(describe),
+            Reserve: Some(reserve),
+        };
+        Self { interface, later: [ptr::null(); 16], info, state: Mutex::default() }
+    }
+
+    /// The address that the C interface takes.
+    pub(crate) fn as_interface(&self) -> *mut sys::OrtAllocator {
+        ptr::from_ref(&self.interface).cast_mut()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a count. Where `region` is given, requests that fit are served from those bytes.
+    ///
+    /// # Safety
+    /// The region must stay writable, and nobody else may use it, until [`Self::end`].
+    pub(crate) unsafe fn begin(&self, region: Option<(*mut u8, usize)>) {
+        let mut state = self.state();
+        state.start = state.in_use;
+        state.peak = state.in_use;
+        state.requests = 0;
+        state.region = region.map(|(start, bytes)| Region { start: start as usize, bytes, blocks: Vec::new(), peak: 0 });
+    }
+
+    /// Ends the count.
+    pub(crate) fn end(&self) -> Tally {
+        let mut state = self.state();
+        let region = state.region.take();
+        Tally {
+            peak: state.peak - state.start,
+            kept: state.in_use.saturating_sub(state.start),
+            planned_peak: region.as_ref().map_or(0, |region| region.peak as u64),
+            planned_kept: region.map_or(0, |region| region.blocks.len()),
+            requests: state.requests,
+        }
+    }
+
+    fn allocate(&self, size: usize) -> *mut u8 {
+        let mut state = self.state();
+        state.requests += 1;
+        if let Some(address) = state.region.as_mut().and_then(|region| region.take(size.max(1))) {
+            return ptr::with_exposed_provenance_mut(address);
+        }
+        // The size stands in front of the block: the C interface frees by address alone.
+        let Some(layout) = block(size) else { return ptr::null_mut() };
+        // SAFETY: the layout is not empty.
+        let start = unsafe { alloc(layout) };
+        if start.is_null() {
+            return ptr::null_mut();
+        }
+        state.in_use += size as u64;
+        state.peak = state.peak.max(state.in_use);
+        // SAFETY: the block has `ALIGNMENT` bytes in front of what is handed out, enough for a `usize`.
+        unsafe {
+            start.cast::<usize>().write(size);
+            start.add(ALIGNMENT)
+        }
+    }
+
+    fn deallocate(&self, block_start: *mut u8) {
+        if block_start.is_null() {
+            return;
+        }
+        let mut state = self.state();
+        if state.region.as_mut().is_some_and(|region| region.give_back(block_start as usize)) {
+            return;
+        }
+        // SAFETY: the address came from `allocate`, so the size stands in front of it and the layout is the one it was made with.
+        unsafe {
+            let start = block_start.sub(ALIGNMENT);
+            let size = start.cast::<usize>().read();
+            state.in_use = state.in_use.saturating_sub(size as u64);
+            if let Some(layout) = block(size) {
+                dealloc(start, layout);
+            }
+        }
+    }
+}
+
+fn block(size: usize) -> Option<Layout> {
+    Layout::from_size_align(size.checked_add(ALIGNMENT)?, ALIGNMENT).ok()
+}
+
+/// The allocator behind the address that the library hands back.
+///
+/// # Safety
+/// `this` must be what [`CountingAllocator::as_interface`] gave.
+unsafe fn allocator<'a>(this: *const sys::OrtAllocator) -> &'a CountingAllocator {
+    // SAFETY: the interface is the first member of a `repr(C)` structure that is never freed.
+    unsafe { &*this.cast::<CountingAllocator>() }
+}
+
+unsafe extern "system" fn serve(this: *mut sys::OrtAllocator, size: usize) -> *mut c_void {
+    // SAFETY: the library calls with the address that it was given.
+    unsafe { allocator(this) }.allocate(size).cast()
+}
+
+unsafe extern "system" fn reserve(this: *const sys::OrtAllocator, size: usize) -> *mut c_void {
+    // SAFETY: as in `serve`.
+    unsafe { allocator(this) }.allocate(size).cast()
+}
+
+unsafe extern "system" fn release(this: *mut sys::OrtAllocator, start: *mut c_void) {
+    // SAFETY: as in `serve`.
+    unsafe { allocator(this) }.deallocate(start.cast());
+}
+
+unsafe extern "system" fn describe(this: *const sys::OrtAllocator) -> *const sys::OrtMemoryInfo {
+    // SAFETY: as in `serve`.
+    unsafe { allocator(this) }.info
+}

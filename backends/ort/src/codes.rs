@@ -1,0 +1,116 @@
+//! Codes E07xx: running plans and models, each with the page that `memc explain` prints.
+
+use memc_ir::codes::{CodeInfo, Fault};
+
+use crate::error::Error;
+
+/// All codes of this crate, in ascending order.
+pub const ALL: &[CodeInfo] = &[
+    CodeInfo {
+        code: "E0701",
+        title: "no ONNX Runtime library",
+        fault: Fault::System,
+        meaning: "Plans are played on ONNX Runtime's kernels. Its library was sought at --ort-lib, in ORT_DYLIB_PATH and in the Python wheel, and \
+            is in none of them, or cannot be loaded, or is older than 1.17.",
+        example: "memc run out.onnx --layout out.layout.json, where Python has no package onnxruntime",
+        action: "`pip install onnxruntime`, or name a library with --ort-lib.",
+    },
+    CodeInfo {
+        code: "E0702",
+        title: "the runtime refused",
+        fault: Fault::Model,
+        meaning: "ONNX Runtime would not load the model, or a kernel failed. The message is the runtime's own.",
+        example: "step 12, node \"gather\" (Gather): indices element out of data bounds",
+        action: "Run the input model in ONNX Runtime itself: what fails there fails here. Give fitting data with --inputs.",
+    },
+    CodeInfo {
+        code: "E0703",
+        title: "the library has no such kernel",
+        fault: Fault::System,
+        meaning: "The model uses operators that this build of ONNX Runtime does not have. It can be planned and checked, but not run here.",
+        example: "com.microsoft::ReluGrad, which only a training build has",
+        action: "Name a build that has them with --ort-lib.",
+    },
+    CodeInfo {
+        code: "E0704",
+        title: "the layout does not fit",
+        fault: Fault::File,
+        meaning: "The layout was made for another model, contradicts itself, or asks for something that the player does not have.",
+        example: "a layout beside a model that was planned again",
+        action: "Plan again, and keep the two files together. `memc check` says all that is wrong.",
+    },
+    CodeInfo {
+        code: "E0705",
+        title: "weights are missing",
+        fault: Fault::Model,
+        meaning: "An initializer's external file is absent or too short, or its data contradicts its shape.",
+        example: "out.onnx copied without model.weights",
+        action: "Put the weight files beside the model, under the names that it states.",
+    },
+    CodeInfo {
+        code: "E0706",
+        title: "an input does not fit",
+        fault: Fault::Request,
+        meaning: "A graph input is not given, has another type or shape than the plan, or cannot be made up from a seed.",
+        example: "x is float[1, 3, 224, 224] in the plan, and float[1, 3, 192, 192] was given",
+        action: "Give arrays of the planned types and shapes with --inputs, written with numpy.savez.",
+    },
+    CodeInfo {
+        code: "E0707",
+        title: "the machine is too small",
+        fault: Fault::System,
+        meaning: "Weights, arena and activations do not fit the memory that is free.",
+        example: "a model with 30 GB of weights on a machine with 16 GB",
+        action: "Run it on a larger machine. `memc check` verifies the plan without running it.",
+    },
+    CodeInfo {
+        code: "E0708",
+        title: "the plan overwrites a live value",
+        fault: Fault::File,
+        meaning: "While the plan was played, a value changed between its producer and its reader, or a kernel wrote beside its results.",
+        example: "tensor `a` is overwritten while it is live: step 7 (\"add\") writes there, found when step 9 (\"mul\") needs it",
+        action: "`memc check` on the same files names the rule that the layout breaks. If memc wrote the layout, report it.",
+    },
+    CodeInfo {
+        code: "E0709",
+        title: "results differ",
+        fault: Fault::Memc,
+        meaning: "The written model or the plan gives other outputs than the given model, beyond the tolerance.",
+        example: "the plan, round 0: `y`: 3 of 10 elements differ, by at most 1e-7",
+        action: "If the model draws random numbers or its kernels do, that may be why. Otherwise report it.",
+    },
+    CodeInfo {
+        code: "E0710",
+        title: "a file of arrays is not readable",
+        fault: Fault::File,
+        meaning: "The file given with --inputs is no archive of NumPy arrays, is compressed, or holds types that kernels do not take.",
+        example: "an archive of numpy.savez_compressed",
+        action: "Write it with numpy.savez.",
+    },
+];
+
+/// The page of a code.
+pub fn explain(code: &str) -> Option<&'static CodeInfo> {
+    ALL.iter().find(|info| info.code.eq_ignore_ascii_case(code))
+}
+
+impl Error {
+    /// Stable code, as `memc explain` knows it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoLibrary { .. } | Self::Library { .. } => "E0701",
+            Self::Runtime { .. } | Self::Kernel { .. } => "E0702",
+            Self::MissingKernels { .. } => "E0703",
+            Self::OtherModel { .. } | Self::Schedule { .. } | Self::Tensor { .. } => "E0704",
+            Self::Alignment { .. } | Self::Unsupported { .. } => "E0704",
+            Self::Weights { .. } | Self::Initializer { .. } => "E0705",
+            Self::Input { .. } => "E0706",
+            Self::NoMemory { .. } | Self::TooLarge { .. } => "E0707",
+            Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => "E0708",
+            Self::WorkspaceKept { .. } | Self::NoValue { .. } => "E0708",
+            Self::ArrayFile { .. } => "E0710",
+            Self::File { what: "read", .. } => "E0116",
+            Self::File { .. } => "E0401",
+        }
+    }
+}

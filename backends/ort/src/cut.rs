@@ -1,0 +1,150 @@
+//! Cuts one node out of a model: a model of its own whose inputs are the node's operands.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_onnx_proto::onnx::type_proto::{Tensor, Value};
+use memc_onnx_proto::onnx::{GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
+use prost::Message as _;
+
+use crate::element::Element;
+use crate::random;
+
+/// Bodies within bodies that are followed; the reader of models refuses more anyway.
+const MAX_DEPTH: usize = 64;
+
+/// A node as a model.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    /// The model's bytes. Equal nodes give equal bytes, so that they can share a session.
+    pub(crate) bytes: Vec<u8>,
+    /// Names, in the model it came from, of the values that the inputs take.
+    pub(crate) operands: Vec<String>,
+    /// Names, there, of what the outputs give.
+    pub(crate) results: Vec<String>,
+}
+
+/// The type of a dense tensor of any shape.
+pub(crate) fn tensor_type(element: Element) -> TypeProto {
+    let tensor = Tensor { elem_type: Some(element.onnx()), shape: None };
+    TypeProto { denotation: None, value: Some(Value::TensorType(tensor)) }
+}
+
+/// Cuts nodes out of one model.
+pub(crate) struct Cutter<'m> {
+    model: &'m ModelProto,
+    opset: i64,
+    /// Initializers that are part of the cut model: strings, of which no tensor over given bytes can be made.
+    strings: BTreeMap<&'m str, &'m TensorProto>,
+}
+
+impl<'m> Cutter<'m> {
+    pub(crate) fn new(model: &'m ModelProto, graph: &'m GraphProto) -> Self {
+        let text = memc_onnx_proto::onnx::tensor_proto::DataType::String as i32;
+        let strings = graph.initializer.iter().filter(|tensor| tensor.data_type() == text);
+        Self { model, opset: random::opset(model), strings: strings.map(|tensor| (tensor.name(), tensor)).collect() }
+    }
+
+    /// Values that a node reads: operands, and what its bodies capture; in order, without strings.
+    pub(crate) fn operands(&self, node: &NodeProto) -> Vec<String> {
+        let mut names: Vec<String> = node.input.iter().filter(|name| !name.is_empty()).cloned().collect();
+        names.extend(captured(node));
+        names.retain(|name| !self.strings.contains_key(name.as_str()));
+        names
+    }
+
+    /// Cuts a node; `type_of` gives types of operands and results where known. `alone` keeps equal nodes apart.
+    pub(crate) fn cut(&self, node: &NodeProto, alone: bool, type_of: &dyn Fn(&str) -> Option<TypeProto>) -> Cut {
+        let mut copy = node.clone();
+        random::give_seed(&mut copy, self.opset);
+        let has_bodies = has_bodies(node);
+        let mut graph = GraphProto { name: Some("node".to_owned()), ..GraphProto::default() };
+        let (mut operands, mut results) = (Vec::new(), Vec::new());
+        let mut known: BTreeSet<String> = BTreeSet::new();
+        let mut give = |original: &str, name: &str, graph: &mut GraphProto| {
+            if !known.insert(name.to_owned()) {
+                return;
+            }
+            if let Some(tensor) = self.strings.get(original) {
+                let mut tensor = (*tensor).clone();
+                tensor.name = Some(name.to_owned());
+                graph.initializer.push(tensor);
+                return;
+            }
+            graph.input.push(ValueInfoProto {
+                name: Some(name.to_owned()),
+                r#type: type_of(original),
+                ..ValueInfoProto::default()
+            });
+            operands.push(original.to_owned());
+        };
+        for (position, name) in copy.input.iter_mut().enumerate().filter(|(_, name)| !name.is_empty()) {
+            // Bodies name the values that they capture, so with bodies the names stay.
+            let fresh = if has_bodies { name.clone() } else { format!("operand_{position}") };
+            give(name, &fresh, &mut graph);
+            *name = fresh;
+        }
+        for name in captured(node) {
+            give(&name, &name, &mut graph);
+        }
+        for (position, name) in copy.output.iter_mut().enumerate().filter(|(_, name)| !name.is_empty()) {
+            let fresh = if has_bodies { name.clone() } else { format!("result_{position}") };
+            graph.output.push(ValueInfoProto { name: Some(fresh.clone()), r#type: type_of(name), ..ValueInfoProto::default() });
+            results.push(std::mem::replace(name, fresh));
+        }
+        copy.name = alone.then(|| node.name().to_owned());
+        copy.doc_string = None;
+        copy.metadata_props.clear();
+        let functions = &self.model.functions;
+        let is_call = functions.iter().any(|function| function.domain() == node.domain() && function.name() == node.op_type());
+        graph.node.push(copy);
+        let model = ModelProto {
+            ir_version: self.model.ir_version,
+            opset_import: self.model.opset_import.clone(),
+            graph: Some(graph),
+            functions: if is_call || has_bodies { functions.clone() } else { Vec::new() },
+            ..ModelProto::default()
+        };
+        Cut { bytes: model.encode_to_vec(), operands, results }
+    }
+}
+
+fn bodies(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
+    node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs))
+}
+
+/// Whether the node runs graphs of its own: If, Loop, Scan and their like.
+pub(crate) fn has_bodies(node: &NodeProto) -> bool {
+    bodies(node).next().is_some()
+}
+
+/// Names that the bodies of a node take from outside, in order of first use.
+fn captured(node: &NodeProto) -> Vec<String> {
+    let mut found = Vec::new();
+    for body in bodies(node) {
+        free(body, &mut Vec::new(), &mut found);
+    }
+    found
+}
+
+fn free<'g>(graph: &'g GraphProto, scopes: &mut Vec<BTreeSet<&'g str>>, found: &mut Vec<String>) {
+    if scopes.len() >= MAX_DEPTH {
+        return;
+    }
+    let mut own: BTreeSet<&str> = graph.input.iter().map(|input| input.name()).collect();
+    own.extend(graph.initializer.iter().map(|tensor| tensor.name()));
+    own.extend(graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str)));
+    scopes.push(own);
+    let outputs = graph.output.iter().map(|output| output.name());
+    let reads = graph.node.iter().flat_map(|node| node.input.iter().map(String::as_str)).chain(outputs);
+    for name in reads.filter(|name| !name.is_empty()) {
+        if !scopes.iter().any(|scope| scope.contains(name)) && !found.iter().any(|known| known == name) {
+            found.push(name.to_owned());
+        }
+    }
+    for node in &graph.node {
+        for body in bodies(node) {
+            free(body, scopes, found);
+        }
+    }
+    scopes.pop();
+}

@@ -1,0 +1,49 @@
+//! Plays a memory plan inside one arena on ONNX Runtime's kernels, and compares and measures models there.
+//!
+//! ```no_run
+//! use memc_ort::{PlayOptions, Player, Runtime, library};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let runtime = Runtime::load(&library::find(None)?)?;
+//! let model = memc_onnx_proto::ModelFile::open("out.onnx")?;
+//! let layout = memc_layout::read(&std::fs::read_to_string("out.layout.json")?)?;
+//! let mut player = Player::new(&runtime, &model, &layout, PlayOptions::default())?;
+//! let inputs = memc_ort::inputs::make(&model, &layout, 0)?;
+//! let played = player.play(&inputs)?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod allocator;
+mod arrays;
+pub mod codes;
+mod compare;
+mod cut;
+mod element;
+mod error;
+mod guards;
+pub mod inputs;
+pub mod library;
+mod memory;
+pub mod npz;
+mod places;
+mod player;
+mod prepare;
+mod random;
+mod runtime;
+mod verify;
+mod weights;
+mod whole;
+
+pub use allocator::Tally;
+pub use arrays::{Array, digest};
+pub use compare::{Difference, DifferenceKind, Tolerance, compare};
+pub use element::Element;
+pub use error::Error;
+pub use memory::{ArenaMemory, Block, POISON};
+pub use player::{ArenaUse, NodeWork, Outside, Played, Player};
+pub use prepare::PlayOptions;
+pub use runtime::{Runtime, Session, SessionOptions, Source, TensorView, Value};
+pub use verify::{Subject, Verified, VerifyOptions, available, verify};
+pub use weights::{Weight, Weights, check_external};
+pub use whole::Whole;

@@ -1,0 +1,197 @@
+//! Reads and writes NumPy's `.npz`: a ZIP archive of `.npy` files, stored without compression.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use memc_onnx_proto::onnx::tensor_proto::DataType;
+
+use crate::arrays::Array;
+use crate::element::Element;
+use crate::error::Error;
+
+const LOCAL: &[u8] = b"PK\x03\x04";
+const CENTRAL: &[u8] = b"PK\x01\x02";
+const END: &[u8] = b"PK\x05\x06";
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Element types that NumPy has, with its codes for little-endian machines.
+const CODES: [(DataType, &str); 13] = [
+    (DataType::Float, "<f4"),
+    (DataType::Double, "<f8"),
+    (DataType::Float16, "<f2"),
+    (DataType::Int8, "|i1"),
+    (DataType::Int16, "<i2"),
+    (DataType::Int32, "<i4"),
+    (DataType::Int64, "<i8"),
+    (DataType::Uint8, "|u1"),
+    (DataType::Uint16, "<u2"),
+    (DataType::Uint32, "<u4"),
+    (DataType::Uint64, "<u8"),
+    (DataType::Bool, "|b1"),
+    (DataType::Complex64, "<c8"),
+];
+
+/// Reads all arrays of a file, by name.
+///
+/// # Errors
+/// The file cannot be read, is no such archive, is compressed (`numpy.savez` does not compress), or holds other types.
+pub fn read(path: &Path) -> Result<BTreeMap<String, Array>, Error> {
+    let bytes = std::fs::read(path).map_err(|source| Error::File { what: "read", path: path.to_owned(), source })?;
+    let wrong = |reason: &str| Error::ArrayFile { path: path.to_owned(), reason: reason.to_owned() };
+    let end = bytes.len().checked_sub(22).and_then(|last| {
+        let first = last.saturating_sub(1 << 16);
+        (first..=last).rev().find(|at| bytes[*at..].starts_with(END))
+    });
+    let end = end.ok_or_else(|| wrong("it is no ZIP archive"))?;
+    let cut = || wrong("it ends too early");
+    let count = number(&bytes, end + 10, 2).ok_or_else(cut)?;
+    let mut at = number(&bytes, end + 16, 4).ok_or_else(cut)?;
+    let mut arrays = BTreeMap::new();
+    for _ in 0..count {
+        if !bytes.get(at..).is_some_and(|rest| rest.starts_with(CENTRAL)) {
+            return Err(wrong("its list of members is damaged"));
+        }
+        let field = |offset: usize, width: usize| number(&bytes, at + offset, width).ok_or_else(cut);
+        let (method, size, name_size) = (field(10, 2)?, field(24, 4)?, field(28, 2)?);
+        let (extra, comment, local) = (field(30, 2)?, field(32, 2)?, field(42, 4)?);
+        let name = bytes.get(at + 46..at + 46 + name_size).ok_or_else(cut)?;
+        let name = String::from_utf8_lossy(name).trim_end_matches(".npy").to_owned();
+        if method != 0 {
+            return Err(wrong("it is compressed; write it with numpy.savez"));
+        }
+        if !bytes.get(local..).is_some_and(|rest| rest.starts_with(LOCAL)) {
+            return Err(wrong("a member is not where the list says"));
+        }
+        let start =
+            local + 30 + number(&bytes, local + 26, 2).ok_or_else(cut)? + number(&bytes, local + 28, 2).ok_or_else(cut)?;
+        // NumPy writes archives beyond 4 GiB with 64-bit sizes.
+        if size == u32::MAX as usize {
+            return Err(wrong("it is larger than 4 GiB"));
+        }
+        let member = start.checked_add(size).and_then(|end| bytes.get(start..end)).ok_or_else(cut)?;
+        let array = read_array(member, &wrong)?;
+        arrays.insert(name, array);
+        at += 46 + name_size + extra + comment;
+    }
+    Ok(arrays)
+}
+
+fn number(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
+    let field = bytes.get(at..at.checked_add(width)?)?;
+    Some(field.iter().rev().fold(0, |value, byte| (value << 8) | usize::from(*byte)))
+}
+
+/// One `.npy` member; its header is a Python literal with the keys descr, fortran_order and shape.
+fn read_array(bytes: &[u8], wrong: &dyn Fn(&str) -> Error) -> Result<Array, Error> {
+    if !bytes.starts_with(MAGIC) {
+        return Err(wrong("a member is no .npy file"));
+    }
+    let width = if bytes.get(6) == Some(&1) { 2 } else { 4 };
+    let length = number(bytes, 8, width).ok_or_else(|| wrong("a header is damaged"))?;
+    let start = 8 + width;
+    let data = start.checked_add(length).ok_or_else(|| wrong("a header is damaged"))?;
+    let header = bytes.get(start..data).map(String::from_utf8_lossy).ok_or_else(|| wrong("a header is damaged"))?;
+    let after = |key: &str| header.split_once(key).map(|(_, rest)| rest.trim_start_matches([' ', ':']));
+    let code = after("'descr'").and_then(|rest| rest.split('\'').nth(1)).ok_or_else(|| wrong("a header has no type"))?;
+    let code = code.replace('=', "<");
+    let element = CODES.iter().find(|row| row.1 == code).and_then(|row| Element::from_onnx(row.0 as i32));
+    let element = element.ok_or_else(|| wrong(&format!("its type {code} is not one that kernels take")))?;
+    if after("'fortran_order'").is_some_and(|rest| rest.starts_with("True")) {
+        return Err(wrong("an array is in Fortran order; use numpy.ascontiguousarray"));
+    }
+    let shape = after("'shape'").and_then(|rest| rest.split(['(', ')']).nth(1)).ok_or_else(|| wrong("a header has no shape"))?;
+    let shape: Result<Vec<u64>, _> = shape.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::parse).collect();
+    let shape = shape.map_err(|_| wrong("a header's shape is damaged"))?;
+    let elements = bytes.get(data..).unwrap_or_default();
+    Array::new(element, shape, elements)?.ok_or_else(|| wrong("an array is not as long as its shape says"))
+}
+
+/// Writes arrays as an archive that `numpy.load` reads.
+///
+/// # Errors
+/// The writer fails, or the whole passes 4 GiB, which this form of archive does not hold.
+pub fn write(arrays: &BTreeMap<String, Array>, mut out: impl Write) -> std::io::Result<()> {
+    let large = || std::io::Error::new(std::io::ErrorKind::FileTooLarge, "archives of arrays end at 4 GiB");
+    let narrow = |value: usize| u32::try_from(value).map(u32::to_le_bytes).map_err(|_| large());
+    let mut central = Vec::new();
+    let mut at = 0usize;
+    for (name, array) in arrays {
+        let code = CODES.iter().find(|row| row.0 == array.element.data_type()).map(|row| row.1);
+        // NumPy has no name for the rest; their bits are kept.
+        let code = code.unwrap_or(if array.element.bytes(&[1]) == Some(2) { "<u2" } else { "|u1" });
+        let mut member = header(code, &array.shape, array.bytes().len());
+        let header_size = member.len();
+        let size = narrow(header_size.checked_add(array.bytes().len()).ok_or_else(large)?)?;
+        let sum = !crc(crc(u32::MAX, &member), array.bytes());
+        let name = format!("{name}.npy");
+        let name_size = u16::try_from(name.len()).map_err(|_| large())?;
+        // Version 2.0, names in UTF-8 (bit 11), stored; date 1980-01-01, so that equal arrays give equal files.
+        let mut fields = vec![20, 0, 0, 8, 0, 0, 0, 0, 0x21, 0];
+        fields.extend(sum.to_le_bytes());
+        fields.extend(size);
+        fields.extend(size);
+        fields.extend(name_size.to_le_bytes());
+        fields.extend([0, 0]);
+        central.extend(CENTRAL);
+        central.extend([20, 0]);
+        central.extend(&fields);
+        central.extend([0; 10]);
+        central.extend(narrow(at)?);
+        central.extend(name.as_bytes());
+        let mut local = LOCAL.to_vec();
+        local.extend(&fields);
+        local.extend(name.as_bytes());
+        local.append(&mut member);
+        out.write_all(&local)?;
+        out.write_all(array.bytes())?;
+        at = at.checked_add(local.len()).and_then(|at| at.checked_add(array.bytes().len())).ok_or_else(large)?;
+    }
+    let count = u16::try_from(arrays.len()).map_err(|_| large())?.to_le_bytes();
+    out.write_all(&central)?;
+    out.write_all(END)?;
+    out.write_all(&[0; 4])?;
+    out.write_all(&count)?;
+    out.write_all(&count)?;
+    out.write_all(&narrow(central.len())?)?;
+    out.write_all(&narrow(at)?)?;
+    out.write_all(&[0; 2])
+}
+
+fn header(code: &str, shape: &[u64], _bytes: usize) -> Vec<u8> {
+    let dims: Vec<String> = shape.iter().map(u64::to_string).collect();
+    let comma = if shape.len() == 1 { "," } else { "" };
+    let mut text = format!("{{'descr': '{code}', 'fortran_order': False, 'shape': ({}{comma}), }}", dims.join(", "));
+    // The data starts at a multiple of 64.
+    while !(10 + text.len() + 1).is_multiple_of(64) {
+        text.push(' ');
+    }
+    text.push('\n');
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([1, 0]);
+    bytes.extend((text.len() as u16).to_le_bytes());
+    bytes.extend(text.as_bytes());
+    bytes
+}
+
+/// CRC-32 of ZIP (polynomial 0xEDB88320, reflected), without the final inversion.
+fn crc(start: u32, bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = table();
+    bytes.iter().fold(start, |sum, byte| (sum >> 8) ^ TABLE[((sum ^ u32::from(*byte)) & 0xff) as usize])
+}
+
+const fn table() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        let mut value = index as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            value = if value & 1 == 1 { (value >> 1) ^ 0xedb8_8320 } else { value >> 1 };
+            bit += 1;
+        }
+        table[index] = value;
+        index += 1;
+    }
+    table
+}

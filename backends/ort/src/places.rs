@@ -1,0 +1,171 @@
+//! Where every value of a model lives: at an offset of an arena, in the weights, with the caller, or with the runtime.
+
+use std::collections::BTreeMap;
+
+use memc_layout::{Alias, AliasKind, Class, Layout, LiveRange};
+
+use crate::element::Element;
+use crate::error::Error;
+
+/// Where the bytes of a value are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// At an offset of an arena.
+    Arena { arena: usize, offset: usize },
+    /// An initializer, or a graph input that has one as default.
+    Weight,
+    /// The caller's: a graph input, or an output that no arena holds.
+    Caller,
+    /// Inside another value that no arena holds, so many bytes in.
+    Window { of: usize, offset: usize },
+    /// Whatever the runtime allocates.
+    Runtime,
+}
+
+/// A value.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) name: String,
+    /// Type and dimensions; `None` when the layout does not know them.
+    pub(crate) ty: Option<(Element, Vec<u64>)>,
+    pub(crate) bytes: usize,
+    pub(crate) place: Place,
+    pub(crate) class: Option<Class>,
+    pub(crate) live: LiveRange,
+    /// The value that this one is a view of.
+    pub(crate) view_of: Option<usize>,
+}
+
+/// Planned workspace of one step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Workspace {
+    pub(crate) arena: usize,
+    pub(crate) offset: usize,
+    pub(crate) bytes: usize,
+}
+
+/// All values by position, and their positions by name.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) by_name: BTreeMap<String, usize>,
+    /// Planned workspace by step, the largest block of each.
+    pub(crate) workspace: BTreeMap<u64, Workspace>,
+}
+
+impl Places {
+    /// Reads the tensors of a layout. `is_weight` says which names are initializers.
+    ///
+    /// # Errors
+    /// A tensor contradicts itself or its arena.
+    pub(crate) fn new(layout: &Layout, is_weight: &dyn Fn(&str) -> bool) -> Result<Self, Error> {
+        let mut places = Self::default();
+        for tensor in layout.tensors.iter().filter(|tensor| tensor.class != Class::Scratch) {
+            let wrong = |reason| Error::Tensor { tensor: tensor.name.clone(), reason };
+            let element = Element::from_name(&tensor.dtype);
+            if let Some(element) = element
+                && element.bytes(&tensor.shape) != Some(tensor.bytes)
+            {
+                return Err(wrong("its size is not what type and shape say"));
+            }
+            let bytes = usize::try_from(tensor.bytes).map_err(|_| wrong("its size is absurd"))?;
+            let place = match (&tensor.space, tensor.offset) {
+                // A type that kernels cannot be given bytes of stays with the runtime, wherever it was planned.
+                _ if element.is_none() => Place::Runtime,
+                (Some(space), Some(offset)) => arena_place(layout, space, offset, tensor.bytes).map_err(wrong)?,
+                _ if is_weight(&tensor.name) => Place::Weight,
+                _ if tensor.class == Class::Constant => Place::Runtime,
+                _ => Place::Caller,
+            };
+            let live = tensor.live.first().copied().unwrap_or(LiveRange { start: 0, end: 0 });
+            let ty = element.map(|element| (element, tensor.shape.clone()));
+            let slot = Slot { name: tensor.name.clone(), ty, bytes, place, class: Some(tensor.class), live, view_of: None };
+            if places.by_name.insert(tensor.name.clone(), places.slots.len()).is_some() {
+                return Err(wrong("it is listed twice"));
+            }
+            places.slots.push(slot);
+        }
+        for tensor in &layout.tensors {
+            if let Some(alias) = &tensor.alias {
+                places.relate(&tensor.name, alias)?;
+            }
+        }
+        places.read_workspace(layout)?;
+        Ok(places)
+    }
+
+    /// Notes a view, and where nothing is placed, whose window it is.
+    fn relate(&mut self, name: &str, alias: &Alias) -> Result<(), Error> {
+        let wrong = |reason| Error::Tensor { tensor: name.to_owned(), reason };
+        let of = *self.by_name.get(&alias.of).ok_or_else(|| wrong("it is an alias of nothing"))?;
+        let Some(own) = self.by_name.get(name).copied() else { return Ok(()) };
+        if alias.kind == AliasKind::View {
+            self.slots[own].view_of = Some(of);
+        }
+        if self.slots[own].place == Place::Caller {
+            let offset = usize::try_from(alias.alias_offset).map_err(|_| wrong("its window is absurd"))?;
+            if offset.checked_add(self.slots[own].bytes).is_none_or(|end| end > self.slots[of].bytes) {
+                return Err(wrong("it is a window beyond the tensor that it is a view of"));
+            }
+            self.slots[own].place = Place::Window { of, offset };
+        }
+        Ok(())
+    }
+
+    fn read_workspace(&mut self, layout: &Layout) -> Result<(), Error> {
+        // A body's arena is one number; its values are the runtime's, which gets no place for them.
+        for tensor in layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch && !tensor.name.ends_with(":body")) {
+            let wrong = |reason| Error::Tensor { tensor: tensor.name.clone(), reason };
+            let (Some(step), Some(space), Some(offset)) = (tensor.step, &tensor.space, tensor.offset) else { continue };
+            let Place::Arena { arena, offset } = arena_place(layout, space, offset, tensor.bytes).map_err(wrong)? else {
+                continue;
+            };
+            let bytes = usize::try_from(tensor.bytes).map_err(|_| wrong("its size is absurd"))?;
+            let known = self.workspace.entry(step).or_insert(Workspace { arena, offset, bytes });
+            if known.bytes < bytes {
+                *known = Workspace { arena, offset, bytes };
+            }
+        }
+        Ok(())
+    }
+
+    /// The slot of a name; a new one of the runtime's for a name that the layout does not have.
+    pub(crate) fn slot(&mut self, name: &str) -> usize {
+        if let Some(slot) = self.by_name.get(name) {
+            return *slot;
+        }
+        let slot = self.slots.len();
+        self.slots.push(Slot {
+            name: name.to_owned(),
+            ty: None,
+            bytes: 0,
+            place: Place::Runtime,
+            class: None,
+            live: LiveRange { start: 0, end: 0 },
+            view_of: None,
+        });
+        self.by_name.insert(name.to_owned(), slot);
+        slot
+    }
+
+    /// The value whose views, and views of views, a value belongs to.
+    pub(crate) fn view_root(&self, mut slot: usize) -> usize {
+        // As many links as slots: a longer walk is a ring.
+        for _ in 0..self.slots.len() {
+            match self.slots[slot].view_of {
+                Some(of) => slot = of,
+                None => break,
+            }
+        }
+        slot
+    }
+}
+
+fn arena_place(layout: &Layout, space: &str, offset: u64, bytes: u64) -> Result<Place, &'static str> {
+    let arena = layout.arenas.iter().position(|arena| arena.space == space).ok_or("its space has no arena")?;
+    let end = offset.checked_add(bytes).ok_or("its offset is absurd")?;
+    if end > layout.arenas[arena].size {
+        return Err("it lies beyond the end of its arena");
+    }
+    Ok(Place::Arena { arena, offset: usize::try_from(offset).map_err(|_| "its offset is absurd")? })
+}

@@ -1,0 +1,516 @@
+//! ONNX Runtime behind safe types: the library, sessions, values. The only file that calls its C interface.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::marker::PhantomData;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use ort::sys;
+
+use crate::allocator::{CountingAllocator, Tally};
+use crate::element::Element;
+use crate::error::Error;
+
+/// What is made once a process: the environment, and the allocator that all sessions share.
+struct Core {
+    api: &'static sys::OrtApi,
+    env: *mut sys::OrtEnv,
+    info: *mut sys::OrtMemoryInfo,
+    allocator: &'static CountingAllocator,
+}
+
+// SAFETY: the environment may be used from any thread, and the lock around the core admits one at a time.
+unsafe impl Send for Core {}
+
+static CORE: OnceLock<Mutex<Core>> = OnceLock::new();
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// The loaded library, for one user at a time: the counts of its allocator would mix otherwise.
+pub struct Runtime {
+    core: MutexGuard<'static, Core>,
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Runtime")
+    }
+}
+
+/// How a session runs its model. Always one thread, sequential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// All graph optimizations, or none.
+    pub optimize: bool,
+    /// Whether kernels may keep a second copy of constant operands in a form of their own.
+    pub prepack: bool,
+    /// The runtime's own arena instead of an allocation a request.
+    pub arena: bool,
+    /// The runtime's memory pattern.
+    pub pattern: bool,
+}
+
+impl SessionOptions {
+    /// The reference: no optimization, nothing prepacked, exact allocations.
+    pub const PLAIN: Self = Self { optimize: false, prepack: false, arena: false, pattern: false };
+}
+
+/// Where the bytes of a model are.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// A file; external data lies beside it.
+    File(&'a Path),
+    /// Bytes, and the folder of their external data.
+    Bytes(&'a [u8], Option<&'a Path>),
+}
+
+impl Runtime {
+    /// Loads the library, once a process, and waits until nobody else uses it.
+    ///
+    /// # Errors
+    /// The file is no such library, or one that is too old; or the environment is refused.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        if CORE.get().is_none() {
+            // The builder that this gives configures an environment of the crate's own; only the loaded library is wanted.
+            let _ = ort::init_from(path).map_err(|source| Error::Library { path: path.to_owned(), source })?;
+            let core = Core::new()?;
+            let _ = CORE.set(Mutex::new(core));
+        }
+        drop(making);
+        let core = CORE.get().ok_or(Error::Unsupported { what: "a library that does not initialize" })?;
+        Ok(Self { core: core.lock().unwrap_or_else(PoisonError::into_inner) })
+    }
+
+    fn api(&self) -> &'static sys::OrtApi {
+        self.core.api
+    }
+
+    /// Version and build of the library, in its own words.
+    pub fn version(&self) -> String {
+        // SAFETY: the function gives a static string.
+        unsafe { CStr::from_ptr((self.api().GetBuildInfoString)()) }.to_string_lossy().into_owned()
+    }
+
+    fn check(&self, what: &'static str, status: sys::OrtStatusPtr) -> Result<(), Error> {
+        check(self.api(), what, status)
+    }
+
+    /// Makes a session.
+    ///
+    /// # Errors
+    /// The runtime refuses the model.
+    pub fn session(&self, source: Source<'_>, options: SessionOptions) -> Result<Session<'_>, Error> {
+        let api = self.api();
+        let settings = Settings::new(self, source, options)?;
+        let mut session = ptr::null_mut();
+        // SAFETY: all pointers live through the calls; the runtime copies what it keeps.
+        let status = unsafe {
+            match source {
+                Source::File(path) => {
+                    let name = text("open the model", &path.to_string_lossy())?;
+                    (api.CreateSession)(self.core.env, name.as_ptr(), settings.0, &mut session)
+                }
+                Source::Bytes(bytes, _) => {
+                    (api.CreateSessionFromArray)(self.core.env, bytes.as_ptr().cast(), bytes.len(), settings.0, &mut session)
+                }
+            }
+        };
+        self.check("make a session", status)?;
+        let pointer = NonNull::new(session).ok_or_else(|| nothing("make a session"))?;
+        let mut made = Session { runtime: self, pointer, inputs: Vec::new(), outputs: Vec::new() };
+        made.inputs = made.names(api.SessionGetInputCount, api.SessionGetInputName)?;
+        made.outputs = made.names(api.SessionGetOutputCount, api.SessionGetOutputName)?;
+        Ok(made)
+    }
+
+    /// A tensor over bytes that belong to somebody else.
+    ///
+    /// # Safety
+    /// The bytes must stay where they are, as many as shape and type say, while the value is in use; they must be writable where a kernel
+    /// gets the value as a result.
+    ///
+    /// # Errors
+    /// Shape and size do not agree.
+    pub unsafe fn tensor(&self, address: *mut u8, bytes: usize, element: Element, shape: &[u64]) -> Result<Value<'_>, Error> {
+        let dims: Vec<i64> = shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
+        let mut value = ptr::null_mut();
+        // SAFETY: the caller answers for the bytes; shape and size are compared by the runtime.
+        let status = unsafe {
+            (self.api().CreateTensorWithDataAsOrtValue)(
+                self.core.info,
+                address.cast(),
+                bytes,
+                dims.as_ptr(),
+                dims.len(),
+                element.runtime(),
+                &mut value,
+            )
+        };
+        self.check("make a tensor", status)?;
+        Ok(Value { runtime: self, pointer: NonNull::new(value).ok_or_else(|| nothing("make a tensor"))? })
+    }
+
+    /// Starts a count of what sessions allocate, where given with planned workspace.
+    ///
+    /// # Safety
+    /// Nobody else may use the workspace until [`Self::end_count`].
+    pub(crate) unsafe fn begin_count(&self, region: Option<(*mut u8, usize)>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.core.allocator.begin(region) };
+    }
+
+    /// Ends the count.
+    pub(crate) fn end_count(&self) -> Tally {
+        self.core.allocator.end()
+    }
+
+    /// Counts what `work` makes the sessions allocate.
+    pub fn counted<T>(&self, work: impl FnOnce() -> T) -> (T, Tally) {
+        // SAFETY: there is no workspace.
+        unsafe { self.begin_count(None) };
+        let result = work();
+        (result, self.end_count())
+    }
+}
+
+impl Core {
+    fn new() -> Result<Self, Error> {
+        let api = ort::api();
+        let (mut env, mut info) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: out pointers are valid; the names are static.
+        unsafe {
+            let level = sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_FATAL;
+            check(api, "make an environment", (api.CreateEnv)(level, c"memc".as_ptr(), &mut env))?;
+            let (kind, place) = (sys::OrtAllocatorType::OrtDeviceAllocator, sys::OrtMemType::OrtMemTypeDefault);
+            check(api, "describe memory", (api.CreateMemoryInfo)(c"Cpu".as_ptr(), kind, 0, place, &mut info))?;
+            // Both live until the process ends, as the environment keeps the address.
+            let allocator: &'static CountingAllocator = Box::leak(Box::new(CountingAllocator::new(info)));
+            check(api, "register an allocator", (api.RegisterAllocator)(env, allocator.as_interface()))?;
+            Ok(Self { api, env, info, allocator })
+        }
+    }
+}
+
+fn check(api: &sys::OrtApi, what: &'static str, status: sys::OrtStatusPtr) -> Result<(), Error> {
+    if status.0.is_null() {
+        return Ok(());
+    }
+    // SAFETY: a status that is not null is the caller's to read and release.
+    unsafe {
+        let message = CStr::from_ptr((api.GetErrorMessage)(status.0)).to_string_lossy().into_owned();
+        let code = (api.GetErrorCode)(status.0) as i32;
+        (api.ReleaseStatus)(status.0);
+        Err(Error::Runtime { what, code, message })
+    }
+}
+
+fn nothing(what: &'static str) -> Error {
+    Error::Runtime { what, code: 0, message: "it gave nothing".to_owned() }
+}
+
+fn text(what: &'static str, name: &str) -> Result<CString, Error> {
+    CString::new(name).map_err(|_| Error::Runtime { what, code: 0, message: "a name holds a zero byte".to_owned() })
+}
+
+/// Options of a session, released when dropped.
+struct Settings(*mut sys::OrtSessionOptions, &'static sys::OrtApi);
+
+impl Settings {
+    fn new(runtime: &Runtime, source: Source<'_>, options: SessionOptions) -> Result<Self, Error> {
+        let api = runtime.api();
+        let mut settings = Self(ptr::null_mut(), api);
+        let what = "set up a session";
+        let ok = |status| check(api, what, status);
+        let flag = |value: bool| if value { c"1" } else { c"0" };
+        // SAFETY: the options are made first; strings live through the calls.
+        unsafe {
+            ok((api.CreateSessionOptions)(&mut settings.0))?;
+            let level = match options.optimize {
+                true => sys::GraphOptimizationLevel::ORT_ENABLE_ALL,
+                false => sys::GraphOptimizationLevel::ORT_DISABLE_ALL,
+            };
+            ok((api.SetSessionGraphOptimizationLevel)(settings.0, level))?;
+            ok((api.SetIntraOpNumThreads)(settings.0, 1))?;
+            ok((api.SetInterOpNumThreads)(settings.0, 1))?;
+            if !options.pattern {
+                ok((api.DisableMemPattern)(settings.0))?;
+            }
+            if !options.arena {
+                ok((api.DisableCpuMemArena)(settings.0))?;
+            }
+            let entry = |key: &CStr, value: &CStr| ok((api.AddSessionConfigEntry)(settings.0, key.as_ptr(), value.as_ptr()));
+            // With an arena of its own, the runtime counts nothing that we see.
+            entry(c"session.use_env_allocators", flag(!options.arena))?;
+            entry(c"session.disable_prepacking", flag(!options.prepack))?;
+            if let Source::Bytes(_, Some(folder)) = source {
+                let folder = text(what, &folder.to_string_lossy())?;
+                entry(c"session.model_external_initializers_file_folder_path", &folder)?;
+            }
+        }
+        Ok(settings)
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        // SAFETY: made by the runtime, used by nobody any more.
+        unsafe { (self.1.ReleaseSessionOptions)(self.0) };
+    }
+}
+
+type CountOf = unsafe extern "system" fn(*const sys::OrtSession, *mut usize) -> sys::OrtStatusPtr;
+type NameOf =
+    unsafe extern "system" fn(*const sys::OrtSession, usize, *mut sys::OrtAllocator, *mut *mut c_char) -> sys::OrtStatusPtr;
+
+/// A model that is ready to run.
+#[derive(Debug)]
+pub struct Session<'r> {
+    runtime: &'r Runtime,
+    pointer: NonNull<sys::OrtSession>,
+    inputs: Vec<CString>,
+    outputs: Vec<CString>,
+}
+
+impl<'r> Session<'r> {
+    fn names(&self, count: CountOf, name: NameOf) -> Result<Vec<CString>, Error> {
+        let runtime = self.runtime;
+        let allocator = runtime.core.allocator.as_interface();
+        let mut total = 0;
+        // SAFETY: the session lives; the name is ours to release, through the allocator that made it.
+        unsafe {
+            runtime.check("count operands", count(self.pointer.as_ptr(), &mut total))?;
+            let mut names = Vec::with_capacity(total);
+            for position in 0..total {
+                let mut text = ptr::null_mut();
+                runtime.check("name operands", name(self.pointer.as_ptr(), position, allocator, &mut text))?;
+                names.push(CStr::from_ptr(text).to_owned());
+                runtime.check("release a name", (runtime.api().AllocatorFree)(allocator, text.cast()))?;
+            }
+            Ok(names)
+        }
+    }
+
+    /// Names of the inputs that have no default, in order.
+    pub fn inputs(&self) -> impl Iterator<Item = &str> {
+        self.inputs.iter().map(|name| name.to_str().unwrap_or_default())
+    }
+
+    /// Names of the outputs, in order.
+    pub fn outputs(&self) -> impl Iterator<Item = &str> {
+        self.outputs.iter().map(|name| name.to_str().unwrap_or_default())
+    }
+
+    /// Runs with all outputs allocated by the runtime. `more` are values of initializers that inputs override.
+    ///
+    /// # Errors
+    /// A kernel fails, or a value has the wrong type or shape.
+    pub fn run(&self, inputs: &[&Value<'_>], more: &[(&str, &Value<'_>)]) -> Result<Vec<Value<'r>>, Error> {
+        let more_names = more.iter().map(|(name, _)| text("run", name)).collect::<Result<Vec<_>, _>>()?;
+        let names: Vec<*const c_char> = self.inputs.iter().chain(&more_names).map(|name| name.as_ptr()).collect();
+        let given: Vec<*const sys::OrtValue> = inputs
+            .iter()
+            .copied()
+            .chain(more.iter().map(|(_, value)| *value))
+            .map(|value| value.pointer.as_ptr().cast_const())
+            .collect();
+        let mut results = vec![ptr::null_mut(); self.outputs.len()];
+        if names.len() != given.len() {
+            return Err(nothing("run with that many operands"));
+        }
+        self.call(&names, &given, &mut results)?;
+        results
+            .into_iter()
+            .map(|value| Ok(Value { runtime: self.runtime, pointer: NonNull::new(value).ok_or_else(|| nothing("run"))? }))
+            .collect()
+    }
+
+    fn call(
+        &self,
+        names: &[*const c_char],
+        given: &[*const sys::OrtValue],
+        results: &mut [*mut sys::OrtValue],
+    ) -> Result<(), Error> {
+        let outputs: Vec<*const c_char> = self.outputs.iter().map(|name| name.as_ptr()).collect();
+        // SAFETY: as many names as values; all live through the call.
+        let status = unsafe {
+            (self.runtime.api().Run)(
+                self.pointer.as_ptr(),
+                ptr::null(),
+                names.as_ptr(),
+                given.as_ptr(),
+                names.len(),
+                outputs.as_ptr(),
+                outputs.len(),
+                results.as_mut_ptr(),
+            )
+        };
+        self.runtime.check("run", status)
+    }
+
+    /// Fixes operands and results for later calls of [`Bound::run`].
+    ///
+    /// # Safety
+    /// The values must stay valid while the result is in use, and kernels may read and write them in any order: a result may share
+    /// bytes only with operands that the operator may overwrite.
+    ///
+    /// # Errors
+    /// The number of values differs from that of the session, or a value is refused.
+    pub(crate) unsafe fn bind(session: &Rc<Self>, inputs: &[&Value<'_>], outputs: &[&Value<'_>]) -> Result<Bound<'r>, Error> {
+        if inputs.len() != session.inputs.len() || outputs.len() != session.outputs.len() {
+            return Err(nothing("bind that many operands"));
+        }
+        let (runtime, api) = (session.runtime, session.runtime.api());
+        let mut binding = ptr::null_mut();
+        // SAFETY: the session lives as long as the binding; the values are the caller's promise.
+        unsafe {
+            runtime.check("bind", (api.CreateIoBinding)(session.pointer.as_ptr(), &mut binding))?;
+            let bound = Bound { session: session.clone(), pointer: NonNull::new(binding).ok_or_else(|| nothing("bind"))? };
+            for (name, value) in session.inputs.iter().zip(inputs) {
+                runtime.check("bind an operand", (api.BindInput)(binding, name.as_ptr(), value.pointer.as_ptr()))?;
+            }
+            for (name, value) in session.outputs.iter().zip(outputs) {
+                runtime.check("bind a result", (api.BindOutput)(binding, name.as_ptr(), value.pointer.as_ptr()))?;
+            }
+            Ok(bound)
+        }
+    }
+
+    /// Runs with some results in given places; `None` becomes what the runtime allocated.
+    ///
+    /// # Safety
+    /// As for [`Self::bind`].
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub(crate) unsafe fn run_into(
+        &self,
+        inputs: &[&Value<'_>],
+        outputs: &[Option<&Value<'_>>],
+    ) -> Result<Vec<Option<Value<'r>>>, Error> {
+        if inputs.len() != self.inputs.len() || outputs.len() != self.outputs.len() {
+            return Err(nothing("run with that many operands"));
+        }
+        let names: Vec<*const c_char> = self.inputs.iter().map(|name| name.as_ptr()).collect();
+        let given: Vec<*const sys::OrtValue> = inputs.iter().map(|value| value.pointer.as_ptr().cast_const()).collect();
+        let mut results: Vec<*mut sys::OrtValue> =
+            outputs.iter().map(|value| value.map_or(ptr::null_mut(), |value| value.pointer.as_ptr())).collect();
+        self.call(&names, &given, &mut results)?;
+        let fresh = results.into_iter().zip(outputs).map(|(pointer, place)| {
+            let pointer = NonNull::new(pointer).filter(|_| place.is_none());
+            pointer.map(|pointer| Value { runtime: self.runtime, pointer })
+        });
+        Ok(fresh.collect())
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by the runtime; what borrows it is gone.
+        unsafe { (self.runtime.api().ReleaseSession)(self.pointer.as_ptr()) };
+    }
+}
+
+/// A session with operands and results fixed.
+#[derive(Debug)]
+pub(crate) struct Bound<'r> {
+    session: Rc<Session<'r>>,
+    pointer: NonNull<sys::OrtIoBinding>,
+}
+
+impl Bound<'_> {
+    /// Runs the session over the bound values.
+    ///
+    /// # Errors
+    /// A kernel fails, or its result has another shape than the bound value.
+    pub(crate) fn run(&self) -> Result<(), Error> {
+        let runtime = self.session.runtime;
+        // SAFETY: session and binding live; the values are the promise of `bind`.
+        let status = unsafe { (runtime.api().RunWithBinding)(self.session.pointer.as_ptr(), ptr::null(), self.pointer.as_ptr()) };
+        runtime.check("run", status)
+    }
+}
+
+impl Drop for Bound<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by the runtime.
+        unsafe { (self.session.runtime.api().ReleaseIoBinding)(self.pointer.as_ptr()) };
+    }
+}
+
+/// A value of any kind: a tensor over our bytes, or whatever the runtime made.
+#[derive(Debug)]
+pub struct Value<'r> {
+    runtime: &'r Runtime,
+    pointer: NonNull<sys::OrtValue>,
+}
+
+/// What a value that the runtime made is, as far as it is a tensor of elements of fixed size.
+#[derive(Debug)]
+pub struct TensorView<'v> {
+    /// Element type.
+    pub element: Element,
+    /// Dimensions.
+    pub shape: Vec<u64>,
+    /// Elements, as they lie in memory.
+    pub bytes: &'v [u8],
+    _value: PhantomData<&'v ()>,
+}
+
+impl Value<'_> {
+    /// The value as a tensor; `None` for strings, sequences, maps and absent optionals.
+    ///
+    /// # Errors
+    /// The runtime refuses to describe the value.
+    pub fn tensor(&self) -> Result<Option<TensorView<'_>>, Error> {
+        let (runtime, api) = (self.runtime, self.runtime.api());
+        let what = "describe a value";
+        // SAFETY: the value lives; numbers come back through integers, so that unknown ones are no invalid enumeration.
+        unsafe {
+            let mut kind = 0i32;
+            runtime.check(what, (api.GetValueType)(self.pointer.as_ptr(), (&raw mut kind).cast()))?;
+            let mut present = 0;
+            runtime.check(what, (api.HasValue)(self.pointer.as_ptr(), &mut present))?;
+            if kind != sys::ONNXType::ONNX_TYPE_TENSOR as i32 || present == 0 {
+                return Ok(None);
+            }
+            let mut info = ptr::null_mut();
+            runtime.check(what, (api.GetTensorTypeAndShape)(self.pointer.as_ptr(), &mut info))?;
+            let described = self.describe(info);
+            (api.ReleaseTensorTypeAndShapeInfo)(info);
+            let Some((element, shape)) = described? else { return Ok(None) };
+            let Some(bytes) = element.bytes(&shape).and_then(|bytes| usize::try_from(bytes).ok()) else { return Ok(None) };
+            let mut data: *mut c_void = ptr::null_mut();
+            runtime.check(what, (api.GetTensorMutableData)(self.pointer.as_ptr(), &mut data))?;
+            let bytes = if data.is_null() || bytes == 0 { &[] } else { std::slice::from_raw_parts(data.cast::<u8>(), bytes) };
+            Ok(Some(TensorView { element, shape, bytes, _value: PhantomData }))
+        }
+    }
+
+    /// # Safety
+    /// `info` must be live.
+    unsafe fn describe(&self, info: *const sys::OrtTensorTypeAndShapeInfo) -> Result<Option<(Element, Vec<u64>)>, Error> {
+        let (runtime, api) = (self.runtime, self.runtime.api());
+        let what = "describe a tensor";
+        let (mut number, mut rank) = (0i32, 0usize);
+        // SAFETY: as above.
+        let dims = unsafe {
+            runtime.check(what, (api.GetTensorElementType)(info, (&raw mut number).cast()))?;
+            runtime.check(what, (api.GetDimensionsCount)(info, &mut rank))?;
+            let mut dims = vec![0i64; rank];
+            runtime.check(what, (api.GetDimensions)(info, dims.as_mut_ptr(), rank))?;
+            dims
+        };
+        let shape = dims.into_iter().map(|extent| u64::try_from(extent).unwrap_or(0)).collect();
+        Ok(Element::from_onnx(number).map(|element| (element, shape)))
+    }
+}
+
+impl Drop for Value<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by the runtime; the bytes of borrowed tensors are not its own and stay.
+        unsafe { (self.runtime.api().ReleaseValue)(self.pointer.as_ptr()) };
+    }
+}

@@ -1,0 +1,185 @@
+//! Initializers as bytes that kernels can read: in place in the model or its mapped external files wherever alignment allows.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Component, Path, PathBuf};
+
+use bytes::Bytes;
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::tensor_proto::{DataLocation, DataType};
+use memc_onnx_proto::onnx::{GraphProto, TensorProto};
+
+use crate::element::Element;
+use crate::error::Error;
+use crate::memory::Block;
+
+/// One initializer.
+#[derive(Debug)]
+pub struct Weight {
+    /// Element type.
+    pub element: Element,
+    /// Dimensions.
+    pub shape: Vec<u64>,
+    data: Data,
+}
+
+#[derive(Debug)]
+enum Data {
+    /// A part of a mapped file.
+    Mapped(Bytes),
+    /// A copy, where the file does not have the elements as they must lie in memory.
+    Copied(Block),
+}
+
+impl Weight {
+    /// The elements.
+    pub fn bytes(&self) -> &[u8] {
+        match &self.data {
+            Data::Mapped(bytes) => bytes,
+            Data::Copied(block) => block.bytes(),
+        }
+    }
+}
+
+/// All initializers of a main graph; strings are left out, nodes get those as part of their model.
+#[derive(Debug, Default)]
+pub struct Weights {
+    /// By name.
+    pub tensors: BTreeMap<String, Weight>,
+    /// Bytes that had to be copied.
+    pub copied: u64,
+}
+
+impl Weights {
+    /// Reads the initializers of a model.
+    ///
+    /// # Errors
+    /// External data is missing or too short, or a tensor's data contradicts its shape.
+    pub fn read(file: &ModelFile) -> Result<Self, Error> {
+        let folder = file.path().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
+        let mut mapped: BTreeMap<PathBuf, Bytes> = BTreeMap::new();
+        let mut weights = Self::default();
+        for tensor in &file.graph().initializer {
+            if tensor.data_type() == DataType::String as i32 {
+                continue;
+            }
+            let weight = read(tensor, &folder, &mut mapped)?;
+            if matches!(weight.data, Data::Copied(_)) {
+                weights.copied += weight.bytes().len() as u64;
+            }
+            weights.tensors.insert(tensor.name().to_owned(), weight);
+        }
+        Ok(weights)
+    }
+}
+
+/// Sizes of all external data and whether it is there, without reading it.
+///
+/// # Errors
+/// A file is missing or too short; the first such is named.
+pub fn check_external(file: &ModelFile) -> Result<(), Error> {
+    Weights::read_lengths(file.graph(), &file.path().and_then(Path::parent).map(Path::to_owned).unwrap_or_default())
+}
+
+impl Weights {
+    fn read_lengths(graph: &GraphProto, folder: &Path) -> Result<(), Error> {
+        for tensor in graph.initializer.iter().filter(|tensor| is_external(tensor)) {
+            let (location, offset, length) = external(tensor, 0)?;
+            let path = folder.join(location);
+            let end = offset.saturating_add(length);
+            let missing = |source| Error::Weights { tensor: tensor.name().to_owned(), path: path.clone(), offset, end, source };
+            let size = std::fs::metadata(&path).map_err(|error| missing(Some(error)))?.len();
+            if size < end {
+                return Err(missing(None));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_external(tensor: &TensorProto) -> bool {
+    tensor.data_location() == DataLocation::External
+}
+
+fn read(tensor: &TensorProto, folder: &Path, mapped: &mut BTreeMap<PathBuf, Bytes>) -> Result<Weight, Error> {
+    let wrong = |reason| Error::Initializer { tensor: tensor.name().to_owned(), reason };
+    let element = Element::from_onnx(tensor.data_type()).ok_or_else(|| wrong("its element type is unknown to kernels"))?;
+    let shape = tensor.dims.iter().map(|extent| u64::try_from(*extent)).collect::<Result<Vec<_>, _>>();
+    let shape = shape.map_err(|_| wrong("a dimension is negative"))?;
+    let bytes = element.bytes(&shape).ok_or_else(|| wrong("its size is absurd"))?;
+    let data = if is_external(tensor) {
+        aligned(map(tensor, folder, bytes, mapped)?)?
+    } else if let Some(raw) = &tensor.raw_data {
+        aligned(raw.clone())?
+    } else {
+        Data::Copied(Block::copy_of(&typed(tensor, element))?)
+    };
+    let weight = Weight { element, shape, data };
+    if weight.bytes().len() as u64 != bytes {
+        return Err(wrong("its data is not as long as its shape says"));
+    }
+    Ok(weight)
+}
+
+/// Kernels use vector loads that take any address, yet scalars must lie at multiples of their size.
+fn aligned(bytes: Bytes) -> Result<Data, Error> {
+    const SCALAR: usize = 16;
+    if bytes.as_ptr().addr().is_multiple_of(SCALAR) { Ok(Data::Mapped(bytes)) } else { Ok(Data::Copied(Block::copy_of(&bytes)?)) }
+}
+
+/// Location, offset and length; the length defaults to what the shape needs.
+fn external(tensor: &TensorProto, bytes: u64) -> Result<(PathBuf, u64, u64), Error> {
+    let wrong = |reason| Error::Initializer { tensor: tensor.name().to_owned(), reason };
+    let entry = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
+    let number = |key: &str, default: u64| match entry(key) {
+        None => Ok(default),
+        Some(text) => text.parse::<u64>().map_err(|_| wrong("its place in the external file is no number")),
+    };
+    let location = PathBuf::from(entry("location").ok_or_else(|| wrong("its external data has no location"))?);
+    // A model may not make us read files elsewhere.
+    if !location.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+        return Err(wrong("its external data lies outside the model's folder"));
+    }
+    Ok((location, number("offset", 0)?, number("length", bytes)?))
+}
+
+fn map(tensor: &TensorProto, folder: &Path, bytes: u64, mapped: &mut BTreeMap<PathBuf, Bytes>) -> Result<Bytes, Error> {
+    let (location, offset, length) = external(tensor, bytes)?;
+    let path = folder.join(location);
+    let end = offset.saturating_add(length);
+    let missing = |source| Error::Weights { tensor: tensor.name().to_owned(), path: path.clone(), offset, end, source };
+    let whole = match mapped.get(&path) {
+        Some(bytes) => bytes.clone(),
+        None => {
+            let file = File::open(&path).map_err(|error| missing(Some(error)))?;
+            // SAFETY: the map is read-only, and nothing in this program writes to weight files.
+            let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| missing(Some(error)))?;
+            let bytes = Bytes::from_owner(map);
+            mapped.insert(path.clone(), bytes.clone());
+            bytes
+        }
+    };
+    let (Ok(from), Ok(to)) = (usize::try_from(offset), usize::try_from(end)) else { return Err(missing(None)) };
+    if to > whole.len() || from > to {
+        return Err(missing(None));
+    }
+    Ok(whole.slice(from..to))
+}
+
+/// Elements that the message holds one by one, as they lie in memory (ONNX's specification, `TensorProto`).
+fn typed(tensor: &TensorProto, element: Element) -> Vec<u8> {
+    let narrow =
+        |bytes: usize| tensor.int32_data.iter().flat_map(move |value| value.to_le_bytes().into_iter().take(bytes)).collect();
+    match element.data_type() {
+        DataType::Float | DataType::Complex64 => tensor.float_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        DataType::Double | DataType::Complex128 => tensor.double_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        DataType::Int64 => tensor.int64_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        DataType::Uint64 => tensor.uint64_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        // Stored as 64-bit numbers; the upper half is empty.
+        DataType::Uint32 => tensor.uint64_data.iter().flat_map(|value| value.to_le_bytes().into_iter().take(4)).collect(),
+        DataType::Int32 => narrow(4),
+        DataType::Int16 | DataType::Uint16 | DataType::Float16 | DataType::Bfloat16 => narrow(2),
+        _ => narrow(1),
+    }
+}

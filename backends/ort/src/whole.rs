@@ -1,0 +1,110 @@
+//! Runs whole models in one session each: the reference that plans are compared with, and the measure of stock options.
+#![allow(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::{ModelProto, ValueInfoProto};
+use prost::Message as _;
+
+use crate::allocator::Tally;
+use crate::arrays::Array;
+use crate::error::Error;
+use crate::random;
+use crate::runtime::{Runtime, Session, SessionOptions, Source, Value};
+
+/// A whole model in a session.
+#[derive(Debug)]
+pub struct Whole<'r> {
+    runtime: &'r Runtime,
+    session: Session<'r>,
+}
+
+impl<'r> Whole<'r> {
+    /// Loads a model. Nodes that draw random numbers without a seed get the seed that the player gives them.
+    ///
+    /// # Errors
+    /// The runtime refuses the model.
+    pub fn new(runtime: &'r Runtime, file: &ModelFile, options: SessionOptions) -> Result<Self, Error> {
+        let folder = file.path().map(folder);
+        let session = match (random::seeded(file.model()), file.path()) {
+            (Some(model), _) => runtime.session(Source::Bytes(&model.encode_to_vec(), folder), options),
+            (None, Some(path)) => runtime.session(Source::File(path), options),
+            (None, None) => runtime.session(Source::Bytes(file.bytes(), None), options),
+        };
+        Ok(Self { runtime, session: session.map_err(missing_kernel)? })
+    }
+
+    /// Loads a model so that a run gives the values of the given names too.
+    ///
+    /// # Errors
+    /// The runtime refuses the model.
+    pub(crate) fn traced(runtime: &'r Runtime, file: &ModelFile, names: &BTreeSet<&str>) -> Result<Self, Error> {
+        let mut model: ModelProto = random::seeded(file.model()).unwrap_or_else(|| file.model().clone());
+        if let Some(graph) = &mut model.graph {
+            let results: BTreeSet<&str> = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect();
+            let known: BTreeSet<&str> = graph.output.iter().map(|output| output.name()).collect();
+            let more = names.iter().filter(|name| results.contains(*name) && !known.contains(*name));
+            let types = graph.value_info.iter().map(|info| (info.name(), info)).collect::<BTreeMap<_, _>>();
+            let info = |name: &&str| match types.get(*name) {
+                Some(info) => (*info).clone(),
+                None => ValueInfoProto { name: Some((*name).to_owned()), ..ValueInfoProto::default() },
+            };
+            let more: Vec<ValueInfoProto> = more.map(info).collect();
+            graph.output.extend(more);
+        }
+        let source = model.encode_to_vec();
+        let session = runtime.session(Source::Bytes(&source, file.path().map(folder)), SessionOptions::PLAIN)?;
+        Ok(Self { runtime, session })
+    }
+
+    /// Runs the model once; outputs that are no dense tensors are left out. The tally counts what the session allocated.
+    ///
+    /// # Errors
+    /// An input is missing or refused, or a kernel fails.
+    pub fn run(&self, inputs: &BTreeMap<String, Array>) -> Result<(BTreeMap<String, Array>, Tally), Error> {
+        let value = |name: &str, array: &Array| -> Result<Value<'r>, Error> {
+            debug_assert!(!name.is_empty());
+            // SAFETY: the array outlives the value, and inputs are only read.
+            unsafe { self.runtime.tensor(array.address(), array.bytes().len(), array.element, &array.shape) }
+        };
+        let mut values = Vec::new();
+        for name in self.session.inputs() {
+            let none = || Error::Input { input: name.to_owned(), reason: "is not given".to_owned() };
+            values.push(value(name, inputs.get(name).ok_or_else(none)?)?);
+        }
+        let known: BTreeSet<&str> = self.session.inputs().collect();
+        let mut more = Vec::new();
+        for (name, array) in inputs.iter().filter(|(name, _)| !known.contains(name.as_str())) {
+            more.push((name.as_str(), value(name, array)?));
+        }
+        let borrowed: Vec<(&str, &Value<'_>)> = more.iter().map(|(name, value)| (*name, value)).collect();
+        let (results, tally) = self.runtime.counted(|| self.session.run(&values.iter().collect::<Vec<_>>(), &borrowed));
+        let results = results?;
+        let mut outputs = BTreeMap::new();
+        for (name, result) in self.session.outputs().zip(&results) {
+            if let Some(array) = Array::of(result)? {
+                outputs.insert(name.to_owned(), array);
+            }
+        }
+        Ok((outputs, tally))
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A refusal for want of a kernel, as what it is.
+fn missing_kernel(error: Error) -> Error {
+    const BEFORE: [&str; 2] = ["Fatal error: ", "Could not find an implementation for "];
+    let Error::Runtime { message, .. } = &error else { return error };
+    for words in BEFORE {
+        if let Some((_, rest)) = message.split_once(words) {
+            let name = rest.split([' ', '(']).next().unwrap_or_default();
+            return Error::MissingKernels { kernels: vec![name.replace(':', "::").replace("::::", "::")] };
+        }
+    }
+    error
+}
