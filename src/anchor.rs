@@ -4,27 +4,27 @@ use std::collections::BTreeSet;
 
 use memc_ir::{Bytes, Module, Storage};
 use memc_onnx_export::{Anchored, add_anchors, is_anchor};
-use memc_passes::Io;
+use memc_passes::Options;
 use memc_passes::analysis::{Buffer, Liveness, buffers, classes, peak};
 
 /// Adds anchors to a planned module, with a place for each result; everything else keeps its place.
 ///
 /// Two results of anchors are never alive at one step, so the arena grows at most by the largest one, rounded up to the alignment, and
 /// only where it has no gap at that step. Placing anew could give no such promise. O(size of the module + values alive at anchors).
-pub(crate) fn anchor(module: &mut Module, io: Io) -> Anchored {
+pub(crate) fn anchor(module: &mut Module, options: &Options) -> Anchored {
     let anchored = add_anchors(module);
     if anchored.added > 0 {
-        place(module, io);
+        place(module, options);
     }
     anchored
 }
 
 /// Walks the schedule with the occupied bytes of each step, and puts the result of each anchor into the first gap.
-fn place(module: &mut Module, io: Io) {
+fn place(module: &mut Module, options: &Options) {
     let Some(mut arena) = module.plan.arenas.first().copied() else { return };
     let alignment = module.plan.spaces[arena.space].alignment.max(1);
-    let liveness = Liveness::of(module, module.main());
-    let buffers = buffers(module, &liveness, &classes(module), io);
+    let liveness = Liveness::of(module, module.main(), options.profile);
+    let buffers = buffers(module, &liveness, &classes(module), options.io);
     let mut starts = vec![Vec::new(); liveness.steps as usize + 1];
     let mut ends = starts.clone();
     for buffer in &buffers {
@@ -100,7 +100,7 @@ mod tests {
         let options = Options::default();
         let before = planned(BRANCHES, &options);
         let mut module = before.clone();
-        assert_eq!(anchor(&mut module, options.io).added, 1);
+        assert_eq!(anchor(&mut module, &options).added, 1);
         verify(&module, Stage::Planned).unwrap();
         assert_eq!(places(&module)[..places(&before).len()], places(&before));
         assert_eq!(module.plan.arenas, before.plan.arenas, "a place for two tensors holds one and the result of the anchor");
@@ -115,7 +115,7 @@ mod tests {
         let source = BRANCHES.replace("%b = Abs(%a)", "%b = Exp(%x)").replace("%c = Exp(%x)", "%c = Neg(%a)");
         let before = planned(&source, &options);
         let mut module = before.clone();
-        assert_eq!(anchor(&mut module, options.io).added, 2);
+        assert_eq!(anchor(&mut module, &options).added, 2);
         verify(&module, Stage::Planned).unwrap();
         let (old, new) = (before.plan.arenas[0], module.plan.arenas[0]);
         assert_eq!((old.size, new.size, new.lower_bound), (Bytes(8192), Bytes(8200), Bytes(8200)));

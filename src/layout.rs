@@ -86,7 +86,7 @@ impl<'a> Writer<'a> {
         for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
             position.set(*node, index as u64);
         }
-        let liveness = Liveness::of(module, module.main());
+        let liveness = Liveness::of(module, module.main(), context.options.profile);
         Self { module, exported, context, classes: analysis::classes(module), liveness, position }
     }
 

@@ -47,7 +47,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     let mut module = planned.module;
     let mut unpinned = Vec::new();
     if options.anchors {
-        let anchored = anchor(&mut module, options.plan.io);
+        let anchored = anchor(&mut module, &options.plan);
         unpinned = anchored.unpinned;
         if options.verify {
             let broken = |violations| PipelineError::Broken { pass: "anchor", violations };

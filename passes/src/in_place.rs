@@ -6,7 +6,7 @@ use memc_ops::Typed;
 use crate::analysis::buffers::is_placed;
 use crate::analysis::class::{StorageClass, classes};
 use crate::analysis::liveness::Liveness;
-use crate::options::Io;
+use crate::options::{Io, Options};
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
 /// The pass.
@@ -20,7 +20,7 @@ pub const INFO: PassInfo = PassInfo {
 };
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
-    let families = Families::of(module, ctx.options.io);
+    let families = Families::of(module, ctx.options);
     let mut edits = 0;
     for (index, node) in module.graph(module.main()).nodes.clone().into_iter().enumerate() {
         if let Some((result, operand)) = choose(module, node, Step(index as u32), &families, ctx) {
@@ -42,8 +42,8 @@ struct Families {
 }
 
 impl Families {
-    fn of(module: &Module, io: Io) -> Self {
-        let liveness = Liveness::of(module, module.main());
+    fn of(module: &Module, options: &Options) -> Self {
+        let liveness = Liveness::of(module, module.main(), options.profile);
         let mut needed: SecondaryMap<Value, Option<LiveRange>> = SecondaryMap::default();
         for value in module.values().keys() {
             let Some(range) = liveness.range(value) else { continue };
@@ -56,7 +56,7 @@ impl Families {
         for output in &module.graph(module.main()).outputs {
             kept.set(head(module, *output), true);
         }
-        Self { classes: classes(module), io, needed, kept }
+        Self { classes: classes(module), io: options.io, needed, kept }
     }
 }
 

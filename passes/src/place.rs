@@ -23,7 +23,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let before = module.plan.clone();
     module.plan.scratch = scratch(module, ctx.options);
     let space = space(module, ctx);
-    let liveness = Liveness::of(module, module.main());
+    let liveness = Liveness::of(module, module.main(), ctx.options.profile);
     let buffers = buffers(module, &liveness, &classes(module), ctx.options.io);
     let alignment = ctx.options.space.alignment;
     let mut problem = place::Problem::default();

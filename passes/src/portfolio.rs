@@ -70,7 +70,7 @@ fn rank(module: &Module, options: &Options) -> Rank {
 }
 
 fn current_peak(module: &Module, options: &Options) -> Bytes {
-    let liveness = Liveness::of(module, module.main());
+    let liveness = Liveness::of(module, module.main(), options.profile);
     let buffers = buffers(module, &liveness, &classes(module), options.io);
     peak(module, &buffers, liveness.steps).0
 }
@@ -85,7 +85,7 @@ pub fn own_peak(module: &Module, options: &Options, nodes: impl Fn(Node) -> bool
     for value in module.values().keys().filter(|value| !owners(*value)).collect::<Vec<_>>() {
         module.plan.alias.set(value, None);
     }
-    let liveness = Liveness::of(&module, module.main());
+    let liveness = Liveness::of(&module, module.main(), options.profile);
     let mut buffers = buffers(&module, &liveness, &classes(&module), options.io);
     buffers.retain(|buffer| owners(buffer.owner));
     peak(&module, &buffers, liveness.steps).0

@@ -1,7 +1,7 @@
 //! `schedule`: orders nodes so that the peak is low.
 
 use memc_ir::{Module, Node, Rewriter, SecondaryMap, Stage, Value};
-use memc_ops::Typed;
+use memc_ops::{Profile, Typed};
 use memc_solve::{Limit, order};
 
 use crate::analysis::buffers::{Buffer, buffers, is_placed};
@@ -64,7 +64,7 @@ fn problem(module: &Module, ctx: &PassContext<'_>) -> order::Problem {
     let main = module.main();
     let nodes = &module.graph(main).nodes;
     let classes = classes(module);
-    let liveness = Liveness::of(module, main);
+    let liveness = Liveness::of(module, main, ctx.options.profile);
     let groups = buffers(module, &liveness, &classes, ctx.options.io);
     let mut group_of: SecondaryMap<Value, Option<u32>> = SecondaryMap::default();
     for (index, group) in groups.iter().enumerate() {
@@ -79,7 +79,7 @@ fn problem(module: &Module, ctx: &PassContext<'_>) -> order::Problem {
             .collect(),
         buffers: groups.iter().map(|group| order::Buffer { size: group.bytes.0, ..order::Buffer::default() }).collect(),
     };
-    add_ends(module, &groups, &group_of, &mut problem);
+    add_ends(module, &groups, &group_of, ctx.options.profile, &mut problem);
     let mut position: SecondaryMap<Node, u32> = SecondaryMap::default();
     for (index, node) in nodes.iter().enumerate() {
         position.set(*node, index as u32);
@@ -105,11 +105,22 @@ fn problem(module: &Module, ctx: &PassContext<'_>) -> order::Problem {
 }
 
 /// Which buffers are there before the first step, and which to the end.
-fn add_ends(module: &Module, groups: &[Buffer], group_of: &SecondaryMap<Value, Option<u32>>, problem: &mut order::Problem) {
+fn add_ends(
+    module: &Module,
+    groups: &[Buffer],
+    group_of: &SecondaryMap<Value, Option<u32>>,
+    profile: &Profile,
+    problem: &mut order::Problem,
+) {
+    let uses = memc_ir::uses(module);
     for value in &module.graph(module.main()).outputs {
         if let Some(group) = group_of[*value] {
             problem.buffers[group as usize].kept = true;
         }
+    }
+    // What the runtime keeps to the end whatever the order: in the order at hand it has no reader and ends with the last step.
+    for (index, group) in groups.iter().enumerate().filter(|_| profile.holds_unread_results) {
+        problem.buffers[index].kept |= group.members.iter().any(|member| uses[*member].is_empty());
     }
     for (index, group) in groups.iter().enumerate() {
         problem.buffers[index].live_from_start = group.members.iter().any(|member| module.producer(*member).is_none());

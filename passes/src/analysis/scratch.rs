@@ -32,7 +32,7 @@ pub fn bodies(module: &Module, node: Node, options: &Options) -> Vec<(String, By
 ///
 /// Nothing is shared within a body, and values of unknown size are left out (the runtime allocates them).
 fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
-    let liveness = Liveness::of(module, body);
+    let liveness = Liveness::of(module, body, options.profile);
     let data = module.graph(body);
     let mut problem = place::Problem::default();
     let results = data.nodes.iter().flat_map(|node| module.node(*node).results());
