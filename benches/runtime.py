@@ -1,0 +1,162 @@
+"""Run models as given and as planned in stock ONNX Runtime: compare the bits, and measure the exact peak of what it allocates.
+
+    .deps/python/bin/python benches/runtime.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] FOLDER ...
+
+Optimizations disabled, one thread, arena, memory pattern and buffer reuse off. External weights that are missing are made (seeded).
+`file`, `default`: the given model in file order and in the runtime's default order. `planned`: memc's model for `--runtime ort` in file order.
+"""
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FLOATS = {1: np.float32, 10: np.float16, 11: np.float64}
+
+
+def all_tensors(graph):
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from all_tensors(attribute.g)
+
+
+def write_weights(path, folder):
+    """Make the external files of a model in a folder; returns their size."""
+    sizes, total = {}, 0
+    for tensor in all_tensors(onnx.load(path, load_external_data=False).graph):
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        place = {entry.key: entry.value for entry in tensor.external_data}
+        target, offset = os.path.join(folder, place["location"]), int(place.get("offset", 0))
+        count = int(np.prod(tensor.dims, dtype=np.int64))
+        random = np.random.default_rng([7, *tensor.name.encode()])
+        kind = FLOATS.get(tensor.data_type)
+        fan_in = max(int(np.prod(tensor.dims[1:], dtype=np.int64)), 1)
+        if kind is not None:
+            values = (random.standard_normal(count, dtype=np.float32) / fan_in**0.5 + (0.5 if len(tensor.dims) == 1 else 0)).astype(kind)
+        else:
+            values = random.integers(0, 2, count).astype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
+        if target not in sizes:
+            sizes[target] = open(target, "wb")
+        sizes[target].seek(offset)
+        sizes[target].write(values.tobytes())
+        total += values.nbytes
+    for file in sizes.values():
+        file.close()
+    return total
+
+
+def external_bytes(path):
+    tensors = all_tensors(onnx.load(path, load_external_data=False).graph)
+    return sum(int(np.prod(t.dims, dtype=np.int64)) * 4 for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL)
+
+
+def child(path, order, dims):
+    """In a process with the counter preloaded: one session, two runs; prints peak and a digest of the outputs."""
+    import hashlib
+
+    import onnxruntime as ort
+    counter = ctypes.CDLL(os.environ["LD_PRELOAD"])
+    for name in ("held_bytes", "highest_bytes"):
+        getattr(counter, name).restype = ctypes.c_size_t
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = options.enable_mem_reuse = False
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    if order == "file":
+        options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    hints = json.loads(session.get_modelmeta().custom_metadata_map.get("corpus.inputs", "{}"))
+    feeds = {}
+    for value in session.get_inputs():
+        shape = [dim if isinstance(dim, int) else dims[dim] for dim in value.shape]
+        random = np.random.default_rng([3, *value.name.encode()])
+        kind = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64, "tensor(int64)": np.int64,
+                "tensor(int32)": np.int32, "tensor(bool)": np.bool_, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8}[value.type]
+        what, low, high = hints.get(value.name) or (["normal", 0, 1] if np.issubdtype(kind, np.floating) else ["int", 0, 2])
+        if what == "const":
+            array = np.full(shape, low)
+        else:
+            array = random.integers(low, high, shape) if what == "int" else low + high * random.standard_normal(shape)
+        feeds[value.name] = array.astype(kind)
+    peak = 0
+    for _ in range(2):
+        counter.restart_count()
+        before = counter.held_bytes()
+        outputs = session.run(None, feeds)
+        peak = max(peak, counter.highest_bytes() - before)
+        digest = hashlib.sha256(b"".join(np.ascontiguousarray(o).tobytes() for o in outputs if isinstance(o, np.ndarray))).hexdigest()
+        del outputs
+    print(json.dumps({"peak": peak, "digest": digest}))
+
+
+def measure(path, order, dims, library):
+    command = [sys.executable, os.path.abspath(__file__), "--child", path, order, json.dumps(dims)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ, LD_PRELOAD=library))
+    return json.loads(done.stdout) if done.returncode == 0 else {"peak": None, "digest": None, "error": done.stderr[-200:]}
+
+
+def one(path, options, library):
+    name = os.path.basename(path)[: -len(".onnx")]
+    dims = [dim for model, dim in options["dims"] if model == name]
+    sizes = {dim.split("=")[0]: int(dim.split("=")[1]) for dim in dims}
+    with tempfile.TemporaryDirectory() as folder:
+        write_weights(path, folder)
+        given = os.path.join(folder, "given.onnx")
+        shutil.copy(path, given)
+        plans = {}
+        for runtime in ("ort", "arena"):
+            flags = [word for dim in dims for word in ("--dim", dim)]
+            plans[runtime] = os.path.join(folder, f"{runtime}.onnx")
+            subprocess.run([options["memc"], "optimize", given, "-o", plans[runtime], "--runtime", runtime, "--quiet", *flags], check=True)
+        with open(os.path.join(folder, "ort.layout.json"), encoding="utf-8") as file:
+            layout = json.load(file)
+        promised = next(iter(layout["peak"].values()))["bytes"]
+        file_order, default = measure(given, "file", sizes, library), measure(given, "default", sizes, library)
+        planned, arena = measure(plans["ort"], "file", sizes, library), measure(plans["arena"], "file", sizes, library)
+    if file_order["peak"] is None:
+        return f"| {name} | does not run here | | | | |"
+    same = file_order["digest"] == planned["digest"] == arena["digest"]
+    shown = [f"{value:,}" if value is not None else "-" for value in (file_order["peak"], default["peak"], planned["peak"], promised)]
+    return f"| {name} | {' | '.join(shown)} | {'same' if same else 'DIFFERENT'} |"
+
+
+def main():
+    if sys.argv[1:2] == ["--child"]:
+        return child(sys.argv[2], sys.argv[3], json.loads(sys.argv[4]))
+    options, arguments = {"memc": "target/release/memc", "dims": [], "folders": [], "mb": 200.0}, sys.argv[1:]
+    while arguments:
+        word = arguments.pop(0)
+        if word == "--memc":
+            options["memc"] = arguments.pop(0)
+        elif word == "--dim":
+            options["dims"].append(arguments.pop(0).split(":", 1))
+        elif word == "--max-mb":
+            options["mb"] = float(arguments.pop(0))
+        else:
+            options["folders"].append(word)
+    with tempfile.TemporaryDirectory() as folder:
+        library = os.path.join(folder, "count.so")
+        source = os.path.join(HERE, "count_allocations.c")
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", source, "-o", library, "-ldl", "-lpthread"], check=True)
+        print("| model | file | default | planned | promised | outputs |")
+        print("|---|--:|--:|--:|--:|---|")
+        for root in options["folders"]:
+            for path in sorted(os.path.join(root, name) for name in os.listdir(root) if name.endswith(".onnx")):
+                if external_bytes(path) <= options["mb"] * 1e6:
+                    print(one(path, options, library), flush=True)
+    return None
+
+
+if __name__ == "__main__":
+    main()

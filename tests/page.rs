@@ -1,0 +1,46 @@
+//! The report page in a real browser: its script runs, fills the table of who is alive at the peak, and asks for nothing from outside.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use memc::proto::ModelFile;
+use memc::report::HtmlOptions;
+use memc::{OptimizeOptions, Silent, optimize};
+
+/// The page as it stands after its script ran.
+fn rendered(page: &Path) -> String {
+    let browser = std::env::var("MEMC_CHROMIUM")
+        .expect("MEMC_CHROMIUM names no browser: run the tests with `cargo xtask test`, which looks for one or installs it");
+    let profile = page.with_extension("profile");
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync", "--virtual-time-budget=5000"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .args(["--dump-dom", &format!("file://{}", page.display())])
+        .output()
+        .expect("the browser starts");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_page_fills_itself_in_a_browser() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = ModelFile::open(root.join("examples/models/whisper_tiny_encoder.onnx")).unwrap();
+    let options = OptimizeOptions { compare: true, ..OptimizeOptions::default() };
+    let optimized = optimize(&file, &options, &mut Silent).unwrap();
+    let html = memc::report::html(&optimized.layout, &HtmlOptions { title: "whisper", before: optimized.before.as_ref() });
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page.html");
+    fs::write(&page, &html).unwrap();
+    let dom = rendered(&page);
+    // The largest tensor at the peak stands in a table row that only the script makes.
+    let rows = dom.matches("<tr").count();
+    assert!(rows > html.matches("<tr").count() && rows > 3, "the script made no rows: {rows}");
+    let body = &dom[dom.find("<tbody").expect("a table body")..];
+    assert!(body.contains("val_51"), "the tensor that fills the peak is not in the table");
+    assert!(
+        !html.contains("https://") && !html.replace("http://www.w3.org/2000/svg", "").contains("http://"),
+        "the page asks for something"
+    );
+}
