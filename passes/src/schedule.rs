@@ -120,7 +120,8 @@ fn add_ends(
     }
     // What the runtime keeps to the end whatever the order: in the order at hand it has no reader and ends with the last step.
     for (index, group) in groups.iter().enumerate().filter(|_| profile.holds_unread_results) {
-        problem.buffers[index].kept |= group.members.iter().any(|member| uses[*member].is_empty());
+        let is_held = |member: &Value| module.producer(*member).is_some() && uses[*member].is_empty();
+        problem.buffers[index].kept |= group.members.iter().any(is_held);
     }
     for (index, group) in groups.iter().enumerate() {
         problem.buffers[index].live_from_start = group.members.iter().any(|member| module.producer(*member).is_none());

@@ -77,10 +77,10 @@ fn run(case: &Case, pipeline: &str) -> Module {
 
 /// Holds what holds for every plan.
 fn sound(case: &Case, module: &Module) {
-    let io = case.options.io;
-    let wrong = oracle::misplaced(module, io);
+    let options = &case.options;
+    let wrong = oracle::misplaced(module, options);
     assert!(wrong.is_empty(), "{}: {wrong:?}\n{}", case.name, text::print(module));
-    let (arena, peak, least) = (oracle::arena(module), oracle::peak(module, io), oracle::working_set(module, io));
+    let (arena, peak, least) = (oracle::arena(module), oracle::peak(module, options), oracle::working_set(module, options));
     assert!(arena >= peak && peak >= least, "{}: arena {arena}, peak {peak}, working set {least}", case.name);
     for space in &module.plan.arenas {
         assert!(space.lower_bound.0 >= peak && space.lower_bound <= space.size, "{}: {space:?}, peak {peak}", case.name);
@@ -93,7 +93,7 @@ fn output(case: &Case, module: &Module) -> String {
     let mut printed = text::print(module);
     for arena in &module.plan.arenas {
         let name = &module.plan.spaces[arena.space].name;
-        let (peak, size, bound) = (oracle::peak(module, case.options.io), arena.size.0, arena.lower_bound.0);
+        let (peak, size, bound) = (oracle::peak(module, &case.options), arena.size.0, arena.lower_bound.0);
         printed.push_str(&format!("// memory @{name}: peak {peak}, arena {size}, bound {bound}\n"));
     }
     printed
@@ -110,8 +110,8 @@ fn never_worse(case: &Case) {
     let planned = planned.unwrap_or_else(|error| panic!("{}: {error}", case.name));
     case.verify(&planned.module);
     sound(case, &planned.module);
-    let io = case.options.io;
-    assert!(oracle::peak(&planned.module, io) <= oracle::peak(&base, io), "{}: a higher peak", case.name);
+    let options = &case.options;
+    assert!(oracle::peak(&planned.module, options) <= oracle::peak(&base, options), "{}: a higher peak", case.name);
     assert!(oracle::arena(&planned.module) <= oracle::arena(&base), "{}: a larger arena", case.name);
 }
 

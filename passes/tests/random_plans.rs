@@ -193,7 +193,7 @@ fn best_by_brute_force(case: &Case, prepared: &Module, inference: &Inference) ->
         rewriter.finish();
         module.stage = Stage::Scheduled;
         run(case, &mut module, inference, "in-place,place");
-        oracle::peak(&module, case.options.io)
+        oracle::peak(&module, &case.options)
     };
     all_orders(prepared).into_iter().map(peak).min().unwrap_or(0)
 }
@@ -212,13 +212,13 @@ proptest! {
             let planned = planned.unwrap_or_else(|error| panic!("{error}, {}", case.name)).module;
             case.verify(&planned);
             for plan in [&base, &planned] {
-                prop_assert_eq!(oracle::misplaced(plan, case.options.io), Vec::<String>::new(), "{}\n{}", case.name, text::print(plan));
+                prop_assert_eq!(oracle::misplaced(plan, &case.options), Vec::<String>::new(), "{}\n{}", case.name, text::print(plan));
             }
-            let io = case.options.io;
-            let (peak, arena) = (oracle::peak(&planned, io), oracle::arena(&planned));
-            prop_assert!(peak <= oracle::peak(&base, io), "{}\n{}", case.name, text::print(&planned));
+            let options = &case.options;
+            let (peak, arena) = (oracle::peak(&planned, options), oracle::arena(&planned));
+            prop_assert!(peak <= oracle::peak(&base, options), "{}\n{}", case.name, text::print(&planned));
             prop_assert!(arena <= oracle::arena(&base), "{}\n{}", case.name, text::print(&planned));
-            prop_assert!(oracle::working_set(&planned, io) <= peak && peak <= arena, "{}\n{}", case.name, text::print(&planned));
+            prop_assert!(oracle::working_set(&planned, options) <= peak && peak <= arena, "{}\n{}", case.name, text::print(&planned));
             let printed = text::print(&planned);
             prop_assert_eq!(text::print(&text::parse(&printed).unwrap()), printed);
         }
@@ -236,7 +236,7 @@ proptest! {
             }
             let mut ours = prepared.clone();
             let (promised, bound) = run(&case, &mut ours, &inference, "schedule,in-place,place").unwrap();
-            let (peak, best) = (oracle::peak(&ours, case.options.io), best_by_brute_force(&case, &prepared, &inference));
+            let (peak, best) = (oracle::peak(&ours, &case.options), best_by_brute_force(&case, &prepared, &inference));
             let shown = text::print(&ours);
             prop_assert!(bound <= best, "the bound {bound} is above the best peak {best} {}\n{shown}", case.name);
             prop_assert!(best <= peak, "brute force missed an order: {best} > {peak} {}\n{shown}", case.name);

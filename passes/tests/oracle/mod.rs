@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use memc_ir::{Definition, Module, Node, Value};
-use memc_passes::Io;
+use memc_passes::{Io, Options};
 
 /// Bytes that must not be shared: a value with its aliases, or workspace.
 pub struct Row {
@@ -16,13 +16,14 @@ pub struct Row {
 }
 
 /// The rows of a module in its own order. What owns bytes is placed if a runtime makes it (`io` says what of the interface).
-pub fn rows(module: &Module, io: Io) -> Vec<Row> {
+pub fn rows(module: &Module, options: &Options) -> Vec<Row> {
+    let io = options.io;
     let main = module.graph(module.main());
     let mut groups: BTreeMap<Value, Vec<u32>> = BTreeMap::new();
     for value in module.values().keys() {
         let (owner, _) = module.plan.owner(value);
         if needs_arena(module, owner, io) && module.home(value) == Some(module.main()) {
-            groups.entry(owner).or_default().extend(steps(module, &main.nodes, value));
+            groups.entry(owner).or_default().extend(steps(module, &main.nodes, value, options.profile.holds_unread_results));
         }
     }
     let of_values = groups.into_iter().filter_map(|(owner, mut steps)| {
@@ -62,9 +63,13 @@ fn needs_arena(module: &Module, owner: Value, io: Io) -> bool {
 }
 
 /// Steps at which a value of the main graph is needed, one by one.
-fn steps(module: &Module, nodes: &[Node], value: Value) -> Vec<u32> {
+fn steps(module: &Module, nodes: &[Node], value: Value, holds_unread: bool) -> Vec<u32> {
     let made = nodes.iter().position(|node| module.node(*node).results().any(|result| result == value));
     let mut last = made.unwrap_or(0);
+    let is_read = nodes.iter().any(|node| module.reads(*node).contains(&value));
+    if made.is_some() && !is_read && holds_unread {
+        last = nodes.len() - 1;
+    }
     for (step, node) in nodes.iter().enumerate() {
         if module.reads(*node).contains(&value) {
             last = last.max(step);
@@ -77,26 +82,26 @@ fn steps(module: &Module, nodes: &[Node], value: Value) -> Vec<u32> {
 }
 
 /// Live bytes at each step.
-pub fn live(module: &Module, io: Io) -> Vec<u64> {
+pub fn live(module: &Module, options: &Options) -> Vec<u64> {
     let mut live = vec![0; module.graph(module.main()).nodes.len()];
-    for row in rows(module, io) {
+    for row in rows(module, options) {
         row.steps.iter().for_each(|step| live[*step as usize] += row.bytes);
     }
     live
 }
 
 /// Most live bytes at a step.
-pub fn peak(module: &Module, io: Io) -> u64 {
-    live(module, io).into_iter().max().unwrap_or(0)
+pub fn peak(module: &Module, options: &Options) -> u64 {
+    live(module, options).into_iter().max().unwrap_or(0)
 }
 
 /// What some node needs for itself in any order: its operands, results and workspace, shared bytes counted once.
-pub fn working_set(module: &Module, io: Io) -> u64 {
+pub fn working_set(module: &Module, options: &Options) -> u64 {
     let mut most = 0;
     for node in &module.graph(module.main()).nodes {
         let touched = module.reads(*node).into_iter().chain(module.node(*node).results());
         let mut owners: Vec<Value> = touched.map(|value| module.plan.owner(value).0).collect();
-        owners.retain(|owner| needs_arena(module, *owner, io));
+        owners.retain(|owner| needs_arena(module, *owner, options.io));
         owners.sort_unstable();
         owners.dedup();
         let own: u64 = owners.iter().map(|owner| module.ty(*owner).size().unwrap().0).sum();
@@ -112,10 +117,10 @@ pub fn arena(module: &Module) -> u64 {
 }
 
 /// What is wrong with the places of a planned module.
-pub fn misplaced(module: &Module, io: Io) -> Vec<String> {
+pub fn misplaced(module: &Module, options: &Options) -> Vec<String> {
     let mut wrong = Vec::new();
     let alignment = module.plan.spaces.iter().next().map_or(1, |(_, space)| space.alignment);
-    let rows = rows(module, io);
+    let rows = rows(module, options);
     let mut highest = 0;
     for (at, row) in rows.iter().enumerate() {
         let Some(offset) = row.offset else {
@@ -138,7 +143,7 @@ pub fn misplaced(module: &Module, io: Io) -> Vec<String> {
         let (owner, within) = module.plan.owner(value);
         let expected = module.plan.storage[owner].map(|storage| storage.offset.0 + within.0);
         let found = module.plan.storage[value].map(|storage| storage.offset.0);
-        if found != expected || found.is_some() && !needs_arena(module, owner, io) {
+        if found != expected || found.is_some() && !needs_arena(module, owner, options.io) {
             wrong.push(format!("{} lies at {found:?}, its owner says {expected:?}", module.value(value).name));
         }
     }
