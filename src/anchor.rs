@@ -9,8 +9,9 @@ use memc_passes::analysis::{Buffer, Liveness, buffers, classes, peak};
 
 /// Adds anchors to a planned module, with a place for each result; everything else keeps its place.
 ///
-/// Two results of anchors are never alive at one step, so the arena grows at most by the largest one, rounded up to the alignment, and
-/// only where it has no gap at that step. Placing anew could give no such promise. O(size of the module + values alive at anchors).
+/// Where results that nobody reads live for one step, two results of anchors are never alive at one step, so the arena grows at most by the
+/// largest one, rounded up to the alignment, and only where it has no gap at that step; where the runtime keeps them to the end, it grows
+/// by all of them. Placing anew could give no such promise. O(size of the module + values alive at anchors).
 pub(crate) fn anchor(module: &mut Module, options: &Options) -> Anchored {
     let anchored = add_anchors(module);
     if anchored.added > 0 {
@@ -39,7 +40,12 @@ fn place(module: &mut Module, options: &Options) {
         for buffer in &starts[step] {
             // A step of an anchor begins nothing but its result.
             if is_anchor(module, node) {
-                let offset = first_gap(&occupied, buffer.bytes, alignment);
+                let outlives = buffer.range.end.0 as usize > step + 1;
+                let offset = match outlives {
+                    // Gaps at this step may be filled at later ones, but nothing lies above the arena.
+                    true => Bytes(arena.size.0.checked_next_multiple_of(alignment).unwrap_or(u64::MAX)),
+                    false => first_gap(&occupied, buffer.bytes, alignment),
+                };
                 module.plan.storage.set(buffer.owner, Some(Storage { space: arena.space, offset }));
                 arena.size = arena.size.max(offset.saturating_add(buffer.bytes));
             }

@@ -40,11 +40,19 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
         .flat_map(|(root, ranges)| crate::liveness::joined(ranges).into_iter().map(move |steps| (root, steps)))
         .map(|(root, steps)| Held { steps, bytes: bytes(root) })
         .collect();
-    let all: Vec<Held> = own.iter().map(|(value, steps)| Held { steps: *steps, bytes: bytes(*value) }).collect();
+    // Some runtimes keep a result that nobody reads to the end.
+    let read: BTreeSet<Value> = side.rows.iter().flat_map(|row| row.reads.iter().copied()).collect();
+    let longest = |value: &Value, range: &Steps| {
+        let unread = side.producer[*value].is_some() && !read.contains(value);
+        if unread { (range.0, steps as u64) } else { *range }
+    };
+    let all: Vec<Held> = own.iter().map(|(value, range)| Held { steps: longest(value, range), bytes: bytes(*value) }).collect();
     let parts = parts(side);
     let least: Vec<Held> = own
         .iter()
         .filter(|(value, _)| !computed.contains(value) && !parts.contains(value) && side.elements(**value).is_none())
+        // What a body returns may have a size that only a look into the body tells, which not every planner takes.
+        .filter(|(value, _)| !has_bodies(side, **value))
         .map(|(value, steps)| Held { steps: *steps, bytes: bytes(*value) })
         .collect();
     let kernels = workspace(side);
@@ -96,6 +104,10 @@ fn live(side: &Side<'_>) -> BTreeMap<Value, Steps> {
         }
     }
     live
+}
+
+fn has_bodies(side: &Side<'_>, value: Value) -> bool {
+    side.producer[value].is_some_and(|row| side.module.node(side.rows[row].node).bodies().next().is_some())
 }
 
 /// What is computed, repeatably, from initializers that are no graph inputs, and is no graph output.

@@ -1,0 +1,366 @@
+//! Input that is wrong: each gets one clear error with a code, a line of help and its exit code; nothing is written, nothing panics.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod command;
+mod models_made;
+
+use command::{Folder, Ran};
+use memc::proto::onnx::ModelProto;
+use models_made::*;
+
+/// Runs `memc optimize` on bytes that it must refuse.
+fn refuse(name: &str, bytes: &[u8], options: &str, exit: i32, code: &str) -> Ran {
+    let folder = Folder::new(name);
+    folder.write("in.onnx", bytes);
+    let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).refused(exit, code);
+    assert_eq!(folder.names(), ["in.onnx"], "{name} left something: {ran:#?}");
+    ran
+}
+
+fn refuse_model(name: &str, model: &ModelProto, code: &str, says: &str) {
+    let ran = refuse(name, &bytes(model), "", 1, code);
+    assert!(ran.err.contains(says), "{says}: {ran:#?}");
+}
+
+#[test]
+fn the_models_of_these_tests_are_sound_but_for_what_they_show() {
+    let folder = Folder::new("sound");
+    for (name, model) in [("sound", sound()), ("hungry", hungry())] {
+        folder.write("in.onnx", bytes(&model));
+        folder.memc("optimize in.onnx -o out.onnx").done();
+        let checked = folder.memc("check in.onnx out.onnx out.layout.json").done();
+        assert!(checked.err.contains("nothing wrong"), "{name}: {checked:#?}");
+    }
+}
+
+#[test]
+fn files_that_are_no_models() {
+    refuse("empty", b"", "", 1, "E0101");
+    refuse("text", b"# memc\n\nA memory compiler for ONNX.\n", "", 1, "E0102");
+    refuse("archive", b"PK\x03\x04\x14\x00\x00\x00", "", 1, "E0102");
+    refuse("no-graph", &bytes(&ModelProto { graph: None, ..sound() }), "", 1, "E0104");
+}
+
+#[test]
+fn truncated_models() {
+    let whole = std::fs::read(command::model("ort_mlp_tiny")).unwrap();
+    for part in 1..16 {
+        let cut = &whole[..whole.len() * part / 16];
+        refuse(&format!("cut-{part}"), cut, "", 1, "E0103");
+    }
+}
+
+#[test]
+fn random_bytes_are_refused() {
+    let mut state = 1u64;
+    for round in 0..48 {
+        let mut bytes = Vec::new();
+        for _ in 0..64 + round * 16 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            bytes.push((state >> 33) as u8);
+        }
+        let folder = Folder::new(&format!("random-{round}"));
+        folder.write("in.onnx", &bytes);
+        let ran = folder.memc("optimize in.onnx -o out.onnx");
+        assert!(ran.err.contains("error[E0102]") || ran.err.contains("error[E0103]"), "{ran:#?}");
+        let code = if ran.err.contains("E0102") { "E0102" } else { "E0103" };
+        ran.refused(1, code);
+        assert_eq!(folder.names(), ["in.onnx"]);
+    }
+}
+
+#[test]
+fn damaged_models_never_panic() {
+    // One byte of a sound model is another: it is refused, or planned.
+    let whole = bytes(&hungry());
+    let folder = Folder::new("damaged");
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x15;
+        folder.write("in.onnx", &damaged);
+        let ran = folder.memc("optimize in.onnx -o out.onnx");
+        assert!(matches!(ran.code, Some(0..=2)) && !ran.err.contains("panicked"), "byte {at}: {ran:#?}");
+    }
+}
+
+#[test]
+fn graphs_that_make_no_sense() {
+    let cycle = model(vec![node("Add", &["b", "x"], &["a"]), node("Relu", &["a"], &["b"]), node("Relu", &["b"], &["y"])]);
+    refuse_model("cycle", &cycle, "E0106", "cyclic");
+    let twice = model(vec![node("Relu", &["x"], &["y"]), node("Tanh", &["x"], &["y"])]);
+    refuse_model("twice", &twice, "E0107", "`y`");
+    let input_twice = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.input.push(fixed("x", &[4])));
+    refuse_model("input-twice", &input_twice, "E0107", "`x`");
+    refuse_model("unknown", &model(vec![node("Add", &["x", "nowhere"], &["y"])]), "E0108", "`nowhere`");
+    let no_output = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.output = vec![fixed("z", &[4])]);
+    refuse_model("no-output", &no_output, "E0108", "`z`");
+    let inner = branch(vec![node("Relu", &["nobody"], &["t"])], "t");
+    let capture = with(vec![either(&inner, "y")], |graph| graph.input.push(fixed("flag", &[])));
+    refuse_model("capture", &capture, "E0111", "`nobody`");
+}
+
+#[test]
+fn impossible_dimensions() {
+    for (name, dims) in
+        [("negative", &[-3i64, 4][..]), ("huge", &[1 << 62]), ("product", &[1 << 31, 1 << 31]), ("least", &[i64::MIN])]
+    {
+        let input = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.input = vec![fixed("x", dims)]);
+        refuse_model(&format!("input-{name}"), &input, "E0109", "`x`");
+        let initializer =
+            with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![external("w", dims, "w.bin")]);
+        refuse_model(&format!("initializer-{name}"), &initializer, "E0109", "`w`");
+    }
+    // Sound alone, absurd together: 40 tensors of 2^57 bytes.
+    let mut nodes: Vec<_> = (0..40).map(|index| node("Exp", &["x"], &[&format!("v{index}")])).collect();
+    let all: Vec<String> = (0..40).map(|index| format!("v{index}")).collect();
+    nodes.push(node("Sum", &all.iter().map(String::as_str).collect::<Vec<_>>(), &["y"]));
+    let many = with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[1 << 55])];
+        graph.output = vec![fixed("y", &[1 << 55])];
+    });
+    refuse_model("sum", &many, "E0302", "add up");
+}
+
+#[test]
+fn external_data_stays_in_the_folder() {
+    for (name, location) in [
+        ("up", "../w.bin"),
+        ("inside-up", "a/../../w.bin"),
+        ("absolute", "/etc/passwd"),
+        ("drive", "C:\\w.bin"),
+        ("back", "..\\w.bin"),
+    ] {
+        let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![external("w", &[4], location)]);
+        refuse_model(&format!("external-{name}"), &model, "E0110", "`w`");
+    }
+    // A file that is missing is nothing wrong: planning needs no weights.
+    let folder = Folder::new("external-missing");
+    let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![external("w", &[4], "sub/w.bin")]);
+    folder.write("in.onnx", bytes(&model));
+    folder.memc("optimize in.onnx -o out.onnx").done();
+}
+
+#[test]
+fn initializers_that_do_not_fit() {
+    let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![raw("w", &[4], &[0; 15])]);
+    refuse_model("payload", &model, "E0119", "`w`");
+}
+
+#[test]
+fn functions_without_end() {
+    let mut recursive = model(vec![call("f", &["x"], &["y"])]);
+    recursive.functions = vec![function("f", vec![call("g", &["a"], &["b"])]), function("g", vec![call("f", &["a"], &["b"])])];
+    refuse_model("recursive", &recursive, "E0115", "local::");
+    // Twenty-four functions, each calling the next one twice: 2^24 nodes.
+    let mut exponential = model(vec![call("f0", &["x"], &["y"])]);
+    exponential.functions = (0..24)
+        .map(|level| {
+            let next = format!("f{}", level + 1);
+            function(&format!("f{level}"), vec![call(&next, &["a"], &["m"]), call(&next, &["m"], &["b"])])
+        })
+        .chain([function("f24", vec![node("Relu", &["a"], &["b"])])])
+        .collect();
+    refuse_model("exponential", &exponential, "E0118", "nodes");
+}
+
+#[test]
+fn bodies_without_end() {
+    let mut graph = branch(vec![node("Relu", &["x"], &["t"])], "t");
+    for _ in 0..80 {
+        let mut inner = node("If", &["flag"], &["t"]);
+        inner.attribute = vec![body("then_branch", graph), body("else_branch", branch(vec![node("Relu", &["x"], &["t"])], "t"))];
+        graph = branch(vec![inner], "t");
+    }
+    let mut outer = node("If", &["flag"], &["y"]);
+    outer.attribute =
+        vec![body("then_branch", graph.clone()), body("else_branch", branch(vec![node("Relu", &["x"], &["t"])], "t"))];
+    let model = with(vec![outer], |graph| graph.input.push(fixed("flag", &[])));
+    let ran = Folder::new("deep");
+    ran.write("in.onnx", bytes(&model));
+    let refused = ran.memc("optimize in.onnx -o out.onnx");
+    let code = if refused.err.contains("E0112") { "E0112" } else { "E0103" };
+    refused.refused(1, code);
+    assert_eq!(ran.names(), ["in.onnx"]);
+}
+
+#[test]
+fn versions_that_nobody_knows() {
+    for (name, opset, ir) in [
+        ("opset-99", 99, 10),
+        ("opset-0", 0, 10),
+        ("opset-least", i64::MIN, 10),
+        ("ir-2", 21, 2),
+        ("ir-99", 21, 99),
+        ("ir-least", 21, i64::MIN),
+    ] {
+        refuse_model(name, &with_version(opset, ir), "E0105", "not supported");
+    }
+}
+
+#[test]
+fn files_that_the_system_refuses() {
+    let folder = Folder::new("paths");
+    folder.write("in.onnx", bytes(&sound()));
+    std::fs::create_dir(folder.path("folder")).unwrap();
+    folder.memc("optimize nowhere.onnx -o out.onnx").refused(1, "E0116");
+    folder.memc("optimize folder -o out.onnx").refused(1, "E0116");
+    folder.memc("optimize in.onnx -o missing/out.onnx").refused(1, "E0401");
+    folder.memc("optimize in.onnx -o folder").refused(1, "E0401");
+    // One of several outputs cannot be written: none is.
+    folder.memc("optimize in.onnx -o out.onnx --layout missing/out.json").refused(1, "E0401");
+    folder.memc("optimize in.onnx -o out.onnx --report missing/out.html").refused(1, "E0401");
+    folder.memc("report in.onnx -o missing/out.html").refused(1, "E0401");
+    folder.memc("print in.onnx -o missing/out.mem").refused(1, "E0401");
+    folder.memc("opt nowhere.mem").refused(1, "E0116");
+    assert_eq!(folder.names(), ["folder", "in.onnx"]);
+    assert_eq!(std::fs::read_dir(folder.path("folder")).unwrap().count(), 0);
+}
+
+#[test]
+fn dimensions_that_are_not_bound() {
+    let model = with(vec![node("Relu", &["x"], &["y"])], |graph| {
+        graph.input = vec![symbolic("x", &["batch", "seq"])];
+        graph.output = vec![symbolic("y", &["batch", "seq"])];
+    });
+    let ran = refuse("unbound", &bytes(&model), "", 2, "E0114");
+    assert!(ran.err.contains("--dim batch=N --dim seq=N"), "{ran:#?}");
+    let ran = refuse("half-bound", &bytes(&model), "--dim batch=2", 2, "E0114");
+    assert!(ran.err.contains("--dim seq=N") && !ran.err.contains("batch=N"), "{ran:#?}");
+    let ran = refuse("unknown-dim", &bytes(&model), "--dim bacth=2 --dim seq=3", 2, "E0117");
+    assert!(ran.err.contains("`bacth`") && ran.err.contains("batch, seq"), "{ran:#?}");
+    refuse("dim-too-large", &bytes(&model), "--dim batch=4611686018427387904 --dim seq=3", 1, "E0109");
+    let folder = Folder::new("bound");
+    folder.write("in.onnx", bytes(&model));
+    folder.memc("optimize in.onnx -o out.onnx --dim batch=2 --dim seq=3").done();
+    folder.memc("optimize in.onnx -o free.onnx --allow-unbound").done();
+}
+
+#[test]
+fn pipelines_that_do_not_plan() {
+    let model = bytes(&sound());
+    let ran = refuse("no-such-pass", &model, "--passes fold,shcedule,place", 2, "E0303");
+    assert!(ran.err.contains("`shcedule`") && ran.err.contains("memc passes"), "{ran:#?}");
+    let ran = refuse("no-place", &model, "--passes fold,schedule", 2, "E0304");
+    assert!(ran.err.contains("fold,schedule"), "{ran:#?}");
+}
+
+#[test]
+fn budgets_that_cannot_be_kept() {
+    let model = bytes(&hungry());
+    // %wide is 4096 bytes and %y 8192, both at the last step: 12288 in any order.
+    let ran = refuse("budget", &model, "--budget 12287", 3, "E0301");
+    for part in [
+        "no plan fits 12287 bytes in device",
+        "needs 12288",
+        "no order of these nodes less than 12288",
+        "step 1",
+        "(Concat)",
+        "`y`",
+        "`wide`",
+        "--budget 12288",
+    ] {
+        assert!(ran.err.contains(part), "{part}: {ran:#?}");
+    }
+    let folder = Folder::new("budget-kept");
+    folder.write("in.onnx", &model);
+    folder.memc("optimize in.onnx -o out.onnx --budget 12288").done();
+    folder.memc("optimize in.onnx -o out.onnx --budget device=12KiB").done();
+    folder.memc("optimize in.onnx -o out.onnx --budget 100%").done();
+    folder.memc("optimize in.onnx -o out.onnx --budget 99%").refused(3, "E0301");
+    let ran = refuse("budget-space", &model, "--budget gpu=1GiB", 2, "E0305");
+    assert!(ran.err.contains("`gpu`") && ran.err.contains("device"), "{ran:#?}");
+}
+
+#[test]
+fn arguments_that_are_wrong() {
+    let folder = Folder::new("usage");
+    folder.write("in.onnx", bytes(&sound()));
+    // What the grammar of the command line refuses.
+    for arguments in [
+        "",
+        "frobnicate",
+        "optimize",
+        "optimize in.onnx",
+        "optimize in.onnx -o out.onnx --budget 12apples",
+        "optimize in.onnx -o out.onnx --dim N",
+        "optimize in.onnx -o out.onnx --dim N=-1",
+        "optimize in.onnx -o out.onnx --runtime cuda",
+        "optimize in.onnx -o out.onnx --io none",
+        "optimize in.onnx -o out.onnx --effort much",
+        "optimize in.onnx -o out.onnx --max-fold-bytes x",
+        "report",
+        "check in.onnx",
+        "schema",
+        "solve",
+    ] {
+        let ran = folder.memc(arguments);
+        assert!(ran.code == Some(2) && !ran.err.contains("panicked") && ran.out.is_empty(), "{ran:#?}");
+    }
+    // What only memc knows.
+    for arguments in [
+        "optimize in.onnx -o out.onnx --layout out.yaml",
+        "optimize in.onnx -o out.onnx --report out.pdf",
+        "report in.onnx -o out.pdf",
+        "passes nonsense",
+        "ops Nonsense",
+        "explain E9999",
+    ] {
+        folder.memc(arguments).refused(2, "E0306");
+    }
+    assert_eq!(folder.names(), ["in.onnx"]);
+}
+
+#[test]
+fn layouts_that_are_none() {
+    let folder = Folder::new("layouts");
+    folder.write("in.onnx", bytes(&sound()));
+    folder.memc("optimize in.onnx -o out.onnx").done();
+    let sound = folder.read("out.layout.json");
+    let texts = [
+        String::new(),
+        "{".to_owned(),
+        "[]".to_owned(),
+        "{}".to_owned(),
+        "\u{0}\u{1}".to_owned(),
+        sound.replace("memc.layout/1", "memc.layout/9"),
+        sound.replace("\"schedule\"", "\"shcedule\""),
+        "[".repeat(100_000),
+    ];
+    for text in texts {
+        folder.write("bad.json", text);
+        folder.memc("check in.onnx out.onnx bad.json").refused(1, "E0120");
+        folder.memc("report in.onnx --layout bad.json").refused(1, "E0120");
+    }
+    folder.memc("check in.onnx out.onnx nowhere.json").refused(1, "E0116");
+    folder.memc("check in.onnx nowhere.onnx out.layout.json").refused(1, "E0116");
+}
+
+#[test]
+fn texts_that_are_no_modules() {
+    let folder = Folder::new("mem");
+    for (text, code) in [("graph", "E06"), ("graph @g {\n  %y = Relu(%x) : f32[4]\n  return %y\n}\n", "E0"), ("\u{7f}ELF", "E06")]
+    {
+        folder.write("bad.mem", text);
+        let ran = folder.memc("opt bad.mem --passes fold");
+        assert!(ran.code == Some(1) && ran.err.contains(&format!("error[{code}")) && !ran.err.contains("panicked"), "{ran:#?}");
+    }
+    folder.write("good.mem", "opset \"\" 21\ngraph @g {\n  input %x : f32[4]\n  %y = Relu(%x) : f32[4]\n  return %y\n}\n");
+    folder.memc("opt good.mem --passes nonsense").refused(2, "E0303");
+}
+
+#[test]
+fn problems_that_are_none() {
+    let folder = Folder::new("problems");
+    for text in
+        ["", "id,lower,upper,size\na,5,2,1\n", "id,lower,upper\na,0,1\n", "id,lower,upper,size\na,0,1,99999999999999999999999\n"]
+    {
+        folder.write("bad.csv", text);
+        folder.memc("solve place bad.csv -o out.csv").refused(1, "E0307");
+    }
+    for text in ["", "[]", "{\"nodes\": [], \"edges\": [[0, 1]]}", "{\"nodes\": [{\"id\": 0, \"size\": 1}], \"edges\": [[0, 0]]}"]
+    {
+        folder.write("bad.json", text);
+        folder.memc("solve order bad.json -o out.json").refused(1, "E0307");
+    }
+    assert_eq!(folder.names(), ["bad.csv", "bad.json"]);
+}

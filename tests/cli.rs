@@ -1,0 +1,297 @@
+//! The command as people run it: plans of real models that the checker accepts, reports in every form, and words that stay the same.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod command;
+
+use std::fs;
+
+use command::{Folder, model};
+use insta::assert_snapshot;
+use serde_json::Value;
+
+/// The models that ship with the tests, and what their dimensions need.
+const MODELS: &[(&str, &str)] = &[
+    ("bert_base_dynamic", "--dim batch=1 --dim seq=16"),
+    ("control_flow_loop_if", ""),
+    ("light_squeezenet", ""),
+    ("lstm_seq2seq", ""),
+    ("mlp_dropout_adam_tiny", ""),
+    ("mlp_grad_tiny", ""),
+    ("mobilenet_v2_int8_qdq", ""),
+    ("ort_mlp_accum_tiny", ""),
+    ("ort_mlp_tiny", ""),
+    ("swiftnet_like", ""),
+    ("unet_grad_tiny", ""),
+];
+
+/// A folder with a copy of a model as `in.onnx`.
+fn with_model(test: &str, name: &str) -> Folder {
+    let folder = Folder::new(test);
+    fs::copy(model(name), folder.path("in.onnx")).unwrap();
+    folder
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn every_model_is_planned_and_the_checker_finds_nothing() {
+    let mut wrong = Vec::new();
+    for (name, dims) in MODELS {
+        let folder = with_model(&format!("plan-{name}"), name);
+        for options in ["", "--runtime ort", "--io arena", "--io external", "--runtime ort --io arena", "--anchors --runtime ort"]
+        {
+            let planned = folder.memc(&format!("optimize in.onnx -o out.onnx {dims} {options}")).done();
+            let checked = folder.memc("check in.onnx out.onnx out.layout.json");
+            if checked.code != Some(0) || !checked.err.ends_with("check: nothing wrong\n") {
+                let first: Vec<&str> = checked.err.lines().take(4).collect();
+                wrong.push(format!("{name} {options}: {}", first.join("\n")));
+            }
+            let layout = json(&folder.read("out.layout.json"));
+            let (arena, peak) = (&layout["arenas"][0]["size"], &layout["peak"]["device"]["bytes"]);
+            if arena.as_u64() < peak.as_u64() {
+                wrong.push(format!("{name} {options}: the arena of {arena} bytes is below the peak of {peak}"));
+            }
+            assert!(planned.out.is_empty(), "{name}: stdout carries data only");
+        }
+        assert_eq!(folder.names(), ["in.onnx", "out.layout.json", "out.onnx"]);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    for name in ["ort_mlp_tiny", "control_flow_loop_if", "light_squeezenet"] {
+        let folder = with_model(&format!("same-{name}"), name);
+        let line = "optimize in.onnx -o out.onnx --layout out.json --layout out.h --layout out.rs --layout out.csv --report out.html --report out.txt";
+        let mut first: Option<Vec<Vec<u8>>> = None;
+        for _ in 0..10 {
+            folder.memc(line).done();
+            let files: Vec<Vec<u8>> = folder.names().iter().map(|name| fs::read(folder.path(name)).unwrap()).collect();
+            assert_eq!(files.len(), 8);
+            assert!(first.get_or_insert_with(|| files.clone()) == &files, "{name} gives other bytes");
+        }
+    }
+}
+
+#[test]
+fn a_model_may_be_planned_in_its_place() {
+    let folder = with_model("in-place", "ort_mlp_tiny");
+    folder.memc("optimize in.onnx -o out.onnx").done();
+    folder.memc("optimize in.onnx -o in.onnx").done();
+    assert_eq!(fs::read(folder.path("in.onnx")).unwrap(), fs::read(folder.path("out.onnx")).unwrap());
+    assert_eq!(folder.read("in.layout.json"), folder.read("out.layout.json"));
+}
+
+#[test]
+fn a_budget_of_the_arena_is_kept() {
+    let folder = with_model("budget", "light_squeezenet");
+    folder.memc("optimize in.onnx -o out.onnx").done();
+    let arena = json(&folder.read("out.layout.json"))["arenas"][0]["size"].as_u64().unwrap();
+    folder.memc(&format!("optimize in.onnx -o kept.onnx --budget {arena}")).done();
+    let layout = json(&folder.read("kept.layout.json"));
+    assert_eq!(layout["budget"]["device"].as_u64(), Some(arena));
+    let ran = folder.memc(&format!("optimize in.onnx -o not.onnx --budget {}", arena - 1));
+    assert!(ran.code == Some(3) && !folder.path("not.onnx").exists(), "{ran:#?}");
+}
+
+#[test]
+fn layouts_come_in_four_forms() {
+    let folder = with_model("forms", "ort_mlp_tiny");
+    folder.memc("optimize in.onnx -o out.onnx --layout a.json --layout a.h --layout a.rs --layout a.csv").done();
+    let arena = json(&folder.read("a.json"))["arenas"][0]["size"].as_u64().unwrap();
+    assert!(!folder.path("out.layout.json").exists(), "the default is left out where another place is given");
+    for name in ["a.h", "a.rs"] {
+        assert!(folder.read(name).contains(&arena.to_string()), "{name} does not state the arena of {arena} bytes");
+    }
+    // The solver alone finds an arena of that size in the CSV, and the planner's offsets are no worse.
+    let solved = folder.memc("solve place a.csv -o b.csv").done();
+    assert!(solved.err.starts_with(&format!("value {arena}  bound ")), "{solved:#?}");
+    assert_eq!(folder.read("a.csv").lines().count(), folder.read("b.csv").lines().count());
+}
+
+#[test]
+fn reports_come_in_every_form() {
+    let folder = with_model("reports", "ort_mlp_tiny");
+    folder.memc("optimize in.onnx -o out.onnx --report a.html --report a.txt --report a.json").done();
+    for extension in ["html", "txt", "json", "trace.json"] {
+        folder.memc(&format!("report in.onnx --layout out.layout.json -o b.{extension}")).done();
+    }
+    assert_eq!(folder.read("a.txt"), folder.read("b.txt"));
+    assert_eq!(folder.read("a.json"), folder.read("b.json"));
+    assert_eq!(folder.memc("report in.onnx --layout out.layout.json").done().out, folder.read("b.txt"));
+    assert_eq!(folder.memc("report in.onnx --layout out.layout.json --json").done().out, folder.read("b.json"));
+    assert!(json(&folder.read("b.json")).is_object());
+    assert!(json(&folder.read("b.trace.json"))["traceEvents"].as_array().is_some_and(|events| !events.is_empty()));
+    for name in ["a.html", "b.html"] {
+        let page = folder.read(name);
+        assert!(page.starts_with("<!DOCTYPE html>") || page.starts_with("<!doctype html>"), "{}", &page[..40]);
+        for outside in ["http://", "https://", "src=\"", "@import"] {
+            assert!(!page.replace("http://www.w3.org", "").contains(outside), "{name} loads something by {outside}");
+        }
+    }
+    // Without a layout the model is planned in its own order, which is no better.
+    let own = json(&folder.memc("report in.onnx --json").done().out);
+    assert!(own.is_object(), "{own}");
+}
+
+#[test]
+fn json_goes_to_stdout_and_quiet_is_silent() {
+    let folder = with_model("quiet", "ort_mlp_tiny");
+    let ran = folder.memc("optimize in.onnx -o out.onnx --json --quiet").done();
+    assert!(json(&ran.out).is_object() && ran.err.is_empty(), "{ran:#?}");
+    let ran = folder.memc("--quiet optimize in.onnx -o out.onnx").done();
+    assert!(ran.out.is_empty() && ran.err.is_empty(), "{ran:#?}");
+    let ran = folder.memc("check in.onnx out.onnx out.layout.json --quiet").done();
+    assert!(ran.out.is_empty() && ran.err.is_empty(), "{ran:#?}");
+    let ran = folder.memc("check in.onnx out.onnx out.layout.json --json --quiet").done();
+    assert_eq!(json(&ran.out)["ok"], Value::Bool(true));
+    let ran = folder.memc("optimize nowhere.onnx -o out.onnx --quiet");
+    assert!(ran.code == Some(1) && ran.err.contains("error[E0116]"), "errors are never silent: {ran:#?}");
+}
+
+#[test]
+fn the_summary_ends_with_one_line() {
+    for (name, dims) in MODELS {
+        let folder = with_model(&format!("line-{name}"), name);
+        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {dims}")).done();
+        let line = ran.err.trim_end().lines().last().unwrap().to_owned();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert!(line.starts_with("peak ") && line.contains(" -> ") && line.ends_with(" transfers"), "{name}: {line}");
+        assert!(words.contains(&"arena") && words.contains(&"bound") && words.contains(&"recompute"), "{name}: {line}");
+    }
+}
+
+#[test]
+fn the_checker_finds_what_was_changed() {
+    let folder = with_model("changed", "ort_mlp_tiny");
+    folder.memc("optimize in.onnx -o out.onnx").done();
+    let mut layout = json(&folder.read("out.layout.json"));
+    let placed = layout["tensors"].as_array_mut().unwrap().iter_mut().find(|tensor| tensor["offset"].as_u64() > Some(0)).unwrap();
+    placed["offset"] = Value::from(1);
+    folder.write("bad.json", format!("{layout}\n"));
+    let ran = folder.memc("check in.onnx out.onnx bad.json");
+    assert!(ran.code == Some(1) && ran.err.contains("error[E05"), "{ran:#?}");
+    let ran = folder.memc("check in.onnx out.onnx bad.json --json --quiet");
+    assert!(
+        json(&ran.out)["ok"] == Value::Bool(false) && !json(&ran.out)["violations"].as_array().unwrap().is_empty(),
+        "{ran:#?}"
+    );
+    // Another model than the one that the layout is of.
+    fs::copy(model("mlp_grad_tiny"), folder.path("other.onnx")).unwrap();
+    let ran = folder.memc("check other.onnx out.onnx out.layout.json");
+    assert!(ran.code == Some(1) && ran.err.contains("error[E0501]"), "{ran:#?}");
+}
+
+#[test]
+fn text_goes_out_and_comes_back() {
+    for (name, dims) in MODELS {
+        let folder = with_model(&format!("text-{name}"), name);
+        folder.memc(&format!("print in.onnx -o a.mem {dims}")).done();
+        assert_eq!(folder.memc(&format!("print in.onnx --quiet {dims}")).done().out, folder.read("a.mem"), "{name}");
+        folder.memc("opt a.mem -o b.mem").done();
+        folder.memc("opt b.mem -o c.mem").done();
+        assert!(folder.read("b.mem") == folder.read("c.mem"), "{name} changes when it is read again");
+        folder.memc("opt b.mem --passes fold,dce,cse,dce,view,schedule,in-place,place -o d.mem").done();
+        folder.memc("opt d.mem -o e.mem").done();
+        assert!(folder.read("d.mem") == folder.read("e.mem"), "{name} as a plan changes when it is read again");
+        assert!(folder.read("d.mem").contains("\nstage planned\n"), "{name}");
+    }
+}
+
+#[test]
+fn passes_can_be_watched() {
+    let folder = with_model("watched", "ort_mlp_tiny");
+    let ran = folder.memc("optimize in.onnx -o out.onnx --print-ir-after schedule --time-passes --dump-dir dump").done();
+    assert!(ran.err.contains("// after schedule\nmem 1\n") && ran.err.contains(" edits\n"), "{ran:#?}");
+    let mut dumps: Vec<String> =
+        fs::read_dir(folder.path("dump")).unwrap().map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned()).collect();
+    dumps.sort();
+    assert_eq!(dumps.first().map(String::as_str), Some("00.fold.mem"));
+    assert_eq!(dumps.last().map(String::as_str), Some("07.place.mem"));
+    for name in dumps {
+        folder.memc(&format!("opt dump/{name} --quiet")).done();
+    }
+}
+
+#[test]
+fn what_it_knows_in_its_own_words() {
+    let folder = Folder::new("words");
+    let say = |arguments: &str| folder.memc(arguments).done().out;
+    assert_snapshot!("passes", say("passes"));
+    assert_snapshot!("ops-conv", say("ops Conv"));
+    assert_snapshot!("ops-fused-conv", say("ops com.microsoft::FusedConv"));
+    assert_snapshot!("explain-e0301", say("explain E0301"));
+    for line in say("passes").lines() {
+        let name = line.split_whitespace().next().unwrap();
+        assert!(say(&format!("passes {name}")).starts_with(&format!("# {name}\n")), "{line}");
+    }
+    assert!(say("ops").lines().count() > 200);
+    let codes = say("explain");
+    assert!(codes.contains("E0507") && codes.contains("W0101"), "{codes}");
+    for line in codes.lines() {
+        let code = line.split_whitespace().next().unwrap();
+        assert!(say(&format!("explain {}", code.to_lowercase())).starts_with(&format!("{code}: ")), "{line}");
+    }
+    assert_eq!(json(&say("schema layout"))["type"], "object");
+    assert!(say("--version").starts_with("memc "));
+}
+
+#[test]
+fn help_of_every_command() {
+    let folder = Folder::new("help");
+    for command in [
+        "",
+        "optimize",
+        "report",
+        "check",
+        "print",
+        "opt",
+        "passes",
+        "ops",
+        "explain",
+        "schema",
+        "solve",
+        "solve place",
+        "solve order",
+    ] {
+        let name = format!("help-{}", if command.is_empty() { "memc".to_owned() } else { command.replace(' ', "-") });
+        assert_snapshot!(name, folder.memc(&format!("{command} --help")).done().out);
+    }
+}
+
+#[test]
+fn summary_and_check_in_words() {
+    let folder = with_model("summary", "ort_mlp_tiny");
+    assert_snapshot!("summary", folder.memc("optimize in.onnx -o out.onnx").done().err);
+    assert_snapshot!("check", folder.memc("check in.onnx out.onnx out.layout.json").done().err);
+    let mut layout = json(&folder.read("out.layout.json"));
+    layout["arenas"][0]["size"] = Value::from(64);
+    layout["weights"] = Value::from(1);
+    folder.write("bad.json", format!("{layout:#}\n"));
+    assert_snapshot!("check-bad", folder.memc("check in.onnx out.onnx bad.json").err);
+    assert_snapshot!("budget", folder.memc("optimize in.onnx -o out.onnx --budget 1KiB").err);
+}
+
+#[test]
+fn solvers_alone() {
+    let folder = Folder::new("solvers");
+    // Two of three meet at each step; the best arena is 8 + 4.
+    folder.write("a.csv", "id,lower,upper,size\na,0,2,8\nb,1,3,4\nc,2,4,8\n");
+    let ran = folder.memc("solve place a.csv -o b.csv").done();
+    assert!(ran.err.starts_with("value 12  bound 12  optimal  "), "{ran:#?}");
+    assert_snapshot!("solve-place", folder.read("b.csv"));
+    let ran = folder.memc("solve place a.csv -o c.csv --capacity 11");
+    assert!(ran.code == Some(3) && !folder.path("c.csv").exists(), "{ran:#?}");
+    folder.memc("solve place a.csv -o c.csv --capacity 12").done();
+    // Two wide values, each narrowed by its reader: one branch after the other needs 8 + 1 + 1, not 16 + 1.
+    folder.write(
+        "a.json",
+        r#"{"nodes": [{"id": 0, "size": 8}, {"id": 1, "size": 8}, {"id": 2, "size": 1}, {"id": 3, "size": 1}, {"id": 4, "size": 1}],
+            "edges": [[0, 2], [1, 3], [2, 4], [3, 4]]}"#,
+    );
+    let ran = folder.memc("solve order a.json -o b.json").done();
+    assert!(ran.err.starts_with("value 10  bound 10  optimal  "), "{ran:#?}");
+    assert_snapshot!("solve-order", folder.read("b.json"));
+}
