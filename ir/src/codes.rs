@@ -1,6 +1,6 @@
 //! Diagnostic codes: what each means, whose fault it is, and what to do; `memc explain` prints these pages.
 //!
-//! E01xx import, E02xx verifier, E03xx planning, E04xx export, E06xx text form, E09xx defects, W01xx what is only worth knowing. The codes E05xx
+//! E01xx import, E02xx verifier, E03xx planning, E04xx export, E06xx text form, E09xx defects; W what is only worth knowing. The codes E05xx
 //! are not here: the checker of layouts, which shares nothing with the planner, keeps them beside its rules.
 
 mod export;
@@ -74,8 +74,16 @@ impl fmt::Display for CodeInfo {
 }
 
 /// The groups, in the order of their codes.
-const GROUPS: [&[CodeInfo]; 7] =
-    [import::ERRORS, verify::ERRORS, plan::ERRORS, export::ERRORS, text::ERRORS, internal::ERRORS, import::WARNINGS];
+const GROUPS: [&[CodeInfo]; 8] = [
+    import::ERRORS,
+    verify::ERRORS,
+    plan::ERRORS,
+    export::ERRORS,
+    text::ERRORS,
+    internal::ERRORS,
+    import::WARNINGS,
+    plan::WARNINGS,
+];
 
 /// All codes, errors first, in ascending order.
 pub fn all() -> Vec<&'static CodeInfo> {

@@ -65,6 +65,10 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "a line of CSV whose upper end is below its lower end",
         action: "Repair the file at the place that the message names.",
     },
+];
+
+/// Warnings of planning.
+pub(super) const WARNINGS: &[CodeInfo] = &[
     CodeInfo {
         code: "W0301",
         title: "a node's place in the order cannot be pinned",
