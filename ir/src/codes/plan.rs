@@ -68,14 +68,12 @@ pub(super) const ERRORS: &[CodeInfo] = &[
 ];
 
 /// Warnings of planning.
-pub(super) const WARNINGS: &[CodeInfo] = &[
-    CodeInfo {
-        code: "W0301",
-        title: "a node's place in the order cannot be pinned",
-        fault: Fault::Nobody,
-        meaning: "With --anchors, dead-end nodes pin the order for runtimes that choose their own. An anchor reads the shape of a dense \
+pub(super) const WARNINGS: &[CodeInfo] = &[CodeInfo {
+    code: "W0301",
+    title: "a node's place in the order cannot be pinned",
+    fault: Fault::Nobody,
+    meaning: "With --anchors, dead-end nodes pin the order for runtimes that choose their own. An anchor reads the shape of a dense \
             tensor of known rank, and this node has no such result.",
-        example: "a node that only gives sequences",
-        action: "Set the runtime's order to the file's, where it lets you; otherwise the plan may need more there.",
-    },
-];
+    example: "a node that only gives sequences",
+    action: "Set the runtime's order to the file's, where it lets you; otherwise the plan may need more there.",
+}];
