@@ -32,6 +32,9 @@ pub enum Command {
     /// Check a plan, then run both models and the plan on the same inputs
     #[cfg(feature = "ort")]
     Verify(Verify),
+    /// Measure every node's time and workspace on this machine
+    #[cfg(feature = "ort")]
+    Profile(ProfileArguments),
     /// Print a model as text (.mem)
     Print(Print),
     /// Run passes on the text form
@@ -264,6 +267,32 @@ pub struct Verify {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `memc profile`.
+#[cfg(feature = "ort")]
+#[derive(Args, Debug)]
+pub struct ProfileArguments {
+    /// The model
+    pub input: PathBuf,
+    /// Where the profile goes
+    #[arg(short, long, value_name = "P.json")]
+    pub output: PathBuf,
+    /// Planning; without `--passes` the model runs in its own order
+    #[command(flatten)]
+    pub planning: Planning,
+    /// Graph inputs, as numpy.savez writes them; made up from the seed without
+    #[arg(long, value_name = "IN.npz")]
+    pub inputs: Option<PathBuf>,
+    /// Seed of inputs that are made up
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Runs that are measured, after one to warm up
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub repeat: u32,
+    /// Library
+    #[command(flatten)]
+    pub library: Library,
 }
 
 /// `memc print`.

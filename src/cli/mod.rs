@@ -6,6 +6,8 @@ mod files;
 mod knowledge;
 mod observe;
 mod optimize;
+#[cfg(feature = "ort")]
+mod profile;
 mod report;
 #[cfg(feature = "ort")]
 mod run;
@@ -52,6 +54,8 @@ pub fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments, &voice),
         #[cfg(feature = "ort")]
         Command::Run(arguments) => run::run(&arguments, &voice),
+        #[cfg(feature = "ort")]
+        Command::Profile(arguments) => profile::run(&arguments, &voice),
         #[cfg(feature = "ort")]
         Command::Verify(arguments) => verify::run(&arguments, &voice),
         Command::Print(arguments) => text::print(&arguments, &voice),

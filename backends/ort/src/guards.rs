@@ -48,7 +48,13 @@ impl Watch {
             let (start, end) = (work.offset, work.offset + work.bytes);
             spans.push(Span { arena: work.arena, start, end, from: *step, to: *step + 1 });
         }
-        Self { spans, sums: vec![None; places.slots.len()], writes: Vec::new(), names: Vec::with_capacity(steps), steps: steps as u64 }
+        Self {
+            spans,
+            sums: vec![None; places.slots.len()],
+            writes: Vec::new(),
+            names: Vec::with_capacity(steps),
+            steps: steps as u64,
+        }
     }
 
     /// Notes that a value is complete; `step` is `None` for graph inputs.

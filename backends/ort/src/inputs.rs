@@ -9,6 +9,7 @@ use memc_onnx_proto::onnx::tensor_proto::DataType;
 use crate::arrays::Array;
 use crate::element::Element;
 use crate::error::Error;
+use crate::memory::require;
 use crate::random::fnv;
 
 /// Metadata key of models that say how to fill their inputs: a JSON object, name to `[kind, a, b]`.
@@ -47,6 +48,7 @@ pub fn make(model: &ModelFile, layout: &Layout, seed: u64) -> Result<BTreeMap<St
         let law =
             hints.get(name).copied().unwrap_or(if is_float(element) { Law::Normal(0.0, 1.0) } else { Law::Whole(0.0, 2.0) });
         let mut draw = Draw(seed ^ fnv(name.as_bytes()));
+        require(element.bytes(&tensor.shape).ok_or_else(|| wrong("has an absurd size in the layout"))?)?;
         let elements = tensor.shape.iter().product::<u64>();
         let mut bytes = Vec::new();
         for _ in 0..elements {

@@ -15,6 +15,24 @@ const GUARD: usize = 4096;
 /// Alignment of blocks that no layout speaks of: a cache line.
 const CACHE_LINE: usize = 64;
 
+/// Refuses what the machine cannot hold: a system that promises more memory than it has would end the process instead.
+///
+/// # Errors
+/// More bytes than the system says are free.
+pub fn require(needed: u64) -> Result<(), Error> {
+    match available() {
+        Some(available) if needed > available => Err(Error::TooLarge { needed, available }),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that programs can still get, where the system says so.
+pub fn available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// One block of memory, filled from the start.
 #[derive(Debug)]
 pub struct Block {

@@ -195,3 +195,63 @@ const fn table() -> [u32; 256] {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    fn arrays() -> BTreeMap<String, Array> {
+        let make = |name: &str, shape: Vec<u64>, bytes: &[u8]| {
+            Array::new(Element::from_name(name).unwrap(), shape, bytes).unwrap().unwrap()
+        };
+        BTreeMap::from([
+            ("a/b".to_owned(), make("float", vec![2, 1], &[1, 2, 3, 4, 5, 6, 7, 8])),
+            ("scalar".to_owned(), make("int64", vec![], &[9; 8])),
+            ("none".to_owned(), make("bool", vec![0], &[])),
+        ])
+    }
+
+    fn file(bytes: &[u8], name: &str) -> std::path::PathBuf {
+        let path = std::env::temp_dir().join(format!("memc-{}-{name}.npz", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let mut bytes = Vec::new();
+        write(&arrays(), &mut bytes).unwrap();
+        let path = file(&bytes, "round");
+        let read = read(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let view = |arrays: &BTreeMap<String, Array>| {
+            arrays
+                .iter()
+                .map(|(name, array)| (name.clone(), array.element, array.shape.clone(), array.bytes().to_vec()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(view(&read), view(&arrays()));
+    }
+
+    #[test]
+    fn no_damage_is_a_crash() {
+        let mut bytes = Vec::new();
+        write(&arrays(), &mut bytes).unwrap();
+        let path = file(&bytes, "damage");
+        for position in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[position] ^= 0xff;
+            std::fs::write(&path, &damaged).unwrap();
+            let _ = read(&path);
+            std::fs::write(&path, &bytes[..position]).unwrap();
+            assert!(read(&path).is_err(), "cut at {position}");
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn the_sum_is_that_of_zip() {
+        assert_eq!(!crc(u32::MAX, b"123456789"), 0xcbf4_3926);
+    }
+}

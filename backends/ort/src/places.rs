@@ -113,8 +113,8 @@ impl Places {
     }
 
     fn read_workspace(&mut self, layout: &Layout) -> Result<(), Error> {
-        // A body's arena is one number; its values are the runtime's, which gets no place for them.
-        for tensor in layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch && !tensor.name.ends_with(":body")) {
+        // A body's arena is one number: its values get bytes of it as they ask for them, not the places of the body's own plan.
+        for tensor in layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch) {
             let wrong = |reason| Error::Tensor { tensor: tensor.name.clone(), reason };
             let (Some(step), Some(space), Some(offset)) = (tensor.step, &tensor.space, tensor.offset) else { continue };
             let Place::Arena { arena, offset } = arena_place(layout, space, offset, tensor.bytes).map_err(wrong)? else {

@@ -31,6 +31,10 @@ pub struct Player<'r> {
     pub(crate) outputs: Vec<String>,
     pub(crate) inputs: Vec<String>,
     pub(crate) last_reader: Vec<usize>,
+    /// Gives nanoseconds while nodes are measured.
+    pub(crate) clock: Option<fn() -> u64>,
+    /// Nanoseconds of each step's kernel in the last run, while nodes are measured.
+    pub(crate) times: Vec<u64>,
 }
 
 /// What one arena was used for.
@@ -235,15 +239,21 @@ impl<'r> Player<'r> {
     /// Runs the kernel of a step.
     fn step(&mut self, position: usize, played: &mut Played) -> Result<(), Error> {
         let step = &self.steps[position];
-        let work = self.places.workspace.get(&(position as u64)).filter(|_| step.bound.is_some() && !step.has_bodies);
+        let work = self.places.workspace.get(&(position as u64)).filter(|_| step.bound.is_some());
         let region = work.map(|work| (self.arenas[work.arena].address(work.offset), work.bytes));
         // SAFETY: `Places` holds that the workspace lies inside its arena; the plan gives it to this step alone.
         unsafe { self.runtime.begin_count(region) };
         let (is_bound, has_bodies) = (step.bound.is_some(), step.has_bodies);
+        let before = self.clock.map(|clock| clock());
         let outcome = match &step.bound {
             Some(bound) => bound.run().map_err(|error| self.blame(position, error)),
             None => self.run_free(position),
         };
+        if let (Some(clock), Some(before)) = (self.clock, before)
+            && let Some(time) = self.times.get_mut(position)
+        {
+            *time = clock().saturating_sub(before);
+        }
         let tally = self.runtime.end_count();
         outcome?;
         let step = &self.steps[position];
@@ -257,9 +267,9 @@ impl<'r> Player<'r> {
             bytes +=
                 self.values[*slot].as_ref().map(Value::tensor).transpose()?.flatten().map_or(0, |view| view.bytes.len() as u64);
         }
-        if !is_bound || has_bodies {
+        if !is_bound || (has_bodies && tally.peak > 0) {
             let reason = match has_bodies {
-                true => "its bodies run in memory of the runtime's",
+                true => "its bodies need more than was planned for them",
                 false if bytes > 0 => "nobody knows the size of its results before they are there",
                 false => "it works on values without a fixed place",
             };

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 
 use memc_layout::{Class, Layout};
@@ -12,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::arrays::hex;
 use crate::cut::{Cut, Cutter, has_bodies, tensor_type};
 use crate::error::Error;
-use crate::memory::{ArenaMemory, Block};
+use crate::memory::{ArenaMemory, Block, require};
 use crate::places::{Place, Places};
 use crate::player::Player;
 use crate::random;
@@ -59,6 +60,21 @@ impl<'r> Player<'r> {
     /// # Errors
     /// The layout is of another model or contradicts itself, weights are missing, memory is short, or kernels are missing.
     pub fn new(runtime: &'r Runtime, model: &ModelFile, layout: &Layout, options: PlayOptions) -> Result<Self, Error> {
+        let folder = model.path().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
+        Self::with_weights_in(runtime, model, layout, options, &folder)
+    }
+
+    /// As [`Self::new`], for a model whose external data lies in a folder that is not the model's own.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn with_weights_in(
+        runtime: &'r Runtime,
+        model: &ModelFile,
+        layout: &Layout,
+        options: PlayOptions,
+        folder: &Path,
+    ) -> Result<Self, Error> {
         if !options.any_model {
             let found = hex(&Sha256::digest(model.bytes()));
             if found != layout.model.output_sha256 {
@@ -68,7 +84,7 @@ impl<'r> Player<'r> {
         if !layout.transfers.is_empty() {
             return Err(Error::Unsupported { what: "a plan with transfers" });
         }
-        let weights = Weights::read(model)?;
+        let weights = Weights::read(model, folder)?;
         let mut places = Places::new(layout, &|name| weights.tensors.contains_key(name))?;
         let nodes = scheduled(model, layout)?;
         let cutter = Cutter::new(model.model(), model.graph());
@@ -89,6 +105,8 @@ impl<'r> Player<'r> {
         for name in weights.tensors.keys() {
             places.slot(name);
         }
+        let callers = places.slots.iter().filter(|slot| slot.place == Place::Caller).map(|slot| slot.bytes as u64);
+        require(layout.arenas.iter().map(|arena| arena.size).chain(callers).fold(0, u64::saturating_add))?;
         let arenas =
             layout.arenas.iter().map(|arena| ArenaMemory::new(arena.size, arena.alignment)).collect::<Result<Vec<_>, _>>()?;
         let spaces = layout.arenas.iter().map(|arena| arena.space.clone()).collect();
@@ -107,6 +125,8 @@ impl<'r> Player<'r> {
             outputs: model.graph().output.iter().map(|output| output.name().to_owned()).collect(),
             inputs: model.graph().input.iter().map(|input| input.name().to_owned()).collect(),
             last_reader: Vec::new(),
+            clock: None,
+            times: Vec::new(),
         };
         player.make_values()?;
         player.find_skips();

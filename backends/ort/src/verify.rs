@@ -9,6 +9,7 @@ use crate::arrays::Array;
 use crate::compare::{Difference, Tolerance, compare};
 use crate::error::Error;
 use crate::inputs;
+use crate::memory::require;
 use crate::player::{Played, Player};
 use crate::prepare::PlayOptions;
 use crate::runtime::{Runtime, SessionOptions};
@@ -176,15 +177,5 @@ fn enough_memory(layout: &Layout) -> Result<(), Error> {
     let arenas: u64 = layout.arenas.iter().map(|arena| arena.size).fold(0, u64::saturating_add);
     let before: u64 = layout.baseline.file_order_peak.values().copied().fold(0, u64::saturating_add);
     let needed = layout.weights.saturating_add(arenas.max(before));
-    match available() {
-        Some(available) if needed > available => Err(Error::TooLarge { needed, available }),
-        _ => Ok(()),
-    }
-}
-
-/// Bytes that programs can still get, where the system says so.
-pub fn available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    require(needed)
 }

@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use bytes::Bytes;
 use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::TensorProto;
 use memc_onnx_proto::onnx::tensor_proto::{DataLocation, DataType};
-use memc_onnx_proto::onnx::{GraphProto, TensorProto};
 
 use crate::element::Element;
 use crate::error::Error;
@@ -52,49 +52,24 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Reads the initializers of a model.
+    /// Reads the initializers of a model whose external data lies in a folder.
     ///
     /// # Errors
     /// External data is missing or too short, or a tensor's data contradicts its shape.
-    pub fn read(file: &ModelFile) -> Result<Self, Error> {
-        let folder = file.path().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
+    pub fn read(file: &ModelFile, folder: &Path) -> Result<Self, Error> {
         let mut mapped: BTreeMap<PathBuf, Bytes> = BTreeMap::new();
         let mut weights = Self::default();
         for tensor in &file.graph().initializer {
             if tensor.data_type() == DataType::String as i32 {
                 continue;
             }
-            let weight = read(tensor, &folder, &mut mapped)?;
+            let weight = read(tensor, folder, &mut mapped)?;
             if matches!(weight.data, Data::Copied(_)) {
                 weights.copied += weight.bytes().len() as u64;
             }
             weights.tensors.insert(tensor.name().to_owned(), weight);
         }
         Ok(weights)
-    }
-}
-
-/// Sizes of all external data and whether it is there, without reading it.
-///
-/// # Errors
-/// A file is missing or too short; the first such is named.
-pub fn check_external(file: &ModelFile) -> Result<(), Error> {
-    Weights::read_lengths(file.graph(), &file.path().and_then(Path::parent).map(Path::to_owned).unwrap_or_default())
-}
-
-impl Weights {
-    fn read_lengths(graph: &GraphProto, folder: &Path) -> Result<(), Error> {
-        for tensor in graph.initializer.iter().filter(|tensor| is_external(tensor)) {
-            let (location, offset, length) = external(tensor, 0)?;
-            let path = folder.join(location);
-            let end = offset.saturating_add(length);
-            let missing = |source| Error::Weights { tensor: tensor.name().to_owned(), path: path.clone(), offset, end, source };
-            let size = std::fs::metadata(&path).map_err(|error| missing(Some(error)))?.len();
-            if size < end {
-                return Err(missing(None));
-            }
-        }
-        Ok(())
     }
 }
 

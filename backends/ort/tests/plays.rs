@@ -1,0 +1,200 @@
+//! Plans are played bit for bit like the given model, inside the arena, with every value watched.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use memc::OptimizeOptions;
+use memc::proto::ModelFile;
+use memc::proto::onnx::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
+    ValueInfoProto, attribute_proto::AttributeType, tensor_shape_proto, type_proto,
+};
+use memc_ort::{Error, PlayOptions, Played, Player, VerifyOptions, inputs, verify};
+use support::{corpus, plan, runtime, written};
+
+/// Plays a plan twice over and expects every bit, every byte of the arena, and nothing outside.
+fn holds(file: &ModelFile, configure: impl FnOnce(&mut OptimizeOptions)) -> Played {
+    let (out, layout) = plan(file, configure);
+    let runtime = runtime();
+    let options = VerifyOptions { rounds: 2, poison_check: true, ..VerifyOptions::default() };
+    let found = verify(&runtime, file, &out, &layout, None, options).expect("everything runs");
+    assert!(found.differences.is_empty(), "{:?}, first at {:?}", found.differences, found.first);
+    assert!(found.outputs > 0);
+    let played = found.played.expect("a plan was played");
+    for arena in &played.arenas {
+        assert_eq!(arena.planned, arena.used, "arena of {}", arena.space);
+    }
+    assert_eq!(played.outputs.len(), found.outputs);
+    played
+}
+
+fn holds_inside(test: &str, name: &str) {
+    let played = holds(&corpus(test, name), |_| {});
+    assert_eq!(played.bytes_outside(), 0);
+    assert_eq!(played.outside, vec![]);
+    assert!(played.ran > 0);
+}
+
+#[test]
+fn a_training_graph_plays() {
+    holds_inside("plays_mlp_grad", "mlp_grad_tiny");
+}
+
+#[test]
+fn a_training_graph_with_skips_across_plays() {
+    holds_inside("plays_unet_grad", "unet_grad_tiny");
+}
+
+#[test]
+fn a_graph_that_draws_random_numbers_plays() {
+    holds_inside("plays_dropout", "mlp_dropout_adam_tiny");
+}
+
+#[test]
+fn a_network_of_joins_plays() {
+    holds_inside("plays_swiftnet", "swiftnet_like");
+}
+
+#[test]
+fn joins_of_what_is_written_in_place_have_nothing_to_do() {
+    let graph = GraphProto {
+        name: Some("join".to_owned()),
+        input: vec![value("x", FLOAT, Some(&[4, 8]))],
+        output: vec![value("y", FLOAT, Some(&[8, 8]))],
+        node: vec![
+            node("Sin", &["x"], &["a"]),
+            node("Cos", &["x"], &["b"]),
+            NodeProto { attribute: vec![integer("axis", 0)], ..node("Concat", &["a", "b"], &["y"]) },
+        ],
+        ..GraphProto::default()
+    };
+    let played = holds(&written("plays_join", &model(graph)), |_| {});
+    assert_eq!((played.ran, played.skipped), (2, 1), "the producers write their slices");
+    assert_eq!(played.arenas[0].used, 8 * 8 * 4);
+}
+
+#[test]
+fn a_quantized_network_plays() {
+    holds_inside("plays_int8", "mobilenet_v2_int8_qdq");
+}
+
+#[test]
+fn inputs_may_lie_in_the_arena() {
+    let played = holds(&corpus("plays_io_arena", "light_squeezenet"), |options| options.plan.io = memc::passes::Io::Arena);
+    assert_eq!(played.bytes_outside(), 0);
+}
+
+#[test]
+fn outputs_may_lie_with_the_caller() {
+    holds(&corpus("plays_io_external", "mlp_grad_tiny"), |options| options.plan.io = memc::passes::Io::External);
+}
+
+#[test]
+fn operators_of_training_builds_are_named_in_one_line() {
+    let file = corpus("plays_training_build", "ort_mlp_tiny");
+    let (out, layout) = plan(&file, |_| {});
+    let runtime = runtime();
+    let error = Player::new(&runtime, &out, &layout, PlayOptions::default()).expect_err("stock builds lack these kernels");
+    let Error::MissingKernels { kernels } = &error else { panic!("{error}") };
+    assert!(kernels.contains(&"com.microsoft::ReluGrad".to_owned()), "{kernels:?}");
+    assert_eq!(error.to_string().lines().count(), 1);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bits_again() {
+    let file = corpus("plays_again", "mlp_grad_tiny");
+    let (out, layout) = plan(&file, |_| {});
+    let runtime = runtime();
+    let mut player = Player::new(&runtime, &out, &layout, PlayOptions::default()).expect("ready");
+    let digest = |player: &mut Player<'_>, seed| {
+        memc_ort::digest(&player.play(&inputs::make(&out, &layout, seed).unwrap()).unwrap().outputs)
+    };
+    let first = digest(&mut player, 1);
+    assert_ne!(first, digest(&mut player, 2), "another input gives another output");
+    assert_eq!(first, digest(&mut player, 1), "nothing stays from run to run");
+}
+
+fn dim(extent: i64) -> tensor_shape_proto::Dimension {
+    let value = Some(tensor_shape_proto::dimension::Value::DimValue(extent));
+    tensor_shape_proto::Dimension { denotation: None, value }
+}
+
+fn value(name: &str, elem_type: i32, dims: Option<&[i64]>) -> ValueInfoProto {
+    let shape = dims.map(|dims| TensorShapeProto { dim: dims.iter().map(|extent| dim(*extent)).collect() });
+    let tensor = type_proto::Tensor { elem_type: Some(elem_type), shape };
+    let ty = TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) };
+    ValueInfoProto { name: Some(name.to_owned()), r#type: Some(ty), ..ValueInfoProto::default() }
+}
+
+fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    NodeProto {
+        op_type: Some(op.to_owned()),
+        name: Some(outputs[0].to_owned()),
+        input: owned(inputs),
+        output: owned(outputs),
+        ..NodeProto::default()
+    }
+}
+
+fn model(graph: GraphProto) -> ModelProto {
+    let opset_import = vec![OperatorSetIdProto { domain: None, version: Some(17) }];
+    ModelProto { ir_version: Some(8), opset_import, graph: Some(graph), ..ModelProto::default() }
+}
+
+fn integer(name: &str, number: i64) -> AttributeProto {
+    let mut attribute = AttributeProto { name: Some(name.to_owned()), i: Some(number), ..AttributeProto::default() };
+    attribute.set_type(AttributeType::Int);
+    attribute
+}
+
+const FLOAT: i32 = 1;
+const INT64: i32 = 7;
+
+#[test]
+fn results_of_unknown_size_lie_outside_and_are_listed() {
+    let graph = GraphProto {
+        name: Some("unknown".to_owned()),
+        input: vec![value("x", FLOAT, Some(&[4, 8]))],
+        output: vec![value("y", INT64, None), value("z", FLOAT, Some(&[4, 8]))],
+        node: vec![node("Relu", &["x"], &["a"]), node("NonZero", &["a"], &["y"]), node("Sin", &["a"], &["z"])],
+        ..GraphProto::default()
+    };
+    let played = holds(&written("plays_unknown", &model(graph)), |options| options.import.allow_unbound = true);
+    assert_eq!(played.outside.len(), 1);
+    assert_eq!((played.outside[0].op.as_str(), played.outside[0].bytes > 0), ("NonZero", true));
+}
+
+#[test]
+fn bodies_capture_values_of_the_arena() {
+    let branch = |name: &str, op: &str| GraphProto {
+        name: Some(name.to_owned()),
+        node: vec![node(op, &["a"], &[&format!("{name}_y")])],
+        output: vec![value(&format!("{name}_y"), FLOAT, Some(&[4, 8]))],
+        ..GraphProto::default()
+    };
+    let mut branches = node("If", &["flag"], &["b"]);
+    for (name, op) in [("then_branch", "Sin"), ("else_branch", "Cos")] {
+        let mut attribute =
+            AttributeProto { name: Some(name.to_owned()), g: Some(branch(name, op)), ..AttributeProto::default() };
+        attribute.set_type(AttributeType::Graph);
+        branches.attribute.push(attribute);
+    }
+    let graph = GraphProto {
+        name: Some("if".to_owned()),
+        input: vec![value("x", FLOAT, Some(&[4, 8])), value("flag", 9, Some(&[1]))],
+        output: vec![value("y", FLOAT, Some(&[4, 8]))],
+        node: vec![node("Exp", &["x"], &["a"]), branches, node("Add", &["b", "a"], &["y"])],
+        initializer: vec![TensorProto {
+            name: Some("unused".to_owned()),
+            dims: vec![1],
+            data_type: Some(FLOAT),
+            float_data: vec![1.0],
+            ..TensorProto::default()
+        }],
+        ..GraphProto::default()
+    };
+    let played = holds(&written("plays_if", &model(graph)), |_| {});
+    assert_eq!(played.outside, vec![], "the body's values lie in what was planned for it");
+    assert_eq!(played.bytes_outside(), 0, "the result itself has its place");
+}

@@ -1,0 +1,64 @@
+//! `memc profile`: measures every node of a model on this machine.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use memc::passes::Silent;
+use memc::proto::ModelFile;
+use memc::{Error, OptimizeOptions, play};
+use play::{PlayOptions, Player, inputs};
+use serde_json::json;
+
+use super::args::ProfileArguments;
+use super::files::Outputs;
+use super::run::{given, load, refuse};
+use super::{Outcome, Voice};
+
+/// What the key `schema` of the file says.
+const SCHEMA: &str = "memc.profile/1";
+
+/// Plans the model in its own order, plays that, and writes times and workspace.
+pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
+    let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
+    let options = OptimizeOptions {
+        import: arguments.planning.import(),
+        plan: arguments.planning.options(),
+        passes: Some(arguments.planning.passes.clone().unwrap_or_else(|| memc::passes::pipeline::FILE_ORDER.to_owned())),
+        ..OptimizeOptions::default()
+    };
+    let optimized = memc::optimize(&file, &options, &mut Silent)?;
+    let mut bytes = Vec::new();
+    let unwritable = |source| Error::File { what: "write", path: arguments.output.clone(), source };
+    optimized.model.write_to(&mut bytes).map_err(unwritable)?;
+    let planned = ModelFile::from_bytes(bytes).map_err(Error::from)?;
+    let runtime = load(arguments.library.ort_lib.as_deref())?;
+    let folder = arguments.input.parent().unwrap_or(Path::new(""));
+    let layout = &optimized.layout;
+    let mut player = Player::with_weights_in(&runtime, &planned, layout, PlayOptions::default(), folder).map_err(refuse)?;
+    let set = match given(arguments.inputs.as_deref())? {
+        Some(set) => set,
+        None => inputs::make(&planned, layout, arguments.seed).map_err(refuse)?,
+    };
+    let nodes = player.profile(&set, arguments.repeat, nanoseconds).map_err(refuse)?;
+    let rows = nodes.iter().zip(&layout.schedule).map(|(node, row)| {
+        json!({"node": node.node, "op": node.op, "domain": row.domain, "ns": node.nanoseconds, "workspace": node.workspace})
+    });
+    let object = json!({
+        "schema": SCHEMA, "model_sha256": layout.model.input_sha256, "library": runtime.version(), "threads": 1,
+        "repeats": arguments.repeat, "nodes": rows.collect::<Vec<_>>(),
+    });
+    let mut outputs = Outputs::default();
+    outputs.add(&arguments.output, |out| writeln!(out, "{object:#}"))?;
+    outputs.commit()?;
+    let total: u64 = nodes.iter().map(|node| node.nanoseconds).sum();
+    voice.say(&format!("{} nodes, {:.3} ms in kernels (median of {})", nodes.len(), total as f64 / 1e6, arguments.repeat));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Nanoseconds since the first call.
+fn nanoseconds() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
