@@ -60,9 +60,9 @@ impl Ladder<'_> {
         }
     }
 
-    /// Half of the nodes go to the bound itself, the rest to heights between it and the best one.
+    /// A third of the nodes go to the bound itself, the rest to heights between it and the best one.
     fn descend(&mut self, known: &mut Known) {
-        let mut share = self.left / 2;
+        let mut share = self.left / 3;
         let mut floor = known.lower_bound;
         let mut height = floor;
         loop {

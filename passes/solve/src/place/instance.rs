@@ -138,6 +138,14 @@ impl Instance {
         self.source.len()
     }
 
+    /// The highest offset of each item and the highest top of each section in granules, if nothing may be above `capacity` bytes; an offset of
+    /// `u32::MAX` says that the item does not fit at all.
+    pub fn limits(&self, capacity: u64) -> (Vec<u32>, Vec<u32>) {
+        let granules = |bytes: u64| (bytes / self.granule).min(1 << 30) as u32;
+        let highest = self.bytes.iter().map(|bytes| capacity.checked_sub(*bytes).map_or(u32::MAX, granules)).collect();
+        (highest, self.padding.iter().map(|padding| granules(capacity + padding)).collect())
+    }
+
     fn find_twin(&self, place: usize) -> Option<u32> {
         let look = |index: usize| (self.item_sections.of(index as u32), self.bytes[index], self.alignment[index]);
         let free = |index: usize| self.fixed[index].is_none();

@@ -19,6 +19,7 @@ mod problem;
 mod restart;
 mod search;
 mod skyline;
+mod valley;
 
 pub use check::{Violation, check};
 pub use problem::{Buffer, Gap, Problem, ProblemError, Solution};

@@ -4,9 +4,19 @@ use std::cmp::Reverse;
 
 use super::instance::Instance;
 use super::search::{NoGoods, Search, Verdict};
+use super::valley::{Choice, ValleySearch};
 
 /// Nodes of the shortest slice.
 const SLICE: u64 = 4_000;
+
+/// Nodes of the valley search that cost as much as one of the canonical search, nodes of its shortest slice, and its share of all nodes for each node of
+/// the other search.
+const VALLEYS_PER_NODE: u64 = 8;
+const VALLEY_SLICE: u64 = 500;
+const VALLEY_SHARE: u64 = 4;
+
+/// The valley search's choices, by turns.
+const CHOICES: [Choice; 3] = [Choice::Items, Choice::Options, Choice::Slack];
 
 /// What an order compares, in this sequence, largest first. T: largest load met; W: duration; A: area.
 const KEYS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 2, 0], [1, 0, 2], [2, 0, 1], [2, 1, 0]];
@@ -39,21 +49,31 @@ impl Order {
     }
 }
 
-/// The orders that the search tries, one after the other: six plain ones, then the same with noise.
+/// The orders that the searches try, one after the other: six plain ones, then the same with noise; and what each search has spent.
 pub(super) struct Orders {
-    next: usize,
     random: u64,
+    canonical: Turns,
+    valley: Turns,
+    /// Failures of each section in the valley search.
+    weight: Vec<u32>,
+}
+
+/// The slices that one search had.
+#[derive(Default)]
+struct Turns {
+    slices: u64,
+    nodes: u64,
 }
 
 impl Orders {
     pub fn new() -> Self {
-        Self { next: 0, random: 0x2545_f491_4f6c_dd1d }
+        let (canonical, valley) = (Turns::default(), Turns::default());
+        Self { random: 0x2545_f491_4f6c_dd1d, canonical, valley, weight: Vec::new() }
     }
 
-    fn next(&mut self, instance: &Instance) -> Order {
-        let round = self.next / KEYS.len();
-        let keys = KEYS[self.next % KEYS.len()];
-        self.next += 1;
+    /// Order number `slice` of a search.
+    fn order(&mut self, instance: &Instance, slice: u64) -> Order {
+        let (round, keys) = (slice as usize / KEYS.len(), KEYS[slice as usize % KEYS.len()]);
         if round == 0 {
             return Order::new(instance, keys, Vec::new());
         }
@@ -71,6 +91,8 @@ fn xorshift(state: &mut u64) -> u64 {
 }
 
 /// Whether a height of `capacity` bytes is possible; with the offsets in granules if it is. Spends at most `nodes`, which it counts down.
+///
+/// Two searches take turns, since neither is quicker everywhere; each gets its share of the nodes. They share the failed states.
 pub(super) fn decide(
     instance: &Instance,
     capacity: u64,
@@ -78,18 +100,59 @@ pub(super) fn decide(
     no_goods: &mut NoGoods,
     nodes: &mut u64,
 ) -> (Verdict, Vec<u32>) {
-    let mut round = 1;
+    let mut has_valleys = true;
     while *nodes > 0 {
-        let order = orders.next(instance);
-        let mut search = Search::new(instance, capacity, &order);
-        let verdict = search.run((SLICE * luby(round)).min(*nodes), no_goods);
-        *nodes = nodes.saturating_sub(search.nodes.max(1));
-        round += 1;
+        let turn = if has_valleys && orders.valley.nodes < VALLEY_SHARE * orders.canonical.nodes {
+            orders.valley_slice(instance, capacity, no_goods, *nodes)
+        } else {
+            Some(orders.canonical_slice(instance, capacity, no_goods, *nodes))
+        };
+        let Some((verdict, offsets, spent)) = turn else {
+            has_valleys = false;
+            continue;
+        };
+        *nodes = nodes.saturating_sub(spent);
         if verdict != Verdict::Limit {
-            return (verdict, search.offsets);
+            return (verdict, offsets);
         }
     }
     (Verdict::Limit, Vec::new())
+}
+
+/// A verdict, the offsets if there are some, and the nodes spent.
+type Slice = (Verdict, Vec<u32>, u64);
+
+impl Orders {
+    fn canonical_slice(&mut self, instance: &Instance, capacity: u64, no_goods: &mut NoGoods, most: u64) -> Slice {
+        let order = self.order(instance, self.canonical.slices);
+        let mut search = Search::new(instance, capacity, &order);
+        self.canonical.slices += 1;
+        let verdict = search.run((SLICE * luby(self.canonical.slices)).min(most), no_goods);
+        let spent = search.nodes.max(1);
+        self.canonical.nodes += spent;
+        (verdict, search.offsets, spent)
+    }
+
+    /// `None` if the problem is none for this search.
+    fn valley_slice(&mut self, instance: &Instance, capacity: u64, no_goods: &mut NoGoods, most: u64) -> Option<Slice> {
+        let choice = CHOICES[(self.valley.slices / 2) as usize % CHOICES.len()];
+        let order = self.order(instance, self.valley.slices);
+        let mut search = ValleySearch::new(instance, capacity, &order, choice)?;
+        // Every other slice starts with what the ones before it learned.
+        let keeps = self.valley.slices % 2 == 1;
+        if keeps && self.weight.len() == search.weight.len() {
+            search.weight.clone_from(&self.weight);
+        }
+        self.valley.slices += 1;
+        let limit = VALLEY_SLICE * luby(self.valley.slices);
+        let verdict = search.run(limit.min(most.saturating_mul(VALLEYS_PER_NODE)), no_goods);
+        if keeps {
+            self.weight = search.weight;
+        }
+        let spent = search.nodes.div_ceil(VALLEYS_PER_NODE).max(1);
+        self.valley.nodes += spent;
+        Some((verdict, search.offsets, spent))
+    }
 }
 
 /// The sequence 1 1 2 1 1 2 4 … of Luby, Sinclair and Zuckerman (1993), from `index` 1.

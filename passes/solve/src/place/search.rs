@@ -22,7 +22,7 @@ pub(super) enum Verdict {
 }
 
 /// Failed states that are remembered at most: 16 bytes each and the table's slack.
-const MOST_STATES: usize = 1 << 21;
+pub(super) const MOST_STATES: usize = 1 << 21;
 
 /// Keys are sums of well mixed numbers; their low half is a good hash as it is.
 #[derive(Default)]
@@ -96,9 +96,7 @@ impl<'a> Search<'a> {
         for (place, item) in order.items.iter().enumerate() {
             rank[*item as usize] = place as u32 + 1;
         }
-        // An offset that no item may have stands for "does not fit at all".
-        let room =
-            |bytes: u64| capacity.checked_sub(bytes).map_or(u32::MAX, |room| (room / instance.granule).min(1 << 30) as u32);
+        let (highest, ceiling) = instance.limits(capacity);
         let sections = instance.padding.len();
         let open = (0..sections as u32)
             .map(|section| {
@@ -110,12 +108,8 @@ impl<'a> Search<'a> {
             instance,
             rank,
             order,
-            highest: instance.bytes.iter().map(|bytes| room(*bytes)).collect(),
-            ceiling: instance
-                .padding
-                .iter()
-                .map(|padding| ((capacity + padding) / instance.granule).min(1 << 30) as u32)
-                .collect(),
+            highest,
+            ceiling,
             least: rests.clone(),
             rests,
             placed: vec![false; count],
@@ -427,7 +421,7 @@ impl<'a> Search<'a> {
 }
 
 /// A well mixed number for an item at a place.
-fn mix(item: u32, place: u32) -> u128 {
+pub(super) fn mix(item: u32, place: u32) -> u128 {
     let seed = u64::from(item) << 32 | u64::from(place);
     u128::from(scramble(seed)) << 64 | u128::from(scramble(seed ^ 0x6a09_e667_f3bc_c908))
 }
