@@ -1,0 +1,100 @@
+"""Make models that are large in one way, and plan them.
+
+    .deps/python/bin/python benches/scale.py repeat MODEL.onnx 50000 [--memc target/release/memc]
+    .deps/python/bin/python benches/scale.py weights [--memc target/release/memc]
+
+`repeat` chains copies of a model's blocks (from its input to its last value of the input's type) until there are so many nodes.
+`weights` writes 1 GiB of weights into a model. Both print CPU seconds, and the most anonymous memory that memc held.
+"""
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+
+def repeat(source, target, count):
+    model = onnx.load(source, load_external_data=False)
+    graph = model.graph
+    inferred = onnx.shape_inference.infer_shapes(model)
+    types = {value.name: value.type for value in inferred.graph.value_info}
+    constants = {tensor.name for tensor in graph.initializer}
+    entry = next(value for value in graph.input if value.name not in constants)
+    last = [name for node in graph.node for name in node.output if types.get(name) == entry.type][-1]
+    needed, block = {last}, []
+    for node in reversed(graph.node):
+        if needed & set(node.output):
+            block.insert(0, node)
+            needed |= set(node.input)
+    made, current = {name for node in block for name in node.output}, entry.name
+    nodes = []
+    for copy in range(count // len(block) + 1):
+        for node in block:
+            twin = onnx.NodeProto()
+            twin.CopyFrom(node)
+            twin.name = f"{node.name}_{copy}"
+            twin.input[:] = [current if name == entry.name else f"{name}_{copy}" if name in made else name for name in node.input]
+            twin.output[:] = [f"{name}_{copy}" for name in node.output]
+            nodes.append(twin)
+        current = f"{last}_{copy}"
+    del graph.node[:], graph.value_info[:], graph.output[:]
+    graph.node.extend(nodes)
+    output = graph.output.add()
+    output.name = current
+    output.type.CopyFrom(entry.type)
+    onnx.save(model, target)
+    return len(nodes)
+
+
+def weights(target):
+    layers, nodes, current = [], [], "x"
+    for layer in range(16):
+        layers.append(numpy_helper.from_array(np.full((4096, 4096), layer, np.float32), f"w{layer}"))
+        nodes.append(helper.make_node("MatMul", [current, f"w{layer}"], [f"y{layer}"], name=f"n{layer}"))
+        current = f"y{layer}"
+    ends = [helper.make_tensor_value_info(name, 1, [1, 4096]) for name in ("x", current)]
+    graph = helper.make_graph(nodes, "weights", ends[:1], ends[1:], layers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), target)
+
+
+def anonymous_kib(process):
+    try:
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+            return next((int(line.split()[1]) for line in status if line.startswith("RssAnon")), 0)
+    except OSError:
+        return 0
+
+
+def plan(memc, model, folder):
+    process = subprocess.Popen([memc, "optimize", model, "-o", os.path.join(folder, "out.onnx"), "--quiet"])
+    most = 0
+    while process.poll() is None:
+        most = max(most, anonymous_kib(process))
+        time.sleep(0.002)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{used.ru_utime + used.ru_stime:.2f} CPU s, {most / 1024:.1f} MiB anonymous memory, exit {process.returncode}")
+
+
+def main():
+    arguments, memc = sys.argv[1:], "target/release/memc"
+    if "--memc" in arguments:
+        at = arguments.index("--memc")
+        memc = arguments[at + 1]
+        del arguments[at:at + 2]
+    with tempfile.TemporaryDirectory() as folder:
+        model = os.path.join(folder, "in.onnx")
+        if arguments[0] == "repeat":
+            print(repeat(arguments[1], model, int(arguments[2])), "nodes")
+        else:
+            weights(model)
+            print(os.path.getsize(model), "bytes")
+        plan(memc, model, folder)
+
+
+if __name__ == "__main__":
+    main()
