@@ -1,9 +1,9 @@
 //! Solves instance files and prints a table: value, bound, status, effort and CPU time of each.
 //!
-//! `cargo run --release -p memc-solve --example table -- [--nodes N] [--capacity BYTES] [--random BUFFERS] [--random-order OPERATIONS] FILES…`
+//! `cargo run --release -p memc-solve --example table -- [--nodes N] [--capacity BYTES] [--random BUFFERS] [--layered BUFFERS] [--dissect PIECES SEED] [--random-order OPERATIONS] FILES…`
 //!
-//! A file that ends in `.csv` is a placement problem, another one an ordering problem. `--random` and `--random-order` generate one of so many
-//! buffers or operations.
+//! A file that ends in `.csv` is a placement problem, another one an ordering problem. `--random`, `--layered`, `--dissect` and
+//! `--random-order` generate one of so many buffers or operations.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -29,6 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--nodes" => settings.limit = Limit { nodes: number()? },
             "--capacity" => settings.capacity = Some(number()?),
             "--random" => place_one("random", random_buffers(number()?), &settings)?,
+            "--layered" => place_one("layered", layered_buffers(number()?), &settings)?,
+            "--dissect" => {
+                let (pieces, seed) = (number()?, number()?);
+                place_one(&format!("dissection {seed}"), dissection(pieces, seed), &settings)?;
+            }
             "--random-order" => order_one("random", &random_network(number()? as u32), &settings)?,
             file => solve_file(file, &settings)?,
         }
@@ -107,7 +112,11 @@ fn cpu_nanoseconds() -> Option<u64> {
 
 /// A generator of numbers below a bound, always the same ones.
 fn numbers() -> impl FnMut(u64) -> u64 {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    numbers_from(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The same with another start, which must not be 0.
+fn numbers_from(mut state: u64) -> impl FnMut(u64) -> u64 {
     move |below| {
         state ^= state << 13;
         state ^= state >> 7;
@@ -128,6 +137,59 @@ fn random_buffers(buffers: u64) -> place::Problem {
         place::Buffer { alignment: 64, ..place::Buffer::new(start as u32, end as u32, size) }
     });
     place::Problem { buffers: list.collect(), capacity: None }
+}
+
+/// A training run of many layers: what the forward half computes lives until the backward half of the same layer, and each layer has short-lived
+/// scratch of its own.
+fn layered_buffers(buffers: u64) -> place::Problem {
+    let mut next = numbers();
+    let layers = (buffers / 12).max(1);
+    let steps = layers * 24;
+    let mut list = Vec::new();
+    for index in 0..buffers {
+        let layer = index % layers;
+        let (forward, backward) = (layer * 12, steps - (layer + 1) * 12);
+        let (start, end, size) = match index / layers {
+            0..3 => (forward + next(6), backward + 6 + next(6), (1 + next(15)) << 14),
+            3..8 => (forward + next(8), forward + 9 + next(6), (1 + next(63)) << 12),
+            _ => (backward + next(8), backward + 9 + next(6), (1 + next(63)) << 12),
+        };
+        list.push(place::Buffer { alignment: 64, ..place::Buffer::new(start as u32, end as u32, size) });
+    }
+    place::Problem { buffers: list, capacity: None }
+}
+
+/// A rectangle of 1024 × 1024 cells cut into pieces, by straight cuts and by pinwheels of five: the bound is the optimum, and there is no slack at all.
+fn dissection(pieces: u64, seed: u64) -> place::Problem {
+    let mut next = numbers_from(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    // First and last step, lowest and highest cell.
+    let mut list: Vec<[u64; 4]> = vec![[0, 1024, 0, 1024]];
+    while (list.len() as u64) < pieces {
+        // The largest of some, so that no piece stays very large.
+        let chosen = (0..4).map(|_| next(list.len() as u64) as usize);
+        let area = |index: &usize| (list[*index][1] - list[*index][0]) * (list[*index][3] - list[*index][2]);
+        let index = chosen.max_by_key(area).unwrap_or(0);
+        let [left, right, low, high] = list[index];
+        let (wide, tall) = (right - left, high - low);
+        if next(4) == 0 && wide > 4 && tall > 4 {
+            let (a, b) = (left + 1 + next(wide / 2 - 1), left + wide / 2 + 1 + next(wide / 2 - 1));
+            let (c, d) = (low + 1 + next(tall / 2 - 1), low + tall / 2 + 1 + next(tall / 2 - 1));
+            list[index] = [a, b, c, d];
+            list.extend([[left, b, low, c], [b, right, low, d], [a, right, d, high], [left, a, c, high]]);
+        } else if next(2) == 0 && wide > 1 {
+            let cut = left + 1 + next(wide - 1);
+            list[index][1] = cut;
+            list.push([cut, right, low, high]);
+        } else if tall > 1 {
+            let cut = low + 1 + next(tall - 1);
+            list[index][3] = cut;
+            list.push([left, right, cut, high]);
+        }
+    }
+    // Sorted by area, so that the order of the file tells nothing of the cuts.
+    list.sort_by_key(|[left, right, low, high]| ((right - left) * (high - low), *left));
+    let buffers = list.iter().map(|[left, right, low, high]| place::Buffer::new(*left as u32, *right as u32, (high - low) << 10));
+    place::Problem { buffers: buffers.collect(), capacity: None }
 }
 
 /// Operations that read one to three recent values, listed in a bad order; every eleventh one reads something old.

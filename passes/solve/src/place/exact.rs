@@ -60,9 +60,9 @@ impl Ladder<'_> {
         }
     }
 
-    /// A third of the nodes go to the bound itself, the rest to heights between it and the best one.
+    /// A third of the nodes go to the bound itself, more where the bound leaves hardly any room, the rest to heights between it and the best one.
     fn descend(&mut self, known: &mut Known) {
-        let mut share = self.left / 3;
+        let mut share = if self.instance.is_tight(known.lower_bound) { self.left / 4 * 3 } else { self.left / 3 };
         let mut floor = known.lower_bound;
         let mut height = floor;
         loop {

@@ -146,6 +146,14 @@ impl Instance {
         (highest, self.padding.iter().map(|padding| granules(capacity + padding)).collect())
     }
 
+    /// Whether less than a hundredth of the room below `capacity` bytes stays free, sections taken alike.
+    pub fn is_tight(&self, capacity: u64) -> bool {
+        let sections = self.padding.len() as u128;
+        let used: u128 =
+            (0..self.items()).map(|item| u128::from(self.bytes[item]) * self.item_sections.of(item as u32).len() as u128).sum();
+        used * 100 > u128::from(capacity) * sections * 99
+    }
+
     fn find_twin(&self, place: usize) -> Option<u32> {
         let look = |index: usize| (self.item_sections.of(index as u32), self.bytes[index], self.alignment[index]);
         let free = |index: usize| self.fixed[index].is_none();

@@ -15,6 +15,9 @@ const VALLEYS_PER_NODE: u64 = 8;
 const VALLEY_SLICE: u64 = 500;
 const VALLEY_SHARE: u64 = 4;
 
+/// Nodes of its shortest slice where hardly any room is to spare: failures come early then, so it goes deep, and it has all nodes.
+const TIGHT_SLICE: u64 = 16_000;
+
 /// The valley search's choices, by turns.
 const CHOICES: [Choice; 3] = [Choice::Items, Choice::Options, Choice::Slack];
 
@@ -101,8 +104,9 @@ pub(super) fn decide(
     nodes: &mut u64,
 ) -> (Verdict, Vec<u32>) {
     let mut has_valleys = true;
+    let tight = instance.is_tight(capacity);
     while *nodes > 0 {
-        let turn = if has_valleys && orders.valley.nodes < VALLEY_SHARE * orders.canonical.nodes {
+        let turn = if has_valleys && (tight || orders.valley.nodes < VALLEY_SHARE * orders.canonical.nodes) {
             orders.valley_slice(instance, capacity, no_goods, *nodes)
         } else {
             Some(orders.canonical_slice(instance, capacity, no_goods, *nodes))
@@ -135,16 +139,18 @@ impl Orders {
 
     /// `None` if the problem is none for this search.
     fn valley_slice(&mut self, instance: &Instance, capacity: u64, no_goods: &mut NoGoods, most: u64) -> Option<Slice> {
+        let tight = instance.is_tight(capacity);
         let choice = CHOICES[(self.valley.slices / 2) as usize % CHOICES.len()];
         let order = self.order(instance, self.valley.slices);
         let mut search = ValleySearch::new(instance, capacity, &order, choice)?;
         // Every other slice starts with what the ones before it learned.
-        let keeps = self.valley.slices % 2 == 1;
+        let keeps = !tight && self.valley.slices % 2 == 1;
         if keeps && self.weight.len() == search.weight.len() {
             search.weight.clone_from(&self.weight);
         }
         self.valley.slices += 1;
-        let limit = VALLEY_SLICE * luby(self.valley.slices);
+        let slice = if tight { TIGHT_SLICE } else { VALLEY_SLICE };
+        let limit = slice * luby(self.valley.slices);
         let verdict = search.run(limit.min(most.saturating_mul(VALLEYS_PER_NODE)), no_goods);
         if keeps {
             self.weight = search.weight;
