@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use memc_onnx_proto::onnx::tensor_proto::DataLocation;
 use memc_onnx_proto::onnx::type_proto::{Tensor, Value};
-use memc_onnx_proto::onnx::{GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
+use memc_onnx_proto::onnx::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, TypeProto, ValueInfoProto};
 use prost::Message as _;
 
 use crate::element::Element;
@@ -21,7 +22,13 @@ pub(crate) struct Cut {
     pub(crate) operands: Vec<String>,
     /// Names, there, of what the outputs give.
     pub(crate) results: Vec<String>,
+    /// Initializers that the session is given beside the model: name in the cut model, name in the model it came from.
+    pub(crate) weights: Vec<(String, String)>,
 }
+
+/// Operators whose kernels keep constant operands in a form of their own, for speed.
+const PACKING: [&str; 8] =
+    ["MatMul", "Gemm", "LSTM", "GRU", "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul", "QLinearConv"];
 
 /// The type of a dense tensor of any shape.
 pub(crate) fn tensor_type(element: Element) -> TypeProto {
@@ -35,13 +42,16 @@ pub(crate) struct Cutter<'m> {
     opset: i64,
     /// Initializers that are part of the cut model: strings, of which no tensor over given bytes can be made.
     strings: BTreeMap<&'m str, &'m TensorProto>,
+    /// The other initializers.
+    weights: BTreeMap<&'m str, &'m TensorProto>,
 }
 
 impl<'m> Cutter<'m> {
     pub(crate) fn new(model: &'m ModelProto, graph: &'m GraphProto) -> Self {
         let text = memc_onnx_proto::onnx::tensor_proto::DataType::String as i32;
-        let strings = graph.initializer.iter().filter(|tensor| tensor.data_type() == text);
-        Self { model, opset: random::opset(model), strings: strings.map(|tensor| (tensor.name(), tensor)).collect() }
+        let (strings, weights) =
+            graph.initializer.iter().map(|tensor| (tensor.name(), tensor)).partition(|(_, tensor)| tensor.data_type() == text);
+        Self { model, opset: random::opset(model), strings, weights }
     }
 
     /// Values that a node reads: operands, and what its bodies capture; in order, without strings.
@@ -58,7 +68,8 @@ impl<'m> Cutter<'m> {
         random::give_seed(&mut copy, self.opset);
         let has_bodies = has_bodies(node);
         let mut graph = GraphProto { name: Some("node".to_owned()), ..GraphProto::default() };
-        let (mut operands, mut results) = (Vec::new(), Vec::new());
+        let (mut operands, mut results, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        let packs = PACKING.contains(&node.op_type());
         let mut known: BTreeSet<String> = BTreeSet::new();
         let mut give = |original: &str, name: &str, graph: &mut GraphProto| {
             if !known.insert(name.to_owned()) {
@@ -68,6 +79,11 @@ impl<'m> Cutter<'m> {
                 let mut tensor = (*tensor).clone();
                 tensor.name = Some(name.to_owned());
                 graph.initializer.push(tensor);
+                return;
+            }
+            if let Some(tensor) = self.weights.get(original).filter(|_| packs) {
+                graph.initializer.push(elsewhere(tensor, name, original));
+                weights.push((name.to_owned(), original.to_owned()));
                 return;
             }
             graph.input.push(ValueInfoProto {
@@ -104,7 +120,20 @@ impl<'m> Cutter<'m> {
             functions: if is_call || has_bodies { functions.clone() } else { Vec::new() },
             ..ModelProto::default()
         };
-        Cut { bytes: model.encode_to_vec(), operands, results }
+        Cut { bytes: model.encode_to_vec(), operands, results, weights }
+    }
+}
+
+/// An initializer that says only what it is; the session gets its bytes from outside. The location keeps different weights apart.
+fn elsewhere(tensor: &TensorProto, name: &str, original: &str) -> TensorProto {
+    let entry = |key: &str, value: &str| StringStringEntryProto { key: Some(key.to_owned()), value: Some(value.to_owned()) };
+    TensorProto {
+        name: Some(name.to_owned()),
+        dims: tensor.dims.clone(),
+        data_type: tensor.data_type,
+        external_data: vec![entry("location", original)],
+        data_location: Some(DataLocation::External as i32),
+        ..TensorProto::default()
     }
 }
 

@@ -249,12 +249,20 @@ impl<'r> Player<'r> {
                     None => described.get(name).map(|ty| (*ty).clone()),
                 }
             };
-            let Cut { bytes, operands, results } = cutter.cut(node, random::draws(node), &type_of);
+            let Cut { bytes, operands, results, weights } = cutter.cut(node, random::draws(node), &type_of);
             let slots = |names: &[String]| names.iter().filter_map(|name| self.places.by_name.get(name).copied()).collect();
             let (inputs, outputs) = (slots(&operands), slots(&results));
+            let value = |(inner, outer): &'_ (String, String)| {
+                let slot = *self.places.by_name.get(outer)?;
+                Some((inner.clone(), slot))
+            };
+            let known: Vec<(String, usize)> = weights.iter().filter_map(value).collect();
+            let given: Vec<(&str, &Value<'_>)> =
+                known.iter().filter_map(|(name, slot)| Some((name.as_str(), self.values[*slot].as_ref()?))).collect();
             let session = match sessions.get(&bytes) {
                 Some(session) => session.clone(),
-                None => match self.runtime.session(Source::Bytes(&bytes, None), SessionOptions::PLAIN) {
+                // SAFETY: weights live as long as the player, which owns the sessions.
+                None => match unsafe { self.runtime.session_with(Source::Bytes(&bytes, None), SessionOptions::PLAIN, &given) } {
                     Ok(session) => {
                         let session = Rc::new(session);
                         sessions.insert(bytes, session.clone());

@@ -53,8 +53,8 @@ pub struct SessionOptions {
 }
 
 impl SessionOptions {
-    /// The reference: no optimization, nothing prepacked, exact allocations.
-    pub const PLAIN: Self = Self { optimize: false, prepack: false, arena: false, pattern: false };
+    /// The reference: no optimization, exact allocations.
+    pub const PLAIN: Self = Self { optimize: false, prepack: true, arena: false, pattern: false };
 }
 
 /// Where the bytes of a model are.
@@ -103,8 +103,34 @@ impl Runtime {
     /// # Errors
     /// The runtime refuses the model.
     pub fn session(&self, source: Source<'_>, options: SessionOptions) -> Result<Session<'_>, Error> {
+        // SAFETY: there are no weights.
+        unsafe { self.session_with(source, options, &[]) }
+    }
+
+    /// Makes a session of a model whose external initializers are given here.
+    ///
+    /// # Safety
+    /// The bytes of the weights must stay while the session is in use.
+    ///
+    /// # Errors
+    /// As for [`Self::session`].
+    pub(crate) unsafe fn session_with(
+        &self,
+        source: Source<'_>,
+        options: SessionOptions,
+        weights: &[(&str, &Value<'_>)],
+    ) -> Result<Session<'_>, Error> {
         let api = self.api();
         let settings = Settings::new(self, source, options)?;
+        if !weights.is_empty() {
+            let owned = weights.iter().map(|(name, _)| text("name a weight", name)).collect::<Result<Vec<_>, _>>()?;
+            let names: Vec<*const c_char> = owned.iter().map(|name| name.as_ptr()).collect::<Vec<_>>();
+            let values: Vec<*const sys::OrtValue> =
+                weights.iter().map(|(_, value)| value.pointer.as_ptr().cast_const()).collect();
+            // SAFETY: names and values live through the call; the options keep references to the values.
+            let status = unsafe { (api.AddExternalInitializers)(settings.0, names.as_ptr(), values.as_ptr(), names.len()) };
+            self.check("give weights", status)?;
+        }
         let mut session = ptr::null_mut();
         // SAFETY: all pointers live through the calls; the runtime copies what it keeps.
         let status = unsafe {

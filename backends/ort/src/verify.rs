@@ -1,6 +1,7 @@
 //! Verifies a plan by running it: the given model whole, the written model whole, and the plan, on the same inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use memc_layout::{Class, Layout};
 use memc_onnx_proto::ModelFile;
@@ -13,6 +14,7 @@ use crate::memory::require;
 use crate::player::{Played, Player};
 use crate::prepare::PlayOptions;
 use crate::runtime::{Runtime, SessionOptions};
+use crate::weights::Weights;
 use crate::whole::Whole;
 
 /// Most bytes of values that are kept to find the first node that differs.
@@ -88,6 +90,10 @@ pub fn verify(
     options: VerifyOptions,
 ) -> Result<Verified, Error> {
     enough_memory(layout)?;
+    // The runtime's own word for weights that are not there is less clear.
+    for file in [given, out] {
+        Weights::read(file, file.path().and_then(Path::parent).unwrap_or(Path::new("")))?;
+    }
     let sets = match given_inputs {
         Some(_) => Vec::new(),
         None => (0..options.rounds.max(1))
