@@ -94,8 +94,9 @@ fn dies_here(
 ) -> bool {
     let family = head(module, operand);
     let ends_here = families.needed[family].is_some_and(|range| range.end == Step(step.0 + 1));
-    // The owner may be larger than the operand only where the operand is a window of it; then only the window is written.
-    let same_size = module.ty(operand).size() == module.ty(result).size();
+    // A result over a window would hold all of the owner's bytes, and the scheduler does not count on it.
+    let size = module.ty(operand).size();
+    let same_size = size == module.ty(result).size() && size == module.ty(family).size();
     let alone = module.node(node).inputs.iter().enumerate().all(|(position, other)| match other {
         Some(other) if *other != operand && head(module, *other) == family => {
             positions.contains(&position) && module.ty(*other).size() == module.ty(operand).size()

@@ -17,6 +17,8 @@ pub mod portfolio;
 pub mod registry;
 pub mod schedule;
 pub mod view;
+pub mod window;
+mod window_search;
 
 pub use options::{Io, Options};
 pub use pass::{Changed, PassContext, PassError, PassInfo, SolverReport};

@@ -6,6 +6,7 @@ use memc_ir::{Diagnostic, Module, Node, SecondaryMap, Stage, Value};
 use memc_ops::Data;
 
 use crate::options::Options;
+use crate::window::WindowChoice;
 
 /// Whether a pass changed the module. `No` means that the printed text is identical.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +65,8 @@ pub struct PassContext<'o> {
     pub options: &'o Options,
     /// Search nodes that each exact solver may visit; the options' unless a portfolio tries something out.
     pub effort: u64,
+    /// Windows that the pass of that name takes; all that are legal unless a portfolio chooses.
+    pub windows: WindowChoice,
     /// Elements of small tensors that inference knows.
     pub data: SecondaryMap<Value, Option<Arc<Data>>>,
     /// Nodes of the main graph in the order of the file.
@@ -78,7 +81,8 @@ impl<'o> PassContext<'o> {
     /// A context for a module that was just imported.
     pub fn new(options: &'o Options, data: SecondaryMap<Value, Option<Arc<Data>>>, module: &Module) -> Self {
         let given_order = module.graph(module.main()).nodes.clone();
-        Self { options, effort: options.effort, data, given_order, remarks: Vec::new(), reports: Vec::new() }
+        let windows = WindowChoice::default();
+        Self { options, effort: options.effort, windows, data, given_order, remarks: Vec::new(), reports: Vec::new() }
     }
 }
 

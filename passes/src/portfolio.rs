@@ -1,12 +1,17 @@
 //! The default plan: several pipelines on one module, the best result kept, never worse than the file's own order.
 
+use std::collections::BTreeSet;
+
 use memc_ir::{Bytes, Module, Node, Value};
+use memc_ops::Profile;
 
 use crate::analysis::scratch::scratch;
 use crate::analysis::{Liveness, buffers, classes, peak};
 use crate::options::Options;
 use crate::pass::{PassContext, SolverReport};
 use crate::pipeline::{DEFAULT, FILE_ORDER, Observer, Pipeline, PipelineError, Silent};
+use crate::window::{WindowChoice, candidates};
+use crate::window_search::search;
 
 /// The best plan, and what it is measured against.
 #[derive(Debug)]
@@ -22,12 +27,15 @@ pub struct Planned {
 }
 
 /// The default pipeline without merging of equal nodes: a merged value lives longer, which can raise the peak.
-const WITHOUT_CSE: &str = "fold,dce,view,schedule,in-place,place";
+const WITHOUT_CSE: &str = "fold,dce,view,window,schedule,in-place,place";
+/// The pass that the search for windows begins with; what stands before it depends on no choice.
+const WINDOW: &str = "window";
 
 /// Plans a typed module in several ways and keeps the one with the smallest arena (then peak, then fewest nodes).
 ///
-/// The ways are compared by heuristics alone; only the better one is searched with the full effort. `context` makes a fresh context for
-/// a module.
+/// The ways are compared by heuristics alone; only the better one is searched with the full effort. Where the runtime has windows, sets of
+/// them are tried the same way, and the best set is kept if the full effort ends better with it than without. `context` makes a
+/// fresh context for a module.
 ///
 /// # Errors
 /// The first pipeline that fails.
@@ -37,23 +45,60 @@ pub fn plan<'o>(
     verify: bool,
     observer: &mut dyn Observer,
 ) -> Result<Planned, PipelineError> {
-    let run = |text: &str, effort: Option<u64>, observer: &mut dyn Observer| -> Result<(Planned, Rank), PipelineError> {
+    let run = |text: &str, effort: Option<u64>, windows: WindowChoice, observer: &mut dyn Observer| {
         let mut module = module.clone();
         let mut ctx = context(&module);
         ctx.effort = effort.unwrap_or(ctx.effort);
+        ctx.windows = windows;
         Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
         let rank = rank(&module, ctx.options);
-        Ok((Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None }, rank))
+        Ok::<_, PipelineError>((Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None }, rank))
     };
-    let (base, limit) = run(FILE_ORDER, None, &mut Silent)?;
-    let merged = run(DEFAULT, Some(0), &mut Silent)?.1;
-    let plain = run(WITHOUT_CSE, Some(0), &mut Silent)?.1;
+    let none = || WindowChoice::Only(BTreeSet::new());
+    let (base, limit) = run(FILE_ORDER, None, none(), &mut Silent)?;
+    let merged = run(DEFAULT, Some(0), none(), &mut Silent)?.1;
+    let plain = run(WITHOUT_CSE, Some(0), none(), &mut Silent)?.1;
     let text = if plain < merged { WITHOUT_CSE } else { DEFAULT };
-    let (best, rank) = run(text, None, observer)?;
+    let mut windows = choose_windows(module, &context, text)?;
+    if !matches!(&windows, WindowChoice::Only(chosen) if chosen.is_empty()) {
+        // What helps the heuristics need not help the search.
+        let with = run(text, None, windows.clone(), &mut Silent)?.1;
+        let without = run(text, None, none(), &mut Silent)?.1;
+        if (without.arena, without.peak) <= (with.arena, with.peak) {
+            windows = none();
+        }
+    }
+    let (best, rank) = run(text, None, windows, observer)?;
     if rank.peak > limit.peak || rank.arena > limit.arena {
         return Ok(base);
     }
     Ok(Planned { base: Some(base.module), ..best })
+}
+
+/// The set of windows with which a pipeline does best by heuristics alone.
+fn choose_windows<'o>(
+    module: &Module,
+    context: &impl Fn(&Module) -> PassContext<'o>,
+    text: &str,
+) -> Result<WindowChoice, PipelineError> {
+    let mut prepared = module.clone();
+    let mut ctx = context(&prepared);
+    ctx.effort = 0;
+    let Some((first, _)) = text.split_once(WINDOW).filter(|_| ctx.options.profile.windows) else {
+        return Ok(WindowChoice::Only(BTreeSet::new()));
+    };
+    Pipeline::parse(first, prepared.stage)?.run(&mut prepared, &mut ctx, false, &mut Silent)?;
+    let candidates = candidates(&prepared, &ctx);
+    let rest = Pipeline::parse(&text[first.len()..], prepared.stage)?;
+    let options = ctx.options;
+    let set = search(&prepared, &candidates, options, |windows| {
+        let mut trial = prepared.clone();
+        ctx.windows = windows;
+        ctx.reports.clear();
+        rest.run(&mut trial, &mut ctx, false, &mut Silent)?;
+        Ok(trial)
+    })?;
+    Ok(WindowChoice::Only(set))
 }
 
 /// What plans are compared by, most important first.
@@ -75,8 +120,8 @@ fn current_peak(module: &Module, options: &Options) -> Bytes {
     peak(module, &buffers, liveness.steps).0
 }
 
-/// Peak of a module in its own order with the aliases that it has. Workspace counts for the nodes, and bytes for the owners, that are
-/// admitted.
+/// Peak of a module in its own order with the aliases that it has, each value live to its last reader and no longer. Workspace counts for
+/// the nodes, and bytes for the owners, that are admitted.
 pub fn own_peak(module: &Module, options: &Options, nodes: impl Fn(Node) -> bool, owners: impl Fn(Value) -> bool) -> Bytes {
     let mut module = module.clone();
     module.plan.scratch = scratch(&module, options);
@@ -85,7 +130,7 @@ pub fn own_peak(module: &Module, options: &Options, nodes: impl Fn(Node) -> bool
     for value in module.values().keys().filter(|value| !owners(*value)).collect::<Vec<_>>() {
         module.plan.alias.set(value, None);
     }
-    let liveness = Liveness::of(&module, module.main(), options.profile);
+    let liveness = Liveness::of(&module, module.main(), &Profile::ARENA);
     let mut buffers = buffers(&module, &liveness, &classes(&module), options.io);
     buffers.retain(|buffer| owners(buffer.owner));
     peak(&module, &buffers, liveness.steps).0

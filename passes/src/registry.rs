@@ -11,6 +11,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &crate::place::INFO,
     &crate::schedule::INFO,
     &crate::view::INFO,
+    &crate::window::INFO,
 ];
 
 /// The pass of this name.

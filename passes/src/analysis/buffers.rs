@@ -51,8 +51,8 @@ pub fn buffers(module: &Module, liveness: &Liveness, classes: &SecondaryMap<Valu
     by_owner.into_values().collect()
 }
 
-/// Most bytes live at one step, scratch included, and the first such step.
-pub fn peak(module: &Module, buffers: &[Buffer], steps: u32) -> (Bytes, Step) {
+/// Bytes live at each step, scratch included.
+pub fn live(module: &Module, buffers: &[Buffer], steps: u32) -> Vec<Bytes> {
     let mut change = vec![0i128; steps as usize + 1];
     for buffer in buffers {
         change[buffer.range.start.0 as usize] += i128::from(buffer.bytes.0);
@@ -67,12 +67,21 @@ pub fn peak(module: &Module, buffers: &[Buffer], steps: u32) -> (Bytes, Step) {
         change[step] += i128::from(scratch.bytes.0);
         change[step + 1] -= i128::from(scratch.bytes.0);
     }
-    let (mut live, mut best) = (0i128, (0i128, 0u32));
-    for (step, delta) in change.iter().take(steps as usize).enumerate() {
+    let mut live = 0i128;
+    let sums = change.iter().take(steps as usize).map(|delta| {
         live += delta;
+        Bytes(u64::try_from(live).unwrap_or(u64::MAX))
+    });
+    sums.collect()
+}
+
+/// Most bytes live at one step, scratch included, and the first such step.
+pub fn peak(module: &Module, buffers: &[Buffer], steps: u32) -> (Bytes, Step) {
+    let mut best = (Bytes(0), Step(0));
+    for (step, live) in live(module, buffers, steps).into_iter().enumerate() {
         if live > best.0 {
-            best = (live, step as u32);
+            best = (live, Step(step as u32));
         }
     }
-    (Bytes(u64::try_from(best.0).unwrap_or(u64::MAX)), Step(best.1))
+    best
 }

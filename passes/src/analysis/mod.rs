@@ -5,8 +5,9 @@ pub mod class;
 pub mod dependence;
 pub mod liveness;
 pub mod scratch;
+pub mod windows;
 
-pub use buffers::{Buffer, buffers, peak};
+pub use buffers::{Buffer, buffers, live, peak};
 pub use class::{StorageClass, classes};
 pub use dependence::predecessors;
 pub use liveness::Liveness;
