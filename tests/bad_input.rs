@@ -91,6 +91,10 @@ fn graphs_that_make_no_sense() {
     refuse_model("twice", &twice, "E0107", "`y`");
     let input_twice = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.input.push(fixed("x", &[4])));
     refuse_model("input-twice", &input_twice, "E0107", "`x`");
+    let no_name = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.input.push(fixed("", &[4])));
+    refuse_model("unnamed-input", &no_name, "E0113", "input 1");
+    let no_name = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.initializer = vec![external("", &[4], "w.bin")]);
+    refuse_model("unnamed-initializer", &no_name, "E0113", "initializer 0");
     refuse_model("unknown", &model(vec![node("Add", &["x", "nowhere"], &["y"])]), "E0108", "`nowhere`");
     let no_output = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.output = vec![fixed("z", &[4])]);
     refuse_model("no-output", &no_output, "E0108", "`z`");

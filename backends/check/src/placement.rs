@@ -57,7 +57,8 @@ fn membership(ctx: &Ctx<'_>, index: usize, findings: &mut Findings) {
     let must = match tensor.class {
         Class::Scratch => true,
         Class::Output => io != Io::External,
-        Class::Input => io == Io::Arena && !graph_output(ctx, index),
+        // Where nothing runs, there is no step at which an arena would hold an input.
+        Class::Input => io == Io::Arena && !graph_output(ctx, index) && !ctx.layout.schedule.is_empty(),
         Class::Constant | Class::State => false,
         // A view of what the caller holds needs no place.
         Class::Transient => placed || !ctx.views_of(index).iter().any(|other| unplaced_by_right(ctx, *other)),

@@ -280,3 +280,22 @@ fn many_tensors_are_swept_quickly_and_one_overlap_is_found() {
     case.tensor("v3000").offset = offset;
     assert!(case.report().violations.iter().any(|violation| violation.kind == Kind::Overlap));
 }
+
+#[test]
+fn where_nothing_runs_nothing_needs_a_place() {
+    let mut case = Case::same(vec![], |graph| {
+        graph.input = vec![info("x", FLOAT, &[4]), info("y", FLOAT, &[4])];
+        graph.output = vec![info("y", FLOAT, &[4])];
+        graph.initializer.clear();
+    });
+    case.io = Io::Arena;
+    case.shapes.extend([("x", (FLOAT, vec![4])), ("y", (FLOAT, vec![4]))]);
+    case.layout().model.dims.clear();
+    for arena in &mut case.layout().arenas {
+        arena.size = 0;
+    }
+    for tensor in &mut case.layout().tensors {
+        (tensor.space, tensor.offset, tensor.live) = (None, None, Vec::new());
+    }
+    assert_eq!(without_numbers(&case.report_with(EXACT)), [""; 0]);
+}

@@ -37,6 +37,16 @@ pub enum ImportError {
         /// Name of the graph.
         graph: String,
     },
+    /// An input or initializer has no name, so that nothing can read it.
+    #[error("{what} {position} of the graph `{graph}` has no name")]
+    Unnamed {
+        /// `input` or `initializer`.
+        what: &'static str,
+        /// Position among the graph's inputs or initializers, sparse ones last.
+        position: usize,
+        /// Name of the graph.
+        graph: String,
+    },
     /// A node or a graph reads a value that nothing defines.
     #[error("{reader} reads `{name}`, which nothing defines")]
     UnknownValue {
@@ -140,6 +150,7 @@ impl ImportError {
             Self::ExternalPath { .. } => "E0110",
             Self::UnknownCapture { .. } => "E0111",
             Self::TooDeep { .. } => "E0112",
+            Self::Unnamed { .. } => "E0113",
             Self::PayloadLength { .. } => "E0119",
             Self::Unbound { .. } => "E0114",
             Self::RecursiveFunction { .. } => "E0115",

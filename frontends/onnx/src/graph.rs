@@ -197,6 +197,9 @@ impl<'f> Importer<'f> {
         });
         for (name, data) in dense.chain(thin) {
             let id = self.builder.constant(data?);
+            if name.is_empty() {
+                return Err(unnamed("initializer", constants.len(), graph));
+            }
             if position.insert(name.clone(), constants.len()).is_some() {
                 return Err(duplicate(&name, graph));
             }
@@ -205,6 +208,9 @@ impl<'f> Importer<'f> {
         let mut defaults: HashSet<String> = HashSet::new();
         for info in &graph.input {
             let name = info.name.clone().unwrap_or_default();
+            if name.is_empty() {
+                return Err(unnamed("input", self.builder.module().graph(id).inputs.len(), graph));
+            }
             let default = position.get(&name).map(|at| constants[*at].1);
             let mut ty = value_info(info)?;
             if let (Some(constant), true) = (default, ty.size().is_none()) {
@@ -416,6 +422,10 @@ fn graph_name(graph: &GraphProto) -> String {
 
 fn duplicate(name: &str, graph: &GraphProto) -> ImportError {
     ImportError::DuplicateName { name: name.to_owned(), graph: graph_name(graph) }
+}
+
+fn unnamed(what: &'static str, position: usize, graph: &GraphProto) -> ImportError {
+    ImportError::Unnamed { what, position, graph: graph_name(graph) }
 }
 
 fn opaque(attribute: &AttributeProto) -> Attribute {

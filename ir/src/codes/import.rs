@@ -108,6 +108,15 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         action: "Flatten the model. Models written by tools do not nest this deep.",
     },
     CodeInfo {
+        code: "E0113",
+        title: "an input or initializer has no name",
+        fault: Fault::Model,
+        meaning: "An input or an initializer of a graph has an empty name. ONNX tells values apart by their names, and an empty \
+            one means that an operand is left out.",
+        example: "onnx.ValueInfoProto() among the inputs of a graph",
+        action: "Name it in what produced the model, or remove it.",
+    },
+    CodeInfo {
         code: "E0114",
         title: "a dimension is not bound",
         fault: Fault::Request,

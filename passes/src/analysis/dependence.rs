@@ -56,9 +56,8 @@ impl Effects {
         let writes = has_side_effect(module, node);
         for value in reads {
             let (owner, _) = module.plan.owner(*value);
-            if let Some(writer) = self.writer.get(&owner) {
-                sources.push(*writer);
-            }
+            // A node that reads the same bytes twice does not wait for itself.
+            sources.extend(self.writer.get(&owner).filter(|writer| **writer != position));
             if writes {
                 sources.extend(self.readers.remove(&owner).unwrap_or_default().iter().filter(|other| **other != position));
                 self.writer.insert(owner, position);

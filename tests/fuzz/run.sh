@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Fuzzes: ./run.sh [SECONDS] [TARGET...] builds all targets with coverage on stable Rust and runs each for so many seconds (60).
+# Coverage comes from LLVM's own pass, so no nightly compiler is needed; a C++ compiler builds libFuzzer. What is found, and the corpus,
+# lie in scratch/: crash a target again with scratch/bin/TARGET scratch/found/TARGET/FILE.
+set -euo pipefail
+cd "$(dirname "$0")"
+seconds=${1:-60}
+shift || true
+all=(parse_text import_onnx make_onnx verify_any check_layout place order read_problem)
+targets=("${@:-${all[@]}}")
+
+# With a target triple the flags reach neither build scripts nor procedural macros, which have no main of libFuzzer's.
+triple=$(rustc -vV | sed -n 's/^host: //p')
+flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares -Clink-dead-code"
+RUSTFLAGS="$flags" cargo build --release --locked --target "$triple"
+built=${CARGO_TARGET_DIR:-target}/$triple/release
+mkdir -p scratch/bin
+cp -f "${targets[@]/#/$built/}" scratch/bin/
+
+passes=../../passes/tests/filetests
+failed=()
+for target in "${targets[@]}"; do
+  mkdir -p "scratch/corpus/$target" "scratch/found/$target"
+  seeds=()
+  [ -d "seeds/$target" ] && seeds+=("seeds/$target")
+  [ "$target" = parse_text ] && seeds+=("$passes")
+  dictionary=()
+  [ -f "seeds/$target.dict" ] && dictionary+=("-dict=seeds/$target.dict")
+  echo "== $target, $seconds s"
+  "scratch/bin/$target" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="scratch/found/$target/" "${dictionary[@]}" "scratch/corpus/$target" "${seeds[@]}" \
+    > "scratch/$target.log" 2>&1 || failed+=("$target")
+  grep -E 'stat::number_of_executed_units|panicked at|ERROR|SUMMARY' "scratch/$target.log" || true
+done
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "found something in: ${failed[*]} (scratch/TARGET.log says what, scratch/found/TARGET holds the input)" >&2
+  exit 1
+fi

@@ -1,0 +1,56 @@
+//! What each fuzz target holds: nothing that comes from outside panics, and what is accepted keeps its promises.
+//!
+//! A target is a function of bytes that panics when a promise is broken. Structured targets read their decisions from the bytes with
+//! [`arbitrary::Unstructured`](libfuzzer_sys::arbitrary::Unstructured), which gives zeros when they run out, so that every input means something.
+
+pub mod generator;
+pub mod layout;
+pub mod model;
+pub mod module;
+pub mod order;
+pub mod place;
+pub mod planning;
+pub mod problem_file;
+pub mod text;
+
+use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
+
+/// Decisions read from the fuzzer's bytes.
+pub struct Choices<'b>(Unstructured<'b>);
+
+impl<'b> Choices<'b> {
+    /// Reads from these bytes.
+    pub fn new(bytes: &'b [u8]) -> Self {
+        Self(Unstructured::new(bytes))
+    }
+    /// A number below `limit`, 0 when the bytes have run out.
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0.int_in_range(0..=limit.saturating_sub(1)).unwrap_or(0)
+    }
+    /// Yes once in `times`; no when the bytes have run out.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 1
+    }
+    /// One of these; they must not be empty.
+    pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+    /// Any value of a type, its default when the bytes have run out.
+    pub fn any<T: Arbitrary<'b> + Default>(&mut self) -> T {
+        self.0.arbitrary().unwrap_or_default()
+    }
+    /// A number that is often small, sometimes at the edge of what its type holds.
+    pub fn number(&mut self) -> u64 {
+        const EDGES: [u64; 14] =
+            [0, 1, 2, 64, 255, 256, 4096, 1 << 31, 1 << 32, (1 << 53) + 1, 1 << 61, i64::MAX as u64, 1 << 63, u64::MAX];
+        match self.below(4) {
+            0 | 1 => self.below(17) as u64,
+            2 => u64::from(self.any::<u16>()),
+            _ => *self.pick(&EDGES),
+        }
+    }
+    /// Whether all bytes are read.
+    pub fn is_done(&self) -> bool {
+        self.0.is_empty()
+    }
+}

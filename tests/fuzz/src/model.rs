@@ -1,0 +1,88 @@
+//! Model files: what is imported is sound, can be planned, and what is written opens again.
+
+use memc::import::{ImportOptions, import};
+use memc::ir::{Stage, text};
+use memc::ops::Inference;
+use memc::proto::ModelFile;
+use memc::{Error, OptimizeOptions, Silent, optimize};
+use memc_onnx_export::{ExportOptions, export};
+use prost::Message as _;
+
+use crate::generator::Generator;
+use crate::planning::{VARIANTS, holds, options, planned};
+use crate::text::round_trip;
+use crate::{Choices, planning};
+
+/// Most nodes of a module that is also planned; larger ones are only imported.
+const MOST_PLANNED: usize = 200;
+
+/// Reads bytes as a model file and carries it through import, plan and export.
+pub fn import_onnx(bytes: &[u8]) {
+    carry(bytes, bytes.len());
+}
+
+/// Builds a model from the bytes and carries it through; every second one also through the whole command with its checker.
+pub fn make_onnx(bytes: &[u8]) {
+    let mut choices = Choices::new(bytes);
+    let variant = choices.below(VARIANTS);
+    let whole = choices.once_in(2);
+    let model = Generator::new(choices).model().encode_to_vec();
+    if whole {
+        optimize_and_check(&model, variant);
+    } else {
+        carry(&model, variant);
+    }
+}
+
+fn import_options() -> ImportOptions {
+    ImportOptions { allow_unbound: true, ..ImportOptions::default() }
+}
+
+fn carry(bytes: &[u8], variant: usize) {
+    let file = match ModelFile::from_bytes(bytes.to_vec()) {
+        Ok(file) => file,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    let imported = match import(&file, &import_options()) {
+        Ok(imported) => imported,
+        Err(error) => return assert!(!error.diagnostic().message.is_empty()),
+    };
+    holds(&imported.module, Stage::Typed);
+    round_trip(&imported.module);
+    if imported.module.nodes().len() > MOST_PLANNED {
+        return;
+    }
+    let inference = Inference { data: imported.data, diagnostics: Vec::new() };
+    let Some(module) = planned(&imported.module, inference, &options(variant)) else { return };
+    let written = export(&file, &module, &ExportOptions::default());
+    let written = written.unwrap_or_else(|error| panic!("{error:?}\n{}", text::print(&module))).to_vec();
+    let reopened = ModelFile::from_bytes(written).unwrap_or_else(|error| panic!("what was written does not open: {error}"));
+    let again = import(&reopened, &import_options());
+    let again = again.unwrap_or_else(|error| panic!("what was written is refused: {error}\n{}", text::print(&module)));
+    holds(&again.module, Stage::Typed);
+}
+
+/// The whole command: the checker, which shares nothing with the planner, must take every plan.
+fn optimize_and_check(bytes: &[u8], variant: usize) {
+    let Ok(file) = ModelFile::from_bytes(bytes.to_vec()) else { return };
+    let settings = OptimizeOptions {
+        import: import_options(),
+        plan: options(variant),
+        anchors: variant % 2 == 1,
+        compare: true,
+        verify: true,
+        ..OptimizeOptions::default()
+    };
+    let optimized = match optimize(&file, &settings, &mut Silent) {
+        Ok(optimized) => optimized,
+        Err(error @ Error::Import(_)) => return assert!(!error.diagnostic().message.is_empty()),
+        Err(error) if error.exit_code() == 1 => return,
+        Err(error) => panic!("{}", error.diagnostic()),
+    };
+    let json = memc::layout_file::to_json(&optimized.layout).unwrap_or_else(|error| panic!("{error}"));
+    let layout = memc::layout_file::read(&json).unwrap_or_else(|error| panic!("{error}\n{json}"));
+    let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap_or_else(|error| panic!("{error}"));
+    let report = memc::check::check(&file, &out, &layout, Default::default());
+    let wrong: Vec<_> = report.violations.into_iter().map(|violation| violation.diagnostic).collect();
+    assert!(wrong.is_empty(), "{}{}", planning::show(&wrong), text::print(&optimized.module));
+}

@@ -1,0 +1,31 @@
+//! Problem files: arbitrary text never panics, and what is read can be solved, refused, and written.
+
+use memc::solve::{Limit, order, place};
+
+/// Most rows or nodes of a file that is also solved.
+const MOST_SOLVED: usize = 200;
+
+/// Reads bytes as a placement problem and as an ordering problem.
+pub fn read_problem(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(table) = place::csv::read(&text) {
+        if table.ids.len() <= MOST_SOLVED
+            && let Ok(outcome) = place::solve(&table.problem, &Limit { nodes: 20 })
+            && let Some(solution) = &outcome.solution
+        {
+            assert_eq!(place::check(&table.problem, solution), Ok(()), "{text}");
+            let written = place::csv::write(&table, Some(solution));
+            assert!(place::csv::read(&written).is_ok(), "{written}");
+        }
+    }
+    if let Ok(dag) = order::json::read(&text)
+        && let Ok(problem) = dag.problem()
+        && let Ok(given) = problem.topological_order()
+        && given.len() <= MOST_SOLVED
+        && let Ok(outcome) = order::solve(&problem, &given, &Limit { nodes: 20 })
+    {
+        let base = order::peak(&problem, &given).unwrap_or_else(|error| panic!("{error}"));
+        let answer = dag.answer(&outcome, base);
+        assert!(serde_json::to_string(&answer).is_ok());
+    }
+}

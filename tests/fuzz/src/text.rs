@@ -1,0 +1,31 @@
+//! The text form: what parses prints, and what is printed parses to the same text.
+
+use memc::ir::{Module, Stage, text, verify};
+
+use crate::planning;
+
+/// Most nodes of a module that is also planned; longer ones are only read.
+const MOST_PLANNED: usize = 120;
+
+/// Reads bytes as text; if it is a module, prints it twice, verifies it at every stage, and plans it where it is sound.
+pub fn parse_text(bytes: &[u8]) {
+    let source = String::from_utf8_lossy(bytes);
+    let module = match text::parse(&source) {
+        Ok(module) => module,
+        Err(errors) => return assert!(!errors.is_empty(), "refused without a word"),
+    };
+    round_trip(&module);
+    let sound = Stage::ALL.map(|stage| verify(&module, stage).is_ok());
+    assert!(sound.is_sorted_by(|early, late| early >= late), "a later stage holds and an earlier one does not: {sound:?}");
+    if sound[module.stage as usize] && module.stage <= Stage::Typed && module.nodes().len() <= MOST_PLANNED {
+        planning::infer_and_plan(module);
+    }
+}
+
+/// Holds that the module's text parses, and prints as the same text again.
+pub fn round_trip(module: &Module) {
+    let first = text::print(module);
+    let parsed = text::parse(&first).unwrap_or_else(|errors| panic!("{}\ndoes not parse:\n{first}", planning::show(&errors)));
+    let second = text::print(&parsed);
+    assert!(first == second, "printed:\n{first}\nand again:\n{second}");
+}
