@@ -24,6 +24,12 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
             if let Some(solution) = &outcome.solution {
                 give(output, &place::csv::write(&table, Some(solution)))?;
             }
+            if outcome.status() == Status::Infeasible
+                && let Some(set) =
+                    place::infeasible_subset(&table.problem, &Limit { nodes: *effort }).map_err(|error| refuse(&error))?
+            {
+                voice.say(&format!("these cannot fit together: {}", names(&table.ids, &set)));
+            }
             Ok(summary(&outcome, seconds, voice))
         }
         Solve::Order { problem, output, effort } => {
@@ -39,6 +45,15 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
             Ok(summary(&outcome, seconds, voice))
         }
     }
+}
+
+/// Most names of a line; sets that are longer have thousands of small buffers.
+const MOST_NAMES: usize = 64;
+
+fn names(ids: &[String], set: &[usize]) -> String {
+    let shown: Vec<&str> = set.iter().take(MOST_NAMES).filter_map(|index| ids.get(*index)).map(String::as_str).collect();
+    let more = set.len().saturating_sub(MOST_NAMES);
+    shown.join(" ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
 fn refuse(error: &dyn std::error::Error) -> Failure {

@@ -133,6 +133,24 @@ proptest! {
     }
 
     #[test]
+    fn an_infeasible_subset_is_infeasible_and_needs_all_its_buffers(problem in problem(false, false)) {
+        let best = brute_force(&problem).unwrap();
+        prop_assume!(best > 0);
+        let at = |capacity| Problem { capacity: Some(capacity), ..problem.clone() };
+        prop_assert_eq!(place::infeasible_subset(&at(best), &Limit::default()).unwrap(), None);
+        let set = place::infeasible_subset(&at(best - 1), &Limit::default()).unwrap().expect("the capacity is too small");
+        let height = |indices: &[usize]| {
+            let buffers = indices.iter().map(|index| problem.buffers[*index].clone()).collect();
+            brute_force(&Problem { buffers, capacity: None }).unwrap()
+        };
+        prop_assert!(height(&set) >= best);
+        for left_out in 0..set.len() {
+            let rest: Vec<usize> = set.iter().copied().filter(|index| *index != set[left_out]).collect();
+            prop_assert!(rest.is_empty() || height(&rest) < best, "{:?} is not needed in {:?}", set[left_out], set);
+        }
+    }
+
+    #[test]
     fn the_checker_agrees_with_the_definition(problem in problem(true, false), seeds in prop::collection::vec(0..30_u64, 7)) {
         let offsets: Vec<u64> = problem.buffers.iter().zip(&seeds).map(|(buffer, seed)| seed / buffer.alignment * buffer.alignment).collect();
         let clash = (0..offsets.len()).any(|a| (0..a).any(|b| meets(&problem.buffers[a], offsets[a], &problem.buffers[b], offsets[b])));
@@ -203,6 +221,16 @@ fn cut_rectangle(pieces: usize) -> Vec<Buffer> {
         }
     }
     list
+}
+
+#[test]
+fn rectangles_without_slack_are_put_together_again() {
+    for pieces in [40, 120, 200] {
+        let problem = Problem { buffers: cut_rectangle(pieces), capacity: None };
+        let outcome = place::solve(&problem, &Limit::default()).unwrap();
+        place::check(&problem, &outcome.solution.unwrap()).unwrap();
+        assert_eq!((outcome.value, outcome.lower_bound), (Some(1 << 20), 1 << 20), "{pieces} pieces");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub mod csv;
 mod dive;
 mod exact;
 mod first_fit;
+mod infeasible;
 mod instance;
 mod normal;
 mod occupied;
@@ -22,6 +23,7 @@ mod skyline;
 mod valley;
 
 pub use check::{Violation, check};
+pub use infeasible::infeasible_subset;
 pub use problem::{Buffer, Gap, Problem, ProblemError, Solution};
 
 use crate::{Limit, Outcome, StopReason};

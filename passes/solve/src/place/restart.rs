@@ -75,7 +75,7 @@ impl Orders {
     }
 
     /// Order number `slice` of a search.
-    fn order(&mut self, instance: &Instance, slice: u64) -> Order {
+    pub fn order(&mut self, instance: &Instance, slice: u64) -> Order {
         let (round, keys) = (slice as usize / KEYS.len(), KEYS[slice as usize % KEYS.len()]);
         if round == 0 {
             return Order::new(instance, keys, Vec::new());
