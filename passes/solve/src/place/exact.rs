@@ -4,10 +4,11 @@
 //! bound; running out of nodes proves nothing.
 
 use super::instance::Instance;
+use super::no_goods::NoGoods;
 use super::normal::Normal;
 use super::problem::{Problem, Solution};
 use super::restart::{Orders, decide};
-use super::search::{NoGoods, Verdict};
+use super::search::Verdict;
 use crate::StopReason;
 
 /// What is known so far.

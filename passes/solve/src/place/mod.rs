@@ -12,6 +12,7 @@ mod exact;
 mod first_fit;
 mod infeasible;
 mod instance;
+mod no_goods;
 mod normal;
 mod occupied;
 mod orders;

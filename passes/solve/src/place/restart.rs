@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 
 use super::instance::Instance;
-use super::search::{NoGoods, Search, Verdict};
+use super::no_goods::NoGoods;
+use super::search::{Search, Verdict};
 use super::valley::{Choice, ValleySearch};
 
 /// Nodes of the shortest slice.

@@ -4,10 +4,8 @@
 //! every placement can be pushed down to one of this form. What a partial placement means for the rest is only where each free buffer rests now,
 //! so a state is that list of offsets, and failed states are remembered as hashes.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use super::instance::Instance;
+use super::no_goods::{MOST_STATES, NoGoods, mix};
 use super::restart::Order;
 
 /// How a search ended.
@@ -20,30 +18,6 @@ pub(super) enum Verdict {
     /// The node limit was reached.
     Limit,
 }
-
-/// Failed states that are remembered at most: 16 bytes each and the table's slack.
-pub(super) const MOST_STATES: usize = 1 << 21;
-
-/// Keys are sums of well mixed numbers; their low half is a good hash as it is.
-#[derive(Default)]
-pub(super) struct LowHalf(u64);
-
-impl Hasher for LowHalf {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-    fn write_u128(&mut self, key: u128) {
-        self.0 = key as u64;
-    }
-}
-
-/// Failed states.
-pub(super) type NoGoods = HashSet<u128, BuildHasherDefault<LowHalf>>;
 
 /// A change that undoing takes back.
 #[derive(Clone, Copy, Debug)]
@@ -418,18 +392,4 @@ impl<'a> Search<'a> {
             }
         }
     }
-}
-
-/// A well mixed number for an item at a place.
-pub(super) fn mix(item: u32, place: u32) -> u128 {
-    let seed = u64::from(item) << 32 | u64::from(place);
-    u128::from(scramble(seed)) << 64 | u128::from(scramble(seed ^ 0x6a09_e667_f3bc_c908))
-}
-
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
-fn scramble(seed: u64) -> u64 {
-    let mut value = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }

@@ -6,9 +6,12 @@
 //! section without slack must continue with an item. The search decides the section with the fewest continuations first, weighted by the
 //! failures that it caused before (after Boussemart, Hemery, Lecoutre and Sais, *Boosting Systematic Search by Weighting Constraints*, ECAI 2004).
 
+mod stack;
+
 use super::instance::Instance;
+use super::no_goods::{MOST_STATES, NoGoods, mix};
 use super::restart::Order;
-use super::search::{MOST_STATES, NoGoods, Verdict, mix};
+use super::search::Verdict;
 
 /// A change of the skyline, or an item that was placed.
 #[derive(Clone, Copy, Debug)]
@@ -278,49 +281,6 @@ impl<'a> ValleySearch<'a> {
         (from as u32..to as u32).filter(|item| !self.placed[*item as usize])
     }
 
-    /// A section whose free items cannot all lie between where they rest and the ceiling: for any height, those that rest at or above it are stacked on it.
-    fn overfull(&mut self, first: u32, last: u32) -> Option<u32> {
-        self.find_stretches(first, last);
-        let mut resting = std::mem::take(&mut self.resting);
-        resting.clear();
-        for item in self.free_items(first, last) {
-            let index = item as usize;
-            let (low, high) = (self.instance.first[index] as usize, self.instance.last[index] as usize - 1);
-            let grounds = &self.grounds[self.stretch_of[low] as usize..=self.stretch_of[high] as usize];
-            let rest = grounds.iter().copied().max().unwrap_or(0);
-            resting.push(u64::from(rest) << 32 | u64::from(item));
-        }
-        resting.sort_unstable_by(|a, b| b.cmp(a));
-        self.room[first as usize..last as usize].copy_from_slice(&self.height[first as usize..last as usize]);
-        let mut dead = None;
-        for &entry in &resting {
-            let (rest, index) = ((entry >> 32) as i32, (entry as u32) as usize);
-            let (first, last) = (self.instance.first[index] as usize, self.instance.last[index] as usize);
-            let extent = self.instance.extent[index] as i32;
-            let mut over = false;
-            for room in &mut self.room[first..last] {
-                *room -= extent;
-                over |= *room < rest;
-            }
-            if over {
-                dead = (first..last).find(|section| self.room[*section] < rest);
-                break;
-            }
-        }
-        self.resting = resting;
-        dead.map(|section| section as u32)
-    }
-
-    fn find_stretches(&mut self, first: u32, last: u32) {
-        self.grounds.clear();
-        for section in first as usize..last as usize {
-            if self.grounds.last() != Some(&self.sky[section]) {
-                self.grounds.push(self.sky[section]);
-            }
-            self.stretch_of[section] = self.grounds.len() as u32 - 1;
-        }
-    }
-
     fn find_valleys(&mut self, first: u32, last: u32) {
         self.valleys.clear();
         let mut from = first;
@@ -438,69 +398,4 @@ impl<'a> ValleySearch<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-    use super::super::normal::Normal;
-    use super::super::problem::{Buffer, Problem};
-    use super::super::restart::Orders;
-    use super::super::search::Search;
-    use super::*;
-
-    /// Both searches run to their end on random problems at heights around the bound; they must agree, and nothing may overlap.
-    #[test]
-    fn agrees_with_the_canonical_search() {
-        let mut state = 0x1234_5678_9abc_def1_u64;
-        let mut random = move |below: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state % below
-        };
-        let (mut found, mut impossible) = (0, 0);
-        for trial in 0..600 {
-            // Every step is filled up to 20 bytes, so that there is no slack and chance decides.
-            let steps = 10 + random(6) as usize;
-            let mut left = vec![20_u64; steps];
-            let mut buffers = Vec::new();
-            for start in 0..steps {
-                while left[start] > 0 {
-                    let end = (start + 1 + random(5) as usize).min(steps);
-                    let room = left[start..end].iter().copied().min().unwrap_or(0);
-                    let (end, room) = if room > 0 { (end, room) } else { (start + 1, left[start]) };
-                    let size = room.min(2 + random(7));
-                    left[start..end].iter_mut().for_each(|bytes| *bytes -= size);
-                    buffers.push(Buffer::new(start as u32, end as u32, size));
-                }
-            }
-            let problem = Problem { buffers, capacity: None };
-            let normal = Normal::new(&problem);
-            let instance = Instance::new(&normal).unwrap();
-            let order = Orders::new().order(&instance, trial % 6);
-            let capacity = normal.load.iter().max().unwrap() + random(2);
-            let mut canonical = Search::new(&instance, capacity, &order);
-            let verdict = canonical.run(u64::MAX / 2, &mut NoGoods::default());
-            for choice in [Choice::Items, Choice::Options, Choice::Slack] {
-                let mut search = ValleySearch::new(&instance, capacity, &order, choice).unwrap();
-                assert_eq!(
-                    search.run(u64::MAX / 2, &mut NoGoods::default()),
-                    verdict,
-                    "trial {trial}: {problem:?} at {capacity}"
-                );
-                if verdict == Verdict::Found {
-                    found += 1;
-                    assert!(is_placement(&instance, &search.offsets, capacity), "trial {trial}: {problem:?} at {capacity}");
-                } else {
-                    impossible += 1;
-                }
-            }
-        }
-        assert!(found > 100 && impossible > 30, "{found} {impossible}");
-    }
-
-    fn is_placement(instance: &Instance, offsets: &[u32], capacity: u64) -> bool {
-        let top = |index: usize| offsets[index] + instance.extent[index];
-        let apart = |a: usize, b: u32| top(a) <= offsets[b as usize] || top(b as usize) <= offsets[a];
-        let fits = |index: usize| u64::from(offsets[index]) * instance.granule + instance.bytes[index] <= capacity;
-        (0..offsets.len()).all(|index| fits(index) && instance.overlaps.of(index as u32).iter().all(|other| apart(index, *other)))
-    }
-}
+mod tests;

@@ -1,0 +1,42 @@
+//! Failed states of the searches, remembered as 128-bit hashes.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Failed states that are remembered at most: 16 bytes each and the table's slack.
+pub(super) const MOST_STATES: usize = 1 << 21;
+
+/// Keys are sums of well mixed numbers; their low half is a good hash as it is.
+#[derive(Default)]
+pub(super) struct LowHalf(u64);
+
+impl Hasher for LowHalf {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64;
+    }
+}
+
+/// Failed states.
+pub(super) type NoGoods = HashSet<u128, BuildHasherDefault<LowHalf>>;
+
+/// A well mixed number for an item at a place.
+pub(super) fn mix(item: u32, place: u32) -> u128 {
+    let seed = u64::from(item) << 32 | u64::from(place);
+    u128::from(scramble(seed)) << 64 | u128::from(scramble(seed ^ 0x6a09_e667_f3bc_c908))
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+fn scramble(seed: u64) -> u64 {
+    let mut value = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
