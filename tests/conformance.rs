@@ -57,7 +57,8 @@ fn process(case: &Path, made: &Path) -> Result<(), String> {
     fs::create_dir_all(made).unwrap();
     fs::write(made.join("model.onnx"), written.bytes()).unwrap();
     let module = &imported.module;
-    let types = module.graph(module.main()).outputs.iter().map(|value| format!("{}\t{}\n", module.value(*value).name, module.ty(*value)));
+    let types =
+        module.graph(module.main()).outputs.iter().map(|value| format!("{}\t{}\n", module.value(*value).name, module.ty(*value)));
     fs::write(made.join("types.txt"), types.collect::<String>()).unwrap();
     Ok(())
 }

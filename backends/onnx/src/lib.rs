@@ -94,12 +94,7 @@ pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Res
     };
     let splice = ModelSplice::new(file, &edit)?;
     let imported = file.model().opset_import.iter().map(|import| (own_domain(import.domain()).to_owned(), import.version()));
-    Ok(Exported {
-        splice,
-        opset_imports: imported.chain(opsets).collect(),
-        ir_version: version,
-        node_names,
-    })
+    Ok(Exported { splice, opset_imports: imported.chain(opsets).collect(), ir_version: version, node_names })
 }
 
 /// Callers know the model by the names of its inputs and outputs, and those are written back as they were.

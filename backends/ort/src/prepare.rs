@@ -147,12 +147,11 @@ impl<'r> Player<'r> {
         }
         for slot in 0..self.places.slots.len() {
             let name = self.places.slots[slot].name.clone();
-            if let Some(weight) = self.weights.tensors.get(&name).filter(|_| self.places.slots[slot].place != Place::Caller) {
-                if !matches!(self.places.slots[slot].place, Place::Arena { .. }) {
-                    self.places.slots[slot].place = Place::Weight;
-                    self.places.slots[slot].bytes = weight.bytes().len();
-                    self.places.slots[slot].ty = Some((weight.element, weight.shape.clone()));
-                }
+            let placed = matches!(self.places.slots[slot].place, Place::Caller | Place::Arena { .. });
+            if let Some(weight) = self.weights.tensors.get(&name).filter(|_| !placed) {
+                self.places.slots[slot].place = Place::Weight;
+                self.places.slots[slot].bytes = weight.bytes().len();
+                self.places.slots[slot].ty = Some((weight.element, weight.shape.clone()));
             }
             let (Some(address), Some((element, shape))) = (self.address(slot), &self.places.slots[slot].ty) else { continue };
             // SAFETY: arenas, weights and held blocks live as long as the player and do not move; sizes were compared with shapes.

@@ -133,6 +133,7 @@ fn claim(mut layout: Layout) -> Layout {
     layout.peak = [("device".to_owned(), Peak { bytes: device.peak, step: device.peak_step })].into();
     let bound = LowerBound { placement: device.peak, order: None, order_proved: false, placement_proved: size == device.peak };
     layout.lower_bound = [("device".to_owned(), bound)].into();
-    layout.baseline = Baseline { file_order_peak: [("device".to_owned(), device.peak + device.peak / 3)].into(), ..Baseline::default() };
+    layout.baseline =
+        Baseline { file_order_peak: [("device".to_owned(), device.peak + device.peak / 3)].into(), ..Baseline::default() };
     layout
 }
