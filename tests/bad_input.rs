@@ -95,6 +95,8 @@ fn graphs_that_make_no_sense() {
     refuse_model("unnamed-input", &no_name, "E0113", "input 1");
     let no_name = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.initializer = vec![external("", &[4], "w.bin")]);
     refuse_model("unnamed-initializer", &no_name, "E0113", "initializer 0");
+    let default = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.initializer = vec![external("x", &[5], "w.bin")]);
+    refuse_model("default", &default, "E0121", "f32[5]");
     refuse_model("unknown", &model(vec![node("Add", &["x", "nowhere"], &["y"])]), "E0108", "`nowhere`");
     let no_output = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.output = vec![fixed("z", &[4])]);
     refuse_model("no-output", &no_output, "E0108", "`z`");
@@ -251,8 +253,8 @@ fn pipelines_that_do_not_plan() {
 #[test]
 fn budgets_that_cannot_be_kept() {
     let model = bytes(&hungry());
-    // %wide is 4096 bytes and %y 8192, both at the last step: 12288 in any order.
-    let ran = refuse("budget", &model, "--budget 12287", 3, "E0301");
+    // %wide is 4096 bytes and %y 8192, both at the last step: 12288 in any order, where %wide cannot be a window of %y.
+    let ran = refuse("budget", &model, "--runtime ort --budget 12287", 3, "E0301");
     for part in [
         "no plan fits 12287 bytes in device",
         "needs 12288",
@@ -267,10 +269,10 @@ fn budgets_that_cannot_be_kept() {
     }
     let folder = Folder::new("budget-kept");
     folder.write("in.onnx", &model);
-    folder.memc("optimize in.onnx -o out.onnx --budget 12288").done();
-    folder.memc("optimize in.onnx -o out.onnx --budget device=12KiB").done();
-    folder.memc("optimize in.onnx -o out.onnx --budget 100%").done();
-    folder.memc("optimize in.onnx -o out.onnx --budget 99%").refused(3, "E0301");
+    folder.memc("optimize in.onnx -o out.onnx --runtime ort --budget 12288").done();
+    folder.memc("optimize in.onnx -o out.onnx --runtime ort --budget device=12KiB").done();
+    folder.memc("optimize in.onnx -o out.onnx --runtime ort --budget 100%").done();
+    folder.memc("optimize in.onnx -o out.onnx --runtime ort --budget 99%").refused(3, "E0301");
     let ran = refuse("budget-space", &model, "--budget gpu=1GiB", 2, "E0305");
     assert!(ran.err.contains("`gpu`") && ran.err.contains("device"), "{ran:#?}");
 }

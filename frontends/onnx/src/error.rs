@@ -91,6 +91,16 @@ pub enum ImportError {
         /// Bytes that are there.
         found: u64,
     },
+    /// The default of an input is of another type than the input.
+    #[error("input `{name}` is stated as {stated}, and the initializer of its name is {found}")]
+    Default {
+        /// The input.
+        name: String,
+        /// The type that the input states.
+        stated: String,
+        /// The initializer's type.
+        found: String,
+    },
     /// Bodies or functions nest deeper than memc follows.
     #[error("{what} nest deeper than {limit} levels")]
     TooDeep {
@@ -152,6 +162,7 @@ impl ImportError {
             Self::TooDeep { .. } => "E0112",
             Self::Unnamed { .. } => "E0113",
             Self::PayloadLength { .. } => "E0119",
+            Self::Default { .. } => "E0121",
             Self::Unbound { .. } => "E0114",
             Self::RecursiveFunction { .. } => "E0115",
             Self::UnknownDimension { .. } => "E0117",

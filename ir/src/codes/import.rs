@@ -175,6 +175,15 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "\"schema\": \"memc.layout/9\"",
         action: "Compare with `memc schema layout`, and look whether it is the layout and not the model.",
     },
+    CodeInfo {
+        code: "E0121",
+        title: "the default of an input is of another type",
+        fault: Fault::Model,
+        meaning: "An initializer that has the name of an input is what the input is when the caller gives nothing. Its elements or \
+            its extents are not those that the input states.",
+        example: "x: float[4] among the inputs, x: int64[4] among the initializers",
+        action: "Repair one of the two in what produced the model.",
+    },
 ];
 
 /// Warnings and remarks of import.
