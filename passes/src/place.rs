@@ -67,12 +67,13 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(edits))
 }
 
-/// Places, workspace and sizes that were not so before.
+/// Places, workspace, sizes and spaces that were not so before.
 fn edits(module: &Module, before: &Plan) -> u64 {
     let plan = &module.plan;
     let moved = module.values().keys().filter(|value| plan.storage[*value] != before.storage[*value]).count() as u64;
     let sized = u64::from(plan.arenas != before.arenas) + u64::from(plan.scratch != before.scratch);
-    moved + sized + u64::from(module.stage < Stage::Planned)
+    let described = u64::from(!plan.spaces.iter().eq(before.spaces.iter()));
+    moved + sized + described + u64::from(module.stage < Stage::Planned)
 }
 
 fn wrong(why: &str) -> PassError {
@@ -83,11 +84,17 @@ fn row(start: u32, end: u32, bytes: Bytes, alignment: u64) -> place::Buffer {
     place::Buffer { alignment, ..place::Buffer::new(start, end, bytes.0) }
 }
 
-/// The space that holds the arena; it becomes the plan's first one.
+/// The space that holds the arena, as the options describe it: a plan that was read in may have known it with another alignment.
 fn space(module: &mut Module, ctx: &PassContext<'_>) -> Space {
     let wanted = &ctx.options.space;
     let found = module.plan.spaces.iter().find(|(_, data)| data.name == wanted.name).map(|(space, _)| space);
-    found.unwrap_or_else(|| module.plan.spaces.push(wanted.clone()))
+    match found {
+        Some(space) => {
+            module.plan.spaces[space] = wanted.clone();
+            space
+        }
+        None => module.plan.spaces.push(wanted.clone()),
+    }
 }
 
 /// Step of the node of each scratch.

@@ -95,7 +95,7 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         title: "an alias is not possible",
         fault: Fault::Memc,
         meaning: "A value shares bytes with itself over a chain of aliases, with a value that was erased, or with a value that \
-            its graph cannot see.",
+            its graph cannot see, or sees only later.",
         example: "%a view(%b), %b view(%a)",
         action: "If a pass made the module, this is a defect of that pass: run again with `--print-ir-after all` and report \
             the first module that fails. If it was read from a text form, repair the text.",

@@ -92,7 +92,12 @@ fn check_scope(report: &mut Report<'_>, tree: &Tree, value: Value, alias: Alias)
     let (home, other) = (module.home(value), module.home(alias.of));
     let in_sight = match (home, other) {
         (Some(home), Some(other)) if home == other => true,
-        (Some(home), Some(other)) => alias.kind == AliasKind::View && tree.step_in(module, other, home, 0).is_some(),
+        (Some(home), Some(other)) => {
+            let body_step = tree.step_in(module, other, home, 0);
+            let made = module.producer(alias.of).and_then(|producer| tree.position(producer));
+            // What a body sees of a graph around it was there before the body's node ran.
+            alias.kind == AliasKind::View && body_step.is_some_and(|step| made.is_none_or(|made| made < step))
+        }
         _ => false,
     };
     if !in_sight {

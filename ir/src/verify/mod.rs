@@ -13,7 +13,8 @@
 //!   node that comes earlier. A body reads at the step of its parent node (E0203).
 //! - Names: no value is without one, none stands twice in a graph, and no body hides a value that it reads behind a name of its
 //!   own (E0204).
-//! - A node that computes another one's results again names a node that stands in its graph or one around it and has a result (E0207).
+//! - A node that computes another one's results again names a node that stands in its graph, or earlier in one around it, and has a
+//!   result (E0207).
 //!
 //! **Typed** — also constants, as far as their types tell.
 //! - Raw bytes are as many as the type takes (E0211).
@@ -24,7 +25,7 @@
 //!
 //! **Planned** — also memory, against live ranges that are derived here, from the order alone.
 //! - Spaces have different names and an alignment of at least 1 (E0245).
-//! - Aliases: no cycle; an alias shares with a value of its own graph (a view also with one of a graph around it) (E0230); its bytes lie
+//! - Aliases: no cycle; an alias shares with a value of its own graph (a view also with an earlier one of a graph around it) (E0230); its bytes lie
 //!   inside what it shares (E0231).
 //! - In place: the value is a result of a node that has the overwritten value as an operand; both have the same known size; the owner is no
 //!   constant, no input that the arena does not hold, and of the same graph; and no other value that shares those bytes, the results of this

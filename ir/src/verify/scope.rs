@@ -103,7 +103,10 @@ fn at_reader(report: &mut Report<'_>, code: &'static str, reader: Reader, messag
 fn check_original(report: &mut Report<'_>, tree: &Tree, reader: Reader, node: Node, original: Node) {
     let module = report.module;
     let data = &module.nodes[original];
-    let visible = tree.position(original).is_some() && tree.step_in(module, data.graph, reader.graph, reader.step).is_some();
+    let step = tree.step_in(module, data.graph, reader.graph, reader.step);
+    // Within one graph either may come first; what a body sees of a graph around it came before the body's node.
+    let in_sight = |position: u32| step.is_some_and(|step| data.graph == reader.graph || position < step);
+    let visible = tree.position(original).is_some_and(in_sight);
     let problem = if original == node {
         "itself"
     } else if !visible {

@@ -270,6 +270,15 @@ fn originals_are_there() {
     let mut module = read("() = Print(%x)\n%b = Exp(%x) : f32[4]\nreturn %b");
     module.nodes[Node::new(1)].recompute_of = Some(Node::new(0));
     assert_violations(&module, Stage::Imported, &["E0207 a node recomputes a node without results"]);
+
+    // A body may compute again what was there before it, and nothing else of the graph around it.
+    let mut module = read(BRANCH);
+    let made = |name| module.producer(value(&module, name)).unwrap();
+    let (inner, before, own) = (made("i"), made("a"), made("b"));
+    module.nodes[inner].recompute_of = Some(before);
+    assert_violations(&module, Stage::Imported, &[]);
+    module.nodes[inner].recompute_of = Some(own);
+    assert_violations(&module, Stage::Imported, &["E0207 a node recomputes a node that is in no list in sight"]);
 }
 
 #[test]
@@ -313,6 +322,10 @@ fn aliases_end_at_an_owner_in_sight() {
     module.plan.alias.set(inner, None);
     module.plan.alias.set(a, Some(Alias { of: inner, kind: AliasKind::View, offset: Bytes(0) }));
     assert_violations(&module, Stage::Planned, &["E0230 `%a` is an alias of `%i`, which is not a value of its graph"]);
+    module.plan.alias.set(a, None);
+    let late = value(&module, "b");
+    module.plan.alias.set(inner, Some(Alias { of: late, kind: AliasKind::View, offset: Bytes(0) }));
+    assert_violations(&module, Stage::Planned, &["E0230 `%i` is an alias of `%b`, which is not a value of its graph"]);
 }
 
 #[test]
