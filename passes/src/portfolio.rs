@@ -55,20 +55,24 @@ pub fn plan<'o>(
         Ok::<_, PipelineError>((Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None }, rank))
     };
     let none = || WindowChoice::Only(BTreeSet::new());
-    let (base, limit) = run(FILE_ORDER, None, none(), &mut Silent)?;
+    let (mut base, mut limit) = run(FILE_ORDER, Some(0), none(), &mut Silent)?;
     let merged = run(DEFAULT, Some(0), none(), &mut Silent)?.1;
     let plain = run(WITHOUT_CSE, Some(0), none(), &mut Silent)?.1;
     let text = if plain < merged { WITHOUT_CSE } else { DEFAULT };
-    let mut windows = choose_windows(module, &context, text)?;
-    if !matches!(&windows, WindowChoice::Only(chosen) if chosen.is_empty()) {
+    let windows = choose_windows(module, &context, text)?;
+    let has_windows = !matches!(&windows, WindowChoice::Only(chosen) if chosen.is_empty());
+    let (mut best, mut rank) = run(text, None, windows, observer)?;
+    if has_windows {
         // What helps the heuristics need not help the search.
-        let with = run(text, None, windows.clone(), &mut Silent)?.1;
-        let without = run(text, None, none(), &mut Silent)?.1;
-        if (without.arena, without.peak) <= (with.arena, with.peak) {
-            windows = none();
+        let without = run(text, None, none(), &mut Silent)?;
+        if (without.1.arena, without.1.peak) <= (rank.arena, rank.peak) {
+            (best, rank) = run(text, None, none(), observer)?;
         }
     }
-    let (best, rank) = run(text, None, windows, observer)?;
+    if limit.peak < rank.arena && limit.peak < limit.arena {
+        // The file's order might be placed better than what was found: only then is it worth the full effort.
+        (base, limit) = run(FILE_ORDER, None, none(), &mut Silent)?;
+    }
     if rank.peak > limit.peak || rank.arena > limit.arena {
         return Ok(base);
     }

@@ -15,9 +15,9 @@ use crate::pipeline::PipelineError;
 use crate::window::WindowChoice;
 
 /// Sets that are planned at most.
-const MAX_TRIALS: usize = 64;
+const MAX_TRIALS: usize = 24;
 /// Nodes that are planned at most, over all sets: large graphs get fewer trials.
-const MAX_NODES: usize = 120_000;
+const MAX_NODES: usize = 40_000;
 
 /// A set of windows, by node and part.
 type Set = BTreeSet<(Node, Value)>;
@@ -59,7 +59,7 @@ struct Search<'a, F> {
 /// The best set of windows that was found; empty if none is better than no windows at all.
 ///
 /// `plan` plans `module`, where `candidates` are legal one by one, with a choice of windows. The search starts from all windows, and from those
-/// of each Concat's last operand with those of results; then it puts windows at the peak in and out. At most 64 plans, and no more than a
+/// of each Concat's last operand with those of results; then it puts windows at the peak in and out. At most 24 plans, and no more than a
 /// fixed sum of nodes.
 ///
 /// # Errors
