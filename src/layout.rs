@@ -1,6 +1,6 @@
 //! A planned module to the layout file's contents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc_cost::Machine;
 use memc_ir::{AliasKind, Definition, Module, Node, SecondaryMap, Storage, Value, ValueType};
@@ -91,12 +91,14 @@ impl<'a> Writer<'a> {
     }
 
     fn model(&self) -> file::Model {
-        let opsets = self.module.opsets.iter();
+        // As written: nodes of inlined functions may bring operator sets that the file does not import.
+        let opsets: BTreeSet<&(String, i64)> = self.exported.opset_imports.iter().collect();
         file::Model {
             input_sha256: self.context.input_sha256.clone(),
             output_sha256: self.context.output_sha256.clone(),
             ir_version: u64::try_from(self.exported.ir_version).unwrap_or(0),
             opset_imports: opsets
+                .into_iter()
                 .map(|(domain, version)| file::OpsetImport {
                     domain: domain.clone(),
                     version: u64::try_from(*version).unwrap_or(0),

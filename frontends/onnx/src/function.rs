@@ -122,7 +122,7 @@ impl<'f> Importer<'f> {
             let origin = Origin::Inlined { call: frame.call.clone() };
             self.node(graph, &node, origin, &mut inner, &types, Some(&frame))?;
         }
-        self.results(graph, call, function, &frame, &inner, scopes, &outer_names)
+        self.results(graph, call, function, &frame, &inner, scopes, stated, &outer_names)
     }
 
     fn frame<'a>(
@@ -171,6 +171,7 @@ impl<'f> Importer<'f> {
         frame: &Frame<'_>,
         inner: &Scopes,
         scopes: &mut Scopes,
+        stated: &HashMap<String, ValueType>,
         outer_names: &[String],
     ) -> Result<(), ImportError> {
         for ((formal, actual), full) in function.output.iter().zip(&call.output).zip(outer_names) {
@@ -190,7 +191,8 @@ impl<'f> Importer<'f> {
                     attributes: Vec::new(),
                     origin: Origin::Inlined { call: frame.call.clone() },
                 };
-                let node = self.builder.node(graph, new, &[Some((full.clone(), ValueType::Unknown))]);
+                let ty = stated.get(actual).cloned().unwrap_or_default();
+                let node = self.builder.node(graph, new, &[Some((full.clone(), ty))]);
                 if let Some(made) = self.builder.module().node(node).results().next() {
                     value = made;
                 }

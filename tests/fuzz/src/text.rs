@@ -17,7 +17,7 @@ pub fn parse_text(bytes: &[u8]) {
     round_trip(&module);
     let sound = Stage::ALL.map(|stage| verify(&module, stage).is_ok());
     assert!(sound.is_sorted_by(|early, late| early >= late), "a later stage holds and an earlier one does not: {sound:?}");
-    if sound[module.stage as usize] && module.stage <= Stage::Typed && module.nodes().len() <= MOST_PLANNED {
+    if sound[Stage::Planned as usize] && module.stage <= Stage::Typed && module.nodes().len() <= MOST_PLANNED {
         planning::infer_and_plan(module);
     }
 }

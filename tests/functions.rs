@@ -1,0 +1,46 @@
+//! Model-local functions through the whole command: what inlining brings is in the written model, and the checker takes the plan.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod models_made;
+
+use memc::import::ImportOptions;
+use memc::proto::ModelFile;
+use memc::proto::onnx::ModelProto;
+use memc::{OptimizeOptions, Optimized, Silent, optimize};
+use models_made::{bytes, call, fixed, function, node, with};
+
+/// Plans a model, and holds that the checker has nothing to say.
+fn planned(model: &ModelProto) -> Optimized {
+    let file = ModelFile::from_bytes(bytes(model)).unwrap();
+    let import = ImportOptions { allow_unbound: true, ..ImportOptions::default() };
+    let options = OptimizeOptions { import, verify: true, ..OptimizeOptions::default() };
+    let optimized = optimize(&file, &options, &mut Silent).unwrap();
+    let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
+    let report = memc::check::check(&file, &out, &optimized.layout, Default::default());
+    assert!(report.holds(), "{:?}", report.violations);
+    optimized
+}
+
+#[test]
+fn operator_sets_of_inlined_nodes_are_stated() {
+    let mut unheard = node("Unheard", &["a"], &["b"]);
+    unheard.domain = Some("elsewhere".into());
+    let mut model = with(vec![call("F", &["x"], &["y"])], |_| {});
+    model.functions = vec![function("F", vec![unheard])];
+    let optimized = planned(&model);
+    let domains: Vec<&str> = optimized.layout.model.opset_imports.iter().map(|import| import.domain.as_str()).collect();
+    assert_eq!(domains, ["", "elsewhere", "local"]);
+}
+
+#[test]
+fn an_operand_that_is_a_result_keeps_the_stated_type() {
+    // The function hands its operand on. Nothing says what `x` is; the model says what `y` is.
+    let mut model = with(vec![call("F", &["x"], &["y"])], |graph| {
+        graph.input[0].r#type = None;
+        graph.output = vec![fixed("y", &[4])];
+    });
+    model.functions = vec![function("F", vec![])];
+    model.functions[0].output = vec!["a".into()];
+    let optimized = planned(&model);
+    assert!(optimized.layout.tensors.iter().any(|tensor| tensor.name == "y" && tensor.bytes == 16));
+}
