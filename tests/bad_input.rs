@@ -97,6 +97,14 @@ fn graphs_that_make_no_sense() {
     refuse_model("unnamed-initializer", &no_name, "E0113", "initializer 0");
     let default = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.initializer = vec![external("x", &[5], "w.bin")]);
     refuse_model("default", &default, "E0121", "f32[5]");
+    // The body of a Loop begins with the number of the iteration, a scalar integer.
+    let mut looped = branch(vec![], "i");
+    looped.input = vec![fixed("i", &[4]), fixed("more", &[])];
+    looped.input[0].r#type = None;
+    looped.initializer = vec![external("i", &[4], "w.bin")];
+    let mut node_with_body = node("Loop", &["", ""], &["y"]);
+    node_with_body.attribute = vec![body("body", looped)];
+    refuse_model("default-of-a-body", &model(vec![node_with_body]), "E0121", "`i`");
     refuse_model("unknown", &model(vec![node("Add", &["x", "nowhere"], &["y"])]), "E0108", "`nowhere`");
     let no_output = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.output = vec![fixed("z", &[4])]);
     refuse_model("no-output", &no_output, "E0108", "`z`");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Diagnostic, Dim, DimExpr, Module, Severity, Value, ValueType};
+use memc_ir::{Diagnostic, Dim, DimExpr, Module, Severity, TensorType, Value, ValueType};
 
 use crate::ImportOptions;
 use crate::error::ImportError;
@@ -69,4 +69,32 @@ pub(crate) fn check_sizes(module: &Module) -> Result<(), ImportError> {
         }
     }
     Ok(())
+}
+
+/// Refuses inputs whose default has other elements or extents than the file states, or than an operator gives to its body.
+pub(crate) fn check_defaults(module: &Module) -> Result<(), ImportError> {
+    for (_, data) in module.values().iter() {
+        let Some(found) = data.default.map(|default| &module.constant(default).ty) else { continue };
+        let fits = match &data.ty {
+            ValueType::Tensor(stated) | ValueType::SparseTensor(stated) => fits(stated, found),
+            ValueType::Unknown => true,
+            _ => false,
+        };
+        if !fits {
+            let (stated, found) = (data.ty.to_string(), found.to_string());
+            return Err(ImportError::Default { name: data.name.clone(), stated, found });
+        }
+    }
+    Ok(())
+}
+
+fn fits(stated: &TensorType, found: &TensorType) -> bool {
+    let extents = match (&stated.shape, &found.shape) {
+        (Some(stated), Some(found)) => {
+            let same = |(stated, found): (&Dim, &Dim)| stated.known().is_none_or(|stated| Some(stated) == found.known());
+            stated.len() == found.len() && stated.iter().zip(found).all(same)
+        }
+        _ => true,
+    };
+    stated.element == found.element && extents
 }

@@ -213,12 +213,8 @@ impl<'f> Importer<'f> {
             }
             let default = position.get(&name).map(|at| constants[*at].1);
             let mut ty = value_info(info)?;
-            if let Some(constant) = default {
-                let found = ValueType::Tensor(self.builder.module().constant(constant).ty.clone());
-                if ty.size().is_some() && ty != found {
-                    return Err(ImportError::Default { name, stated: ty.to_string(), found: found.to_string() });
-                }
-                ty = found;
+            if let (Some(constant), true) = (default, ty.size().is_none()) {
+                ty = ValueType::Tensor(self.builder.module().constant(constant).ty.clone());
             }
             let value = self.builder.input(id, &self.local_name(frame, &name), ty, default);
             if !scopes.bind(&name, value) {

@@ -57,6 +57,7 @@ pub fn import(file: &ModelFile, options: &ImportOptions) -> Result<Imported, Imp
     let mut diagnostics = bind::bind(&mut module, options)?;
     let inference = memc_ops::infer(&mut module);
     bind::check_sizes(&module)?;
+    bind::check_defaults(&module)?;
     module.stage = Stage::Typed;
     diagnostics.extend(inference.diagnostics);
     Ok(Imported { module, data: inference.data, diagnostics })
