@@ -378,3 +378,19 @@ fn problems_that_are_none() {
     }
     assert_eq!(folder.names(), ["bad.csv", "bad.json"]);
 }
+
+#[test]
+fn texts_that_contradict_themselves_about_memory() {
+    let folder = Folder::new("texts");
+    let text = |of: &str| {
+        format!(
+            "opset \"\" 21\nstage typed\ngraph @g {{\ninput %x : f32[8,7]\n%a = Relu(%x) : {of}\nconst %to : i64[1] = [64]\n%v = Reshape(%a, %to) : f32[64] view(%a)\nreturn %v\n}}\n"
+        )
+    };
+    // Either the text itself says that 256 bytes lie in 224, or it leaves that to what is derived.
+    for (name, of) in [("stated.mem", "f32[8,7]"), ("derived.mem", "f32[8,?]")] {
+        folder.write(name, text(of));
+        let ran = folder.memc(&format!("opt {name} --passes in-place,place"));
+        assert!(ran.code == Some(1) && ran.err.contains("error[E0231]"), "{ran:#?}");
+    }
+}

@@ -29,6 +29,8 @@ pub fn opt(arguments: &Opt, voice: &Voice) -> Outcome {
     // What a text says of memory must hold whatever stage it states: passes build on it.
     verify(&module, Stage::Planned).map_err(refused)?;
     let inference = memc::ops::infer(&mut module);
+    // Types that were open until now may be too large for what shares their bytes.
+    verify(&module, Stage::Planned).map_err(refused)?;
     voice.diagnostics(&inference.diagnostics);
     module.stage = module.stage.max(Stage::Typed);
     let options = arguments.planning.options();

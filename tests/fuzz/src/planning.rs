@@ -19,11 +19,11 @@ pub fn options(variant: usize) -> Options {
     Options { io, effort: EFFORT, ..Options::for_profile(profile) }
 }
 
-/// Derives types and plans; what inference leaves must be sound unless it complained.
+/// Derives types and plans; what inference makes unsound is refused.
 pub fn infer_and_plan(mut module: Module) {
     let inference = infer(&mut module);
     module.stage = module.stage.max(Stage::Typed);
-    if verify(&module, Stage::Typed).is_ok() {
+    if verify(&module, Stage::Planned).is_ok() {
         planned(&module, inference, &options(module.nodes().len()));
     }
 }
