@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Module, Node, Value};
-use memc_layout::{Class, Io};
+use memc_layout::{Class, Io, Tensor};
 use memc_ops::{Typed, Workspace};
 
 use crate::ctx::{Ctx, Steps};
@@ -56,14 +56,21 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
         .map(|(value, steps)| Held { steps: *steps, bytes: bytes(*value) })
         .collect();
     let kernels = workspace(side);
-    let planned = planned_scratch(ctx);
+    let row_named: BTreeMap<&str, usize> = (0..side.rows.len()).map(|row| (side.node_name(row), row)).collect();
+    let named_row = |tensor: &Tensor| {
+        let (node, _) = tensor.name.strip_prefix("scratch:")?.rsplit_once(':')?;
+        row_named.get(node).copied()
+    };
+    let planned = planned_scratch(ctx, named_row);
+    // A planner knows which node of the input it means even where names do not tell.
+    let found = planned_scratch(ctx, |tensor| made_row(ctx, tensor).or_else(|| named_row(tensor)));
     let peak = |parts: &[&[Held]]| highest(&levels(&parts.concat(), steps));
     BaselineSummary {
         claimed: sum(&ctx.layout.baseline.file_order_peak),
         claimed_own: sum(&ctx.layout.baseline.own_peak),
         derived: peak(&[&aliased, &planned]),
         least: peak(&[&least]),
-        most: peak(&[&all, &kernels, &planned, &body_values(side)]),
+        most: peak(&[&all, &kernels, &found, &body_values(side)]),
     }
 }
 
@@ -166,18 +173,22 @@ fn kernel(module: &Module, node: Node) -> Option<u64> {
     }
 }
 
-/// Workspace that the layout gives to nodes of the same name.
-fn planned_scratch(ctx: &Ctx<'_>) -> Vec<Held> {
-    let side = ctx.given;
-    let step_of: BTreeMap<&str, usize> = (0..side.rows.len()).map(|row| (side.node_name(row), row)).collect();
+/// Workspace that the layout gives to nodes, at the rows of the input model that `row_of` finds.
+fn planned_scratch(ctx: &Ctx<'_>, row_of: impl Fn(&Tensor) -> Option<usize>) -> Vec<Held> {
     let scratch = ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch);
     scratch
         .filter_map(|tensor| {
-            let (node, _) = tensor.name.strip_prefix("scratch:")?.rsplit_once(':')?;
-            let step = *step_of.get(node)? as u64;
+            let step = row_of(tensor)? as u64;
             Some(Held { steps: (step, step + 1), bytes: tensor.bytes })
         })
         .collect()
+}
+
+/// Row of the input model that makes a result of the node that runs at the entry's step.
+fn made_row(ctx: &Ctx<'_>, tensor: &Tensor) -> Option<usize> {
+    let row = *ctx.order.get(usize::try_from(tensor.step?).ok()?)?;
+    let mut results = ctx.out.module.node(ctx.out.rows[row].node).results();
+    results.find_map(|value| ctx.given.producer[*ctx.given.named.get(ctx.out.name(value))?])
 }
 
 /// Everything that the bodies of a node compute, as if nothing in them were ever freed.

@@ -1,4 +1,4 @@
-//! Model-local functions through the whole command: what inlining brings is in the written model, and the checker takes the plan.
+//! Odd models through the whole command: functions, nodes without names, and the checker takes each plan.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod models_made;
@@ -11,9 +11,14 @@ use models_made::{bytes, call, fixed, function, node, with};
 
 /// Plans a model, and holds that the checker has nothing to say.
 fn planned(model: &ModelProto) -> Optimized {
+    planned_by(model, OptimizeOptions::default())
+}
+
+/// The same with options of its own.
+fn planned_by(model: &ModelProto, options: OptimizeOptions) -> Optimized {
     let file = ModelFile::from_bytes(bytes(model)).unwrap();
     let import = ImportOptions { allow_unbound: true, ..ImportOptions::default() };
-    let options = OptimizeOptions { import, verify: true, ..OptimizeOptions::default() };
+    let options = OptimizeOptions { import, verify: true, ..options };
     let optimized = optimize(&file, &options, &mut Silent).unwrap();
     let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
     let report = memc::check::check(&file, &out, &optimized.layout, Default::default());
@@ -43,4 +48,14 @@ fn an_operand_that_is_a_result_keeps_the_stated_type() {
     model.functions[0].output = vec!["a".into()];
     let optimized = planned(&model);
     assert!(optimized.layout.tensors.iter().any(|tensor| tensor.name == "y" && tensor.bytes == 16));
+}
+
+#[test]
+fn workspace_of_nodes_without_names_counts() {
+    let mut model = with(vec![node("HardSwish", &["x"], &["y"])], |_| {});
+    model.graph.as_mut().unwrap().node[0].name = None;
+    let plan = memc::passes::Options::for_profile(&memc::ops::Profile::ORT);
+    let optimized = planned_by(&model, OptimizeOptions { plan, ..OptimizeOptions::default() });
+    let scratch = optimized.layout.tensors.iter().find(|tensor| tensor.name.starts_with("scratch:")).unwrap();
+    assert!(optimized.layout.baseline.own_peak["device"] >= 16 + scratch.bytes);
 }
