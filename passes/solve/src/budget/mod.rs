@@ -1,7 +1,9 @@
 //! Which values to keep, to compute again or to move away, so that memory stays within a capacity at the least extra time.
 //!
-//! [`Problem`] says what runs and what it reads; a [`Plan`] is a sequence of [`Event`]s.
+//! [`Problem`] says what runs and what it reads; a [`Plan`] is a sequence of [`Event`]s, which [`check`] judges.
 
+mod check;
 mod problem;
 
+pub use check::{BudgetViolation, check};
 pub use problem::{BudgetError, Event, Link, Origin, Plan, Problem, Run, Space, Value};
