@@ -20,6 +20,7 @@
 //! The pages `doc/place.md` and `doc/order.md` of this crate tell the algorithms, their sources and their limits.
 
 pub mod budget;
+mod lists;
 pub mod order;
 pub mod place;
 

@@ -320,7 +320,7 @@ impl<'a> Replay<'a> {
         let missing = BudgetViolation::NoSuchThing { event };
         let (data, way) = (problem.values.get(value as usize).ok_or(missing)?, problem.links.get(link as usize).ok_or(missing)?);
         let is_far = matches!(data.origin, Origin::Far(_));
-        if (stores && (data.kept || !data.movable)) || (!stores && !data.movable && !is_far) {
+        if (stores && data.kept) || (!data.movable && (stores || !is_far)) {
             return Err(BudgetViolation::MayNotMove { event, value });
         }
         let far = way.space as usize + 1;

@@ -1,6 +1,7 @@
 //! Lower bounds on the peak of any order, without search.
 
-use super::model::{Lists, Model};
+use super::model::Model;
+use crate::lists::Lists;
 
 /// Reachability of more operations than this takes too much memory: two bits for each pair.
 const MOST_OPERATIONS: usize = 8192;

@@ -1,0 +1,107 @@
+//! The greedy warm start: while the worst step is over the capacity, drop there what frees the most bytes for the longest time at the least cost.
+
+use super::model::NONE;
+use super::state::State;
+
+/// Operations in a chain of recomputations, at most.
+const CHAIN: usize = 64;
+
+/// A copy that lives over the worst slot and could be made again before its next use.
+struct Candidate {
+    maker: u32,
+    next_use: u32,
+    score: f64,
+}
+
+/// Puts recomputations in until the capacity holds or nothing helps; says whether it holds.
+///
+/// The score is that of XLA's and DTR's rematerialization: bytes x slots / cost. O(recomputations x values log slots).
+pub(super) fn reduce(state: &mut State, capacity: i64) -> bool {
+    let most = 8 * state.model.operations() + 64;
+    while state.peak() > capacity {
+        if state.count() > most {
+            return false;
+        }
+        if !lower_peak(state, capacity) {
+            // Perhaps only free slots were missing.
+            *state = State::new(state.model, &state.sequence());
+            if !lower_peak(state, capacity) {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Frees bytes at the worst slot; `false` if nothing does.
+fn lower_peak(state: &mut State, capacity: i64) -> bool {
+    let worst = state.tree.peak();
+    let before = state.peak();
+    let mut candidates = candidates(state, worst);
+    candidates.sort_by(|one, two| two.score.total_cmp(&one.score).then(one.maker.cmp(&two.maker)));
+    for candidate in &candidates {
+        let mut added = Vec::new();
+        let works = regenerate(state, candidate.maker, candidate.next_use, worst, capacity, &mut added)
+            && state.tree.top_of(worst, worst) < before
+            && state.peak() <= before;
+        if works {
+            return true;
+        }
+        for slot in added.into_iter().rev() {
+            state.remove(slot);
+        }
+    }
+    false
+}
+
+/// All copies that live over a slot and are neither made nor used there.
+fn candidates(state: &State, worst: u32) -> Vec<Candidate> {
+    let model = state.model;
+    let mut found = Vec::new();
+    for value in 0..model.values() as u32 {
+        let Some(&maker) = model.makers.of(value).first().filter(|maker| model.repeatable[**maker as usize]) else { continue };
+        let Some((start, last)) = state.copy_at(value, worst) else { continue };
+        if last <= worst || state.next_used(value, worst - 1) == worst {
+            continue;
+        }
+        let used = state.used(value);
+        let next = used.partition_point(|slot| *slot <= worst);
+        let next_use = used[next];
+        let previous = next.checked_sub(1).map_or(start, |index| used[index].max(start));
+        let area = model.sizes[value as usize] as f64 * f64::from(next_use - previous);
+        found.push(Candidate { maker, next_use, score: area / (model.costs[maker as usize] as f64 + 1.0) });
+    }
+    found
+}
+
+/// Makes an operation run again right before a slot, with those of its operands that no longer live there; the slots that were filled are in `added`.
+///
+/// Operands that would live on over the worst slot or over a full one are made again as well.
+fn regenerate(state: &mut State, operation: u32, before: u32, worst: u32, capacity: i64, added: &mut Vec<u32>) -> bool {
+    let mut open = vec![(operation, before)];
+    while let Some((operation, before)) = open.pop() {
+        if added.len() >= CHAIN || !state.model.repeatable[operation as usize] {
+            return false;
+        }
+        let Some(slot) = state.free_before(before, worst) else { return false };
+        state.insert(operation, slot);
+        added.push(slot);
+        let model = state.model;
+        for &value in model.reads.of(operation) {
+            let Some((start, _)) = state.copy_at(value, slot) else { return false };
+            let used = state.used(value);
+            let place = used.partition_point(|other| *other < slot);
+            let previous = place.checked_sub(1).map_or(start, |index| used[index].max(start));
+            let lives_over_full = previous < worst || state.tree.top_of(previous + 1, slot) > capacity;
+            let next = used.get(place + 1).copied().unwrap_or(NONE);
+            let lived_on = next != NONE && state.next_made(value, slot) > next;
+            if lives_over_full && !lived_on {
+                match model.makers.of(value).first() {
+                    Some(&maker) => open.push((maker, slot)),
+                    None => return false,
+                }
+            }
+        }
+    }
+    true
+}

@@ -1,0 +1,33 @@
+//! Descent: takes out repeated runs that the capacity can do without.
+
+use super::state::State;
+
+/// Takes out repeated runs, the costliest first, as long as the peak stays within the capacity. O(rounds x runs log slots).
+pub(super) fn drop_spare(state: &mut State, capacity: i64) {
+    loop {
+        let mut spare = spare_slots(state);
+        spare.sort_by_key(|slot| (std::cmp::Reverse(state.model.costs[state.operation(*slot) as usize]), *slot));
+        let mut changed = false;
+        for slot in spare {
+            if !state.is_spare(slot) {
+                continue;
+            }
+            let operation = state.operation(slot);
+            state.remove(slot);
+            if state.peak() <= capacity {
+                changed = true;
+            } else {
+                state.insert(operation, slot);
+            }
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+/// The slots of all operations that are there more than once.
+fn spare_slots(state: &State) -> Vec<u32> {
+    let operations = 0..state.model.operations() as u32;
+    operations.map(|operation| state.slots_of(operation)).filter(|slots| slots.len() > 1).flatten().copied().collect()
+}

@@ -1,0 +1,279 @@
+//! A sequence of operations in slots, with the bytes at each slot kept up to date as operations are put in and taken out.
+//!
+//! The representation follows FastSA (Kusumoto et al., "A Fast Simulated Annealing Approach to Rematerialization", 2023): far more slots than
+//! operations, so that one can be put between two others without renumbering; for each value the slots that make and that use it; and a segment tree
+//! of bytes over the slots. Putting in or taking out is O((operands + results) log slots).
+
+use super::model::{Model, NONE};
+use super::tree::Tree;
+
+/// Operations in slots. Slot 0 is the start, where near values lie; the last slot is the end, which uses what is kept.
+#[derive(Clone)]
+pub(super) struct State<'a> {
+    pub model: &'a Model,
+    /// The operation at each slot, or none.
+    slots: Vec<u32>,
+    /// The slots of each operation, ascending.
+    at: Vec<Vec<u32>>,
+    /// The slots that make each value, ascending; near values are made at slot 0.
+    made: Vec<Vec<u32>>,
+    /// The slots that use each value, ascending.
+    used: Vec<Vec<u32>>,
+    pub tree: Tree,
+    /// What is taken over at each slot; empty if nothing ever is.
+    saved: Vec<i64>,
+    count: usize,
+    /// Slots whose savings may have changed.
+    stale: Vec<u32>,
+}
+
+impl<'a> State<'a> {
+    /// The sequence, spread evenly over at least `8` slots an operation. O(length log length).
+    pub fn new(model: &'a Model, sequence: &[u32]) -> Self {
+        let slots = (8 * sequence.len() + 64).next_power_of_two();
+        let end = slots as u32 - 1;
+        let mut state = Self {
+            model,
+            slots: vec![NONE; slots],
+            at: vec![Vec::new(); model.operations()],
+            made: vec![Vec::new(); model.values()],
+            used: vec![Vec::new(); model.values()],
+            tree: Tree::new(slots),
+            saved: if model.has_takeovers { vec![0; slots] } else { Vec::new() },
+            count: 0,
+            stale: Vec::new(),
+        };
+        for value in 0..model.values() {
+            if model.kept[value] {
+                state.used[value].push(end);
+            }
+            if model.near[value] {
+                state.make(value as u32, 0);
+            }
+        }
+        for (index, &operation) in sequence.iter().enumerate() {
+            let slot = 1 + (index as u64 * (slots as u64 - 2) / sequence.len() as u64) as u32;
+            state.insert(operation, slot);
+        }
+        state
+    }
+
+    /// The operations in order.
+    pub fn sequence(&self) -> Vec<u32> {
+        self.slots.iter().copied().filter(|operation| *operation != NONE).collect()
+    }
+
+    /// The most bytes at a slot.
+    pub fn peak(&self) -> i64 {
+        self.tree.top()
+    }
+
+    /// How many slots are occupied.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The operation at a slot, or none.
+    pub fn operation(&self, slot: u32) -> u32 {
+        self.slots[slot as usize]
+    }
+
+    /// The slots of an operation.
+    pub fn slots_of(&self, operation: u32) -> &[u32] {
+        &self.at[operation as usize]
+    }
+
+    /// The slots that use a value.
+    pub fn used(&self, value: u32) -> &[u32] {
+        &self.used[value as usize]
+    }
+
+    /// The copy of a value that a use at `slot` reads: where it is made, and the last slot that uses it (where it is made, if none does).
+    pub fn copy_at(&self, value: u32, slot: u32) -> Option<(u32, u32)> {
+        let made = &self.made[value as usize];
+        let next = made.partition_point(|other| *other < slot);
+        let start = *made.get(next.checked_sub(1)?)?;
+        let stop = made.get(next).copied().unwrap_or(u32::MAX);
+        Some((start, self.last_use(value, start, stop)))
+    }
+
+    /// The last use of a value in `start..stop`, or `start`.
+    fn last_use(&self, value: u32, start: u32, stop: u32) -> u32 {
+        let used = &self.used[value as usize];
+        let count = used.partition_point(|slot| *slot < stop);
+        count.checked_sub(1).map_or(start, |index| used[index].max(start))
+    }
+
+    /// Whether what is at a slot runs elsewhere too, and early enough for all that needs it.
+    pub fn is_spare(&self, slot: u32) -> bool {
+        let model = self.model;
+        let operation = self.operation(slot);
+        let runs = self.slots_of(operation);
+        if runs.len() < 2 {
+            return false;
+        }
+        let first_after = runs[usize::from(runs[0] == slot)];
+        let in_time = |other: &u32| self.slots_of(*other).first().is_none_or(|first| *first > first_after);
+        model.successors.of(operation).iter().all(in_time)
+            && model.writes.of(operation).iter().all(|value| {
+                let made = &self.made[*value as usize];
+                made[0] != slot
+                    || made.get(1).is_some_and(|next| self.used[*value as usize].first().is_none_or(|first| first > next))
+            })
+    }
+
+    /// Puts an operation into a free slot.
+    pub fn insert(&mut self, operation: u32, slot: u32) {
+        let model = self.model;
+        self.slots[slot as usize] = operation;
+        insert_sorted(&mut self.at[operation as usize], slot);
+        self.count += 1;
+        self.tree.add(slot, slot, model.scratch[operation as usize]);
+        for &value in model.reads.of(operation) {
+            if let Some((start, last)) = self.copy_at(value, slot)
+                && slot > last
+            {
+                self.tree.add(last + 1, slot, model.sizes[value as usize]);
+                self.note(value, last.max(start));
+            }
+            insert_sorted(&mut self.used[value as usize], slot);
+        }
+        for &value in model.writes.of(operation) {
+            self.make(value, slot);
+        }
+        self.refresh(slot);
+    }
+
+    /// Takes the operation out of a slot.
+    pub fn remove(&mut self, slot: u32) {
+        let model = self.model;
+        let operation = std::mem::replace(&mut self.slots[slot as usize], NONE);
+        remove_sorted(&mut self.at[operation as usize], slot);
+        self.count -= 1;
+        self.tree.add(slot, slot, -model.scratch[operation as usize]);
+        for &value in model.reads.of(operation) {
+            remove_sorted(&mut self.used[value as usize], slot);
+            if let Some((_, last)) = self.copy_at(value, slot)
+                && slot > last
+            {
+                // No later use of the same copy: it ends earlier now.
+                let next_make = self.next_made(value, slot);
+                if self.next_used(value, slot) > next_make || self.next_used(value, slot) == NONE {
+                    self.tree.add(last + 1, slot, -model.sizes[value as usize]);
+                    self.note(value, last);
+                }
+            }
+        }
+        for &value in model.writes.of(operation) {
+            self.unmake(value, slot);
+        }
+        self.refresh(slot);
+    }
+
+    /// The first slot after `slot` that uses a value, or none.
+    pub fn next_used(&self, value: u32, slot: u32) -> u32 {
+        let used = &self.used[value as usize];
+        used.get(used.partition_point(|other| *other <= slot)).copied().unwrap_or(NONE)
+    }
+
+    /// The first slot after `slot` that makes a value, or none.
+    pub fn next_made(&self, value: u32, slot: u32) -> u32 {
+        let made = &self.made[value as usize];
+        made.get(made.partition_point(|other| *other <= slot)).copied().unwrap_or(NONE)
+    }
+
+    fn make(&mut self, value: u32, slot: u32) {
+        let size = self.model.sizes[value as usize];
+        let made = &self.made[value as usize];
+        let next = made.partition_point(|other| *other < slot);
+        let stop = made.get(next).copied().unwrap_or(u32::MAX);
+        let last = self.last_use(value, slot, stop);
+        match next.checked_sub(1).map(|index| made[index]) {
+            None => self.tree.add(slot, last, size),
+            Some(before) => {
+                let ends = self.last_use(value, before, slot);
+                if last > slot {
+                    self.tree.add(ends + 1, slot - 1, -size);
+                } else {
+                    self.tree.add(slot, slot, size);
+                }
+                self.note(value, ends);
+            }
+        }
+        self.made[value as usize].insert(next, slot);
+    }
+
+    fn unmake(&mut self, value: u32, slot: u32) {
+        let size = self.model.sizes[value as usize];
+        remove_sorted(&mut self.made[value as usize], slot);
+        let made = &self.made[value as usize];
+        let next = made.partition_point(|other| *other < slot);
+        let stop = made.get(next).copied().unwrap_or(u32::MAX);
+        let last = self.last_use(value, slot, stop);
+        match next.checked_sub(1).map(|index| made[index]) {
+            None => self.tree.add(slot, last, -size),
+            Some(before) => {
+                let ends = self.last_use(value, before, slot);
+                if last > slot {
+                    self.tree.add(ends + 1, slot - 1, size);
+                } else {
+                    self.tree.add(slot, slot, -size);
+                }
+                self.note(value, ends);
+            }
+        }
+    }
+
+    /// Remembers that a copy may end, or no longer end, at a slot.
+    fn note(&mut self, value: u32, slot: u32) {
+        if self.model.has_takeovers && self.model.is_taken[value as usize] {
+            self.stale.push(slot);
+        }
+    }
+
+    /// Brings the savings of stale slots and of one more up to date.
+    fn refresh(&mut self, slot: u32) {
+        if !self.model.has_takeovers {
+            return;
+        }
+        self.stale.push(slot);
+        while let Some(slot) = self.stale.pop() {
+            let operation = self.slots[slot as usize];
+            let saved = if operation == NONE { 0 } else { self.model.saved(operation, |value| self.ends_at(value, slot)) };
+            let change = saved - std::mem::replace(&mut self.saved[slot as usize], saved);
+            self.tree.add(slot, slot, -change);
+        }
+    }
+
+    /// Whether the copy of a value that is used at a slot is not used later.
+    fn ends_at(&self, value: u32, slot: u32) -> bool {
+        let next = self.next_used(value, slot);
+        next == NONE || self.next_made(value, slot) < next
+    }
+
+    /// How many slots there are.
+    #[cfg(test)]
+    pub fn tree_slots(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// The nearest free slot below `slot` and above `low`, if there is one.
+    pub fn free_before(&self, slot: u32, low: u32) -> Option<u32> {
+        (low + 1..slot).rev().find(|other| self.slots[*other as usize] == NONE)
+    }
+}
+
+fn insert_sorted(list: &mut Vec<u32>, entry: u32) {
+    let place = list.partition_point(|other| *other < entry);
+    list.insert(place, entry);
+}
+
+fn remove_sorted(list: &mut Vec<u32>, entry: u32) {
+    let place = list.partition_point(|other| *other < entry);
+    if list.get(place) == Some(&entry) {
+        list.remove(place);
+    }
+}
+
+#[cfg(test)]
+mod tests;
