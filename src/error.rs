@@ -127,7 +127,9 @@ impl Error {
             Self::Unplanned { .. } => Some("end the pipeline with `place`, or use `memc opt` to see the IR".to_owned()),
             Self::File { what: "write", .. } => Some("nothing was written; check the folder and its permissions".to_owned()),
             Self::File { .. } => Some("check the path and its permissions; the file must be UTF-8 text".to_owned()),
-            Self::UnknownSpace { known, .. } => Some(format!("write --budget SIZE, or --budget {known}=SIZE")),
+            Self::UnknownSpace { known, .. } => {
+                Some(format!("write --budget SIZE for the first space, or --budget SPACE=SIZE with one of {known}"))
+            }
             Self::Layout { .. } => {
                 Some("give the .layout.json that `memc optimize` wrote; `memc schema layout` says its form".to_owned())
             }

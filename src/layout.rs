@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_cost::Machine;
-use memc_ir::{AliasKind, Definition, Module, Node, SecondaryMap, Storage, Value, ValueType};
+use memc_ir::{AliasKind, Definition, Module, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
 use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor};
 use memc_passes::analysis::{self, Liveness, StorageClass};
@@ -109,17 +108,30 @@ impl<'a> Writer<'a> {
     }
 
     fn target(&self) -> file::Target {
-        let spaces = self.module.plan.spaces.iter();
+        let options = self.context.options;
+        let target = &options.cost.target;
+        let described: Vec<&SpaceData> = std::iter::once(&options.space).chain(&options.farther).collect();
+        // A plan that was read in may lie in spaces of its own.
+        let own = self.module.plan.spaces.iter().map(|(_, space)| space);
+        let own = own.filter(|space| !described.iter().any(|known| known.name == space.name));
+        let space = |space: &SpaceData| file::Space {
+            name: space.name.clone(),
+            capacity: space.capacity.map(|bytes| bytes.0),
+            alignment: space.alignment,
+        };
+        let link = |link: &memc_cost::Link| {
+            let name = |index: usize| target.spaces.get(index).map(|space| space.name.clone()).unwrap_or_default();
+            file::Link {
+                from: name(link.from),
+                to: name(link.to),
+                bytes_per_second: link.bytes_per_second,
+                latency_ns: link.latency.0,
+            }
+        };
         file::Target {
-            name: self.context.options.profile.name.to_owned(),
-            spaces: spaces
-                .map(|(_, space)| file::Space {
-                    name: space.name.clone(),
-                    capacity: space.capacity.map(|bytes| bytes.0),
-                    alignment: space.alignment,
-                })
-                .collect(),
-            links: Vec::new(),
+            name: target.name.clone(),
+            spaces: described.iter().copied().chain(own).map(space).collect(),
+            links: target.links.iter().map(link).collect(),
         }
     }
 
@@ -305,8 +317,8 @@ impl<'a> Writer<'a> {
             extra_flops: extra as f64,
             base_flops: memc_cost::total_flops(self.context.given) as f64,
             transferred_bytes: 0,
-            modelled_ns_before: memc_cost::total_nanos(self.context.given, &Machine::CPU).0.round(),
-            modelled_ns_after: memc_cost::total_nanos(self.module, &Machine::CPU).0.round(),
+            modelled_ns_before: self.context.options.cost.total_nanos(self.context.given).0.round(),
+            modelled_ns_after: self.context.options.cost.total_nanos(self.module).0.round(),
             overhead_lower_bound: None,
         }
     }

@@ -166,20 +166,30 @@ fn hashes(file: &ModelFile, model: &Exported) -> (String, String) {
 /// Budgets by space, in bytes.
 fn budget(options: &OptimizeOptions, whole: Bytes) -> Result<BTreeMap<String, u64>, Error> {
     let first = &options.plan.space.name;
+    let spaces: Vec<&String> =
+        std::iter::once(&options.plan.space).chain(&options.plan.farther).map(|space| &space.name).collect();
     let mut budget = BTreeMap::new();
     for (space, size) in &options.budget {
-        if !space.is_empty() && space != first {
-            return Err(Error::UnknownSpace { space: space.clone(), known: first.clone() });
+        let name = if space.is_empty() { first } else { space };
+        if !spaces.contains(&name) {
+            let known = spaces.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            return Err(Error::UnknownSpace { space: space.clone(), known });
         }
-        budget.insert(first.clone(), size.resolve(whole));
+        budget.insert(name.clone(), size.resolve(whole));
     }
     Ok(budget)
 }
 
-/// Refuses a plan whose arena passes a budget, and says why it is that large.
+/// What the arena of a space may take: the budget, or what there is.
+fn limit(plan: &Layout, space: &str) -> Option<u64> {
+    let capacity = plan.target.spaces.iter().find(|known| known.name == space).and_then(|space| space.capacity);
+    [plan.budget.get(space).copied(), capacity].into_iter().flatten().min()
+}
+
+/// Refuses a plan whose arena passes a budget or what its space holds, and says why it is that large.
 fn keep_budget(plan: &Layout) -> Result<(), Error> {
     for arena in &plan.arenas {
-        let Some(budget) = plan.budget.get(&arena.space).copied().filter(|budget| arena.size > *budget) else { continue };
+        let Some(budget) = limit(plan, &arena.space).filter(|limit| arena.size > *limit) else { continue };
         let profile = memc_layout::Profile::of(plan);
         let mut notes = Vec::new();
         if let Some(space) = profile.spaces.iter().find(|space| space.space == arena.space) {

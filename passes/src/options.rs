@@ -1,5 +1,6 @@
 //! Options of planning, in one struct.
 
+use memc_cost::{CostModel, Target};
 use memc_ir::{Bytes, SpaceData};
 use memc_ops::Profile;
 
@@ -33,8 +34,12 @@ pub struct Options {
     pub profile: &'static Profile,
     /// What the arena holds.
     pub io: Io,
-    /// The space that holds the arena.
+    /// The space that holds the arena and in which everything is computed: the target's first.
     pub space: SpaceData,
+    /// The target's other spaces, in its order: index `k` here is space `k + 1` of the target's links.
+    pub farther: Vec<SpaceData>,
+    /// What nodes and transfers cost, and the target with its links.
+    pub cost: CostModel,
     /// A fold never makes a constant larger than this.
     pub max_fold_bytes: Bytes,
     /// Search nodes that each exact solver may visit.
@@ -42,11 +47,26 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults for one runtime.
+    /// The defaults for one runtime on the default target.
     pub fn for_profile(profile: &'static Profile) -> Self {
-        let space = SpaceData { name: "device".to_owned(), capacity: None, alignment: profile.alignment };
+        Self::on(profile, Target::default())
+    }
+
+    /// The defaults for one runtime on a target.
+    ///
+    /// Offsets are aligned as the target says, or else as the runtime does, but never finer than the runtime rounds its buffers.
+    pub fn on(profile: &'static Profile, target: Target) -> Self {
+        let mut spaces = target.spaces.iter().map(|space| SpaceData {
+            name: space.name.clone(),
+            capacity: space.capacity,
+            alignment: space.alignment.unwrap_or(profile.alignment).max(profile.rounding),
+        });
+        let unlimited = || SpaceData { name: "device".to_owned(), capacity: None, alignment: profile.alignment };
+        let space = spaces.next().unwrap_or_else(unlimited);
+        let farther = spaces.collect();
         let effort = memc_solve::Limit::default().nodes;
-        Self { profile, io: Io::default(), space, max_fold_bytes: Bytes(64 << 10), effort }
+        let cost = CostModel { target };
+        Self { profile, io: Io::default(), space, farther, cost, max_fold_bytes: Bytes(64 << 10), effort }
     }
 }
 

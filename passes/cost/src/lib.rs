@@ -1,10 +1,14 @@
-//! Time and traffic of nodes and schedules; descriptions of machines.
+//! Time and traffic of nodes and schedules; descriptions of targets.
 //!
 //! The model is a roofline: a node takes the longer of its arithmetic and its memory traffic, and a fixed overhead. What is not known is
-//! charged a stated pessimistic bound, never zero.
+//! charged a stated pessimistic bound, never zero. Where a runtime's profile is at hand, what was measured takes the model's place.
 
 mod machine;
+mod model;
 mod node;
+pub mod target;
 
-pub use machine::Machine;
-pub use node::{UNKNOWN_NANOS, bytes, flops, nanos, total_flops, total_nanos};
+pub use machine::{ArithmeticRates, Machine};
+pub use model::CostModel;
+pub use node::{UNKNOWN_NANOS, bytes, flops, nanos, total_flops};
+pub use target::{Link, Space, Target, TargetError};

@@ -1,20 +1,71 @@
-//! What the cost model knows of a machine.
+//! Rates of the machine that runs nodes, one after another.
+
+use memc_ir::{ElementType, Nanos};
 
 /// Rates of a machine that runs one node at a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Machine {
-    /// Name for reports.
-    pub name: &'static str,
-    /// Arithmetic operations a second that a well-shaped kernel reaches.
-    pub flops_per_second: f64,
-    /// Bytes a second between memory and the processor.
+    /// Arithmetic operations a second.
+    pub flops_per_second: ArithmeticRates,
+    /// Bytes a second between the nearest memory and the processor.
     pub bytes_per_second: f64,
-    /// Fixed cost of one node, in nanoseconds.
-    pub overhead_ns: f64,
+    /// Fixed cost of one node.
+    pub overhead: Nanos,
+    /// The part of both rates that kernels reach, above 0 and at most 1.
+    pub sustained: f64,
+}
+
+/// Arithmetic operations a second by element type, a multiply-add counted as two.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ArithmeticRates {
+    /// IEEE binary32, and every type without a rate of its own.
+    pub float: f64,
+    /// IEEE binary64.
+    pub double: f64,
+    /// IEEE binary16.
+    pub float16: f64,
+    /// Brain float.
+    pub bfloat16: f64,
+    /// Floats of 8 bits and less.
+    pub float8: f64,
+    /// Integers of 8 bits and less.
+    pub int8: f64,
+}
+
+impl ArithmeticRates {
+    /// Every type at the rate of binary32, binary64 at half of it.
+    pub fn uniform(float: f64) -> Self {
+        Self { float, double: float / 2.0, float16: float, bfloat16: float, float8: float, int8: float }
+    }
+
+    /// Operations a second on elements of a type.
+    pub fn of(&self, element: ElementType) -> f64 {
+        match element {
+            ElementType::Double | ElementType::Complex128 => self.double,
+            ElementType::Float16 => self.float16,
+            ElementType::Bfloat16 => self.bfloat16,
+            ElementType::Float8e4m3fn
+            | ElementType::Float8e4m3fnuz
+            | ElementType::Float8e5m2
+            | ElementType::Float8e5m2fnuz
+            | ElementType::Float8e8m0
+            | ElementType::Float4e2m1 => self.float8,
+            ElementType::Int8
+            | ElementType::Uint8
+            | ElementType::Int4
+            | ElementType::Uint4
+            | ElementType::Int2
+            | ElementType::Uint2 => self.int8,
+            _ => self.float,
+        }
+    }
 }
 
 impl Machine {
-    /// One core of a current server processor: 16 fused multiply-adds of binary32 a cycle at 3 GHz reach about 50 GFLOP/s in practice, one core
-    /// draws about 10 GB/s, and a runtime needs about 2 µs a node.
-    pub const CPU: Self = Self { name: "cpu", flops_per_second: 50e9, bytes_per_second: 10e9, overhead_ns: 2_000.0 };
+    /// Time of so much work on elements of a type: the longer of arithmetic and traffic, and the overhead.
+    pub fn time(&self, flops: u64, bytes: u64, element: ElementType) -> Nanos {
+        let compute = flops as f64 / (self.flops_per_second.of(element) * self.sustained);
+        let traffic = bytes as f64 / (self.bytes_per_second * self.sustained);
+        Nanos(compute.max(traffic) * 1e9 + self.overhead.0)
+    }
 }

@@ -1,6 +1,6 @@
 //! Arithmetic, traffic and time of one node.
 
-use memc_ir::{Module, Nanos, Node};
+use memc_ir::{ElementType, Module, Nanos, Node};
 use memc_ops::{Typed, View, Work, lookup};
 
 use crate::machine::Machine;
@@ -48,22 +48,19 @@ pub fn bytes(module: &Module, node: Node) -> Option<u64> {
     data.operands().chain(data.results()).try_fold(0u64, |sum, value| Some(sum.saturating_add(module.ty(value).size()?.0)))
 }
 
-/// Modelled time of a node.
+/// Modelled time of a node on a machine; [`UNKNOWN_NANOS`] where extents are unknown.
 pub fn nanos(module: &Module, node: Node, machine: &Machine) -> Nanos {
     match flops(module, node).zip(bytes(module, node)) {
         None => Nanos(UNKNOWN_NANOS),
-        Some((flops, bytes)) => {
-            let compute = flops as f64 / machine.flops_per_second * 1e9;
-            let traffic = bytes as f64 / machine.bytes_per_second * 1e9;
-            Nanos(compute.max(traffic) + machine.overhead_ns)
-        }
+        Some((flops, bytes)) => machine.time(flops, bytes, arithmetic(module, node)),
     }
 }
 
-/// Modelled time of the main graph, node after node.
-pub fn total_nanos(module: &Module, machine: &Machine) -> Nanos {
-    let nodes = &module.graph(module.main()).nodes;
-    Nanos(nodes.iter().map(|node| nanos(module, *node, machine).0).sum())
+/// The type that a node computes in: that of its first operand, or of its first result where it reads nothing.
+fn arithmetic(module: &Module, node: Node) -> ElementType {
+    let data = module.node(node);
+    let first = data.operands().chain(data.results()).next();
+    first.and_then(|value| module.ty(value).tensor()).map_or(ElementType::Float, |ty| ty.element)
 }
 
 /// Arithmetic of the main graph; nodes whose extents are unknown are left out.

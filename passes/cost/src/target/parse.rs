@@ -1,0 +1,210 @@
+//! A target file to a [`Target`]: the keys, then what must hold between them.
+
+use memc_ir::{Bytes, Nanos};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{Link, Space, Target, TargetError};
+use crate::machine::{ArithmeticRates, Machine};
+
+/// No machine has more.
+const MOST_SPACES: usize = 16;
+
+/// Huge pages of one gigabyte.
+const LARGEST_ALIGNMENT: u64 = 1 << 30;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetFile {
+    name: Spanned<String>,
+    #[serde(default)]
+    summary: String,
+    machine: MachineTable,
+    #[serde(default)]
+    spaces: Vec<SpaceTable>,
+    #[serde(default)]
+    links: Vec<LinkTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MachineTable {
+    flops_per_second: RatesTable,
+    bytes_per_second: Spanned<f64>,
+    overhead_ns: Spanned<f64>,
+    sustained: Option<Spanned<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RatesTable {
+    float: Spanned<f64>,
+    double: Option<Spanned<f64>>,
+    float16: Option<Spanned<f64>>,
+    bfloat16: Option<Spanned<f64>>,
+    float8: Option<Spanned<f64>>,
+    int8: Option<Spanned<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SpaceTable {
+    name: Spanned<String>,
+    capacity: Option<u64>,
+    alignment: Option<Spanned<u64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkTable {
+    from: Spanned<String>,
+    to: Spanned<String>,
+    bytes_per_second: Spanned<f64>,
+    latency_ns: Spanned<f64>,
+}
+
+/// The text, for the lines of what is wrong in it.
+struct Reader<'a> {
+    text: &'a str,
+}
+
+/// Reads a target file.
+pub(super) fn parse(text: &str) -> Result<Target, TargetError> {
+    let reader = Reader { text };
+    let file: TargetFile = toml::from_str(text).map_err(|error| TargetError::Form {
+        line: reader.line(error.span().map_or(0, |span| span.start)),
+        message: error.message().to_owned(),
+    })?;
+    let spaces = reader.spaces(&file.spaces)?;
+    Ok(Target {
+        name: reader.name(&file.name)?,
+        summary: file.summary.clone(),
+        machine: reader.machine(&file.machine)?,
+        links: reader.links(&file.links, &spaces)?,
+        spaces,
+    })
+}
+
+impl Reader<'_> {
+    fn line(&self, offset: usize) -> usize {
+        self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+    }
+
+    fn line_of<T>(&self, entry: &Spanned<T>) -> usize {
+        self.line(entry.span().start)
+    }
+
+    fn name(&self, entry: &Spanned<String>) -> Result<String, TargetError> {
+        let name = entry.get_ref();
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(plain) && name.len() <= 64 {
+            return Ok(name.clone());
+        }
+        // What is printed back has an end.
+        Err(TargetError::Name { line: self.line_of(entry), name: name.chars().take(64).collect() })
+    }
+
+    fn number(
+        &self,
+        key: &'static str,
+        entry: &Spanned<f64>,
+        range: &'static str,
+        holds: impl Fn(f64) -> bool,
+    ) -> Result<f64, TargetError> {
+        let value = *entry.get_ref();
+        if value.is_finite() && holds(value) {
+            return Ok(value);
+        }
+        Err(TargetError::Number { line: self.line_of(entry), key, value, range })
+    }
+
+    /// From one byte an hour to what nothing will reach: times stay finite, and sums of them exact enough.
+    fn rate(&self, key: &'static str, entry: &Spanned<f64>) -> Result<f64, TargetError> {
+        self.number(key, entry, "a number from 1 to 1e24", |value| (1.0..=1e24).contains(&value))
+    }
+
+    fn time(&self, key: &'static str, entry: &Spanned<f64>) -> Result<Nanos, TargetError> {
+        self.number(key, entry, "a number of nanoseconds from 0 to 1e12", |value| (0.0..=1e12).contains(&value)).map(Nanos)
+    }
+
+    fn machine(&self, table: &MachineTable) -> Result<Machine, TargetError> {
+        let rates = &table.flops_per_second;
+        let float = self.rate("float", &rates.float)?;
+        let rate = |key: &'static str, entry: &Option<Spanned<f64>>, otherwise: f64| match entry {
+            Some(entry) => self.rate(key, entry),
+            None => Ok(otherwise),
+        };
+        let uniform = ArithmeticRates::uniform(float);
+        let float16 = rate("float16", &rates.float16, uniform.float16)?;
+        let flops_per_second = ArithmeticRates {
+            float,
+            double: rate("double", &rates.double, uniform.double)?,
+            float16,
+            bfloat16: rate("bfloat16", &rates.bfloat16, uniform.bfloat16)?,
+            float8: rate("float8", &rates.float8, float16)?,
+            int8: rate("int8", &rates.int8, uniform.int8)?,
+        };
+        let sustained = match &table.sustained {
+            Some(entry) => self.number("sustained", entry, "above 0 and at most 1", |value| value > 0.0 && value <= 1.0)?,
+            None => 1.0,
+        };
+        let bytes_per_second = self.rate("bytes_per_second", &table.bytes_per_second)?;
+        Ok(Machine { flops_per_second, bytes_per_second, overhead: self.time("overhead_ns", &table.overhead_ns)?, sustained })
+    }
+
+    fn spaces(&self, tables: &[SpaceTable]) -> Result<Vec<Space>, TargetError> {
+        if tables.is_empty() {
+            return Err(TargetError::NoSpace);
+        }
+        if tables.len() > MOST_SPACES {
+            return Err(TargetError::TooManySpaces { count: tables.len(), most: MOST_SPACES });
+        }
+        let mut spaces: Vec<Space> = Vec::new();
+        for table in tables {
+            let name = self.name(&table.name)?;
+            if spaces.iter().any(|known| known.name == name) {
+                return Err(TargetError::SpaceTwice { line: self.line_of(&table.name), name });
+            }
+            let alignment = table.alignment.as_ref().map(|entry| self.alignment(entry)).transpose()?;
+            spaces.push(Space { name, capacity: table.capacity.map(Bytes), alignment });
+        }
+        Ok(spaces)
+    }
+
+    fn alignment(&self, entry: &Spanned<u64>) -> Result<u64, TargetError> {
+        let value = *entry.get_ref();
+        if value.is_power_of_two() && value <= LARGEST_ALIGNMENT {
+            return Ok(value);
+        }
+        Err(TargetError::Alignment { line: self.line_of(entry), value, most: LARGEST_ALIGNMENT })
+    }
+
+    fn links(&self, tables: &[LinkTable], spaces: &[Space]) -> Result<Vec<Link>, TargetError> {
+        let mut links: Vec<Link> = Vec::new();
+        for table in tables {
+            let link = Link {
+                from: self.end(&table.from, spaces)?,
+                to: self.end(&table.to, spaces)?,
+                bytes_per_second: self.rate("bytes_per_second", &table.bytes_per_second)?,
+                latency: self.time("latency_ns", &table.latency_ns)?,
+            };
+            let (from, to) = (table.from.get_ref().clone(), table.to.get_ref().clone());
+            if link.from == link.to {
+                return Err(TargetError::SelfLink { line: self.line_of(&table.to), name: to });
+            }
+            if links.iter().any(|known| (known.from, known.to) == (link.from, link.to)) {
+                return Err(TargetError::LinkTwice { line: self.line_of(&table.from), from, to });
+            }
+            links.push(link);
+        }
+        Ok(links)
+    }
+
+    fn end(&self, entry: &Spanned<String>, spaces: &[Space]) -> Result<usize, TargetError> {
+        spaces.iter().position(|space| space.name == *entry.get_ref()).ok_or_else(|| TargetError::UnknownSpace {
+            line: self.line_of(entry),
+            name: entry.get_ref().chars().take(64).collect(),
+            known: spaces.iter().map(|space| format!("`{}`", space.name)).collect::<Vec<_>>().join(", "),
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Target files: those that come with memc, and what is said of wrong ones.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use memc_cost::target::{self, BUILT_IN};
+use memc_cost::{Target, TargetError};
+use memc_ir::{Bytes, ElementType, Nanos};
+
+const SMALL: &str = r#"name = "small"
+[machine]
+bytes_per_second = 1e9
+overhead_ns = 100
+[machine.flops_per_second]
+float = 2e9
+int8 = 8e9
+[[spaces]]
+name = "sram"
+capacity = 65536
+alignment = 16
+[[spaces]]
+name = "flash"
+[[links]]
+from = "flash"
+to = "sram"
+bytes_per_second = 40e6
+latency_ns = 500
+"#;
+
+#[test]
+fn what_comes_with_memc_can_be_read() {
+    for (name, text) in BUILT_IN {
+        let target = Target::parse(text).unwrap();
+        assert_eq!(target.name, name);
+        assert!(!target.summary.is_empty());
+        for line in text.lines().filter(|line| line.contains("_per_second = ")) {
+            assert!(text[..text.find(line).unwrap()].contains('#'), "{name}: {line} states no source");
+        }
+    }
+    assert!(BUILT_IN.is_sorted_by_key(|(name, _)| *name));
+    assert_eq!(target::built_in("none"), None);
+}
+
+#[test]
+fn the_default_is_the_file_cpu() {
+    assert_eq!(Target::parse(target::built_in("cpu").unwrap()), Ok(Target::default()));
+}
+
+#[test]
+fn rates_and_spaces_are_what_the_file_says() {
+    let target = Target::parse(SMALL).unwrap();
+    assert_eq!((target.spaces[0].capacity, target.spaces[0].alignment), (Some(Bytes(65_536)), Some(16)));
+    assert_eq!((target.spaces[1].capacity, target.spaces[1].alignment), (None, None));
+    assert_eq!(target.link(1, 0).unwrap().time(Bytes(4_000)), Nanos(100_500.0));
+    assert_eq!(target.link(0, 1), None);
+    let rates = &target.machine.flops_per_second;
+    assert_eq!(rates.of(ElementType::Uint8), 8e9);
+    assert_eq!(rates.of(ElementType::Float16), 2e9);
+    assert_eq!(rates.of(ElementType::Double), 1e9);
+    assert_eq!(target.machine.time(2_000, 500, ElementType::Float), Nanos(1_100.0));
+    assert_eq!(target.machine.time(2_000, 5_000, ElementType::Float), Nanos(5_100.0));
+}
+
+#[test]
+fn a_link_can_be_added() {
+    let mut target = Target::parse(SMALL).unwrap();
+    target.connect("flash", 1e9, Nanos(0.0));
+    target.connect("host", 16e9, Nanos(10_000.0));
+    assert_eq!(target.spaces.len(), 3);
+    assert_eq!(target.links.len(), 4);
+    assert_eq!(target.link(1, 0).unwrap().bytes_per_second, 1e9);
+    assert_eq!(target.link(0, 2).unwrap().time(Bytes(16_000)), Nanos(11_000.0));
+}
+
+/// A change of one line of [`SMALL`], and what is said of the result.
+fn refusal(from: &str, to: &str) -> String {
+    assert!(SMALL.contains(from), "{from}");
+    Target::parse(&SMALL.replacen(from, to, 1)).unwrap_err().to_string()
+}
+
+#[test]
+fn wrong_files_are_refused_with_the_line() {
+    let form = Target::parse("name = 3").unwrap_err();
+    assert!(matches!(form, TargetError::Form { line: 1, .. }), "{form}");
+    assert!(refusal("overhead_ns = 100", "overhead_ns = ?").starts_with("line 4: "));
+    assert!(refusal("overhead_ns = 100\n", "").contains("overhead_ns"));
+    assert!(refusal("int8 =", "int9 =").contains("int9"));
+    assert_eq!(refusal("float = 2e9", "float = -1"), "line 6: `float` is -1, and must be a number from 1 to 1e24");
+    assert_eq!(refusal("float = 2e9", "float = nan"), "line 6: `float` is NaN, and must be a number from 1 to 1e24");
+    assert!(refusal("latency_ns = 500", "latency_ns = inf").starts_with("line 18: `latency_ns` is inf"));
+    assert!(refusal("\"sram\"", "\"s=r\"").starts_with("line 9: `s=r` is no name"));
+    assert_eq!(refusal("\"flash\"", "\"sram\""), "line 13: there is a second space named `sram`");
+    assert_eq!(
+        refusal("from = \"flash\"", "from = \"rom\""),
+        "line 15: a link names the space `rom`, and the target has `sram`, `flash`"
+    );
+    assert_eq!(refusal("from = \"flash\"", "from = \"sram\""), "line 16: a link leads from `sram` to itself");
+    assert_eq!(refusal("alignment = 16", "alignment = 24"), "line 11: the alignment 24 is no power of two up to 1073741824");
+    assert_eq!(refusal("alignment = 16", "alignment = 0"), "line 11: the alignment 0 is no power of two up to 1073741824");
+    let links = SMALL.find("[[links]]").unwrap();
+    let twice = format!("{SMALL}{}", &SMALL[links..]);
+    assert_eq!(Target::parse(&twice).unwrap_err().to_string(), "line 20: there is a second link from `flash` to `sram`");
+    let spaces = SMALL.find("[[spaces]]").unwrap();
+    assert_eq!(Target::parse(&SMALL[..spaces]), Err(TargetError::NoSpace));
+    let many: String = (0..17).map(|index| format!("[[spaces]]\nname = \"s{index}\"\n")).collect();
+    let many = format!("{}{many}", &SMALL[..spaces]);
+    assert_eq!(Target::parse(&many), Err(TargetError::TooManySpaces { count: 17, most: 16 }));
+}
