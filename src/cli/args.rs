@@ -224,6 +224,9 @@ pub struct Run {
     /// Watch every value in the arena, and fill with poison what the plan says is dead
     #[arg(long)]
     pub poison_check: bool,
+    /// Folder of the files behind spaces named disk; the system's folder for temporary files without
+    #[arg(long, value_name = "DIR")]
+    pub swap_dir: Option<PathBuf>,
     /// Library
     #[command(flatten)]
     pub library: Library,
@@ -261,6 +264,9 @@ pub struct Verify {
     /// Watch every value in the arena while the plan is played
     #[arg(long)]
     pub poison_check: bool,
+    /// Folder of the files behind spaces named disk; the system's folder for temporary files without
+    #[arg(long, value_name = "DIR")]
+    pub swap_dir: Option<PathBuf>,
     /// Library
     #[command(flatten)]
     pub library: Library,

@@ -58,7 +58,7 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
 }
 
 /// Nanoseconds since the first call.
-fn nanoseconds() -> u64 {
+pub fn nanoseconds() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

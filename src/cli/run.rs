@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::args::Run;
 use super::files::{Outputs, read};
+use super::profile::nanoseconds;
 use super::{Failure, Outcome, Voice, print};
 
 /// Rows of a list that people read; the rest is counted.
@@ -28,7 +29,12 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
         Some(path) => npz::read(path).map_err(refuse)?,
         None => inputs::make(&out, &layout, arguments.seed).map_err(refuse)?,
     };
-    let options = PlayOptions { poison_check: arguments.poison_check, ..PlayOptions::default() };
+    let options = PlayOptions {
+        poison_check: arguments.poison_check,
+        swap_folder: arguments.swap_dir.clone(),
+        clock: Some(nanoseconds),
+        ..PlayOptions::default()
+    };
     let started = Instant::now();
     let mut player = Player::new(&runtime, &out, &layout, options).map_err(refuse)?;
     let start = started.elapsed();
@@ -59,7 +65,12 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
             .workspace
             .iter()
             .map(|node| json!({"node": node.node, "op": node.op, "planned": node.planned, "beyond": node.beyond}));
+        let links = played.links.iter().map(|link| {
+            json!({"from": link.from, "to": link.to, "transfers": link.transfers, "bytes": link.bytes, "direct": link.direct,
+                "busy_ms": link.busy as f64 / 1e6, "waited_ms": link.waited as f64 / 1e6})
+        });
         let object = json!({
+            "moved": played.moved, "links": links.collect::<Vec<_>>(),
             "digest": digest, "arenas": arenas.collect::<Vec<_>>(), "bytes_outside": played.bytes_outside(),
             "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped, "constant": played.constant,
             "outside": outside.collect::<Vec<_>>(), "workspace": work.collect::<Vec<_>>(), "anonymous_bytes": anonymous(),
@@ -86,6 +97,15 @@ fn tell(played: &Played, voice: &Voice) {
         "{} nodes ran, {} had nothing to do, {} gave constants before the run",
         played.ran, played.skipped, played.constant
     ));
+    for link in &played.links {
+        let (busy, waited) = (link.busy as f64 / 1e6, link.waited as f64 / 1e6);
+        let (from, to) = (&link.from, &link.to);
+        let (count, bytes) = (link.transfers, Bytes(link.bytes));
+        let cached = if link.direct { "" } else { ", through the system's cache" };
+        voice.say(&format!(
+            "link {from} -> {to}: {count} transfers, {bytes}, busy {busy:.3} ms, waited for {waited:.3} ms{cached}"
+        ));
+    }
     voice.say(&format!(
         "results outside the arena: {}, by {} nodes; workspace beyond the plan: {} at most",
         Bytes(played.bytes_outside()),

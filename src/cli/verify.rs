@@ -37,6 +37,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         seed: arguments.seed,
         tolerance: Tolerance { relative: arguments.rtol, absolute: arguments.atol },
         poison_check: arguments.poison_check,
+        swap_folder: arguments.swap_dir.clone(),
     };
     let found = play::verify(&runtime, &input, &output, &layout, inputs.as_ref(), options).map_err(refuse)?;
     for (round, subject, difference) in found.differences.iter().take(MOST) {

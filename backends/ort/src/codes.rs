@@ -87,6 +87,15 @@ pub const ALL: &[CodeInfo] = &[
         example: "an archive of numpy.savez_compressed",
         action: "Write it with numpy.savez.",
     },
+    CodeInfo {
+        code: "E0711",
+        title: "a transfer failed",
+        fault: Fault::System,
+        meaning: "A tensor could not be moved between two spaces: the file behind a space cannot be written or read, or the disk is full. The \
+            file is removed; nothing else was written.",
+        example: "tensor `relu_3` cannot be moved from `device` to `disk`: No space left on device",
+        action: "Name a folder with more room with --swap-dir, or plan with less in that space.",
+    },
 ];
 
 /// The page of a code.
@@ -109,6 +118,7 @@ impl Error {
             Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => "E0708",
             Self::WorkspaceKept { .. } | Self::NoValue { .. } => "E0708",
             Self::ArrayFile { .. } => "E0710",
+            Self::Transfer { .. } | Self::NoThread { .. } => "E0711",
             Self::File { what: "read", .. } => "E0116",
             Self::File { .. } => "E0401",
         }

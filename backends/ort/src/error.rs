@@ -169,6 +169,24 @@ pub enum Error {
         /// Name of the node.
         node: String,
     },
+    /// A copy between spaces failed.
+    #[error("tensor `{tensor}` cannot be moved from `{from}` to `{to}`: {source}")]
+    Transfer {
+        /// The tensor.
+        tensor: String,
+        /// Space that is read.
+        from: String,
+        /// Space that is written.
+        to: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The system has no thread for a link.
+    #[error("the system starts no thread for the links between spaces: {source}")]
+    NoThread {
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A feature of layouts that the player does not have.
     #[error("the player cannot play {what}")]
     Unsupported {

@@ -12,6 +12,8 @@ use crate::error::Error;
 pub(crate) enum Place {
     /// At an offset of an arena.
     Arena { arena: usize, offset: usize },
+    /// At an offset of the file behind a space that is no memory; only transfers reach it.
+    File { arena: usize, offset: usize },
     /// An initializer, or a graph input that has one as default.
     Weight,
     /// The caller's: a graph input, or an output that no arena holds.
@@ -54,11 +56,11 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Reads the tensors of a layout. `is_weight` says which names are initializers.
+    /// Reads the tensors of a layout. `is_weight` says which names are initializers, `is_file` which spaces are no memory.
     ///
     /// # Errors
     /// A tensor contradicts itself or its arena.
-    pub(crate) fn new(layout: &Layout, is_weight: &dyn Fn(&str) -> bool) -> Result<Self, Error> {
+    pub(crate) fn new(layout: &Layout, is_weight: &dyn Fn(&str) -> bool, is_file: &dyn Fn(&str) -> bool) -> Result<Self, Error> {
         let mut places = Self::default();
         for tensor in layout.tensors.iter().filter(|tensor| tensor.class != Class::Scratch) {
             let wrong = |reason| Error::Tensor { tensor: tensor.name.clone(), reason };
@@ -72,7 +74,10 @@ impl Places {
             let place = match (&tensor.space, tensor.offset) {
                 // A type that kernels cannot be given bytes of stays with the runtime, wherever it was planned.
                 _ if element.is_none() => Place::Runtime,
-                (Some(space), Some(offset)) => arena_place(layout, space, offset, tensor.bytes).map_err(wrong)?,
+                (Some(space), Some(offset)) => match arena_place(layout, space, offset, tensor.bytes).map_err(wrong)? {
+                    Place::Arena { arena, offset } if is_file(space) => Place::File { arena, offset },
+                    place => place,
+                },
                 _ if is_weight(&tensor.name) => Place::Weight,
                 _ if tensor.class == Class::Constant => Place::Runtime,
                 _ => Place::Caller,
@@ -90,7 +95,7 @@ impl Places {
                 places.relate(&tensor.name, alias)?;
             }
         }
-        places.read_workspace(layout)?;
+        places.read_workspace(layout, is_file)?;
         Ok(places)
     }
 
@@ -112,11 +117,14 @@ impl Places {
         Ok(())
     }
 
-    fn read_workspace(&mut self, layout: &Layout) -> Result<(), Error> {
+    fn read_workspace(&mut self, layout: &Layout, is_file: &dyn Fn(&str) -> bool) -> Result<(), Error> {
         // A body's arena is one number: its values get bytes of it as they ask for them, not the places of the body's own plan.
         for tensor in layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch) {
             let wrong = |reason| Error::Tensor { tensor: tensor.name.clone(), reason };
             let (Some(step), Some(space), Some(offset)) = (tensor.step, &tensor.space, tensor.offset) else { continue };
+            if is_file(space) {
+                return Err(wrong("no kernel can work in a file"));
+            }
             let Place::Arena { arena, offset } = arena_place(layout, space, offset, tensor.bytes).map_err(wrong)? else {
                 continue;
             };

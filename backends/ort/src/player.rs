@@ -10,6 +10,7 @@ use crate::memory::{ArenaMemory, Block, POISON};
 use crate::places::{Place, Places};
 use crate::prepare::{Kind, PlayOptions, Step};
 use crate::runtime::{Runtime, Value};
+use crate::transfer::{LinkUse, Transfers};
 use crate::weights::Weights;
 
 /// A plan that is ready to be played, as often as wanted.
@@ -18,6 +19,10 @@ pub struct Player<'r> {
     pub(crate) runtime: &'r Runtime,
     pub(crate) options: PlayOptions,
     pub(crate) spaces: Vec<String>,
+    /// Bytes of each space's arena.
+    pub(crate) planned: Vec<u64>,
+    // Threads that move bytes come before the bytes, so that they are gone first.
+    pub(crate) transfers: Option<Transfers>,
     // Sessions and values come before what they point into, so that they are dropped first.
     pub(crate) steps: Vec<Step<'r>>,
     pub(crate) values: Vec<Option<Value<'r>>>,
@@ -87,6 +92,10 @@ pub struct Played {
     pub skipped: usize,
     /// Nodes that ran once before the plan, as their results are constants.
     pub constant: usize,
+    /// Nodes that moved bytes between spaces.
+    pub moved: usize,
+    /// Each link between spaces that moved something.
+    pub links: Vec<LinkUse>,
     /// Nodes that ran with memory of the runtime's own.
     pub outside: Vec<Outside>,
     /// Workspace of each node that asked for some.
@@ -149,9 +158,16 @@ impl<'r> Player<'r> {
     }
 
     fn play_with(&mut self, inputs: &BTreeMap<String, Array>, after: &mut After<'_, 'r>) -> Result<Played, Error> {
+        let outcome = self.play_through(inputs, after);
+        self.stop_transfers();
+        outcome
+    }
+
+    fn play_through(&mut self, inputs: &BTreeMap<String, Array>, after: &mut After<'_, 'r>) -> Result<Played, Error> {
         let mut watch = self.options.poison_check.then(|| Watch::new(&self.places, self.steps.len()));
         if watch.is_some() {
             self.arenas.iter_mut().for_each(|arena| arena.bytes_mut().fill(POISON));
+            self.refill_constants()?;
         }
         self.give(inputs)?;
         if let Some(watch) = &mut watch {
@@ -164,29 +180,38 @@ impl<'r> Player<'r> {
             ran: 0,
             skipped: 0,
             constant: 0,
+            moved: 0,
+            links: Vec::new(),
             outside: Vec::new(),
             workspace: Vec::new(),
             requests: 0,
         };
+        self.begin_transfers(&mut played);
         for position in 0..self.steps.len() {
-            if self.steps[position].kind == Kind::Constant {
-                played.constant += 1;
-                continue;
-            }
-            if let Some(watch) = &watch {
+            if let Some(watch) = &watch
+                && self.steps[position].kind != Kind::Constant
+            {
                 watch.before(position, &self.steps[position], &self.places, &self.arenas)?;
             }
-            if self.steps[position].kind == Kind::Skip {
-                played.skipped += 1;
-            } else {
-                played.ran += 1;
-                self.step(position, &mut played)?;
+            self.move_before(position, &mut played)?;
+            match self.steps[position].kind {
+                Kind::Constant => {
+                    played.constant += 1;
+                    continue;
+                }
+                Kind::Skip => played.skipped += 1,
+                Kind::Transfer => played.moved += 1,
+                Kind::Run => {
+                    played.ran += 1;
+                    self.step(position, &mut played)?;
+                }
             }
             after(self, position)?;
             if let Some(watch) = &mut watch {
                 watch.after(position, &self.steps[position], &self.places, &mut self.arenas)?;
             }
         }
+        self.end_transfers(&mut played)?;
         if let Some(watch) = &watch {
             watch.at_end(&self.outputs, &self.places, &self.arenas)?;
         }
@@ -348,16 +373,16 @@ impl<'r> Player<'r> {
         }
         let mut used = vec![0usize; self.arenas.len()];
         for slot in &self.places.slots {
-            if let Place::Arena { arena, offset } = slot.place {
+            if let Place::Arena { arena, offset } | Place::File { arena, offset } = slot.place {
                 used[arena] = used[arena].max(offset + slot.bytes);
             }
         }
         for work in self.places.workspace.values() {
             used[work.arena] = used[work.arena].max(work.offset + work.bytes);
         }
-        let rows = self.arenas.iter().zip(&self.spaces).zip(used);
+        let rows = self.planned.iter().zip(&self.spaces).zip(used);
         played.arenas = rows
-            .map(|((arena, space), used)| ArenaUse { space: space.clone(), planned: arena.size() as u64, used: used as u64 })
+            .map(|((planned, space), used)| ArenaUse { space: space.clone(), planned: *planned, used: used as u64 })
             .collect();
         Ok(())
     }

@@ -2,10 +2,10 @@
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use memc_layout::{Class, Layout};
+use memc_layout::{Arena, Class, Layout};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::{NodeProto, TypeProto};
 use sha2::{Digest as _, Sha256};
@@ -18,15 +18,30 @@ use crate::places::{Place, Places};
 use crate::player::Player;
 use crate::random;
 use crate::runtime::{Bound, Runtime, Session, SessionOptions, Source, Value};
+use crate::transfer::is_transfer;
 use crate::weights::Weights;
 
+/// Start of the names of spaces that are files rather than memory.
+const FILES: &str = "disk";
+
 /// How a plan is played.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct PlayOptions {
     /// Watch every value from its writer to its last reader, fill with poison what the plan says is dead, guard the bytes between.
     pub poison_check: bool,
     /// Play a layout whose hash is not the model's. For experiments with changed layouts only.
     pub any_model: bool,
+    /// Where the files of spaces lie that are no memory (those whose names begin with `disk`); the system's folder for such files without.
+    pub swap_folder: Option<PathBuf>,
+    /// Gives nanoseconds since any moment, to measure how links and kernels wait for each other; the library has no clock of its own.
+    pub clock: Option<fn() -> u64>,
+}
+
+impl PlayOptions {
+    /// Whether a space is a file.
+    pub(crate) fn is_file(&self, space: &str) -> bool {
+        space.starts_with(FILES)
+    }
 }
 
 /// What a step does.
@@ -38,6 +53,8 @@ pub(crate) enum Kind {
     Skip,
     /// Ran once, before the plan: its results are constants.
     Constant,
+    /// Moves bytes from space to space, beside the kernels.
+    Transfer,
 }
 
 /// A node in its place in the schedule.
@@ -52,6 +69,7 @@ pub(crate) struct Step<'r> {
     /// Operands and results fixed once, where all have their places before the run.
     pub(crate) bound: Option<Bound<'r>>,
     pub(crate) has_bodies: bool,
+    pub(crate) is_transfer: bool,
 }
 
 impl<'r> Player<'r> {
@@ -81,11 +99,8 @@ impl<'r> Player<'r> {
                 return Err(Error::OtherModel { expected: layout.model.output_sha256.clone(), found });
             }
         }
-        if !layout.transfers.is_empty() {
-            return Err(Error::Unsupported { what: "a plan with transfers" });
-        }
         let weights = Weights::read(model, folder)?;
-        let mut places = Places::new(layout, &|name| weights.tensors.contains_key(name))?;
+        let mut places = Places::new(layout, &|name| weights.tensors.contains_key(name), &|space| options.is_file(space))?;
         let nodes = scheduled(model, layout)?;
         let cutter = Cutter::new(model.model(), model.graph());
         let mut steps = Vec::with_capacity(nodes.len());
@@ -100,21 +115,26 @@ impl<'r> Player<'r> {
                 session: None,
                 bound: None,
                 has_bodies: has_bodies(node),
+                is_transfer: is_transfer(node),
             });
         }
         for name in weights.tensors.keys() {
             places.slot(name);
         }
         let callers = places.slots.iter().filter(|slot| slot.place == Place::Caller).map(|slot| slot.bytes as u64);
-        require(layout.arenas.iter().map(|arena| arena.size).chain(callers).fold(0, u64::saturating_add))?;
-        let arenas =
-            layout.arenas.iter().map(|arena| ArenaMemory::new(arena.size, arena.alignment)).collect::<Result<Vec<_>, _>>()?;
+        // A space that is a file has no memory of its own.
+        let size = |arena: &Arena| if options.is_file(&arena.space) { 0 } else { arena.size };
+        require(layout.arenas.iter().map(size).chain(callers).fold(0, u64::saturating_add))?;
+        let arenas = layout.arenas.iter().map(|arena| ArenaMemory::new(size(arena), arena.alignment));
+        let arenas = arenas.collect::<Result<Vec<_>, _>>()?;
         let spaces = layout.arenas.iter().map(|arena| arena.space.clone()).collect();
         let count = places.slots.len();
         let mut player = Self {
             runtime,
             options,
             spaces,
+            transfers: None,
+            planned: layout.arenas.iter().map(|arena| arena.size).collect(),
             arenas,
             weights,
             places,
@@ -130,6 +150,7 @@ impl<'r> Player<'r> {
         };
         player.make_values()?;
         player.find_skips();
+        player.make_transfers(layout)?;
         player.make_sessions(model, &cutter, &nodes)?;
         player.run_constants()?;
         player.bind()?;
@@ -147,7 +168,7 @@ impl<'r> Player<'r> {
         }
         for slot in 0..self.places.slots.len() {
             let name = self.places.slots[slot].name.clone();
-            let placed = matches!(self.places.slots[slot].place, Place::Caller | Place::Arena { .. });
+            let placed = !matches!(self.places.slots[slot].place, Place::Weight | Place::Window { .. } | Place::Runtime);
             if let Some(weight) = self.weights.tensors.get(&name).filter(|_| !placed) {
                 self.places.slots[slot].place = Place::Weight;
                 self.places.slots[slot].bytes = weight.bytes().len();
@@ -169,7 +190,7 @@ impl<'r> Player<'r> {
                 Place::Arena { arena, offset } => self.arenas[arena].address(offset),
                 Place::Weight => self.weights.tensors.get(&self.places.slots[slot].name)?.bytes().as_ptr().cast_mut(),
                 Place::Caller => self.held.get(&slot)?.address(),
-                Place::Runtime => return None,
+                Place::Runtime | Place::File { .. } => return None,
                 Place::Window { of, offset: more } => {
                     (slot, offset) = (of, offset.checked_add(more)?);
                     continue;
@@ -238,7 +259,7 @@ impl<'r> Player<'r> {
         let mut sessions: BTreeMap<Vec<u8>, Rc<Session<'r>>> = BTreeMap::new();
         let mut missing: Vec<String> = Vec::new();
         for (position, node) in nodes.iter().enumerate() {
-            if self.steps[position].kind == Kind::Skip {
+            if matches!(self.steps[position].kind, Kind::Skip | Kind::Transfer) {
                 continue;
             }
             let type_of = |name: &str| {

@@ -1,7 +1,7 @@
 //! Verifies a plan by running it: the given model whole, the written model whole, and the plan, on the same inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use memc_layout::{Class, Layout};
 use memc_onnx_proto::ModelFile;
@@ -21,7 +21,7 @@ use crate::whole::Whole;
 const MAX_TRACE: u64 = 4 << 30;
 
 /// How a plan is verified.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct VerifyOptions {
     /// Input sets, made from `seed`, `seed + 1`, and so on.
     pub rounds: u64,
@@ -31,11 +31,13 @@ pub struct VerifyOptions {
     pub tolerance: Tolerance,
     /// Watch every value in the arena.
     pub poison_check: bool,
+    /// Where the files of spaces lie that are no memory.
+    pub swap_folder: Option<PathBuf>,
 }
 
 impl Default for VerifyOptions {
     fn default() -> Self {
-        Self { rounds: 1, seed: 0, tolerance: Tolerance::default(), poison_check: false }
+        Self { rounds: 1, seed: 0, tolerance: Tolerance::default(), poison_check: false, swap_folder: None }
     }
 }
 
@@ -120,8 +122,9 @@ pub fn verify(
             note(round, Subject::Model, &whole.run(set)?.0, &mut found);
         }
     }
-    let play = PlayOptions { poison_check: options.poison_check, ..PlayOptions::default() };
-    let mut player = Player::new(runtime, out, layout, play)?;
+    let play =
+        PlayOptions { poison_check: options.poison_check, swap_folder: options.swap_folder.clone(), ..PlayOptions::default() };
+    let mut player = Player::new(runtime, out, layout, play.clone())?;
     for (round, set) in sets.iter().enumerate() {
         let played = player.play(set)?;
         note(round, Subject::Plan, &played.outputs, &mut found);
@@ -180,7 +183,8 @@ fn first_in_plan(
 
 /// Weights and the larger of both ways to run must fit what is free.
 fn enough_memory(layout: &Layout) -> Result<(), Error> {
-    let arenas: u64 = layout.arenas.iter().map(|arena| arena.size).fold(0, u64::saturating_add);
+    let arenas = layout.arenas.iter().filter(|arena| !PlayOptions::default().is_file(&arena.space));
+    let arenas: u64 = arenas.map(|arena| arena.size).fold(0, u64::saturating_add);
     let before: u64 = layout.baseline.file_order_peak.values().copied().fold(0, u64::saturating_add);
     let needed = layout.weights.saturating_add(arenas.max(before));
     require(needed)

@@ -79,7 +79,7 @@ fn shows(
     set: &BTreeMap<String, Array>,
     expected: &BTreeMap<String, Array>,
 ) -> bool {
-    let options = PlayOptions { poison_check: true, any_model: false };
+    let options = PlayOptions { poison_check: true, any_model: false, ..PlayOptions::default() };
     match Player::new(runtime, out, layout, options).and_then(|mut player| player.play(set)) {
         Err(_) => true,
         Ok(played) => !compare(expected, &played.outputs, Default::default()).is_empty(),
@@ -92,7 +92,9 @@ fn survive(test: &str, name: &str, count: usize) {
     assert!(memc_check::check(&given, &out, &layout, Default::default()).holds());
     let runtime = runtime();
     let set = inputs::make(&out, &layout, 0).unwrap();
-    let mut player = Player::new(&runtime, &out, &layout, PlayOptions { poison_check: true, any_model: false }).unwrap();
+    let mut player =
+        Player::new(&runtime, &out, &layout, PlayOptions { poison_check: true, any_model: false, ..PlayOptions::default() })
+            .unwrap();
     let expected = player.play(&set).unwrap().outputs;
     drop(player);
     let mut draw = Draw(7);

@@ -5,11 +5,9 @@ mod support;
 
 use memc::OptimizeOptions;
 use memc::proto::ModelFile;
-use memc::proto::onnx::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
-    ValueInfoProto, attribute_proto::AttributeType, tensor_shape_proto, type_proto,
-};
+use memc::proto::onnx::{AttributeProto, GraphProto, NodeProto, TensorProto, attribute_proto::AttributeType};
 use memc_ort::{Error, PlayOptions, Played, Player, VerifyOptions, inputs, verify};
+use support::graph::{FLOAT, INT64, integer, model, node, value};
 use support::{corpus, plan, runtime, written};
 
 /// Plays a plan twice over and expects every bit, every byte of the arena, and nothing outside.
@@ -113,43 +111,6 @@ fn the_same_seed_gives_the_same_bits_again() {
     assert_ne!(first, digest(&mut player, 2), "another input gives another output");
     assert_eq!(first, digest(&mut player, 1), "nothing stays from run to run");
 }
-
-fn dim(extent: i64) -> tensor_shape_proto::Dimension {
-    let value = Some(tensor_shape_proto::dimension::Value::DimValue(extent));
-    tensor_shape_proto::Dimension { denotation: None, value }
-}
-
-fn value(name: &str, elem_type: i32, dims: Option<&[i64]>) -> ValueInfoProto {
-    let shape = dims.map(|dims| TensorShapeProto { dim: dims.iter().map(|extent| dim(*extent)).collect() });
-    let tensor = type_proto::Tensor { elem_type: Some(elem_type), shape };
-    let ty = TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) };
-    ValueInfoProto { name: Some(name.to_owned()), r#type: Some(ty), ..ValueInfoProto::default() }
-}
-
-fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
-    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    NodeProto {
-        op_type: Some(op.to_owned()),
-        name: Some(outputs[0].to_owned()),
-        input: owned(inputs),
-        output: owned(outputs),
-        ..NodeProto::default()
-    }
-}
-
-fn model(graph: GraphProto) -> ModelProto {
-    let opset_import = vec![OperatorSetIdProto { domain: None, version: Some(17) }];
-    ModelProto { ir_version: Some(8), opset_import, graph: Some(graph), ..ModelProto::default() }
-}
-
-fn integer(name: &str, number: i64) -> AttributeProto {
-    let mut attribute = AttributeProto { name: Some(name.to_owned()), i: Some(number), ..AttributeProto::default() };
-    attribute.set_type(AttributeType::Int);
-    attribute
-}
-
-const FLOAT: i32 = 1;
-const INT64: i32 = 7;
 
 #[test]
 fn results_of_unknown_size_lie_outside_and_are_listed() {

@@ -1,6 +1,9 @@
 //! Models with weights, plans of them, and the library, for the tests of the player.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod graph;
+pub mod transfers;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
