@@ -59,6 +59,22 @@ pub enum Error {
         /// What there is.
         known: String,
     },
+    /// A target file cannot be used.
+    #[error("{} is no target description", path.display())]
+    Target {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: memc_cost::TargetError,
+    },
+    /// A profile cannot be used.
+    #[error("{} is no profile", path.display())]
+    Profile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: memc_cost::profile::ProfileError,
+    },
     /// A file cannot be read or written.
     #[error("cannot {what} {}", path.display())]
     File {
@@ -87,7 +103,12 @@ impl Error {
             Self::UnknownSpace { .. } | Self::Unplanned { .. } => 2,
             Self::Budget { .. } => 3,
             Self::Pipeline(_) | Self::LayoutWrite(_) => 70,
-            Self::Import(_) | Self::Export(_) | Self::Layout { .. } | Self::File { .. } => 1,
+            Self::Import(_)
+            | Self::Export(_)
+            | Self::Layout { .. }
+            | Self::Target { .. }
+            | Self::Profile { .. }
+            | Self::File { .. } => 1,
         }
     }
 
@@ -104,6 +125,8 @@ impl Error {
             Self::Unplanned { .. } => "E0304",
             Self::Budget { .. } => "E0301",
             Self::UnknownSpace { .. } => "E0305",
+            Self::Target { .. } => "E0308",
+            Self::Profile { .. } => "E0309",
             Self::File { what: "read", .. } => "E0116",
             Self::File { .. } => "E0401",
         }
@@ -133,6 +156,8 @@ impl Error {
             Self::Layout { .. } => {
                 Some("give the .layout.json that `memc optimize` wrote; `memc schema layout` says its form".to_owned())
             }
+            Self::Profile { .. } => Some("give the file that `memc profile` wrote for this model".to_owned()),
+            Self::Target { .. } => Some("`memc targets cpu` prints a file to start from".to_owned()),
             Self::Export(_) => Some("start from an .onnx file that keeps its weights in external files".to_owned()),
             Self::Import(_) => None,
         }

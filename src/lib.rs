@@ -13,10 +13,12 @@
 mod anchor;
 mod error;
 mod layout;
+mod link;
 mod optimize;
 mod options;
 
 pub use memc_check as check;
+pub use memc_cost as cost;
 pub use memc_ir as ir;
 pub use memc_layout as layout_file;
 pub use memc_onnx_import as import;
@@ -29,6 +31,8 @@ pub use memc_report as report;
 pub use memc_solve as solve;
 
 pub use error::Error;
+pub use link::{LinkError, LinkOption};
+pub use memc_onnx_export::sha256;
 pub use memc_passes::Silent;
 pub use optimize::{Optimized, optimize};
 pub use options::{OptimizeOptions, Size, SizeError};

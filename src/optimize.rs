@@ -1,7 +1,9 @@
 //! The main job: read, plan, write.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use memc_cost::Measured;
 use memc_ir::{Bytes, Diagnostic, Module, Node, Severity, Stage, Value};
 use memc_layout::Layout;
 use memc_onnx_export::{ExportOptions, Exported};
@@ -39,6 +41,13 @@ pub struct Optimized {
 /// The model is refused, a pass fails, or the budget cannot be kept.
 pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn Observer) -> Result<Optimized, Error> {
     let Imported { module: given, data, mut diagnostics } = memc_onnx_import::import(file, &options.import)?;
+    let mut options = options.clone();
+    if let Some(profile) = options.profile.take() {
+        let measured = Measured::new(profile, &given, &options.plan.cost.target.machine);
+        diagnostics.extend(coverage(&measured));
+        options.plan.cost.measured = Some(Arc::new(measured));
+    }
+    let options = &options;
     let fresh = |module: &Module| PassContext::new(&options.plan, data.clone(), module);
     let planned = match &options.passes {
         None => memc_passes::plan(&given, fresh, options.verify, observer)?,
@@ -91,6 +100,14 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         None => None,
     };
     Ok(Optimized { module, model, layout: plan, before, unpinned, reports: planned.reports, diagnostics })
+}
+
+/// A warning where a profile lacks nodes.
+fn coverage(measured: &Measured) -> Option<Diagnostic> {
+    let (found, lacking) = (measured.matched(), measured.unmatched());
+    let message = format!("the profile has {found} of the model's {} nodes", found.saturating_add(lacking));
+    let help = "measure this very model with `memc profile`, under the same --dim";
+    (lacking > 0).then(|| Diagnostic::new("W0302", Severity::Warning, message).with_help(help))
 }
 
 /// Peaks of the input model in file order: views aliased, nothing in place, what became a constant of the plan not counted.

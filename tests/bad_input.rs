@@ -302,6 +302,8 @@ fn arguments_that_are_wrong() {
         "optimize in.onnx -o out.onnx --io none",
         "optimize in.onnx -o out.onnx --effort much",
         "optimize in.onnx -o out.onnx --max-fold-bytes x",
+        "optimize in.onnx -o out.onnx --link host",
+        "optimize in.onnx -o out.onnx --link host=16GB",
         "report",
         "check in.onnx",
         "schema",
@@ -315,6 +317,9 @@ fn arguments_that_are_wrong() {
         "optimize in.onnx -o out.onnx --layout out.yaml",
         "optimize in.onnx -o out.onnx --report out.pdf",
         "report in.onnx -o out.pdf",
+        "optimize in.onnx -o out.onnx --target nonsense",
+        "optimize in.onnx -o out.onnx --link device=16GB/s",
+        "targets nonsense",
         "passes nonsense",
         "ops Nonsense",
         "explain E9999",
@@ -322,6 +327,23 @@ fn arguments_that_are_wrong() {
         folder.memc(arguments).refused(2, "E0306");
     }
     assert_eq!(folder.names(), ["in.onnx"]);
+}
+
+#[test]
+fn targets_and_profiles_that_are_none() {
+    let folder = Folder::new("targets");
+    folder.write("in.onnx", bytes(&sound()));
+    folder.write("list.toml", "name = [1, 2");
+    let ran = folder.memc("optimize in.onnx -o out.onnx --target list.toml").refused(1, "E0308");
+    assert!(ran.err.contains("list.toml") && ran.err.contains("line 1: "), "{ran:#?}");
+    folder.memc("optimize in.onnx -o out.onnx --target missing.toml").refused(1, "E0116");
+    folder.write("list.json", "[]");
+    folder.write("later.json", r#"{"schema": "memc.profile/9"}"#);
+    for (name, says) in [("list.json", "line 1, column"), ("later.json", "memc.profile/9")] {
+        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx --profile {name}")).refused(1, "E0309");
+        assert!(ran.err.contains(says), "{ran:#?}");
+    }
+    assert!(!folder.path("out.onnx").exists());
 }
 
 #[test]

@@ -223,6 +223,7 @@ fn what_it_knows_in_its_own_words() {
     assert_snapshot!("ops-conv", say("ops Conv"));
     assert_snapshot!("ops-fused-conv", say("ops com.microsoft::FusedConv"));
     assert_snapshot!("explain-e0301", say("explain E0301"));
+    assert_snapshot!("targets", say("targets"));
     for line in say("passes").lines() {
         let name = line.split_whitespace().next().unwrap();
         assert!(say(&format!("passes {name}")).starts_with(&format!("# {name}\n")), "{line}");
@@ -236,6 +237,51 @@ fn what_it_knows_in_its_own_words() {
     }
     assert_eq!(json(&say("schema layout"))["type"], "object");
     assert!(say("--version").starts_with("memc "));
+}
+
+#[test]
+fn a_plan_is_made_for_a_target() {
+    let folder = with_model("target", "mlp_grad_tiny");
+    let target = |arguments: &str| {
+        folder.memc(&format!("optimize in.onnx -o out.onnx {arguments}")).done();
+        folder.memc("check in.onnx out.onnx out.layout.json").done();
+        let layout = json(&folder.read("out.layout.json"));
+        (layout["target"].clone(), layout["cost"]["modelled_ns_after"].as_f64().unwrap())
+    };
+    let (cpu, slow) = target("");
+    assert_eq!((cpu["name"].as_str(), cpu["links"].as_array().map(Vec::len)), (Some("cpu"), Some(0)));
+    let (linked, _) = target("--link host=16GB/s,20us");
+    assert_eq!(linked["links"][1]["from"], "host");
+    assert_eq!(linked["links"][1]["latency_ns"], 20_000);
+    let (small, _) = target("--target esp32-s3");
+    assert_eq!((&small["spaces"][0]["capacity"], &small["spaces"][0]["alignment"]), (&Value::from(524_288), &Value::from(16)));
+    // A target of one's own starts from one that comes with memc.
+    let text = folder.memc("targets cpu").done().out.replace("float = 50e9", "float = 50e3").replace("\"cpu\"", "\"abacus\"");
+    folder.write("abacus.toml", &text);
+    let (own, slower) = target("--target abacus.toml");
+    assert!(own["name"] == "abacus" && slower > 100.0 * slow, "{own} {slower} {slow}");
+    folder.write("abacus.toml", format!("{text}capacity = 4096\n"));
+    let ran = folder.memc("optimize in.onnx -o other.onnx --target abacus.toml").refused(3, "E0301");
+    assert!(ran.err.contains("4096 bytes in device") && !folder.path("other.onnx").exists(), "{ran:#?}");
+}
+
+#[test]
+fn a_profile_takes_the_place_of_the_model() {
+    let folder = with_model("profile", "mlp_grad_tiny");
+    folder.memc("optimize in.onnx -o out.onnx").done();
+    let layout = json(&folder.read("out.layout.json"));
+    let nodes: Vec<Value> = (layout["schedule"].as_array().unwrap().iter())
+        .map(|node| serde_json::json!({"node": node["node"], "op": node["op"], "domain": node["domain"], "ns": 1000, "workspace": 1_000_000}))
+        .collect();
+    folder.write("p.json", serde_json::json!({"schema": "memc.profile/1", "nodes": nodes}).to_string());
+    folder.memc("optimize in.onnx -o measured.onnx --profile p.json").done();
+    let measured = json(&folder.read("measured.layout.json"));
+    assert_eq!(measured["cost"]["modelled_ns_after"].as_u64(), Some(1000 * nodes.len() as u64));
+    assert!(measured["peak"]["device"]["bytes"].as_u64() > Some(1_000_000));
+    folder.memc("check in.onnx measured.onnx measured.layout.json").done();
+    folder.write("p.json", serde_json::json!({"schema": "memc.profile/1", "nodes": nodes[1..]}).to_string());
+    let ran = folder.memc("optimize in.onnx -o measured.onnx --profile p.json").done();
+    assert!(ran.err.contains("W0302"), "{ran:#?}");
 }
 
 #[test]

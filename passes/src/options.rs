@@ -65,7 +65,7 @@ impl Options {
         let space = spaces.next().unwrap_or_else(unlimited);
         let farther = spaces.collect();
         let effort = memc_solve::Limit::default().nodes;
-        let cost = CostModel { target };
+        let cost = CostModel { target, measured: None };
         Self { profile, io: Io::default(), space, farther, cost, max_fold_bytes: Bytes(64 << 10), effort }
     }
 }

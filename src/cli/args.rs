@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use memc::Size;
+use memc::{LinkOption, Size};
 
 /// A memory compiler for ONNX.
 #[derive(Debug, Parser)]
@@ -60,6 +60,11 @@ pub enum Command {
         #[arg(value_enum)]
         what: SchemaOf,
     },
+    /// List the targets that come with memc, or print the file of one
+    Targets {
+        /// A target
+        name: Option<String>,
+    },
     /// Run a solver alone
     #[command(subcommand)]
     Solve(Solve),
@@ -84,6 +89,12 @@ pub struct Planning {
     /// Who runs the result: a runtime that obeys the layout, or a stock ONNX Runtime session
     #[arg(long, value_enum, default_value = "arena")]
     pub runtime: Runtime,
+    /// What the plan is made for: a target that comes with memc (`memc targets`), or a file
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "cpu")]
+    pub target: String,
+    /// Another space and the link to it, in both directions: host=16GB/s, or host=16GB/s,20us (repeatable; 10us without)
+    #[arg(long = "link", value_name = "SPACE=RATE[,LATENCY]")]
+    pub links: Vec<LinkOption>,
     /// What the arena holds beside transients: outputs, inputs too (arena), or neither (external)
     #[arg(long, value_enum, default_value = "outputs")]
     pub io: IoArg,
@@ -135,6 +146,9 @@ pub struct Optimize {
     /// Planning
     #[command(flatten)]
     pub planning: Planning,
+    /// Times and workspace of the nodes, as `memc profile` measured them, instead of modelled ones
+    #[arg(long, value_name = "P.json")]
+    pub profile: Option<PathBuf>,
     /// Admit only rewrites that change no bit of the result (all of today's do)
     #[arg(long)]
     pub exact: bool,

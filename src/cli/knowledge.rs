@@ -1,5 +1,6 @@
-//! `memc passes`, `ops`, `explain`, `schema`: what memc knows, in its own words.
+//! `memc passes`, `ops`, `explain`, `targets`, `schema`: what memc knows, in its own words.
 
+use memc::cost::target::{self, Target};
 use memc::ir::codes;
 use memc::passes::registry;
 use memc::{check, layout_file, ops};
@@ -32,6 +33,21 @@ pub fn ops(name: Option<&str>) -> Outcome {
             format!("`{name}` is not in the operator table: memc treats it as opaque"),
             "`memc ops` lists all operators; name other domains as com.microsoft::FusedConv",
         )),
+    }
+}
+
+/// The targets that come with memc, or the file of one.
+pub fn targets(name: Option<&str>) -> Outcome {
+    let Some(name) = name else {
+        let summary = |text: &str| Target::parse(text).map(|target| target.summary).unwrap_or_default();
+        let lines: Vec<String> = target::BUILT_IN.iter().map(|(name, text)| format!("{name:<12} {}\n", summary(text))).collect();
+        return print(&lines.concat());
+    };
+    match target::built_in(name) {
+        Some(text) => print(text),
+        None => {
+            Err(usage(format!("there is no target named `{name}`"), "`memc targets` lists them all; --target also takes a file"))
+        }
     }
 }
 

@@ -17,10 +17,12 @@ mod text;
 mod verify;
 
 use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use memc::Error;
+use memc::cost::target::{self, Target};
 use memc::import::ImportOptions;
 use memc::ir::{Bytes, Diagnostic, Severity};
 use memc::ops::Profile;
@@ -64,6 +66,7 @@ pub fn main() -> ExitCode {
         Command::Ops { name } => knowledge::ops(name.as_deref()),
         Command::Explain { code } => knowledge::explain(code.as_deref()),
         Command::Schema { what } => knowledge::schema(what),
+        Command::Targets { name } => knowledge::targets(name.as_deref()),
         Command::Solve(arguments) => solve::run(&arguments, &voice),
     };
     match outcome {
@@ -131,7 +134,7 @@ impl Planning {
     fn import(&self) -> ImportOptions {
         ImportOptions { dims: self.dims.iter().cloned().collect(), allow_unbound: self.allow_unbound }
     }
-    fn options(&self) -> Options {
+    fn options(&self) -> Result<Options, Failure> {
         let profile = match self.runtime {
             Runtime::Arena => &Profile::ARENA,
             Runtime::Ort => &Profile::ORT,
@@ -142,6 +145,28 @@ impl Planning {
             IoArg::External => Io::External,
         };
         let max_fold_bytes = Bytes(self.max_fold_bytes.resolve(Bytes(0)));
-        Options { io, max_fold_bytes, effort: self.effort, ..Options::for_profile(profile) }
+        Ok(Options { io, max_fold_bytes, effort: self.effort, ..Options::on(profile, self.target()?) })
+    }
+
+    /// The target, from what comes with memc or from a file, with the links that are asked for.
+    fn target(&self) -> Result<Target, Failure> {
+        let path = Path::new(&self.target);
+        let is_file = path.extension().is_some_and(|extension| extension == "toml");
+        let text = match target::built_in(&self.target) {
+            Some(text) => text.to_owned(),
+            None if is_file => files::read(path)?,
+            None => {
+                let names = target::BUILT_IN.map(|(name, _)| name).join(", ");
+                return Err(usage(
+                    format!("there is no target named `{}`", self.target),
+                    &format!("name one of {names}, or a file that ends in .toml; `memc targets` says what they are"),
+                ));
+            }
+        };
+        let mut target = Target::parse(&text).map_err(|source| Error::Target { path: path.to_owned(), source })?;
+        for link in &self.links {
+            link.add_to(&mut target).map_err(|error| usage(error.to_string(), "name another space"))?;
+        }
+        Ok(target)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use memc::cost::profile;
 use memc::ir::text;
 use memc::layout_file as layout;
 use memc::proto::ModelFile;
@@ -11,7 +12,7 @@ use memc::report::HtmlOptions;
 use memc::{Error, OptimizeOptions, Optimized};
 
 use super::args::Optimize;
-use super::files::Outputs;
+use super::files::{Outputs, read};
 use super::observe::Watch;
 use super::{Failure, Outcome, Voice, print, usage};
 
@@ -28,15 +29,25 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         known_extension(path, &["html", "txt", "json"])?;
     }
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
+    let mut stated = stated(arguments);
+    let profile = match &arguments.profile {
+        Some(path) => {
+            let text = read(path)?;
+            stated.insert("profile".to_owned(), memc::sha256(text.as_bytes()));
+            Some(profile::read(&text).map_err(|source| Error::Profile { path: path.clone(), source })?)
+        }
+        None => None,
+    };
     let options = OptimizeOptions {
         import: arguments.planning.import(),
-        plan: arguments.planning.options(),
+        plan: arguments.planning.options()?,
+        profile,
         passes: arguments.planning.passes.clone(),
         budget: arguments.budget.clone(),
         anchors: arguments.anchors,
         compare: arguments.report.iter().any(|path| extension(path) == "html"),
         verify: cfg!(debug_assertions),
-        stated: stated(arguments),
+        stated,
     };
     let mut watch = Watch::new(arguments.print_ir_after.clone(), arguments.dump_dir.clone(), arguments.time_passes, *voice);
     let optimized =
@@ -78,6 +89,10 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
         ("max_fold_bytes".to_owned(), planning.max_fold_bytes.to_string()),
         ("runtime".to_owned(), format!("{:?}", planning.runtime).to_lowercase()),
     ]);
+    let links: Vec<String> = planning.links.iter().map(ToString::to_string).collect();
+    if !links.is_empty() {
+        stated.insert("link".to_owned(), links.join(" "));
+    }
     if let Some(passes) = &planning.passes {
         stated.insert("passes".to_owned(), passes.clone());
     }

@@ -5,26 +5,25 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use memc::cost::profile;
+use memc::ir::Module;
 use memc::passes::Silent;
 use memc::proto::ModelFile;
 use memc::{Error, OptimizeOptions, play};
 use play::{PlayOptions, Player, inputs};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::ProfileArguments;
 use super::files::Outputs;
 use super::run::{given, load, refuse};
 use super::{Outcome, Voice};
 
-/// What the key `schema` of the file says.
-const SCHEMA: &str = "memc.profile/1";
-
 /// Plans the model in its own order, plays that, and writes times and workspace.
 pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
     let options = OptimizeOptions {
         import: arguments.planning.import(),
-        plan: arguments.planning.options(),
+        plan: arguments.planning.options()?,
         passes: Some(arguments.planning.passes.clone().unwrap_or_else(|| memc::passes::pipeline::FILE_ORDER.to_owned())),
         ..OptimizeOptions::default()
     };
@@ -42,11 +41,15 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
         None => inputs::make(&planned, layout, arguments.seed).map_err(refuse)?,
     };
     let nodes = player.profile(&set, arguments.repeat, nanoseconds).map_err(refuse)?;
-    let rows = nodes.iter().zip(&layout.schedule).map(|(node, row)| {
-        json!({"node": node.node, "op": node.op, "domain": row.domain, "ns": node.nanoseconds, "workspace": node.workspace})
+    let results = results(&optimized.module);
+    let rows = nodes.iter().zip(&layout.schedule).zip(results).map(|((node, row), results)| {
+        json!({
+            "node": node.node, "op": node.op, "domain": row.domain, "ns": node.nanoseconds, "workspace": node.workspace,
+            "results": results,
+        })
     });
     let object = json!({
-        "schema": SCHEMA, "model_sha256": layout.model.input_sha256, "library": runtime.version(), "threads": 1,
+        "schema": profile::VERSION, "model_sha256": layout.model.input_sha256, "library": runtime.version(), "threads": 1,
         "repeats": arguments.repeat, "nodes": rows.collect::<Vec<_>>(),
     });
     let mut outputs = Outputs::default();
@@ -55,6 +58,16 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     let total: u64 = nodes.iter().map(|node| node.nanoseconds).sum();
     voice.say(&format!("{} nodes, {:.3} ms in kernels (median of {})", nodes.len(), total as f64 / 1e6, arguments.repeat));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Names and extents of what each node makes, in the order of the schedule.
+fn results(module: &Module) -> Vec<Vec<Value>> {
+    let value = |value| {
+        let shape = module.ty(value).tensor().and_then(|ty| ty.known_dims());
+        json!({"name": module.value(value).name, "shape": shape})
+    };
+    let nodes = &module.graph(module.main()).nodes;
+    nodes.iter().map(|node| module.node(*node).results().map(value).collect()).collect()
 }
 
 /// Nanoseconds since the first call.

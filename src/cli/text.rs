@@ -33,7 +33,7 @@ pub fn opt(arguments: &Opt, voice: &Voice) -> Outcome {
     verify(&module, Stage::Planned).map_err(refused)?;
     voice.diagnostics(&inference.diagnostics);
     module.stage = module.stage.max(Stage::Typed);
-    let options = arguments.planning.options();
+    let options = arguments.planning.options()?;
     let mut ctx = PassContext::new(&options, inference.data, &module);
     let passes = arguments.planning.passes.as_deref().unwrap_or_default();
     let pipeline = Pipeline::parse(passes, module.stage).map_err(Error::from)?;

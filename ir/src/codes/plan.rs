@@ -65,15 +65,44 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "a line of CSV whose upper end is below its lower end",
         action: "Repair the file at the place that the message names.",
     },
+    CodeInfo {
+        code: "E0308",
+        title: "a target file cannot be used",
+        fault: Fault::File,
+        meaning: "A file given with --target is no TOML, has a key that is missing, unknown or out of its range, or has links between spaces \
+            that it does not have. The message has the line.",
+        example: "float = -1 under [machine.flops_per_second]",
+        action: "Repair the line; `memc targets cpu` prints a file to start from, and `memc targets` lists those that need none.",
+    },
+    CodeInfo {
+        code: "E0309",
+        title: "a profile cannot be used",
+        fault: Fault::File,
+        meaning: "A file given with --profile is no JSON, lacks a key, or is of another version than this memc reads. The message has the \
+            line and column.",
+        example: "memc optimize model.onnx -o out.onnx --profile out.layout.json",
+        action: "Measure the model with `memc profile model.onnx -o profile.json` and give that file.",
+    },
 ];
 
 /// Warnings of planning.
-pub(super) const WARNINGS: &[CodeInfo] = &[CodeInfo {
-    code: "W0301",
-    title: "a node's place in the order cannot be pinned",
-    fault: Fault::Nobody,
-    meaning: "With --anchors, dead-end nodes pin the order for runtimes that choose their own. An anchor reads the shape of a dense \
+pub(super) const WARNINGS: &[CodeInfo] = &[
+    CodeInfo {
+        code: "W0301",
+        title: "a node's place in the order cannot be pinned",
+        fault: Fault::Nobody,
+        meaning: "With --anchors, dead-end nodes pin the order for runtimes that choose their own. An anchor reads the shape of a dense \
             tensor of known rank, and this node has no such result.",
-    example: "a node that only gives sequences",
-    action: "Set the runtime's order to the file's, where it lets you; otherwise the plan may need more there.",
-}];
+        example: "a node that only gives sequences",
+        action: "Set the runtime's order to the file's, where it lets you; otherwise the plan may need more there.",
+    },
+    CodeInfo {
+        code: "W0302",
+        title: "a profile lacks nodes of the model",
+        fault: Fault::Request,
+        meaning: "Nodes are looked up in a profile by the name of their first result, or by their own, and must have the operator and the \
+            extents that were measured. What is not found is expected to take its modelled time, in proportion to the nodes that were.",
+        example: "a profile that was taken with --dim batch=1, given for --dim batch=8",
+        action: "Measure this very model with `memc profile`, under the same --dim.",
+    },
+];

@@ -4,11 +4,14 @@
 //! charged a stated pessimistic bound, never zero. Where a runtime's profile is at hand, what was measured takes the model's place.
 
 mod machine;
+mod measured;
 mod model;
 mod node;
+pub mod profile;
 pub mod target;
 
 pub use machine::{ArithmeticRates, Machine};
+pub use measured::Measured;
 pub use model::CostModel;
 pub use node::{UNKNOWN_NANOS, bytes, flops, nanos, total_flops};
 pub use target::{Link, Space, Target, TargetError};

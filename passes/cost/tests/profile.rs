@@ -1,0 +1,102 @@
+//! Profiles: what is measured takes the model's place, and what is not is scaled.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use memc_cost::profile::{self, ProfileError};
+use memc_cost::{CostModel, Measured, Target};
+use memc_ir::{Bytes, Module, Nanos, Node, text};
+
+const MODULE: &str = r#"mem 1
+ir_version 10
+opset "" 21
+
+graph @g {
+  input %x : f32[1000]
+  %a = Relu(%x) : f32[1000] name "first"
+  %b = Relu(%a) : f32[1000] name "second"
+  %c = Exp(%b) : f32[1000] name "third"
+  %d = Tanh(%c) : f32[1000] name "fourth"
+  %e = Relu(%x) : f32[1000] name "again" recompute_of(%a)
+  %f = Neg(%e) : f32[1000]
+  return %d, %f
+}
+"#;
+
+/// The second Relu is not in it, Exp had other extents, another operator has the name of Tanh, and Neg has no name of its own.
+const PROFILE: &str = r#"{"schema": "memc.profile/1", "threads": 1, "nodes": [
+  {"node": "first", "op": "Relu", "domain": "", "ns": 5600, "workspace": 64, "results": [{"name": "a", "shape": [1000]}]},
+  {"node": "third", "op": "Exp", "domain": "", "ns": 900, "workspace": 7, "results": [{"name": "c", "shape": [3000]}]},
+  {"node": "fourth", "op": "Sigmoid", "domain": "", "ns": 1, "workspace": 8},
+  {"node": "Neg_0", "op": "Neg", "domain": "", "ns": 0, "workspace": 0, "results": [{"name": "f", "shape": [1000], "dtype": "float"}]}
+]}"#;
+
+fn module() -> Module {
+    text::parse(MODULE).unwrap()
+}
+
+fn nodes(module: &Module) -> Vec<Node> {
+    module.graph(module.main()).nodes.clone()
+}
+
+fn measured(text: &str, module: &Module) -> CostModel {
+    let target = Target::default();
+    let measured = Measured::new(profile::read(text).unwrap(), module, &target.machine);
+    CostModel { target, measured: Some(Arc::new(measured)) }
+}
+
+#[test]
+fn what_is_measured_counts_and_what_is_not_is_scaled() {
+    let module = module();
+    let costs = measured(PROFILE, &module);
+    let times: Vec<f64> = nodes(&module).iter().map(|node| costs.nanos(&module, *node).0.round()).collect();
+    // Modelled: 8000 bytes at 10 GB/s and 2 us, 2800 ns each; Relu was measured at twice that, and so is expected of all others.
+    assert_eq!(times, [5600.0, 5600.0, 5600.0, 5600.0, 5600.0, 0.0]);
+    assert_eq!(costs.total_nanos(&module).0.round(), 28_000.0);
+    let measured = costs.measured.as_ref().unwrap();
+    assert_eq!((measured.matched(), measured.unmatched()), (3, 3));
+}
+
+#[test]
+fn each_operator_has_a_ratio_of_its_own() {
+    let module = module();
+    let text = PROFILE.replace("[3000]", "[1000]").replace(
+        "\"third\", \"op\": \"Exp\", \"domain\": \"\", \"ns\": 900",
+        "\"third\", \"op\": \"Exp\", \"domain\": \"\", \"ns\": 11200",
+    );
+    let costs = measured(&text, &module);
+    let times: Vec<f64> = nodes(&module).iter().map(|node| costs.nanos(&module, *node).0.round()).collect();
+    // Tanh is in no entry: (5600 + 11200 + 5600) / (3 * 2800), where the copy counts as the original does.
+    assert_eq!(times, [5600.0, 5600.0, 11_200.0, 7467.0, 5600.0, 0.0]);
+}
+
+#[test]
+fn workspace_is_what_was_measured() {
+    let module = module();
+    let costs = measured(PROFILE, &module);
+    let found: Vec<Option<Bytes>> = nodes(&module).iter().map(|node| costs.workspace(&module, *node)).collect();
+    assert_eq!(found, [Some(Bytes(64)), None, None, None, Some(Bytes(64)), Some(Bytes(0))]);
+    assert_eq!(CostModel::default().workspace(&module, nodes(&module)[0]), None);
+}
+
+#[test]
+fn an_empty_profile_changes_nothing() {
+    let module = module();
+    let costs = measured(r#"{"schema": "memc.profile/1", "nodes": []}"#, &module);
+    assert_eq!(costs.total_nanos(&module), CostModel::default().total_nanos(&module));
+    assert_eq!(costs.nanos(&module, nodes(&module)[0]), Nanos(2800.0));
+}
+
+#[test]
+fn what_is_no_profile_is_refused() {
+    let refusal = |text: &str| profile::read(text).unwrap_err().to_string();
+    assert!(refusal("{").starts_with("line 1, column 1: "), "{}", refusal("{"));
+    assert!(refusal("{}").contains("missing field `schema`"));
+    assert_eq!(
+        refusal(r#"{"schema": "memc.profile/2"}"#),
+        "its `schema` is `memc.profile/2`, and this version of memc reads `memc.profile/1`"
+    );
+    assert!(refusal(r#"{"schema": "memc.profile/1", "nodes": [{"node": "a", "op": "Relu", "ns": -5}]}"#).contains("-5"));
+    let long = r#"{"schema": "memc.profile/1", "nodes": [{"node": "a", "op": "Relu", "ns": 18446744073709551615}]}"#;
+    assert!(matches!(profile::read(long), Err(ProfileError::Time { .. })));
+}
