@@ -20,6 +20,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("memc-onnx-proto", &[]),
     ("memc-ops", &["memc-ir"]),
     ("memc-ort", &["memc-check", "memc-ir", "memc-layout", "memc-onnx-import", "memc-onnx-proto", "memc-ops"]),
+    ("memc-ort-ops", &[]),
     ("memc-passes", &["memc-cost", "memc-ir", "memc-ops", "memc-solve"]),
     ("memc-report", &["memc-layout"]),
     ("memc-solve", &[]),

@@ -6,6 +6,7 @@
 pub mod arena;
 pub mod ort;
 mod ort_temporaries;
+pub mod player;
 
 use memc_ir::{Bytes, Definition, ElementType, Module, Operator, TensorType, Value};
 
@@ -70,8 +71,10 @@ impl Profile {
     pub const ARENA: Self = arena::PROFILE;
     /// A stock ONNX Runtime session on the CPU.
     pub const ORT: Self = ort::PROFILE;
+    /// memc's player: the layout is obeyed, on ONNX Runtime's kernels.
+    pub const PLAYER: Self = player::PROFILE;
     /// All profiles, sorted by name.
-    pub const ALL: [&'static Self; 2] = [&Self::ARENA, &Self::ORT];
+    pub const ALL: [&'static Self; 3] = [&Self::ARENA, &Self::ORT, &Self::PLAYER];
 
     /// The profile of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
