@@ -21,8 +21,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("memc-ops", &["memc-ir"]),
     ("memc-ort", &["memc-check", "memc-ir", "memc-layout", "memc-onnx-import", "memc-onnx-proto", "memc-ops"]),
     ("memc-ort-ops", &[]),
-    ("memc-passes", &["memc-cost", "memc-ir", "memc-ops", "memc-solve"]),
+    ("memc-passes", &["memc-cost", "memc-ir", "memc-ops", "memc-rewrite", "memc-solve"]),
     ("memc-report", &["memc-layout"]),
+    ("memc-rewrite", &["memc-cost", "memc-ir", "memc-ops"]),
     ("memc-solve", &[]),
     ("xtask", &[]),
 ];
@@ -32,6 +33,7 @@ const PURE: &[&str] = &[
     "ir/src",
     "ir/ops/src",
     "passes/src",
+    "passes/rewrite/src",
     "passes/solve/src",
     "passes/cost/src",
     "frontends/onnx/src",
