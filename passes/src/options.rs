@@ -27,17 +27,6 @@ impl Io {
     }
 }
 
-/// What rewriting may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Rewriting {
-    /// Whether the default plan tries it.
-    pub enabled: bool,
-    /// Only rules that change no bit of any result.
-    pub exact: bool,
-    /// Only operators of the ONNX standard.
-    pub standard: bool,
-}
-
 /// Everything that passes are told.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -51,8 +40,6 @@ pub struct Options {
     pub farther: Vec<SpaceData>,
     /// What nodes and transfers cost, and the target with its links.
     pub cost: CostModel,
-    /// What rewriting may do.
-    pub rewrite: Rewriting,
     /// A fold never makes a constant larger than this.
     pub max_fold_bytes: Bytes,
     /// Search nodes that each exact solver may visit.
@@ -79,16 +66,7 @@ impl Options {
         let farther = spaces.collect();
         let effort = memc_solve::Limit::default().nodes;
         let cost = CostModel { target, measured: None };
-        Self {
-            profile,
-            io: Io::default(),
-            space,
-            farther,
-            cost,
-            rewrite: Rewriting::default(),
-            max_fold_bytes: Bytes(64 << 10),
-            effort,
-        }
+        Self { profile, io: Io::default(), space, farther, cost, max_fold_bytes: Bytes(64 << 10), effort }
     }
 }
 

@@ -1,6 +1,5 @@
 //! What a pass is: a declared object with a name, a page, and the stages it needs and gives.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memc_ir::{Diagnostic, Module, Node, SecondaryMap, Stage, Value};
@@ -33,14 +32,6 @@ pub enum PassError {
     TooLarge {
         /// The pass.
         pass: &'static str,
-    },
-    /// The rules that memc carries cannot be read (a defect of memc).
-    #[error("{pass}: {error}")]
-    Rules {
-        /// The pass.
-        pass: &'static str,
-        /// What is wrong with them.
-        error: memc_rewrite::rules::RuleError,
     },
     /// A solver returned nothing, or something that its checker refuses (a defect of memc).
     #[error("{pass}: the solver's answer is wrong: {why}")]
@@ -84,8 +75,6 @@ pub struct PassContext<'o> {
     pub remarks: Vec<Diagnostic>,
     /// What solvers said.
     pub reports: Vec<SolverReport>,
-    /// How often each rewriting rule was used.
-    pub rules: BTreeMap<String, u64>,
 }
 
 impl<'o> PassContext<'o> {
@@ -93,16 +82,7 @@ impl<'o> PassContext<'o> {
     pub fn new(options: &'o Options, data: SecondaryMap<Value, Option<Arc<Data>>>, module: &Module) -> Self {
         let given_order = module.graph(module.main()).nodes.clone();
         let windows = WindowChoice::default();
-        Self {
-            options,
-            effort: options.effort,
-            windows,
-            data,
-            given_order,
-            remarks: Vec::new(),
-            reports: Vec::new(),
-            rules: BTreeMap::new(),
-        }
+        Self { options, effort: options.effort, windows, data, given_order, remarks: Vec::new(), reports: Vec::new() }
     }
 }
 

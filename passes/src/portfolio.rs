@@ -1,6 +1,6 @@
 //! The default plan: several pipelines on one module, the best result kept, never worse than the file's own order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use memc_ir::{Bytes, Module, Node, Value};
 use memc_ops::Profile;
@@ -24,55 +24,12 @@ pub struct Planned {
     pub remarks: Vec<memc_ir::Diagnostic>,
     /// The file's own order under the same rules, where it was planned too and something better was found.
     pub base: Option<Module>,
-    /// How often each rewriting rule was used in the plan that was kept.
-    pub rules: BTreeMap<String, u64>,
 }
 
 /// The default pipeline without merging of equal nodes: a merged value lives longer, which can raise the peak.
 const WITHOUT_CSE: &str = "fold,dce,view,window,schedule,in-place,place";
 /// The pass that the search for windows begins with; what stands before it depends on no choice.
 const WINDOW: &str = "window";
-
-/// What rewriting needs before it, and what cleans up behind it.
-const REWRITE: &str = "fold,dce,cse,dce,rewrite,fold,dce,cse,dce";
-
-/// Plans a typed module as it is and rewritten, and keeps the better one: the one with the smaller arena, then the one that takes less time.
-///
-/// `context` makes a fresh context for a module. See [`plan_given`] for how a module is planned.
-///
-/// # Errors
-/// The first pipeline that fails.
-pub fn plan<'o>(
-    module: &Module,
-    context: impl Fn(&Module) -> PassContext<'o>,
-    verify: bool,
-    observer: &mut dyn Observer,
-) -> Result<Planned, PipelineError> {
-    let mut other = module.clone();
-    let mut ctx = context(&other);
-    if !ctx.options.rewrite.enabled {
-        return plan_given(module, context, verify, observer);
-    }
-    Pipeline::parse(REWRITE, other.stage)?.run(&mut other, &mut ctx, verify, &mut Silent)?;
-    let (rules, data, options) = (ctx.rules, ctx.data, ctx.options);
-    if rules.is_empty() {
-        return plan_given(module, context, verify, observer);
-    }
-    let fresh = |module: &Module| PassContext { data: data.clone(), ..context(module) };
-    let rewritten = plan_given(&other, fresh, verify, observer)?;
-    let given = plan_given(module, &context, verify, &mut Silent)?;
-    let cost = |planned: &Planned| {
-        let arena = rank(&planned.module, options).arena;
-        (arena.max(options.space.capacity.unwrap_or_default()), options.cost.total_nanos(&planned.module).0.round() as u64)
-    };
-    let faster = cost(&rewritten).1 <= cost(&given).1;
-    if faster && cost(&rewritten) < cost(&given) {
-        // What is compared with is the file's own order of what the file holds.
-        let base = given.base.or(Some(given.module));
-        return Ok(Planned { base, rules, ..rewritten });
-    }
-    plan_given(module, context, verify, observer)
-}
 
 /// Plans a typed module in several ways and keeps the one with the smallest arena (then peak, then fewest nodes).
 ///
@@ -82,7 +39,7 @@ pub fn plan<'o>(
 ///
 /// # Errors
 /// The first pipeline that fails.
-pub fn plan_given<'o>(
+pub fn plan<'o>(
     module: &Module,
     context: impl Fn(&Module) -> PassContext<'o>,
     verify: bool,
@@ -95,10 +52,7 @@ pub fn plan_given<'o>(
         ctx.windows = windows;
         Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
         let rank = rank(&module, ctx.options);
-        Ok::<_, PipelineError>((
-            Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None, rules: ctx.rules },
-            rank,
-        ))
+        Ok::<_, PipelineError>((Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None }, rank))
     };
     let none = || WindowChoice::Only(BTreeSet::new());
     let (mut base, mut limit) = run(FILE_ORDER, Some(0), none(), &mut Silent)?;

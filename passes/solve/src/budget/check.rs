@@ -132,6 +132,18 @@ pub fn check(problem: &Problem, capacity: u64, plan: &Plan) -> Result<(), Budget
     Ok(())
 }
 
+/// States what events need and take, without limits. O(events log events + uses).
+///
+/// # Errors
+/// The first rule that an event breaks.
+pub fn measure(problem: &Problem, events: &[Event]) -> Result<Plan, BudgetViolation> {
+    let replayed = replay(problem, events)?;
+    let peak = replayed.peaks(problem.spaces.len())[0];
+    let stated = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+    let (peak, cost, makespan) = (stated(peak), stated(replayed.cost), stated(replayed.makespan));
+    Ok(Plan { events: events.to_vec(), peak, cost, makespan })
+}
+
 /// A point in time: what ends after a while (phase 0) comes before what starts or takes no time (phase 1); then the order of the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Moment {

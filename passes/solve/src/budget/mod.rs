@@ -1,10 +1,14 @@
 //! Which values to keep, to compute again or to move away, so that memory stays within a capacity at the least extra time.
 //!
-//! [`Problem`] says what runs and what it reads; a [`Plan`] is a sequence of [`Event`]s, which [`solve`] finds and [`check`] judges.
+//! [`Problem`] says what runs and what it reads; a [`Plan`] is a sequence of [`Event`]s, which [`plan`] finds and [`check`] judges. [`bound`] says what
+//! no plan can beat, [`json`] reads problems and writes answers.
 
+pub mod bound;
+mod certified;
 mod check;
 mod evaluate;
 mod greedy;
+pub mod json;
 mod model;
 mod polish;
 mod problem;
@@ -12,6 +16,7 @@ mod solve;
 mod state;
 mod tree;
 
-pub use check::{BudgetViolation, check};
+pub use certified::{Certified, plan};
+pub use check::{BudgetViolation, check, measure};
 pub use problem::{BudgetError, Event, Link, Origin, Plan, Problem, Run, Space, Value};
 pub use solve::solve;

@@ -1,6 +1,7 @@
 //! Ordering problems as JSON: nodes that each produce one value, and edges that say who reads it.
 //!
-//! `{"name": …, "nodes": [{"id": 0, "size": 16, "cost": 1}, …], "edges": [[0, 1], …]}`. Nodes are listed in the given order.
+//! `{"name": …, "nodes": [{"id": 0, "size": 16, "cost": 1}, …], "edges": [[0, 1], …]}`. Nodes are listed in the given order. The same file states a
+//! budget problem ([`crate::budget::json`]), then also with links.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,23 @@ pub struct Dag {
     pub nodes: Vec<Node>,
     /// Pairs of ids: the second node reads the first one's value.
     pub edges: Vec<(u64, u64)>,
+    /// Ways between memory spaces, one direction each; orders need none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Way>,
+}
+
+/// A link of a problem file, in one direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// The space that it reads.
+    pub from: String,
+    /// The space that it writes.
+    pub to: String,
+    /// Bytes that it moves in a unit of cost.
+    pub bytes_per_unit: u64,
+    /// Cost before the first byte arrives.
+    #[serde(default)]
+    pub latency: u64,
 }
 
 /// A node of a problem file.
@@ -97,25 +115,39 @@ impl Dag {
     /// # Errors
     /// Repeated or unknown ids, or an edge against the given order.
     pub fn problem(&self) -> Result<Problem, DagError> {
-        let mut index = BTreeMap::new();
         let mut problem = Problem::default();
+        for (place, reads) in self.operands()?.into_iter().enumerate() {
+            let reader = place as u32;
+            problem.buffers.push(Buffer { size: self.nodes[place].size, users: vec![reader], ..Buffer::default() });
+            for read in &reads {
+                problem.buffers[*read as usize].users.push(reader);
+            }
+            problem.operations.push(Operation { predecessors: reads, ..Operation::default() });
+        }
+        Ok(problem)
+    }
+
+    /// For each node of the list, the places of the nodes whose values it reads, in the order of the edges.
+    ///
+    /// # Errors
+    /// Repeated or unknown ids, or an edge against the given order.
+    pub fn operands(&self) -> Result<Vec<Vec<u32>>, DagError> {
+        let mut index = BTreeMap::new();
         for (place, node) in self.nodes.iter().enumerate() {
             if index.insert(node.id, place as u32).is_some() {
                 return Err(DagError::RepeatedId { id: node.id });
             }
-            problem.operations.push(Operation::default());
-            problem.buffers.push(Buffer { size: node.size, users: vec![place as u32], ..Buffer::default() });
         }
+        let mut operands = vec![Vec::new(); self.nodes.len()];
         for &(from, to) in &self.edges {
             let find = |id: u64| index.get(&id).copied().ok_or(DagError::NoSuchNode { id });
             let (reads, reader) = (find(from)?, find(to)?);
             if reads >= reader {
                 return Err(DagError::Backward { from, to });
             }
-            problem.operations[reader as usize].predecessors.push(reads);
-            problem.buffers[reads as usize].users.push(reader);
+            operands[reader as usize].push(reads);
         }
-        Ok(problem)
+        Ok(operands)
     }
 
     /// The answer file for an outcome; `base_peak` is the given order's.

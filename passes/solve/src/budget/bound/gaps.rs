@@ -1,0 +1,173 @@
+//! Gaps: where a value is needed later and not now, what its absence costs, and the rows of bytes that must be absent.
+
+use super::cover::{Cover, Interval};
+use super::rows::Rows;
+use crate::budget::problem::{Origin, Problem, Value};
+
+/// Costs are counted in such parts of the problem's unit, so that the results of one run can share its cost.
+pub const COST_PARTS: u64 = 1 << 16;
+
+/// What the absence of a value can cost at least, in each way of bringing it back; `None` for a way that does not exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Absence {
+    /// Its share of the cost of the run that makes it, in parts.
+    pub again: Option<u64>,
+    /// Time on the engine that loads it.
+    pub load: Option<u64>,
+    /// Time on the engine that stores it; nothing for what lies far anyway.
+    pub store: u64,
+}
+
+/// Shares and ways of every value, by its index.
+#[must_use]
+pub fn absences(problem: &Problem) -> Vec<Absence> {
+    let mut absences = vec![Absence::default(); problem.values.len()];
+    for (absence, value) in absences.iter_mut().zip(&problem.values) {
+        let is_far = |space: u32| matches!(value.origin, Origin::Far(far) if far == space);
+        for link in &problem.links {
+            let far = is_far(link.space);
+            if far || (value.movable && !value.kept) {
+                let load = link.load_latency + value.size.div_ceil(link.load_rate.max(1));
+                let store = if far { 0 } else { link.store_latency + value.size.div_ceil(link.store_rate.max(1)) };
+                // The least of each, over all links: a bound whichever is taken.
+                absence.store = if absence.load.is_some() { absence.store.min(store) } else { store };
+                absence.load = Some(absence.load.map_or(load, |other| other.min(load)));
+            }
+        }
+    }
+    for run in &problem.runs {
+        if !run.repeatable || run.writes.iter().any(|value| problem.values[*value as usize].kept) {
+            continue;
+        }
+        // One more run can bring back each result once, so the shares add up to its cost.
+        let bytes: u128 = run.writes.iter().map(|value| u128::from(problem.values[*value as usize].size)).sum();
+        for &value in &run.writes {
+            let size = u128::from(problem.values[value as usize].size);
+            let share = (u128::from(run.cost) * u128::from(COST_PARTS) * size).checked_div(bytes).unwrap_or(0);
+            absences[value as usize].again = Some(u64::try_from(share).unwrap_or(u64::MAX));
+        }
+    }
+    absences
+}
+
+/// The most bytes that results of a run can have in common with operands, whatever becomes of these: a bound for every plan.
+#[must_use]
+pub fn most_taken_over(problem: &Problem, run: u32) -> u64 {
+    let run = &problem.runs[run as usize];
+    let can_die = |value: &u32| !problem.values[*value as usize].kept;
+    let takers = run.writes.iter().map(|value| &problem.values[*value as usize]);
+    let shared: u64 = takers.filter(|taker| taker.takes_over.iter().any(can_die)).map(|taker| taker.size).sum();
+    let operands: u64 = distinct(&run.reads).into_iter().filter(can_die).map(|value| problem.values[value as usize].size).sum();
+    shared.min(operands)
+}
+
+/// Bytes that the first execution of a run needs for itself: operands, results and scratch, with as much taken over as can be.
+#[must_use]
+pub fn own_bytes(problem: &Problem, run: u32) -> u64 {
+    let data = &problem.runs[run as usize];
+    let touched = distinct(&data.reads).into_iter().chain(data.writes.iter().copied());
+    let bytes: u64 = touched.map(|value| problem.values[value as usize].size).sum();
+    bytes + data.scratch - most_taken_over(problem, run)
+}
+
+/// Each index once, rising.
+#[must_use]
+pub fn distinct(list: &[u32]) -> Vec<u32> {
+    let mut list = list.to_vec();
+    list.sort_unstable();
+    list.dedup();
+    list
+}
+
+/// What the rows ask for.
+pub struct Model {
+    /// The value of each interval of the cover.
+    pub values: Vec<u32>,
+    /// Rows of bytes alive beyond the capacity, and the gaps of values that can be absent, by value and rising; costs are left at zero.
+    pub cover: Cover,
+    /// Bytes that are there whatever is absent, for each row.
+    pub fixed: Vec<u64>,
+}
+
+/// Gaps and rows. `can_be_absent` tells it by value. O((runs + uses) log).
+///
+/// A value that was used before a row and will be used after it is either there at the row, or must come back before its next use. Absences on two sides of
+/// a use need two returns; so a use that stands between two rows for certain ends a gap.
+#[must_use]
+pub fn model(problem: &Problem, rows: &Rows, capacity: u64, can_be_absent: &[bool]) -> Model {
+    let count = rows.runs.len();
+    // Changes of bytes alive, and of those that stay, from one row to the next.
+    let (mut alive, mut fixed) = (vec![0_i64; count + 1], vec![0_i64; count + 1]);
+    let mut model = Model { values: Vec::new(), cover: Cover::default(), fixed: Vec::new() };
+    for (index, users) in users(problem).into_iter().enumerate() {
+        let value = &problem.values[index];
+        if value.size == 0 {
+            continue;
+        }
+        for (first, end) in gaps(rows, value, &users, can_be_absent[index]) {
+            alive[first as usize] += value.size as i64;
+            alive[end as usize] -= value.size as i64;
+            if can_be_absent[index] {
+                model.values.push(index as u32);
+                model.cover.gaps.push(Interval { first, last: end - 1, size: value.size, cost: 0 });
+            } else {
+                fixed[first as usize] += value.size as i64;
+                fixed[end as usize] -= value.size as i64;
+            }
+        }
+    }
+    let (mut there, mut stays) = (0, 0);
+    for (row, run) in rows.runs.iter().enumerate() {
+        there += alive[row];
+        stays += fixed[row];
+        let own = own_bytes(problem, *run);
+        model.cover.needs.push((own + there as u64).saturating_sub(capacity));
+        model.fixed.push(own + stays as u64);
+    }
+    model
+}
+
+/// The runs that use each value: the one that makes it first, then its readers.
+fn users(problem: &Problem) -> Vec<Vec<u32>> {
+    let mut users = vec![Vec::new(); problem.values.len()];
+    for (index, run) in problem.runs.iter().enumerate() {
+        for value in run.writes.iter().copied().chain(distinct(&run.reads)) {
+            users[value as usize].push(index as u32);
+        }
+    }
+    users
+}
+
+/// Ranges of rows, rising, at which a value is surely alive and not in use, and between which a use stands for certain.
+fn gaps(rows: &Rows, value: &Value, users: &[u32], can_be_absent: bool) -> Vec<(u32, u32)> {
+    let (from, to) = (|run: &u32| rows.from[*run as usize], |run: &u32| rows.to[*run as usize]);
+    let start = match value.origin {
+        Origin::Near => Some(0),
+        Origin::Made => users.first().map(to),
+        Origin::Far(_) => users.iter().map(to).min(),
+    };
+    let end = if value.kept { Some(rows.runs.len() as u32) } else { users.iter().map(from).max() };
+    let (Some(mut start), Some(end)) = (start, end) else { return Vec::new() };
+    let mut uses: Vec<(u32, u32, bool)> = users
+        .iter()
+        .map(|run| (from(run), to(run), rows.runs.get(from(run) as usize) == Some(run)))
+        // A use off the rows separates two returns, at the price of the rows that it may be before or after.
+        .filter(|(from, to, is_row)| *is_row || (can_be_absent && to - from <= 1))
+        .collect();
+    uses.sort_unstable();
+    let mut gaps = Vec::new();
+    for (from, to, is_row) in uses {
+        let from = from.min(end);
+        if from > start {
+            gaps.push((start, from));
+        }
+        // At a row that uses the value it is an operand; a use off the rows with nothing before it separates nothing.
+        if from > start || is_row {
+            start = start.max(to);
+        }
+    }
+    if end > start {
+        gaps.push((start, end));
+    }
+    gaps
+}

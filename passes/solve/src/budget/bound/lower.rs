@@ -1,0 +1,181 @@
+//! Both scopes together: the given order of first runs, and any order.
+
+use super::gaps::{self, Absence, COST_PARTS, Model};
+use super::integral;
+use super::rows::Rows;
+use super::{MOST_PIVOTS, can_be_absent, run_cost, whole};
+use crate::budget::problem::{Origin, Problem};
+
+/// What plans of one scope need at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Least {
+    /// Sum of the costs of all runs.
+    pub cost: u64,
+    /// End of the last event; the same without links.
+    pub makespan: u64,
+}
+
+/// A run that no plan of a scope can fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The run.
+    pub run: u32,
+    /// Bytes of the near space while it runs for the first time, at least.
+    pub needed: u64,
+}
+
+/// Lower bounds of a problem at a capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// For plans whose first runs keep the given order, or why there is none.
+    pub given_order: Result<Least, Conflict>,
+    /// For all plans, or why there is none.
+    pub any_order: Result<Least, Conflict>,
+    /// Bytes of the near space that every plan needs at some time.
+    pub least_peak: u64,
+}
+
+/// Bounds for a valid problem. `order` lists all runs; `programs` limits how many linear programs are solved for each scope to make bounds whole.
+#[must_use]
+pub fn lower_bounds(problem: &Problem, order: &[u32], capacity: u64, programs: u64) -> Bounds {
+    let bounding = Bounding::new(problem, order, capacity);
+    let any_order = bounding.any_order(programs, u64::MAX);
+    Bounds { given_order: bounding.given_order(any_order, programs, u64::MAX), any_order, least_peak: bounding.least_peak() }
+}
+
+/// What both scopes share.
+pub struct Bounding<'a> {
+    problem: &'a Problem,
+    capacity: u64,
+    absences: Vec<Absence>,
+    in_order: Model,
+    chain: Model,
+    /// The run that needs most in every plan, and in those that keep the order.
+    worst: Option<Conflict>,
+    worst_in_order: Option<Conflict>,
+}
+
+impl<'a> Bounding<'a> {
+    /// Gathers rows for a valid problem. O((runs + uses) log).
+    #[must_use]
+    pub fn new(problem: &'a Problem, order: &[u32], capacity: u64) -> Self {
+        let absences = gaps::absences(problem);
+        let absent = can_be_absent(problem, &absences);
+        let in_order = gaps::model(problem, &Rows::of_order(order), capacity, &absent);
+        // The chain should pass where memory is short.
+        let mut weights = vec![1_u64; problem.runs.len()];
+        for (run, need) in order.iter().zip(&in_order.cover.needs) {
+            weights[*run as usize] = need.saturating_add(1);
+        }
+        let chain_rows = Rows::of_heaviest_chain(problem, &weights);
+        let chain = gaps::model(problem, &chain_rows, capacity, &absent);
+        let own = (0..problem.runs.len() as u32).map(|run| Conflict { run, needed: gaps::own_bytes(problem, run) });
+        let worst = most_needed(own.chain(conflicts(&chain_rows.runs, &chain)));
+        let worst_in_order = most_needed(conflicts(order, &in_order));
+        Self { problem, capacity, absences, in_order, chain, worst, worst_in_order }
+    }
+
+    /// Bytes of the near space that every plan needs at some time.
+    #[must_use]
+    pub fn least_peak(&self) -> u64 {
+        self.worst.map_or(0, |worst| worst.needed)
+    }
+
+    /// What all plans need. Stops early at a cost of `enough`.
+    ///
+    /// # Errors
+    /// There is no plan.
+    pub fn any_order(&self, programs: u64, enough: u64) -> Result<Least, Conflict> {
+        self.refuse(self.worst)?;
+        Ok(least(self.problem, &self.absences, &self.chain, programs, enough))
+    }
+
+    /// What plans need whose first runs keep the order; `any_order` holds for them too.
+    ///
+    /// # Errors
+    /// There is no such plan.
+    pub fn given_order(&self, any_order: Result<Least, Conflict>, programs: u64, enough: u64) -> Result<Least, Conflict> {
+        let any = any_order?;
+        self.refuse(self.worst_in_order)?;
+        let given = least(self.problem, &self.absences, &self.in_order, programs, enough);
+        Ok(Least { cost: given.cost.max(any.cost), makespan: given.makespan.max(any.makespan) })
+    }
+
+    fn refuse(&self, worst: Option<Conflict>) -> Result<(), Conflict> {
+        worst.filter(|worst| worst.needed > self.capacity).map_or(Ok(()), Err)
+    }
+}
+
+fn conflicts<'a>(runs: &'a [u32], model: &'a Model) -> impl Iterator<Item = Conflict> + 'a {
+    runs.iter().zip(&model.fixed).map(|(run, needed)| Conflict { run: *run, needed: *needed })
+}
+
+fn most_needed(conflicts: impl Iterator<Item = Conflict>) -> Option<Conflict> {
+    conflicts.max_by_key(|conflict| (conflict.needed, std::cmp::Reverse(conflict.run)))
+}
+
+/// Bounds from one set of rows, which can be covered.
+fn least(problem: &Problem, absences: &[Absence], model: &Model, programs: u64, enough: u64) -> Least {
+    let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
+    let mut cover = model.cover.clone();
+    for (gap, value) in cover.gaps.iter_mut().zip(&model.values) {
+        gap.cost = run_cost(&absences[*value as usize]);
+    }
+    let enough = u128::from(enough.saturating_sub(base)) * u128::from(COST_PARTS);
+    let cost = base.saturating_add(whole(integral::solve(&cover, programs, enough).bound));
+    let makespan = if problem.links.is_empty() { cost } else { least_makespan(problem, absences, model, cost) };
+    Least { cost, makespan }
+}
+
+/// Shares of an engine in a mix, in so many parts.
+const MIX_PARTS: u64 = 64;
+
+/// A bound on the end: no engine is busy for longer than until then, so neither is any mix of them. What an absence costs in a mix is the cheaper way
+/// back; the best of some mixes counts.
+fn least_makespan(problem: &Problem, absences: &[Absence], model: &Model, least_cost: u64) -> u64 {
+    let mut cover = model.cover.clone();
+    let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
+    let mut absences_of = vec![0_u64; absences.len()];
+    for value in &model.values {
+        absences_of[*value as usize] += 1;
+    }
+    let mut best = least_cost;
+    // Shares of computing, of loading, and of storing.
+    for compute in (0..MIX_PARTS).step_by(8) {
+        for store in [0, (MIX_PARTS - compute) / 2] {
+            let load = MIX_PARTS - compute - store;
+            for (gap, value) in cover.gaps.iter_mut().zip(&model.values) {
+                let absence = &absences[*value as usize];
+                let again = absence.again.map(|parts| mixed(parts, compute));
+                // A value is stored once at least, however often it is absent.
+                let stored = absence.store.saturating_mul(COST_PARTS) / absences_of[*value as usize].max(1);
+                let moved =
+                    absence.load.map(|time| mixed(time.saturating_mul(COST_PARTS), load).saturating_add(mixed(stored, store)));
+                gap.cost = again.into_iter().chain(moved).min().unwrap_or(0);
+            }
+            let first_loads = mixed(first_loads(problem, absences), load);
+            let always = u128::from(mixed(base, compute)) + u128::from(first_loads);
+            let extra = cover.solve(MOST_PIVOTS).bound / u128::from(COST_PARTS);
+            let engines = u128::from(compute) + u128::from(load + store) * problem.links.len() as u128;
+            let bound = (always + extra) * u128::from(MIX_PARTS) / engines.max(1);
+            best = best.max(u64::try_from(bound).unwrap_or(u64::MAX));
+        }
+    }
+    best
+}
+
+/// A share of a time or cost, rounded down.
+fn mixed(amount: u64, parts: u64) -> u64 {
+    (u128::from(amount) * u128::from(parts) / u128::from(MIX_PARTS)) as u64
+}
+
+/// Time to load once what lies far and is read.
+fn first_loads(problem: &Problem, absences: &[Absence]) -> u64 {
+    let mut is_read = vec![false; problem.values.len()];
+    for value in problem.runs.iter().flat_map(|run| &run.reads) {
+        is_read[*value as usize] = true;
+    }
+    let far = problem.values.iter().zip(absences).zip(is_read);
+    let far = far.filter(|((value, _), is_read)| *is_read && matches!(value.origin, Origin::Far(_)));
+    far.fold(0_u64, |sum, ((_, absence), _)| sum.saturating_add(absence.load.unwrap_or(0)))
+}

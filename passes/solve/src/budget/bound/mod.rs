@@ -1,0 +1,123 @@
+//! What no plan can beat: lower bounds on cost, end time and bytes, for the given order of first runs and for any order.
+
+mod cover;
+mod gaps;
+mod integral;
+mod lower;
+mod rows;
+mod simplex;
+
+use self::gaps::{Absence, COST_PARTS};
+pub use self::lower::{Bounding, Bounds, Conflict, Least, lower_bounds};
+use self::rows::Rows;
+use super::problem::Problem;
+
+/// Which plans a bound speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Plans whose first runs keep the given order.
+    GivenOrder,
+    /// All plans.
+    AnyOrder,
+}
+
+impl Scope {
+    /// The scope as problem files and reports spell it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::GivenOrder => "given order",
+            Self::AnyOrder => "any order",
+        }
+    }
+}
+
+/// The proofs that are printed with a plan, or instead of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// No plan of the scope costs less.
+    pub cost: u64,
+    /// Which plans `cost` speaks of.
+    pub scope: Scope,
+    /// No plan ends earlier.
+    pub makespan: u64,
+    /// No plan needs less bytes of the near space.
+    pub peak: u64,
+}
+
+/// A gap between two uses of a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gap {
+    /// The value.
+    pub value: u32,
+    /// Position in the order of the use before it; `None` for the start.
+    pub after_use: Option<u32>,
+    /// Position in the order of the use behind it.
+    pub before_use: u32,
+    /// Part of its bytes that is absent, from 0 to 1.
+    pub fraction: f64,
+}
+
+/// The gap-cover linear program of an order: the least that absences can cost so that all first runs fit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GapCover {
+    /// No plan with this order of first runs costs less; all runs once included.
+    pub lower_bound: u64,
+    /// All gaps of values that can be absent, by value and position.
+    pub gaps: Vec<Gap>,
+    /// What a byte costs at each position of the order.
+    pub prices: Vec<f64>,
+    /// A position that does not fit with everything absent: no plan with this order of first runs keeps the capacity.
+    pub impossible: Option<u32>,
+}
+
+/// Pivots of one linear program; a bound that needs more is valid and weaker.
+const MOST_PIVOTS: u64 = 2_000_000;
+
+/// Solves the gap-cover program of an order of first runs, for a valid problem; what moves for nothing costs nothing.
+///
+/// `programs` limits a search for whole absences: if it ends, fractions are 0 or 1. Prices are always those of the linear program.
+#[must_use]
+pub fn gap_cover(problem: &Problem, order: &[u32], capacity: u64, programs: u64) -> GapCover {
+    let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
+    let absences = gaps::absences(problem);
+    let mut model = gaps::model(problem, &Rows::of_order(order), capacity, &can_be_absent(problem, &absences));
+    for (gap, value) in model.cover.gaps.iter_mut().zip(&model.values) {
+        gap.cost = run_cost(&absences[*value as usize]);
+    }
+    if let Some(position) = model.cover.uncoverable() {
+        return GapCover { lower_bound: base, impossible: Some(position as u32), ..GapCover::default() };
+    }
+    let solution = model.cover.solve(MOST_PIVOTS);
+    let whole_gaps = integral::solve(&model.cover, programs, u128::MAX);
+    let gap = |(index, value): (usize, &u32)| {
+        let interval = &model.cover.gaps[index];
+        let part = solution.absent[index] as f64 / interval.size.max(1) as f64;
+        let fraction = whole_gaps.absent.as_ref().map_or(part, |absent| f64::from(u8::from(absent[index])));
+        Gap { value: *value, after_use: interval.first.checked_sub(1), before_use: interval.last + 1, fraction }
+    };
+    let unit = (COST_PARTS as f64) * 2.0_f64.powi(solution.shift as i32);
+    GapCover {
+        lower_bound: base.saturating_add(whole(solution.bound.max(whole_gaps.bound))),
+        gaps: model.values.iter().enumerate().map(gap).collect(),
+        prices: solution.prices.iter().map(|price| *price as f64 / unit).collect(),
+        impossible: None,
+    }
+}
+
+/// Which values can be absent between two uses.
+fn can_be_absent(problem: &Problem, absences: &[Absence]) -> Vec<bool> {
+    let can =
+        |(absence, value): (&Absence, &super::problem::Value)| !value.kept && (absence.again.is_some() || absence.load.is_some());
+    absences.iter().zip(&problem.values).map(can).collect()
+}
+
+/// What an absence adds to the cost of runs: nothing where a transfer can end it.
+fn run_cost(absence: &Absence) -> u64 {
+    if absence.load.is_some() { 0 } else { absence.again.unwrap_or(0) }
+}
+
+/// Parts of the cost unit as whole units, rounded up: costs of plans are whole.
+fn whole(parts: u128) -> u64 {
+    u64::try_from(parts.div_ceil(u128::from(COST_PARTS))).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,84 @@
+//! Rows: runs whose first executions stand in a known order, and what is known of all others.
+
+use crate::budget::problem::Problem;
+
+/// Runs whose first executions follow each other in every plan that a bound speaks of.
+pub struct Rows {
+    /// The runs, in order.
+    pub runs: Vec<u32>,
+    /// For each run of the problem, how many rows come before it for certain.
+    pub from: Vec<u32>,
+    /// For each run of the problem, the first row that comes after it for certain; their number if none does. At a row of its own, the next one.
+    pub to: Vec<u32>,
+}
+
+impl Rows {
+    /// Every run is a row: plans whose first runs keep this order.
+    #[must_use]
+    pub fn of_order(order: &[u32]) -> Self {
+        let mut from = vec![0; order.len()];
+        for (position, run) in order.iter().enumerate() {
+            from[*run as usize] = position as u32;
+        }
+        let to = from.iter().map(|position| position + 1).collect();
+        Self { runs: order.to_vec(), from, to }
+    }
+
+    /// A chain of runs of which each needs the one before, so that every plan has them in this order: the one of the most weight. A run that all others
+    /// precede or follow can always be in it. O(n + uses).
+    #[must_use]
+    pub fn of_heaviest_chain(problem: &Problem, weights: &[u64]) -> Self {
+        let before = predecessors(problem);
+        let count = problem.runs.len();
+        // Weight of the heaviest chain that ends at each run, and who stands before it there.
+        let mut heaviest: Vec<(u64, Option<u32>)> = Vec::with_capacity(count);
+        for (run, before) in before.iter().enumerate() {
+            let best = before.iter().copied().max_by_key(|other| (heaviest[*other as usize].0, std::cmp::Reverse(*other)));
+            let weight = best.map_or(0, |other| heaviest[other as usize].0);
+            heaviest.push((weight.saturating_add(weights[run]), best));
+        }
+        let mut next = (0..count as u32).max_by_key(|run| (heaviest[*run as usize].0, std::cmp::Reverse(*run)));
+        let mut runs = Vec::new();
+        while let Some(run) = next {
+            runs.push(run);
+            next = heaviest[run as usize].1;
+        }
+        runs.reverse();
+        let mut row = vec![None; count];
+        for (place, run) in runs.iter().enumerate() {
+            row[*run as usize] = Some(place as u32);
+        }
+        let mut from = vec![0; count];
+        for (run, before) in before.iter().enumerate() {
+            let behind = |other: &u32| row[*other as usize].map_or(from[*other as usize], |place| place + 1);
+            from[run] = row[run].unwrap_or_else(|| before.iter().map(behind).max().unwrap_or(0));
+        }
+        let mut to = vec![runs.len() as u32; count];
+        for (run, before) in before.iter().enumerate().rev() {
+            let limit = row[run].unwrap_or(to[run]);
+            for &other in before {
+                to[other as usize] = to[other as usize].min(limit);
+            }
+        }
+        for (run, place) in row.iter().enumerate() {
+            if let Some(place) = place {
+                to[run] = place + 1;
+            }
+        }
+        Self { runs, from, to }
+    }
+}
+
+/// The runs that must have run before each run, by its index; all have lower indices.
+fn predecessors(problem: &Problem) -> Vec<Vec<u32>> {
+    let mut maker = vec![None; problem.values.len()];
+    let mut lists = Vec::with_capacity(problem.runs.len());
+    for (index, run) in problem.runs.iter().enumerate() {
+        let makers = run.reads.iter().filter_map(|value| maker[*value as usize]);
+        lists.push(makers.chain(run.predecessors.iter().copied()).collect());
+        for &value in &run.writes {
+            maker[value as usize] = Some(index as u32);
+        }
+    }
+    lists
+}

@@ -1,0 +1,58 @@
+//! A plan with its certificate: the solver's answer beside the bounds.
+
+use super::bound::{Bounding, Certificate, Conflict, Scope};
+use super::problem::{BudgetError, Plan, Problem};
+use super::solve;
+use crate::{Limit, Outcome, StopReason};
+
+/// What is known of a problem at a capacity.
+#[derive(Clone, Debug)]
+pub struct Certified {
+    /// The plan; its value is its makespan, its bound that of the certificate. Without a plan, [`crate::Status::Infeasible`] is a proof.
+    pub outcome: Outcome<Plan>,
+    /// What to print as the bound: of any order if that one is reached, or if the plan is better than all that keep the given order; else of the given order.
+    pub certificate: Certificate,
+    /// Without a plan, for certain: the run that fits in none.
+    pub conflict: Option<Conflict>,
+}
+
+/// A linear program takes as long as so many nodes of a limit.
+const NODES_PER_PROGRAM: u64 = 20;
+
+/// Solves the problem and bounds it.
+///
+/// # Errors
+/// The problem is not valid.
+pub fn plan(problem: &Problem, capacity: u64, limit: Limit) -> Result<Certified, BudgetError> {
+    problem.validate()?;
+    let order: Vec<u32> = (0..problem.runs.len() as u32).collect();
+    let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
+    let bounding = Bounding::new(problem, &order, capacity);
+    let peak = bounding.least_peak();
+    let programs = limit.nodes / NODES_PER_PROGRAM;
+    if let Err(conflict) = bounding.any_order(0, base) {
+        let certificate = Certificate { cost: base, scope: Scope::AnyOrder, makespan: base, peak };
+        let outcome = Outcome { solution: None, value: None, lower_bound: base, stop: StopReason::Exhausted, effort: 0 };
+        return Ok(Certified { outcome, certificate, conflict: Some(conflict) });
+    }
+    let mut outcome = solve(problem, capacity, limit)?;
+    let (cost, makespan) = outcome.solution.as_ref().map_or((u64::MAX, u64::MAX), |plan| (plan.cost, plan.makespan));
+    let any_order = bounding.any_order(programs, cost);
+    let mut certificate = Certificate { cost: base, scope: Scope::AnyOrder, makespan: base, peak };
+    if let Ok(any) = any_order {
+        certificate = Certificate { cost: any.cost, makespan: any.makespan, ..certificate };
+        if makespan > any.makespan
+            && let Ok(given) = bounding.given_order(any_order, programs, cost)
+            && given != any
+            && given.cost <= cost
+            && given.makespan <= makespan
+        {
+            certificate = Certificate { cost: given.cost, scope: Scope::GivenOrder, makespan: given.makespan, peak };
+        }
+    }
+    outcome.lower_bound = certificate.makespan;
+    if makespan <= certificate.makespan {
+        outcome.stop = StopReason::BoundReached;
+    }
+    Ok(Certified { outcome, certificate, conflict: None })
+}

@@ -1,0 +1,170 @@
+//! Bounds of budget problems against the truth, found by trying every plan of small problems.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use memc_solve::budget::bound::{gap_cover, lower_bounds};
+use memc_solve::budget::{Event, Origin, Problem, Run, Value, measure};
+
+/// Numbers below a bound, always the same ones.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+
+    fn one_in(&mut self, many: u64) -> bool {
+        self.below(many) == 0
+    }
+}
+
+/// Up to eight runs with one or two results, and at times an input, scratch, kept results, what may run only once, and what takes over.
+fn random_problem(numbers: &mut Numbers) -> Problem {
+    let mut problem = Problem::default();
+    if numbers.one_in(2) {
+        problem.values.push(Value { size: numbers.below(9), origin: Origin::Near, ..Value::default() });
+    }
+    for run in 0..5 + numbers.below(4) as u32 {
+        let there = problem.values.len() as u64;
+        let mut reads: Vec<u32> =
+            (0..numbers.below(2)).filter(|_| there > 0).map(|_| numbers.below(there.max(1)) as u32).collect();
+        if there > 0 && !numbers.one_in(4) {
+            reads.push(there as u32 - 1);
+        }
+        let predecessors = if run > 0 && numbers.one_in(6) { vec![numbers.below(run.into()) as u32] } else { vec![] };
+        let mut writes = Vec::new();
+        for _ in 0..1 + u64::from(numbers.one_in(6)) {
+            let size = numbers.below(10);
+            let can_take = |other: &&u32| problem.values[**other as usize].size >= size;
+            let takes_over = if numbers.one_in(4) { reads.iter().filter(can_take).copied().collect() } else { vec![] };
+            writes.push(problem.values.len() as u32);
+            problem.values.push(Value { size, takes_over, kept: numbers.one_in(20), ..Value::default() });
+        }
+        let scratch = if numbers.one_in(4) { numbers.below(5) } else { 0 };
+        problem.runs.push(Run { reads, writes, predecessors, cost: numbers.below(20), scratch, repeatable: !numbers.one_in(8) });
+    }
+    problem.validate().unwrap();
+    problem
+}
+
+/// Bytes of a step: what is there and what is made, less the most that results take over from operands that end.
+fn bytes(problem: &Problem, resident: u32, run: &Run, ends: u32) -> u64 {
+    let made = run.writes.iter().fold(0, |made, value| made | 1_u32 << value);
+    let size = |value: usize| problem.values[value].size;
+    let held: u64 = (0..problem.values.len()).filter(|value| (resident | made) >> value & 1 == 1).map(size).sum();
+    // All ways to pair them, one taker after the other.
+    let mut ways = vec![(ends, 0_u64)];
+    for value in &run.writes {
+        let taker = &problem.values[*value as usize];
+        for (free, shared) in ways.clone() {
+            let partners = taker.takes_over.iter().filter(|other| free >> **other & 1 == 1);
+            ways.extend(partners.map(|other| (free & !(1 << other), shared + taker.size)));
+        }
+    }
+    held + run.scratch - ways.iter().map(|way| way.1).max().unwrap_or(0)
+}
+
+/// The least cost of a plan within a capacity, by Dijkstra's algorithm over what ran and what is there; `None` if there is none.
+fn cheapest(problem: &Problem, capacity: u64, keeps_order: bool) -> Option<u64> {
+    let all = (1_u32 << problem.runs.len()) - 1;
+    let is = |value: &u32, what: fn(&Value) -> bool| what(&problem.values[*value as usize]);
+    let start = (0..problem.values.len() as u32).filter(|value| is(value, |value| value.origin == Origin::Near));
+    let start = start.fold(0_u32, |set, value| set | 1 << value);
+    let held: u64 =
+        (0..problem.values.len()).filter(|value| start >> value & 1 == 1).map(|value| problem.values[value].size).sum();
+    if held > capacity {
+        return None;
+    }
+    let mut best: BTreeMap<(u32, u32), u64> = BTreeMap::from([((0, start), 0)]);
+    let mut queue = BinaryHeap::from([Reverse((0, (0_u32, start)))]);
+    while let Some(Reverse((cost, (ran, resident)))) = queue.pop() {
+        if ran == all {
+            return Some(cost);
+        }
+        if best[&(ran, resident)] < cost {
+            continue;
+        }
+        let mut reach = |state: (u32, u32), cost: u64| {
+            if best.get(&state).is_none_or(|other| cost < *other) {
+                best.insert(state, cost);
+                queue.push(Reverse((cost, state)));
+            }
+        };
+        for value in (0..problem.values.len() as u32).filter(|value| resident >> value & 1 == 1 && !is(value, |value| value.kept))
+        {
+            reach((ran, resident & !(1 << value)), cost);
+        }
+        for (index, run) in problem.runs.iter().enumerate() {
+            let again = ran >> index & 1 == 1;
+            let makes_kept = run.writes.iter().any(|value| is(value, |value| value.kept));
+            let waits = run.predecessors.iter().any(|other| ran >> other & 1 == 0);
+            let misses = run.reads.iter().any(|value| resident >> value & 1 == 0);
+            let out_of_turn = keeps_order && !again && ran != (1 << index) - 1;
+            if (again && (!run.repeatable || makes_kept)) || waits || misses || out_of_turn {
+                continue;
+            }
+            let made = run.writes.iter().fold(0, |made, value| made | 1_u32 << value);
+            let operands: u32 =
+                run.reads.iter().filter(|value| !is(value, |value| value.kept)).fold(0, |set, value| set | 1 << value);
+            let mut ends = operands;
+            loop {
+                if bytes(problem, resident, run, ends) <= capacity {
+                    reach((ran | 1 << index, resident & !ends | made), cost + run.cost);
+                }
+                if ends == 0 {
+                    break;
+                }
+                ends = (ends - 1) & operands;
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn no_bound_is_above_the_best_plan() {
+    let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
+    let (mut reached, mut above_base, mut refused, mut plans) = (0, 0, 0, 0);
+    for _ in 0..2000 {
+        let problem = random_problem(&mut numbers);
+        let given: Vec<u32> = (0..problem.runs.len() as u32).collect();
+        let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
+        let events: Vec<Event> = given.iter().map(|run| Event::Run(*run)).collect();
+        let peak = measure(&problem, &events).unwrap().peak;
+        let least = lower_bounds(&problem, &given, u64::MAX, 0).least_peak;
+        let capacity = (least + (peak - least) * numbers.below(100) / 100).saturating_sub(u64::from(numbers.one_in(8)));
+        let bounds = lower_bounds(&problem, &given, capacity, numbers.below(3) * 50);
+        let (in_order, any) = (cheapest(&problem, capacity, true), cheapest(&problem, capacity, false));
+        let context = format!("capacity {capacity}, {in_order:?}, {any:?}, {bounds:?}, {problem:#?}");
+        match (bounds.any_order, any) {
+            (Ok(least), Some(best)) => {
+                assert!(least.cost <= best && least.makespan <= best, "{context}");
+                plans += 1;
+                above_base += u32::from(least.cost > base);
+            }
+            (Err(conflict), best) => {
+                assert!(best.is_none() && conflict.needed > capacity && bounds.least_peak > capacity, "{context}");
+                refused += 1;
+            }
+            (Ok(_), None) => {}
+        }
+        match (bounds.given_order, in_order) {
+            (Ok(least), Some(best)) => {
+                assert!(least.cost <= best && least.makespan <= best, "{context}");
+                reached += u32::from(least.cost == best && best > base);
+            }
+            (Err(_), best) => assert_eq!(best, None, "{context}"),
+            (Ok(_), None) => {}
+        }
+        let cover = gap_cover(&problem, &given, capacity, numbers.below(2) * 50);
+        assert!(cover.impossible.is_none() || in_order.is_none(), "{context}");
+        assert!(in_order.is_none_or(|best| cover.lower_bound <= best), "{context}");
+        assert!(any.is_none() || bounds.least_peak <= capacity, "{context}");
+    }
+    assert!(plans > 1000 && reached > 30 && above_base > 50 && refused > 50, "{plans} {reached} {above_base} {refused}");
+}
