@@ -308,6 +308,8 @@ fn arguments_that_are_wrong() {
         "check in.onnx",
         "schema",
         "solve",
+        "solve recompute a.json --budget much -o b.json",
+        "solve recompute a.json --budget -1% -o b.json",
     ] {
         let ran = folder.memc(arguments);
         assert!(ran.code == Some(2) && !ran.err.contains("panicked") && ran.out.is_empty(), "{ran:#?}");
@@ -397,7 +399,15 @@ fn problems_that_are_none() {
     {
         folder.write("bad.json", text);
         folder.memc("solve order bad.json -o out.json").refused(1, "E0307");
+        folder.memc("solve recompute bad.json --budget 50% -o out.json").refused(1, "E0307");
     }
+    let way = r#"{"from": "device", "to": "host", "bytes_per_unit": 1}"#;
+    for links in [way.replace("host", "disk"), format!("{way}, {way}"), format!("{way}, {}", way.replace("1", "0"))] {
+        folder.write("bad.json", format!(r#"{{"nodes": [{{"id": 0, "size": 1}}], "edges": [], "links": [{links}]}}"#));
+        folder.memc("solve recompute bad.json --budget 1 -o out.json").refused(1, "E0307");
+    }
+    folder.write("bad.json", format!(r#"{{"nodes": [{{"id": 0, "size": {}}}], "edges": []}}"#, u64::MAX));
+    folder.memc("solve recompute bad.json --budget 1 -o out.json").refused(1, "E0307");
     assert_eq!(folder.names(), ["bad.csv", "bad.json"]);
 }
 

@@ -301,6 +301,7 @@ fn help_of_every_command() {
         "solve",
         "solve place",
         "solve order",
+        "solve recompute",
     ] {
         let name = format!("help-{}", if command.is_empty() { "memc".to_owned() } else { command.replace(' ', "-") });
         assert_snapshot!(name, folder.memc(&format!("{command} --help")).done().out);
@@ -340,4 +341,16 @@ fn solvers_alone() {
     let ran = folder.memc("solve order a.json -o b.json").done();
     assert!(ran.err.starts_with("value 10  bound 10  optimal  "), "{ran:#?}");
     assert_snapshot!("solve-order", folder.read("b.json"));
+    // The last node reads the first: keeping its 4 bytes makes 8 + 2 + 4 at the peak, running it again costs 3.
+    folder.write(
+        "c.json",
+        r#"{"nodes": [{"id": 5, "size": 4, "cost": 3}, {"id": 6, "size": 2, "cost": 1}, {"id": 7, "size": 8, "cost": 1},
+            {"id": 8, "size": 1, "cost": 1}, {"id": 9, "size": 1, "cost": 1}], "edges": [[5, 6], [6, 7], [7, 8], [8, 9], [5, 9]]}"#,
+    );
+    let ran = folder.memc("solve recompute c.json --budget 72% -o d.json").done();
+    assert!(ran.err.starts_with("value 10  bound 10 (any order)  optimal  "), "{ran:#?}");
+    assert_snapshot!("solve-recompute", folder.read("d.json"));
+    let ran = folder.memc("solve recompute c.json --budget 9 -o e.json");
+    assert!(ran.code == Some(3) && ran.err.starts_with("9 bytes are too few: node 7 needs 10 "), "{ran:#?}");
+    assert_snapshot!("solve-recompute-refused", folder.read("e.json"));
 }

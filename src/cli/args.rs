@@ -116,8 +116,6 @@ pub enum Runtime {
     Arena,
     /// A stock ONNX Runtime session
     Ort,
-    /// `memc run`: a runtime that obeys the layout, on ONNX Runtime's kernels
-    Player,
 }
 
 /// What the arena holds.
@@ -367,6 +365,20 @@ pub enum Solve {
         /// Where the answer goes
         #[arg(short, long)]
         output: PathBuf,
+        /// Search effort
+        #[arg(long, default_value = "default", value_parser = effort)]
+        effort: u64,
+    },
+    /// Run a .dag.json file within a budget: run again, move away
+    Recompute {
+        /// The problem
+        problem: PathBuf,
+        /// Where the answer goes
+        #[arg(short, long)]
+        output: PathBuf,
+        /// Most bytes, or percent of the given order's peak, rounded down
+        #[arg(long, value_name = "BYTES|P%")]
+        budget: memc::solve::budget::json::Budget,
         /// Search effort
         #[arg(long, default_value = "default", value_parser = effort)]
         effort: u64,

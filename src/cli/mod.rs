@@ -138,7 +138,6 @@ impl Planning {
         let profile = match self.runtime {
             Runtime::Arena => &Profile::ARENA,
             Runtime::Ort => &Profile::ORT,
-            Runtime::Player => &Profile::PLAYER,
         };
         let io = match self.io {
             IoArg::Outputs => Io::Outputs,

@@ -1,11 +1,13 @@
 //! `memc solve`: the solvers alone.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use memc::Error;
 use memc::ir::{Diagnostic, Severity};
-use memc::solve::{Limit, Outcome as Solved, Status, order, place};
+use memc::solve::budget::json::Budget;
+use memc::solve::{Limit, Outcome as Solved, Status, budget, order, place};
 
 use super::args::Solve;
 use super::files::{Outputs, read};
@@ -30,8 +32,9 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
             {
                 voice.say(&format!("these cannot fit together: {}", names(&table.ids, &set)));
             }
-            Ok(summary(&outcome, seconds, voice))
+            Ok(summary(&outcome, "", seconds, voice))
         }
+        Solve::Recompute { problem, output, budget, effort } => recompute(problem, output, *budget, *effort, voice),
         Solve::Order { problem, output, effort } => {
             let text = read(problem)?;
             let dag = order::json::read(&text).map_err(|error| refuse(&error))?;
@@ -42,9 +45,27 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
             let outcome = order::solve(&model, &given, &Limit { nodes: *effort }).map_err(|error| refuse(&error))?;
             let seconds = started.elapsed().as_secs_f64();
             give(output, &(serde_json::to_string(&dag.answer(&outcome, base)).map_err(|error| refuse(&error))? + "\n"))?;
-            Ok(summary(&outcome, seconds, voice))
+            Ok(summary(&outcome, "", seconds, voice))
         }
     }
+}
+
+fn recompute(problem: &Path, output: &Path, allowed: Budget, effort: u64, voice: &Voice) -> Outcome {
+    let dag = budget::json::read(&read(problem)?).map_err(|error| refuse(&error))?;
+    let model = budget::json::problem(&dag).map_err(|error| refuse(&error))?;
+    let given: Vec<budget::Event> = (0..model.runs.len() as u32).map(budget::Event::Run).collect();
+    let base = budget::measure(&model, &given).map_err(|error| refuse(&error))?;
+    let capacity = allowed.bytes(base.peak);
+    let started = Instant::now();
+    let certified = budget::plan(&model, capacity, Limit { nodes: effort }).map_err(|error| refuse(&error))?;
+    let seconds = started.elapsed().as_secs_f64();
+    let answer = budget::json::answer(&dag, capacity, base.peak, &certified);
+    give(output, &(serde_json::to_string(&answer).map_err(|error| refuse(&error))? + "\n"))?;
+    if let Some(conflict) = certified.conflict {
+        let node = dag.nodes.get(conflict.run as usize).map_or(0, |node| node.id);
+        voice.say(&format!("{capacity} bytes are too few: node {node} needs {} at least in every plan", conflict.needed));
+    }
+    Ok(summary(&certified.outcome, &format!(" ({})", certified.certificate.scope.as_str()), seconds, voice))
 }
 
 /// Most names of a line; sets that are longer have thousands of small buffers.
@@ -61,16 +82,16 @@ fn refuse(error: &dyn std::error::Error) -> Failure {
     Failure { diagnostics: vec![diagnostic.with_help("`memc explain E0307` says what a problem file is")], code: 1 }
 }
 
-fn give(path: &std::path::Path, text: &str) -> Result<(), Error> {
+fn give(path: &Path, text: &str) -> Result<(), Error> {
     let mut outputs = Outputs::default();
     outputs.add(path, |out| out.write_all(text.as_bytes()))?;
     outputs.commit()
 }
 
-fn summary<S>(outcome: &Solved<S>, seconds: f64, voice: &Voice) -> ExitCode {
+fn summary<S>(outcome: &Solved<S>, scope: &str, seconds: f64, voice: &Voice) -> ExitCode {
     let value = outcome.value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     voice.say(&format!(
-        "value {value}  bound {}  {}  {}  effort {}  {seconds:.3} s",
+        "value {value}  bound {}{scope}  {}  {}  effort {}  {seconds:.3} s",
         outcome.lower_bound,
         outcome.status().as_str(),
         outcome.stop.as_str(),

@@ -59,7 +59,7 @@ pub fn describe(info: &OpInfo) -> String {
         let _ = writeln!(text, "  {name:9}  {words}");
     }
     for profile in Profile::ALL {
-        let _ = writeln!(text, "  --runtime {:6}  {}", profile.name, runtime_words(profile, info));
+        let _ = writeln!(text, "  --runtime {:5}  {}", profile.name, runtime_words(profile, info));
     }
     text
 }
@@ -226,10 +226,10 @@ mod tests {
     fn a_page_says_what_runtimes_do() {
         let page = describe(find("com.microsoft", "Gelu").unwrap());
         assert!(page.starts_with("com.microsoft::Gelu\n"), "{page}");
-        assert!(page.contains("--runtime arena   in place 0, view -\n"), "{page}");
-        assert!(page.contains("--runtime ort     in place -, view -\n"), "{page}");
+        assert!(page.contains("--runtime arena  in place 0, view -\n"), "{page}");
+        assert!(page.contains("--runtime ort    in place -, view -\n"), "{page}");
         let conv = describe(find("com.microsoft", "FusedConv").unwrap());
-        assert!(conv.contains("--runtime ort     in place 3"), "{conv}");
+        assert!(conv.contains("--runtime ort    in place 3"), "{conv}");
         let draw = describe(find("com.microsoft", "BiasDropout").unwrap());
         assert!(draw.contains("never runs twice: it draws random numbers"), "{draw}");
     }

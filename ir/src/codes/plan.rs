@@ -61,7 +61,8 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         title: "a problem file cannot be solved",
         fault: Fault::File,
         meaning: "A problem for a solver alone is not well formed, or its numbers pass what the solver can count. `solve place` reads \
-            CSV with the columns id, lower, upper, size; `solve order` reads JSON with nodes {id, size} and edges [from, to].",
+            CSV with the columns id, lower, upper, size; `solve order` and `solve recompute` read JSON with nodes {id, size, cost}, edges \
+            [from, to] and links {from, to, bytes_per_unit, latency}.",
         example: "a line of CSV whose upper end is below its lower end",
         action: "Repair the file at the place that the message names.",
     },

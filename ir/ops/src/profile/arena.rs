@@ -5,7 +5,6 @@
 
 use memc_ir::Bytes;
 
-use super::own::ONNX_RUNTIME;
 use super::{Kernels, Profile};
 
 /// The profile.
@@ -22,6 +21,5 @@ pub(crate) const PROFILE: Profile = Profile {
     same_type_views: true,
     temporaries: |_| Some(Bytes(0)),
     expanded: &[],
-    own: ONNX_RUNTIME,
     kept: &[],
 };

@@ -15,7 +15,6 @@
 use memc_ir::ElementType;
 
 use super::ort_temporaries::temporaries;
-use super::own::ONNX_RUNTIME;
 use super::{InPlaceKernel, Kernels, Profile};
 use crate::families::contrib_workspace;
 
@@ -33,7 +32,6 @@ pub(crate) const PROFILE: Profile = Profile {
     same_type_views: false,
     temporaries,
     expanded: EXPANDED,
-    own: ONNX_RUNTIME,
     kept: KEPT,
 };
 
