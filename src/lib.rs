@@ -12,6 +12,7 @@
 
 mod anchor;
 mod error;
+mod external;
 mod layout;
 mod link;
 mod optimize;

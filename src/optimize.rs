@@ -13,6 +13,7 @@ use memc_passes::{Observer, PassContext, Pipeline, PipelineError, SolverReport};
 
 use crate::anchor::anchor;
 use crate::error::Error;
+use crate::external::ExternalFiles;
 use crate::layout::{Context, layout};
 use crate::options::OptimizeOptions;
 
@@ -48,7 +49,9 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         options.plan.cost.measured = Some(Arc::new(measured));
     }
     let options = &options;
-    let fresh = |module: &Module| PassContext::new(&options.plan, data.clone(), module);
+    let external = ExternalFiles::beside(file.path());
+    let fresh =
+        |module: &Module| PassContext { external: Some(&external), ..PassContext::new(&options.plan, data.clone(), module) };
     let planned = match &options.passes {
         None => memc_passes::plan(&given, fresh, options.verify, observer)?,
         Some(text) => own_pipeline(&given, text, fresh(&given), options, observer)?,
@@ -119,9 +122,11 @@ fn baseline(file: &ModelFile, given: &Module, planned: &Module, options: &Optimi
     for node in &file.graph().node {
         *count.entry(node.name()).or_default() += 1;
     }
+    // Workspace of a node that a rewrite removed is in no entry of the layout.
+    let held: BTreeSet<&str> = planned.plan.scratch.iter().map(|scratch| planned.node(scratch.node).name.as_str()).collect();
     let named = |node: Node| {
         let name = module.node(node).name.as_str();
-        !name.is_empty() && count.get(name) == Some(&1)
+        !name.is_empty() && count.get(name) == Some(&1) && held.contains(name)
     };
     let main = planned.graph(planned.main());
     let constants: BTreeSet<&str> = main.constants.iter().map(|value| planned.value(*value).name.as_str()).collect();

@@ -1,5 +1,6 @@
 //! Building and editing modules. All edits go through here, so that use lists and definitions stay right.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::attribute::Attribute;
@@ -144,6 +145,8 @@ pub struct Rewriter<'m> {
     module: &'m mut Module,
     uses: SecondaryMap<Value, Vec<Use>>,
     erased: SecondaryMap<Node, bool>,
+    /// Names of all values, once somebody asked for a fresh one.
+    names: Option<HashSet<String>>,
     edits: u64,
 }
 
@@ -151,7 +154,7 @@ impl<'m> Rewriter<'m> {
     /// Begins to edit.
     pub fn new(module: &'m mut Module) -> Self {
         let uses = uses(module);
-        Self { module, uses, erased: SecondaryMap::default(), edits: 0 }
+        Self { module, uses, erased: SecondaryMap::default(), names: None, edits: 0 }
     }
     /// The module as edited so far (erased nodes still stand in the lists until [`Rewriter::finish`]).
     pub fn module(&self) -> &Module {
@@ -201,6 +204,64 @@ impl<'m> Rewriter<'m> {
             self.uses[old].retain(|other| *other != site);
         }
         self.uses[new].push(site);
+    }
+    /// Replaces all operands of a node.
+    pub fn set_operands(&mut self, node: Node, operands: Vec<Option<Value>>) {
+        self.edits += 1;
+        let old = std::mem::replace(&mut self.module.nodes[node].inputs, operands);
+        for value in old.into_iter().flatten() {
+            self.uses[value].retain(|site| !matches!(site, Use::Operand(reader, _) if *reader == node));
+        }
+        for (position, value) in self.module.nodes[node].inputs.iter().enumerate() {
+            if let Some(value) = value {
+                self.uses[*value].push(Use::Operand(node, position as u32));
+            }
+        }
+    }
+    /// Makes a node without bodies apply another operator, with these operands and attributes. Its results keep their names and types.
+    pub fn redefine(
+        &mut self,
+        node: Node,
+        operator: Operator,
+        operands: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+    ) {
+        self.set_operands(node, operands);
+        let data = &mut self.module.nodes[node];
+        data.operator = operator;
+        data.attributes = attributes;
+    }
+    /// Makes the node that computes `old` compute `result` in its place, and every reader of `old` read `result`; the node that computed
+    /// `result` loses it. So a name that must stay can move up a chain. Returns whether it did: both are results of nodes of one
+    /// graph, and `old` has no name that must stay.
+    ///
+    /// Everything that reads `result` stands behind the node that computes `old`, because the node that loses `result` did.
+    pub fn take_over(&mut self, old: Value, result: Value) -> bool {
+        let (Definition::Result(node, position), Definition::Result(loser, slot)) =
+            (self.module.values[old].definition, self.module.values[result].definition)
+        else {
+            return false;
+        };
+        if node == loser || self.module.nodes[node].graph != self.module.nodes[loser].graph || self.is_pinned(old) {
+            return false;
+        }
+        self.module.nodes[loser].outputs[slot as usize] = None;
+        self.module.nodes[node].outputs[position as usize] = Some(result);
+        self.module.values[result].definition = Definition::Result(node, position);
+        self.replace_uses(old, result);
+        self.module.values[old].definition = Definition::Erased;
+        true
+    }
+    /// A name that no value of the module has or had: `hint`, or `hint` with a number behind it.
+    ///
+    /// The first call walks over all values.
+    pub fn fresh_name(&mut self, hint: &str) -> String {
+        let module = &*self.module;
+        let names = self.names.get_or_insert_with(|| module.values.iter().map(|(_, value)| value.name.clone()).collect());
+        let numbered = (0u64..).map(|number| if number == 0 { hint.to_owned() } else { format!("{hint}_{number}") });
+        let name = numbered.into_iter().find(|name| !names.contains(name)).unwrap_or_default();
+        names.insert(name.clone());
+        name
     }
     /// Erases a node whose results nobody reads; its bodies go with it. Returns whether it did.
     pub fn erase(&mut self, node: Node) -> bool {

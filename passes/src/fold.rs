@@ -1,6 +1,7 @@
 //! `fold`: replaces nodes whose results are known by constants.
 
 use memc_ir::{ConstData, ConstOrigin, Module, Node, Payload, Rewriter, SecondaryMap, Stage, Use, Value};
+use memc_ops::{SplitAxes, held_constant, lookup};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
@@ -26,7 +27,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 
 /// Nodes from which a path leads to a node that cannot be repeated. Whoever compares two models tells such nodes apart by what they
 /// read, all the way up; so what they read is left as it was written.
-fn feeds_unrepeatable(module: &Module, nodes: &[Node]) -> SecondaryMap<Node, bool> {
+pub(crate) fn feeds_unrepeatable(module: &Module, nodes: &[Node]) -> SecondaryMap<Node, bool> {
     let mut feeds: SecondaryMap<Node, bool> = SecondaryMap::default();
     for node in nodes.iter().rev() {
         if feeds[*node] || !memc_ops::repeatable(module, *node) {
@@ -51,6 +52,12 @@ fn fold(rewriter: &mut Rewriter<'_>, node: Node, held_only: bool, ctx: &PassCont
     if read.iter().any(|value| rewriter.uses(*value).iter().any(|site| matches!(site, Use::Output(..)))) {
         return;
     }
+    if ctx.options.exact
+        && held_constant(rewriter.module(), node).is_none()
+        && read.iter().any(|value| !keeps_bits(rewriter, *value))
+    {
+        return;
+    }
     let constants: Option<Vec<ConstData>> =
         read.iter().map(|value| known(rewriter.module(), node, *value, held_only, ctx)).collect();
     let Some(constants) = constants else { return };
@@ -61,9 +68,21 @@ fn fold(rewriter: &mut Rewriter<'_>, node: Node, held_only: bool, ctx: &PassCont
     rewriter.erase(node);
 }
 
+/// Whether what reads a value computes the same bits when the value is a constant. Kernels of contractions keep constant weights in a form of
+/// their own, and add up in another order there; what they do with an integer is exact all the same.
+pub(crate) fn keeps_bits(rewriter: &Rewriter<'_>, value: Value) -> bool {
+    let module = rewriter.module();
+    let element_wise = |site: &Use| match site {
+        Use::Operand(node, _) => lookup(&module.node(*node).operator).is_some_and(|info| info.split == SplitAxes::All),
+        Use::Output(..) => true,
+    };
+    let is_integral = module.ty(value).tensor().is_some_and(|ty| ty.element.is_integral());
+    is_integral || rewriter.uses(value).iter().all(element_wise)
+}
+
 /// The constant that a result is: a tensor that the node holds as its attribute, or elements that inference knows.
 fn known(module: &Module, node: Node, value: Value, held_only: bool, ctx: &PassContext<'_>) -> Option<ConstData> {
-    if let Some(held) = memc_ops::held_constant(module, node) {
+    if let Some(held) = held_constant(module, node) {
         let constant = module.constant(held);
         // Moving bytes from an attribute to an initializer makes nothing larger, whatever their size.
         return matches!(constant.payload, Payload::Raw(_)).then(|| constant.clone());

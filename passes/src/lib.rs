@@ -5,6 +5,7 @@
 //! keeps the best of several pipelines and never returns a plan that is worse than the file's own order.
 
 pub mod analysis;
+pub mod canonicalize;
 pub mod cse;
 pub mod dce;
 pub mod fold;
@@ -21,6 +22,6 @@ pub mod window;
 mod window_search;
 
 pub use options::{Io, Options};
-pub use pass::{Changed, PassContext, PassError, PassInfo, SolverReport};
+pub use pass::{Changed, ExternalData, PassContext, PassError, PassInfo, SolverReport};
 pub use pipeline::{Observer, Pipeline, PipelineError, Silent};
 pub use portfolio::{Planned, plan};

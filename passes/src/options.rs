@@ -42,6 +42,10 @@ pub struct Options {
     pub cost: CostModel,
     /// A fold never makes a constant larger than this.
     pub max_fold_bytes: Bytes,
+    /// All weights that are computed anew take at most this together.
+    pub max_weight_bytes: Bytes,
+    /// Only rewrites that change no bit of any result.
+    pub exact: bool,
     /// Search nodes that each exact solver may visit.
     pub effort: u64,
 }
@@ -65,8 +69,17 @@ impl Options {
         let space = spaces.next().unwrap_or_else(unlimited);
         let farther = spaces.collect();
         let effort = memc_solve::Limit::default().nodes;
-        let cost = CostModel { target, measured: None };
-        Self { profile, io: Io::default(), space, farther, cost, max_fold_bytes: Bytes(64 << 10), effort }
+        Self {
+            profile,
+            io: Io::default(),
+            space,
+            farther,
+            cost: CostModel { target, measured: None },
+            max_fold_bytes: Bytes(64 << 10),
+            max_weight_bytes: Bytes(512 << 20),
+            exact: false,
+            effort,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a pass is: a declared object with a name, a page, and the stages it needs and gives.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use memc_ir::{Diagnostic, Module, Node, SecondaryMap, Stage, Value};
@@ -58,11 +59,19 @@ pub struct SolverReport {
     pub effort: u64,
 }
 
+/// Gives the bytes of constants that lie in other files; the room that reads files implements it.
+pub trait ExternalData: Debug {
+    /// Bytes `offset .. offset + length` of the file at this place; `None` where it cannot be read or is too short.
+    fn bytes(&self, location: &str, offset: u64, length: u64) -> Option<bytes::Bytes>;
+}
+
 /// What passes share while a pipeline runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PassContext<'o> {
     /// Options.
     pub options: &'o Options,
+    /// Bytes of constants that lie in other files, where they can be read.
+    pub external: Option<&'o dyn ExternalData>,
     /// Search nodes that each exact solver may visit; the options' unless a portfolio tries something out.
     pub effort: u64,
     /// Windows that the pass of that name takes; all that are legal unless a portfolio chooses.
@@ -82,7 +91,16 @@ impl<'o> PassContext<'o> {
     pub fn new(options: &'o Options, data: SecondaryMap<Value, Option<Arc<Data>>>, module: &Module) -> Self {
         let given_order = module.graph(module.main()).nodes.clone();
         let windows = WindowChoice::default();
-        Self { options, effort: options.effort, windows, data, given_order, remarks: Vec::new(), reports: Vec::new() }
+        Self {
+            options,
+            external: None,
+            effort: options.effort,
+            windows,
+            data,
+            given_order,
+            remarks: Vec::new(),
+            reports: Vec::new(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::pass::{Changed, PassContext, PassError, PassInfo};
 use crate::registry::find;
 
 /// The pipeline of `memc optimize`.
-pub const DEFAULT: &str = "fold,dce,cse,dce,view,window,schedule,in-place,place";
+pub const DEFAULT: &str = "fold,canonicalize,dce,cse,dce,view,window,schedule,in-place,place";
 /// The same rules on the file's own order, with nothing rewritten: what a plan is measured against.
 pub const FILE_ORDER: &str = "fold,dce,view,in-place,place";
 

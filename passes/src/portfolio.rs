@@ -9,7 +9,7 @@ use crate::analysis::scratch::scratch;
 use crate::analysis::{Liveness, buffers, classes, peak};
 use crate::options::Options;
 use crate::pass::{PassContext, SolverReport};
-use crate::pipeline::{DEFAULT, FILE_ORDER, Observer, Pipeline, PipelineError, Silent};
+use crate::pipeline::{FILE_ORDER, Observer, Pipeline, PipelineError, Silent};
 use crate::window::{WindowChoice, candidates};
 use crate::window_search::search;
 
@@ -26,8 +26,13 @@ pub struct Planned {
     pub base: Option<Module>,
 }
 
-/// The default pipeline without merging of equal nodes: a merged value lives longer, which can raise the peak.
-const WITHOUT_CSE: &str = "fold,dce,view,window,schedule,in-place,place";
+/// What only ever helps, and is done once: the ways below begin with its result. Together with [`MERGED`] it is
+/// [`crate::pipeline::DEFAULT`].
+const PREPARED: &str = "fold,canonicalize,dce";
+/// What follows, with merging of equal nodes.
+const MERGED: &str = "cse,dce,view,window,schedule,in-place,place";
+/// What follows, without: a merged value lives longer, which can raise the peak.
+const WITHOUT_CSE: &str = "view,window,schedule,in-place,place";
 /// The pass that the search for windows begins with; what stands before it depends on no choice.
 const WINDOW: &str = "window";
 
@@ -45,9 +50,11 @@ pub fn plan<'o>(
     verify: bool,
     observer: &mut dyn Observer,
 ) -> Result<Planned, PipelineError> {
-    let run = |text: &str, effort: Option<u64>, windows: WindowChoice, observer: &mut dyn Observer| {
-        let mut module = module.clone();
-        let mut ctx = context(&module);
+    let given = Start { module: module.clone(), ctx: context(module) };
+    let mut prepared = given.clone();
+    Pipeline::parse(PREPARED, module.stage)?.run(&mut prepared.module, &mut prepared.ctx, verify, observer)?;
+    let run = |from: &Start<'o>, text: &str, effort: Option<u64>, windows: WindowChoice, observer: &mut dyn Observer| {
+        let Start { mut module, mut ctx } = from.clone();
         ctx.effort = effort.unwrap_or(ctx.effort);
         ctx.windows = windows;
         Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
@@ -55,23 +62,23 @@ pub fn plan<'o>(
         Ok::<_, PipelineError>((Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None }, rank))
     };
     let none = || WindowChoice::Only(BTreeSet::new());
-    let (mut base, mut limit) = run(FILE_ORDER, Some(0), none(), &mut Silent)?;
-    let merged = run(DEFAULT, Some(0), none(), &mut Silent)?.1;
-    let plain = run(WITHOUT_CSE, Some(0), none(), &mut Silent)?.1;
-    let text = if plain < merged { WITHOUT_CSE } else { DEFAULT };
-    let windows = choose_windows(module, &context, text)?;
+    let (mut base, mut limit) = run(&given, FILE_ORDER, Some(0), none(), &mut Silent)?;
+    let merged = run(&prepared, MERGED, Some(0), none(), &mut Silent)?.1;
+    let plain = run(&prepared, WITHOUT_CSE, Some(0), none(), &mut Silent)?.1;
+    let text = if plain < merged { WITHOUT_CSE } else { MERGED };
+    let windows = choose_windows(&prepared, text)?;
     let has_windows = !matches!(&windows, WindowChoice::Only(chosen) if chosen.is_empty());
-    let (mut best, mut rank) = run(text, None, windows, observer)?;
+    let (mut best, mut rank) = run(&prepared, text, None, windows, observer)?;
     if has_windows {
         // What helps the heuristics need not help the search.
-        let without = run(text, None, none(), &mut Silent)?;
+        let without = run(&prepared, text, None, none(), &mut Silent)?;
         if (without.1.arena, without.1.peak) <= (rank.arena, rank.peak) {
-            (best, rank) = run(text, None, none(), observer)?;
+            (best, rank) = run(&prepared, text, None, none(), observer)?;
         }
     }
     if limit.peak < rank.arena && limit.peak < limit.arena {
         // The file's order might be placed better than what was found: only then is it worth the full effort.
-        (base, limit) = run(FILE_ORDER, None, none(), &mut Silent)?;
+        (base, limit) = run(&given, FILE_ORDER, None, none(), &mut Silent)?;
     }
     if rank.peak > limit.peak || rank.arena > limit.arena {
         return Ok(base);
@@ -79,14 +86,16 @@ pub fn plan<'o>(
     Ok(Planned { base: Some(base.module), ..best })
 }
 
+/// What a pipeline begins with.
+#[derive(Clone, Debug)]
+struct Start<'o> {
+    module: Module,
+    ctx: PassContext<'o>,
+}
+
 /// The set of windows with which a pipeline does best by heuristics alone.
-fn choose_windows<'o>(
-    module: &Module,
-    context: &impl Fn(&Module) -> PassContext<'o>,
-    text: &str,
-) -> Result<WindowChoice, PipelineError> {
-    let mut prepared = module.clone();
-    let mut ctx = context(&prepared);
+fn choose_windows(from: &Start<'_>, text: &str) -> Result<WindowChoice, PipelineError> {
+    let Start { module: mut prepared, mut ctx } = from.clone();
     ctx.effort = 0;
     let Some((first, _)) = text.split_once(WINDOW).filter(|_| ctx.options.profile.windows) else {
         return Ok(WindowChoice::Only(BTreeSet::new()));

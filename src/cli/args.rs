@@ -149,7 +149,7 @@ pub struct Optimize {
     /// Times and workspace of the nodes, as `memc profile` measured them, instead of modelled ones
     #[arg(long, value_name = "P.json")]
     pub profile: Option<PathBuf>,
-    /// Admit only rewrites that change no bit of the result (all of today's do)
+    /// Admit only rewrites that change no bit of the result
     #[arg(long)]
     pub exact: bool,
     /// Pin the order for runtimes that choose their own
@@ -269,12 +269,12 @@ pub struct Verify {
     /// Seed of the first set
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Allowed difference, as a part of the expected number
-    #[arg(long, default_value_t = 0.0)]
-    pub rtol: f64,
-    /// Allowed difference, whatever the number
-    #[arg(long, default_value_t = 0.0)]
-    pub atol: f64,
+    /// Allowed difference, as a part of the expected number; without, 0 for plans made with --exact, else 0.001
+    #[arg(long)]
+    pub rtol: Option<f64>,
+    /// Allowed difference, whatever the number; without, 0 for plans made with --exact, else 0.0001
+    #[arg(long)]
+    pub atol: Option<f64>,
     /// Watch every value in the arena while the plan is played
     #[arg(long)]
     pub poison_check: bool,

@@ -13,7 +13,7 @@ pub fn passes(name: Option<&str>) -> Outcome {
     match name {
         None => {
             let lines: Vec<String> =
-                registry::REGISTRY.iter().map(|pass| format!("{:<10} {}\n", pass.name, pass.summary)).collect();
+                registry::REGISTRY.iter().map(|pass| format!("{:<12} {}\n", pass.name, pass.summary)).collect();
             print(&lines.concat())
         }
         Some(name) => match registry::find(name) {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use memc::cost::profile;
 use memc::ir::text;
 use memc::layout_file as layout;
+use memc::passes::Options;
 use memc::proto::ModelFile;
 use memc::report::HtmlOptions;
 use memc::{Error, OptimizeOptions, Optimized};
@@ -40,7 +41,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     };
     let options = OptimizeOptions {
         import: arguments.planning.import(),
-        plan: arguments.planning.options()?,
+        plan: Options { exact: arguments.exact, ..arguments.planning.options()? },
         profile,
         passes: arguments.planning.passes.clone(),
         budget: arguments.budget.clone(),

@@ -1,7 +1,7 @@
 //! Value numbers over both models: equal numbers mean provably equal values.
 //!
-//! Numbers are given by what a value is made of: operator, attributes and the numbers of the operands. Identity, transfers and reshapes to
-//! the same shape pass the number of their operand on; reshapes of reshapes count as one; what has known elements is the constant with
+//! Numbers are given by what a value is made of: operator, attributes and the numbers of the operands. Transfers, and nodes that
+//! change nothing (reshapes to the same shape, sums with zero), pass the number of their operand on; reshapes of reshapes count as one; what has known elements is the constant with
 //! those elements. A node that may give something else each time it runs is told apart by the name of its first result.
 
 use std::collections::HashMap;
@@ -136,6 +136,11 @@ impl Numbering {
         }
         if side.is_transfer(row) {
             return part.operands.first().copied();
+        }
+        if data.outputs.first() == Some(&Some(value))
+            && let Some(position) = side.unchanged(row)
+        {
+            return part.operands.get(position).copied();
         }
         let info = side.rows[row].info?;
         // Only the operator that is a constant has a tensor to give and nothing to read.

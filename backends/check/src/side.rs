@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memc_ir::{Definition, Diagnostic, ElementType, Module, Node, Origin, SecondaryMap, TensorType, Value};
 use memc_onnx_import::{ImportError, ImportOptions, import};
 use memc_onnx_proto::ModelFile;
-use memc_ops::{Data, OpInfo, lookup};
+use memc_ops::{Data, OpInfo, Typed, Zero, lookup, unchanged};
 
 /// Domain of the two operators that move a tensor between spaces.
 pub(crate) const TRANSFER_DOMAIN: &str = "ai.memc";
@@ -162,6 +162,15 @@ impl<'f> Side<'f> {
     /// Elements of a value that no caller can change, where they are followed.
     pub(crate) fn elements(&self, value: Value) -> Option<&Arc<Data>> {
         self.data[value].as_ref().filter(|_| !self.overridable[value])
+    }
+    /// The operand that result 0 of a row always is, bit for bit, whatever a caller gives.
+    pub(crate) fn unchanged(&self, row: usize) -> Option<usize> {
+        let Row { node, reads, .. } = &self.rows[row];
+        if reads.iter().any(|read| self.overridable[*read]) {
+            return None;
+        }
+        let elements = |value: Value| self.elements(value).map(|data| &**data);
+        unchanged(&Typed { module: &self.module, node: *node }, &elements, Zero::Exact)
     }
     /// Elements of a small integer tensor that no caller can change.
     pub(crate) fn integers(&self, value: Value) -> Option<Vec<i64>> {

@@ -15,6 +15,7 @@ pub mod info;
 pub mod profile;
 pub mod repeat;
 pub mod table;
+pub mod unchanged;
 
 pub use context::{Bodies, Infer, InferError, broadcast, normalize_axis};
 pub use describe::{describe, table_text};
@@ -25,3 +26,4 @@ pub use info::{InPlace, InferFn, OpInfo, Repeat, SplitAxes, Typed, View, Work, W
 pub use profile::Profile;
 pub use repeat::{may_train, repeatable};
 pub use table::{all, find, lookup};
+pub use unchanged::{Zero, rests_on_defaults, same_type, unchanged};

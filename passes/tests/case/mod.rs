@@ -97,6 +97,7 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Options
                 options.io = all.into_iter().find(|io| io.name() == value).unwrap_or_else(|| panic!("{name}: --io {value}"));
             }
             "--max-fold-bytes" => options.max_fold_bytes = Bytes(value.parse().unwrap()),
+            "--exact" => options.exact = value == "yes",
             "--effort" => options.effort = value.parse().unwrap(),
             other => panic!("{name}: unknown option {other}"),
         }

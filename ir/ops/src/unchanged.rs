@@ -1,0 +1,299 @@
+//! Nodes whose result is one of their operands: additions of zero, reshapes to the same shape, casts to the same type.
+
+use memc_ir::{Dim, ElementType, Module, TensorType, Value};
+
+use crate::fact::{Data, Item};
+use crate::info::{Typed, View};
+use crate::repeat::may_train;
+use crate::table::lookup;
+
+/// What is known of a value's elements.
+pub type Elements<'a> = dyn Fn(Value) -> Option<&'a Data> + 'a;
+
+/// Which neutral elements count: adding positive zero turns negative zero into positive zero, and adding negative zero keeps all bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Zero {
+    /// Zero of the sign that changes no bit.
+    Exact,
+    /// Zero of either sign.
+    AnySign,
+}
+
+/// The operand that result 0 of a node is, bit for bit (up to the sign of zero, if so asked); `None` where it is none, or nobody
+/// can tell. Signaling NaNs count as NaNs.
+///
+/// Left to the caller: that no other result of the node is read. Linear in operands and in the elements of constants.
+pub fn unchanged(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Option<usize> {
+    let data = typed.data();
+    let info = lookup(&data.operator)?;
+    if !data.operator.domain.is_empty() {
+        return None;
+    }
+    let same = || keeps_type(typed, 0);
+    let of = |position: usize| data.inputs.get(position).copied().flatten().and_then(elements);
+    let only_operand = || data.inputs.len() == 1;
+    let holds = match &*data.operator.name {
+        "Identity" => true,
+        "Dropout" => !may_train(typed.module, typed.node),
+        "Cast" | "CastLike" => keeps_element(typed),
+        "Concat" | "Sum" | "Mean" | "Max" | "Min" => only_operand(),
+        "Clip" => data.operator.version >= 11 && data.operands().count() == 1,
+        "Expand" | "Tile" => same(),
+        "Split" => data.outputs.len() == 1 && same(),
+        "Slice" => same() && (data.inputs.len() < 5 || of(4).is_some_and(|steps| all(steps, |item| *item == Item::Int(1)))),
+        "Pad" => pads_nothing(typed, of(1)) && same(),
+        "Transpose" => stays_in_place(typed),
+        "Where" => return chosen(typed, of(0)?),
+        _ if info.view == View::Reshape => same(),
+        _ => return neutral(typed, elements, zero),
+    };
+    (holds && typed.input(0).is_some() == typed.output(0).is_some()).then_some(0)
+}
+
+/// The position of the operand whose partner changes nothing.
+fn neutral(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Option<usize> {
+    let data = typed.data();
+    let negative_zero = |item: &Item| is_zero(item, zero, true);
+    let positive_zero = |item: &Item| is_zero(item, zero, false);
+    let one = |item: &Item| matches!(item, Item::Int(1)) || matches!(item, Item::Float(value) if *value == 1.0);
+    let nothing = |item: &Item| *item == Item::Int(0);
+    let (predicate, commutes): (&dyn Fn(&Item) -> bool, bool) = match &*data.operator.name {
+        "Add" => (&negative_zero, true),
+        "Sub" => (&positive_zero, false),
+        "Mul" => (&one, true),
+        "Div" => (&one, false),
+        // Powers come from a math library; whether x^1 keeps every bit is its affair.
+        "Pow" if zero == Zero::AnySign => (&one, false),
+        "And" => (&one, true),
+        "Or" | "Xor" => (&nothing, true),
+        _ => return None,
+    };
+    // Before operator set 7 broadcasting had rules of its own.
+    if data.operator.version < 7 || data.inputs.len() != 2 {
+        return None;
+    }
+    let is_neutral = |position: usize| {
+        let value = data.inputs.get(position).copied().flatten()?;
+        elements(value).filter(|data| all(data, predicate))
+    };
+    let kept = |kept: usize, partner: usize| {
+        let partner = is_neutral(partner)?;
+        (keeps_element_of(typed, kept) && (keeps_type(typed, kept) || broadcasts_into(typed, kept, partner))).then_some(kept)
+    };
+    kept(0, 1).or_else(|| if commutes { kept(1, 0) } else { None })
+}
+
+fn is_zero(item: &Item, zero: Zero, negative: bool) -> bool {
+    match item {
+        Item::Int(value) => *value == 0,
+        Item::Float(value) => *value == 0.0 && (zero == Zero::AnySign || value.is_sign_negative() == negative),
+        _ => false,
+    }
+}
+
+fn all(data: &Data, predicate: impl Fn(&Item) -> bool) -> bool {
+    data.items.iter().all(predicate)
+}
+
+/// Whether one element spread over an operand leaves its shape, whatever that is.
+fn broadcasts_into(typed: &Typed<'_>, position: usize, partner: &Data) -> bool {
+    let rank = typed.input(position).and_then(TensorType::rank);
+    rank.is_some_and(|rank| partner.dims.len() <= rank) && partner.dims.iter().all(|extent| *extent == 1)
+}
+
+/// Which branch a constant condition chooses, where the result has its type.
+fn chosen(typed: &Typed<'_>, condition: &Data) -> Option<usize> {
+    let position = match condition.items.first()? {
+        Item::Int(0) => 2,
+        Item::Int(_) => 1,
+        _ => return None,
+    };
+    (all(condition, |item| Some(item) == condition.items.first()) && keeps_type(typed, position)).then_some(position)
+}
+
+/// Whether no extent grows or shrinks; pads are an operand, or an attribute before operator set 11.
+fn pads_nothing(typed: &Typed<'_>, pads: Option<&Data>) -> bool {
+    match pads {
+        Some(pads) => all(pads, |item| *item == Item::Int(0)),
+        None => typed.data().ints("pads").is_some_and(|pads| pads.iter().all(|pad| *pad == 0)),
+    }
+}
+
+/// Whether a transposition leaves every axis where it is.
+fn stays_in_place(typed: &Typed<'_>) -> bool {
+    match typed.data().ints("perm") {
+        Some(axes) => axes.iter().enumerate().all(|(position, axis)| usize::try_from(*axis) == Ok(position)),
+        None => typed.input(0).and_then(TensorType::rank).is_some_and(|rank| rank < 2),
+    }
+}
+
+fn keeps_element(typed: &Typed<'_>) -> bool {
+    keeps_element_of(typed, 0)
+}
+
+fn keeps_element_of(typed: &Typed<'_>, position: usize) -> bool {
+    let pair = typed.input(position).zip(typed.output(0));
+    pair.is_some_and(|(from, to)| from.element == to.element && from.element != ElementType::Undefined)
+}
+
+/// Whether operand and result 0 provably have the same element type and extents.
+fn keeps_type(typed: &Typed<'_>, position: usize) -> bool {
+    typed.input(position).zip(typed.output(0)).is_some_and(|(from, to)| same_type(from, to))
+}
+
+/// Whether two tensor types are provably the same: element type, rank, and every extent.
+pub fn same_type(left: &TensorType, right: &TensorType) -> bool {
+    let extents = left.shape.as_ref().zip(right.shape.as_ref());
+    left.element == right.element
+        && left.element != ElementType::Undefined
+        && extents.is_some_and(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b): (&Dim, &Dim)| a.same(b)))
+}
+
+/// Values whose types or elements may rest on the default of a graph input, which a caller may override; by value, over the main graph.
+pub fn rests_on_defaults(module: &Module) -> memc_ir::SecondaryMap<Value, bool> {
+    let mut rests = memc_ir::SecondaryMap::default();
+    let main = module.graph(module.main());
+    // Below version 4 every initializer had to be listed as an input, and none could be overridden.
+    let overridable = |value: &Value| module.ir_version >= 4 && module.value(*value).default.is_some();
+    let steering = |value: &Value| module.ty(*value).tensor().is_some_and(|ty| ty.element.is_integral());
+    let inputs: Vec<Value> = main.inputs.iter().copied().filter(|value| overridable(value) && steering(value)).collect();
+    if inputs.is_empty() {
+        return rests;
+    }
+    for value in inputs {
+        rests.set(value, true);
+    }
+    for node in &main.nodes {
+        if module.reads(*node).into_iter().any(|value| rests[value]) {
+            for result in module.node(*node).results() {
+                rests.set(result, true);
+            }
+        }
+    }
+    rests
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use memc_ir::{Attribute, ConstData, ConstOrigin, ModuleBuilder, NewNode, Node, Operator, Origin, Payload, ValueType};
+
+    use super::*;
+
+    /// A node on `x` and a constant of one number, with the constant behind or in front.
+    fn with_number(name: &str, number: f32, behind: bool, zero: Zero) -> Option<usize> {
+        let mut builder = ModuleBuilder::new();
+        let main = builder.module().main();
+        let ty = ValueType::Tensor(TensorType::fixed(ElementType::Float, &[2, 3]));
+        let x = builder.input(main, "x", ty.clone(), None);
+        let payload = Payload::Raw(number.to_le_bytes().to_vec().into());
+        let scalar = TensorType::fixed(ElementType::Float, &[1]);
+        let constant = builder.constant(ConstData { ty: scalar, payload, origin: ConstOrigin::New });
+        let k = builder.initializer(main, "k", constant);
+        let inputs = if behind { vec![Some(x), Some(k)] } else { vec![Some(k), Some(x)] };
+        let node = node(&mut builder, Operator::onnx(name, 21), inputs, vec![], ty);
+        let module = builder.finish();
+        let data = Data::from_constant(module.constant(constant)).unwrap();
+        unchanged(&Typed { module: &module, node }, &|value| (value == k).then_some(&data), zero)
+    }
+
+    fn node(
+        builder: &mut ModuleBuilder,
+        operator: Operator,
+        inputs: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+        ty: ValueType,
+    ) -> Node {
+        let main = builder.module().main();
+        let new = NewNode { operator, name: String::new(), inputs, attributes, origin: Origin::Text };
+        builder.node(main, new, &[Some(("y".into(), ty))])
+    }
+
+    #[test]
+    fn neutral_elements_have_a_side_and_zero_a_sign() {
+        let exact = [
+            ("Add", -0.0, true, Some(0)),
+            ("Add", -0.0, false, Some(1)),
+            ("Add", 0.0, true, None),
+            ("Sub", 0.0, true, Some(0)),
+            ("Sub", -0.0, true, None),
+            ("Sub", 0.0, false, None),
+            ("Mul", 1.0, true, Some(0)),
+            ("Mul", 1.0, false, Some(1)),
+            ("Mul", -1.0, true, None),
+            ("Div", 1.0, true, Some(0)),
+            ("Div", 1.0, false, None),
+            ("Pow", 1.0, true, None),
+            ("Max", 1.0, true, None),
+        ];
+        for (name, number, behind, expected) in exact {
+            assert_eq!(with_number(name, number, behind, Zero::Exact), expected, "{name} {number} {behind}");
+        }
+        for (name, number, expected) in [("Add", 0.0, Some(0)), ("Sub", -0.0, Some(0)), ("Pow", 1.0, Some(0)), ("Pow", 0.0, None)]
+        {
+            assert_eq!(with_number(name, number, true, Zero::AnySign), expected, "{name} {number}");
+        }
+    }
+
+    /// A node on one operand of a type, with a result of another.
+    fn with_types(name: &str, version: i64, from: &str, to: &str, attributes: Vec<(String, Attribute)>) -> Option<usize> {
+        let mut builder = ModuleBuilder::new();
+        let main = builder.module().main();
+        let ty = |text: &str| {
+            let dims = text.split_terminator(',').map(|dim| if dim == "?" { Dim::Unknown } else { Dim::from_name(dim) });
+            ValueType::Tensor(TensorType::new(ElementType::Float, dims.collect()))
+        };
+        let x = builder.input(main, "x", ty(from), None);
+        let node = node(&mut builder, Operator::onnx(name, version), vec![Some(x)], attributes, ty(to));
+        unchanged(&Typed { module: &builder.finish(), node }, &|_| None, Zero::Exact)
+    }
+
+    #[test]
+    fn types_must_provably_be_the_same() {
+        let rows = [
+            ("Flatten", "2,N", "2,N", Some(0)),
+            ("Flatten", "2,?", "2,?", None),
+            ("Flatten", "2,N", "2,M", None),
+            ("Flatten", "6", "1,6", None),
+            ("Identity", "2,?", "2,?", Some(0)),
+            ("Concat", "2,?", "2,?", Some(0)),
+            ("Expand", "1", "1", Some(0)),
+            ("Expand", "1", "2", None),
+            ("Relu", "2", "2", None),
+            ("Pad", "2", "2", None),
+            ("Slice", "2", "2", Some(0)),
+            ("Split", "2", "2", Some(0)),
+        ];
+        for (name, from, to, expected) in rows {
+            assert_eq!(with_types(name, 21, from, to, vec![]), expected, "{name} {from} {to}");
+        }
+        let axes = |axes: &[i64]| vec![("perm".to_owned(), Attribute::Ints(axes.to_vec()))];
+        assert_eq!(with_types("Transpose", 21, "2,2", "2,2", axes(&[0, 1])), Some(0));
+        assert_eq!(with_types("Transpose", 21, "2,2", "2,2", axes(&[1, 0])), None);
+        assert_eq!(with_types("Transpose", 21, "2,2", "2,2", vec![]), None);
+        assert_eq!(with_types("Transpose", 21, "2", "2", vec![]), Some(0));
+        let pads = |pads: &[i64]| vec![("pads".to_owned(), Attribute::Ints(pads.to_vec()))];
+        assert_eq!(with_types("Pad", 2, "2", "2", pads(&[0, 0])), Some(0));
+        // Cropped in front and padded behind: the same shape, other elements.
+        assert_eq!(with_types("Pad", 2, "2", "2", pads(&[-1, 1])), None);
+    }
+
+    #[test]
+    fn what_rests_on_defaults_is_followed() {
+        let mut builder = ModuleBuilder::new();
+        builder.module_mut().ir_version = 8;
+        let main = builder.module().main();
+        let ty = TensorType::fixed(ElementType::Int64, &[1]);
+        let payload = Payload::Raw(vec![0; 8].into());
+        let constant = builder.constant(ConstData { ty: ty.clone(), payload, origin: ConstOrigin::New });
+        let shape = builder.input(main, "shape", ValueType::Tensor(ty.clone()), Some(constant));
+        let first = node(&mut builder, Operator::onnx("Neg", 21), vec![Some(shape)], vec![], ValueType::Tensor(ty));
+        let result = builder.module().node(first).outputs[0].unwrap();
+        let other = node(&mut builder, Operator::onnx("Neg", 21), vec![Some(result)], vec![], ValueType::Unknown);
+        let last = builder.module().node(other).outputs[0].unwrap();
+        let rests = rests_on_defaults(builder.module());
+        assert!(rests[shape] && rests[result] && rests[last]);
+        builder.module_mut().ir_version = 3;
+        assert!(!rests_on_defaults(builder.module())[last], "no caller could override it");
+    }
+}

@@ -1,0 +1,254 @@
+//! Scales and shifts a channel (batch normalizations, products and sums with constants) move into the weights of what computes their operand.
+//!
+//! `y = scale * x + shift` over channels, where `x` is a convolution, a product of matrices or another normalization with constant weights,
+//! is that node with other weights (Jacob et al., "Quantization and Training of Neural Networks for Efficient
+//! Integer-Arithmetic-Only Inference", 2018, section 3.2). The order of roundings changes, so this is never exact.
+
+use std::collections::BTreeMap;
+
+use memc_ir::{ElementType, Node, Payload, TensorType, Value};
+use memc_ops::{may_train, same_type};
+
+use super::Walk;
+
+/// Scales and shifts by the node that takes them, in the order of the graph.
+pub(super) type Pending = BTreeMap<Node, Job>;
+
+/// New weights to compute. Everything that they are computed from is at hand, so that what was begun can be finished.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    taker: Taker,
+    affine: Affine,
+    /// Weights as they are; only needed where a scale changes them.
+    weights: Option<(TensorType, bytes::Bytes)>,
+    /// What the node adds, one number a channel.
+    bias: Vec<f64>,
+}
+
+/// A scale and a shift for each channel.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Affine {
+    scale: Vec<f64>,
+    shift: Vec<f64>,
+}
+
+impl Affine {
+    fn identity(channels: usize) -> Self {
+        Self { scale: vec![1.0; channels], shift: vec![0.0; channels] }
+    }
+    /// This, then `other`.
+    fn then(&self, other: &Self) -> Self {
+        let scale = self.scale.iter().zip(&other.scale).map(|(a, b)| a * b).collect();
+        let shift = self.shift.iter().zip(&other.scale).zip(&other.shift).map(|((a, b), c)| a * b + c).collect();
+        Self { scale, shift }
+    }
+    /// Whether weights of usual size stay numbers of usual size: far from overflow, and from where digits get lost.
+    fn is_moderate(&self) -> bool {
+        let moderate = |number: &f64| *number == 0.0 || (1e-20..1e20).contains(&number.abs());
+        self.scale.iter().all(moderate) && self.shift.iter().all(|number| number.abs() < 1e20)
+    }
+    fn keeps_scale(&self) -> bool {
+        self.scale.iter().all(|number| *number == 1.0)
+    }
+}
+
+/// Where a node has its weights: those that are scaled, those that are shifted, and how many channels there are.
+#[derive(Clone, Copy, Debug)]
+struct Taker {
+    channels: usize,
+    /// Position of the weights, and the axis of them that counts channels.
+    weights: usize,
+    axis: usize,
+    /// Position of what is added.
+    bias: usize,
+    element: ElementType,
+}
+
+/// Moves a node's scale and shift into the node that computes its operand, if that has weights that can be computed anew.
+pub(super) fn fold(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
+    moved(walk, node).is_some()
+}
+
+fn moved(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
+    let (operand, result) = candidate(walk, node)?;
+    let producer = walk.module().producer(operand).filter(|_| walk.has_one_reader(operand))?;
+    let taker = taker(walk, producer, operand)?;
+    let affine = affine(walk, node, operand, taker.channels)?;
+    let known = walk.affine.get(&producer).cloned();
+    let mut job = match known {
+        Some(job) => Job { affine: job.affine.then(&affine), ..job },
+        None => Job { taker, affine, weights: None, bias: bias(walk, producer, taker)? },
+    };
+    if !job.affine.keeps_scale() && job.weights.is_none() {
+        job.weights = Some(readable(walk, producer, taker)?);
+    }
+    if !job.affine.is_moderate() || !walk.rewriter.take_over(operand, result) {
+        return None;
+    }
+    walk.rewriter.erase(node);
+    walk.affine.insert(producer, job);
+    Some(())
+}
+
+/// The operand that may be a convolution's result, and the result, which has its type.
+fn candidate(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Value)> {
+    let result = walk.only_result(node)?;
+    let data = walk.module().node(node);
+    let position = match walk.name(node) {
+        "BatchNormalization" if !may_train(walk.module(), node) => 0,
+        "Add" | "Mul" if data.operator.version >= 7 => usize::from(walk.constant_id(walk.operand(node, 0)?).is_some()),
+        "Sub" | "Div" if data.operator.version >= 7 => 0,
+        _ => return None,
+    };
+    let operand = walk.operand(node, position)?;
+    let (from, to) = (walk.module().ty(operand).tensor()?, walk.module().ty(result).tensor()?);
+    (same_type(from, to) && is_number(from.element)).then_some((operand, result))
+}
+
+fn is_number(element: ElementType) -> bool {
+    matches!(element, ElementType::Float | ElementType::Double)
+}
+
+/// Scale and shift of a node over `channels` channels along axis 1 of `operand`.
+fn affine(walk: &Walk<'_, '_, '_>, node: Node, operand: Value, channels: usize) -> Option<Affine> {
+    if walk.name(node) == "BatchNormalization" {
+        return normalization(walk, node, channels);
+    }
+    let constant = walk.module().node(node).operands().find(|value| *value != operand)?;
+    let numbers = per_channel(walk, constant, operand, channels)?;
+    let neutral = Affine::identity(channels);
+    Some(match walk.name(node) {
+        "Add" => Affine { shift: numbers, ..neutral },
+        "Sub" => Affine { shift: numbers.into_iter().map(|number| -number).collect(), ..neutral },
+        "Mul" => Affine { scale: numbers, ..neutral },
+        "Div" => Affine { scale: numbers.into_iter().map(|number| 1.0 / number).collect(), ..neutral },
+        _ => return None,
+    })
+}
+
+/// `(x - mean) / sqrt(variance + epsilon) * scale + shift`.
+fn normalization(walk: &Walk<'_, '_, '_>, node: Node, channels: usize) -> Option<Affine> {
+    let data = walk.module().node(node);
+    if data.operator.version < 9 && data.int("spatial", 1) == 0 {
+        return None;
+    }
+    let epsilon = f64::from(data.float("epsilon", 1e-5));
+    let vector = |position: usize| numbers(walk, walk.operand(node, position)?).filter(|numbers| numbers.len() == channels);
+    let (scale, shift, mean, variance) = (vector(1)?, vector(2)?, vector(3)?, vector(4)?);
+    let scale: Vec<f64> = scale.iter().zip(&variance).map(|(scale, variance)| scale / (variance + epsilon).sqrt()).collect();
+    let shift = shift.iter().zip(&mean).zip(&scale).map(|((shift, mean), scale)| shift - mean * scale).collect();
+    Some(Affine { scale, shift })
+}
+
+/// Numbers of a constant that broadcasts to `operand` along axis 1 alone, one a channel.
+fn per_channel(walk: &Walk<'_, '_, '_>, constant: Value, operand: Value, channels: usize) -> Option<Vec<f64>> {
+    let rank = walk.module().ty(operand).tensor()?.rank()?;
+    let dims = walk.module().constant(walk.constant_id(constant)?).ty.known_dims()?;
+    let missing = rank.checked_sub(dims.len())?;
+    let along = |(axis, extent): (usize, &u64)| *extent == 1 || axis + missing == 1 && *extent == channels as u64;
+    if rank < 2 || !dims.iter().enumerate().all(along) {
+        return None;
+    }
+    let numbers = numbers(walk, constant)?;
+    match numbers.as_slice() {
+        [one] => Some(vec![*one; channels]),
+        _ => Some(numbers),
+    }
+}
+
+/// Elements of a constant of numbers.
+fn numbers(walk: &Walk<'_, '_, '_>, value: Value) -> Option<Vec<f64>> {
+    let (ty, bytes) = walk.constant_bytes(value)?;
+    is_number(ty.element).then(|| decoded(ty.element, &bytes).collect())
+}
+
+/// Where the node that computes `operand` takes scales and shifts; `None` where it cannot.
+fn taker(walk: &Walk<'_, '_, '_>, node: Node, operand: Value) -> Option<Taker> {
+    let data = walk.module().node(node);
+    if data.outputs.first() != Some(&Some(operand)) || data.graph != walk.module().main() || walk.only_result(node).is_none() {
+        return None;
+    }
+    let element = walk.module().ty(operand).tensor()?.element;
+    let constant = |position: usize| walk.constant_id(walk.operand(node, position)?).map(|id| &walk.module().constant(id).ty);
+    let is_spatial = data.operator.version >= 9 || data.int("spatial", 1) != 0;
+    let axis = match walk.name(node) {
+        "Conv" => 0,
+        "ConvTranspose" if data.int("group", 1) == 1 => 1,
+        "Gemm" if data.operator.version >= 7 && data.float("beta", 1.0) == 1.0 => usize::from(data.int("transB", 0) == 0),
+        "BatchNormalization" if is_spatial && !may_train(walk.module(), node) => 0,
+        _ => return None,
+    };
+    let weights = constant(1)?;
+    let channels = usize::try_from(*weights.known_dims()?.get(axis)?).ok()?;
+    let fits = weights.element == element && (walk.operand(node, 2).is_none() || constant(2)?.element == element);
+    (is_number(element) && fits).then_some(Taker { channels, weights: 1, axis, bias: 2, element })
+}
+
+/// What a node adds now, one number a channel.
+fn bias(walk: &Walk<'_, '_, '_>, node: Node, taker: Taker) -> Option<Vec<f64>> {
+    let Some(value) = walk.operand(node, taker.bias) else { return Some(vec![0.0; taker.channels]) };
+    // Gemm spreads what it adds; only what has one row is a number a channel.
+    let dims = walk.module().constant(walk.constant_id(value)?).ty.known_dims()?;
+    let row = dims.iter().rev().skip(1).all(|extent| *extent == 1);
+    let numbers = numbers(walk, value).filter(|_| row)?;
+    match numbers.as_slice() {
+        [one] => Some(vec![*one; taker.channels]),
+        all => (all.len() == taker.channels).then_some(numbers),
+    }
+}
+
+/// Weights that can be computed anew: they can be read, go when the new ones come, and there is room for those.
+fn readable(walk: &mut Walk<'_, '_, '_>, node: Node, taker: Taker) -> Option<(TensorType, bytes::Bytes)> {
+    let value = walk.operand(node, taker.weights)?;
+    let (ty, bytes) = walk.constant_bytes(value)?;
+    let size = ty.size()?;
+    let is_small = size <= walk.ctx.options.max_fold_bytes;
+    let goes = walk.rewriter.uses(value).len() == 1;
+    (is_small || goes && walk.afford(size.0)).then_some((ty, bytes))
+}
+
+/// Computes the weights of every node that took a scale or a shift.
+pub(super) fn apply(walk: &mut Walk<'_, '_, '_>) {
+    for (node, job) in std::mem::take(&mut walk.affine) {
+        let Job { taker, affine, weights, bias } = job;
+        let name = walk.only_result(node).map(|result| walk.module().value(result).name.clone()).unwrap_or_default();
+        let mut operands = walk.module().node(node).inputs.clone();
+        if let Some((ty, bytes)) = weights {
+            let payload = scaled(&ty, &bytes, taker.axis, &affine.scale);
+            operands[taker.weights] = Some(walk.initializer(&format!("{name}_weights"), ty, payload));
+        }
+        let added: Vec<f64> = bias.iter().zip(&affine.scale).zip(&affine.shift).map(|((a, b), c)| a * b + c).collect();
+        if operands.get(taker.bias).copied().flatten().is_some() || added.iter().any(|number| *number != 0.0) {
+            operands.resize(operands.len().max(taker.bias + 1), None);
+            let ty = TensorType::fixed(taker.element, &[taker.channels as u64]);
+            let payload = encoded(taker.element, added.into_iter());
+            operands[taker.bias] = Some(walk.initializer(&format!("{name}_bias"), ty, payload));
+        }
+        walk.rewriter.set_operands(node, operands);
+    }
+}
+
+/// Weights with each slice along an axis multiplied by its number.
+fn scaled(ty: &TensorType, bytes: &[u8], axis: usize, scale: &[f64]) -> Payload {
+    let dims = ty.known_dims().unwrap_or_default();
+    let inner: usize = dims.iter().skip(axis + 1).map(|extent| *extent as usize).product::<usize>().max(1);
+    let channel = |index: usize| scale.get(index / inner % scale.len().max(1)).copied().unwrap_or(1.0);
+    encoded(ty.element, decoded(ty.element, bytes).enumerate().map(|(index, number)| number * channel(index)))
+}
+
+/// Elements of a constant of numbers.
+fn decoded(element: ElementType, bytes: &[u8]) -> Box<dyn Iterator<Item = f64> + '_> {
+    match element {
+        ElementType::Double => Box::new(bytes.as_chunks().0.iter().map(|raw| f64::from_le_bytes(*raw))),
+        _ => Box::new(bytes.as_chunks().0.iter().map(|raw| f64::from(f32::from_le_bytes(*raw)))),
+    }
+}
+
+/// Numbers as the bytes of a constant, each rounded once.
+fn encoded(element: ElementType, numbers: impl Iterator<Item = f64>) -> Payload {
+    let raw: Vec<u8> = match element {
+        ElementType::Double => numbers.flat_map(f64::to_le_bytes).collect(),
+        _ => numbers.flat_map(|number| (number as f32).to_le_bytes()).collect(),
+    };
+    Payload::Raw(raw.into())
+}

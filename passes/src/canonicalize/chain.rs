@@ -1,0 +1,137 @@
+//! Chains of nodes of one kind: reshapes of reshapes, casts of casts, and functions that undo or repeat themselves.
+
+use memc_ir::{Attribute, ElementType, Node, Operator, Value};
+use memc_ops::{View, lookup, same_type};
+
+use super::Walk;
+
+/// The first operator set in which Reshape reads its extents from an operand.
+const RESHAPE_BY_OPERAND: i64 = 5;
+/// A chain is followed this far; in canonical order it has two links.
+const MAX_LINKS: usize = 64;
+
+/// Reshapes, squeezes and flattenings one after another: the last one reads what the first one read, and if its shape is that one's it
+/// goes as well.
+pub(super) fn reshapes(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
+    let Some((operand, result)) = reshape(walk, node) else { return false };
+    let mut root = operand;
+    for _ in 0..MAX_LINKS {
+        match walk.module().producer(root).and_then(|producer| reshape(walk, producer)) {
+            Some((further, made)) if made == root => root = further,
+            _ => break,
+        }
+    }
+    if root == operand {
+        return false;
+    }
+    let types = walk.module().ty(root).tensor().zip(walk.module().ty(result).tensor());
+    if types.is_some_and(|(from, to)| same_type(from, to)) {
+        return walk.pass_on(node, root);
+    }
+    // With another reader of what lies between, nothing would be gained.
+    if !walk.has_one_reader(operand) {
+        return false;
+    }
+    if walk.name(node) == "Reshape" && copies_no_extent(walk, node) {
+        walk.rewriter.set_operand(node, 0, root);
+        return true;
+    }
+    to_reshape(walk, node, root, result)
+}
+
+/// Operand and result of a node that gives its operand another shape and the same elements.
+fn reshape(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Value)> {
+    let data = walk.module().node(node);
+    let info = lookup(&data.operator)?;
+    let plain = info.view == View::Reshape && data.operator.domain.is_empty() && data.graph == walk.module().main();
+    let result = walk.only_result(node).filter(|_| plain)?;
+    let operand = walk.operand(node, 0)?;
+    (!walk.rests[operand] && !walk.rests[result]).then_some((operand, result))
+}
+
+/// Whether a Reshape states its extents without looking at its operand's.
+fn copies_no_extent(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
+    let allows_zero = walk.module().node(node).int("allowzero", 0) != 0;
+    let known = walk.operand(node, 1).and_then(|shape| walk.elements(shape)).and_then(|shape| shape.known_ints());
+    known.is_some_and(|extents| allows_zero || !extents.contains(&0))
+}
+
+/// Makes a node a Reshape of `source` to the type of its result, where all extents are known and none is zero.
+pub(super) fn to_reshape(walk: &mut Walk<'_, '_, '_>, node: Node, source: Value, result: Value) -> bool {
+    let version = walk.module().node(node).operator.version;
+    let dims = walk.module().ty(result).tensor().and_then(|ty| ty.known_dims());
+    let extents: Option<Vec<i64>> = dims.and_then(|dims| dims.into_iter().map(|extent| i64::try_from(extent).ok()).collect());
+    let Some(extents) = extents.filter(|extents| version >= RESHAPE_BY_OPERAND && !extents.contains(&0)) else { return false };
+    let shape = walk.int_vector(&format!("{}_shape", walk.module().value(result).name), &extents);
+    walk.rewriter.redefine(node, Operator::onnx("Reshape", version), vec![Some(source), Some(shape)], Vec::new());
+    true
+}
+
+/// A cast of a cast that kept every value: only the outer one is needed, or none.
+pub(super) fn casts(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
+    let Some(middle) = walk.operand(node, 0).filter(|_| walk.name(node) == "Cast") else { return false };
+    let Some(inner) = walk.producer(middle, "Cast") else { return false };
+    let (Some(source), Some(result)) = (walk.operand(inner, 0), walk.only_result(node)) else { return false };
+    let element = |value: Value| walk.module().ty(value).tensor().map(|ty| ty.element);
+    let (Some(first), Some(second), Some(third)) = (element(source), element(middle), element(result)) else { return false };
+    if !holds(second, first) {
+        return false;
+    }
+    if first == third {
+        return walk.module().ty(source) == walk.module().ty(result) && walk.pass_on(node, source);
+    }
+    // Between numbers that both hold, the way does not matter; out of range, conversions to integers depend on where they come from.
+    if !holds(third, first) || !walk.has_one_reader(middle) {
+        return false;
+    }
+    walk.rewriter.set_operand(node, 0, source);
+    true
+}
+
+/// Whether every value of `small`, NaN and infinities included, has its exact counterpart in `large`.
+fn holds(large: ElementType, small: ElementType) -> bool {
+    use ElementType::*;
+    let integer = |ty: ElementType| match ty {
+        Bool => Some((false, 1)),
+        Uint8 | Uint16 | Uint32 | Uint64 => ty.bits().map(|bits| (false, bits)),
+        Int8 | Int16 | Int32 | Int64 => ty.bits().map(|bits| (true, bits - 1)),
+        _ => None,
+    };
+    // Digits of the significand, the leading one included.
+    let digits = |ty: ElementType| match ty {
+        Float16 => Some(11),
+        Float => Some(24),
+        Double => Some(53),
+        _ => None,
+    };
+    match (integer(small), integer(large)) {
+        // A conversion to bool keeps only whether a number is zero, and is none of a range.
+        _ if large == Bool => small == Bool,
+        (Some((signed, bits)), Some((holds_sign, room))) => bits <= room && (holds_sign || !signed),
+        (Some((_, bits)), None) => digits(large).is_some_and(|digits| bits <= digits),
+        (None, None) => match (small, large) {
+            (Float16 | Bfloat16, Float | Double) | (Float, Double) => true,
+            _ => small == large && digits(small).is_some(),
+        },
+        (None, Some(_)) => false,
+    }
+}
+
+/// Functions that undo themselves, and functions that change nothing the second time.
+pub(super) fn repeated(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
+    let name = walk.name(node).to_owned();
+    let undoes_itself = matches!(name.as_str(), "Neg" | "Not" | "BitwiseNot");
+    let settles = matches!(name.as_str(), "Abs" | "Ceil" | "Floor" | "Relu" | "Round" | "Sign");
+    if !undoes_itself && !settles {
+        return false;
+    }
+    let Some(operand) = walk.operand(node, 0) else { return false };
+    let Some(inner) = walk.producer(operand, &name) else { return false };
+    let source = if settles { Some(operand) } else { walk.operand(inner, 0) };
+    source.is_some_and(|source| walk.pass_on(node, source))
+}
+
+/// A list of integers as an attribute.
+pub(super) fn ints(name: &str, values: Vec<i64>) -> (String, Attribute) {
+    (name.to_owned(), Attribute::Ints(values))
+}

@@ -1,0 +1,107 @@
+//! Constants of constants that inference does not follow: other shapes of the same bytes, and transposed weights.
+
+use memc_ir::{ConstData, ConstOrigin, Node, Payload, TensorType, Use, Value};
+use memc_ops::{View, lookup};
+
+use super::{Walk, transpose};
+use crate::fold::keeps_bits;
+
+/// Turns the result of a node whose data operand is a constant into a constant, where that makes the model no larger.
+pub(super) fn of_constants(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
+    let (Some(operand), Some(result)) = (walk.operand(node, 0), walk.only_result(node)) else { return false };
+    // A graph output is made by a node, as it was.
+    if walk.constant_id(operand).is_none() || walk.rewriter.uses(result).iter().any(|site| matches!(site, Use::Output(..))) {
+        return false;
+    }
+    if walk.ctx.options.exact && !keeps_bits(&walk.rewriter, result) {
+        return false;
+    }
+    let info = lookup(&walk.module().node(node).operator);
+    let reshape = info.is_some_and(|info| info.view == View::Reshape && info.domain.is_empty());
+    let constant = match walk.name(node) {
+        "Transpose" => transposed(walk, node, operand),
+        _ if reshape => reshaped(walk, operand, result),
+        _ => None,
+    };
+    let Some(constant) = constant else { return false };
+    let id = walk.rewriter.constant(constant);
+    walk.rewriter.make_initializer(result, id);
+    walk.rewriter.erase(node);
+    true
+}
+
+/// Whether a constant goes when this one reader of it does, or is small enough to stand twice.
+fn goes_or_is_small(walk: &Walk<'_, '_, '_>, value: Value) -> bool {
+    let size = walk.module().ty(value).size();
+    walk.rewriter.uses(value).len() == 1 || size.is_some_and(|size| size <= walk.ctx.options.max_fold_bytes)
+}
+
+/// The same bytes under another shape.
+fn reshaped(walk: &Walk<'_, '_, '_>, operand: Value, result: Value) -> Option<ConstData> {
+    let ty = walk.module().ty(result).tensor()?.clone();
+    let source = walk.module().constant(walk.constant_id(operand)?);
+    let external = matches!(source.payload, Payload::External { .. });
+    // What lies in another file can be named twice without standing there twice.
+    let free = external || matches!(source.payload, Payload::Raw(_)) && goes_or_is_small(walk, operand);
+    let same = ty.element == source.ty.element && ty.elements().is_some() && ty.elements() == source.ty.elements();
+    (free && same).then(|| ConstData { ty, payload: source.payload.clone(), origin: ConstOrigin::New })
+}
+
+/// The bytes in the order of other axes.
+fn transposed(walk: &mut Walk<'_, '_, '_>, node: Node, operand: Value) -> Option<ConstData> {
+    let axes = transpose::axes(walk, node)?;
+    if !goes_or_is_small(walk, operand) {
+        return None;
+    }
+    let source = walk.module().constant(walk.constant_id(operand)?);
+    let width = usize::try_from(source.ty.element.bits()?).ok().filter(|bits| bits % 8 == 0)? / 8;
+    let (size, from) = (source.ty.size()?, source.ty.known_dims()?);
+    if size > walk.ctx.options.max_fold_bytes && !walk.afford(size.0) {
+        return None;
+    }
+    let (ty, bytes) = walk.constant_bytes(operand)?;
+    let to: Vec<u64> = axes.iter().map(|axis| from[*axis]).collect();
+    let payload = Payload::Raw(permuted(&bytes, width, &from, &axes)?.into());
+    Some(ConstData { ty: TensorType::fixed(ty.element, &to), payload, origin: ConstOrigin::New })
+}
+
+/// Elements of `width` bytes in the order of other axes; one walk over the result. `None` where the extents do not fit the bytes.
+fn permuted(bytes: &[u8], width: usize, dims: &[u64], axes: &[usize]) -> Option<Vec<u8>> {
+    let dims: Vec<usize> = dims.iter().map(|extent| usize::try_from(*extent)).collect::<Result<_, _>>().ok()?;
+    let mut steps = vec![width; dims.len()];
+    for axis in (0..dims.len().saturating_sub(1)).rev() {
+        steps[axis] = steps[axis + 1].checked_mul(dims[axis + 1])?;
+    }
+    let (extents, steps): (Vec<usize>, Vec<usize>) = axes.iter().map(|axis| (dims[*axis], steps[*axis])).unzip();
+    let mut result = Vec::with_capacity(bytes.len());
+    let mut index = vec![0usize; axes.len()];
+    let mut at = 0usize;
+    while result.len() < bytes.len() {
+        result.extend_from_slice(bytes.get(at..at + width)?);
+        for axis in (0..index.len()).rev() {
+            index[axis] += 1;
+            at += steps[axis];
+            if index[axis] < extents[axis] {
+                break;
+            }
+            at -= steps[axis] * extents[axis];
+            index[axis] = 0;
+        }
+    }
+    Some(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::permuted;
+
+    #[test]
+    fn axes_change_places() {
+        let bytes: Vec<u8> = (0..24).collect();
+        let expected: Vec<u8> = (0..4).flat_map(|k| (0..2).flat_map(move |i| (0..3).map(move |j| i * 12 + j * 4 + k))).collect();
+        assert_eq!(permuted(&bytes, 1, &[2, 3, 4], &[2, 0, 1]), Some(expected));
+        assert_eq!(permuted(&[1, 2, 3, 4], 2, &[2], &[0]), Some(vec![1, 2, 3, 4]));
+        assert_eq!(permuted(&[7], 1, &[], &[]), Some(vec![7]));
+        assert_eq!(permuted(&[], 4, &[0, 3], &[1, 0]), Some(vec![]));
+    }
+}

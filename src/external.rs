@@ -1,0 +1,46 @@
+//! Weights in files beside the model: mapped when a pass first asks for their bytes.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Component, Path, PathBuf};
+
+use bytes::Bytes;
+use memc_passes::ExternalData;
+
+/// Files of one folder by their place in it; those that cannot be opened are remembered as such.
+#[derive(Debug, Default)]
+pub(crate) struct ExternalFiles {
+    folder: PathBuf,
+    mapped: RefCell<BTreeMap<String, Option<Bytes>>>,
+}
+
+impl ExternalFiles {
+    /// Files beside a model.
+    pub(crate) fn beside(model: Option<&Path>) -> Self {
+        let folder = model.and_then(Path::parent).unwrap_or(Path::new("")).to_owned();
+        Self { folder, mapped: RefCell::default() }
+    }
+
+    fn map(&self, location: &str) -> Option<Bytes> {
+        let path = Path::new(location);
+        // A model may not make us read files elsewhere.
+        if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+            return None;
+        }
+        let file = File::open(self.folder.join(path)).ok().filter(|file| file.metadata().is_ok_and(|data| data.is_file()))?;
+        // SAFETY: the map is read-only, and nothing in this program writes to weight files.
+        let map = unsafe { memmap2::Mmap::map(&file) }.ok()?;
+        Some(Bytes::from_owner(map))
+    }
+}
+
+impl ExternalData for ExternalFiles {
+    fn bytes(&self, location: &str, offset: u64, length: u64) -> Option<Bytes> {
+        let mut mapped = self.mapped.borrow_mut();
+        let whole = mapped.entry(location.to_owned()).or_insert_with(|| self.map(location)).clone()?;
+        let (from, to) = (usize::try_from(offset).ok()?, usize::try_from(offset.checked_add(length)?).ok()?);
+        (to <= whole.len()).then(|| whole.slice(from..to))
+    }
+}
