@@ -209,7 +209,7 @@ fn passes_can_be_watched() {
         fs::read_dir(folder.path("dump")).unwrap().map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned()).collect();
     dumps.sort();
     assert_eq!(dumps.first().map(String::as_str), Some("00.fold.mem"));
-    assert_eq!(dumps.last().map(String::as_str), Some("08.place.mem"));
+    assert_eq!(dumps.last().map(String::as_str), Some("09.place.mem"));
     for name in dumps {
         folder.memc(&format!("opt dump/{name} --quiet")).done();
     }
