@@ -1,16 +1,17 @@
 //! `memc profile`: measures every node of a model on this machine.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use memc::cost::profile;
+use memc::cost::{CostModel, profile};
 use memc::ir::Module;
 use memc::passes::Silent;
 use memc::proto::ModelFile;
 use memc::{Error, OptimizeOptions, play};
-use play::{PlayOptions, Player, inputs};
+use play::{NodeProfile, PlayOptions, Player, inputs};
 use serde_json::{Value, json};
 
 use super::args::ProfileArguments;
@@ -57,6 +58,7 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     outputs.commit()?;
     let total: u64 = nodes.iter().map(|node| node.nanoseconds).sum();
     voice.say(&format!("{} nodes, {:.3} ms in kernels (median of {})", nodes.len(), total as f64 / 1e6, arguments.repeat));
+    voice.say(&comparison(&nodes, &optimized.module, &options.plan.cost));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -68,6 +70,41 @@ fn results(module: &Module) -> Vec<Vec<Value>> {
     };
     let nodes = &module.graph(module.main()).nodes;
     nodes.iter().map(|node| module.node(*node).results().map(value).collect()).collect()
+}
+
+/// Measured beside modelled time by operator: those that take most of either.
+fn comparison(nodes: &[NodeProfile], module: &Module, costs: &CostModel) -> String {
+    const MOST: usize = 15;
+    let mut rows: BTreeMap<&str, (u64, f64, f64)> = BTreeMap::new();
+    // Nodes that have nothing to do are no part of either.
+    let pairs = nodes.iter().zip(&module.graph(module.main()).nodes).filter(|(row, _)| row.nanoseconds > 0);
+    for (row, node) in pairs {
+        let sum = rows.entry(&row.op).or_default();
+        *sum = (sum.0 + 1, sum.1 + row.nanoseconds as f64, sum.2 + costs.nanos(module, *node).0);
+    }
+    let whole = rows.values().fold((0.0, 0.0), |whole, row| (whole.0 + row.1, whole.1 + row.2));
+    let mut sorted: Vec<_> = rows.into_iter().collect();
+    let weight = |row: &(u64, f64, f64)| (row.1 / whole.0).max(row.2 / whole.1);
+    sorted.sort_by(|left, right| weight(&right.1).total_cmp(&weight(&left.1)));
+    let mut text = format!(
+        "{:<24} {:>6} {:>12} {:>8} {:>12} {:>8} {:>8}\n",
+        "operator", "nodes", "measured", "share", "modelled", "share", "ratio"
+    );
+    let line = |name: &str, (count, measured, modelled): (u64, f64, f64)| {
+        format!(
+            "{name:<24} {count:>6} {:>9.3} ms {:>6.1} % {:>9.3} ms {:>6.1} % {:>8.2}\n",
+            measured / 1e6,
+            measured / whole.0 * 100.0,
+            modelled / 1e6,
+            modelled / whole.1 * 100.0,
+            measured / modelled
+        )
+    };
+    text.extend(sorted.iter().take(MOST).map(|(name, row)| line(name, *row)));
+    let count = sorted.iter().map(|(_, row)| row.0).sum();
+    text.push_str(&line("all", (count, whole.0, whole.1)));
+    text.pop();
+    text
 }
 
 /// Nanoseconds since the first call.

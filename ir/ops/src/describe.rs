@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::info::{InPlace, OpInfo, Repeat, SplitAxes, View, Work, Workspace};
+use crate::info::{InPlace, OpInfo, Reads, Repeat, SplitAxes, View, Work, Workspace};
 use crate::profile::{Kernels, Profile};
 use crate::table::all;
 
@@ -57,6 +57,9 @@ pub fn describe(info: &OpInfo) -> String {
     ];
     for (name, words) in facts {
         let _ = writeln!(text, "  {name:9}  {words}");
+    }
+    if let Some(words) = reads_words(info.reads) {
+        let _ = writeln!(text, "  {:9}  {words}", "reads");
     }
     for profile in Profile::ALL {
         let _ = writeln!(text, "  --runtime {:5}  {}", profile.name, runtime_words(profile, info));
@@ -172,6 +175,14 @@ fn work_words(value: Work) -> String {
     }
 }
 
+fn reads_words(value: Reads) -> Option<String> {
+    match value {
+        Reads::All => None,
+        Reads::Picked(positions) => Some(format!("of operand {} no more than result 0 holds", list(positions))),
+        Reads::Extents => Some("of operand 0 only the extents".to_owned()),
+    }
+}
+
 fn workspace(value: Workspace) -> &'static str {
     match value {
         Workspace::None => "-",
@@ -230,6 +241,7 @@ mod tests {
         assert!(page.contains("--runtime ort    in place -, view -\n"), "{page}");
         let conv = describe(find("com.microsoft", "FusedConv").unwrap());
         assert!(conv.contains("--runtime ort    in place 3"), "{conv}");
+        assert!(describe(find("", "Gather").unwrap()).contains("  reads      of operand 0 no more than result 0 holds\n"));
         let draw = describe(find("com.microsoft", "BiasDropout").unwrap());
         assert!(draw.contains("never runs twice: it draws random numbers"), "{draw}");
     }

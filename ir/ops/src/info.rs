@@ -90,6 +90,17 @@ pub enum Work {
     Bodies,
 }
 
+/// How much of its operands a node reads; for the traffic that it is charged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reads {
+    /// All of them.
+    All,
+    /// Of the operands at these positions no more than result 0 holds (a table that is looked up), and all of the others.
+    Picked(&'static [usize]),
+    /// Of operand 0 only the extents, and all of the others.
+    Extents,
+}
+
 /// Workspace of a kernel, beside operands and results.
 #[derive(Clone, Copy, Debug)]
 pub enum Workspace {
@@ -142,6 +153,8 @@ pub struct OpInfo {
     pub view: View,
     /// Arithmetic.
     pub work: Work,
+    /// Part of the operands that is read.
+    pub reads: Reads,
     /// Kernel workspace.
     pub workspace: Workspace,
     /// Where it can be split.
@@ -164,6 +177,7 @@ impl OpInfo {
             in_place: InPlace::Never,
             view: View::None,
             work: Work::PerElement(1),
+            reads: Reads::All,
             workspace: Workspace::None,
             split: SplitAxes::None,
             repeat: Repeat::Yes,
@@ -182,6 +196,11 @@ impl OpInfo {
     /// Says how much arithmetic it does.
     pub const fn work(mut self, work: Work) -> Self {
         self.work = work;
+        self
+    }
+    /// Says how much of its operands it reads.
+    pub const fn reads(mut self, reads: Reads) -> Self {
+        self.reads = reads;
         self
     }
     /// Says what workspace its kernel needs.

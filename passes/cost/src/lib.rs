@@ -10,8 +10,8 @@ mod node;
 pub mod profile;
 pub mod target;
 
-pub use machine::{ArithmeticRates, Machine};
+pub use machine::{ArithmeticRates, Cache, Machine};
 pub use measured::Measured;
 pub use model::CostModel;
-pub use node::{UNKNOWN_NANOS, bytes, flops, nanos, total_flops};
+pub use node::{Traffic, UNKNOWN_NANOS, flops, nanos, total_flops, traffic};
 pub use target::{Link, Space, Target, TargetError};

@@ -1,6 +1,8 @@
 //! Rates of the machine that runs nodes, one after another.
 
-use memc_ir::{ElementType, Nanos};
+use memc_ir::{Bytes, ElementType, Nanos};
+
+use crate::node::Traffic;
 
 /// Rates of a machine that runs one node at a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -9,10 +11,21 @@ pub struct Machine {
     pub flops_per_second: ArithmeticRates,
     /// Bytes a second between the nearest memory and the processor.
     pub bytes_per_second: f64,
+    /// What a node finds in a cache, because nodes before it wrote it there.
+    pub cache: Option<Cache>,
     /// Fixed cost of one node.
     pub overhead: Nanos,
     /// The part of both rates that kernels reach, above 0 and at most 1.
     pub sustained: f64,
+}
+
+/// A cache between memory and the processor.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Cache {
+    /// What it holds.
+    pub capacity: Bytes,
+    /// Bytes a second between it and the processor.
+    pub bytes_per_second: f64,
 }
 
 /// Arithmetic operations a second by element type, a multiply-add counted as two.
@@ -63,9 +76,15 @@ impl ArithmeticRates {
 
 impl Machine {
     /// Time of so much work on elements of a type: the longer of arithmetic and traffic, and the overhead.
-    pub fn time(&self, flops: u64, bytes: u64, element: ElementType) -> Nanos {
-        let compute = flops as f64 / (self.flops_per_second.of(element) * self.sustained);
-        let traffic = bytes as f64 / (self.bytes_per_second * self.sustained);
-        Nanos(compute.max(traffic) * 1e9 + self.overhead.0)
+    pub fn time(&self, flops: u64, traffic: Traffic, element: ElementType) -> Nanos {
+        let compute = flops as f64 / self.flops_per_second.of(element);
+        Nanos(compute.max(self.moving(traffic)) / self.sustained * 1e9 + self.overhead.0)
+    }
+
+    /// Seconds to move so many bytes at full rate: what the cache holds at its rate, the rest at the memory's.
+    fn moving(&self, traffic: Traffic) -> f64 {
+        let (near, rate) = self.cache.map_or((0, 1.0), |cache| (traffic.made.min(cache.capacity.0), cache.bytes_per_second));
+        let far = (traffic.made - near) as f64 + traffic.constant as f64;
+        near as f64 / rate + far / self.bytes_per_second
     }
 }

@@ -1,7 +1,7 @@
 //! Arithmetic, traffic and time of one node.
 
-use memc_ir::{ElementType, Module, Nanos, Node};
-use memc_ops::{Typed, View, Work, lookup};
+use memc_ir::{Definition, ElementType, Module, Nanos, Node, Value};
+use memc_ops::{Reads, Typed, View, Work, lookup};
 
 use crate::machine::Machine;
 
@@ -21,7 +21,7 @@ pub fn flops(module: &Module, node: Node) -> Option<u64> {
 fn flops_within(module: &Module, node: Node, depth: usize) -> Option<u64> {
     let typed = Typed { module, node };
     let Some(info) = lookup(&module.node(node).operator) else {
-        return bytes(module, node).map(|bytes| bytes.saturating_mul(10) / 4);
+        return traffic(module, node).map(|bytes| bytes.made.saturating_add(bytes.constant).saturating_mul(10) / 4);
     };
     match info.work {
         Work::None => Some(0),
@@ -39,20 +39,49 @@ fn flops_within(module: &Module, node: Node, depth: usize) -> Option<u64> {
     }
 }
 
-/// Bytes that a node reads and writes; `None` where a size is unknown. Reshape-like nodes move nothing.
-pub fn bytes(module: &Module, node: Node) -> Option<u64> {
+/// Bytes that a node reads and writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Of values that nodes make: those before it may have left them in a cache.
+    pub made: u64,
+    /// Of constants, each of which is read once a run.
+    pub constant: u64,
+}
+
+/// Traffic of a node; `None` where a size is unknown. Reshape-like nodes move nothing, and of a table that is looked up only what is found
+/// counts.
+pub fn traffic(module: &Module, node: Node) -> Option<Traffic> {
     let data = module.node(node);
-    if lookup(&data.operator).is_some_and(|info| info.view == View::Reshape) {
-        return Some(0);
+    let info = lookup(&data.operator);
+    if info.is_some_and(|info| info.view == View::Reshape) {
+        return Some(Traffic::default());
     }
-    data.operands().chain(data.results()).try_fold(0u64, |sum, value| Some(sum.saturating_add(module.ty(value).size()?.0)))
+    let reads = info.map_or(Reads::All, |info| info.reads);
+    let size = |value: Value| module.ty(value).size().map(|bytes| bytes.0);
+    let found = || size(data.outputs.first().copied().flatten()?);
+    let mut traffic = Traffic::default();
+    for (position, operand) in data.inputs.iter().enumerate() {
+        let Some(operand) = *operand else { continue };
+        let bytes = match reads {
+            Reads::Extents if position == 0 => 0,
+            Reads::Picked(tables) if tables.contains(&position) => size(operand).unwrap_or(u64::MAX).min(found()?),
+            Reads::All | Reads::Picked(_) | Reads::Extents => size(operand)?,
+        };
+        let is_constant = matches!(module.value(operand).definition, Definition::Constant(..));
+        let sum = if is_constant { &mut traffic.constant } else { &mut traffic.made };
+        *sum = sum.saturating_add(bytes);
+    }
+    for value in data.results() {
+        traffic.made = traffic.made.saturating_add(size(value)?);
+    }
+    Some(traffic)
 }
 
 /// Modelled time of a node on a machine; [`UNKNOWN_NANOS`] where extents are unknown.
 pub fn nanos(module: &Module, node: Node, machine: &Machine) -> Nanos {
-    match flops(module, node).zip(bytes(module, node)) {
+    match flops(module, node).zip(traffic(module, node)) {
         None => Nanos(UNKNOWN_NANOS),
-        Some((flops, bytes)) => machine.time(flops, bytes, arithmetic(module, node)),
+        Some((flops, traffic)) => machine.time(flops, traffic, arithmetic(module, node)),
     }
 }
 

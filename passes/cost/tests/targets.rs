@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_cost::target::{self, BUILT_IN};
-use memc_cost::{Target, TargetError};
+use memc_cost::{Target, TargetError, Traffic};
 use memc_ir::{Bytes, ElementType, Nanos};
 
 const SMALL: &str = r#"name = "small"
@@ -24,6 +24,10 @@ to = "sram"
 bytes_per_second = 40e6
 latency_ns = 500
 "#;
+
+fn made(made: u64) -> Traffic {
+    Traffic { made, constant: 0 }
+}
 
 #[test]
 fn what_comes_with_memc_can_be_read() {
@@ -55,8 +59,20 @@ fn rates_and_spaces_are_what_the_file_says() {
     assert_eq!(rates.of(ElementType::Uint8), 8e9);
     assert_eq!(rates.of(ElementType::Float16), 2e9);
     assert_eq!(rates.of(ElementType::Double), 1e9);
-    assert_eq!(target.machine.time(2_000, 500, ElementType::Float), Nanos(1_100.0));
-    assert_eq!(target.machine.time(2_000, 5_000, ElementType::Float), Nanos(5_100.0));
+    assert_eq!(target.machine.time(2_000, made(500), ElementType::Float), Nanos(1_100.0));
+    assert_eq!(target.machine.time(2_000, made(5_000), ElementType::Float), Nanos(5_100.0));
+}
+
+#[test]
+fn a_cache_serves_what_it_holds() {
+    let cached = SMALL.replace("[machine.flops", "[machine.cache]\ncapacity = 1000\nbytes_per_second = 10e9\n[machine.flops");
+    let machine = Target::parse(&cached).unwrap().machine;
+    assert_eq!(machine.time(0, made(1_000), ElementType::Float).0.round(), 200.0);
+    assert_eq!(machine.time(0, made(3_000), ElementType::Float).0.round(), 2_200.0);
+    // Constants come from memory, whatever fits the cache.
+    assert_eq!(machine.time(0, Traffic { made: 500, constant: 1_000 }, ElementType::Float).0.round(), 1_150.0);
+    let slow = cached.replace("10e9", "0.5");
+    assert!(Target::parse(&slow).unwrap_err().to_string().starts_with("line 7: `bytes_per_second` is 0.5"));
 }
 
 #[test]

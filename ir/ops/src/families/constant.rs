@@ -6,7 +6,7 @@ use crate::context::{Infer, InferError};
 use crate::fact::{Data, Fact, Item};
 use crate::families::arithmetic::{EXACT_F32, EXACT_F64, add, at_least, expr_item, mul, sub};
 use crate::families::broadcasting::item_count;
-use crate::info::{OpInfo, Work};
+use crate::info::{OpInfo, Reads, Work};
 
 fn constant(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     if let Some(tensor) = ctx.tensor_attribute("value") {
@@ -153,7 +153,7 @@ fn range(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Constant", constant).work(Work::None),
     OpInfo::onnx("ConstantOfShape", constant_of_shape).work(Work::None),
-    OpInfo::onnx("EyeLike", eye_like).work(Work::None),
+    OpInfo::onnx("EyeLike", eye_like).work(Work::None).reads(Reads::Extents),
     OpInfo::onnx("Range", range),
 ];
 

@@ -5,7 +5,7 @@ use memc_ir::{Dim, ElementType};
 use super::contrib_rules::{extent, extent_attribute, like_second, microsoft, unknown_dims};
 use super::dims::dim_at;
 use crate::context::{Infer, InferError, broadcast, normalize_axis};
-use crate::info::{OpInfo, SplitAxes, Work};
+use crate::info::{OpInfo, Reads, SplitAxes, Work};
 
 /// Operand 0 with an axis of extent 1 put in where operand 1 says.
 fn expand_dims(ctx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -282,7 +282,7 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("ComplexMulConj", complex_product).work(Work::PerElement(3)),
     microsoft("DynamicTimeWarping", time_warping).work(Work::PerInputElement(4)),
     microsoft("ExpandDims", expand_dims).work(Work::None),
-    microsoft("GatherND", gather_nd).work(Work::None),
+    microsoft("GatherND", gather_nd).work(Work::None).reads(Reads::Picked(&[0])),
     microsoft("Irfft", signal).work(Work::PerElement(40)),
     microsoft("IsAllFinite", all_finite).work(Work::PerInputElement(1)),
     microsoft("MurmurHash3", hash).work(Work::PerElement(20)).split(SplitAxes::All),

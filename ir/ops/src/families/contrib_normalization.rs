@@ -5,7 +5,7 @@ use memc_ir::{Dim, ElementType};
 
 use super::contrib_rules::{extent_attribute, like_first, microsoft, set_shaped_like, unknown_dims};
 use crate::context::{Infer, InferError};
-use crate::info::{InferFn, OpInfo, SplitAxes, Work};
+use crate::info::{InferFn, OpInfo, Reads, SplitAxes, Work};
 
 /// Shape of operand 0 with the extents from `axis` on replaced by 1: one number for each normalized row.
 fn per_row(ctx: &Infer<'_>, axis: i64) -> Result<Option<Vec<Dim>>, InferError> {
@@ -107,14 +107,14 @@ const fn normalization(name: &'static str, infer: InferFn) -> OpInfo {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     normalization("BranchwiseRMSNorm", like_first).split(SplitAxes::Batch),
-    normalization("EmbedLayerNormalization", embedding).split(SplitAxes::None),
+    normalization("EmbedLayerNormalization", embedding).reads(Reads::Picked(&[2, 3, 4])).split(SplitAxes::None),
     normalization("EngramGate", gated_pair).split(SplitAxes::Batch),
     normalization("GatedRMSNorm", like_first),
     normalization("GroupNorm", like_first).split(SplitAxes::Batch),
     normalization("HyperConnectionPostMix", like_first).split(SplitAxes::Batch),
     normalization("HyperConnectionPreMix", mixed_down).split(SplitAxes::Batch),
     microsoft("LinearAttentionGate", decay_gate).work(Work::PerElement(12)).split(SplitAxes::AllButLast),
-    normalization("QEmbedLayerNormalization", quantized_embedding).split(SplitAxes::None),
+    normalization("QEmbedLayerNormalization", quantized_embedding).reads(Reads::Picked(&[2, 3, 4])).split(SplitAxes::None),
     normalization("QOrderedLayerNormalization", like_first),
     OpInfo::onnx("SimplifiedLayerNormalization", simplified).work(Work::PerElement(5)),
     normalization("SimplifiedLayerNormalization", simplified).split(SplitAxes::None),

@@ -5,7 +5,7 @@ use memc_ir::{Dim, ElementType, Shape};
 use super::contrib_rules::{like_first, microsoft, set_shaped_like};
 use super::contrib_workspace;
 use crate::context::{Infer, InferError, broadcast};
-use crate::info::{InferFn, OpInfo, SplitAxes, Work, Workspace};
+use crate::info::{InferFn, OpInfo, Reads, SplitAxes, Work, Workspace};
 
 /// Extents of several operands broadcast together.
 fn broadcast_operands(ctx: &Infer<'_>, operands: &[usize]) -> Result<Shape, InferError> {
@@ -179,7 +179,7 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("DequantizeBFP", dequantize_blocks).work(Work::PerElement(2)),
     microsoft("DequantizeLinear", dequantize).work(Work::PerElement(2)),
     microsoft("DequantizeWithOrder", dequantize_ordered).work(Work::PerElement(2)),
-    microsoft("GatherBlockQuantized", gather_blocks).work(Work::PerElement(2)),
+    microsoft("GatherBlockQuantized", gather_blocks).work(Work::PerElement(2)).reads(Reads::Picked(&[0, 2])),
     elementwise("MulInteger", integer_product, 3),
     elementwise("QLinearAdd", two_operands, 6),
     microsoft("QLinearConcat", concat).work(Work::PerElement(2)),

@@ -6,7 +6,7 @@ use crate::context::{Infer, InferError};
 use crate::fact::{Data, Item};
 use crate::families::broadcasting::{item_count, product, strides};
 use crate::families::slicing::axis_of;
-use crate::info::{OpInfo, Work};
+use crate::info::{OpInfo, Reads, Work};
 
 /// The position that an index names on an axis of this extent; negative ones count from the end.
 pub(crate) fn index_into(item: &Item, extent: u64) -> Option<usize> {
@@ -192,10 +192,10 @@ fn compress(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("Compress", compress).work(Work::None),
-    OpInfo::onnx("Gather", gather).work(Work::None),
-    OpInfo::onnx("GatherElements", gather_elements).work(Work::None),
-    OpInfo::onnx("GatherND", gather_nd).work(Work::None),
+    OpInfo::onnx("Compress", compress).work(Work::None).reads(Reads::Picked(&[0])),
+    OpInfo::onnx("Gather", gather).work(Work::None).reads(Reads::Picked(&[0])),
+    OpInfo::onnx("GatherElements", gather_elements).work(Work::None).reads(Reads::Picked(&[0])),
+    OpInfo::onnx("GatherND", gather_nd).work(Work::None).reads(Reads::Picked(&[0])),
 ];
 
 #[cfg(test)]

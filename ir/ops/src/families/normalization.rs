@@ -116,7 +116,7 @@ pub const OPERATORS: &[OpInfo] = &[
         .work(Work::Flops(lrn_flops))
         .workspace(Workspace::Bytes(lrn_workspace))
         .split(SplitAxes::Batch),
-    OpInfo::onnx("LayerNormalization", layer_normalization).work(Work::PerElement(8)),
+    OpInfo::onnx("LayerNormalization", layer_normalization).work(Work::PerElement(24)),
     OpInfo::onnx("LpNormalization", lp_normalization).work(Work::PerElement(4)).split(SplitAxes::AllButAxis),
     OpInfo::onnx("MeanVarianceNormalization", same_as_first).work(Work::PerElement(8)),
     OpInfo::onnx("RMSNormalization", rms_normalization).work(Work::PerElement(6)),

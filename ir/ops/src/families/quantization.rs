@@ -57,9 +57,9 @@ fn dynamic_quantize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("DequantizeLinear", dequantize).work(Work::PerElement(2)),
+    OpInfo::onnx("DequantizeLinear", dequantize).work(Work::PerElement(4)),
     OpInfo::onnx("DynamicQuantizeLinear", dynamic_quantize).work(Work::PerElement(5)),
-    OpInfo::onnx("QuantizeLinear", quantize).work(Work::PerElement(3)),
+    OpInfo::onnx("QuantizeLinear", quantize).work(Work::PerElement(12)),
 ];
 
 #[cfg(test)]

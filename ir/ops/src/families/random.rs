@@ -4,7 +4,7 @@ use memc_ir::{Dim, ElementType};
 
 use crate::context::{Infer, InferError};
 use crate::families::dims::{dim_at, element_attribute, require_rank};
-use crate::info::{OpInfo, Repeat, Work};
+use crate::info::{OpInfo, Reads, Repeat, Work};
 
 /// Shape and element type are attributes.
 fn filled(ctx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -44,9 +44,9 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Bernoulli", like).work(Work::PerElement(10)).repeat(Repeat::Random),
     OpInfo::onnx("Multinomial", multinomial).work(Work::PerInputElement(30)).repeat(Repeat::Random),
     OpInfo::onnx("RandomNormal", filled).work(Work::PerElement(40)).repeat(Repeat::Random),
-    OpInfo::onnx("RandomNormalLike", like).work(Work::PerElement(40)).repeat(Repeat::Random),
+    OpInfo::onnx("RandomNormalLike", like).work(Work::PerElement(40)).reads(Reads::Extents).repeat(Repeat::Random),
     OpInfo::onnx("RandomUniform", filled).work(Work::PerElement(10)).repeat(Repeat::Random),
-    OpInfo::onnx("RandomUniformLike", like).work(Work::PerElement(10)).repeat(Repeat::Random),
+    OpInfo::onnx("RandomUniformLike", like).work(Work::PerElement(10)).reads(Reads::Extents).repeat(Repeat::Random),
 ];
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::fact::{Data, Item};
 use crate::families::axes::{Axes, axes, positions_of, set_of};
 use crate::families::broadcasting::{expand as expand_items, follow_same, product};
 use crate::families::constant::check_extents;
-use crate::info::{InferFn, OpInfo, View, Work};
+use crate::info::{InferFn, OpInfo, Reads, View, Work};
 
 /// The element that an extent is.
 fn extent_item(dim: &Dim) -> Item {
@@ -151,8 +151,8 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Expand", expand).work(Work::None),
     reinterpretation("Flatten", flatten),
     reinterpretation("Identity", identity),
-    OpInfo::onnx("Shape", shape).work(Work::None),
-    OpInfo::onnx("Size", size).work(Work::None),
+    OpInfo::onnx("Shape", shape).work(Work::None).reads(Reads::Extents),
+    OpInfo::onnx("Size", size).work(Work::None).reads(Reads::Extents),
     reinterpretation("Squeeze", squeeze),
     reinterpretation("Unsqueeze", unsqueeze),
 ];

@@ -7,7 +7,7 @@ use crate::fact::{Data, Item};
 use crate::families::arithmetic::{at_least, compare_exprs};
 use crate::families::axes::{positions_of, vector_length};
 use crate::families::broadcasting::{pick, positions, strides};
-use crate::info::{OpInfo, SplitAxes, View, Work};
+use crate::info::{OpInfo, Reads, SplitAxes, View, Work};
 
 /// Bounds from here on mean "to the end": exporters write the largest 32- or 64-bit integer, and no extent is that large.
 const FAR: i64 = i32::MAX as i64;
@@ -270,7 +270,7 @@ pub(crate) fn axis_of(ctx: &Infer<'_>, operand: usize, default: i64) -> Result<O
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("Slice", slice).work(Work::None).view(View::Slice),
+    OpInfo::onnx("Slice", slice).work(Work::None).reads(Reads::Picked(&[0])).view(View::Slice),
     OpInfo::onnx("Split", split).work(Work::None).view(View::Split).split(SplitAxes::AllButAxis),
 ];
 

@@ -7,7 +7,7 @@ pub use error::TargetError;
 
 use memc_ir::{Bytes, Nanos};
 
-use crate::machine::{ArithmeticRates, Machine};
+use crate::machine::{ArithmeticRates, Cache, Machine};
 
 /// A target description, as a file of `targets/` says it.
 #[derive(Clone, PartialEq, Debug)]
@@ -74,7 +74,8 @@ impl Default for Target {
         let machine = Machine {
             flops_per_second: ArithmeticRates::uniform(50e9),
             bytes_per_second: 10e9,
-            overhead: Nanos(2_000.0),
+            cache: Some(Cache { capacity: Bytes(33_554_432), bytes_per_second: 40e9 }),
+            overhead: Nanos(1_500.0),
             sustained: 1.0,
         };
         let space = Space { name: "device".to_owned(), capacity: None, alignment: None };

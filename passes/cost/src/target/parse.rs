@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Link, Space, Target, TargetError};
-use crate::machine::{ArithmeticRates, Machine};
+use crate::machine::{ArithmeticRates, Cache, Machine};
 
 /// No machine has more.
 const MOST_SPACES: usize = 16;
@@ -33,6 +33,14 @@ struct MachineTable {
     bytes_per_second: Spanned<f64>,
     overhead_ns: Spanned<f64>,
     sustained: Option<Spanned<f64>>,
+    cache: Option<CacheTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CacheTable {
+    capacity: u64,
+    bytes_per_second: Spanned<f64>,
 }
 
 #[derive(Deserialize)]
@@ -148,8 +156,13 @@ impl Reader<'_> {
             Some(entry) => self.number("sustained", entry, "above 0 and at most 1", |value| value > 0.0 && value <= 1.0)?,
             None => 1.0,
         };
+        let cache = table.cache.as_ref().map(|cache| {
+            let bytes_per_second = self.rate("bytes_per_second", &cache.bytes_per_second)?;
+            Ok(Cache { capacity: Bytes(cache.capacity), bytes_per_second })
+        });
         let bytes_per_second = self.rate("bytes_per_second", &table.bytes_per_second)?;
-        Ok(Machine { flops_per_second, bytes_per_second, overhead: self.time("overhead_ns", &table.overhead_ns)?, sustained })
+        let overhead = self.time("overhead_ns", &table.overhead_ns)?;
+        Ok(Machine { flops_per_second, bytes_per_second, cache: cache.transpose()?, overhead, sustained })
     }
 
     fn spaces(&self, tables: &[SpaceTable]) -> Result<Vec<Space>, TargetError> {
