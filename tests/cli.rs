@@ -285,6 +285,18 @@ fn a_profile_takes_the_place_of_the_model() {
 }
 
 #[test]
+fn session_options_are_printed_for_each_language() {
+    let folder = with_model("session", "mobilenet_v2_int8_qdq");
+    for (language, word) in [("python", "PRIORITY_BASED"), ("cpp", "--anchors"), ("csharp", "--anchors"), ("rust", "--anchors")] {
+        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx --runtime ort --session {language}")).done();
+        assert!(ran.out.contains(word) && ran.out.contains("disable_quant_qdq"), "{ran:#?}");
+    }
+    let hint = folder.memc("optimize in.onnx -o out.onnx --runtime ort").done();
+    assert!(hint.err.trim_end().lines().last().unwrap().contains("--session python"), "{hint:#?}");
+    folder.memc("optimize in.onnx -o out.onnx --session python").refused(2, "E0306");
+}
+
+#[test]
 fn help_of_every_command() {
     let folder = Folder::new("help");
     for command in [

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use memc::ops::profile::Language;
 use memc::{LinkOption, Size};
 
 /// A memory compiler for ONNX.
@@ -158,6 +159,9 @@ pub struct Optimize {
     /// Write a report, by extension: .html, .txt, .json (repeatable)
     #[arg(long, value_name = "PATH")]
     pub report: Vec<PathBuf>,
+    /// With `--runtime ort`, print how to set up a session for the plan: python, cpp, csharp, rust
+    #[arg(long, value_name = "LANGUAGE", value_parser = language)]
+    pub session: Option<Language>,
     /// Print the IR after a pass, or after all, to stderr (repeatable)
     #[arg(long, value_name = "PASS|all")]
     pub print_ir_after: Vec<String>,
@@ -396,6 +400,12 @@ fn pair<T: std::str::FromStr>(text: &str) -> Result<(String, T), String> {
 fn budget(text: &str) -> Result<(String, Size), memc::SizeError> {
     let (space, size) = text.split_once('=').unwrap_or(("", text));
     Ok((space.to_owned(), size.parse()?))
+}
+
+/// A language with an interface to ONNX Runtime.
+fn language(text: &str) -> Result<Language, String> {
+    let known: Vec<&str> = Language::ALL.iter().map(|(name, _)| *name).collect();
+    Language::named(text).ok_or_else(|| format!("`{text}` is not one of {}", known.join(", ")))
 }
 
 /// Search nodes of an effort.

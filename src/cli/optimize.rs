@@ -7,12 +7,14 @@ use std::process::ExitCode;
 use memc::cost::profile;
 use memc::ir::text;
 use memc::layout_file as layout;
+use memc::ops::Profile;
+use memc::ops::profile::SessionNeeds;
 use memc::passes::Options;
 use memc::proto::ModelFile;
 use memc::report::HtmlOptions;
 use memc::{Error, OptimizeOptions, Optimized};
 
-use super::args::Optimize;
+use super::args::{Optimize, Runtime};
 use super::files::{Outputs, read};
 use super::observe::Watch;
 use super::{Failure, Outcome, Voice, print, usage};
@@ -28,6 +30,9 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     }
     for path in &arguments.report {
         known_extension(path, &["html", "txt", "json"])?;
+    }
+    if arguments.session.is_some() && !matches!(arguments.planning.runtime, Runtime::Ort) {
+        return Err(usage("--session is for sessions of ONNX Runtime".to_owned(), "add --runtime ort"));
     }
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
     let mut stated = stated(arguments);
@@ -59,7 +64,25 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         return print(&memc::report::json(&optimized.layout));
     }
     voice.say(&memc::report::text(&optimized.layout));
-    Ok(ExitCode::SUCCESS)
+    session(arguments, &optimized, voice)
+}
+
+/// How to set up a session for the plan, or where to learn it.
+fn session(arguments: &Optimize, optimized: &Optimized, voice: &Voice) -> Outcome {
+    if !matches!(arguments.planning.runtime, Runtime::Ort) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(language) = arguments.session else {
+        voice.say("the peak holds in a session with the right options: --session python (cpp, csharp, rust) prints them");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let schedule = &optimized.layout.schedule;
+    let needs = SessionNeeds {
+        anchored: arguments.anchors,
+        quantized: schedule.iter().any(|row| matches!(row.op.as_str(), "QuantizeLinear" | "DequantizeLinear")),
+        transfers: !optimized.layout.transfers.is_empty(),
+    };
+    print(&Profile::ORT.session_options(language, needs).unwrap_or_default())
 }
 
 /// `dir/name.onnx` to `dir/name.SUFFIX`.

@@ -22,4 +22,5 @@ pub(crate) const PROFILE: Profile = Profile {
     temporaries: |_| Some(Bytes(0)),
     expanded: &[],
     kept: &[],
+    sessions: None,
 };

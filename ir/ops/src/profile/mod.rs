@@ -5,7 +5,10 @@
 
 pub mod arena;
 pub mod ort;
+mod ort_session;
 mod ort_temporaries;
+
+pub use ort_session::{Language, SessionNeeds};
 
 use memc_ir::{Bytes, Definition, ElementType, Module, Operator, TensorType, Value};
 
@@ -63,6 +66,8 @@ pub struct Profile {
     pub(crate) expanded: &'static [&'static str],
     /// Operators whose kernels keep a buffer: domain, name, bytes.
     pub(crate) kept: &'static [(&'static str, &'static str, u64)],
+    /// How its sessions are set up, where users make them.
+    pub(crate) sessions: Option<fn(Language, SessionNeeds) -> String>,
 }
 
 impl Profile {
@@ -169,6 +174,11 @@ impl Profile {
             found.map_or(0, |(_, _, bytes)| *bytes)
         });
         Bytes(kept.max().unwrap_or(0))
+    }
+
+    /// Program text that sets up a session of this runtime so that the plan's promise holds; `None` where there are no sessions.
+    pub fn session_options(&self, language: Language, needs: SessionNeeds) -> Option<String> {
+        self.sessions.map(|text| text(language, needs))
     }
 
     /// What a buffer of this size takes in this runtime; `None` where it passes 64 bits.

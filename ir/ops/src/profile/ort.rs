@@ -33,6 +33,7 @@ pub(crate) const PROFILE: Profile = Profile {
     temporaries,
     expanded: EXPANDED,
     kept: KEPT,
+    sessions: Some(super::ort_session::text),
 };
 
 const fn kernel(name: &'static str, elements: &'static [ElementType]) -> InPlaceKernel {

@@ -4,9 +4,9 @@
 //! Measured with ONNX Runtime 1.31.1 as the peak of requested bytes around one node whose operands the caller holds. Formulas give the
 //! measured bytes or somewhat more; `small` stands for tables of a few hundred bytes.
 
-use memc_ir::{Bytes, ElementType, TensorType};
+use memc_ir::{Bytes, Dim, ElementType, TensorType};
 
-use crate::context::normalize_axis;
+use crate::context::{broadcast, normalize_axis};
 use crate::families::contrib_workspace;
 use crate::families::dims::product;
 use crate::info::{Typed, View};
@@ -51,8 +51,7 @@ const FORMULAS: &[(&str, Formula)] = &[
     ("SoftmaxCrossEntropyLoss", cross_entropy),
     ("Sum", several),
     ("Swish", |typed| results(typed, 1)),
-    // Both choices are selected apart before they are merged.
-    ("Where", |typed| results(typed, 2)),
+    ("Where", choices),
 ];
 
 /// Operators with half-precision kernels, which need no conversions.
@@ -83,6 +82,17 @@ fn width(typed: &Typed<'_>) -> Option<u64> {
 /// Three and more operands are combined two at a time.
 fn several(typed: &Typed<'_>) -> Option<u64> {
     if typed.data().inputs.len() < 3 { Some(0) } else { results(typed, 1) }
+}
+
+/// Both choices are selected apart, each as large as it and the condition together, before they are merged.
+fn choices(typed: &Typed<'_>) -> Option<u64> {
+    let width = u64::from(typed.output(0)?.element.bits()?.div_ceil(8));
+    let condition = typed.input(0)?.shape.as_deref()?;
+    [1, 2].iter().try_fold(0u64, |sum, choice| {
+        let shape = broadcast(condition, typed.input(*choice)?.shape.as_deref()?).ok()?;
+        let extents = shape.iter().map(Dim::known).collect::<Option<Vec<_>>>()?;
+        sum.checked_add(product(&extents)?.checked_mul(width)?.checked_next_multiple_of(ROUNDING)?)
+    })
 }
 
 /// Operand and result with the axis moved to the end; before operator set 13 axes are flattened instead.
@@ -246,6 +256,7 @@ mod tests {
             check(operator, &[cube, cube, cube, cube], cube, &[], 1 << 20, 0);
         }
         check("Where", &["bool[1]", cube, cube], cube, &[], 2 << 20, 0);
+        check("Where", &["bool[64,64]", cube, "f32[]"], cube, &[], (1 << 20) + (1 << 14), 0);
         check("MeanVarianceNormalization", &["f32[4,16,64,64]"], "f32[4,16,64,64]", &[], 2 << 20, 0);
         let image = "f32[4,32,64,64]";
         check("GroupNormalization", &[image, "f32[32]", "f32[32]"], image, &[("num_groups", 4)], 2_097_472, 2048);

@@ -1,0 +1,39 @@
+//! The session options that `optimize --session rust` prints are code that compiles against the crate they are for.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use memc::ops::Profile;
+use memc::ops::profile::{Language, SessionNeeds};
+
+/// Compiles the code, and gives its text.
+macro_rules! compiled {
+    ($library:literal, $($code:tt)*) => {{
+        #[allow(dead_code, unused_mut, unused_variables)]
+        fn compiles() -> Result<(), Box<dyn std::error::Error>> {
+            $($code)*
+            Ok(())
+        }
+        stringify!($($code)*).replace($library, &format!("{}memc_ort_ops{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX))
+    }};
+}
+
+fn without_blanks(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(str::chars).filter(|c| !c.is_whitespace()).collect()
+}
+
+#[test]
+fn rust_session_options_compile() {
+    let code = compiled! { "LIBRARY",
+        let mut options = ort::session::Session::builder()?
+            .with_optimization_level(ort::session::builder::GraphOptimizationLevel::Disable)?
+            .with_parallel_execution(false)?
+            .with_memory_pattern(false)?
+            .with_execution_providers([ort::ep::CPU::default().with_arena_allocator(false).build()])?
+            .with_config_entry("session.disable_quant_qdq", "1")?
+            .with_operator_library("LIBRARY")?
+            .with_intra_threads(1)?;
+    };
+    let needs = SessionNeeds { anchored: false, quantized: true, transfers: true };
+    let printed = Profile::ORT.session_options(Language::Rust, needs).expect("the profile has sessions");
+    assert_eq!(without_blanks(&printed), without_blanks(&code));
+    assert_eq!(Profile::PLAYER.session_options(Language::Rust, needs), None);
+}
