@@ -4,11 +4,17 @@
 //!
 //! A file that ends in `.csv` is a placement problem, another one an ordering problem. `--random`, `--layered`, `--dissect` and
 //! `--random-order` generate one of so many buffers or operations.
+//!
+//! `… --example table -- --budgets 90%,80% [--nodes N] [--layered-runs N SEED] [--training-runs N] FILES…` reads budget problems instead, and prints a row
+//! for each of them and each budget: extra cost and its bound in percent of the cost without repeats, for the scope of the bound.
 #![allow(clippy::print_stdout)]
 
-use std::error::Error;
-use std::time::Instant;
+mod clock;
+mod recompute;
 
+use std::error::Error;
+
+use clock::Clock;
 use memc_solve::{Limit, Outcome, order, place};
 
 struct Settings {
@@ -17,6 +23,9 @@ struct Settings {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    if std::env::args().any(|argument| argument == "--budgets") {
+        return recompute::table(std::env::args().skip(1));
+    }
     let mut settings = Settings { limit: Limit::default(), capacity: None };
     println!(
         "{:<32} {:>9} {:>14} {:>14} {:>8} {:<10} {:<16} {:>10} {:>8}",
@@ -84,30 +93,6 @@ fn print_row<S>(name: &str, size: usize, outcome: &Outcome<S>, seconds: f64) {
         "{name:<32} {size:>9} {value:>14} {:>14} {ratio:>8.5} {status:<10} {stop:<16} {:>10} {seconds:>8.3}",
         outcome.lower_bound, outcome.effort
     );
-}
-
-/// CPU time of this thread where the system tells it, wall time elsewhere.
-struct Clock {
-    cpu: Option<u64>,
-    wall: Instant,
-}
-
-impl Clock {
-    fn start() -> Self {
-        Self { cpu: cpu_nanoseconds(), wall: Instant::now() }
-    }
-
-    fn seconds(&self) -> f64 {
-        match (self.cpu, cpu_nanoseconds()) {
-            (Some(before), Some(after)) => after.saturating_sub(before) as f64 / 1e9,
-            _ => self.wall.elapsed().as_secs_f64(),
-        }
-    }
-}
-
-fn cpu_nanoseconds() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_whitespace().next()?.parse().ok()
 }
 
 /// A generator of numbers below a bound, always the same ones.
