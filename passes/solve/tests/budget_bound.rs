@@ -138,7 +138,7 @@ fn no_bound_is_above_the_best_plan() {
         let peak = measure(&problem, &events).unwrap().peak;
         let least = lower_bounds(&problem, &given, u64::MAX, 0).least_peak;
         let capacity = (least + (peak - least) * numbers.below(100) / 100).saturating_sub(u64::from(numbers.one_in(8)));
-        let bounds = lower_bounds(&problem, &given, capacity, numbers.below(3) * 50);
+        let bounds = lower_bounds(&problem, &given, capacity, numbers.below(3) * 100);
         let (in_order, any) = (cheapest(&problem, capacity, true), cheapest(&problem, capacity, false));
         let context = format!("capacity {capacity}, {in_order:?}, {any:?}, {bounds:?}, {problem:#?}");
         match (bounds.any_order, any) {
@@ -161,7 +161,7 @@ fn no_bound_is_above_the_best_plan() {
             (Err(_), best) => assert_eq!(best, None, "{context}"),
             (Ok(_), None) => {}
         }
-        let cover = gap_cover(&problem, &given, capacity, numbers.below(2) * 50);
+        let cover = gap_cover(&problem, &given, capacity, numbers.below(2) * 100);
         assert!(cover.impossible.is_none() || in_order.is_none(), "{context}");
         assert!(in_order.is_none_or(|best| cover.lower_bound <= best), "{context}");
         assert!(any.is_none() || bounds.least_peak <= capacity, "{context}");

@@ -16,9 +16,6 @@ pub struct Certified {
     pub conflict: Option<Conflict>,
 }
 
-/// A linear program takes as long as so many nodes of a limit.
-const NODES_PER_PROGRAM: u64 = 20;
-
 /// Solves the problem and bounds it.
 ///
 /// # Errors
@@ -29,7 +26,6 @@ pub fn plan(problem: &Problem, capacity: u64, limit: Limit) -> Result<Certified,
     let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
     let bounding = Bounding::new(problem, &order, capacity);
     let peak = bounding.least_peak();
-    let programs = limit.nodes / NODES_PER_PROGRAM;
     if let Err(conflict) = bounding.any_order(0, base) {
         let certificate = Certificate { cost: base, scope: Scope::AnyOrder, makespan: base, peak };
         let outcome = Outcome { solution: None, value: None, lower_bound: base, stop: StopReason::Exhausted, effort: 0 };
@@ -37,12 +33,12 @@ pub fn plan(problem: &Problem, capacity: u64, limit: Limit) -> Result<Certified,
     }
     let mut outcome = solve(problem, capacity, limit)?;
     let (cost, makespan) = outcome.solution.as_ref().map_or((u64::MAX, u64::MAX), |plan| (plan.cost, plan.makespan));
-    let any_order = bounding.any_order(programs, cost);
+    let any_order = bounding.any_order(limit.nodes, cost);
     let mut certificate = Certificate { cost: base, scope: Scope::AnyOrder, makespan: base, peak };
     if let Ok(any) = any_order {
         certificate = Certificate { cost: any.cost, makespan: any.makespan, ..certificate };
         if makespan > any.makespan
-            && let Ok(given) = bounding.given_order(any_order, programs, cost)
+            && let Ok(given) = bounding.given_order(any_order, limit.nodes, cost)
             && given != any
             && given.cost <= cost
             && given.makespan <= makespan

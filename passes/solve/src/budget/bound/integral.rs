@@ -5,6 +5,9 @@ use std::collections::BinaryHeap;
 
 use super::cover::{Cover, Interval};
 
+/// A program of so many rows and intervals takes about as long as a node of a limit.
+const SIZE_PER_NODE: u64 = 64;
+
 /// Pivots of one program inside the tree.
 const PIVOTS: u64 = 100_000;
 
@@ -32,10 +35,12 @@ struct Part {
     absent: Vec<bool>,
 }
 
-/// Searches until the cheapest part is a whole cover, costs `enough`, or `limit` programs were solved. For covers that are not [`Cover::uncoverable`].
+/// Searches until the cheapest part is a whole cover, costs `enough`, or the effort is spent, counted in nodes of a [`crate::Limit`]. For covers that are
+/// not [`Cover::uncoverable`]. One program is solved in any case.
 #[must_use]
-pub fn solve(cover: &Cover, limit: u64, enough: u128) -> Integral {
+pub fn solve(cover: &Cover, effort: u64, enough: u128) -> Integral {
     let core = cover.core();
+    let limit = effort / (1 + (cover.needs.len() + cover.gaps.len()) as u64 / SIZE_PER_NODE);
     let step = cover.gaps.iter().fold(0, |step, gap| greatest_common_divisor(step, gap.cost));
     let mut search = Search {
         cover: &core.cover,

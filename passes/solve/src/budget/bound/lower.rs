@@ -35,12 +35,13 @@ pub struct Bounds {
     pub least_peak: u64,
 }
 
-/// Bounds for a valid problem. `order` lists all runs; `programs` limits how many linear programs are solved for each scope to make bounds whole.
+/// Bounds for a valid problem. `order` lists all runs; `effort` limits the search that makes the bound of each
+/// scope whole, in nodes of a [`crate::Limit`].
 #[must_use]
-pub fn lower_bounds(problem: &Problem, order: &[u32], capacity: u64, programs: u64) -> Bounds {
+pub fn lower_bounds(problem: &Problem, order: &[u32], capacity: u64, effort: u64) -> Bounds {
     let bounding = Bounding::new(problem, order, capacity);
-    let any_order = bounding.any_order(programs, u64::MAX);
-    Bounds { given_order: bounding.given_order(any_order, programs, u64::MAX), any_order, least_peak: bounding.least_peak() }
+    let any_order = bounding.any_order(effort, u64::MAX);
+    Bounds { given_order: bounding.given_order(any_order, effort, u64::MAX), any_order, least_peak: bounding.least_peak() }
 }
 
 /// What both scopes share.
@@ -85,19 +86,19 @@ impl<'a> Bounding<'a> {
     ///
     /// # Errors
     /// There is no plan.
-    pub fn any_order(&self, programs: u64, enough: u64) -> Result<Least, Conflict> {
+    pub fn any_order(&self, effort: u64, enough: u64) -> Result<Least, Conflict> {
         self.refuse(self.worst)?;
-        Ok(least(self.problem, &self.absences, &self.chain, programs, enough))
+        Ok(least(self.problem, &self.absences, &self.chain, effort, enough))
     }
 
     /// What plans need whose first runs keep the order; `any_order` holds for them too.
     ///
     /// # Errors
     /// There is no such plan.
-    pub fn given_order(&self, any_order: Result<Least, Conflict>, programs: u64, enough: u64) -> Result<Least, Conflict> {
+    pub fn given_order(&self, any_order: Result<Least, Conflict>, effort: u64, enough: u64) -> Result<Least, Conflict> {
         let any = any_order?;
         self.refuse(self.worst_in_order)?;
-        let given = least(self.problem, &self.absences, &self.in_order, programs, enough);
+        let given = least(self.problem, &self.absences, &self.in_order, effort, enough);
         Ok(Least { cost: given.cost.max(any.cost), makespan: given.makespan.max(any.makespan) })
     }
 
@@ -115,14 +116,14 @@ fn most_needed(conflicts: impl Iterator<Item = Conflict>) -> Option<Conflict> {
 }
 
 /// Bounds from one set of rows, which can be covered.
-fn least(problem: &Problem, absences: &[Absence], model: &Model, programs: u64, enough: u64) -> Least {
+fn least(problem: &Problem, absences: &[Absence], model: &Model, effort: u64, enough: u64) -> Least {
     let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
     let mut cover = model.cover.clone();
     for (gap, value) in cover.gaps.iter_mut().zip(&model.values) {
         gap.cost = run_cost(&absences[*value as usize]);
     }
     let enough = u128::from(enough.saturating_sub(base)) * u128::from(COST_PARTS);
-    let cost = base.saturating_add(whole(integral::solve(&cover, programs, enough).bound));
+    let cost = base.saturating_add(whole(integral::solve(&cover, effort, enough).bound));
     let makespan = if problem.links.is_empty() { cost } else { least_makespan(problem, absences, model, cost) };
     Least { cost, makespan }
 }

@@ -1,5 +1,6 @@
 //! What no plan can beat: lower bounds on cost, end time and bytes, for the given order of first runs and for any order.
 
+mod beyond;
 mod cover;
 mod gaps;
 mod integral;
@@ -76,9 +77,9 @@ const MOST_PIVOTS: u64 = 2_000_000;
 
 /// Solves the gap-cover program of an order of first runs, for a valid problem; what moves for nothing costs nothing.
 ///
-/// `programs` limits a search for whole absences: if it ends, fractions are 0 or 1. Prices are always those of the linear program.
+/// `effort` limits a search for whole absences, in nodes of a [`crate::Limit`]: if it ends, fractions are 0 or 1. Prices are always those of the linear program.
 #[must_use]
-pub fn gap_cover(problem: &Problem, order: &[u32], capacity: u64, programs: u64) -> GapCover {
+pub fn gap_cover(problem: &Problem, order: &[u32], capacity: u64, effort: u64) -> GapCover {
     let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
     let absences = gaps::absences(problem);
     let mut model = gaps::model(problem, &Rows::of_order(order), capacity, &can_be_absent(problem, &absences));
@@ -89,7 +90,7 @@ pub fn gap_cover(problem: &Problem, order: &[u32], capacity: u64, programs: u64)
         return GapCover { lower_bound: base, impossible: Some(position as u32), ..GapCover::default() };
     }
     let solution = model.cover.solve(MOST_PIVOTS);
-    let whole_gaps = integral::solve(&model.cover, programs, u128::MAX);
+    let whole_gaps = integral::solve(&model.cover, effort, u128::MAX);
     let gap = |(index, value): (usize, &u32)| {
         let interval = &model.cover.gaps[index];
         let part = solution.absent[index] as f64 / interval.size.max(1) as f64;

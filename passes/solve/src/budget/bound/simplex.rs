@@ -1,9 +1,10 @@
 //! A primal network simplex for covers by intervals: the rows are a path of nodes, each interval is an arc that jumps over its rows.
 //!
 //! Node `t` stands before row `t`. An interval is an arc from before its first row to behind its last one; what covers a row beyond its need flows
-//! back over an arc from node `t + 1` to `t`. Everything absent is the first basis. Strongly feasible trees (Cunningham 1976) keep it from cycling;
+//! back over an arc from node `t + 1` to `t`. The first basis makes the dearest bytes present as far as whole intervals allow. Strongly feasible trees (Cunningham 1976) keep it from cycling;
 //! the entering arc is the best of a block (Grigoriadis 1986).
 
+use super::beyond::Beyond;
 use super::cover::Interval;
 
 /// Absent bytes of each interval, and a price of each row.
@@ -65,7 +66,19 @@ impl Network {
             sum += covered[row];
             (sum - i128::from(needs[row])).max(0) as u64
         });
-        let flow: Vec<u64> = beyond.chain(gaps.iter().map(|gap| gap.size)).collect();
+        let mut beyond = Beyond::new(beyond.collect());
+        let mut absent: Vec<u64> = gaps.iter().map(|gap| gap.size).collect();
+        // The dearest first: whatever need not be absent beside the cheaper ones.
+        let mut dearest: Vec<usize> = (0..gaps.len()).collect();
+        let unit_cost = |gap: &Interval| gap.cost as f64 / gap.size.max(1) as f64;
+        dearest.sort_by(|a, b| unit_cost(&gaps[*b]).total_cmp(&unit_cost(&gaps[*a])));
+        for index in dearest {
+            let gap = &gaps[index];
+            if beyond.take(gap.first as usize, gap.last as usize, gap.size) {
+                absent[index] = 0;
+            }
+        }
+        let flow: Vec<u64> = beyond.into_rows().into_iter().chain(absent).collect();
         let most = LARGEST_POTENTIAL / (rows as u128 + 1);
         let unit = |gap: &Interval| ((u128::from(gap.cost) << shift) / u128::from(gap.size.max(1))).min(most) as i64;
         let chain = 0..rows as u32;
