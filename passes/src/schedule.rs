@@ -9,6 +9,7 @@ use crate::analysis::class::classes;
 use crate::analysis::dependence::predecessors;
 use crate::analysis::liveness::Liveness;
 use crate::analysis::scratch::scratch;
+use crate::options::Options;
 use crate::pass::{Changed, PassContext, PassError, PassInfo, SolverReport};
 
 /// The pass.
@@ -25,7 +26,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let scratch = scratch(module, ctx.options);
     let resized = u64::from(module.plan.scratch != scratch);
     module.plan.scratch = scratch;
-    let problem = problem(module, ctx);
+    let problem = problem(module, ctx.options);
     let main = module.main();
     let nodes = module.graph(main).nodes.clone();
     let given: Vec<u32> = (0..nodes.len() as u32).collect();
@@ -59,13 +60,13 @@ fn refused(error: order::OrderError) -> PassError {
     }
 }
 
-/// The main graph as an ordering problem: one operation a node, one buffer an alias group.
-fn problem(module: &Module, ctx: &PassContext<'_>) -> order::Problem {
+/// The main graph as an ordering problem: one operation a node, in the order at hand, one buffer an alias group. The plan's workspace counts.
+pub fn problem(module: &Module, options: &Options) -> order::Problem {
     let main = module.main();
     let nodes = &module.graph(main).nodes;
     let classes = classes(module);
-    let liveness = Liveness::of(module, main, ctx.options.profile);
-    let groups = buffers(module, &liveness, &classes, ctx.options.io);
+    let liveness = Liveness::of(module, main, options.profile);
+    let groups = buffers(module, &liveness, &classes, options.io);
     let mut group_of: SecondaryMap<Value, Option<u32>> = SecondaryMap::default();
     for (index, group) in groups.iter().enumerate() {
         for member in &group.members {
@@ -79,7 +80,7 @@ fn problem(module: &Module, ctx: &PassContext<'_>) -> order::Problem {
             .collect(),
         buffers: groups.iter().map(|group| order::Buffer { size: group.bytes.0, ..order::Buffer::default() }).collect(),
     };
-    add_ends(module, &groups, &group_of, ctx.options.profile, &mut problem);
+    add_ends(module, &groups, &group_of, options.profile, &mut problem);
     let mut position: SecondaryMap<Node, u32> = SecondaryMap::default();
     for (index, node) in nodes.iter().enumerate() {
         position.set(*node, index as u32);
@@ -90,7 +91,7 @@ fn problem(module: &Module, ctx: &PassContext<'_>) -> order::Problem {
         for group in used {
             problem.buffers[group as usize].users.push(index as u32);
         }
-        for (over, under) in overwrites(module, *node, &groups, &group_of, ctx) {
+        for (over, under) in overwrites(module, *node, &groups, &group_of, options) {
             if !problem.buffers[over as usize].takes_over.contains(&under) {
                 problem.buffers[over as usize].takes_over.push(under);
             }
@@ -100,7 +101,7 @@ fn problem(module: &Module, ctx: &PassContext<'_>) -> order::Problem {
         problem.operations[position[scratch.node] as usize].scratch += scratch.bytes.0;
     }
     // Values of bodies never stand in a group of the main graph, so every index above is one of its nodes.
-    debug_assert!(groups.iter().all(|group| is_placed(module, &classes, ctx.options.io, group.owner)));
+    debug_assert!(groups.iter().all(|group| is_placed(module, &classes, options.io, group.owner)));
     problem
 }
 
@@ -134,7 +135,7 @@ fn overwrites(
     node: Node,
     groups: &[Buffer],
     group_of: &SecondaryMap<Value, Option<u32>>,
-    ctx: &PassContext<'_>,
+    options: &Options,
 ) -> Vec<(u32, u32)> {
     let data = module.node(node);
     let Some(result) = data.outputs.first().copied().flatten() else { return Vec::new() };
@@ -143,7 +144,7 @@ fn overwrites(
     if groups[over as usize].owner != result {
         return Vec::new();
     }
-    let operands = ctx.options.profile.may_overwrite(&Typed { module, node });
+    let operands = options.profile.may_overwrite(&Typed { module, node });
     let under = operands.into_iter().filter_map(|position| group_of[data.inputs.get(position).copied().flatten()?]);
     under
         .filter(|under| *under != over && groups[*under as usize].bytes == groups[over as usize].bytes)

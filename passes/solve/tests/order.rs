@@ -158,6 +158,32 @@ fn wrong_orders_and_problems_are_refused() {
 }
 
 #[test]
+fn files_say_all_that_problems_say() {
+    let text = r#"{"nodes": [{"id": 4, "scratch": 3}, {"id": 9}], "edges": [[4, 9]], "buffers": [
+        {"size": 8, "users": [4, 9], "live_from_start": true}, {"size": 7, "users": [9], "kept": true, "takes_over": [0]}]}"#;
+    let problem = order::json::read(text).unwrap().problem().unwrap();
+    assert_eq!((order::peak(&problem, &[0, 1]), problem.operations[0].scratch), (Ok(11), 3));
+    // Written and read again, all but the nodes' own empty values is the same.
+    let again = serde_json::to_string(&order::json::Dag::of("again", &problem)).unwrap();
+    let again = order::json::read(&again).unwrap().problem().unwrap();
+    assert_eq!(again.operations, problem.operations);
+    let bytes = |problem: &Problem| problem.buffers.iter().filter(|buffer| buffer.size > 0).cloned().collect::<Vec<_>>();
+    let plain =
+        |buffers: Vec<Buffer>| buffers.into_iter().map(|buffer| Buffer { takes_over: Vec::new(), ..buffer }).collect::<Vec<_>>();
+    assert_eq!(plain(bytes(&again)), plain(bytes(&problem)));
+    assert_eq!(order::peak(&again, &[0, 1]), Ok(11));
+}
+
+#[test]
+fn the_default_order_goes_from_the_last_result_to_its_last_operand() {
+    // Two branches of two nodes and their sum, then a result of its own.
+    let before: [&[u32]; 6] = [&[], &[], &[0], &[1], &[2, 3], &[0]];
+    let operations = before.iter().map(|before| Operation { predecessors: before.to_vec(), scratch: 0 }).collect();
+    let problem = Problem { operations, buffers: Vec::new() };
+    assert_eq!(order::default_order(&problem), Ok(vec![0, 5, 1, 3, 2, 4]));
+}
+
+#[test]
 fn files_become_problems_and_answers() {
     let text = r#"{"name": "v", "nodes": [{"id": 7, "size": 4, "cost": 2}, {"id": 3, "size": 1, "cost": 1}], "edges": [[7, 3]]}"#;
     let dag = order::json::read(text).unwrap();

@@ -1,9 +1,11 @@
 //! Solves instance files and prints a table: value, bound, status, effort and CPU time of each.
 //!
-//! `cargo run --release -p memc-solve --example table -- [--nodes N] [--capacity BYTES] [--random BUFFERS] [--layered BUFFERS] [--dissect PIECES SEED] [--random-order OPERATIONS] FILES…`
+//! `cargo run --release -p memc-solve --example table -- [--nodes N] [--capacity BYTES] [--random BUFFERS] [--layered BUFFERS] [--dissect PIECES SEED] [--random-order OPERATIONS]
+//! [--cell NODES SEED] FILES…`
 //!
 //! A file that ends in `.csv` is a placement problem, another one an ordering problem. `--random`, `--layered`, `--dissect` and
-//! `--random-order` generate one of so many buffers or operations.
+//! `--random-order` generate one of so many buffers or operations, `--cell` a randomly wired network (Watts and Strogatz, 4 neighbors, rewired with
+//! probability 3/4).
 //!
 //! `… --example table -- --budgets 90%,80% [--nodes N] [--layered-runs N SEED] [--training-runs N] FILES…` reads budget problems instead, and prints a row
 //! for each of them and each budget: extra cost and its bound in percent of the cost without repeats, for the scope of the bound.
@@ -44,6 +46,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 place_one(&format!("dissection {seed}"), dissection(pieces, seed), &settings)?;
             }
             "--random-order" => order_one("random", &random_network(number()? as u32), &settings)?,
+            "--cell" => {
+                let (nodes, seed) = (number()? as u32, number()?);
+                order_one(&format!("cell {nodes} seed {seed}"), &cell(nodes, seed), &settings)?;
+            }
             file => solve_file(file, &settings)?,
         }
     }
@@ -197,4 +203,55 @@ fn random_network(operations: u32) -> order::Problem {
         problem.operations.push(order::Operation { predecessors: before, scratch: 0 });
     }
     problem
+}
+
+/// A randomly wired cell after Xie, Kirillov, Girshick and He, *Exploring Randomly Wired Neural Networks for Image Recognition* (2019): a ring of nodes, each
+/// joined to its four neighbors, edges rewired with probability 3/4, directed from lower to higher numbers. Each node is a sum of its operands (one addition each),
+/// an activation, a depthwise and a pointwise convolution; activations and sums may take over an operand. Nodes without operands read the stem, four times as large.
+fn cell(nodes: u32, seed: u64) -> order::Problem {
+    let mut next = numbers_from(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut edges = std::collections::BTreeSet::new();
+    for node in 0..nodes {
+        for step in 1..=2 {
+            let mut other = (node + step) % nodes;
+            if next(4) < 3 {
+                other = next(u64::from(nodes)) as u32;
+                while other == node || edges.contains(&(node.min(other), node.max(other))) {
+                    other = next(u64::from(nodes)) as u32;
+                }
+            }
+            edges.insert((node.min(other), node.max(other)));
+        }
+    }
+    let mut problem = order::Problem::default();
+    let unit = 1 << 16;
+    let stem = run(&mut problem, &[], 4 * unit, false);
+    let mut results = Vec::new();
+    for node in 0..nodes {
+        let operands: Vec<u32> = edges.iter().filter(|(_, to)| *to == node).map(|(from, _)| results[*from as usize]).collect();
+        let mut sum = operands.first().copied().unwrap_or(stem);
+        for operand in operands.iter().skip(1) {
+            sum = run(&mut problem, &[sum, *operand], unit, true);
+        }
+        let active = run(&mut problem, &[sum], unit, sum != stem);
+        let depthwise = run(&mut problem, &[active], unit, false);
+        results.push(run(&mut problem, &[depthwise], unit, false));
+    }
+    let open: Vec<u32> =
+        (0..nodes).filter(|node| !edges.iter().any(|(from, _)| from == node)).map(|node| results[node as usize]).collect();
+    let result = run(&mut problem, &open, unit, false);
+    problem.buffers[result as usize].kept = true;
+    problem
+}
+
+/// Adds an operation that reads buffers, each the result of the operation of the same number, and makes one.
+fn run(problem: &mut order::Problem, operands: &[u32], size: u64, takes_over: bool) -> u32 {
+    let index = problem.operations.len() as u32;
+    for operand in operands {
+        problem.buffers[*operand as usize].users.push(index);
+    }
+    problem.operations.push(order::Operation { predecessors: operands.to_vec(), scratch: 0 });
+    let takes_over = if takes_over { operands.to_vec() } else { Vec::new() };
+    problem.buffers.push(order::Buffer { size, users: vec![index], takes_over, ..order::Buffer::default() });
+    index
 }

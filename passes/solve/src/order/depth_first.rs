@@ -14,7 +14,8 @@ pub(super) enum Visit {
     Peak,
     /// As the base order runs them.
     First,
-    /// Against the base order.
+    /// Against the base order, results too: the order in which ONNX Runtime runs a graph unless it is told otherwise (the reverse depth-first search of
+    /// its `GraphViewer`, highest index first).
     Last,
     /// The operand with the most bytes first.
     Bytes,
@@ -92,7 +93,10 @@ pub(super) fn depth_first(model: &Model, base: &[u32], estimates: &Estimates, vi
     let mut order = Vec::with_capacity(model.operations);
     let mut seen = vec![false; model.operations];
     let mut stack: Vec<(u32, bool)> = Vec::new();
-    let sinks = base.iter().copied().filter(|operation| model.successors.of(*operation).is_empty());
+    let mut sinks: Vec<u32> = base.iter().copied().filter(|operation| model.successors.of(*operation).is_empty()).collect();
+    if visit == Visit::Last {
+        sinks.reverse();
+    }
     for sink in sinks {
         stack.push((sink, false));
         while let Some((operation, operands_done)) = stack.pop() {

@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use super::bound;
 use super::model::{Model, peak, profile};
-use super::portfolio::{self, Best};
-use super::search::{Verdict, decide};
+use super::portfolio::Best;
+use super::search::Verdict;
+use super::segment::{Answer, decide_both_ways, solve_window};
 use super::window::{Window, segments};
 
 /// Looks at operations that cost about as much as one node of the limit.
@@ -17,15 +18,6 @@ const WIDTHS: [usize; 4] = [24, 48, 96, 192];
 
 /// Looks that one window may take.
 const WINDOW_LOOKS: u64 = 120_000;
-
-/// What is known of a segment.
-#[derive(Clone)]
-struct Answer {
-    /// Its operations, by number within the segment.
-    order: Vec<u32>,
-    peak: u64,
-    lower_bound: u64,
-}
 
 /// What is known of the whole.
 pub(super) struct Known {
@@ -71,7 +63,7 @@ fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, looks: &mut u6
             break;
         }
         let window = Window::new(model, order, &position, range.clone());
-        let answer = known.entry(window.key()).or_insert_with(|| solve_window(&window, height, looks)).clone();
+        let answer = known.entry(window.key()).or_insert_with(|| solve_window(&window, looks)).clone();
         // Below the peak of an unproven segment, only the bound is of interest.
         if height > highest_open {
             for (place, local) in range.zip(&answer.order) {
@@ -86,86 +78,6 @@ fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, looks: &mut u6
     }
     let complete = complete || peak(model, &result) <= proven;
     (result, proven, complete)
-}
-
-/// Lowers a segment's peak by search until it is proven or the looks are spent.
-fn solve_window(window: &Window, height: u64, looks: &mut u64) -> Answer {
-    let model = Model::new(&window.problem);
-    let given: Vec<u32> = (0..model.operations as u32).collect();
-    let mut answer = Answer { peak: peak(&model, &given), order: given, lower_bound: bound::lower_bound(&model) };
-    debug_assert!(answer.peak == height);
-    if answer.peak > answer.lower_bound {
-        let better = portfolio::improve(&model, &answer.order);
-        (answer.order, answer.peak) = (better.order, better.peak);
-    }
-    let mut both = BothWays::new(&model);
-    // Peaks between those that were found or excluded and those that took too long.
-    let mut too_hard = answer.peak;
-    let mut share = *looks / 2;
-    while answer.peak > answer.lower_bound && *looks > 0 && too_hard > answer.lower_bound {
-        let target =
-            if too_hard == answer.peak { answer.peak - 1 } else { answer.lower_bound + (too_hard - answer.lower_bound) / 2 };
-        let mut left = share.min(*looks);
-        let before = left;
-        let verdict = both.decide(target, &mut left);
-        *looks -= before - left;
-        match verdict {
-            Verdict::Found(order) => {
-                answer.peak = peak(&model, &order);
-                answer.order = order;
-                too_hard = answer.peak;
-            }
-            Verdict::Impossible(next) => answer.lower_bound = next.min(answer.peak),
-            Verdict::Limit => {
-                too_hard = target;
-                share = (*looks / 4).max(1);
-            }
-        }
-    }
-    answer
-}
-
-/// A problem and its reverse: which of them is easier to search is not known before.
-struct BothWays<'a> {
-    forward: &'a Model,
-    backward: Model,
-    /// The direction that ended first the last time.
-    backward_first: bool,
-}
-
-/// Looks of the first slice of each direction; each further one is eight times as long.
-const FIRST_SLICE: u64 = 80_000;
-
-impl<'a> BothWays<'a> {
-    fn new(forward: &'a Model) -> Self {
-        Self { forward, backward: forward.reversed(), backward_first: false }
-    }
-
-    /// Searches in both directions by turns, in longer and longer slices.
-    fn decide(&mut self, target: u64, limit: &mut u64) -> Verdict {
-        let mut slice = FIRST_SLICE;
-        while *limit > 0 {
-            for backward in [self.backward_first, !self.backward_first] {
-                let mut left = slice.min(*limit);
-                let before = left;
-                let verdict = decide(if backward { &self.backward } else { self.forward }, target, &mut left);
-                *limit -= before - left;
-                if verdict == Verdict::Limit {
-                    continue;
-                }
-                self.backward_first = backward;
-                return match verdict {
-                    Verdict::Found(mut order) if backward => {
-                        order.reverse();
-                        Verdict::Found(order)
-                    }
-                    other => other,
-                };
-            }
-            slice *= 8;
-        }
-        Verdict::Limit
-    }
 }
 
 /// Frees windows around the worst step, one after the other, wider and wider, while that lowers the peak.
@@ -185,7 +97,7 @@ fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, looks: &m
                 let window = Window::new(model, &order, &position, range.clone());
                 let mut left = WINDOW_LOOKS.min(*looks);
                 let before = left;
-                let verdict = BothWays::new(&Model::new(&window.problem)).decide(current - 1, &mut left);
+                let verdict = decide_both_ways(&Model::new(&window.problem), current - 1, &mut left);
                 *looks -= before - left;
                 if let Verdict::Found(local) = verdict {
                     for (place, local) in range.zip(local) {
@@ -201,7 +113,8 @@ fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, looks: &m
     order
 }
 
-fn positions(order: &[u32]) -> Vec<u32> {
+/// Place of each operation in an order.
+pub(super) fn positions(order: &[u32]) -> Vec<u32> {
     let mut position = vec![0; order.len()];
     for (place, operation) in order.iter().enumerate() {
         position[*operation as usize] = place as u32;

@@ -2,6 +2,10 @@
 //!
 //! `{"name": …, "nodes": [{"id": 0, "size": 16, "cost": 1}, …], "edges": [[0, 1], …]}`. Nodes are listed in the given order. The same file states a
 //! budget problem ([`crate::budget::json`]), then also with links.
+//!
+//! An ordering problem that this cannot say has `"buffers": [{"size": 16, "users": [0, 1]}, …]` too: bytes that several nodes share, with
+//! `"live_from_start"`, `"kept"` and `"takes_over"` (places in the list of buffers) as in [`Buffer`]. Its nodes have no `size` as a rule, and may have
+//! `scratch`.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +28,35 @@ pub struct Dag {
     /// Ways between memory spaces, one direction each; orders need none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Way>,
+    /// Bytes beside the nodes' own values; budget problems have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buffers: Vec<Shared>,
+}
+
+/// A buffer of a problem file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shared {
+    /// Bytes.
+    pub size: u64,
+    /// Ids of the nodes that use it.
+    pub users: Vec<u64>,
+    /// It is there before the first step.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub live_from_start: bool,
+    /// It is there after the last step.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub kept: bool,
+    /// Places, in the list of buffers, of those whose bytes it may take over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub takes_over: Vec<u32>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// A link of a problem file, in one direction.
@@ -46,10 +79,14 @@ pub struct Node {
     /// Its name.
     pub id: u64,
     /// Bytes of the value that it produces.
+    #[serde(default)]
     pub size: u64,
     /// Cost of running it once.
     #[serde(default)]
     pub cost: u64,
+    /// Bytes that live while it runs and no longer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub scratch: u64,
 }
 
 /// An answer file.
@@ -122,9 +159,46 @@ impl Dag {
             for read in &reads {
                 problem.buffers[*read as usize].users.push(reader);
             }
-            problem.operations.push(Operation { predecessors: reads, ..Operation::default() });
+            problem.operations.push(Operation { predecessors: reads, scratch: self.nodes[place].scratch });
+        }
+        let index: BTreeMap<u64, u32> = self.nodes.iter().enumerate().map(|(place, node)| (node.id, place as u32)).collect();
+        for shared in &self.buffers {
+            let find = |id: &u64| index.get(id).copied().ok_or(DagError::NoSuchNode { id: *id });
+            problem.buffers.push(Buffer {
+                size: shared.size,
+                users: shared.users.iter().map(find).collect::<Result<_, _>>()?,
+                live_from_start: shared.live_from_start,
+                kept: shared.kept,
+                takes_over: shared.takes_over.iter().map(|other| other.saturating_add(self.nodes.len() as u32)).collect(),
+            });
         }
         Ok(problem)
+    }
+
+    /// The file form of a problem; the order of its operations must be one of it (the given one).
+    #[must_use]
+    pub fn of(name: &str, problem: &Problem) -> Self {
+        let nodes = problem.operations.iter().enumerate();
+        let edges = nodes
+            .clone()
+            .flat_map(|(reader, operation)| operation.predecessors.iter().map(move |before| (u64::from(*before), reader as u64)));
+        Self {
+            name: name.to_owned(),
+            edges: edges.collect(),
+            nodes: nodes.map(|(id, operation)| Node { id: id as u64, size: 0, cost: 0, scratch: operation.scratch }).collect(),
+            links: Vec::new(),
+            buffers: problem
+                .buffers
+                .iter()
+                .map(|buffer| Shared {
+                    size: buffer.size,
+                    users: buffer.users.iter().map(|user| u64::from(*user)).collect(),
+                    live_from_start: buffer.live_from_start,
+                    kept: buffer.kept,
+                    takes_over: buffer.takes_over.clone(),
+                })
+                .collect(),
+        }
     }
 
     /// For each node of the list, the places of the nodes whose values it reads, in the order of the edges.

@@ -5,14 +5,18 @@
 
 mod bound;
 mod check;
+mod closure;
 mod depth_first;
 mod exact;
+mod flow;
 mod greedy;
 pub mod json;
 mod model;
+mod narrow;
 mod portfolio;
 mod problem;
 mod search;
+mod segment;
 mod window;
 
 pub use check::{OrderViolation, check};
@@ -37,6 +41,17 @@ pub fn profile(problem: &Problem, order: &[u32]) -> Result<Vec<u64>, OrderError>
 /// The problem is not valid, or the sequence is no order of it.
 pub fn peak(problem: &Problem, order: &[u32]) -> Result<u64, OrderError> {
     Ok(profile(problem, order)?.into_iter().max().unwrap_or(0))
+}
+
+/// The order in which ONNX Runtime runs the operations unless it is told otherwise, if they are listed in the order of its file. O(edges log edges).
+///
+/// # Errors
+/// The problem is not valid.
+pub fn default_order(problem: &Problem) -> Result<Vec<u32>, OrderError> {
+    let given = problem.topological_order()?;
+    let model = Model::new(problem);
+    let estimates = depth_first::Estimates::new(&model, &given);
+    Ok(depth_first::depth_first(&model, &given, &estimates, depth_first::Visit::Last))
 }
 
 /// The best order of the heuristics alone; never worse than the given one, and the given one itself if nothing is strictly better.
@@ -76,3 +91,6 @@ pub fn solve(problem: &Problem, given: &[u32], limit: &Limit) -> Result<Outcome<
     };
     Ok(Outcome { value: Some(best.peak), solution: Some(best.order), lower_bound: known.lower_bound, stop, effort: known.nodes })
 }
+
+#[cfg(test)]
+mod tests;

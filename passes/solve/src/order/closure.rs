@@ -1,0 +1,334 @@
+//! Lower bounds by minimum cuts: what lives at the step of one operation, whatever ran before it.
+//!
+//! At the step of an operation v, a set S of other operations ran: all before v, none behind it, and with each operation its predecessors. The bytes that live
+//! then are a sum over buffers of "some user ran, some user did not", so the smallest sum over all such sets is a minimum cut (a closure problem after
+//! Picard, *Maximal closure of a graph*, 1976, with one hyperedge for each buffer). No order has fewer bytes at v.
+
+use super::flow::{Flow, Network};
+use super::model::Model;
+
+/// What an operation of the network is known to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// It ran before v in every order.
+    Before,
+    /// It is v, or runs behind it in every order.
+    Behind,
+    /// Either.
+    Free(u32),
+}
+
+/// Most ways in which buffers may take over others at one step for which each has a cut of its own; beyond, what could be saved at most is.
+const MOST_WAYS: usize = 8;
+
+/// Raises a lower bound by the operations at the highest steps of an order, while `looks` at arcs are left.
+pub(super) fn raise(model: &Model, order: &[u32], steps: &[u64], mut lower_bound: u64, looks: &mut u64) -> u64 {
+    let mut sequence: Vec<usize> = (0..order.len()).collect();
+    sequence.sort_by_key(|place| (std::cmp::Reverse(steps[*place]), *place));
+    for place in sequence {
+        // No bound at an operation is above what an order has there.
+        if steps[place] <= lower_bound || *looks == 0 {
+            break;
+        }
+        if let Some(bytes) = least_bytes_at(model, order[place], looks) {
+            lower_bound = lower_bound.max(bytes);
+        }
+    }
+    lower_bound
+}
+
+/// The fewest bytes at the step of an operation; `None` if `looks` run out.
+pub(super) fn least_bytes_at(model: &Model, operation: u32, looks: &mut u64) -> Option<u64> {
+    let (sides, free) = sides(model, operation);
+    let mut least: Option<u64> = None;
+    for way in ways(model, operation) {
+        let (mut flow, fixed) = Cut::of(model, operation, &sides, free, &way);
+        let bytes = fixed + flow.maximize(u64::MAX, looks)?;
+        least = Some(least.map_or(bytes, |least| least.min(bytes)));
+    }
+    least
+}
+
+/// What a peak forbids.
+pub(super) enum Forced {
+    /// No order keeps it; no order keeps any peak below this one either.
+    Impossible(u64),
+    /// Pairs of operations of which the first runs before the second in every order that keeps it, and the lowest peak at which one of these
+    /// pairs would not be forced.
+    Pairs(Vec<(u32, u32)>, u64),
+}
+
+/// Which operations run before and which behind an operation in every order with peak at most `bound`; `None` if `looks` run out.
+///
+/// That other operations ran, or did not, is one more demand on the cut; if the least cut is above the bound then, and there is only one of them, it is
+/// excluded. A cut that is not above shows for all operations on which side they may be, so whole groups are asked for first, and halved only
+/// where that is too much.
+pub(super) fn forced_at(model: &Model, operation: u32, bound: u64, looks: &mut u64) -> Option<Forced> {
+    let (sides, free) = sides(model, operation);
+    let mut probe = Probe { may_run: vec![false; free], may_wait: vec![false; free], bound, refused: u64::MAX };
+    let mut possible = false;
+    for way in ways(model, operation) {
+        let (mut flow, fixed) = Cut::of(model, operation, &sides, free, &way);
+        if fixed + flow.capacity() <= bound {
+            // No cut is above the bound, so nothing is forced.
+            return Some(Forced::Pairs(Vec::new(), u64::MAX));
+        }
+        if !probe.try_flow(&mut flow, fixed, looks)? {
+            continue;
+        }
+        possible = true;
+        probe.ask(&Question { model, sides: &sides, flow: &flow, fixed, ran: true }, looks)?;
+        probe.ask(&Question { model, sides: &sides, flow: &flow, fixed, ran: false }, looks)?;
+    }
+    let mut pairs = Vec::new();
+    let side = |other: u32| match sides[other as usize] {
+        Side::Free(index) => Some((probe.may_run[index as usize], probe.may_wait[index as usize])),
+        _ => None,
+    };
+    for other in 0..model.operations as u32 {
+        // What follows from another pair by predecessors is not listed.
+        match side(other) {
+            None | Some((true, true)) => {}
+            Some((true, false)) if model.successors.of(other).iter().any(|next| side(*next) == Some((true, false))) => {}
+            Some((true, false)) => pairs.push((other, operation)),
+            Some((false, true)) if model.predecessors.of(other).iter().any(|before| side(*before) == Some((false, true))) => {}
+            Some((false, true)) => pairs.push((operation, other)),
+            Some((false, false)) => possible = false,
+        }
+    }
+    Some(if possible { Forced::Pairs(pairs, probe.refused) } else { Forced::Impossible(probe.refused) })
+}
+
+/// What is known of the operations beside one: whether a cut that keeps the bound has them on either side.
+struct Probe {
+    may_run: Vec<bool>,
+    may_wait: Vec<bool>,
+    bound: u64,
+    /// The lowest value above the bound that a least cut had.
+    refused: u64,
+}
+
+/// Which operations may have run (or not) beside a flow that is as large as it can be.
+struct Question<'a> {
+    model: &'a Model,
+    sides: &'a [Side],
+    flow: &'a Flow,
+    fixed: u64,
+    ran: bool,
+}
+
+impl Probe {
+    /// Whether a network's least cut keeps the bound; if so, remembers where it has the operations.
+    fn try_flow(&mut self, flow: &mut Flow, fixed: u64, looks: &mut u64) -> Option<bool> {
+        let value = fixed + flow.maximize(self.bound.saturating_sub(fixed), looks)?;
+        if value > self.bound {
+            self.refused = self.refused.min(value);
+            return Some(false);
+        }
+        *looks = looks.saturating_sub(flow.arcs());
+        let (source, sink) = (flow.source_side(), flow.sink_side());
+        for (index, (run, wait)) in self.may_run.iter_mut().zip(&mut self.may_wait).enumerate() {
+            *run |= !sink[index];
+            *wait |= !source[index];
+        }
+        Some(true)
+    }
+
+    /// Asks for all operations of which it is not known yet.
+    fn ask(&mut self, question: &Question<'_>, looks: &mut u64) -> Option<()> {
+        let mut open: Vec<u32> = (0..question.model.operations as u32)
+            .filter(|other| matches!(question.sides[*other as usize], Side::Free(_)))
+            .collect();
+        if !question.ran {
+            open.reverse();
+        }
+        let mut excluded = vec![false; question.model.operations];
+        let mut groups = vec![open];
+        while let Some(mut group) = groups.pop() {
+            group.retain(|other| self.is_open(question, *other, &mut excluded));
+            if group.is_empty() {
+                continue;
+            }
+            let mut flow = question.flow.clone();
+            *looks = looks.saturating_sub(flow.arcs() / 4);
+            for other in &group {
+                if let Side::Free(index) = question.sides[*other as usize] {
+                    flow.open(4 * index + if question.ran { 0 } else { 2 });
+                }
+            }
+            if self.try_flow(&mut flow, question.fixed, looks)? {
+                continue;
+            }
+            if let [single] = group[..] {
+                excluded[single as usize] = true;
+            } else {
+                let rest = group.split_off(group.len() / 2);
+                groups.extend([rest, group]);
+            }
+        }
+        Some(())
+    }
+
+    /// Whether an operation is still to be asked for. One that ran has its predecessors behind it, one that did not its successors ahead.
+    fn is_open(&self, question: &Question<'_>, other: u32, excluded: &mut [bool]) -> bool {
+        let Side::Free(index) = question.sides[other as usize] else { return false };
+        let (seen, model) = (if question.ran { &self.may_run } else { &self.may_wait }, question.model);
+        let implied = if question.ran { model.predecessors.of(other) } else { model.successors.of(other) };
+        excluded[other as usize] |= implied.iter().any(|next| excluded[*next as usize]);
+        !seen[index as usize] && !excluded[other as usize]
+    }
+}
+
+/// Which operations are before, behind, or beside an operation, and how many are beside it. O(n + edges).
+fn sides(model: &Model, operation: u32) -> (Vec<Side>, usize) {
+    let mut sides = vec![Side::Free(0); model.operations];
+    let mut mark = |side: Side, next: &dyn Fn(u32) -> Vec<u32>| {
+        let mut stack = next(operation);
+        while let Some(other) = stack.pop() {
+            if sides[other as usize] != side {
+                sides[other as usize] = side;
+                stack.extend(next(other));
+            }
+        }
+    };
+    mark(Side::Before, &|operation| model.predecessors.of(operation).to_vec());
+    mark(Side::Behind, &|operation| model.successors.of(operation).to_vec());
+    sides[operation as usize] = Side::Behind;
+    let mut free = 0;
+    for side in &mut sides {
+        if let Side::Free(index) = side {
+            *index = free as u32;
+            free += 1;
+        }
+    }
+    (sides, free)
+}
+
+/// One way in which buffers take over others at a step.
+struct Way {
+    /// Pairs: the first takes over the second if that ends at the step.
+    pairs: Vec<(u32, u32)>,
+    /// Bytes that are saved whatever ran.
+    constant_saving: u64,
+}
+
+/// All ways, none of which saves less at a set than what is saved there.
+fn ways(model: &Model, operation: u32) -> Vec<Way> {
+    let uses = model.uses.of(operation);
+    let mut ways = vec![Vec::new()];
+    for &taker in uses {
+        let taken = model.takes_over.of(taker).iter().filter(|other| uses.contains(other) && !model.kept[**other as usize]);
+        let taken: Vec<u32> = taken.copied().collect();
+        if taken.is_empty() || model.from_start[taker as usize] {
+            continue;
+        }
+        if ways.len() * taken.len() > MOST_WAYS {
+            let all = |flags: &[bool], buffer: u32| !flags[buffer as usize];
+            let constant_saving =
+                model.saved(operation, |buffer| all(&model.from_start, buffer), |buffer| all(&model.kept, buffer));
+            return vec![Way { pairs: Vec::new(), constant_saving }];
+        }
+        let longer = |pairs: &Vec<(u32, u32)>| {
+            let pairs = pairs.clone();
+            taken.iter().map(move |other| pairs.iter().copied().chain([(taker, *other)]).collect::<Vec<_>>()).collect::<Vec<_>>()
+        };
+        ways = ways.iter().flat_map(longer).collect();
+    }
+    ways.into_iter().map(|pairs| Way { pairs, constant_saving: 0 }).collect()
+}
+
+/// The network of an operation and what counts whatever ran.
+struct Cut<'a> {
+    model: &'a Model,
+    operation: u32,
+    sides: &'a [Side],
+    network: Network,
+    fixed: u64,
+}
+
+impl<'a> Cut<'a> {
+    /// The network for one way, and the bytes that count whatever ran. The arc from the source to the free operation `i` has the number `4 i`, the one
+    /// to the sink `4 i + 2`.
+    fn of(model: &'a Model, operation: u32, sides: &'a [Side], free: usize, way: &Way) -> (Flow, u64) {
+        let mut cut = Self { model, operation, sides, network: Network::new(free), fixed: model.scratch[operation as usize] };
+        for index in 0..free as u32 {
+            cut.network.source_arc(index, 0);
+            cut.network.sink_arc(index, 0);
+        }
+        cut.state(way);
+        (cut.network.build(), cut.fixed - way.constant_saving)
+    }
+
+    fn state(&mut self, way: &Way) {
+        for operation in 0..self.model.operations as u32 {
+            let Side::Free(own) = self.sides[operation as usize] else { continue };
+            for &before in self.model.predecessors.of(operation) {
+                if let Side::Free(other) = self.sides[before as usize] {
+                    self.network.follow(own, other);
+                }
+            }
+        }
+        for buffer in 0..self.model.sizes.len() as u32 {
+            self.count(buffer);
+        }
+        for &(taker, taken) in &way.pairs {
+            self.count_taker(taker, taken);
+        }
+    }
+
+    /// A buffer counts if some user ran and some did not; the operation itself does both.
+    fn count(&mut self, buffer: u32) {
+        let (model, size) = (self.model, self.model.sizes[buffer as usize]);
+        let users = model.users.of(buffer);
+        if size == 0 || (users.is_empty() && !(model.from_start[buffer as usize] && model.kept[buffer as usize])) {
+            return;
+        }
+        let is = |side: Side| users.iter().any(|user| self.sides[*user as usize] == side);
+        let own = users.binary_search(&self.operation).is_ok();
+        let begun = own || model.from_start[buffer as usize] || is(Side::Before);
+        let open = own || model.kept[buffer as usize] || is(Side::Behind);
+        let free = users.iter().filter_map(|user| match self.sides[*user as usize] {
+            Side::Free(index) => Some(index),
+            _ => None,
+        });
+        match (begun, open) {
+            (true, true) => self.fixed += size,
+            _ if free.clone().next().is_none() => {}
+            (true, false) => {
+                let rest = self.network.node();
+                self.network.source_arc(rest, size);
+                free.for_each(|user| self.network.follow(rest, user));
+            }
+            (false, true) => {
+                let first = self.network.node();
+                self.network.sink_arc(first, size);
+                free.for_each(|user| self.network.follow(user, first));
+            }
+            (false, false) => {
+                let (first, rest) = (self.network.node(), self.network.node());
+                self.network.arc(first, rest, size);
+                for user in free {
+                    self.network.follow(user, first);
+                    self.network.follow(rest, user);
+                }
+            }
+        }
+    }
+
+    /// A taker counts beside what it would take over unless all other users of that ran. It was counted in full already.
+    fn count_taker(&mut self, taker: u32, taken: u32) {
+        let size = self.model.sizes[taker as usize];
+        let others = self.model.users.of(taken).iter().filter(|user| **user != self.operation);
+        if others.clone().any(|user| self.sides[*user as usize] == Side::Behind) {
+            return;
+        }
+        self.fixed -= size;
+        let rest = self.network.node();
+        self.network.source_arc(rest, size);
+        for user in others {
+            if let Side::Free(index) = self.sides[*user as usize] {
+                self.network.follow(rest, index);
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Maximum flow through a network of one source and one sink (Dinic, *Algorithm for solution of a problem of maximum flow*, 1970).
+
+/// More than any sum of sizes, less than what two of them overflow.
+const UNLIMITED: u64 = 1 << 62;
+
+/// The source's number; nodes of the network follow the sink's.
+const SOURCE: u32 = 0;
+const SINK: u32 = 1;
+const FIRST: u32 = 2;
+
+/// A network. Nodes are named by numbers from 0; source and sink have no names.
+#[derive(Clone, Debug)]
+pub(super) struct Network {
+    nodes: u32,
+    /// Arcs in pairs: an arc and, next to it, its reverse.
+    heads: Vec<u32>,
+    tails: Vec<u32>,
+    capacities: Vec<u64>,
+}
+
+impl Network {
+    /// A network of so many nodes without arcs.
+    pub fn new(nodes: usize) -> Self {
+        Self { nodes: nodes as u32, heads: Vec::new(), tails: Vec::new(), capacities: Vec::new() }
+    }
+
+    /// One more node.
+    pub fn node(&mut self) -> u32 {
+        self.nodes += 1;
+        self.nodes - 1
+    }
+
+    /// An arc from a node to another one.
+    pub fn arc(&mut self, from: u32, to: u32, capacity: u64) {
+        self.add(from + FIRST, to + FIRST, capacity);
+    }
+
+    /// If `node` is on the source's side, so is `other`.
+    pub fn follow(&mut self, node: u32, other: u32) {
+        self.add(node + FIRST, other + FIRST, UNLIMITED);
+    }
+
+    /// An arc from the source; gives its number.
+    pub fn source_arc(&mut self, to: u32, capacity: u64) -> u32 {
+        self.add(SOURCE, to + FIRST, capacity)
+    }
+
+    /// An arc to the sink; gives its number.
+    pub fn sink_arc(&mut self, from: u32, capacity: u64) -> u32 {
+        self.add(from + FIRST, SINK, capacity)
+    }
+
+    fn add(&mut self, from: u32, to: u32, capacity: u64) -> u32 {
+        self.tails.extend([from, to]);
+        self.heads.extend([to, from]);
+        self.capacities.extend([capacity, 0]);
+        self.tails.len() as u32 - 2
+    }
+
+    /// The network ready for flows. O(nodes + arcs).
+    pub fn build(self) -> Flow {
+        let count = (self.nodes + FIRST) as usize;
+        let mut starts = vec![0_u32; count + 1];
+        for tail in &self.tails {
+            starts[*tail as usize + 1] += 1;
+        }
+        for node in 0..count {
+            starts[node + 1] += starts[node];
+        }
+        let mut fill = starts.clone();
+        let mut arcs = vec![0_u32; self.tails.len()];
+        for (arc, tail) in self.tails.iter().enumerate() {
+            arcs[fill[*tail as usize] as usize] = arc as u32;
+            fill[*tail as usize] += 1;
+        }
+        Flow { heads: self.heads, tails: self.tails, capacities: self.capacities, starts, arcs, value: 0 }
+    }
+}
+
+/// A flow through a network.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    heads: Vec<u32>,
+    tails: Vec<u32>,
+    /// What still fits through each arc.
+    capacities: Vec<u64>,
+    starts: Vec<u32>,
+    /// Arcs by their tail.
+    arcs: Vec<u32>,
+    value: u64,
+}
+
+impl Flow {
+    /// Adds flow until no more fits, which is then what the least cut counts, or until it is above `enough`; `None` if `looks` at arcs run out.
+    ///
+    /// Arcs from the source and to the sink are finite. O(nodes² · arcs), in practice close to linear.
+    pub fn maximize(&mut self, enough: u64, looks: &mut u64) -> Option<u64> {
+        while self.value <= enough
+            && let Some(levels) = self.levels(looks)
+        {
+            let mut next = self.starts.clone();
+            self.block(&levels, &mut next, enough, looks)?;
+        }
+        (*looks > 0).then_some(self.value)
+    }
+
+    /// The sum of all capacities that are limited.
+    pub fn capacity(&self) -> u64 {
+        self.capacities.iter().filter(|capacity| **capacity < UNLIMITED).sum()
+    }
+
+    /// How many arcs there are, each counted with its reverse.
+    pub fn arcs(&self) -> u64 {
+        self.arcs.len() as u64
+    }
+
+    /// Lets any amount flow through an arc, so that no cut separates its ends.
+    pub fn open(&mut self, arc: u32) {
+        self.capacities[arc as usize] = UNLIMITED;
+    }
+
+    /// The nodes on the source's side of the least cut with the fewest nodes there. Needs a flow that is as large as it can be.
+    pub fn source_side(&self) -> Vec<bool> {
+        let mut side = self.reach(SOURCE, |arc| arc);
+        side.drain(..FIRST as usize);
+        side
+    }
+
+    /// The nodes on the sink's side of the least cut with the fewest nodes there. Needs a flow that is as large as it can be.
+    pub fn sink_side(&self) -> Vec<bool> {
+        // Against an arc goes who comes from its head: the room of its reverse's reverse.
+        let mut side = self.reach(SINK, |arc| arc ^ 1);
+        side.drain(..FIRST as usize);
+        side
+    }
+
+    /// What can be reached through arcs whose `room` is an arc with capacity.
+    fn reach(&self, from: u32, room: impl Fn(usize) -> usize) -> Vec<bool> {
+        let mut seen = vec![false; self.starts.len() - 1];
+        seen[from as usize] = true;
+        let mut stack = vec![from];
+        while let Some(node) = stack.pop() {
+            for &arc in self.arcs_of(node) {
+                let head = self.heads[arc as usize];
+                if self.capacities[room(arc as usize)] > 0 && !std::mem::replace(&mut seen[head as usize], true) {
+                    stack.push(head);
+                }
+            }
+        }
+        seen
+    }
+
+    fn arcs_of(&self, node: u32) -> &[u32] {
+        &self.arcs[self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize]
+    }
+
+    /// Distance of each node from the source through arcs with room; `None` if the sink cannot be reached or the looks ran out.
+    fn levels(&self, looks: &mut u64) -> Option<Vec<u32>> {
+        let mut levels = vec![u32::MAX; self.starts.len() - 1];
+        levels[SOURCE as usize] = 0;
+        let mut queue = vec![SOURCE];
+        let mut place = 0;
+        while let Some(&node) = queue.get(place) {
+            place += 1;
+            let own = self.arcs_of(node);
+            *looks = looks.saturating_sub(own.len() as u64);
+            for &arc in own {
+                let head = self.heads[arc as usize] as usize;
+                if self.capacities[arc as usize] > 0 && levels[head] == u32::MAX {
+                    levels[head] = levels[node as usize] + 1;
+                    queue.push(head as u32);
+                }
+            }
+        }
+        (*looks > 0 && levels[SINK as usize] != u32::MAX).then_some(levels)
+    }
+
+    /// Adds a blocking flow along rising levels, or more than `enough`. `next` is the first arc of each node that may still have room.
+    fn block(&mut self, levels: &[u32], next: &mut [u32], enough: u64, looks: &mut u64) -> Option<()> {
+        let mut path: Vec<u32> = Vec::new();
+        while self.value <= enough {
+            let node = path.last().map_or(SOURCE, |arc| self.heads[*arc as usize]);
+            if node == SINK {
+                self.push(&mut path);
+                continue;
+            }
+            let last = self.starts[node as usize + 1];
+            let mut found = None;
+            while next[node as usize] < last {
+                let arc = self.arcs[next[node as usize] as usize];
+                *looks = looks.checked_sub(1)?;
+                let head = self.heads[arc as usize] as usize;
+                if self.capacities[arc as usize] > 0 && levels[head] == levels[node as usize] + 1 {
+                    found = Some(arc);
+                    break;
+                }
+                next[node as usize] += 1;
+            }
+            match found {
+                Some(arc) => path.push(arc),
+                None => {
+                    let Some(arc) = path.pop() else { return Some(()) };
+                    // Its head leads nowhere.
+                    next[self.tails[arc as usize] as usize] += 1;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Sends what fits along a path, and cuts the path before its first full arc.
+    fn push(&mut self, path: &mut Vec<u32>) {
+        let room = path.iter().map(|arc| self.capacities[*arc as usize]).min().unwrap_or(0);
+        self.value += room;
+        let mut keep = path.len();
+        for (place, arc) in path.iter().enumerate().rev() {
+            self.capacities[*arc as usize] -= room;
+            self.capacities[*arc as usize ^ 1] += room;
+            if self.capacities[*arc as usize] == 0 {
+                keep = place;
+            }
+        }
+        path.truncate(keep);
+    }
+}

@@ -1,0 +1,88 @@
+//! Narrowing: what runs before what in every order that keeps a peak, found by minimum cuts, until nothing new follows.
+//!
+//! The pairs are further predecessors. They hold in every order with the peak, so the search loses none; they end it sooner, make segments, and
+//! guide the heuristics. A circle of them, or an operation that nothing may precede and nothing may follow, proves that there is no such order.
+
+use super::closure::{Forced, forced_at};
+use super::model::Model;
+use super::problem::Problem;
+
+/// What is left of a problem when a peak is asked for.
+pub(super) enum Narrowed {
+    /// No order keeps the peak, nor any peak below this one.
+    Impossible(u64),
+    /// What is left.
+    Problem {
+        /// With what is forced as predecessors.
+        problem: Problem,
+        /// One of its orders.
+        order: Vec<u32>,
+        /// The lowest peak at which it would be another problem.
+        refused: u64,
+        /// Nothing more follows; otherwise the looks ran out.
+        complete: bool,
+    },
+}
+
+/// Adds what is forced by a peak. `order` is a good order, `steps` its bytes. Ends early where `looks` run out.
+pub(super) fn narrow(problem: &Problem, order: &[u32], steps: &[u64], bound: u64, looks: &mut u64) -> Narrowed {
+    let mut problem = problem.clone();
+    let mut sequence: Vec<usize> = (0..order.len()).collect();
+    sequence.sort_by_key(|place| (std::cmp::Reverse(steps[*place]), *place));
+    let mut position = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(place, operation)| position[*operation as usize] = place as u32);
+    let mut model = Model::new(&problem);
+    let (mut refused, mut base) = (u64::MAX, order.to_vec());
+    // Operations in a row from which nothing new followed.
+    let mut idle = 0;
+    for place in sequence.iter().cycle() {
+        if idle == sequence.len() {
+            break;
+        }
+        let Some(forced) = forced_at(&model, order[*place], bound, looks) else { break };
+        idle += 1;
+        match forced {
+            Forced::Impossible(value) => return Narrowed::Impossible(refused.min(value)),
+            Forced::Pairs(pairs, value) if !pairs.is_empty() => {
+                refused = refused.min(value);
+                idle = 0;
+                for (before, after) in pairs {
+                    problem.operations[after as usize].predecessors.push(before);
+                }
+                match sorted(&problem, &position) {
+                    Some(sorted) => base = sorted,
+                    None => return Narrowed::Impossible(refused),
+                }
+                model = Model::new(&problem);
+            }
+            Forced::Pairs(..) => {}
+        }
+    }
+    Narrowed::Problem { problem, order: base, refused, complete: idle == sequence.len() }
+}
+
+/// The topological order that is smallest by position; `None` if there is a circle.
+fn sorted(problem: &Problem, position: &[u32]) -> Option<Vec<u32>> {
+    use std::cmp::Reverse;
+    let count = problem.operations.len();
+    let mut waits: Vec<usize> = problem.operations.iter().map(|operation| operation.predecessors.len()).collect();
+    let mut successors = vec![Vec::new(); count];
+    for (index, operation) in problem.operations.iter().enumerate() {
+        for &before in &operation.predecessors {
+            successors[before as usize].push(index as u32);
+        }
+    }
+    let mut ready: std::collections::BinaryHeap<Reverse<(u32, u32)>> =
+        (0..count).filter(|index| waits[*index] == 0).map(|index| Reverse((position[index], index as u32))).collect();
+    let mut order = Vec::with_capacity(count);
+    while let Some(Reverse((_, operation))) = ready.pop() {
+        order.push(operation);
+        for &next in &successors[operation as usize] {
+            waits[next as usize] -= 1;
+            if waits[next as usize] == 0 {
+                ready.push(Reverse((position[next as usize], next)));
+            }
+        }
+    }
+    (order.len() == count).then_some(order)
+}
