@@ -3,6 +3,7 @@
 //! [`Problem`] says what runs and what it reads; a [`Plan`] is a sequence of [`Event`]s, which [`plan`] finds and [`check`] judges. [`bound`] says what
 //! no plan can beat, [`json`] reads problems and writes answers.
 
+mod anneal;
 pub mod bound;
 mod certified;
 mod check;
@@ -12,6 +13,9 @@ pub mod json;
 mod model;
 mod polish;
 mod problem;
+mod random;
+mod reorder;
+mod soft;
 mod solve;
 mod state;
 mod tree;

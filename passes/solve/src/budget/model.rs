@@ -23,8 +23,11 @@ pub(super) struct Model {
     pub kinds: Vec<Kind>,
     pub reads: Lists,
     pub writes: Lists,
-    /// Operations whose first time must be later than that of another.
+    /// Operations whose first time must be earlier, or later, than that of another.
+    pub predecessors: Lists,
     pub successors: Lists,
+    /// The operations that read a value.
+    pub readers: Lists,
     /// The operations that make a value; the one that makes it first stands first.
     pub makers: Lists,
     pub takes_over: Lists,
@@ -78,10 +81,12 @@ impl Model {
             takes: takes_any,
             kinds,
             makers: Lists::group(values, swapped(&writes)),
+            readers: Lists::group(values, swapped(&reads)),
             reads: Lists::group(operations, reads),
             writes: Lists::group(operations, writes),
             successors: Lists::group(operations, swapped(&before)),
             has_takeovers: !takes.is_empty(),
+            predecessors: Lists::group(operations, before),
             takes_over: Lists::group(values, takes),
             is_taken,
             sizes: problem.values.iter().map(|value| value.size as i64).collect(),

@@ -5,6 +5,7 @@
 //! of bytes over the slots. Putting in or taking out is O((operands + results) log slots).
 
 use super::model::{Model, NONE};
+use super::soft::SoftTree;
 use super::tree::Tree;
 
 /// Operations in slots. Slot 0 is the start, where near values lie; the last slot is the end, which uses what is kept.
@@ -20,9 +21,14 @@ pub(super) struct State<'a> {
     /// The slots that use each value, ascending.
     used: Vec<Vec<u32>>,
     pub tree: Tree,
+    soft: Option<SoftTree>,
     /// What is taken over at each slot; empty if nothing ever is.
     saved: Vec<i64>,
+    cost: u64,
     count: usize,
+    /// Operations that are there more than once, in no order that matters, and where each stands in this list.
+    repeated: Vec<u32>,
+    place: Vec<u32>,
     /// Slots whose savings may have changed.
     stale: Vec<u32>,
 }
@@ -39,8 +45,12 @@ impl<'a> State<'a> {
             made: vec![Vec::new(); model.values()],
             used: vec![Vec::new(); model.values()],
             tree: Tree::new(slots),
+            soft: None,
             saved: if model.has_takeovers { vec![0; slots] } else { Vec::new() },
+            cost: 0,
             count: 0,
+            repeated: Vec::new(),
+            place: vec![NONE; model.operations()],
             stale: Vec::new(),
         };
         for value in 0..model.values() {
@@ -66,6 +76,21 @@ impl<'a> State<'a> {
     /// The most bytes at a slot.
     pub fn peak(&self) -> i64 {
         self.tree.top()
+    }
+
+    /// Summed costs of all operations in slots.
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// Operations that are there more than once.
+    pub fn repeated(&self) -> &[u32] {
+        &self.repeated
+    }
+
+    /// The last slot, which holds no operation.
+    pub fn end(&self) -> u32 {
+        self.slots.len() as u32 - 1
     }
 
     /// How many slots are occupied.
@@ -122,18 +147,60 @@ impl<'a> State<'a> {
             })
     }
 
+    /// The slots between which what is at a slot may stand, so that all that needs it finds it and it finds what it needs.
+    pub fn bounds(&self, slot: u32) -> (u32, u32) {
+        let model = self.model;
+        let operation = self.operation(slot);
+        let (mut low, mut high) = (0, self.end());
+        for &value in model.reads.of(operation) {
+            low = low.max(self.made[value as usize].first().copied().unwrap_or(0));
+        }
+        let runs = self.slots_of(operation);
+        if runs.first() == Some(&slot) {
+            // The next run of the same operation could stand in; a move past it is the same as none.
+            high = runs.get(1).copied().unwrap_or(high);
+            for &other in model.predecessors.of(operation) {
+                low = low.max(self.slots_of(other).first().copied().unwrap_or(0));
+            }
+            for &other in model.successors.of(operation) {
+                high = high.min(self.slots_of(other).first().copied().unwrap_or(high));
+            }
+        }
+        for &value in model.writes.of(operation) {
+            if self.made[value as usize].first() == Some(&slot) {
+                high = high.min(self.used[value as usize].first().copied().unwrap_or(high));
+            }
+        }
+        (low, high)
+    }
+
+    /// A free slot at or near `slot`, between `low` and `high` (both excluded).
+    pub fn free_near(&self, slot: u32, low: u32, high: u32) -> Option<u32> {
+        let free = |other: &u32| self.slots[*other as usize] == NONE;
+        let above = (slot.max(low + 1)..high).take(64).find(free);
+        above.or_else(|| (low + 1..slot.min(high)).rev().take(64).find(free))
+    }
+
     /// Puts an operation into a free slot.
     pub fn insert(&mut self, operation: u32, slot: u32) {
         let model = self.model;
         self.slots[slot as usize] = operation;
+        if let Some(soft) = &mut self.soft {
+            soft.occupy(slot, true);
+        }
         insert_sorted(&mut self.at[operation as usize], slot);
+        if self.at[operation as usize].len() == 2 {
+            self.place[operation as usize] = self.repeated.len() as u32;
+            self.repeated.push(operation);
+        }
+        self.cost += model.costs[operation as usize];
         self.count += 1;
-        self.tree.add(slot, slot, model.scratch[operation as usize]);
+        self.add(slot, slot, model.scratch[operation as usize]);
         for &value in model.reads.of(operation) {
             if let Some((start, last)) = self.copy_at(value, slot)
                 && slot > last
             {
-                self.tree.add(last + 1, slot, model.sizes[value as usize]);
+                self.add(last + 1, slot, model.sizes[value as usize]);
                 self.note(value, last.max(start));
             }
             insert_sorted(&mut self.used[value as usize], slot);
@@ -148,9 +215,20 @@ impl<'a> State<'a> {
     pub fn remove(&mut self, slot: u32) {
         let model = self.model;
         let operation = std::mem::replace(&mut self.slots[slot as usize], NONE);
+        if let Some(soft) = &mut self.soft {
+            soft.occupy(slot, false);
+        }
         remove_sorted(&mut self.at[operation as usize], slot);
+        if self.at[operation as usize].len() == 1 {
+            let place = self.place[operation as usize];
+            self.repeated.swap_remove(place as usize);
+            if let Some(moved) = self.repeated.get(place as usize) {
+                self.place[*moved as usize] = place;
+            }
+        }
+        self.cost -= model.costs[operation as usize];
         self.count -= 1;
-        self.tree.add(slot, slot, -model.scratch[operation as usize]);
+        self.add(slot, slot, -model.scratch[operation as usize]);
         for &value in model.reads.of(operation) {
             remove_sorted(&mut self.used[value as usize], slot);
             if let Some((_, last)) = self.copy_at(value, slot)
@@ -159,7 +237,7 @@ impl<'a> State<'a> {
                 // No later use of the same copy: it ends earlier now.
                 let next_make = self.next_made(value, slot);
                 if self.next_used(value, slot) > next_make || self.next_used(value, slot) == NONE {
-                    self.tree.add(last + 1, slot, -model.sizes[value as usize]);
+                    self.add(last + 1, slot, -model.sizes[value as usize]);
                     self.note(value, last);
                 }
             }
@@ -182,6 +260,41 @@ impl<'a> State<'a> {
         made.get(made.partition_point(|other| *other <= slot)).copied().unwrap_or(NONE)
     }
 
+    fn add(&mut self, first: u32, last: u32, bytes: i64) {
+        self.tree.add(first, last, bytes);
+        if let Some(soft) = &mut self.soft {
+            soft.add(first, last, bytes);
+        }
+    }
+
+    /// Keeps a soft maximum from here on, of the bytes over `capacity`; bytes fade over `1 / sharpness`.
+    pub fn soften(&mut self, capacity: i64, sharpness: f64) {
+        let mut soft = SoftTree::new(self.slots.len(), sharpness);
+        for (slot, operation) in self.slots.iter().enumerate() {
+            let slot = slot as u32;
+            soft.add(slot, slot, self.tree.top_of(slot, slot) - capacity);
+            if *operation != NONE {
+                soft.occupy(slot, true);
+            }
+        }
+        self.soft = Some(soft);
+    }
+
+    /// Keeps no soft maximum from here on.
+    pub fn harden(&mut self) {
+        self.soft = None;
+    }
+
+    /// The soft maximum of bytes over the capacity, if one is kept.
+    pub fn soft_top(&self) -> Option<f64> {
+        self.soft.as_ref().map(SoftTree::top)
+    }
+
+    /// A slot that is among the worst: the worst one, or one drawn by its weight in the soft maximum.
+    pub fn bad_slot(&self, draw: f64) -> u32 {
+        self.soft.as_ref().map_or_else(|| self.tree.peak(), |soft| soft.sample(draw))
+    }
+
     fn make(&mut self, value: u32, slot: u32) {
         let size = self.model.sizes[value as usize];
         let made = &self.made[value as usize];
@@ -189,13 +302,13 @@ impl<'a> State<'a> {
         let stop = made.get(next).copied().unwrap_or(u32::MAX);
         let last = self.last_use(value, slot, stop);
         match next.checked_sub(1).map(|index| made[index]) {
-            None => self.tree.add(slot, last, size),
+            None => self.add(slot, last, size),
             Some(before) => {
                 let ends = self.last_use(value, before, slot);
                 if last > slot {
-                    self.tree.add(ends + 1, slot - 1, -size);
+                    self.add(ends + 1, slot - 1, -size);
                 } else {
-                    self.tree.add(slot, slot, size);
+                    self.add(slot, slot, size);
                 }
                 self.note(value, ends);
             }
@@ -211,13 +324,13 @@ impl<'a> State<'a> {
         let stop = made.get(next).copied().unwrap_or(u32::MAX);
         let last = self.last_use(value, slot, stop);
         match next.checked_sub(1).map(|index| made[index]) {
-            None => self.tree.add(slot, last, -size),
+            None => self.add(slot, last, -size),
             Some(before) => {
                 let ends = self.last_use(value, before, slot);
                 if last > slot {
-                    self.tree.add(ends + 1, slot - 1, size);
+                    self.add(ends + 1, slot - 1, size);
                 } else {
-                    self.tree.add(slot, slot, -size);
+                    self.add(slot, slot, -size);
                 }
                 self.note(value, ends);
             }
@@ -241,7 +354,7 @@ impl<'a> State<'a> {
             let operation = self.slots[slot as usize];
             let saved = if operation == NONE { 0 } else { self.model.saved(operation, |value| self.ends_at(value, slot)) };
             let change = saved - std::mem::replace(&mut self.saved[slot as usize], saved);
-            self.tree.add(slot, slot, -change);
+            self.add(slot, slot, -change);
         }
     }
 

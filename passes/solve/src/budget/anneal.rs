@@ -1,0 +1,326 @@
+//! Simulated annealing over sequences with repeats: put a run in, take one out, move one.
+//!
+//! After FastSA (Kusumoto et al. 2023), with three changes: the energy's price of a byte over the capacity follows the search (high while it is not
+//! feasible, lower while it is); the threshold is drawn before a change is tried, so that what costs too much is never tried; and changes aim at the
+//! worst slot while the capacity is exceeded.
+
+use super::model::NONE;
+use super::random::Random;
+use super::state::State;
+
+/// How one annealing run goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Schedule {
+    pub steps: u64,
+    /// Temperatures at the start and at the end, in units of cost.
+    pub hot: f64,
+    pub cold: f64,
+    /// Sharpness of the soft maximum that stands for the peak until the capacity holds; `None` for the peak itself, to the end.
+    pub soft: Option<f64>,
+}
+
+/// The cheapest sequence within the capacity that was met.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Best {
+    pub sequence: Vec<u32>,
+    /// `None` until a sequence within the capacity was met.
+    pub cost: Option<u64>,
+    /// The lowest peak, until then.
+    pub peak: i64,
+}
+
+/// A change: what was put in or taken out, in order.
+#[derive(Clone, Copy)]
+enum Step {
+    In(u32),
+    Out(u32, u32),
+}
+
+/// The search's state.
+pub(super) struct Annealer<'s, 'm> {
+    pub state: &'s mut State<'m>,
+    pub capacity: i64,
+    pub random: Random,
+    /// Cost of one byte over the capacity.
+    pub price: f64,
+    lowest_price: f64,
+    pub best: Best,
+    steps: Vec<Step>,
+}
+
+impl<'s, 'm> Annealer<'s, 'm> {
+    pub fn new(state: &'s mut State<'m>, capacity: i64, price: f64, seed: u64) -> Self {
+        let best = Best { sequence: state.sequence(), cost: None, peak: state.peak() };
+        let mut annealer =
+            Self { state, capacity, random: Random::new(seed), price, lowest_price: price / 10.0, best, steps: Vec::new() };
+        annealer.note_best();
+        annealer
+    }
+
+    fn energy(&self) -> f64 {
+        let over = self.state.soft_top().unwrap_or((self.state.peak() - self.capacity) as f64);
+        self.state.cost() as f64 + self.price * over.max(0.0)
+    }
+
+    fn note_best(&mut self) {
+        let (peak, cost) = (self.state.peak(), self.state.cost());
+        let better = match self.best.cost {
+            Some(best) => peak <= self.capacity && cost < best,
+            None => peak <= self.capacity || peak < self.best.peak,
+        };
+        if better {
+            self.best.sequence = self.state.sequence();
+            self.best.peak = peak;
+            self.best.cost = (peak <= self.capacity).then_some(cost);
+        }
+    }
+
+    /// Begins anew at the best sequence.
+    pub fn restart(&mut self) {
+        *self.state = State::new(self.state.model, &self.best.sequence);
+    }
+
+    /// Anneals, and leaves the state where it ended.
+    pub fn run(&mut self, schedule: Schedule) {
+        let cooling = (schedule.cold / schedule.hot).ln();
+        let mut energy = self.energy();
+        let mut temperature = schedule.hot;
+        let mut fitting = 0_u32;
+        for step in 0..schedule.steps {
+            if step & 0x3ff == 0 {
+                temperature = schedule.hot * (cooling * step as f64 / schedule.steps as f64).exp();
+                // About a third of the time within the capacity: the search crosses the boundary again and again.
+                if step > 0 {
+                    self.price = (self.price * if fitting < 300 { 1.02 } else { 0.98 })
+                        .clamp(self.lowest_price, 300.0 * self.lowest_price);
+                }
+                fitting = 0;
+                if schedule.soft.is_some() && self.best.cost.is_some() {
+                    break;
+                }
+                if 3 * self.state.count() > self.state.end() as usize {
+                    *self.state = State::new(self.state.model, &self.state.sequence());
+                }
+                match schedule.soft {
+                    // Rounding errors add up.
+                    Some(sharpness) if step & 0x3fff == 0 || !self.state.soft_top().is_some_and(f64::is_finite) => {
+                        self.state.soften(self.capacity, sharpness)
+                    }
+                    Some(_) => {}
+                    None => self.state.harden(),
+                }
+                energy = self.energy();
+            }
+            let threshold = energy - temperature * self.random.unit().max(1e-300).ln();
+            self.steps.clear();
+            if self.change(threshold) {
+                let after = self.energy();
+                // What is no number is no better either.
+                if after <= threshold && after > 0.0 {
+                    energy = after;
+                    self.note_best();
+                } else {
+                    self.undo();
+                }
+            } else {
+                self.undo();
+            }
+            fitting += u32::from(self.state.peak() <= self.capacity);
+        }
+    }
+
+    fn undo(&mut self) {
+        while let Some(step) = self.steps.pop() {
+            match step {
+                Step::In(slot) => self.state.remove(slot),
+                Step::Out(operation, slot) => self.state.insert(operation, slot),
+            }
+        }
+    }
+
+    fn put_in(&mut self, operation: u32, slot: u32) {
+        self.state.insert(operation, slot);
+        self.steps.push(Step::In(slot));
+    }
+
+    fn take_out(&mut self, slot: u32) {
+        self.steps.push(Step::Out(self.state.operation(slot), slot));
+        self.state.remove(slot);
+    }
+
+    /// Tries a random change; `false` if it could not be made.
+    fn change(&mut self, threshold: f64) -> bool {
+        match self.random.below(16) {
+            0..=4 => self.repeat(threshold),
+            5..=7 => self.take_out_spare(),
+            8 | 9 => self.take_out_spare() && self.repeat(threshold),
+            _ => self.shift(),
+        }
+    }
+
+    /// Makes a value again before one of its uses.
+    fn repeat(&mut self, threshold: f64) -> bool {
+        let model = self.state.model;
+        let over = self.state.peak() > self.capacity;
+        let value = self.random.below(model.values() as u32);
+        let Some(&maker) = model.makers.of(value).first() else { return false };
+        if !model.repeatable[maker as usize] {
+            return false;
+        }
+        if (self.state.cost() + model.costs[maker as usize]) as f64 > threshold {
+            return false;
+        }
+        let draw = self.random.unit();
+        let used = self.state.used(value);
+        let (low, high) = if over {
+            let worst = self.state.bad_slot(draw);
+            let next = used.partition_point(|slot| *slot <= worst);
+            let Some((_, last)) = self.state.copy_at(value, worst) else { return false };
+            if last <= worst {
+                return false;
+            }
+            (worst, used[next])
+        } else {
+            let Some(next) = self.random.pick(used) else { return false };
+            let Some((start, _)) = self.state.copy_at(value, next) else { return false };
+            let place = used.partition_point(|slot| *slot < next);
+            let previous = place.checked_sub(1).map_or(start, |index| used[index].max(start));
+            (previous, next)
+        };
+        if high <= low + 1 {
+            return false;
+        }
+        let width = high - low - 1;
+        let slot = if self.random.below(2) == 0 { high - 1 } else { low + 1 + self.random.below(width) };
+        let Some(slot) = self.state.free_near(slot, low, high) else { return false };
+        self.put_in(maker, slot);
+        if self.random.below(2) == 0 {
+            self.repeat_operands(slot, low, threshold);
+        }
+        true
+    }
+
+    /// Makes operands again that live longer for what was put in at a slot: those that were used last at or before `low`, and some of the others.
+    fn repeat_operands(&mut self, slot: u32, low: u32, threshold: f64) {
+        let model = self.state.model;
+        let mut open = vec![slot];
+        while let Some(slot) = open.pop() {
+            for &value in model.reads.of(self.state.operation(slot)) {
+                let Some(&maker) = model.makers.of(value).first() else { continue };
+                let Some((start, last)) = self.state.copy_at(value, slot) else { continue };
+                if last > slot || !model.repeatable[maker as usize] {
+                    continue;
+                }
+                let used = self.state.used(value);
+                let place = used.partition_point(|other| *other < slot);
+                let previous = place.checked_sub(1).map_or(start, |index| used[index].max(start));
+                if previous > low
+                    || (self.state.cost() + model.costs[maker as usize]) as f64 > threshold
+                    || self.random.below(4) == 0
+                {
+                    continue;
+                }
+                let Some(free) = self.state.free_near(slot - 1, previous, slot) else { continue };
+                self.put_in(maker, free);
+                open.push(free);
+            }
+        }
+    }
+
+    fn take_out_spare(&mut self) -> bool {
+        let Some(operation) = self.random.pick(self.state.repeated()) else { return false };
+        let Some(slot) = self.random.pick(self.state.slots_of(operation)) else { return false };
+        if !self.state.is_spare(slot) {
+            return false;
+        }
+        self.take_out(slot);
+        self.take_out_unread(operation, slot);
+        true
+    }
+
+    /// Takes out, from a slot downward, what made operands for an operation that is no longer there, if nothing else reads them.
+    fn take_out_unread(&mut self, operation: u32, slot: u32) {
+        let model = self.state.model;
+        let mut open = vec![(operation, slot)];
+        while let Some((operation, slot)) = open.pop() {
+            for &value in model.reads.of(operation) {
+                let Some((start, last)) = self.state.copy_at(value, slot) else { continue };
+                let maker = if start == 0 { NONE } else { self.state.operation(start) };
+                if last > start || maker == NONE || !self.state.is_spare(start) {
+                    continue;
+                }
+                let unread = |value: &u32| self.state.copy_at(*value, start + 1).is_some_and(|(made, last)| made == last);
+                if model.writes.of(maker).iter().all(unread) {
+                    self.take_out(start);
+                    open.push((maker, start));
+                }
+            }
+        }
+    }
+
+    /// Moves what makes or last uses a value over a bad slot to its other side.
+    fn relieve(&mut self) -> bool {
+        let worst = self.state.bad_slot(self.random.unit());
+        let value = self.random.below(self.state.model.values() as u32);
+        let Some((start, last)) = self.state.copy_at(value, worst) else { return false };
+        if last <= worst {
+            return false;
+        }
+        let used = self.state.used(value);
+        let (before, after) = (used.partition_point(|slot| *slot < start), used.partition_point(|slot| *slot <= worst));
+        let unused_before = before == after;
+        let used_once_after = used[after] == last;
+        let slot = if unused_before && (!used_once_after || self.random.below(2) == 0) {
+            start
+        } else if used_once_after {
+            last
+        } else {
+            return false;
+        };
+        if slot == 0 || slot == self.state.end() {
+            return false;
+        }
+        let (low, high) = self.state.bounds(slot);
+        let (low, high) = if slot == start { (low.max(worst), high) } else { (low, high.min(worst)) };
+        if high <= low + 1 {
+            return false;
+        }
+        let width = high - low - 1;
+        let target = match self.random.below(4) {
+            0 => low + 1,
+            1 => high - 1,
+            _ => low + 1 + self.random.below(width),
+        };
+        let Some(target) = self.state.free_near(target, low, high) else { return false };
+        let operation = self.state.operation(slot);
+        self.take_out(slot);
+        self.put_in(operation, target);
+        true
+    }
+
+    /// Moves an operation.
+    fn shift(&mut self) -> bool {
+        let model = self.state.model;
+        if self.state.peak() > self.capacity && self.random.below(2) == 0 {
+            return self.relieve();
+        }
+        let operation = if self.random.below(3) == 0 {
+            self.random.pick(self.state.repeated()).unwrap_or(NONE)
+        } else {
+            self.random.below(model.operations() as u32)
+        };
+        if operation == NONE {
+            return false;
+        }
+        let Some(slot) = self.random.pick(self.state.slots_of(operation)) else { return false };
+        let (low, high) = self.state.bounds(slot);
+        if high <= low + 1 {
+            return false;
+        }
+        let target = low + 1 + self.random.below(high - low - 1);
+        let Some(target) = self.state.free_near(target, low, high) else { return false };
+        self.take_out(slot);
+        self.put_in(operation, target);
+        true
+    }
+}

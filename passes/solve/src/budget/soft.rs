@@ -1,0 +1,119 @@
+//! A smooth stand-in for the highest sum of a tree: the logarithm of a sum of exponentials over the occupied slots.
+//!
+//! Its slope sees every slot near or over the capacity, where the maximum sees one: what brings sequences with several peaks below a capacity
+//! (the variant that FastSA describes for such graphs). Adding to a range multiplies its exponentials by one number.
+
+/// Weights of slots, each `exp(sharpness x bytes)` where something runs, with range changes in O(log slots).
+#[derive(Clone, Debug)]
+pub(super) struct SoftTree {
+    leaves: usize,
+    sharpness: f64,
+    nodes: Vec<Node>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    factor: f64,
+    sum: f64,
+}
+
+impl SoftTree {
+    /// All slots at zero bytes and not occupied. `sharpness` is the inverse of the bytes over which the sum fades.
+    pub fn new(slots: usize, sharpness: f64) -> Self {
+        let leaves = slots.max(2).next_power_of_two();
+        Self { leaves, sharpness, nodes: vec![Node { factor: 1.0, sum: 0.0 }; 2 * leaves] }
+    }
+
+    /// Bytes of the soft maximum.
+    pub fn top(&self) -> f64 {
+        self.nodes[1].sum.max(f64::MIN_POSITIVE).ln() / self.sharpness
+    }
+
+    /// An occupied slot, each as likely as its weight; `draw` is from 0 to 1.
+    pub fn sample(&self, draw: f64) -> u32 {
+        let (mut node, mut rest) = (1, draw);
+        while node < self.leaves {
+            node *= 2;
+            let (left, right) = (self.nodes[node].sum, self.nodes[node + 1].sum);
+            let share = left / (left + right);
+            if rest < share {
+                rest /= share;
+            } else {
+                rest = ((rest - share) / (1.0 - share)).min(1.0);
+                node += 1;
+            }
+        }
+        (node - self.leaves) as u32
+    }
+
+    /// Occupies or frees a slot.
+    pub fn occupy(&mut self, slot: u32, occupied: bool) {
+        let mut node = slot as usize + self.leaves;
+        self.nodes[node].sum = if occupied { self.nodes[node].factor } else { 0.0 };
+        while node > 1 {
+            node >>= 1;
+            self.renew(node);
+        }
+    }
+
+    /// Adds bytes to the slots `first..=last`; nothing if there are none.
+    pub fn add(&mut self, first: u32, last: u32, delta: i64) {
+        if first > last || delta == 0 {
+            return;
+        }
+        let factor = (self.sharpness * delta as f64).exp();
+        let (mut left, mut right) = (first as usize + self.leaves, last as usize + self.leaves);
+        self.scale(left, factor);
+        if left != right {
+            self.scale(right, factor);
+        }
+        while left ^ right > 1 {
+            if left & 1 == 0 {
+                self.scale(left + 1, factor);
+            }
+            if right & 1 == 1 {
+                self.scale(right - 1, factor);
+            }
+            left >>= 1;
+            right >>= 1;
+            self.renew(left);
+            self.renew(right);
+        }
+        while left > 1 {
+            left >>= 1;
+            self.renew(left);
+        }
+    }
+
+    fn scale(&mut self, node: usize, factor: f64) {
+        self.nodes[node].factor *= factor;
+        self.nodes[node].sum *= factor;
+    }
+
+    fn renew(&mut self, node: usize) {
+        let below = self.nodes[2 * node].sum + self.nodes[2 * node + 1].sum;
+        let node = &mut self.nodes[node];
+        node.sum = below * node.factor;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SoftTree;
+
+    #[test]
+    fn lies_between_the_maximum_and_a_little_above() {
+        let mut tree = SoftTree::new(64, 0.5);
+        tree.add(3, 60, 40);
+        tree.add(10, 20, 10);
+        tree.add(0, 63, -30);
+        for slot in [5, 15, 30] {
+            tree.occupy(slot, true);
+        }
+        assert!((tree.top() - 20.0).abs() < 0.1);
+        tree.occupy(15, false);
+        assert!(tree.top() > 10.0 && tree.top() < 10.0 + 2.0_f64.ln() / 0.5 + 1e-6);
+        tree.add(0, 63, -4);
+        assert!(tree.top() > 6.0 && tree.top() < 6.0 + 2.0_f64.ln() / 0.5 + 1e-6);
+    }
+}
