@@ -118,7 +118,10 @@ impl Error {
             Self::Import(error) => error.code(),
             Self::Pipeline(PipelineError::UnknownPass { .. } | PipelineError::Stage { .. }) => "E0303",
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => "E0302",
-            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::WrongAnswer { .. })) | Self::LayoutWrite(_) => "E0904",
+            Self::Pipeline(PipelineError::Pass(
+                memc_passes::PassError::WrongAnswer { .. } | memc_passes::PassError::Rules { .. },
+            ))
+            | Self::LayoutWrite(_) => "E0904",
             Self::Pipeline(PipelineError::Broken { .. }) => "E0901",
             Self::Export(_) => "E0402",
             Self::Layout { .. } => "E0120",

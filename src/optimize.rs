@@ -172,7 +172,7 @@ fn own_pipeline(
     if module.stage < Stage::Planned {
         return Err(Error::Unplanned { passes: text.to_owned() });
     }
-    Ok(memc_passes::Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None })
+    Ok(memc_passes::Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None, rules: ctx.rules })
 }
 
 /// Hashes of the input and of the output, side by side: with the weights inside, they are most of the work.

@@ -310,6 +310,17 @@ impl<'m> Rewriter<'m> {
         self.module.values[value].ty = ValueType::Tensor(self.module.constants[constant].ty.clone());
         self.module.graphs[graph].constants.push(value);
     }
+    /// Makes a value the result of another node, at a position whose result is left out; name and readers stay. The node that made it
+    /// before leaves that result out.
+    pub fn move_result(&mut self, value: Value, node: Node, position: u32) {
+        let Some(slot) = self.module.nodes[node].outputs.get_mut(position as usize).filter(|slot| slot.is_none()) else { return };
+        *slot = Some(value);
+        self.edits += 1;
+        if let Definition::Result(old, at) = self.module.values[value].definition {
+            self.module.nodes[old].outputs[at as usize] = None;
+        }
+        self.module.values[value].definition = Definition::Result(node, position);
+    }
     /// Adds a constant that nothing refers to yet.
     pub fn constant(&mut self, data: ConstData) -> ConstId {
         self.module.constants.push(data)

@@ -52,7 +52,7 @@ fn fold(rewriter: &mut Rewriter<'_>, node: Node, held_only: bool, ctx: &PassCont
     if read.iter().any(|value| rewriter.uses(*value).iter().any(|site| matches!(site, Use::Output(..)))) {
         return;
     }
-    if ctx.options.exact
+    if ctx.options.rewrite.exact
         && held_constant(rewriter.module(), node).is_none()
         && read.iter().any(|value| !keeps_bits(rewriter, *value))
     {

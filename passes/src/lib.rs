@@ -16,12 +16,13 @@ pub mod pipeline;
 pub mod place;
 pub mod portfolio;
 pub mod registry;
+pub mod rewrite;
 pub mod schedule;
 pub mod view;
 pub mod window;
 mod window_search;
 
-pub use options::{Io, Options};
+pub use options::{Io, Options, Rewriting};
 pub use pass::{Changed, ExternalData, PassContext, PassError, PassInfo, SolverReport};
 pub use pipeline::{Observer, Pipeline, PipelineError, Silent};
 pub use portfolio::{Planned, plan};

@@ -27,6 +27,17 @@ impl Io {
     }
 }
 
+/// What rewriting may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rewriting {
+    /// Whether the default plan tries it.
+    pub enabled: bool,
+    /// Only rules that change no bit of any result.
+    pub exact: bool,
+    /// Only operators of the ONNX standard.
+    pub standard: bool,
+}
+
 /// Everything that passes are told.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -40,12 +51,12 @@ pub struct Options {
     pub farther: Vec<SpaceData>,
     /// What nodes and transfers cost, and the target with its links.
     pub cost: CostModel,
+    /// What rewriting may do.
+    pub rewrite: Rewriting,
     /// A fold never makes a constant larger than this.
     pub max_fold_bytes: Bytes,
     /// All weights that are computed anew take at most this together.
     pub max_weight_bytes: Bytes,
-    /// Only rewrites that change no bit of any result.
-    pub exact: bool,
     /// Search nodes that each exact solver may visit.
     pub effort: u64,
 }
@@ -69,15 +80,16 @@ impl Options {
         let space = spaces.next().unwrap_or_else(unlimited);
         let farther = spaces.collect();
         let effort = memc_solve::Limit::default().nodes;
+        let cost = CostModel { target, measured: None };
         Self {
             profile,
             io: Io::default(),
             space,
             farther,
-            cost: CostModel { target, measured: None },
+            cost,
+            rewrite: Rewriting::default(),
             max_fold_bytes: Bytes(64 << 10),
             max_weight_bytes: Bytes(512 << 20),
-            exact: false,
             effort,
         }
     }

@@ -1,5 +1,6 @@
 //! What a pass is: a declared object with a name, a page, and the stages it needs and gives.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -33,6 +34,14 @@ pub enum PassError {
     TooLarge {
         /// The pass.
         pass: &'static str,
+    },
+    /// The rules that memc carries cannot be read (a defect of memc).
+    #[error("{pass}: {error}")]
+    Rules {
+        /// The pass.
+        pass: &'static str,
+        /// What is wrong with them.
+        error: memc_rewrite::rules::RuleError,
     },
     /// A solver returned nothing, or something that its checker refuses (a defect of memc).
     #[error("{pass}: the solver's answer is wrong: {why}")]
@@ -84,6 +93,8 @@ pub struct PassContext<'o> {
     pub remarks: Vec<Diagnostic>,
     /// What solvers said.
     pub reports: Vec<SolverReport>,
+    /// How often each rewriting rule was used.
+    pub rules: BTreeMap<String, u64>,
 }
 
 impl<'o> PassContext<'o> {
@@ -100,6 +111,7 @@ impl<'o> PassContext<'o> {
             given_order,
             remarks: Vec::new(),
             reports: Vec::new(),
+            rules: BTreeMap::new(),
         }
     }
 }

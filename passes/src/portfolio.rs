@@ -1,6 +1,6 @@
 //! The default plan: several pipelines on one module, the best result kept, never worse than the file's own order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Bytes, Module, Node, Value};
 use memc_ops::Profile;
@@ -24,6 +24,8 @@ pub struct Planned {
     pub remarks: Vec<memc_ir::Diagnostic>,
     /// The file's own order under the same rules, where it was planned too and something better was found.
     pub base: Option<Module>,
+    /// How often each rewriting rule was used in the plan that was kept.
+    pub rules: BTreeMap<String, u64>,
 }
 
 /// What only ever helps, and is done once: the ways below begin with its result. Together with [`MERGED`] it is
@@ -36,11 +38,13 @@ const WITHOUT_CSE: &str = "view,window,schedule,in-place,place";
 /// The pass that the search for windows begins with; what stands before it depends on no choice.
 const WINDOW: &str = "window";
 
-/// Plans a typed module in several ways and keeps the one with the smallest arena (then peak, then fewest nodes).
+/// Rewriting, behind [`PREPARED`], with what cleans up behind it.
+const REWRITTEN: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce";
+
+/// Plans a typed module as it is and rewritten, and keeps the better one: the one with the smaller arena, then the one that takes less time.
 ///
-/// The ways are compared by heuristics alone; only the better one is searched with the full effort. Where the runtime has windows, sets of
-/// them are tried the same way, and the best set is kept if the full effort ends better with it than without. `context` makes a
-/// fresh context for a module.
+/// `context` makes a fresh context for a module. Both ways are planned in several ways, and the one with the smallest arena is kept (then
+/// peak, then fewest nodes).
 ///
 /// # Errors
 /// The first pipeline that fails.
@@ -53,32 +57,68 @@ pub fn plan<'o>(
     let given = Start { module: module.clone(), ctx: context(module) };
     let mut prepared = given.clone();
     Pipeline::parse(PREPARED, module.stage)?.run(&mut prepared.module, &mut prepared.ctx, verify, observer)?;
+    let options = given.ctx.options;
+    if !options.rewrite.enabled {
+        return plan_prepared(&given, &prepared, verify, observer);
+    }
+    let mut other = prepared.clone();
+    Pipeline::parse(REWRITTEN, other.module.stage)?.run(&mut other.module, &mut other.ctx, verify, &mut Silent)?;
+    if other.ctx.rules.is_empty() {
+        return plan_prepared(&given, &prepared, verify, observer);
+    }
+    let rewritten = plan_prepared(&given, &other, verify, observer)?;
+    let plain = plan_prepared(&given, &prepared, verify, &mut Silent)?;
+    let cost = |planned: &Planned| {
+        let arena = rank(&planned.module, options).arena;
+        (arena.max(options.space.capacity.unwrap_or_default()), options.cost.total_nanos(&planned.module).0.round() as u64)
+    };
+    let faster = cost(&rewritten).1 <= cost(&plain).1;
+    if faster && cost(&rewritten) < cost(&plain) {
+        return Ok(rewritten);
+    }
+    plan_prepared(&given, &prepared, verify, observer)
+}
+
+/// Plans a module in several ways and keeps the one with the smallest arena (then peak, then fewest nodes), or the order of the file, if
+/// nothing is better.
+///
+/// The ways are compared by heuristics alone; only the better one is searched with the full effort. Where the runtime has windows, sets of
+/// them are tried the same way, and the best set is kept if the full effort ends better with it than without.
+fn plan_prepared<'o>(
+    given: &Start<'o>,
+    prepared: &Start<'o>,
+    verify: bool,
+    observer: &mut dyn Observer,
+) -> Result<Planned, PipelineError> {
     let run = |from: &Start<'o>, text: &str, effort: Option<u64>, windows: WindowChoice, observer: &mut dyn Observer| {
         let Start { mut module, mut ctx } = from.clone();
         ctx.effort = effort.unwrap_or(ctx.effort);
         ctx.windows = windows;
         Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
         let rank = rank(&module, ctx.options);
-        Ok::<_, PipelineError>((Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None }, rank))
+        Ok::<_, PipelineError>((
+            Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None, rules: ctx.rules },
+            rank,
+        ))
     };
     let none = || WindowChoice::Only(BTreeSet::new());
-    let (mut base, mut limit) = run(&given, FILE_ORDER, Some(0), none(), &mut Silent)?;
-    let merged = run(&prepared, MERGED, Some(0), none(), &mut Silent)?.1;
-    let plain = run(&prepared, WITHOUT_CSE, Some(0), none(), &mut Silent)?.1;
+    let (mut base, mut limit) = run(given, FILE_ORDER, Some(0), none(), &mut Silent)?;
+    let merged = run(prepared, MERGED, Some(0), none(), &mut Silent)?.1;
+    let plain = run(prepared, WITHOUT_CSE, Some(0), none(), &mut Silent)?.1;
     let text = if plain < merged { WITHOUT_CSE } else { MERGED };
-    let windows = choose_windows(&prepared, text)?;
+    let windows = choose_windows(prepared, text)?;
     let has_windows = !matches!(&windows, WindowChoice::Only(chosen) if chosen.is_empty());
-    let (mut best, mut rank) = run(&prepared, text, None, windows, observer)?;
+    let (mut best, mut rank) = run(prepared, text, None, windows, observer)?;
     if has_windows {
         // What helps the heuristics need not help the search.
-        let without = run(&prepared, text, None, none(), &mut Silent)?;
+        let without = run(prepared, text, None, none(), &mut Silent)?;
         if (without.1.arena, without.1.peak) <= (rank.arena, rank.peak) {
-            (best, rank) = run(&prepared, text, None, none(), observer)?;
+            (best, rank) = run(prepared, text, None, none(), observer)?;
         }
     }
     if limit.peak < rank.arena && limit.peak < limit.arena {
         // The file's order might be placed better than what was found: only then is it worth the full effort.
-        (base, limit) = run(&given, FILE_ORDER, None, none(), &mut Silent)?;
+        (base, limit) = run(given, FILE_ORDER, None, none(), &mut Silent)?;
     }
     if rank.peak > limit.peak || rank.arena > limit.arena {
         return Ok(base);

@@ -10,6 +10,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &crate::fold::INFO,
     &crate::in_place::INFO,
     &crate::place::INFO,
+    &crate::rewrite::INFO,
     &crate::schedule::INFO,
     &crate::view::INFO,
     &crate::window::INFO,

@@ -117,6 +117,8 @@ pub enum Runtime {
     Arena,
     /// A stock ONNX Runtime session
     Ort,
+    /// `memc run`: a runtime that obeys the layout, on ONNX Runtime's kernels
+    Player,
 }
 
 /// What the arena holds.

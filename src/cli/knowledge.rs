@@ -62,6 +62,9 @@ pub fn explain(code: Option<&str>) -> Outcome {
         let lines: Vec<String> = all.iter().map(|info| format!("{}  {}\n", info.code, info.title)).collect();
         return print(&lines.concat());
     };
+    if let Some(page) = code.strip_prefix("rule/").and_then(memc::passes::rewrite::rule_page) {
+        return print(&page);
+    }
     let found = codes::explain(code).or_else(|| check::codes::explain(code));
     #[cfg(feature = "ort")]
     let found = found.or_else(|| memc::play::codes::explain(code));

@@ -138,6 +138,7 @@ impl Planning {
         let profile = match self.runtime {
             Runtime::Arena => &Profile::ARENA,
             Runtime::Ort => &Profile::ORT,
+            Runtime::Player => &Profile::PLAYER,
         };
         let io = match self.io {
             IoArg::Outputs => Io::Outputs,

@@ -9,7 +9,6 @@ use memc::ir::text;
 use memc::layout_file as layout;
 use memc::ops::Profile;
 use memc::ops::profile::SessionNeeds;
-use memc::passes::Options;
 use memc::proto::ModelFile;
 use memc::report::HtmlOptions;
 use memc::{Error, OptimizeOptions, Optimized};
@@ -44,9 +43,11 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         }
         None => None,
     };
+    let mut plan = arguments.planning.options()?;
+    plan.rewrite.exact = arguments.exact;
     let options = OptimizeOptions {
         import: arguments.planning.import(),
-        plan: Options { exact: arguments.exact, ..arguments.planning.options()? },
+        plan,
         profile,
         passes: arguments.planning.passes.clone(),
         budget: arguments.budget.clone(),

@@ -9,6 +9,7 @@ use memc_onnx_proto::{GraphEdit, METADATA_PREFIX, Metadata};
 use crate::ExportOptions;
 use crate::encode::Source;
 use crate::nodes::entries;
+use crate::transfers::DOMAIN;
 use crate::types::{Agreement, compare};
 
 /// Fills in dropped and new `value_info` entries and the metadata of values.
@@ -26,7 +27,7 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
             continue;
         }
         let entry = stated.get(name).copied();
-        let fixed = is_fixed(ty);
+        let fixed = is_fixed(ty) && !is_away(module, value);
         let (drop, add) = match entry.map(|entry| compare(entry.r#type.as_ref(), ty)) {
             None => (false, may_add && fixed),
             Some(Agreement::Fits) => (false, false),
@@ -48,6 +49,12 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
     if options.metadata {
         annotate(source, &stated, &written, edit);
     }
+}
+
+/// Whether a value is a tensor in another space: a runtime's own kernel may give a token in its place, of another shape.
+fn is_away(module: &Module, value: Value) -> bool {
+    let producer = module.producer(value).map(|node| &module.node(node).operator);
+    producer.is_some_and(|operator| &*operator.domain == DOMAIN && &*operator.name == "SwapOut")
 }
 
 /// A dense tensor of known element type and extents.

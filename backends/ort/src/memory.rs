@@ -33,6 +33,18 @@ pub fn available() -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// Gives back to the system what the allocator of the C library keeps of freed blocks, where it is the one that does (GNU).
+pub(crate) fn trim() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        unsafe extern "C" {
+            fn malloc_trim(pad: usize) -> std::ffi::c_int;
+        }
+        // SAFETY: the function takes no pointer and may be called at any time (malloc_trim(3)).
+        unsafe { malloc_trim(0) };
+    }
+}
+
 /// One block of memory, filled from the start.
 #[derive(Debug)]
 pub struct Block {

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::arrays::hex;
 use crate::cut::{Cut, Cutter, has_bodies, tensor_type};
 use crate::error::Error;
-use crate::memory::{ArenaMemory, Block, require};
+use crate::memory::{ArenaMemory, Block, require, trim};
 use crate::places::{Place, Places};
 use crate::player::Player;
 use crate::random;
@@ -23,6 +23,9 @@ use crate::weights::Weights;
 
 /// Start of the names of spaces that are files rather than memory.
 const FILES: &str = "disk";
+
+/// Bytes of operands for kernels to keep, after which freed memory goes back to the system.
+const TRIM_AFTER: usize = 64 << 20;
 
 /// How a plan is played.
 #[derive(Clone, Debug, Default)]
@@ -258,6 +261,8 @@ impl<'r> Player<'r> {
             described.filter_map(|info| Some((info.name(), info.r#type.as_ref()?))).collect();
         let mut sessions: BTreeMap<Vec<u8>, Rc<Session<'r>>> = BTreeMap::new();
         let mut missing: Vec<String> = Vec::new();
+        // Bytes of operands that kernels were given to keep in a form of their own; they free about as many on the way.
+        let mut packed = 0usize;
         for (position, node) in nodes.iter().enumerate() {
             if matches!(self.steps[position].kind, Kind::Skip | Kind::Transfer) {
                 continue;
@@ -284,6 +289,11 @@ impl<'r> Player<'r> {
                 // SAFETY: weights live as long as the player, which owns the sessions.
                 None => match unsafe { self.runtime.session_with(Source::Bytes(&bytes, None), SessionOptions::PLAIN, &given) } {
                     Ok(session) => {
+                        packed += known.iter().map(|(_, slot)| self.places.slots[*slot].bytes).sum::<usize>();
+                        if packed > TRIM_AFTER {
+                            packed = 0;
+                            trim();
+                        }
                         let session = Rc::new(session);
                         sessions.insert(bytes, session.clone());
                         session
@@ -297,6 +307,7 @@ impl<'r> Player<'r> {
             let step = &mut self.steps[position];
             (step.inputs, step.outputs, step.session) = (inputs, outputs, Some(session));
         }
+        trim();
         missing.sort();
         missing.dedup();
         if missing.is_empty() { Ok(()) } else { Err(Error::MissingKernels { kernels: missing }) }

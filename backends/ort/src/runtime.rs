@@ -107,6 +107,30 @@ impl Runtime {
         unsafe { self.session_with(source, options, &[]) }
     }
 
+    /// Makes a session that has the operators of a library; the library stays loaded while the session lives.
+    ///
+    /// # Safety
+    /// The library is loaded into this process and its code runs.
+    ///
+    /// # Errors
+    /// The library cannot be loaded or is none of operators, or as for [`Self::session`].
+    pub unsafe fn session_with_operators(
+        &self,
+        source: Source<'_>,
+        options: SessionOptions,
+        library: &Path,
+    ) -> Result<Session<'_>, Error> {
+        let settings = Settings::new(self, source, options)?;
+        #[cfg(not(windows))]
+        let name = text("load operators", &library.to_string_lossy())?;
+        #[cfg(windows)]
+        let name: Vec<u16> = std::os::windows::ffi::OsStrExt::encode_wide(library.as_os_str()).chain([0]).collect();
+        // SAFETY: the name lives through the call.
+        let status = unsafe { (self.api().RegisterCustomOpsLibrary_V2)(settings.0, name.as_ptr()) };
+        self.check("load operators", status)?;
+        self.finish(source, &settings)
+    }
+
     /// Makes a session of a model whose external initializers are given here.
     ///
     /// # Safety
@@ -131,6 +155,11 @@ impl Runtime {
             let status = unsafe { (api.AddExternalInitializers)(settings.0, names.as_ptr(), values.as_ptr(), names.len()) };
             self.check("give weights", status)?;
         }
+        self.finish(source, &settings)
+    }
+
+    fn finish(&self, source: Source<'_>, settings: &Settings) -> Result<Session<'_>, Error> {
+        let api = self.api();
         let mut session = ptr::null_mut();
         // SAFETY: all pointers live through the calls; the runtime copies what it keeps.
         let status = unsafe {

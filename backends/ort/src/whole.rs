@@ -36,6 +36,28 @@ impl<'r> Whole<'r> {
         Ok(Self { runtime, session: session.map_err(missing_kernel)? })
     }
 
+    /// Loads a model into a session that has the operators of a library.
+    ///
+    /// # Safety
+    /// The library is loaded into this process and its code runs.
+    ///
+    /// # Errors
+    /// The runtime refuses the library or the model.
+    pub unsafe fn with_operators(
+        runtime: &'r Runtime,
+        file: &ModelFile,
+        options: SessionOptions,
+        library: &Path,
+    ) -> Result<Self, Error> {
+        let source = match file.path() {
+            Some(path) => Source::File(path),
+            None => Source::Bytes(file.bytes(), None),
+        };
+        // SAFETY: the caller's promise.
+        let session = unsafe { runtime.session_with_operators(source, options, library) };
+        Ok(Self { runtime, session: session.map_err(missing_kernel)? })
+    }
+
     /// Loads a model so that a run gives the values of the given names too.
     ///
     /// # Errors

@@ -62,7 +62,7 @@ pub fn describe(info: &OpInfo) -> String {
         let _ = writeln!(text, "  {:9}  {words}", "reads");
     }
     for profile in Profile::ALL {
-        let _ = writeln!(text, "  --runtime {:5}  {}", profile.name, runtime_words(profile, info));
+        let _ = writeln!(text, "  --runtime {:6}  {}", profile.name, runtime_words(profile, info));
     }
     text
 }
@@ -237,10 +237,10 @@ mod tests {
     fn a_page_says_what_runtimes_do() {
         let page = describe(find("com.microsoft", "Gelu").unwrap());
         assert!(page.starts_with("com.microsoft::Gelu\n"), "{page}");
-        assert!(page.contains("--runtime arena  in place 0, view -\n"), "{page}");
-        assert!(page.contains("--runtime ort    in place -, view -\n"), "{page}");
+        assert!(page.contains("--runtime arena   in place 0, view -\n"), "{page}");
+        assert!(page.contains("--runtime ort     in place -, view -\n"), "{page}");
         let conv = describe(find("com.microsoft", "FusedConv").unwrap());
-        assert!(conv.contains("--runtime ort    in place 3"), "{conv}");
+        assert!(conv.contains("--runtime ort     in place 3"), "{conv}");
         assert!(describe(find("", "Gather").unwrap()).contains("  reads      of operand 0 no more than result 0 holds\n"));
         let draw = describe(find("com.microsoft", "BiasDropout").unwrap());
         assert!(draw.contains("never runs twice: it draws random numbers"), "{draw}");

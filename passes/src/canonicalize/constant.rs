@@ -13,7 +13,7 @@ pub(super) fn of_constants(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     if walk.constant_id(operand).is_none() || walk.rewriter.uses(result).iter().any(|site| matches!(site, Use::Output(..))) {
         return false;
     }
-    if walk.ctx.options.exact && !keeps_bits(&walk.rewriter, result) {
+    if walk.ctx.options.rewrite.exact && !keeps_bits(&walk.rewriter, result) {
         return false;
     }
     let info = lookup(&walk.module().node(node).operator);

@@ -79,14 +79,14 @@ impl Walk<'_, '_, '_> {
         if transpose::joined(self, node) {
             return;
         }
-        if !self.ctx.options.exact {
+        if !self.ctx.options.rewrite.exact {
             affine::fold(self, node);
         }
     }
 
     /// A result that is an operand.
     fn no_op(&mut self, node: Node) -> bool {
-        let zero = if self.ctx.options.exact { Zero::Exact } else { Zero::AnySign };
+        let zero = if self.ctx.options.rewrite.exact { Zero::Exact } else { Zero::AnySign };
         let typed = Typed { module: self.module(), node };
         let Some(position) = unchanged(&typed, &|value| self.elements(value), zero) else { return false };
         let data = self.module().node(node);

@@ -96,8 +96,9 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Options
                 let all = [Io::Outputs, Io::Arena, Io::External];
                 options.io = all.into_iter().find(|io| io.name() == value).unwrap_or_else(|| panic!("{name}: --io {value}"));
             }
+            "--exact" => options.rewrite.exact = value == "on",
+            "--std-ops" => options.rewrite.standard = value == "on",
             "--max-fold-bytes" => options.max_fold_bytes = Bytes(value.parse().unwrap()),
-            "--exact" => options.exact = value == "yes",
             "--effort" => options.effort = value.parse().unwrap(),
             other => panic!("{name}: unknown option {other}"),
         }

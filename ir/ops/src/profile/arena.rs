@@ -5,6 +5,7 @@
 
 use memc_ir::Bytes;
 
+use super::own::ONNX_RUNTIME;
 use super::{Kernels, Profile};
 
 /// The profile.
@@ -21,6 +22,7 @@ pub(crate) const PROFILE: Profile = Profile {
     same_type_views: true,
     temporaries: |_| Some(Bytes(0)),
     expanded: &[],
+    own: ONNX_RUNTIME,
     kept: &[],
     sessions: None,
 };

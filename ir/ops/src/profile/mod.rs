@@ -7,6 +7,8 @@ pub mod arena;
 pub mod ort;
 mod ort_session;
 mod ort_temporaries;
+mod own;
+pub mod player;
 
 pub use ort_session::{Language, SessionNeeds};
 
@@ -64,6 +66,8 @@ pub struct Profile {
     pub(crate) temporaries: fn(&Typed<'_>) -> Option<Bytes>,
     /// Operators of ONNX's own domain that the runtime replaces by several nodes.
     pub(crate) expanded: &'static [&'static str],
+    /// Operators that it has beside the standard's.
+    pub(crate) own: &'static [own::OwnKernel],
     /// Operators whose kernels keep a buffer: domain, name, bytes.
     pub(crate) kept: &'static [(&'static str, &'static str, u64)],
     /// How its sessions are set up, where users make them.
@@ -75,8 +79,10 @@ impl Profile {
     pub const ARENA: Self = arena::PROFILE;
     /// A stock ONNX Runtime session on the CPU.
     pub const ORT: Self = ort::PROFILE;
+    /// memc's player: the layout is obeyed, on ONNX Runtime's kernels.
+    pub const PLAYER: Self = player::PROFILE;
     /// All profiles, sorted by name.
-    pub const ALL: [&'static Self; 2] = [&Self::ARENA, &Self::ORT];
+    pub const ALL: [&'static Self; 3] = [&Self::ARENA, &Self::ORT, &Self::PLAYER];
 
     /// The profile of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
@@ -154,6 +160,29 @@ impl Profile {
     /// than in the file's order: other nodes that are ready overtake them.
     pub fn expands(&self, operator: &Operator) -> bool {
         operator.domain.is_empty() && self.expanded.contains(&&*operator.name)
+    }
+
+    /// Whether the runtime has this operator beside the standard's.
+    pub fn is_own(&self, operator: &Operator) -> bool {
+        self.own_kernel(operator).is_some()
+    }
+
+    /// Whether the runtime may have a kernel for this operator, for some element types.
+    pub fn may_have(&self, operator: &Operator) -> bool {
+        operator.domain.is_empty() || self.is_own(operator)
+    }
+
+    /// Whether the runtime has a kernel for this operator with a first operand of this element type. Operators of the standard count as
+    /// present.
+    pub fn has_kernel(&self, operator: &Operator, element: ElementType) -> bool {
+        match self.own_kernel(operator) {
+            Some(kernel) => kernel.elements.contains(&element),
+            None => operator.domain.is_empty(),
+        }
+    }
+
+    fn own_kernel(&self, operator: &Operator) -> Option<&own::OwnKernel> {
+        self.own.iter().find(|kernel| (kernel.domain, kernel.name) == (&*operator.domain, &*operator.name))
     }
 
     /// Workspace of the node's kernel beside operands and results; `None` where nobody can tell it.

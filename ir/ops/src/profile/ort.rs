@@ -15,6 +15,7 @@
 use memc_ir::ElementType;
 
 use super::ort_temporaries::temporaries;
+use super::own::ONNX_RUNTIME;
 use super::{InPlaceKernel, Kernels, Profile};
 use crate::families::contrib_workspace;
 
@@ -32,6 +33,7 @@ pub(crate) const PROFILE: Profile = Profile {
     same_type_views: false,
     temporaries,
     expanded: EXPANDED,
+    own: ONNX_RUNTIME,
     kept: KEPT,
     sessions: Some(super::ort_session::text),
 };

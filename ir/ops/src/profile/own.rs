@@ -1,0 +1,38 @@
+//! Operators that a runtime has beside the standard's, and the element types that their kernels take.
+
+use memc_ir::ElementType;
+
+/// An operator that is not in the standard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnKernel {
+    /// Domain of the operator.
+    pub(crate) domain: &'static str,
+    /// Name of the operator.
+    pub(crate) name: &'static str,
+    /// Element types of the first operand for which there is a kernel.
+    pub(crate) elements: &'static [ElementType],
+}
+
+const FLOAT: &[ElementType] = &[ElementType::Float];
+const HALF_TO_DOUBLE: &[ElementType] = &[ElementType::Float, ElementType::Double, ElementType::Float16];
+
+const fn microsoft(name: &'static str, elements: &'static [ElementType]) -> OwnKernel {
+    OwnKernel { domain: "com.microsoft", name, elements }
+}
+
+/// Operators of ONNX Runtime on the CPU that rewriting may make; those with quantized operands are not among them.
+/// SimplifiedLayerNormalization stands in ONNX's own domain there, without being in the standard.
+pub(crate) const ONNX_RUNTIME: &[OwnKernel] = &[
+    microsoft("BiasGelu", FLOAT),
+    microsoft("FastGelu", FLOAT),
+    microsoft("FusedConv", FLOAT),
+    microsoft("FusedGemm", FLOAT),
+    microsoft("FusedMatMul", FLOAT),
+    microsoft("Gelu", FLOAT),
+    microsoft("MultiHeadAttention", FLOAT),
+    microsoft("QuickGelu", FLOAT),
+    microsoft("RotaryEmbedding", FLOAT),
+    microsoft("SkipLayerNormalization", HALF_TO_DOUBLE),
+    microsoft("SkipSimplifiedLayerNormalization", HALF_TO_DOUBLE),
+    OwnKernel { domain: "", name: "SimplifiedLayerNormalization", elements: HALF_TO_DOUBLE },
+];

@@ -1,0 +1,241 @@
+//! Puts chosen fragments in the place of their windows.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashSet};
+
+use memc_ir::{ConstData, Module, NewNode, Node, Operator, Rewriter, SecondaryMap, Value, ValueType};
+
+use crate::cut::may_stand;
+use crate::fragment::{Fragment, Piece, Source};
+use crate::pricing::ORIGIN;
+use crate::window::Window;
+
+/// What was applied.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Applied {
+    /// Edits of the module.
+    pub edits: u64,
+    /// How often each rule was used.
+    pub rules: BTreeMap<String, u64>,
+}
+
+/// Replaces windows by fragments, and brings the nodes into an order that is topological and near to what it was.
+///
+/// Results that others need keep their names. Nodes that are not needed any more are erased. Takes O(n log n).
+pub fn apply(module: &mut Module, chosen: &[(&Window, &Fragment)]) -> Applied {
+    if chosen.is_empty() {
+        return Applied::default();
+    }
+    let mut anchors: SecondaryMap<Node, u64> = SecondaryMap::default();
+    for (position, node) in (1u64..).zip(&module.graph(module.main()).nodes) {
+        anchors.set(*node, position << 20);
+    }
+    let names = module.values().iter().map(|(_, data)| data.name.clone()).collect();
+    let mut editor = Editor { rewriter: Rewriter::new(module), anchors, names, next: BTreeMap::new(), standing: BTreeMap::new() };
+    let mut applied = Applied::default();
+    for (window, fragment) in chosen {
+        editor.replace(window, fragment);
+        for (rule, count) in &fragment.rules {
+            *applied.rules.entry(rule.clone()).or_default() += u64::from(*count);
+        }
+    }
+    let Editor { mut rewriter, anchors, .. } = editor;
+    for (window, _) in chosen {
+        for node in window.nodes.iter().rev() {
+            rewriter.erase(*node);
+        }
+    }
+    let order = order(&rewriter, &anchors);
+    let main = rewriter.module().main();
+    rewriter.set_schedule(main, order);
+    applied.edits = rewriter.finish();
+    applied
+}
+
+struct Editor<'m> {
+    rewriter: Rewriter<'m>,
+    anchors: SecondaryMap<Node, u64>,
+    names: HashSet<String>,
+    next: BTreeMap<String, u32>,
+    /// Values that were replaced by others because rules found them equal.
+    standing: BTreeMap<Value, Value>,
+}
+
+impl Editor<'_> {
+    fn replace(&mut self, window: &Window, fragment: &Fragment) {
+        let mut inputs = window.inputs.clone();
+        for value in inputs.iter_mut() {
+            while let Some(other) = self.standing.get(value) {
+                *value = *other;
+            }
+        }
+        let made: Vec<Value> = fragment.made.iter().map(|constant| self.constant(constant)).collect();
+        let mut results: Vec<Vec<Option<Value>>> = Vec::new();
+        let find = |results: &[Vec<Option<Value>>], source: Source| match source {
+            Source::Input(number) => inputs.get(number as usize).copied(),
+            Source::Constant(number) => window.constants.get(number as usize).copied(),
+            Source::Made(number) => made.get(number as usize).copied(),
+            Source::Result(piece, position) => results.get(piece as usize)?.get(position as usize).copied().flatten(),
+        };
+        for (number, piece) in (0u32..).zip(&fragment.pieces) {
+            let operands: Vec<Option<Value>> =
+                piece.inputs.iter().map(|source| source.and_then(|source| find(&results, source))).collect();
+            let kept = piece.original.and_then(|position| window.nodes.get(position as usize)).copied();
+            let kept = kept.filter(|node| self.read(*node, &operands));
+            let made = match kept {
+                Some(node) => self.rewriter.module().node(node).outputs.clone(),
+                None => self.insert(window, fragment, number, piece, operands),
+            };
+            results.push(made);
+        }
+        for (output, source) in window.outputs.iter().zip(&fragment.outputs) {
+            let Some(value) = find(&results, *source).filter(|value| value != output) else { continue };
+            if self.rewriter.is_pinned(*output) {
+                self.identity(*output, value);
+            } else {
+                self.rewriter.replace_uses(*output, value);
+                self.standing.insert(*output, value);
+            }
+        }
+    }
+
+    /// Makes a node read these operands; `false` if it has other positions.
+    fn read(&mut self, node: Node, operands: &[Option<Value>]) -> bool {
+        let own = self.rewriter.module().node(node).inputs.clone();
+        let is_there = |list: &[Option<Value>], position: usize| list.get(position).copied().flatten().is_some();
+        if (0..own.len().max(operands.len())).any(|position| is_there(&own, position) != is_there(operands, position)) {
+            return false;
+        }
+        for (position, operand) in (0u32..).zip(operands) {
+            if let Some(value) = operand.filter(|value| own[position as usize] != Some(*value)) {
+                self.rewriter.set_operand(node, position, value);
+            }
+        }
+        true
+    }
+
+    /// Adds a node. A result that is an output of the window takes over the old value, and with it name and readers.
+    fn insert(
+        &mut self,
+        window: &Window,
+        fragment: &Fragment,
+        number: u32,
+        piece: &Piece,
+        operands: Vec<Option<Value>>,
+    ) -> Vec<Option<Value>> {
+        let anchor = operands
+            .iter()
+            .flatten()
+            .filter_map(|value| self.rewriter.module().producer(*value))
+            .map(|node| self.anchors[node])
+            .max();
+        let taken: BTreeMap<u32, Value> = window
+            .outputs
+            .iter()
+            .zip(&fragment.outputs)
+            .rev()
+            .filter_map(|(output, source)| match source {
+                Source::Result(other, position) if *other == number => Some((*position, *output)),
+                _ => None,
+            })
+            .collect();
+        let mut fresh: Vec<Option<(String, ValueType)>> = Vec::new();
+        for (position, ty) in (0u32..).zip(&piece.results) {
+            let named = ty.clone().filter(|_| !taken.contains_key(&position));
+            let name = named.map(|ty| (self.name(&piece.operator), ty));
+            fresh.push(name);
+        }
+        let first = window.nodes.first().map_or(0, |node| self.anchors[*node]);
+        let new = NewNode {
+            operator: piece.operator.clone(),
+            name: String::new(),
+            inputs: operands,
+            attributes: piece.attributes.clone(),
+            origin: ORIGIN,
+        };
+        let main = self.rewriter.module().main();
+        let node = self.rewriter.insert(main, None, new, &fresh);
+        self.anchors.set(node, anchor.unwrap_or(0).max(first) + 1);
+        for (position, value) in taken {
+            self.rewriter.move_result(value, node, position);
+        }
+        self.rewriter.module().node(node).outputs.clone()
+    }
+
+    /// Makes a value that must keep its name a copy of another one.
+    fn identity(&mut self, output: Value, value: Value) {
+        let module = self.rewriter.module();
+        let version = module.opsets.get("").copied().unwrap_or(1);
+        let anchor = module.producer(value).map_or(0, |node| self.anchors[node]);
+        let new = NewNode {
+            operator: Operator::onnx("Identity", version),
+            name: String::new(),
+            inputs: vec![Some(value)],
+            attributes: Vec::new(),
+            origin: ORIGIN,
+        };
+        let main = module.main();
+        let node = self.rewriter.insert(main, None, new, &[None]);
+        self.anchors.set(node, anchor + 1);
+        self.rewriter.move_result(output, node, 0);
+    }
+
+    fn constant(&mut self, data: &ConstData) -> Value {
+        let name = self.free("constant");
+        let main = self.rewriter.module().main();
+        self.rewriter.initializer(main, &name, data.clone())
+    }
+
+    fn name(&mut self, operator: &Operator) -> String {
+        self.free(&operator.name)
+    }
+    fn free(&mut self, base: &str) -> String {
+        let next = self.next.entry(base.to_owned()).or_default();
+        loop {
+            let name = format!("memc/{base}_{next}");
+            *next += 1;
+            if self.names.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
+}
+
+/// A topological order of the nodes that stay; of those that are ready, the one with the lowest anchor comes first.
+fn order(rewriter: &Rewriter<'_>, anchors: &SecondaryMap<Node, u64>) -> Vec<Node> {
+    let module = rewriter.module();
+    let nodes: Vec<Node> = module.graph(module.main()).nodes.iter().copied().filter(|node| !rewriter.is_erased(*node)).collect();
+    let mut waits: SecondaryMap<Node, u32> = SecondaryMap::default();
+    let mut readers: SecondaryMap<Node, Vec<Node>> = SecondaryMap::default();
+    for node in &nodes {
+        let before: BTreeSet<Node> = module.reads(*node).into_iter().filter_map(|value| module.producer(value)).collect();
+        waits.set(*node, before.len() as u32);
+        for other in before {
+            readers[other].push(*node);
+        }
+    }
+    // Windows lie between nodes that stand in none, and what has a side effect is among those: nothing passes them.
+    let borders: Vec<u64> = {
+        let mut all: Vec<u64> = nodes
+            .iter()
+            .filter(|node| module.node(**node).origin != ORIGIN && !may_stand(module, **node))
+            .map(|node| anchors[*node])
+            .collect();
+        all.sort_unstable();
+        all
+    };
+    let key = |node: Node| Reverse((borders.partition_point(|border| *border <= anchors[node]), anchors[node], node));
+    let mut ready: BinaryHeap<Reverse<(usize, u64, Node)>> =
+        nodes.iter().filter(|node| waits[**node] == 0).map(|node| key(*node)).collect();
+    let mut order = Vec::with_capacity(nodes.len());
+    while let Some(Reverse((_, _, node))) = ready.pop() {
+        order.push(node);
+        for reader in std::mem::take(&mut readers[node]) {
+            waits[reader] -= 1;
+            if waits[reader] == 0 {
+                ready.push(key(reader));
+            }
+        }
+    }
+    order
+}

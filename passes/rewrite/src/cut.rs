@@ -1,0 +1,113 @@
+//! Cuts the main graph into windows: never through what is opaque, and where the fewest values cross.
+
+use memc_ir::{Module, Node, SecondaryMap, Value};
+use memc_ops::lookup;
+
+use crate::saturate::Limits;
+use crate::window::Window;
+
+/// Where the first window of a run ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shift {
+    /// At the limit.
+    None,
+    /// At half of it, so that the borders are elsewhere.
+    Half,
+}
+
+/// The windows of the main graph, in its order. Nodes that no rule may touch stand in none.
+///
+/// Linear in nodes and operands.
+pub fn windows(module: &Module, limits: &Limits, shift: Shift) -> Vec<Window> {
+    let nodes = &module.graph(module.main()).nodes;
+    let last_use = last_uses(module, nodes);
+    let crossing = crossing(module, nodes, &last_use);
+    let mut found = Vec::new();
+    let mut start = 0;
+    while start < nodes.len() {
+        if !may_stand(module, nodes[start]) {
+            start += 1;
+            continue;
+        }
+        let run = nodes[start..].iter().take_while(|node| may_stand(module, **node)).count();
+        for (from, to) in pieces(start, start + run, &crossing, limits, shift) {
+            let is_needed = |value: Value| last_use[value].is_some_and(|last| last >= to);
+            found.push(Window::new(module, nodes[from..to].to_vec(), is_needed, is_needed));
+        }
+        start += run;
+    }
+    found
+}
+
+/// Whether a node may stand in a window: memc knows it, it has no bodies, gives the same when it runs again, and is of the model's own
+/// version of its operator set.
+pub(crate) fn may_stand(module: &Module, node: Node) -> bool {
+    let data = module.node(node);
+    let version = module.opsets.get(&*data.operator.domain);
+    let own = !data.operator.domain.is_empty() || version.is_none_or(|version| *version == data.operator.version);
+    let dense = data.operands().chain(data.results()).all(|value| module.ty(value).tensor().is_some());
+    own && dense
+        && lookup(&data.operator).is_some()
+        && data.bodies().next().is_none()
+        && data.recompute_of.is_none()
+        && memc_ops::repeatable(module, node)
+}
+
+/// The last position that reads each value; results of the graph are read behind the end.
+fn last_uses(module: &Module, nodes: &[Node]) -> SecondaryMap<Value, Option<usize>> {
+    let mut last: SecondaryMap<Value, Option<usize>> = SecondaryMap::default();
+    for (position, node) in nodes.iter().enumerate() {
+        for value in module.reads(*node) {
+            last.set(value, Some(position));
+        }
+    }
+    for value in &module.graph(module.main()).outputs {
+        last.set(*value, Some(nodes.len()));
+    }
+    last
+}
+
+/// How many values cross each border between two nodes: entry `n` is the border before node `n`.
+fn crossing(module: &Module, nodes: &[Node], last_use: &SecondaryMap<Value, Option<usize>>) -> Vec<i64> {
+    let mut change = vec![0i64; nodes.len() + 2];
+    for value in &module.graph(module.main()).inputs {
+        if let Some(last) = last_use[*value] {
+            change[0] += 1;
+            change[last + 1] -= 1;
+        }
+    }
+    for (position, node) in nodes.iter().enumerate() {
+        for value in module.node(*node).results() {
+            if let Some(last) = last_use[value].filter(|last| *last > position) {
+                change[position + 1] += 1;
+                change[last + 1] -= 1;
+            }
+        }
+    }
+    let mut sum = 0;
+    change.iter_mut().for_each(|entry| {
+        sum += *entry;
+        *entry = sum;
+    });
+    change
+}
+
+/// Cuts a run at the narrowest border of each stretch that the limits allow; the last of equals, so that windows hold as much as they may.
+/// The cut depends on what is near alone, so equal layers are cut alike sooner or later.
+fn pieces(start: usize, end: usize, crossing: &[i64], limits: &Limits, shift: Shift) -> Vec<(usize, usize)> {
+    let most = limits.nodes.max(2);
+    let mut found = Vec::new();
+    let mut from = start;
+    while from < end {
+        let length = if from == start && shift == Shift::Half { most / 2 } else { most };
+        let to = if end - from <= length {
+            end
+        } else {
+            let first = from + (length / 4).max(1);
+            (first..=from + length).rev().min_by_key(|border| crossing[*border]).unwrap_or(from + length)
+        };
+        found.push((from, to));
+        from = to;
+    }
+    found
+}

@@ -1,0 +1,245 @@
+//! A fragment: a window's nodes in another form, in terms of what the window reads, so that it fits every window of the same key.
+
+use std::collections::BTreeMap;
+
+use egg::Id;
+use memc_ir::{Attribute, ConstData, Module, ModuleBuilder, Operator, Value, ValueType};
+
+use crate::extract::Choice;
+use crate::fact::{Graph, LeafKind};
+use crate::pricing::{ORIGIN, border};
+use crate::saturate::Trace;
+use crate::term::{Head, Term};
+use crate::window::Window;
+
+/// Where an operand of a fragment comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Source {
+    /// Value number so much that the window reads.
+    Input(u32),
+    /// Constant number so much that the window reads.
+    Constant(u32),
+    /// Constant number so much of the fragment's own.
+    Made(u32),
+    /// A result of a piece: number of the piece, position of the result.
+    Result(u32, u32),
+}
+
+/// A node of a fragment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Piece {
+    /// What it computes.
+    pub operator: Operator,
+    /// Attributes, sorted by name.
+    pub attributes: Vec<(String, Attribute)>,
+    /// Operands.
+    pub inputs: Vec<Option<Source>>,
+    /// Types of the results; `None` for one that nobody reads.
+    pub results: Vec<Option<ValueType>>,
+    /// The node of the window that applies the same operator to the same operands, by its position.
+    pub original: Option<u32>,
+}
+
+/// A window in another form.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Fragment {
+    /// Nodes, operands first.
+    pub pieces: Vec<Piece>,
+    /// Constants that rules made.
+    pub made: Vec<ConstData>,
+    /// Where each output of the window comes from.
+    pub outputs: Vec<Source>,
+    /// How often each rule was used.
+    pub rules: BTreeMap<String, u32>,
+}
+
+/// Builds the fragment of a choice.
+pub(crate) struct Builder<'a, 'm> {
+    pub(crate) graph: &'a Graph<'m>,
+    pub(crate) choice: &'a Choice,
+    /// Positions of the window's nodes by their e-nodes.
+    pub(crate) originals: &'a BTreeMap<Term, u32>,
+    fragment: Fragment,
+    done: BTreeMap<Id, Source>,
+}
+
+impl<'a, 'm> Builder<'a, 'm> {
+    pub(crate) fn new(graph: &'a Graph<'m>, choice: &'a Choice, originals: &'a BTreeMap<Term, u32>) -> Self {
+        Self { graph, choice, originals, fragment: Fragment::default(), done: BTreeMap::new() }
+    }
+
+    /// The fragment that makes the classes of the window's outputs; `None` if the choice does not make them.
+    pub(crate) fn build(mut self, outputs: &[Id], trace: &Trace, names: &dyn Fn(usize) -> String) -> Option<Fragment> {
+        for output in outputs {
+            let source = self.source(*output)?;
+            if let Source::Result(piece, position) = source {
+                self.ask(piece, position)?;
+            }
+            self.fragment.outputs.push(source);
+        }
+        for (term, rule) in &trace.made {
+            let chosen = |class: Id| self.choice.get(&class).is_some_and(|chosen| *chosen == term.clone().canonical(self.graph));
+            let is_new = !self.originals.contains_key(&term.clone().canonical(self.graph));
+            if is_new && self.graph.lookup(term.clone()).is_some_and(|id| chosen(self.graph.find(id))) {
+                *self.fragment.rules.entry(names(*rule)).or_default() += 1;
+            }
+        }
+        for step in &trace.collapsed {
+            if self.choice.contains_key(&self.graph.find(step.class)) {
+                *self.fragment.rules.entry(names(step.rule)).or_default() += 1;
+            }
+        }
+        Some(self.fragment)
+    }
+
+    /// Makes a class and everything that it needs, without recursion: windows may be deep.
+    fn source(&mut self, root: Id) -> Option<Source> {
+        let mut stack = vec![self.graph.find(root)];
+        while let Some(class) = stack.last().copied() {
+            if self.done.contains_key(&class) {
+                stack.pop();
+                continue;
+            }
+            let term = self.choice.get(&class)?.clone();
+            let open: Vec<Id> = term.children.iter().map(|id| self.graph.find(*id)).filter(|id| !self.is_done(*id)).collect();
+            if open.is_empty() {
+                let source = self.make(class, &term)?;
+                self.done.insert(class, source);
+                stack.pop();
+            } else {
+                stack.extend(open.into_iter().rev());
+            }
+        }
+        self.done.get(&self.graph.find(root)).copied()
+    }
+
+    fn is_absent(&self, class: Id) -> bool {
+        self.choice.get(&class).is_some_and(|term| term.head == Head::Absent)
+    }
+    fn is_done(&self, class: Id) -> bool {
+        self.done.contains_key(&class) || self.is_absent(class)
+    }
+
+    fn make(&mut self, class: Id, term: &Term) -> Option<Source> {
+        match term.head {
+            Head::Absent => None,
+            Head::Leaf(number) => Some(match &self.graph.analysis.leaves[number as usize].kind {
+                LeafKind::Input(number) => Source::Input(*number),
+                LeafKind::Constant(number) => Source::Constant(*number),
+                LeafKind::Made(constant) => {
+                    self.fragment.made.push(constant.clone());
+                    Source::Made(self.fragment.made.len() as u32 - 1)
+                }
+            }),
+            Head::Result(position) => match self.done.get(&self.graph.find(*term.children.first()?))? {
+                Source::Result(piece, _) => Some(Source::Result(*piece, position)),
+                _ => None,
+            },
+            Head::Apply { operator, attributes, .. } => {
+                let mut inputs = Vec::new();
+                for child in &term.children {
+                    let child = self.graph.find(*child);
+                    let source = if self.is_absent(child) { None } else { Some(*self.done.get(&child)?) };
+                    inputs.push(source);
+                }
+                for source in inputs.iter().flatten() {
+                    if let Source::Result(piece, position) = source {
+                        self.ask(*piece, *position)?;
+                    }
+                }
+                let names = &self.graph.analysis.names;
+                let piece = Piece {
+                    operator: names.operator_at(operator).clone(),
+                    attributes: names.attributes_at(attributes).clone(),
+                    inputs,
+                    results: vec![None; self.graph[class].data.values.len()],
+                    original: self.originals.get(term).copied(),
+                };
+                self.fragment.pieces.push(piece);
+                Some(Source::Result(self.fragment.pieces.len() as u32 - 1, 0))
+            }
+        }
+    }
+
+    /// Notes that somebody reads a result.
+    fn ask(&mut self, piece: u32, position: u32) -> Option<()> {
+        let piece_data = self.fragment.pieces.get(piece as usize)?;
+        if piece_data.results.get(position as usize)?.is_none() {
+            let ty = self.result_type(piece, position)?;
+            self.fragment.pieces[piece as usize].results[position as usize] = Some(ty);
+        }
+        Some(())
+    }
+    fn result_type(&self, piece: u32, position: u32) -> Option<ValueType> {
+        let (class, _) = self.done.iter().find(|(class, source)| {
+            let whole = matches!(self.choice.get(class).map(|term| term.head), Some(Head::Apply { .. }));
+            whole && **source == Source::Result(piece, 0)
+        })?;
+        Some(self.graph[*class].data.values.get(position as usize)?.ty.clone())
+    }
+}
+
+impl Term {
+    /// The e-node with the present ids of its children.
+    pub(crate) fn canonical(mut self, graph: &Graph<'_>) -> Self {
+        for child in &mut self.children {
+            *child = graph.find(*child);
+        }
+        self
+    }
+}
+
+impl Fragment {
+    /// The fragment as a module of its own, in one window's types: one opaque node makes what it reads, another takes what it makes, so that
+    /// everything in between may share bytes as in the middle of a graph.
+    pub(crate) fn module(&self, given: &Module, window: &Window) -> Module {
+        let mut builder = ModuleBuilder::new();
+        builder.module_mut().opsets = given.opsets.clone();
+        builder.module_mut().stage = memc_ir::Stage::Typed;
+        let main = builder.module().main();
+        let results: Vec<_> = (0..)
+            .zip(&window.inputs)
+            .map(|(number, value): (u32, _)| Some((format!("i{number}"), given.ty(*value).clone())))
+            .collect();
+        let start = builder.node(main, border(Vec::new()), &results);
+        let inputs = builder.module().node(start).outputs.clone();
+        let constant = |builder: &mut ModuleBuilder, name: String, data: &ConstData| {
+            let id = builder.constant(data.clone());
+            Some(builder.initializer(main, &name, id))
+        };
+        let mut constants = Vec::new();
+        for (number, value) in window.constants.iter().enumerate() {
+            let data = given.constant_of(*value).map(|id| given.constant(id));
+            constants.push(data.and_then(|data| constant(&mut builder, format!("c{number}"), data)));
+        }
+        let made: Vec<Option<Value>> =
+            (0..self.made.len()).map(|number| constant(&mut builder, format!("m{number}"), &self.made[number])).collect();
+        let mut results: Vec<Vec<Option<Value>>> = Vec::new();
+        let find = |results: &Vec<Vec<Option<Value>>>, source: Source| match source {
+            Source::Input(number) => inputs.get(number as usize).copied().flatten(),
+            Source::Constant(number) => constants.get(number as usize).copied().flatten(),
+            Source::Made(number) => made.get(number as usize).copied().flatten(),
+            Source::Result(piece, position) => results.get(piece as usize)?.get(position as usize).copied().flatten(),
+        };
+        for (number, piece) in self.pieces.iter().enumerate() {
+            let operands = piece.inputs.iter().map(|source| source.and_then(|source| find(&results, source))).collect();
+            let new = memc_ir::NewNode {
+                operator: piece.operator.clone(),
+                name: String::new(),
+                inputs: operands,
+                attributes: piece.attributes.clone(),
+                origin: ORIGIN,
+            };
+            let types: Vec<_> = (0..)
+                .zip(&piece.results)
+                .map(|(position, ty): (u32, _)| Some((format!("p{number}.{position}"), ty.clone()?)))
+                .collect();
+            let node = builder.node(main, new, &types);
+            results.push(builder.module().node(node).outputs.clone());
+        }
+        let mut last: Vec<Option<Value>> = self.outputs.iter().map(|source| find(&results, *source)).collect();
+        last.extend(inputs.iter().zip(&window.lasting).filter(|(_, lasting)| **lasting).map(|(value, _)| *value));
+        builder.node(main, border(last), &[]);
+        builder.finish()
+    }
+}

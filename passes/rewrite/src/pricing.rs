@@ -1,0 +1,93 @@
+//! Price of one e-node: time, bytes of results that need room of their own, workspace.
+
+use memc_ir::{ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Node, Origin, Payload, ValueType};
+use memc_ops::Typed;
+
+use crate::candidate::Setting;
+use crate::fact::{Facts, Graph};
+use crate::term::{Head, Term};
+
+/// What an e-node costs by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Price {
+    /// Modelled time in nanoseconds.
+    pub(crate) nanos: u64,
+    /// Bytes of results that are neither views nor may be written over an operand, and workspace.
+    pub(crate) bytes: u64,
+    /// Whether the e-node must not be chosen.
+    pub(crate) forbidden: bool,
+}
+
+/// Price of an e-node. What depends on constants alone is folded, so it is free, up to `fold_cap` bytes.
+pub(crate) fn price(graph: &Graph<'_>, term: &Term, facts: &Facts, setting: &Setting<'_>, is_original: bool) -> Price {
+    let (profile, fold_cap) = (setting.profile, setting.fold_cap.0);
+    match term.head {
+        Head::Leaf(_) | Head::Absent => Price::default(),
+        Head::Result(_) => Price { bytes: size(facts), ..Price::default() },
+        Head::Apply { results, .. } if facts.is_constant && !is_original => {
+            Price { forbidden: results > 1 || size(facts) > fold_cap || size(facts) == 0, nanos: 1, ..Price::default() }
+        }
+        Head::Apply { results, .. } => {
+            let (module, node) = alone(graph, term, facts);
+            let typed = Typed { module: &module, node };
+            let shares = profile.view_of(&typed).is_some() || !profile.may_overwrite(&typed).is_empty();
+            let own = if shares || results > 1 { 0 } else { size(facts) };
+            let workspace = profile.workspace(&typed).unwrap_or_default().0;
+            let nanos = setting.cost.nanos(&module, node).0.round() as u64;
+            Price { nanos, bytes: own.saturating_add(workspace), forbidden: false }
+        }
+    }
+}
+
+fn size(facts: &Facts) -> u64 {
+    facts.ty().and_then(ValueType::size).unwrap_or_default().0
+}
+
+/// A module with one node, the one of the e-node; what is not constant comes from nodes, so that it may be overwritten.
+fn alone(graph: &Graph<'_>, term: &Term, facts: &Facts) -> (Module, Node) {
+    let mut builder = ModuleBuilder::new();
+    builder.module_mut().opsets = graph.analysis.module.opsets.clone();
+    let main = builder.module().main();
+    let mut inputs = Vec::new();
+    for (position, child) in term.children.iter().enumerate() {
+        let facts = &graph[*child].data;
+        let (name, ty) = (format!("i{position}"), facts.ty().cloned());
+        let value = match ty {
+            None => None,
+            Some(ValueType::Tensor(ty)) if facts.is_constant => {
+                let constant = builder.constant(ConstData { ty, payload: Payload::Elided, origin: ConstOrigin::New });
+                Some(builder.initializer(main, &name, constant))
+            }
+            Some(ty) => {
+                let node = builder.node(main, border(Vec::new()), &[Some((name, ty))]);
+                builder.module().node(node).outputs.first().copied().flatten()
+            }
+        };
+        inputs.push(value);
+    }
+    let new = new_node(graph, term, inputs);
+    let results: Vec<_> =
+        facts.values.iter().enumerate().map(|(position, fact)| Some((format!("r{position}"), fact.ty.clone()))).collect();
+    let node = builder.node(main, new, &results);
+    (builder.finish(), node)
+}
+
+/// A node that memc knows nothing of: what lies beyond a window.
+pub(crate) fn border(inputs: Vec<Option<memc_ir::Value>>) -> NewNode {
+    let operator = memc_ir::Operator { domain: "memc".into(), name: "Border".into(), overload: "".into(), version: 1 };
+    NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: ORIGIN }
+}
+
+/// Where nodes come from that rules made.
+pub(crate) const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("rewrite") };
+
+fn new_node(graph: &Graph<'_>, term: &Term, inputs: Vec<Option<memc_ir::Value>>) -> NewNode {
+    let names = &graph.analysis.names;
+    let (operator, attributes) = match term.head {
+        Head::Apply { operator, attributes, .. } => {
+            (names.operator_at(operator).clone(), names.attributes_at(attributes).clone())
+        }
+        _ => (border(Vec::new()).operator, Vec::new()),
+    };
+    NewNode { operator, name: String::new(), inputs, attributes, origin: ORIGIN }
+}

@@ -1,0 +1,141 @@
+//! Numbers, lists and texts that rules compute from a match.
+
+use egg::Id;
+use memc_ir::Attribute;
+use memc_ops::{Item, normalize_axis};
+
+use super::shapes::axis_list;
+use crate::fact::Graph;
+
+/// An argument or result of a function.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Argument {
+    /// A number, list or text.
+    Attribute(Attribute),
+    /// A class.
+    Class(Id),
+    /// Several classes.
+    Classes(Vec<Id>),
+    /// All attributes that an open list took.
+    Rest(Vec<(String, Attribute)>),
+    /// An attribute that was left out.
+    Nothing,
+}
+
+/// A named function; `None` means that the rule does not apply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    pub(crate) value: fn(&Graph<'_>, &[Argument]) -> Option<Attribute>,
+}
+
+/// The function of this name.
+pub(super) fn function(name: &str) -> Option<Function> {
+    FUNCTIONS.iter().find(|function| function.name == name).copied()
+}
+
+/// All functions; `doc/rules.md` says what each means.
+const FUNCTIONS: &[Function] = &[
+    Function { name: "add", value: |_, a| arithmetic(a, i64::checked_add, |x, y| x + y) },
+    Function { name: "compose", value: compose },
+    Function { name: "div", value: |_, a| arithmetic(a, exact_quotient, |x, y| x / y) },
+    Function { name: "extent", value: extent },
+    Function { name: "int", value: |graph, a| one_int(graph, class(a, 0)?).map(Attribute::Int) },
+    Function { name: "list", value: list },
+    Function { name: "mul", value: |_, a| arithmetic(a, i64::checked_mul, |x, y| x * y) },
+    Function { name: "or", value: |_, a| a.iter().find_map(attribute).cloned() },
+    Function { name: "shape", value: shape },
+    Function { name: "splat", value: |graph, a| Some(Attribute::Float(splat(graph, class(a, 0)?)? as f32)) },
+    Function { name: "sub", value: |_, a| arithmetic(a, i64::checked_sub, |x, y| x - y) },
+];
+
+fn attribute(argument: &Argument) -> Option<&Attribute> {
+    match argument {
+        Argument::Attribute(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn class(arguments: &[Argument], position: usize) -> Option<Id> {
+    match arguments.get(position)? {
+        Argument::Class(id) => Some(*id),
+        _ => None,
+    }
+}
+
+fn int(arguments: &[Argument], position: usize) -> Option<i64> {
+    match attribute(arguments.get(position)?)? {
+        Attribute::Int(value) => Some(*value),
+        _ => None,
+    }
+}
+
+fn exact_quotient(left: i64, right: i64) -> Option<i64> {
+    (left.checked_rem(right)? == 0).then(|| left / right)
+}
+
+fn arithmetic(arguments: &[Argument], ints: fn(i64, i64) -> Option<i64>, floats: fn(f64, f64) -> f64) -> Option<Attribute> {
+    match (attribute(arguments.first()?)?, attribute(arguments.get(1)?)?) {
+        (Attribute::Int(a), Attribute::Int(b)) => ints(*a, *b).map(Attribute::Int),
+        (a, b) => Some(Attribute::Float(floats(real(a)?, real(b)?) as f32)),
+    }
+}
+
+fn real(value: &Attribute) -> Option<f64> {
+    match value {
+        Attribute::Int(value) => Some(*value as f64),
+        Attribute::Float(value) => Some(f64::from(*value)),
+        _ => None,
+    }
+}
+
+/// The number that all elements of a small constant are.
+pub(crate) fn splat(graph: &Graph<'_>, id: Id) -> Option<f64> {
+    let facts = &graph[id].data;
+    let data = facts.data().filter(|_| facts.is_constant)?;
+    let first = data.items.first()?;
+    let number = match first {
+        Item::Int(value) => *value as f64,
+        Item::Float(value) => *value,
+        Item::Symbolic(_) | Item::Unknown => return None,
+    };
+    data.items.iter().all(|item| item == first).then_some(number)
+}
+
+/// The integer that a constant of one element is.
+pub(super) fn one_int(graph: &Graph<'_>, id: Id) -> Option<i64> {
+    let facts = &graph[id].data;
+    match facts.data().filter(|_| facts.is_constant)?.items.as_slice() {
+        [item] => item.int(),
+        _ => None,
+    }
+}
+
+/// `compose P Q`: the permutation of a Transpose by P of a Transpose by Q.
+fn compose(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let (Attribute::Ints(outer), Attribute::Ints(inner)) = (attribute(arguments.first()?)?, attribute(arguments.get(1)?)?) else {
+        return None;
+    };
+    let at = |axis: &i64| inner.get(usize::try_from(*axis).ok()?).copied();
+    (outer.len() == inner.len()).then_some(())?;
+    outer.iter().map(at).collect::<Option<Vec<i64>>>().map(Attribute::Ints)
+}
+
+/// `extent ?x AXIS`: a known extent.
+fn extent(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let dims = graph[class(arguments, 0)?].data.tensor()?.shape.as_ref()?;
+    let axis = normalize_axis(int(arguments, 1)?, dims.len())?;
+    Some(Attribute::Int(i64::try_from(dims[axis].known()?).ok()?))
+}
+
+/// `list A B ...`: integers, and lists of them, one after the other.
+fn list(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let parts: Option<Vec<Vec<i64>>> = arguments.iter().map(|argument| axis_list(graph, argument)).collect();
+    Some(Attribute::Ints(parts?.concat()))
+}
+
+/// `shape ?x`: all extents, where they are known.
+fn shape(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let dims = graph[class(arguments, 0)?].data.tensor()?.known_dims()?;
+    dims.into_iter().map(|extent| i64::try_from(extent).ok()).collect::<Option<Vec<i64>>>().map(Attribute::Ints)
+}

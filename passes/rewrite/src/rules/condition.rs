@@ -1,0 +1,213 @@
+//! Conditions that rules may state of a match: facts about types, constants and attributes.
+
+use egg::Id;
+use memc_ir::{Attribute, Dim, ElementType, TensorType};
+use memc_ops::normalize_axis;
+
+use super::RuleBook;
+use super::compute::{Argument, one_int, splat};
+use super::shapes::{axis_list, is_vector_of};
+use crate::fact::Graph;
+use crate::term::Head;
+
+/// What a condition is evaluated in.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a, 'm> {
+    pub(crate) graph: &'a Graph<'m>,
+    pub(crate) book: &'a RuleBook,
+}
+
+/// A named condition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Predicate {
+    pub(crate) name: &'static str,
+    /// Least number of arguments.
+    pub(crate) arguments: usize,
+    pub(crate) holds: fn(Scene<'_, '_>, &[Argument]) -> bool,
+}
+
+/// The condition of this name.
+pub(super) fn predicate(name: &str) -> Option<Predicate> {
+    PREDICATES.iter().find(|predicate| predicate.name == name).copied()
+}
+
+/// All conditions; `doc/rules.md` says what each means.
+const PREDICATES: &[Predicate] = &[
+    Predicate { name: "axis-last", arguments: 2, holds: axis_last },
+    Predicate {
+        name: "constant",
+        arguments: 1,
+        holds: |scene, a| class(a, 0).is_some_and(|id| scene.graph[id].data.is_constant),
+    },
+    Predicate { name: "element", arguments: 2, holds: element },
+    Predicate { name: "equal", arguments: 2, holds: |_, a| a[0] == a[1] },
+    Predicate { name: "extent", arguments: 3, holds: extent },
+    Predicate { name: "extent-same", arguments: 4, holds: extent_same },
+    Predicate { name: "fixed", arguments: 1, holds: |scene, a| tensor(scene, a, 0).is_some_and(|ty| ty.known_dims().is_some()) },
+    Predicate { name: "nonnegative", arguments: 1, holds: nonnegative },
+    Predicate {
+        name: "one-element",
+        arguments: 1,
+        holds: |scene, a| tensor(scene, a, 0).is_some_and(|ty| ty.elements() == Some(1)),
+    },
+    Predicate { name: "parts", arguments: 5, holds: parts },
+    Predicate { name: "power-of-two", arguments: 1, holds: power_of_two },
+    Predicate { name: "rank", arguments: 2, holds: rank },
+    Predicate { name: "rank-at-least", arguments: 2, holds: rank_at_least },
+    Predicate { name: "same-class", arguments: 2, holds: |scene, a| same_class(scene, a) },
+    Predicate { name: "same-shape", arguments: 2, holds: |scene, a| same_shape(scene, a) },
+    Predicate { name: "same-type", arguments: 2, holds: |scene, a| same_shape(scene, a) && same_element(scene, a) },
+    Predicate { name: "splat", arguments: 1, holds: |scene, a| class(a, 0).is_some_and(|id| splat(scene.graph, id).is_some()) },
+    Predicate { name: "swaps-last", arguments: 1, holds: swaps_last },
+    Predicate { name: "true", arguments: 1, holds: |_, a| matches!(a[0], Argument::Attribute(Attribute::Int(1))) },
+    Predicate { name: "vector-of", arguments: 2, holds: vector_of },
+    Predicate { name: "without", arguments: 2, holds: without },
+];
+
+fn class(arguments: &[Argument], position: usize) -> Option<Id> {
+    match arguments.get(position)? {
+        Argument::Class(id) => Some(*id),
+        _ => None,
+    }
+}
+
+fn tensor<'a>(scene: Scene<'a, '_>, arguments: &[Argument], position: usize) -> Option<&'a TensorType> {
+    scene.graph[class(arguments, position)?].data.tensor()
+}
+
+fn int(arguments: &[Argument], position: usize) -> Option<i64> {
+    match arguments.get(position)? {
+        Argument::Attribute(Attribute::Int(value)) => Some(*value),
+        _ => None,
+    }
+}
+
+/// `axis-last AXES ?x [DEFAULT]`: the one axis (or list of one) is the last of `?x`.
+fn axis_last(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let rank = tensor(scene, arguments, 1).and_then(TensorType::rank);
+    let axes =
+        axis_list(scene.graph, &arguments[0]).or_else(|| arguments.get(2).and_then(|default| axis_list(scene.graph, default)));
+    match (axes.as_deref(), rank) {
+        // The last axis written as -1 needs no rank.
+        (Some([-1]), _) => true,
+        (Some([axis]), Some(rank)) => normalize_axis(*axis, rank) == Some(rank.wrapping_sub(1)),
+        _ => false,
+    }
+}
+
+/// `element ?x NAME...`: the element type is one of these, by their names in the text form.
+fn element(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let Some(ty) = tensor(scene, arguments, 0) else { return false };
+    let name = ty.element.to_string();
+    let is_it =
+        |argument: &Argument| matches!(argument, Argument::Attribute(Attribute::String(text)) if **text == *name.as_bytes());
+    ty.element != ElementType::Undefined && arguments[1..].iter().any(is_it)
+}
+
+/// `extent ?x AXIS N`: an extent of `?x` is known and is this.
+fn extent(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let found = || {
+        let dims = tensor(scene, arguments, 0)?.shape.as_ref()?;
+        let axis = normalize_axis(int(arguments, 1)?, dims.len())?;
+        Some(dims[axis].known()? == u64::try_from(int(arguments, 2)?).ok()?)
+    };
+    found().unwrap_or(false)
+}
+
+/// `extent-same ?x AXIS ?y AXIS`: two extents are provably the same.
+fn extent_same(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let dim = |tensor_at: usize, axis_at: usize| {
+        let dims = tensor(scene, arguments, tensor_at)?.shape.as_ref()?;
+        dims.get(normalize_axis(int(arguments, axis_at)?, dims.len())?)
+    };
+    dim(0, 1).zip(dim(2, 3)).is_some_and(|(a, b)| a.same(b))
+}
+
+/// `swaps-last $perm`: exchanges the last two axes and nothing else.
+fn swaps_last(_: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let Argument::Attribute(Attribute::Ints(axes)) = &arguments[0] else { return false };
+    let count = axes.len() as i64;
+    let wanted = (0..count).map(|axis| {
+        if axis == count - 1 {
+            count - 2
+        } else if axis == count - 2 {
+            count - 1
+        } else {
+            axis
+        }
+    });
+    count >= 2 && wanted.eq(axes.iter().copied())
+}
+
+/// `without $rest NAME`: an open list holds no attribute of this name.
+fn without(_: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    match (&arguments[0], &arguments[1]) {
+        (Argument::Rest(list), Argument::Attribute(Attribute::String(name))) => {
+            list.iter().all(|(other, _)| other.as_bytes() != &**name)
+        }
+        _ => false,
+    }
+}
+
+fn nonnegative(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let Some(id) = class(arguments, 0) else { return false };
+    scene.graph[id].nodes.iter().any(|term| match term.head {
+        Head::Apply { operator, .. } => {
+            let operator = scene.graph.analysis.names.operator_at(operator);
+            operator.domain.is_empty() && scene.book.is_nonnegative(&operator.name)
+        }
+        _ => false,
+    })
+}
+
+/// `parts ?x ?from ?middle ?to ?axis [?step]`: slices from-middle and middle-to along the axis are all of `?x`, neither empty.
+fn parts(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let number = |position| class(arguments, position).and_then(|id| one_int(scene.graph, id));
+    let found = || {
+        let step = if arguments.len() > 5 { number(5)? } else { 1 };
+        let (from, middle, to) = (number(1)?, number(2)?, number(3)?);
+        let dims = tensor(scene, arguments, 0)?.shape.as_ref()?;
+        let extent = i64::try_from(dims[normalize_axis(number(4)?, dims.len())?].known()?).ok()?;
+        Some(from == 0 && step == 1 && to >= extent && (1..extent).contains(&middle))
+    };
+    found().unwrap_or(false)
+}
+
+/// `power-of-two ?c`: all elements are one number whose reciprocal is exact.
+fn power_of_two(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let number = class(arguments, 0).and_then(|id| splat(scene.graph, id));
+    // Within a range in which neither the number nor its reciprocal is subnormal in binary32.
+    number.is_some_and(|number| (-100..=100).any(|power| number.abs() == 2f64.powi(power)))
+}
+
+fn rank(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let rank = tensor(scene, arguments, 0).and_then(TensorType::rank).and_then(|rank| i64::try_from(rank).ok());
+    rank.is_some() && rank == int(arguments, 1)
+}
+
+fn rank_at_least(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let rank = tensor(scene, arguments, 0).and_then(TensorType::rank).and_then(|rank| i64::try_from(rank).ok());
+    rank.zip(int(arguments, 1)).is_some_and(|(rank, least)| rank >= least)
+}
+
+fn same_class(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let (a, b) = (class(arguments, 0), class(arguments, 1));
+    a.zip(b).is_some_and(|(a, b)| scene.graph.find(a) == scene.graph.find(b))
+}
+
+fn same_shape(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let shape = |position| tensor(scene, arguments, position).and_then(|ty| ty.shape.as_deref());
+    let same = |(a, b): (&Dim, &Dim)| a.same(b);
+    shape(0).zip(shape(1)).is_some_and(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(same))
+}
+
+fn same_element(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let element = |position| tensor(scene, arguments, position).map(|ty| ty.element);
+    element(0).is_some_and(|own| own != ElementType::Undefined) && element(0) == element(1)
+}
+
+/// `vector-of ?v ?x`: `?v` has one axis, provably as long as the last one of `?x`.
+fn vector_of(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let (vector, of) = (tensor(scene, arguments, 0), tensor(scene, arguments, 1));
+    vector.zip(of).is_some_and(|(vector, of)| is_vector_of(vector, of))
+}

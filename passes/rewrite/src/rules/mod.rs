@@ -1,0 +1,158 @@
+//! Rules: what a rule is, and the book of all rules, read from text files.
+
+mod compute;
+mod condition;
+mod lexer;
+mod parser;
+mod pattern;
+mod shapes;
+
+use std::sync::LazyLock;
+
+pub use parser::RuleError;
+
+pub(crate) use compute::{Argument, splat};
+pub(crate) use condition::Scene;
+pub(crate) use pattern::{ApplyPattern, AttributePattern, Condition, Expression, Pattern, Template, Wanted};
+
+/// What a rule does to the bits of results.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Class {
+    /// No bit changes, whatever the operands hold.
+    Exact,
+    /// Equal in real arithmetic: roundings happen elsewhere, or in another order.
+    Reassociates,
+    /// Another function that is close.
+    Approximate,
+}
+
+impl Class {
+    /// The word in rule files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Reassociates => "reassociates",
+            Self::Approximate => "approximate",
+        }
+    }
+}
+
+/// What a rule does to memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Memory {
+    /// Never needs more.
+    Lowers,
+    /// Needs the same.
+    Same,
+    /// May need more: applied once, last, and only ever a candidate.
+    Raises,
+}
+
+impl Memory {
+    /// The word in rule files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lowers => "lowers",
+            Self::Same => "same",
+            Self::Raises => "raises",
+        }
+    }
+}
+
+/// One rule.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Name, unique in the book.
+    pub name: String,
+    /// One sentence.
+    pub summary: String,
+    /// Why it holds, and why it helps.
+    pub why: String,
+    /// File that it stands in, without the ending.
+    pub family: &'static str,
+    /// What it does to bits.
+    pub class: Class,
+    /// What it does to memory.
+    pub memory: Memory,
+    /// First and last version of ONNX's operator set that it is right for.
+    pub opset: (i64, i64),
+    /// The text that it was read from.
+    pub text: String,
+    pub(crate) find: Vec<Pattern>,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) make: Vec<(Option<usize>, Template)>,
+    pub(crate) operands: usize,
+    pub(crate) attributes: usize,
+}
+
+impl Rule {
+    /// The rule's page, as `memc explain` prints it.
+    pub fn page(&self) -> String {
+        let opset = match self.opset {
+            (0, i64::MAX) => "all".to_owned(),
+            (first, i64::MAX) => format!("from {first} on"),
+            (first, last) => format!("{first} to {last}"),
+        };
+        let (class, memory) = (self.class.name(), self.memory.name());
+        let head = format!("rule/{} (family {})\n{}\n", self.name, self.family, self.summary);
+        let why = if self.why.is_empty() { String::new() } else { format!("\n{}\n", self.why) };
+        format!("{head}{why}\nbits: {class}; memory: {memory}; operator sets: {opset}\n\n{}", self.text)
+    }
+}
+
+/// All rules, in the order of the files and of the text: earlier rules are applied first.
+#[derive(Debug, Default)]
+pub struct RuleBook {
+    rules: Vec<Rule>,
+    commutative: Vec<String>,
+    nonnegative: Vec<String>,
+}
+
+/// The files, in the order in which their rules are applied.
+const FILES: &[(&str, &str)] = &[
+    ("algebraic", include_str!("../../rules/algebraic.rules")),
+    ("normalization", include_str!("../../rules/normalization.rules")),
+    ("activation", include_str!("../../rules/activation.rules")),
+    ("convolution", include_str!("../../rules/convolution.rules")),
+    ("joining", include_str!("../../rules/joining.rules")),
+    ("attention", include_str!("../../rules/attention.rules")),
+];
+
+static BOOK: LazyLock<Result<RuleBook, RuleError>> = LazyLock::new(|| RuleBook::parse(FILES));
+
+impl RuleBook {
+    /// The book that memc carries.
+    ///
+    /// # Errors
+    /// A file is no rule file (a defect of memc, which a test would show).
+    pub fn standard() -> Result<&'static Self, RuleError> {
+        BOOK.as_ref().map_err(Clone::clone)
+    }
+    /// Reads rule files: pairs of a family's name and its text.
+    ///
+    /// # Errors
+    /// The first line that cannot be read.
+    pub fn parse(files: &[(&'static str, &str)]) -> Result<Self, RuleError> {
+        let mut book = Self::default();
+        for (family, text) in files {
+            parser::read(family, text, &mut book)?;
+        }
+        Ok(book)
+    }
+    /// All rules, in order.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+    /// The rule of this name.
+    pub fn find(&self, name: &str) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.name == name)
+    }
+    /// Whether the two operands of this operator may change places.
+    pub(crate) fn is_commutative(&self, name: &str) -> bool {
+        self.commutative.iter().any(|other| other == name)
+    }
+    /// Whether no element of this operator's result is below zero (NaN may be).
+    pub(crate) fn is_nonnegative(&self, name: &str) -> bool {
+        self.nonnegative.iter().any(|other| other == name)
+    }
+}

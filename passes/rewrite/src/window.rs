@@ -1,0 +1,168 @@
+//! A window: a run of nodes with what it reads and what others need of it, and its e-graph.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use egg::EGraph;
+use memc_ir::{ConstData, Module, Node, SecondaryMap, Value};
+use memc_ops::Fact;
+
+use crate::fact::{Graph, Knowledge, Leaf, LeafKind, shown};
+use crate::term::{Head, Names, Term, attributes_key};
+
+/// A run of nodes that is rewritten as one.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// The nodes, in order.
+    pub nodes: Vec<Node>,
+    /// Values from before that it reads, in order of first reading; no constants.
+    pub inputs: Vec<Value>,
+    /// Which of the inputs somebody behind the window reads too.
+    pub lasting: Vec<bool>,
+    /// Constants that it reads, in order of first reading.
+    pub constants: Vec<Value>,
+    /// Results that others need, in order.
+    pub outputs: Vec<Value>,
+    /// Equal for windows that compute the same from what they read: same operators, attributes, types and small constants.
+    pub key: String,
+}
+
+/// Operand of a node of a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Operand {
+    Input(u32),
+    Constant(u32),
+    Result(u32, u32),
+}
+
+impl Window {
+    /// The window of a run of nodes. `is_needed` tells which results nodes behind it need, `outlives` which values from before it.
+    pub(crate) fn new(
+        module: &Module,
+        nodes: Vec<Node>,
+        is_needed: impl Fn(Value) -> bool,
+        outlives: impl Fn(Value) -> bool,
+    ) -> Self {
+        let (mut inputs, mut lasting, mut constants, mut outputs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut known: SecondaryMap<Value, Option<Operand>> = SecondaryMap::default();
+        let mut key = String::new();
+        for (index, node) in (0u32..).zip(&nodes) {
+            let data = module.node(*node);
+            let _ = write!(
+                key,
+                "{}.{}@{} {}",
+                data.operator.domain, data.operator.name, data.operator.version, data.operator.overload
+            );
+            for operand in &data.inputs {
+                let Some(value) = *operand else {
+                    key.push_str(" _");
+                    continue;
+                };
+                let place = known[value].unwrap_or_else(|| {
+                    let place = match module.constant_of(value) {
+                        Some(constant) => {
+                            let _ = write!(key, " new {} {}", module.ty(value), content(module.constant(constant)));
+                            constants.push(value);
+                            Operand::Constant(constants.len() as u32 - 1)
+                        }
+                        None => {
+                            let _ = write!(key, " new {}{}", module.ty(value), if outlives(value) { "+" } else { "" });
+                            inputs.push(value);
+                            lasting.push(outlives(value));
+                            Operand::Input(inputs.len() as u32 - 1)
+                        }
+                    };
+                    known.set(value, Some(place));
+                    place
+                });
+                let _ = write!(key, " {place:?}");
+            }
+            let mut attributes = data.attributes.clone();
+            attributes.sort_by(|a, b| a.0.cmp(&b.0));
+            let _ = write!(key, " {{{}}}", attributes_key(&attributes));
+            for (position, result) in (0u32..).zip(&data.outputs) {
+                let Some(value) = *result else {
+                    key.push_str(" _");
+                    continue;
+                };
+                known.set(value, Some(Operand::Result(index, position)));
+                let needed = is_needed(value);
+                if needed {
+                    outputs.push(value);
+                }
+                let _ = write!(key, " {}{}", module.ty(value), if needed { "!" } else { "" });
+            }
+            key.push('\n');
+        }
+        // Outputs of the graph must be made by a node under their own name.
+        for value in &outputs {
+            key.push(if module.graph(module.main()).outputs.contains(value) { 'o' } else { '.' });
+        }
+        Self { nodes, inputs, lasting, constants, outputs, key }
+    }
+
+    /// The window's e-graph, and the classes of all values of the window.
+    pub(crate) fn graph<'m>(&self, module: &'m Module) -> (Graph<'m>, BTreeMap<Value, egg::Id>, Vec<Term>) {
+        let mut graph = EGraph::new(Knowledge { module, names: Names::default(), leaves: Vec::new() });
+        let mut classes: BTreeMap<Value, egg::Id> = BTreeMap::new();
+        let inputs = (0u32..).zip(&self.inputs).map(|(number, value)| (LeafKind::Input(number), *value));
+        let constants = (0u32..).zip(&self.constants).map(|(number, value)| (LeafKind::Constant(number), *value));
+        for (kind, value) in inputs.chain(constants) {
+            let data = module.constant_of(value).and_then(|constant| shown(module.constant(constant)));
+            graph.analysis.leaves.push(Leaf { kind, fact: Fact { ty: module.ty(value).clone(), data, assumed: false } });
+            let number = graph.analysis.leaves.len() as u32 - 1;
+            let id = graph.add(Term::leaf(Head::Leaf(number)));
+            classes.insert(value, id);
+        }
+        let terms = self.nodes.iter().map(|node| add_node(&mut graph, &mut classes, module, *node)).collect();
+        graph.rebuild();
+        (graph, classes, terms)
+    }
+}
+
+/// Adds a node of the module, with the types that the module states.
+fn add_node(graph: &mut Graph<'_>, classes: &mut BTreeMap<Value, egg::Id>, module: &Module, node: Node) -> Term {
+    let data = module.node(node);
+    let mut inputs = data.inputs.as_slice();
+    while let [head @ .., None] = inputs {
+        inputs = head;
+    }
+    let mut children = Vec::with_capacity(inputs.len());
+    for operand in inputs {
+        let child = match operand.and_then(|value| classes.get(&value)) {
+            Some(id) => *id,
+            None => graph.add(Term::leaf(Head::Absent)),
+        };
+        children.push(child);
+    }
+    let results = data.outputs.len().max(1) as u32;
+    let names = &mut graph.analysis.names;
+    let head =
+        Head::Apply { operator: names.operator(&data.operator), attributes: names.attributes(data.attributes.clone()), results };
+    let term = Term { head, children };
+    let whole = graph.add(term.clone());
+    let mut facts = graph[whole].data.clone();
+    for (fact, result) in facts.values.iter_mut().zip(&data.outputs) {
+        if let Some(value) = result {
+            fact.ty = module.ty(*value).clone();
+        }
+    }
+    graph.set_analysis_data(whole, facts);
+    for (position, result) in (0u32..).zip(&data.outputs) {
+        let Some(value) = *result else { continue };
+        let id = if results == 1 { whole } else { graph.add(Term { head: Head::Result(position), children: vec![whole] }) };
+        classes.insert(value, id);
+    }
+    term
+}
+
+/// What rules may see of a constant's elements, as text.
+fn content(constant: &ConstData) -> String {
+    match shown(constant) {
+        None => String::new(),
+        Some(data) => match data.items.split_first() {
+            Some((first, rest)) if rest.iter().all(|item| item == first) => format!("all {first:?}"),
+            _ => format!("{:?}", data.items),
+        },
+    }
+}
