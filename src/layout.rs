@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{AliasKind, Definition, Module, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
+use memc_ir::{AliasKind, Definition, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
 use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor};
 use memc_passes::analysis::{self, Liveness, StorageClass};
@@ -27,6 +27,8 @@ pub(crate) struct Context<'a> {
     pub own_peak: u64,
     /// Nodes of the input file's main graph.
     pub nodes_before: u64,
+    /// How the searches behind the plan ended.
+    pub solvers: Vec<file::Solver>,
     /// The input as imported, for modelled cost.
     pub given: &'a Module,
 }
@@ -60,7 +62,11 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         weights,
         baseline: writer.baseline(),
         cost: writer.cost(),
+        timeline: writer.timeline(),
+        solvers: context.solvers.clone(),
+        pareto: Vec::new(),
     };
+    layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
     // Peak and bounds are stated for what the file says, so they are derived from it.
     let profile = file::Profile::of(&layout);
     for space in &profile.spaces {
@@ -306,6 +312,14 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// When each step runs, in whole nanoseconds.
+    fn timeline(&self) -> Vec<file::Busy> {
+        let spans = memc_cost::timeline(self.module, &self.context.options.cost);
+        // Saturates, and what is not finite becomes 0: a cast of a float is defined.
+        let whole = |time: Nanos| time.0.round() as u64;
+        spans.into_iter().map(|span| file::Busy { start_ns: whole(span.start), end_ns: whole(span.end) }).collect()
+    }
+
     fn cost(&self) -> file::Cost {
         let nodes = &self.module.graph(self.module.main()).nodes;
         let recomputed = nodes.iter().filter(|node| self.module.node(**node).recompute_of.is_some());
@@ -318,7 +332,8 @@ impl<'a> Writer<'a> {
             base_flops: memc_cost::total_flops(self.context.given) as f64,
             transferred_bytes: 0,
             modelled_ns_before: self.context.options.cost.total_nanos(self.context.given).0.round(),
-            modelled_ns_after: self.context.options.cost.total_nanos(self.module).0.round(),
+            // What the timeline ends with, filled in below.
+            modelled_ns_after: 0.0,
             overhead_lower_bound: None,
         }
     }

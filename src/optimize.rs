@@ -87,6 +87,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         file_order_peak: baseline.file_order_peak,
         own_peak: baseline.own_peak.0,
         nodes_before: file.graph().node.len() as u64,
+        solvers: planned.reports.iter().map(solver).collect(),
         given: &given,
     };
     context.budget = budget(options, baseline.own_peak)?;
@@ -98,11 +99,24 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     let before = match planned.base.filter(|_| options.compare) {
         Some(base) => {
             let model = memc_onnx_export::export(file, &base, &export)?;
+            context.solvers.clear();
             Some(layout(&base, &model, &context))
         }
         None => None,
     };
     Ok(Optimized { module, model, layout: plan, before, unpinned, reports: planned.reports, diagnostics })
+}
+
+/// How a search ended, as the layout says it.
+fn solver(report: &SolverReport) -> memc_layout::Solver {
+    memc_layout::Solver {
+        pass: report.pass.to_owned(),
+        unit: "bytes".to_owned(),
+        value: report.value,
+        lower_bound: report.lower_bound,
+        stop: report.stop.to_owned(),
+        effort: report.effort,
+    }
 }
 
 /// A warning where a profile lacks nodes.

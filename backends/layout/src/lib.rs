@@ -24,6 +24,6 @@ pub use profile::{Owner, Profile, SpaceProfile};
 pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};
 pub use types::{
-    Alias, AliasKind, Arena, Baseline, Class, Cost, Io, Layout, Link, LiveRange, LowerBound, Model, OpsetImport, Peak,
-    ScheduledNode, Space, Subgraph, Target, Tensor, Transfer, Unplanned, VERSION,
+    Alias, AliasKind, Arena, Baseline, Busy, Class, Cost, Io, Layout, Link, LiveRange, LowerBound, Model, OpsetImport,
+    ParetoPoint, Peak, ScheduledNode, Solver, Space, Subgraph, Target, Tensor, Transfer, Unplanned, VERSION,
 };

@@ -49,6 +49,77 @@ pub struct Layout {
     pub baseline: Baseline,
     /// What the plan costs in work and time.
     pub cost: Cost,
+    /// When each step runs, in the order of the schedule, by the model of time: operators one after another, transfers beside them, each direction
+    /// of a link an engine of its own. Left out where nothing is modelled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<Busy>,
+    /// How the searches behind the plan ended. Left out where none ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub solvers: Vec<Solver>,
+    /// Other budgets of the first space, and what plans within them take. Left out where nobody asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pareto: Vec<ParetoPoint>,
+}
+
+/// A time in which a step keeps its engine busy, `[start, end]` in nanoseconds from the start of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "[u64; 2]", into = "[u64; 2]")]
+#[schemars(with = "[u64; 2]")]
+pub struct Busy {
+    /// When it begins.
+    pub start_ns: u64,
+    /// When it has ended.
+    pub end_ns: u64,
+}
+
+impl Busy {
+    /// How long it lasts; 0 for what ends before it begins.
+    pub fn ns(self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+impl From<[u64; 2]> for Busy {
+    fn from([start_ns, end_ns]: [u64; 2]) -> Self {
+        Self { start_ns, end_ns }
+    }
+}
+
+impl From<Busy> for [u64; 2] {
+    fn from(busy: Busy) -> Self {
+        [busy.start_ns, busy.end_ns]
+    }
+}
+
+/// How a search ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Solver {
+    /// Pass that searched.
+    pub pass: String,
+    /// What the value counts: `bytes` or `ns`.
+    pub unit: String,
+    /// What it found; less is better.
+    pub value: u64,
+    /// What nothing goes below.
+    pub lower_bound: u64,
+    /// Why it stopped.
+    pub stop: String,
+    /// Search nodes.
+    pub effort: u64,
+}
+
+/// A budget, and the best plan that was found within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ParetoPoint {
+    /// Limit of the arena.
+    pub budget: u64,
+    /// Arena of the plan.
+    pub arena: u64,
+    /// Modelled time beyond that of a plan without a limit.
+    pub extra_ns: u64,
+    /// What no plan within the budget goes below, of the extra time; null when not derived.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub bound: Option<u64>,
 }
 
 /// The two ONNX files that a plan speaks of.

@@ -2,6 +2,8 @@
 
 use memc_layout::{AliasKind, Class, Layout, LowerBound, Profile, ScheduledNode, SpaceProfile};
 
+use crate::decisions::{Decision, decisions};
+
 /// A plan with what follows from it.
 pub(crate) struct Facts<'a> {
     pub layout: &'a Layout,
@@ -9,6 +11,8 @@ pub(crate) struct Facts<'a> {
     pub spaces: Vec<SpaceFacts>,
     pub counts: Counts,
     pub callers: Callers,
+    /// What was computed again or moved, in order.
+    pub decisions: Vec<Decision<'a>>,
 }
 
 /// One space of a plan.
@@ -54,13 +58,14 @@ pub(crate) struct Callers {
 impl<'a> Facts<'a> {
     pub(crate) fn of(layout: &'a Layout) -> Facts<'a> {
         let first = layout.target.spaces.first().map(|space| space.name.as_str());
-        let mut spaces: Vec<SpaceFacts> =
-            Profile::of(layout).spaces.into_iter().map(|profile| SpaceFacts::of(layout, profile)).collect();
+        let profile = Profile::of(layout);
+        let decisions = decisions(layout, &profile);
+        let mut spaces: Vec<SpaceFacts> = profile.spaces.into_iter().map(|profile| SpaceFacts::of(layout, profile)).collect();
         spaces.retain(|space| {
             let used = space.arena > 0 || !space.profile.owners.is_empty() || space.before.is_some_and(|bytes| bytes > 0);
             used || first == Some(space.profile.space.as_str())
         });
-        Facts { layout, spaces, counts: counts(layout), callers: callers(layout) }
+        Facts { layout, spaces, counts: counts(layout), callers: callers(layout), decisions }
     }
 
     /// The space that operators compute in; None for a target without spaces and a plan without tensors.

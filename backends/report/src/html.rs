@@ -8,9 +8,12 @@ use memc_layout::{AliasKind, Class, Layout, Owner, Tensor};
 use serde_json::{Value, json};
 
 use crate::{
+    decisions::Decision,
     facts::{Facts, SpaceFacts},
+    pareto,
     quantity::{bytes, change, counted, share, time},
     summary,
+    trace::Clock,
 };
 
 const PAGE: &str = include_str!("page/page.html");
@@ -19,6 +22,9 @@ const SCRIPT: &str = include_str!("page/page.js");
 
 /// Columns of a tensor's row in the page's data; 0 where there is nothing to say.
 const TENSOR: [&str; 11] = ["name", "dtype", "shape", "bytes", "cls", "offset", "start", "end", "of", "kind", "again"];
+/// Columns of a decision's row.
+const DECISION: [&str; 13] =
+    ["way", "tensor", "again", "step", "bytes", "start", "end", "space", "far", "cost", "waited", "peak", "otherwise"];
 /// Columns of an owner's row.
 const OWNER: [&str; 5] = ["all", "offset", "bytes", "live", "made"];
 
@@ -34,8 +40,10 @@ pub struct HtmlOptions<'a> {
 /// The plan as one HTML page.
 ///
 /// Boxes of life × offset for each space, the curve of live bytes with peak, bound and budget on the same axis, who is alive at a
-/// step (the peak's, or the one clicked), search by tensor name, and the numbers before and after. The page follows the reader's
-/// dark or light setting and grows with the plan: about 150 bytes a tensor.
+/// step (the peak's, or the one clicked), search by tensor name, and the numbers before and after. With a timeline, operators and each link as
+/// rows, and all of it over time instead of steps; what was computed again or moved, with what it frees and costs; how the searches
+/// ended; other budgets and what they take. The page follows the reader's
+/// dark or light setting and grows with the plan: about 180 bytes a tensor.
 pub fn html(layout: &Layout, options: &HtmlOptions) -> String {
     let facts = Facts::of(layout);
     let title = if options.title.is_empty() { "Memory plan" } else { options.title };
@@ -53,6 +61,8 @@ pub fn html(layout: &Layout, options: &HtmlOptions) -> String {
             "legend" => page.push_str(&legend(&facts)),
             "about" => page.push_str(&escape(&about(&facts))),
             "cards" => page.push_str(&cards(&facts)),
+            "searches" => page.push_str(&searches(layout)),
+            "pareto" => page.push_str(&pareto::plot(layout)),
             "summary" => page.push_str(&escape(&summary::lines(&facts).join("\n"))),
             "data" => page.push_str(&data(&facts, options.before)),
             _ => {}
@@ -101,7 +111,7 @@ fn legend(facts: &Facts) -> String {
         text.push_str("<span><i class=\"again\"></i>recomputed</span>");
     }
     if !facts.layout.transfers.is_empty() {
-        text.push_str("<span><i class=\"state\"></i>transfer (arrow)</span>");
+        text.push_str("<span><i class=\"away\"></i>transfer (arrow)</span>");
     }
     text
 }
@@ -177,7 +187,7 @@ fn data(facts: &Facts, before: Option<&Layout>) -> String {
     if let Some(layout) = before {
         plans.push(plan("before", &Facts::of(layout)));
     }
-    let mut value = json!({ "plans": plans, "tensor": TENSOR, "owner": OWNER });
+    let mut value = json!({ "plans": plans, "tensor": TENSOR, "owner": OWNER, "decision": DECISION });
     value.sort_all_objects();
     let text = value.to_string();
     let mut safe = String::with_capacity(text.len());
@@ -201,7 +211,52 @@ fn plan(name: &str, facts: &Facts) -> Value {
     let steps: Vec<Value> = layout.schedule.iter().map(|node| json!([node.node, node.op])).collect();
     let transfers: Vec<Value> =
         (layout.transfers.iter()).map(|move_| json!([move_.from, move_.to, move_.store_step, move_.load_step])).collect();
-    json!({"name": name, "steps": steps, "spaces": spaces, "tensors": tensors.values, "transfers": transfers})
+    let decisions: Vec<Value> = facts.decisions.iter().map(|decision| tensors.decision(decision)).collect();
+    let clock = Clock::of(layout);
+    let times: Vec<[u64; 2]> = layout.timeline.iter().map(|&busy| busy.into()).collect();
+    // Without a timeline steps have no length in time, and the page has no axis for it.
+    let issued = if times.is_empty() { Vec::new() } else { clock.issued };
+    json!({
+        "name": name, "steps": steps, "spaces": spaces, "tensors": tensors.values, "transfers": transfers, "decisions": decisions,
+        "times": times, "issued": issued,
+    })
+}
+
+/// How the searches ended, as a table; nothing where none ran.
+fn searches(layout: &Layout) -> String {
+    if layout.solvers.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "<section class=\"searches\"><h2>Searches</h2><div class=\"scroll\"><table class=\"plain\"><thead><tr><th>Search</th><th class=\"num\">Value</th>\
+         <th class=\"num\">Bound</th><th>Gap</th><th>Stopped</th><th class=\"num\">Effort</th></tr></thead><tbody>\n",
+    );
+    for solver in &layout.solvers {
+        let size = |value: u64| if solver.unit == "ns" { time(value as f64) } else { bytes(value) };
+        let gap = match solver.lower_bound {
+            bound if solver.value <= bound => "optimal".to_owned(),
+            0 => "unknown".to_owned(),
+            bound => format!("{:.2} %", (solver.value - bound) as f64 * 100.0 / bound as f64),
+        };
+        let cells = [
+            solver.pass.clone(),
+            size(solver.value),
+            size(solver.lower_bound),
+            gap,
+            solver.stop.clone(),
+            solver.effort.to_string(),
+        ];
+        let is_number = [false, true, true, false, false, true];
+        text.push_str("<tr>");
+        for (cell, is_number) in cells.iter().zip(is_number) {
+            let class = if is_number { " class=\"num\"" } else { "" };
+            // Writing to a String cannot fail.
+            let _ = write!(text, "<td{class}>{}</td>", escape(cell));
+        }
+        text.push_str("</tr>\n");
+    }
+    text.push_str("</tbody></table></div></section>\n");
+    text
 }
 
 fn space_value(space: &SpaceFacts, tensors: &mut Tensors) -> Value {
@@ -215,6 +270,7 @@ fn space_value(space: &SpaceFacts, tensors: &mut Tensors) -> Value {
         "step": profile.peak_step,
         "bound": space.bound.map(|bound| bound.placement),
         "budget": space.budget,
+        "capacity": space.capacity,
         "live": profile.live_bytes,
         "owners": owners.into_iter().map(|owner| tensors.owner(owner)).collect::<Vec<_>>(),
     })
@@ -232,6 +288,26 @@ impl Tensors<'_> {
     fn owner(&mut self, owner: &Owner) -> Value {
         let all: Vec<usize> = [owner.tensor].iter().chain(&owner.aliases).map(|&index| self.number(index)).collect();
         json!([all, owner.offset, owner.bytes, owner.live, owner.producer])
+    }
+
+    /// The row of a decision, by [`DECISION`].
+    fn decision(&mut self, decision: &Decision<'_>) -> Value {
+        json!([
+            decision.way.as_str(),
+            decision.tensor,
+            // What lies in no arena is on no picture.
+            self.layout.tensors.get(decision.again).filter(|tensor| tensor.space.is_some()).map(|_| self.number(decision.again)),
+            decision.step,
+            decision.bytes,
+            decision.freed.map(|range| range.start),
+            decision.freed.map(|range| range.end),
+            decision.space,
+            decision.far,
+            decision.cost_ns,
+            decision.waited_ns,
+            decision.peak_there,
+            decision.peak_otherwise,
+        ])
     }
 
     /// The tensor's number on the page; its row is by [`TENSOR`].

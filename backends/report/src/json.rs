@@ -1,8 +1,9 @@
 //! The summary of a plan as one JSON object, for scripts.
 
-use memc_layout::{Layout, Owner};
+use memc_layout::{Layout, Owner, Solver};
 use serde_json::{Value, json};
 
+use crate::decisions::Decision;
 use crate::facts::{Facts, Gap, SpaceFacts};
 
 /// The summary of a plan: pretty JSON, keys sorted, one trailing newline. Sizes are bytes, steps are positions in the schedule.
@@ -18,6 +19,11 @@ use crate::facts::{Facts, Gap, SpaceFacts};
 ///   `subgraphs`, `unplanned`.
 /// - `cost`: `time_change` (fraction), `extra_flops`, `transferred_bytes`, `modelled_ns_before`, `modelled_ns_after`,
 ///   `overhead_lower_bound|null`.
+/// - `solvers`: how the searches ended, `[{pass, unit, value, lower_bound, optimal, stop, effort}]`.
+/// - `decisions`: what is computed again or moved, `[{way, tensor, again, step, bytes, freed [start, end)|null, space, far|null, cost_ns|null,
+///   waited_ns, peak_there, peak_otherwise}]`: the bytes are free at the freed steps, whose most live bytes are `peak_there`, and would have
+///   been `peak_otherwise` had the value stayed.
+/// - `pareto`: `[{budget, arena, extra_ns, bound|null}]`.
 /// - `model {input_sha256, output_sha256}`, `target`, `io`, `memc_version`.
 pub fn json(layout: &Layout) -> String {
     let facts = Facts::of(layout);
@@ -59,9 +65,41 @@ pub fn json(layout: &Layout) -> String {
             "modelled_ns_after": cost.modelled_ns_after,
             "overhead_lower_bound": cost.overhead_lower_bound,
         },
+        "solvers": layout.solvers.iter().map(solver_value).collect::<Vec<_>>(),
+        "decisions": facts.decisions.iter().map(|decision| decision_value(layout, decision)).collect::<Vec<_>>(),
+        "pareto": layout.pareto,
     });
     summary.sort_all_objects();
     format!("{summary:#}\n")
+}
+
+fn solver_value(solver: &Solver) -> Value {
+    json!({
+        "pass": solver.pass,
+        "unit": solver.unit,
+        "value": solver.value,
+        "lower_bound": solver.lower_bound,
+        "optimal": solver.value <= solver.lower_bound,
+        "stop": solver.stop,
+        "effort": solver.effort,
+    })
+}
+
+fn decision_value(layout: &Layout, decision: &Decision<'_>) -> Value {
+    json!({
+        "way": decision.way.as_str(),
+        "tensor": decision.tensor,
+        "again": layout.tensors.get(decision.again).map(|tensor| tensor.name.as_str()),
+        "step": decision.step,
+        "bytes": decision.bytes,
+        "freed": decision.freed,
+        "space": decision.space,
+        "far": decision.far,
+        "cost_ns": decision.cost_ns,
+        "waited_ns": decision.waited_ns,
+        "peak_there": decision.peak_there,
+        "peak_otherwise": decision.peak_otherwise,
+    })
 }
 
 fn space_value(facts: &Facts, space: &SpaceFacts) -> Value {

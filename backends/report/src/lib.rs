@@ -7,9 +7,11 @@
 //! Numbers of a report are counted from the tensors of the layout, not copied from what the layout claims of itself. Names are
 //! untrusted: they are escaped, shortened or drawn as text, never interpreted.
 
+mod decisions;
 mod facts;
 mod html;
 mod json;
+mod pareto;
 mod picture;
 mod quantity;
 mod summary;

@@ -1,10 +1,12 @@
 //! A plan on one screen of plain text.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use memc_layout::Layout;
+use memc_layout::{Layout, Solver};
 
 use crate::{
+    decisions::Decision,
     facts::{Facts, SpaceFacts},
     picture,
     quantity::{bytes, change, counted, share, shortened, time},
@@ -19,28 +21,37 @@ const WIDTH: usize = 72;
 const ROWS: usize = 16;
 /// Spaces that have a row of their own, at most.
 const SPACES: usize = 4;
+/// Searches that have a row, at most.
+const SEARCHES: usize = 4;
 /// Tensors of the table, at most.
 const ALIVE: usize = 8;
+/// The same, where decisions need room too.
+const ALIVE_BESIDE: usize = 4;
+/// Decisions of their table, at most.
+const DECISIONS: usize = 5;
 
 /// The plan on one screen: at most 40 lines of 100 ASCII characters; only the last line may be longer.
 ///
 /// Numbers of each space, the largest tensors that are alive at the peak of the first space, its arena as a picture, its live bytes
-/// as a curve, and the last line of [`crate::summary_line`]. Letters `A`-`H` in the picture are the tensors of the table.
+/// as a curve, how the searches ended, the largest values that are computed again or moved, and the last line of
+/// [`crate::summary_line`]. Letters `A`-`H` in the picture are the tensors of the table.
 pub fn text(layout: &Layout) -> String {
     let facts = Facts::of(layout);
     let mut lines = head(&facts);
     lines.push(String::new());
     lines.extend(spaces(&facts));
+    lines.extend(searches(layout));
+    lines.extend(decided(&facts));
     if let Some(space) = facts.first() {
         let alive = space.profile.alive_at(space.profile.peak_step);
         let letters: BTreeMap<usize, char> =
-            alive.iter().take(ALIVE).zip('A'..).map(|(owner, letter)| (owner.tensor, letter)).collect();
+            alive.iter().take(alive_rows(&facts)).zip('A'..).map(|(owner, letter)| (owner.tensor, letter)).collect();
         lines.push(String::new());
         lines.extend(table(&facts, space, &letters));
         lines.push(String::new());
         lines.push("arena: A-H as above, a-z others, # several, . less than half full".to_owned());
         // What follows the picture: axis, ticks, curve, summary.
-        let rows = LINES.saturating_sub(lines.len() + 4).clamp(4, ROWS);
+        let rows = LINES.saturating_sub(lines.len() + 4).clamp(3, ROWS);
         lines.extend(drawing(space, &letters, rows));
     }
     lines.extend(summary::lines(&facts).pop());
@@ -52,10 +63,10 @@ fn head(facts: &Facts) -> Vec<String> {
     let cost = &layout.cost;
     let mut lines = vec![
         format!(
-            "model    {}: {} nodes, {} tensors; target {}, io {}",
+            "model    {}: {}, {}; target {}, io {}",
             shortened(&layout.model.output_sha256, 14),
-            layout.schedule.len(),
-            layout.tensors.len(),
+            counted(layout.schedule.len(), "node"),
+            counted(layout.tensors.len(), "tensor"),
             shortened(&layout.target.name, 24),
             layout.io.as_str()
         ),
@@ -117,6 +128,74 @@ fn spaces(facts: &Facts) -> Vec<String> {
     lines
 }
 
+/// How the searches ended, a row each, under a title.
+fn searches(layout: &Layout) -> Vec<String> {
+    let row = |solver: &Solver| {
+        let size = |value: u64| if solver.unit == "ns" { time(value as f64) } else { bytes(value) };
+        let gap = match solver.lower_bound {
+            bound if solver.value <= bound => "optimal".to_owned(),
+            0 => "-".to_owned(),
+            bound => format!("gap {:.2} %", (solver.value - bound) as f64 * 100.0 / bound as f64),
+        };
+        format!(
+            "{:<12}{:>11}{:>11}{:>14}  {:<18}{:>12}",
+            shortened(&solver.pass, 11),
+            size(solver.value),
+            size(solver.lower_bound),
+            gap,
+            shortened(&solver.stop, 18),
+            solver.effort
+        )
+    };
+    if layout.solvers.is_empty() {
+        return Vec::new();
+    }
+    let title = format!("{:<12}{:>11}{:>11}{:>14}  {:<18}{:>12}", "search", "value", "bound", "", "stopped", "effort");
+    [String::new(), title].into_iter().chain(layout.solvers.iter().take(SEARCHES).map(row)).collect()
+}
+
+/// Rows of the table of who is alive.
+fn alive_rows(facts: &Facts) -> usize {
+    if facts.decisions.is_empty() { ALIVE } else { ALIVE_BESIDE }
+}
+
+/// What the plan computes again or moves: the decisions that free most, under a title.
+fn decided(facts: &Facts) -> Vec<String> {
+    let mut decisions: Vec<&Decision<'_>> = facts.decisions.iter().collect();
+    if decisions.is_empty() {
+        return Vec::new();
+    }
+    decisions.sort_by_key(|decision| (Reverse(decision.bytes), decision.step, decision.again));
+    let mut lines = vec![
+        String::new(),
+        format!(
+            "{:<10}{:>11} {:<13}{:>10}{:>11}{:>11}  {}",
+            "to fit", "frees", "at steps", "costs", "peak there", "otherwise", "tensor"
+        ),
+    ];
+    for decision in decisions.iter().take(DECISIONS) {
+        let freed = decision.freed.map_or_else(|| "-".to_owned(), |range| format!("{}..{}", range.start, range.end));
+        let size = |value: u64| if decision.freed.is_some() { bytes(value) } else { "-".to_owned() };
+        lines.push(format!(
+            "{:<10}{:>11} {:<13}{:>10}{:>11}{:>11}  {}",
+            decision.way.as_str(),
+            size(decision.bytes),
+            shortened(&freed, 13),
+            decision.cost_ns.map_or_else(|| "-".to_owned(), |ns| time(ns as f64)),
+            size(decision.peak_there),
+            size(decision.peak_otherwise),
+            shortened(decision.tensor, 30)
+        ));
+    }
+    let rest = decisions.get(DECISIONS..).unwrap_or_default();
+    if !rest.is_empty() {
+        let cost = rest.iter().try_fold(0u64, |sum, decision| Some(sum.saturating_add(decision.cost_ns?)));
+        let cost = cost.map_or_else(|| "-".to_owned(), |ns| time(ns as f64));
+        lines.push(format!("{:<10}{:>11} {:<13}{:>10}", format!("{} more", rest.len()), "", "", cost));
+    }
+    lines
+}
+
 /// The largest tensors alive at the peak.
 fn table(facts: &Facts, space: &SpaceFacts, letters: &BTreeMap<usize, char>) -> Vec<String> {
     let profile = &space.profile;
@@ -134,7 +213,8 @@ fn table(facts: &Facts, space: &SpaceFacts, letters: &BTreeMap<usize, char>) -> 
         ),
         format!("  {:>10} {:>8} {:<9} {:<13} {:<18} {}", "bytes", "share", "class", "steps", "made by", "tensor"),
     ];
-    for owner in alive.iter().take(ALIVE) {
+    let rows = alive_rows(facts);
+    for owner in alive.iter().take(rows) {
         let tensor = &facts.layout.tensors[owner.tensor];
         let op = owner.producer.and_then(|step| facts.node(step)).map_or("-", |node| &node.op);
         lines.push(format!(
@@ -148,7 +228,7 @@ fn table(facts: &Facts, space: &SpaceFacts, letters: &BTreeMap<usize, char>) -> 
             shortened(&tensor.name, 36)
         ));
     }
-    let rest = alive.get(ALIVE..).unwrap_or_default();
+    let rest = alive.get(rows..).unwrap_or_default();
     if !rest.is_empty() {
         let sum = rest.iter().fold(0_u64, |sum, owner| sum.saturating_add(owner.bytes));
         lines.push(format!("  {:>10} {:>8} {} more", bytes(sum), share(sum, profile.peak), rest.len()));

@@ -1,50 +1,149 @@
 //! A plan as a trace that the viewers of Chrome and Perfetto open.
 
-use memc_layout::{Layout, Profile};
+use std::collections::BTreeMap;
+
+use memc_layout::{Busy, Layout, Profile, SpaceProfile};
 use serde_json::{Value, json};
 
-/// The plan as trace events in JSON: a slice for each step, a counter of live bytes for each space, and a bar for each tensor that is
-/// moved out, from its store to its load.
+/// The row of operators; links have the numbers behind it.
+const OPERATORS: u64 = 1;
+
+/// The plan as trace events in JSON: a row for operators and one for each direction of each link that is used, a counter of live bytes for each
+/// space with its budget and capacity, and a bar for each tensor that is away, from its store to its load.
 ///
-/// A layout has no times of nodes, so each step lasts 1 us: the trace shows order and memory, not speed, and says so in `otherData`.
+/// Times are the layout's timeline. A layout without one gives each step 1 us: the trace then shows order and memory, not speed, and says so
+/// in `otherData`.
 pub fn trace(layout: &Layout) -> String {
+    let clock = Clock::of(layout);
+    let links = links(layout);
     let mut events = vec![
         json!({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": format!("memc plan for {}", layout.target.name)}}),
-        json!({"ph": "M", "pid": 1, "tid": 1, "name": "thread_name", "args": {"name": "schedule"}}),
+        row_name(OPERATORS, "operators"),
     ];
-    events.extend(layout.schedule.iter().enumerate().map(|(step, node)| {
+    let mut rows: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for route in links.values() {
+        rows.entry(*route).or_insert(0);
+    }
+    for (row, ((from, to), number)) in (OPERATORS + 1..).zip(&mut rows) {
+        *number = row;
+        events.push(row_name(row, &format!("link {from} to {to}")));
+    }
+    let again = recomputing(layout);
+    events.extend((0u64..).zip(&layout.schedule).map(|(step, node)| {
+        let busy = clock.busy(step);
+        let row = links.get(&step).and_then(|route| rows.get(route)).copied().unwrap_or(OPERATORS);
+        let category = if row == OPERATORS { if again.contains_key(&step) { "recompute" } else { "step" } } else { "transfer" };
         json!({
-            "ph": "X", "pid": 1, "tid": 1, "ts": step, "dur": 1, "cat": "step", "name": node.node,
-            "args": {"op": node.op, "domain": node.domain, "step": step},
+            "ph": "X", "pid": 1, "tid": row, "ts": micros(busy.start_ns), "dur": micros(busy.ns()), "cat": category, "name": node.node,
+            "args": {"op": node.op, "domain": node.domain, "step": step, "recompute_of": again.get(&step)},
         })
     }));
+    let away = OPERATORS + 1 + rows.len() as u64;
+    if !layout.transfers.is_empty() {
+        events.push(row_name(away, "away"));
+    }
     for (id, transfer) in layout.transfers.iter().enumerate() {
         let name = format!("{} in {}", transfer.tensor, transfer.to);
-        let event = |phase: &str, step: u64| {
+        let event = |phase: &str, at: u64| {
             json!({
-                "ph": phase, "pid": 1, "tid": 2, "ts": step, "cat": "transfer", "id": id, "name": name,
+                "ph": phase, "pid": 1, "tid": away, "ts": micros(at), "cat": "away", "id": id, "name": name,
                 "args": {"bytes": transfer.bytes, "from": transfer.from, "to": transfer.to, "result": transfer.result},
             })
         };
-        events.push(event("b", transfer.store_step));
-        events.push(event("e", transfer.load_step.saturating_add(1)));
+        events.push(event("b", clock.busy(transfer.store_step).start_ns));
+        events.push(event("e", clock.busy(transfer.load_step).end_ns));
     }
     for space in Profile::of(layout).spaces {
-        events.extend(counter(&format!("live bytes in {}", space.space), &space.live_bytes));
+        events.extend(counter(layout, &space, &clock));
     }
+    let time = if layout.timeline.is_empty() { "1 us a step: order and memory, not speed" } else { "modelled" };
     let trace = json!({
         "displayTimeUnit": "ns",
-        "otherData": {"schema": layout.schema, "time": "1 us a step: order and memory, not speed"},
+        "otherData": {"schema": layout.schema, "time": time},
         "traceEvents": events,
     });
     format!("{trace}\n")
 }
 
-/// One event for each step at which the number changes, and a zero behind the last step.
-fn counter(name: &str, live_bytes: &[u64]) -> Vec<Value> {
+fn row_name(row: u64, name: &str) -> Value {
+    json!({"ph": "M", "pid": 1, "tid": row, "name": "thread_name", "args": {"name": name}})
+}
+
+/// Microseconds, which traces count in; whole where they are.
+fn micros(ns: u64) -> Value {
+    if ns.is_multiple_of(1000) { json!(ns / 1000) } else { json!(ns as f64 / 1000.0) }
+}
+
+/// The route of each step that copies over a link.
+fn links(layout: &Layout) -> BTreeMap<u64, (&str, &str)> {
+    let mut links = BTreeMap::new();
+    for transfer in &layout.transfers {
+        links.insert(transfer.store_step, (transfer.from.as_str(), transfer.to.as_str()));
+        links.insert(transfer.load_step, (transfer.to.as_str(), transfer.from.as_str()));
+    }
+    links
+}
+
+/// What each step computes again.
+fn recomputing(layout: &Layout) -> BTreeMap<u64, &str> {
+    let copies = layout.tensors.iter().filter_map(|tensor| tensor.recompute_of.as_deref().zip(tensor.live.first()));
+    copies.map(|(original, range)| (range.start, original)).collect()
+}
+
+/// When steps run, by the layout's timeline or by their number.
+pub(crate) struct Clock<'a> {
+    layout: &'a Layout,
+    /// When each step is issued: its start for operators, the end of the operator before it for transfers. Never falls.
+    pub issued: Vec<u64>,
+}
+
+impl<'a> Clock<'a> {
+    pub(crate) fn of(layout: &'a Layout) -> Self {
+        let links = links(layout);
+        let mut clock = Self { layout, issued: Vec::new() };
+        let mut now = 0;
+        for step in 0..layout.schedule.len() as u64 {
+            let busy = clock.busy(step);
+            if links.contains_key(&step) {
+                clock.issued.push(now);
+            } else {
+                clock.issued.push(busy.start_ns.max(now));
+                now = now.max(busy.end_ns);
+            }
+        }
+        clock
+    }
+
+    pub(crate) fn busy(&self, step: u64) -> Busy {
+        if self.layout.timeline.is_empty() {
+            let start_ns = step.saturating_mul(1000);
+            return Busy { start_ns, end_ns: start_ns.saturating_add(1000) };
+        }
+        usize::try_from(step).ok().and_then(|step| self.layout.timeline.get(step)).copied().unwrap_or_default()
+    }
+
+    /// When the last step has ended.
+    pub(crate) fn end(&self) -> u64 {
+        (0..self.layout.schedule.len() as u64).map(|step| self.busy(step).end_ns).max().unwrap_or(0)
+    }
+}
+
+/// One event for each step at which the number of live bytes changes, and a zero behind the last step; what limits them stands beside it.
+fn counter(layout: &Layout, space: &SpaceProfile, clock: &Clock<'_>) -> Vec<Value> {
+    let name = format!("live bytes in {}", space.space);
+    let capacity = layout.target.spaces.iter().find(|known| known.name == space.space).and_then(|space| space.capacity);
     let mut before = None;
-    (live_bytes.iter().copied().chain([0]).enumerate())
-        .filter(|&(_, bytes)| before.replace(bytes) != Some(bytes))
-        .map(|(step, bytes)| json!({"ph": "C", "pid": 1, "ts": step, "name": name, "args": {"bytes": bytes}}))
-        .collect()
+    let times = clock.issued.iter().copied().chain([clock.end()]);
+    let mut events: Vec<Value> = (space.live_bytes.iter().copied().chain([0]).zip(times))
+        .filter(|&(bytes, _)| before.replace(bytes) != Some(bytes))
+        .map(|(bytes, at)| json!({"ph": "C", "pid": 1, "ts": micros(at), "name": name, "args": {"bytes": bytes}}))
+        .collect();
+    for (word, limit) in [("budget", layout.budget.get(&space.space).copied()), ("capacity", capacity)] {
+        if let Some(limit) = limit {
+            let name = format!("{word} of {}", space.space);
+            let at = |at: u64| json!({"ph": "C", "pid": 1, "ts": micros(at), "name": name, "args": {"bytes": limit}});
+            events.extend([at(0), at(clock.end())]);
+        }
+    }
+    events
 }

@@ -48,7 +48,7 @@ fn hostile_names_are_text_everywhere() {
     let layout = plans::hostile();
     let page = html(&layout, &HtmlOptions { title: "</title><script>alert(1)</script>{{data}}", before: Some(&layout) });
     let markup = |mark: &str| page.matches(mark).count();
-    assert_eq!((markup("<script"), markup("</script>"), markup("</title>"), markup("<img")), (2, 2, 1, 0));
+    assert_eq!((markup("<script"), markup("</script>"), markup("</title>"), markup("<img")), (2, 2, 1 + layout.pareto.len(), 0));
     // The one comment is the template's own.
     assert_eq!((markup("<!--"), markup("\u{2028}")), (1, 0));
     let data = data(&page);
@@ -56,6 +56,19 @@ fn hostile_names_are_text_everywhere() {
     for tensor in layout.tensors.iter().filter(|tensor| tensor.space.is_some()) {
         assert!(names.contains(&tensor.name.as_str()), "{}", tensor.name);
     }
+}
+
+#[test]
+fn budgets_and_searches_are_on_the_page() {
+    let page = page(&plans::timed());
+    for part in ["<svg ", "class=\"bound\"", "<h2>Searches</h2>", "node-limit", "+2.10 %", "768.0 KiB"] {
+        assert!(page.contains(part), "{part}");
+    }
+    let plan = &data(&page)["plans"][0];
+    assert_eq!((plan["decisions"].as_array().unwrap().len(), plan["times"].as_array().unwrap().len()), (2, 18));
+    // Without them, nothing of it stands there.
+    let plain = html(&plans::block(), &HtmlOptions::default());
+    assert!(!plain.contains("<svg ") && !plain.contains("Searches"));
 }
 
 #[test]
@@ -77,11 +90,13 @@ fn nothing_is_fetched() {
 
 #[test]
 fn tags_are_balanced_and_no_mark_is_left() {
-    for layout in [plans::block(), plans::empty(), plans::training(2)] {
+    for layout in [plans::block(), plans::timed(), plans::empty(), plans::training(2)] {
         let page = page(&layout);
         let markup: String = page.replace(script(&page), "").replace(&data(&page).to_string(), "");
-        for tag in ["html", "head", "body", "style", "script", "div", "dl", "dt", "dd", "main", "section", "aside", "table", "h1"]
-        {
+        for tag in [
+            "html", "head", "body", "style", "script", "div", "dl", "dt", "dd", "main", "section", "aside", "table", "h1", "svg",
+            "text", "tr", "td",
+        ] {
             let opened = markup.matches(&format!("<{tag}>")).count() + markup.matches(&format!("<{tag} ")).count();
             assert_eq!(opened, markup.matches(&format!("</{tag}>")).count(), "{tag}");
         }
@@ -92,7 +107,7 @@ fn tags_are_balanced_and_no_mark_is_left() {
 #[test]
 fn pages_stay_small() {
     let small = page(&plans::block());
-    assert!(script(&small).len() < 12 * 1024, "{} bytes of script", script(&small).len());
+    assert!(script(&small).len() < 18 * 1024, "{} bytes of script", script(&small).len());
     let layout = plans::training(3000);
     let large = page(&layout);
     assert!(layout.tensors.len() > 3500);
@@ -107,6 +122,7 @@ fn pages_are_written_for_the_eye() {
     let before = plans::training(480);
     for (name, layout, before) in [
         ("block", plans::block(), None),
+        ("timed", plans::timed(), None),
         ("training", plans::training(600), Some(&before)),
         ("large", plans::training(3400), None),
         ("hostile", plans::hostile(), None),

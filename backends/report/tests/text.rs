@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// Every plan that a report must survive.
 fn all() -> Vec<Layout> {
-    vec![plans::block(), plans::hostile(), plans::empty(), plans::training(2), plans::training(3000)]
+    vec![plans::block(), plans::timed(), plans::hostile(), plans::empty(), plans::training(2), plans::training(3000)]
 }
 
 #[test]
@@ -42,6 +42,57 @@ fn the_last_line_keeps_its_shape() {
 #[test]
 fn screen_of_the_block() {
     insta::assert_snapshot!(text(&plans::block()));
+}
+
+#[test]
+fn screen_of_a_budget_plan() {
+    insta::assert_snapshot!(text(&plans::timed()));
+}
+
+#[test]
+fn decisions_say_what_they_free_and_cost() {
+    let summary: Value = serde_json::from_str(&json(&plans::timed())).unwrap();
+    let decisions = summary["decisions"].as_array().unwrap();
+    let way = |way: &str| decisions.iter().find(|decision| decision["way"] == way).unwrap();
+    // /branch/a is dropped behind step 4 and computed again at step 11; most is live between at step 6.
+    let recompute = way("recompute");
+    assert_eq!((&recompute["tensor"], &recompute["freed"]), (&Value::from("/branch/a"), &serde_json::json!([7, 11])));
+    assert_eq!(recompute["cost_ns"], 75_000);
+    let (there, bytes) = (recompute["peak_there"].as_u64().unwrap(), recompute["bytes"].as_u64().unwrap());
+    assert_eq!(recompute["peak_otherwise"].as_u64(), Some(there + bytes));
+    let transfer = way("transfer");
+    assert_eq!(
+        (&transfer["freed"], &transfer["far"], &transfer["bytes"]),
+        (&serde_json::json!([6, 10]), &Value::from("host"), &Value::from(131_072))
+    );
+    assert_eq!((&transfer["cost_ns"], &transfer["waited_ns"]), (&Value::from(68_000), &Value::from(34_000)));
+    assert_eq!(transfer["peak_otherwise"], 557_056 + 131_072);
+    // Without a timeline nobody knows what it costs.
+    let plain: Value = serde_json::from_str(&json(&plans::block())).unwrap();
+    assert_eq!(plain["decisions"][0]["cost_ns"], Value::Null);
+}
+
+#[test]
+fn trace_of_a_timeline() {
+    let trace: Value = serde_json::from_str(&trace(&plans::timed())).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let rows: Vec<&str> = events
+        .iter()
+        .filter(|event| event["name"] == "thread_name")
+        .map(|event| event["args"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(rows, ["operators", "link device to host", "link host to device", "away"]);
+    let bar = |name: &str| events.iter().find(|event| event["ph"] == "X" && event["name"] == name).unwrap();
+    assert_eq!(
+        (&bar("swap_out:relu1")["tid"], &bar("swap_out:relu1")["ts"], &bar("swap_out:relu1")["dur"]),
+        (&Value::from(2), &Value::from(860), &Value::from(34))
+    );
+    assert_eq!((&bar("conv3")["tid"], &bar("conv3")["ts"]), (&Value::from(1), &Value::from(860)));
+    assert_eq!(bar("conv2a@1")["cat"], "recompute");
+    let counters: std::collections::BTreeSet<&str> =
+        events.iter().filter(|event| event["ph"] == "C").map(|event| event["name"].as_str().unwrap()).collect();
+    let expected = ["budget of device", "capacity of device", "live bytes in device", "live bytes in host"];
+    assert_eq!(counters.into_iter().collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -9,9 +9,11 @@ mod model;
 mod node;
 pub mod profile;
 pub mod target;
+mod timeline;
 
 pub use machine::{ArithmeticRates, Cache, Machine};
 pub use measured::Measured;
 pub use model::CostModel;
 pub use node::{Traffic, UNKNOWN_NANOS, flops, nanos, total_flops, traffic};
 pub use target::{Link, Space, Target, TargetError};
+pub use timeline::{Span, timeline};

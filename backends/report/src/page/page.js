@@ -6,7 +6,7 @@
 const $ = id => document.getElementById(id);
 const data = JSON.parse($("plan").textContent), canvas = $("canvas"), ctx = canvas.getContext("2d"), tip = $("tip"), search = $("search");
 const LEFT = 84, SANS = "11px system-ui, sans-serif", MONO = "11px ui-monospace, monospace";
-let plan, bands, colors, from, to, width, step, focus, pinned, drag, hits;
+let plan, bands, colors, from, to, width, step, focus, pinned, drag, hits, timed;
 
 const {min, max, floor, ceil} = Math;
 const make = (tag, text = "", cls = "") => Object.assign(document.createElement(tag), {textContent: text, className: cls});
@@ -18,6 +18,8 @@ const size = n => {
   return n.toFixed(1) + " " + "KMGTPE"[k] + "iB";
 };
 
+const time = ns => ns < 1e3 ? ns + " ns" : ns < 1e6 ? (ns / 1e3).toFixed(1) + " us" : ns < 1e9 ? (ns / 1e6).toFixed(3) + " ms" : (ns / 1e9).toFixed(3) + " s";
+
 // Rows of the page become objects; an owner gets its tensors, they get their owner.
 const named = keys => row => Object.fromEntries(keys.map((key, i) => [key, row[i]]));
 for (const p of data.plans) {
@@ -28,11 +30,40 @@ for (const p of data.plans) {
     for (const t of o.all) t.owner = o;
     return Object.assign(o, {t: o.all[0], index, space});
   });
+  p.decisions = p.decisions.map(named(data.decision));
+  p.repeats = new Set(p.decisions.filter(d => d.way == "recompute").map(d => d.step));
+  // Rows of the timeline: operators, and each direction of each link that is used. The last entry of `issued` is the end.
+  const rows = p.rows = [{name: "operators", steps: []}], route = new Map();
+  for (const [near, far, store, load] of p.transfers) route.set(store, near + " \u2192 " + far).set(load, far + " \u2192 " + near);
+  p.times.forEach((_, s) => {
+    const name = route.get(s) || "operators";
+    if (!rows.some(r => r.name == name)) rows.push({name, steps: []});
+    rows.find(r => r.name == name).steps.push(s);
+  });
+  p.end = p.times.reduce((end, t) => max(end, t[1]), 0);
+  p.issued.push(p.end);
 }
 
-const X = s => LEFT + (s - from) / (to - from) * width;
+// The axis counts steps or, of a plan with a timeline, nanoseconds: `when` leads from (parts of) steps to the axis, `back` from times to steps.
+const when = s => {
+  if (!timed) return s;
+  const i = max(0, min(plan.steps.length - 1, floor(s))), a = plan.issued[i];
+  return a + (plan.issued[i + 1] - a) * (s - i);
+};
+const back = ns => {
+  let lo = 0, hi = plan.issued.length - 1;
+  while (hi - lo > 1) { const mid = (lo + hi) >> 1; if (plan.issued[mid] <= ns) lo = mid; else hi = mid; }
+  const a = plan.issued[lo], b = plan.issued[hi];
+  return lo + (b > a ? min(1, (ns - a) / (b - a)) : 0);
+};
+const onAxis = v => LEFT + (v - when(from)) / (when(to) - when(from) || 1) * width;
+const X = s => onAxis(when(s));
+const atTime = ns => timed ? onAxis(ns) : X(back(ns));
 const inside = s => max(0, min(plan.steps.length - 1, s));
-const stepAt = x => inside(floor(from + (x - LEFT) / width * (to - from)));
+const stepAt = x => {
+  const v = when(from) + (x - LEFT) / width * (when(to) - when(from));
+  return inside(floor(timed ? back(v) : v));
+};
 const isLive = (o, s) => o.live.some(([a, b]) => a <= s && s < b);
 const node = s => plan.steps[s] ? plan.steps[s][0] + " (" + plan.steps[s][1] + ")" : "";
 
@@ -46,6 +77,7 @@ function about(t) {
     [t.cls == "scratch" ? "Used by" : "Made by", t != o.t || o.made != null ? node(t.start) : "the caller"],
     t.of && [t.kind == "view" ? "View of" : "Written over", t.of],
     t.again && ["Repeats", t.again],
+    plan.times.length && t.of == 0 && o.made != null && ["Takes", time(plan.times[t.start][1] - plan.times[t.start][0])],
     ["Last step", node(t.end - 1)],
     ["Place", o.space.name + " + " + grouped(t.offset) + ", " + grouped(t.bytes) + " bytes"],
     rest.length && ["Same bytes", rest.slice(0, 20).map(one => one.name).join(", ") + (rest.length > 20 ? ", \u2026" : "")],
@@ -56,6 +88,9 @@ function show(next) {
   plan = next;
   step = plan.spaces.length ? plan.spaces[0].step : 0;
   for (const b of $("switch").children) b.ariaPressed = b.textContent == plan.name;
+  $("axis").hidden = !plan.times.length;
+  timed &&= plan.times.length > 0;
+  decided();
   pin(aliveNow().map(o => o.t)[0]);
   whole();
   find();
@@ -74,11 +109,16 @@ function draw() {
   bands = [];
   for (const kind of ["boxes", "curve"]) plan.spaces.forEach((space, i) => {
     const height = kind == "boxes" ? i ? 110 : 330 : i ? 60 : 110, last = i + 1 == plan.spaces.length;
-    const top = kind == "boxes" ? space.arena : 1.08 * max(space.peak, space.bound, space.budget <= space.peak * 1.6 ? space.budget : 0);
+    const near = [space.budget, space.capacity].filter(v => v <= space.peak * 1.6);
+    const top = kind == "boxes" ? space.arena : 1.08 * max(space.peak, space.bound, ...near);
     const base = y + height, b = {space, kind, y, base, height, last, top: top || 1, Y: v => base - v / b.top * height};
     bands.push(b);
     y = base + (last ? 50 : 30);
   });
+  if (plan.times.length) {
+    bands.push({kind: "rows", y, base: y + plan.rows.length * 22, height: plan.rows.length * 22, last: true});
+    y += plan.rows.length * 22 + 50;
+  }
   width = max(50, canvas.clientWidth - LEFT - 20);
   canvas.width = canvas.clientWidth * scale;
   canvas.height = (y -= 24) * scale;
@@ -90,7 +130,7 @@ function draw() {
     path([]);
     ctx.rect(LEFT, b.y - 1, width, b.height + 2);
     ctx.clip();
-    (b.kind == "boxes" ? boxes : curve)(b);
+    ({boxes, curve, rows})[b.kind](b);
     ctx.restore();
     if (b.kind == "curve") marks(b);
   }
@@ -117,17 +157,22 @@ function label(text, x, y, align, color, font = SANS) {
 }
 // Title, ticks at round numbers (powers of two bytes; 1, 2, 5 x 10^k steps) and the axis.
 function frame(b) {
-  const {base} = b, least = (to - from) / max(2, width / 90), power = 10 ** floor(Math.log10(max(least, 1)));
-  label(b.space.name + (b.kind == "boxes" ? ", arena " + size(b.space.arena) : ", live bytes"), LEFT, b.y - 9, "left", "ink", "600 " + SANS);
-  for (let v = 0, by = 2 ** ceil(Math.log2(max(1, b.top / b.height * 44))); v <= b.top; v += by) {
+  const {base} = b, least = (when(to) - when(from)) / max(2, width / 90), power = 10 ** floor(Math.log10(max(least, 1)));
+  const title = b.kind == "rows" ? "modelled time " + time(plan.end) : b.space.name + (b.kind == "boxes" ? ", arena " + size(b.space.arena) : ", live bytes");
+  label(title, LEFT, b.y - 9, "left", "ink", "600 " + SANS);
+  if (b.kind == "rows") plan.rows.forEach((row, i) => {
+    const short = row.name.length > 13 ? row.name.slice(0, 12) + "\u2026" : row.name;
+    label(short, LEFT - 9, b.y + i * 22 + 14, "right", "soft");
+  });
+  else for (let v = 0, by = 2 ** ceil(Math.log2(max(1, b.top / b.height * 44))); v <= b.top; v += by) {
     line(LEFT, b.Y(v), LEFT + width, b.Y(v), "grid");
     label(size(v).replace(".0", ""), LEFT - 9, b.Y(v) + 4, "right", "soft");
   }
-  for (let by = [1, 2, 5, 10].map(k => k * power).find(k => k >= least) || 1, s = ceil(from / by) * by; s < to; s += by) {
-    line(X(s), base, X(s), base + 4, "soft");
-    if (b.last) label(s, X(s), base + 17, "center", "soft");
+  for (let by = [1, 2, 5, 10].map(k => k * power).find(k => k >= least) || 1, s = ceil(when(from) / by) * by; s < when(to); s += by) {
+    line(onAxis(s), base, onAxis(s), base + 4, "soft");
+    if (b.last) label(timed ? time(s).replace(/\.0+ /, " ") : s, onAxis(s), base + 17, "center", "soft");
   }
-  if (b.last) label("step", LEFT - 14, base + 17, "right", "soft");
+  if (b.last) label(timed ? "time" : "step", LEFT - 14, base + 17, "right", "soft");
   line(LEFT, base + .5, LEFT + width, base + .5, "soft");
 }
 function boxes(b) {
@@ -187,23 +232,43 @@ function curve(b) {
 }
 function marks(b) {
   let x = LEFT + width;
-  for (const [word, dash] of [["budget", [12, 3]], ["bound", [6, 4]], ["peak", [1, 3]]]) {
+  for (const [word, dash] of [["capacity", []], ["budget", [12, 3]], ["bound", [6, 4]], ["peak", [1, 3]]]) {
     const v = b.space[word];
     if (v == null) continue;
     if (v <= b.top) line(LEFT, b.Y(v), LEFT + width, b.Y(v), word, dash);
     const text = word + " " + size(v) + (v > b.top ? " \u2191" : "");
+    ctx.font = SANS;
+    const wide = ctx.measureText(text).width;
+    // On a narrow page the title keeps its place.
+    if (x - wide < LEFT + 8 * (b.space.name.length + 12)) continue;
     label(text, x, b.y - 9, "right", word);
-    x -= ctx.measureText(text).width + 16;
+    x -= wide + 16;
   }
+}
+// Operators and links as rows of bars; what runs a second time is hatched.
+function rows(b) {
+  plan.rows.forEach((row, i) => {
+    let end = 0;
+    for (const s of row.steps) {
+      const [start, stop] = plan.times[s], x = i ? atTime(start) : X(s), w = (i ? atTime(stop) : timed ? onAxis(stop) : X(s + 1)) - x;
+      // What is too narrow to be seen is drawn with its neighbors.
+      if (x + w < LEFT || x > LEFT + width || (x + w < end && !plan.repeats.has(s))) continue;
+      end = max(x + w, x + .7);
+      ctx.globalAlpha = i ? .9 : s % 2 ? .62 : .8;
+      ctx.fillStyle = colors(i ? "away" : plan.repeats.has(s) ? "accent" : "transient");
+      ctx.fillRect(x, b.y + i * 22 + 4, end - x, 14);
+      ctx.globalAlpha = 1;
+    }
+  });
 }
 // Where a tensor leaves for another space, and where it comes back.
 function arrows([near, far, store, load]) {
   const band = name => bands.find(b => b.kind == "boxes" && b.space.name == name), a = band(near), z = band(far);
   if (a && z) for (const [s, one, other] of [[store, a, z], [load, z, a]]) if (s >= from && s < to) {
     const x = X(s + .5), down = one.y < other.y, [y0, y1, tail] = down ? [one.base, other.y, other.y - 6] : [one.y, other.base, other.base + 6];
-    line(x, y0, x, y1, "state");
+    line(x, y0, x, y1, "away");
     path([[x, y1], [x - 4, tail], [x + 4, tail]]);
-    fill("state");
+    fill("away");
   }
 }
 
@@ -211,6 +276,11 @@ function arrows([near, far, store, load]) {
 function at(x, y) {
   const b = bands.find(b => y >= b.y - 4 && y <= b.base + 4);
   if (!b || x < LEFT || x > LEFT + width) return {};
+  if (b.kind == "rows") {
+    const row = plan.rows[floor((y - b.y) / 22)], s = row && row.name != "operators"
+      ? row.steps.find(s => atTime(plan.times[s][0]) <= x && x <= atTime(plan.times[s][1])) : stepAt(x);
+    return s === undefined ? {} : {b, s, t: null};
+  }
   const s = stepAt(x), v = (b.base - y) / b.height * b.top, under = t => v >= t.offset && v < t.offset + t.bytes;
   const o = b.kind == "boxes" && b.space.owners.find(o => isLive(o, s) && under(o));
   const t = o ? o.all.filter(t => under(t) && t.start <= s && s < t.end).sort((p, q) => q.start - p.start)[0] || o.t : null;
@@ -240,6 +310,26 @@ function table() {
   $("more").textContent = rows.length + " of " + alive.length + " tensors";
 }
 
+// What the plan did to fit, what frees most first.
+function decided() {
+  const sorted = [...plan.decisions].sort((p, q) => q.bytes - p.bytes || p.step - q.step);
+  $("decided").hidden = !sorted.length;
+  $("decisions").replaceChildren(...sorted.slice(0, 200).map(d => {
+    const row = make("tr"), space = plan.spaces.find(s => s.name == d.space), known = text => make("td", d.bytes ? text : "\u2013", "num");
+    const over = space && d.otherwise > (space.budget ?? space.capacity ?? Infinity) ? "num over" : "num";
+    row.append(known(size(d.bytes)), make("td", d.far ? "moved to " + d.far : "computed again"), make("td", d.tensor), known(d.start + "\u2013" + (d.end - 1)),
+      make("td", d.cost == null ? "?" : time(d.cost), "num"), make("td", d.waited ? time(d.waited) : "", "num"), known(size(d.peak)), known(size(d.otherwise)));
+    if (d.bytes) row.lastChild.className = over;
+    row.onclick = () => { if (d.again != null) pin(plan.tensors[d.again]); whole(); go(d.bytes ? d.start : d.step); };
+    return row;
+  }));
+  const way = w => sorted.filter(d => d.way == w), sum = (list, key) => list.reduce((all, d) => all + (d[key] || 0), 0);
+  const again = way("recompute"), moved = way("transfer");
+  $("fewer").textContent = [again.length && again.length + " computed again, " + time(sum(again, "cost")),
+    moved.length && moved.length + " moved, " + time(sum(moved, "cost")) + " on links, " + time(sum(moved, "waited")) + " waited for",
+    sorted.length > 200 && "the first 200 are listed"].filter(Boolean).join("; ");
+}
+
 let waiting;
 const soon = () => { waiting ||= requestAnimationFrame(() => { waiting = 0; draw(); }); };
 const refresh = () => { table(); soon(); };
@@ -255,7 +345,8 @@ canvas.onpointermove = e => {
   focus = t || null;
   tip.hidden = !b;
   if (!b) return;
-  const rows = t ? about(t).slice(0, 4) : [["Live", size(b.space.live[s] || 0) + " in " + b.space.name]];
+  const rows = t ? about(t).slice(0, 4) : b.space ? [["Live", size(b.space.live[s] || 0) + " in " + b.space.name]]
+    : [["Runs", time(plan.times[s][0]) + " to " + time(plan.times[s][1])], ["Takes", time(plan.times[s][1] - plan.times[s][0])]];
   tip.replaceChildren(make("b", t ? t.name : "step " + s + ": " + node(s)), ...rows.map(row => make("div", row.join(" "))));
   tip.style.left = max(4, x + 16 + tip.offsetWidth > canvas.clientWidth ? x - 16 - tip.offsetWidth : x + 16) + "px";
   tip.style.top = y + 22 + "px";
@@ -268,6 +359,7 @@ canvas.onpointerup = e => {
 };
 canvas.onpointerleave = () => { focus = null; tip.hidden = true; soon(); };
 $("reset").onclick = whole;
+$("axis").onclick = () => { timed = !timed; $("axis").ariaPressed = timed; soon(); };
 onkeydown = e => {
   const by = {ArrowLeft: -1, ArrowRight: 1}[e.key];
   if (by && e.target == canvas) go(step + by);

@@ -2,7 +2,8 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use memc_layout::{
-    Alias, AliasKind, Arena, Baseline, Class, Layout, LiveRange, LowerBound, Peak, Profile, ScheduledNode, Tensor, read,
+    Alias, AliasKind, Arena, Baseline, Busy, Class, Layout, LiveRange, LowerBound, ParetoPoint, Peak, Profile, ScheduledNode,
+    Solver, Tensor, read,
 };
 
 /// Eighteen steps with writes in place, views, windows, a transfer, a recomputed node and scratch.
@@ -10,11 +11,47 @@ pub fn block() -> Layout {
     read(include_str!("../../../layout/tests/data/residual_block.layout.json")).unwrap()
 }
 
+/// The block with a timeline, searches and other budgets.
+pub fn timed() -> Layout {
+    let mut layout = block();
+    let takes = [500, 20, 150, 160, 30, 34, 210, 25, 190, 20, 34, 75, 60, 15, 8, 0, 6, 4].map(|us: u64| us * 1000);
+    let mut now = 0;
+    for (step, ns) in takes.into_iter().enumerate() {
+        // The store runs beside conv3; the load is waited for.
+        let waited = if step == 10 { ns } else { 0 };
+        layout.timeline.push(Busy { start_ns: now, end_ns: now + ns });
+        now += if step == 5 { 0 } else { ns.max(waited) };
+    }
+    layout.solvers = vec![
+        solver("schedule", ("bytes", 557_056, 458_752), "node-limit", 20_000),
+        solver("place", ("bytes", 589_824, 557_056), "node-limit", 20_000),
+        solver("budget", ("ns", 1_858_220, 1_840_020), "exhausted", 1234),
+    ];
+    let point = |budget, arena, extra_ns, bound| ParetoPoint { budget, arena, extra_ns, bound };
+    layout.pareto = vec![
+        point(917_504, 905_216, 0, Some(0)),
+        point(786_432, 786_432, 11_000, Some(10_500)),
+        point(655_360, 589_824, 38_220, Some(20_020)),
+        point(524_288, 524_288, 180_000, None),
+    ];
+    layout
+}
+
+fn solver(pass: &str, (unit, value, lower_bound): (&str, u64, u64), stop: &str, effort: u64) -> Solver {
+    Solver { pass: pass.to_owned(), unit: unit.to_owned(), value, lower_bound, stop: stop.to_owned(), effort }
+}
+
 /// The block with the names that a hostile model could give its tensors, nodes and spaces.
 pub fn hostile() -> Layout {
     let names =
         ["</script><script>alert(1)</script>", "<!--", "\u{2028}\"'`${x}", "{{data}}", "a&amp;b", "<img src=x onerror=alert(1)>"];
-    let mut layout = block();
+    let mut layout = timed();
+    layout.solvers[0].pass = names[1].to_owned();
+    layout.solvers[0].stop = names[0].to_owned();
+    for busy in &mut layout.timeline {
+        (busy.start_ns, busy.end_ns) = (u64::MAX - busy.start_ns, u64::MAX);
+    }
+    layout.pareto[0].extra_ns = u64::MAX;
     for (index, tensor) in layout.tensors.iter_mut().filter(|tensor| tensor.space.is_some()).enumerate() {
         tensor.name = format!("{}{index}", names[index % names.len()]);
         tensor.alias = None;

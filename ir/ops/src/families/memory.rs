@@ -1,5 +1,7 @@
 //! Transfers between memory spaces (domain `ai.memc`): each gives its operand back, in another space.
 
+use memc_ir::Operator;
+
 use super::contrib_rules::like_first;
 use crate::info::{OpInfo, Repeat, Work};
 
@@ -9,6 +11,24 @@ const MEMORY: &str = "ai.memc";
 const fn transfer(name: &'static str) -> OpInfo {
     // A transfer is scheduled where the plan wants it; running it twice would need a second place for its bytes.
     OpInfo::of(MEMORY, name, like_first).work(Work::None).repeat(Repeat::Stateful)
+}
+
+/// What a node of this family does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transfer {
+    /// Copies its operand to a farther space, which its result lies in.
+    Out,
+    /// Copies its operand, which lies in a farther space, to the near one.
+    In,
+}
+
+/// Which transfer an operator is; `None` for all others.
+pub fn transfer_of(operator: &Operator) -> Option<Transfer> {
+    match (&*operator.domain, &*operator.name) {
+        (MEMORY, "SwapOut") => Some(Transfer::Out),
+        (MEMORY, "SwapIn") => Some(Transfer::In),
+        _ => None,
+    }
 }
 
 /// The operators of this family.

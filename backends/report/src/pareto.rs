@@ -1,0 +1,130 @@
+//! Budgets and what plans within them take, as a plot.
+
+use std::fmt::Write as _;
+
+use memc_layout::{Layout, ParetoPoint};
+
+use crate::quantity::{bytes, time};
+
+/// Size of the plot, and of the margins for the axes.
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 240.0;
+const LEFT: f64 = 62.0;
+const BOTTOM: f64 = 34.0;
+const TOP: f64 = 12.0;
+const RIGHT: f64 = 16.0;
+
+/// A section with the curve of extra time over budgets, its lower bound, and the same as a table; nothing where the layout has none.
+pub(crate) fn plot(layout: &Layout) -> String {
+    let mut points = layout.pareto.clone();
+    points.sort_by_key(|point| (point.budget, point.arena, point.extra_ns));
+    let base = base_ns(layout);
+    let (Some(first), Some(last)) = (points.first().copied(), points.last().copied()) else { return String::new() };
+    let frame = Frame::of(&points, (first.budget, last.budget), base);
+    let mut text = String::from("<section class=\"pareto\"><h2>Budget and time</h2>\n");
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Extra time over budget\">");
+    frame.axes(&mut text);
+    let bounds: Vec<(f64, f64)> =
+        points.iter().filter_map(|point| Some((frame.x(point.budget), frame.y(point.bound?)))).collect();
+    line(&mut text, "bound", &bounds);
+    let curve: Vec<(f64, f64)> = points.iter().map(|point| (frame.x(point.budget), frame.y(point.extra_ns))).collect();
+    line(&mut text, "curve", &curve);
+    for (point, (x, y)) in points.iter().zip(&curve) {
+        let _ = writeln!(text, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"><title>{}</title></circle>", words(point, base));
+    }
+    text.push_str("</svg>\n");
+    table(&mut text, &points, base);
+    text.push_str("</section>\n");
+    text
+}
+
+/// Time of a plan without a limit: the share of extra time is of this.
+fn base_ns(layout: &Layout) -> f64 {
+    layout.cost.modelled_ns_before.max(1.0)
+}
+
+fn percent(ns: u64, base: f64) -> String {
+    format!("+{:.2} %", ns as f64 * 100.0 / base)
+}
+
+fn words(point: &ParetoPoint, base: f64) -> String {
+    let bound = point.bound.map_or_else(String::new, |bound| format!(", at least {}", percent(bound, base)));
+    format!(
+        "{}: arena {}, {} ({}){bound}",
+        bytes(point.budget),
+        bytes(point.arena),
+        percent(point.extra_ns, base),
+        time(point.extra_ns as f64)
+    )
+}
+
+/// Where budgets and times lie on the plot.
+struct Frame {
+    least: f64,
+    most: f64,
+    slowest: f64,
+    base: f64,
+}
+
+impl Frame {
+    fn of(points: &[ParetoPoint], (least, most): (u64, u64), base: f64) -> Self {
+        let slowest = points.iter().map(|point| point.extra_ns).max().unwrap_or(0) as f64;
+        let room = (most - least) as f64 * 0.04 + 1.0;
+        Self { least: (least as f64 - room).max(0.0), most: most as f64 + room, slowest: (slowest * 1.08).max(base * 1e-3), base }
+    }
+
+    fn x(&self, budget: u64) -> f64 {
+        LEFT + (budget as f64 - self.least) / (self.most - self.least) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, ns: u64) -> f64 {
+        HEIGHT - BOTTOM - ns as f64 / self.slowest * (HEIGHT - BOTTOM - TOP)
+    }
+
+    fn axes(&self, text: &mut String) {
+        const TICKS: u64 = 4;
+        for tick in 0..=TICKS {
+            let part = tick as f64 / TICKS as f64;
+            let budget = (self.least + (self.most - self.least) * part) as u64;
+            let (x, base) = (self.x(budget), HEIGHT - BOTTOM);
+            let anchor = if tick == TICKS { "end" } else { "middle" };
+            let _ =
+                writeln!(text, "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>", base + 20.0, bytes(budget));
+            let ns = (self.slowest * part) as u64;
+            let y = self.y(ns);
+            let _ =
+                writeln!(text, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", WIDTH - RIGHT);
+            let _ = writeln!(
+                text,
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                LEFT - 8.0,
+                y + 4.0,
+                percent(ns, self.base)
+            );
+        }
+    }
+}
+
+fn line(text: &mut String, class: &str, points: &[(f64, f64)]) {
+    if points.len() < 2 {
+        return;
+    }
+    let list: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let _ = writeln!(text, "<polyline class=\"{class}\" points=\"{}\"/>", list.join(" "));
+}
+
+/// The same numbers for those who cannot see the plot, and for copying.
+fn table(text: &mut String, points: &[ParetoPoint], base: f64) {
+    text.push_str(
+        "<div class=\"scroll\"><table class=\"plain\"><thead><tr><th class=\"num\">Budget</th><th class=\"num\">Arena</th>\
+         <th class=\"num\">Extra time</th><th class=\"num\">Of the whole</th><th class=\"num\">Lower bound</th></tr></thead><tbody>\n",
+    );
+    for point in points.iter().rev() {
+        let bound = point.bound.map_or_else(|| "?".to_owned(), |bound| percent(bound, base));
+        let cells = [bytes(point.budget), bytes(point.arena), time(point.extra_ns as f64), percent(point.extra_ns, base), bound];
+        let row: String = cells.iter().map(|cell| format!("<td class=\"num\">{cell}</td>")).collect();
+        let _ = writeln!(text, "<tr>{row}</tr>");
+    }
+    text.push_str("</tbody></table></div>\n");
+}
