@@ -170,7 +170,7 @@ function frame(b) {
   }
   for (let by = [1, 2, 5, 10].map(k => k * power).find(k => k >= least) || 1, s = ceil(when(from) / by) * by; s < when(to); s += by) {
     line(onAxis(s), base, onAxis(s), base + 4, "soft");
-    if (b.last) label(timed ? time(s).replace(/\.0+ /, " ") : s, onAxis(s), base + 17, "center", "soft");
+    if (b.last) label(timed && s ? time(s).replace(/\.0+ /, " ") : s, onAxis(s), base + 17, "center", "soft");
   }
   if (b.last) label(timed ? "time" : "step", LEFT - 14, base + 17, "right", "soft");
   line(LEFT, base + .5, LEFT + width, base + .5, "soft");
