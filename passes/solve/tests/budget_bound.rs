@@ -4,8 +4,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use memc_solve::budget::bound::{gap_cover, lower_bounds};
-use memc_solve::budget::{Event, Origin, Problem, Run, Value, measure};
+use memc_solve::budget::bound::{Scope, gap_cover, lower_bounds};
+use memc_solve::budget::exact::{self, Exact};
+use memc_solve::budget::{Event, Origin, Problem, Run, Value, check, measure, plan};
+use memc_solve::{Limit, Status};
 
 /// Numbers below a bound, always the same ones.
 struct Numbers(u64);
@@ -127,6 +129,30 @@ fn cheapest(problem: &Problem, capacity: u64, keeps_order: bool) -> Option<u64> 
 }
 
 #[test]
+fn small_problems_are_settled() {
+    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let (mut optimal, mut infeasible) = (0, 0);
+    for _ in 0..60 {
+        let problem = random_problem(&mut numbers);
+        let own = lower_bounds(&problem, &(0..problem.runs.len() as u32).collect::<Vec<u32>>(), u64::MAX, 0).least_peak;
+        let capacity = (own + numbers.below(4)).saturating_sub(1);
+        let certified = plan(&problem, capacity, Limit::default()).unwrap();
+        let best = cheapest(&problem, capacity, false);
+        assert_eq!(certified.outcome.value, best, "{capacity} {problem:#?}");
+        if let Some(plan) = &certified.outcome.solution {
+            check(&problem, capacity, plan).unwrap();
+            assert_eq!((certified.outcome.status(), certified.certificate.scope), (Status::Optimal, Scope::AnyOrder));
+            assert_eq!(Some(certified.certificate.cost), best);
+            optimal += 1;
+        } else {
+            assert_eq!(certified.outcome.status(), Status::Infeasible);
+            infeasible += 1;
+        }
+    }
+    assert!(optimal > 10 && infeasible > 10, "{optimal} {infeasible}");
+}
+
+#[test]
 fn no_bound_is_above_the_best_plan() {
     let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
     let (mut reached, mut above_base, mut refused, mut plans) = (0, 0, 0, 0);
@@ -138,8 +164,20 @@ fn no_bound_is_above_the_best_plan() {
         let peak = measure(&problem, &events).unwrap().peak;
         let least = lower_bounds(&problem, &given, u64::MAX, 0).least_peak;
         let capacity = (least + (peak - least) * numbers.below(100) / 100).saturating_sub(u64::from(numbers.one_in(8)));
+        let any = cheapest(&problem, capacity, false);
+        match (exact::solve(&problem, capacity, 100_000), any) {
+            (Exact::Plan(events), Some(best)) => {
+                let plan = measure(&problem, &events).unwrap();
+                assert!(plan.cost == best && plan.peak <= capacity, "{best} {capacity} {plan:?} {problem:#?}");
+            }
+            (Exact::Impossible, None) => {}
+            (other, best) => panic!("{other:?} {best:?} {capacity} {problem:#?}"),
+        }
+        if let (Exact::AtLeast(extra), Some(best)) = (exact::solve(&problem, capacity, numbers.below(2)), any) {
+            assert!(base + extra <= best, "{extra} {best} {capacity} {problem:#?}");
+        }
         let bounds = lower_bounds(&problem, &given, capacity, numbers.below(3) * 100);
-        let (in_order, any) = (cheapest(&problem, capacity, true), cheapest(&problem, capacity, false));
+        let in_order = cheapest(&problem, capacity, true);
         let context = format!("capacity {capacity}, {in_order:?}, {any:?}, {bounds:?}, {problem:#?}");
         match (bounds.any_order, any) {
             (Ok(least), Some(best)) => {

@@ -1,6 +1,8 @@
 //! A plan with its certificate: the solver's answer beside the bounds.
 
 use super::bound::{Bounding, Certificate, Conflict, Scope};
+use super::check::measure;
+use super::exact::{self, Exact};
 use super::problem::{BudgetError, Plan, Problem};
 use super::solve;
 use crate::{Limit, Outcome, StopReason};
@@ -12,7 +14,7 @@ pub struct Certified {
     pub outcome: Outcome<Plan>,
     /// What to print as the bound: of any order if that one is reached, or if the plan is better than all that keep the given order; else of the given order.
     pub certificate: Certificate,
-    /// Without a plan, for certain: the run that fits in none.
+    /// Without a plan: a run that fits in none, if one alone proves it.
     pub conflict: Option<Conflict>,
 }
 
@@ -32,23 +34,55 @@ pub fn plan(problem: &Problem, capacity: u64, limit: Limit) -> Result<Certified,
         return Ok(Certified { outcome, certificate, conflict: Some(conflict) });
     }
     let mut outcome = solve(problem, capacity, limit)?;
-    let (cost, makespan) = outcome.solution.as_ref().map_or((u64::MAX, u64::MAX), |plan| (plan.cost, plan.makespan));
-    let any_order = bounding.any_order(limit.nodes, cost);
     let mut certificate = Certificate { cost: base, scope: Scope::AnyOrder, makespan: base, peak };
+    let reached =
+        |outcome: &Outcome<Plan>| outcome.solution.as_ref().map_or((u64::MAX, u64::MAX), |plan| (plan.cost, plan.makespan));
+    let (cost, _) = reached(&outcome);
+    let any_order = bounding.any_order(limit.nodes, cost);
     if let Ok(any) = any_order {
         certificate = Certificate { cost: any.cost, makespan: any.makespan, ..certificate };
-        if makespan > any.makespan
-            && let Ok(given) = bounding.given_order(any_order, limit.nodes, cost)
-            && given != any
-            && given.cost <= cost
-            && given.makespan <= makespan
-        {
-            certificate = Certificate { cost: given.cost, scope: Scope::GivenOrder, makespan: given.makespan, peak };
-        }
+    }
+    if reached(&outcome).1 > certificate.makespan && exact::takes(problem) {
+        certificate = settle(problem, capacity, limit, &mut outcome, certificate);
+    }
+    let (cost, makespan) = reached(&outcome);
+    if makespan > certificate.makespan
+        && outcome.stop != StopReason::Exhausted
+        && let Ok(given) = bounding.given_order(any_order, limit.nodes, cost)
+        && given.makespan > certificate.makespan
+        && given.cost <= cost
+        && given.makespan <= makespan
+    {
+        certificate = Certificate { cost: given.cost, scope: Scope::GivenOrder, makespan: given.makespan, peak };
     }
     outcome.lower_bound = certificate.makespan;
     if makespan <= certificate.makespan {
         outcome.stop = StopReason::BoundReached;
     }
     Ok(Certified { outcome, certificate, conflict: None })
+}
+
+/// Asks the exact search, which may find the best plan, or that there is none, or a better bound.
+fn settle(problem: &Problem, capacity: u64, limit: Limit, outcome: &mut Outcome<Plan>, certificate: Certificate) -> Certificate {
+    let proven =
+        |cost: u64| Certificate { cost: certificate.cost.max(cost), makespan: certificate.makespan.max(cost), ..certificate };
+    match exact::solve(problem, capacity, limit.nodes) {
+        Exact::Plan(events) => {
+            let Ok(best) = measure(problem, &events) else { return certificate };
+            let cost = best.cost;
+            if outcome.value.is_none_or(|value| cost < value) {
+                outcome.value = Some(cost);
+                outcome.solution = Some(best);
+            }
+            proven(cost)
+        }
+        Exact::Impossible => {
+            outcome.stop = StopReason::Exhausted;
+            certificate
+        }
+        Exact::AtLeast(extra) => {
+            let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
+            proven(base.saturating_add(extra))
+        }
+    }
 }

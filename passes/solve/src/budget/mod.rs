@@ -8,6 +8,7 @@ pub mod bound;
 mod certified;
 mod check;
 mod evaluate;
+pub mod exact;
 mod greedy;
 pub mod json;
 mod model;
