@@ -5,7 +5,7 @@
 "use strict";
 const $ = id => document.getElementById(id);
 const data = JSON.parse($("plan").textContent), canvas = $("canvas"), ctx = canvas.getContext("2d"), tip = $("tip"), search = $("search");
-const LEFT = 84, SANS = "11px system-ui, sans-serif", MONO = "11px ui-monospace, monospace";
+const LEFT = 96, SANS = "11px system-ui, sans-serif", MONO = "11px ui-monospace, monospace";
 let plan, bands, colors, from, to, width, step, focus, pinned, drag, hits, timed;
 
 const {min, max, floor, ceil} = Math;
@@ -232,7 +232,7 @@ function curve(b) {
 }
 function marks(b) {
   let x = LEFT + width;
-  for (const [word, dash] of [["capacity", []], ["budget", [12, 3]], ["bound", [6, 4]], ["peak", [1, 3]]]) {
+  for (const [word, dash] of [["peak", [1, 3]], ["budget", [12, 3]], ["bound", [6, 4]], ["capacity", []]]) {
     const v = b.space[word];
     if (v == null) continue;
     if (v <= b.top) line(LEFT, b.Y(v), LEFT + width, b.Y(v), word, dash);
@@ -247,16 +247,19 @@ function marks(b) {
 }
 // Operators and links as rows of bars; what runs a second time is hatched.
 function rows(b) {
+  b.longest = plan.rows[0].steps.reduce((most, s) => max(most, plan.times[s][1] - plan.times[s][0]), 0);
   plan.rows.forEach((row, i) => {
     let end = 0;
     for (const s of row.steps) {
       const [start, stop] = plan.times[s], x = i ? atTime(start) : X(s), w = (i ? atTime(stop) : timed ? onAxis(stop) : X(s + 1)) - x;
       // What is too narrow to be seen is drawn with its neighbors.
-      if (x + w < LEFT || x > LEFT + width || (x + w < end && !plan.repeats.has(s))) continue;
+      if (x + w < LEFT || x > LEFT + width || (x + w < end && timed && !plan.repeats.has(s))) continue;
       end = max(x + w, x + .7);
       ctx.globalAlpha = i ? .9 : s % 2 ? .62 : .8;
       ctx.fillStyle = colors(i ? "away" : plan.repeats.has(s) ? "accent" : "transient");
-      ctx.fillRect(x, b.y + i * 22 + 4, end - x, 14);
+      // Over steps, which are all as wide, the height of an operator is its part of the longest one's time.
+      const tall = i || timed ? 14 : 1 + 13 * (stop - start) / (b.longest || 1);
+      ctx.fillRect(x, b.y + i * 22 + 18 - tall, end - x, tall);
       ctx.globalAlpha = 1;
     }
   });
@@ -325,8 +328,9 @@ function decided() {
   }));
   const way = w => sorted.filter(d => d.way == w), sum = (list, key) => list.reduce((all, d) => all + (d[key] || 0), 0);
   const again = way("recompute"), moved = way("transfer");
-  $("fewer").textContent = [again.length && again.length + " computed again, " + time(sum(again, "cost")),
-    moved.length && moved.length + " moved, " + time(sum(moved, "cost")) + " on links, " + time(sum(moved, "waited")) + " waited for",
+  const takes = (ns, what) => plan.times.length ? ", " + time(ns) + what : "";
+  $("fewer").textContent = [again.length && again.length + " computed again" + takes(sum(again, "cost"), ""),
+    moved.length && moved.length + " moved" + takes(sum(moved, "cost"), " on links") + takes(sum(moved, "waited"), " waited for"),
     sorted.length > 200 && "the first 200 are listed"].filter(Boolean).join("; ");
 }
 
