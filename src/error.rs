@@ -100,6 +100,7 @@ impl Error {
             Self::Import(ImportError::Unbound { .. } | ImportError::UnknownDimension { .. }) => 2,
             Self::Pipeline(PipelineError::UnknownPass { .. } | PipelineError::Stage { .. }) => 2,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => 3,
             Self::UnknownSpace { .. } | Self::Unplanned { .. } => 2,
             Self::Budget { .. } => 3,
             Self::Pipeline(_) | Self::LayoutWrite(_) => 70,
@@ -118,6 +119,7 @@ impl Error {
             Self::Import(error) => error.code(),
             Self::Pipeline(PipelineError::UnknownPass { .. } | PipelineError::Stage { .. }) => "E0303",
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => "E0302",
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => "E0301",
             Self::Pipeline(PipelineError::Pass(
                 memc_passes::PassError::WrongAnswer { .. } | memc_passes::PassError::Rules { .. },
             ))
@@ -139,6 +141,12 @@ impl Error {
         match self {
             Self::Budget { arena, .. } => {
                 Some(format!("`--budget {arena}` is kept; a smaller one needs recomputation or transfers"))
+            }
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => {
+                let room = short.least.0;
+                Some(format!(
+                    "`--budget {room}` is kept; below, the model itself must need less: a smaller batch, or transfers to another space"
+                ))
             }
             Self::Pipeline(PipelineError::UnknownPass { .. }) => Some("`memc passes` lists them all".to_owned()),
             Self::Pipeline(PipelineError::Stage { .. }) => {
@@ -177,12 +185,23 @@ impl Error {
             diagnostic = diagnostic.with_note(error.to_string());
             source = error.source();
         }
-        if let Self::Budget { notes, .. } = self {
-            diagnostic.notes.extend(notes.iter().cloned());
+        match self {
+            Self::Budget { notes, .. } => diagnostic.notes.extend(notes.iter().cloned()),
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => diagnostic.notes.extend(notes(short)),
+            _ => {}
         }
         match self.help() {
             Some(help) => diagnostic.with_help(help),
             None => diagnostic,
         }
     }
+}
+
+/// Where the smallest plan is full, who is alive there, and what cannot be dropped.
+fn notes(short: &memc_passes::Shortage) -> Vec<String> {
+    let (name, operator) = &short.node;
+    let mut notes = vec![format!("the smallest plan is full at step {}: \"{name}\" ({operator})", short.step)];
+    notes.extend(short.alive.iter().map(|(name, bytes)| format!("alive there: `{name}`, {bytes}")));
+    notes.extend(short.reasons.iter().map(|reason| format!("stays whatever is recomputed: {reason}")));
+    notes
 }

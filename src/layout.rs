@@ -289,14 +289,16 @@ impl<'a> Writer<'a> {
 
     fn lower_bounds(&self, layout: &file::Layout) -> BTreeMap<String, file::LowerBound> {
         let plan = &self.module.plan;
+        // What is repeated or moved can go below what any mere order needs.
+        let is_order = layout.cost.recomputed_nodes == 0 && layout.transfers.is_empty();
         let bounds = plan.arenas.iter().map(|arena| {
             let name = plan.spaces[arena.space].name.clone();
             let peak = layout.peak.get(&name).map_or(0, |peak| peak.bytes);
-            let order = arena.order_lower_bound.map(|bound| bound.0.min(peak));
+            let order = arena.order_lower_bound.map(|bound| if is_order { bound.0.min(peak) } else { bound.0 });
             let bound = file::LowerBound {
                 placement: arena.lower_bound.0,
                 order,
-                order_proved: order == Some(peak),
+                order_proved: is_order && order == Some(peak),
                 placement_proved: arena.lower_bound == arena.size,
             };
             (name, bound)

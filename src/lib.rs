@@ -11,6 +11,7 @@
 //! ```
 
 mod anchor;
+mod budget;
 mod error;
 mod external;
 mod layout;

@@ -12,6 +12,7 @@ use memc_onnx_proto::ModelFile;
 use memc_passes::{Observer, PassContext, Pipeline, PipelineError, SolverReport};
 
 use crate::anchor::anchor;
+use crate::budget::{budget, keep_budget, room, within};
 use crate::error::Error;
 use crate::external::ExternalFiles;
 use crate::layout::{Context, layout};
@@ -53,8 +54,18 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     let fresh =
         |module: &Module| PassContext { external: Some(&external), ..PassContext::new(&options.plan, data.clone(), module) };
     let planned = match &options.passes {
-        None => memc_passes::plan(&given, fresh, options.verify, observer)?,
-        Some(text) => own_pipeline(&given, text, fresh(&given), options, observer)?,
+        None => {
+            let planned = memc_passes::plan(&given, fresh, options.verify, observer)?;
+            let whole = baseline(file, &given, &planned.module, options)?.own_peak;
+            let limit = room(options, whole)?;
+            within(&given, planned, limit, options, &data, &external, observer)?
+        }
+        Some(text) => {
+            let limit = room(options, baseline(file, &given, &given, options)?.own_peak)?;
+            let own = memc_passes::Options { budget: limit, ..options.plan.clone() };
+            let ctx = PassContext { external: Some(&external), ..PassContext::new(&own, data.clone(), &given) };
+            own_pipeline(&given, text, ctx, options, observer)?
+        }
     };
     let mut module = planned.module;
     let mut unpinned = Vec::new();
@@ -186,7 +197,14 @@ fn own_pipeline(
     if module.stage < Stage::Planned {
         return Err(Error::Unplanned { passes: text.to_owned() });
     }
-    Ok(memc_passes::Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None, rules: ctx.rules })
+    Ok(memc_passes::Planned {
+        module,
+        reports: ctx.reports,
+        remarks: ctx.remarks,
+        base: None,
+        rules: ctx.rules,
+        budgeted: ctx.budgeted,
+    })
 }
 
 /// Hashes of the input and of the output, side by side: with the weights inside, they are most of the work.
@@ -197,49 +215,4 @@ fn hashes(file: &ModelFile, model: &Exported) -> (String, String) {
         // The thread only hashes; should it be lost all the same, the work is done here.
         (input.join().unwrap_or_else(|_| memc_onnx_export::sha256(file.bytes())), output)
     })
-}
-
-/// Budgets by space, in bytes.
-fn budget(options: &OptimizeOptions, whole: Bytes) -> Result<BTreeMap<String, u64>, Error> {
-    let first = &options.plan.space.name;
-    let spaces: Vec<&String> =
-        std::iter::once(&options.plan.space).chain(&options.plan.farther).map(|space| &space.name).collect();
-    let mut budget = BTreeMap::new();
-    for (space, size) in &options.budget {
-        let name = if space.is_empty() { first } else { space };
-        if !spaces.contains(&name) {
-            let known = spaces.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            return Err(Error::UnknownSpace { space: space.clone(), known });
-        }
-        budget.insert(name.clone(), size.resolve(whole));
-    }
-    Ok(budget)
-}
-
-/// What the arena of a space may take: the budget, or what there is.
-fn limit(plan: &Layout, space: &str) -> Option<u64> {
-    let capacity = plan.target.spaces.iter().find(|known| known.name == space).and_then(|space| space.capacity);
-    [plan.budget.get(space).copied(), capacity].into_iter().flatten().min()
-}
-
-/// Refuses a plan whose arena passes a budget or what its space holds, and says why it is that large.
-fn keep_budget(plan: &Layout) -> Result<(), Error> {
-    for arena in &plan.arenas {
-        let Some(budget) = limit(plan, &arena.space).filter(|limit| arena.size > *limit) else { continue };
-        let profile = memc_layout::Profile::of(plan);
-        let mut notes = Vec::new();
-        if let Some(space) = profile.spaces.iter().find(|space| space.space == arena.space) {
-            let node = plan.schedule.get(usize::try_from(space.peak_step).unwrap_or(usize::MAX));
-            let node = node.map(|node| format!("\"{}\" ({})", node.node, node.op)).unwrap_or_default();
-            notes.push(format!("the peak of {} is at step {}: {node}", Bytes(space.peak), space.peak_step));
-            let mut alive: Vec<_> = space.alive_at(space.peak_step);
-            alive.sort_by_key(|owner| (std::cmp::Reverse(owner.bytes), owner.tensor));
-            let name = |owner: &memc_layout::Owner| plan.tensors.get(owner.tensor).map_or("?", |tensor| tensor.name.as_str());
-            notes.extend(alive.iter().take(8).map(|owner| format!("alive there: `{}`, {}", name(owner), Bytes(owner.bytes))));
-        }
-        let lower = plan.lower_bound.get(&arena.space);
-        let bound = lower.and_then(|lower| lower.order).unwrap_or(0);
-        return Err(Error::Budget { space: arena.space.clone(), budget, arena: arena.size, bound, notes });
-    }
-    Ok(())
 }

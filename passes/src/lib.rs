@@ -5,6 +5,7 @@
 //! keeps the best of several pipelines and never returns a plan that is worse than the file's own order.
 
 pub mod analysis;
+pub mod budget;
 pub mod canonicalize;
 pub mod cse;
 pub mod dce;
@@ -21,8 +22,10 @@ pub mod schedule;
 pub mod view;
 pub mod window;
 mod window_search;
+pub mod within;
 
 pub use options::{Io, Options, Rewriting};
-pub use pass::{Changed, ExternalData, PassContext, PassError, PassInfo, SolverReport};
+pub use pass::{Budgeted, Changed, ExternalData, PassContext, PassError, PassInfo, Shortage, SolverReport};
 pub use pipeline::{Observer, Pipeline, PipelineError, Silent};
 pub use portfolio::{Planned, plan};
+pub use within::plan_within;

@@ -1,7 +1,7 @@
 //! Options of planning, in one struct.
 
 use memc_cost::{CostModel, Target};
-use memc_ir::{Bytes, SpaceData};
+use memc_ir::{Bytes, Module, Node, SpaceData};
 use memc_ops::Profile;
 
 /// What the arena holds beside transients and scratch.
@@ -59,6 +59,8 @@ pub struct Options {
     pub max_weight_bytes: Bytes,
     /// Search nodes that each exact solver may visit.
     pub effort: u64,
+    /// Limit of the arena; the pass `budget` keeps it by recomputing what does not fit.
+    pub budget: Option<Bytes>,
 }
 
 impl Options {
@@ -91,7 +93,19 @@ impl Options {
             max_fold_bytes: Bytes(64 << 10),
             max_weight_bytes: Bytes(512 << 20),
             effort,
+            budget: None,
         }
+    }
+
+    /// A size rounded up to the arena's alignment.
+    pub(crate) fn aligned(&self, bytes: Bytes) -> Bytes {
+        Bytes(bytes.0.checked_next_multiple_of(self.space.alignment.max(1)).unwrap_or(u64::MAX))
+    }
+
+    /// Modelled time of a node in whole nanoseconds, at least one.
+    pub(crate) fn nanos(&self, module: &Module, node: Node) -> u64 {
+        // Saturates, and what is not finite becomes 0: a cast of a float is defined.
+        (self.cost.nanos(module, node).0.round() as u64).max(1)
     }
 }
 

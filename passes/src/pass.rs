@@ -1,10 +1,10 @@
 //! What a pass is: a declared object with a name, a page, and the stages it needs and gives.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use memc_ir::{Diagnostic, Module, Node, SecondaryMap, Stage, Value};
+use memc_ir::{Bytes, Diagnostic, Module, Node, SecondaryMap, Stage, Step, Value};
 use memc_ops::Data;
 
 use crate::options::Options;
@@ -51,6 +51,44 @@ pub enum PassError {
         /// What the checker says.
         why: String,
     },
+    /// No plan within the budget was found.
+    #[error("{0}")]
+    Budget(Box<Shortage>),
+}
+
+/// A budget that no plan was found for, and what stands in the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortage {
+    /// Space that is too small.
+    pub space: String,
+    /// What was asked.
+    pub budget: Bytes,
+    /// No plan of these nodes needs less, whatever is recomputed or moved.
+    pub bound: Bytes,
+    /// The smallest arena that was found: a budget of this size is kept.
+    pub least: Bytes,
+    /// Name and operator of the node where that arena is full.
+    pub node: (String, String),
+    /// Its step.
+    pub step: Step,
+    /// What is alive there, largest first.
+    pub alive: Vec<(String, Bytes)>,
+    /// What keeps more from being dropped.
+    pub reasons: Vec<String>,
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (space, budget, bound, least) = (&self.space, self.budget.0, self.bound.0, self.least.0);
+        if budget < bound {
+            write!(f, "no plan fits {budget} bytes in {space}: every one needs at least {bound}, the smallest one found {least}")
+        } else {
+            write!(
+                f,
+                "no plan was found that fits {budget} bytes in {space}: the smallest one needs {least}, none less than {bound}"
+            )
+        }
+    }
 }
 
 /// What a solver said about the main graph, for the summary.
@@ -95,6 +133,23 @@ pub struct PassContext<'o> {
     pub reports: Vec<SolverReport>,
     /// How often each rewriting rule was used.
     pub rules: BTreeMap<String, u64>,
+    /// What keeping a budget took.
+    pub budgeted: Option<Budgeted>,
+}
+
+/// What keeping a budget took, by the model of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budgeted {
+    /// Time of all nodes before anything was repeated, in nanoseconds.
+    pub base_cost: u64,
+    /// Time of the plan, from the first node to the end of the last event.
+    pub makespan: u64,
+    /// No plan within the budget takes less time, as far as known.
+    pub lower_bound: u64,
+    /// Capacity for which the plan was made: the budget, or less where offsets waste room.
+    pub capacity: u64,
+    /// How many plans were placed until one fitted.
+    pub rounds: u32,
 }
 
 impl<'o> PassContext<'o> {
@@ -112,6 +167,7 @@ impl<'o> PassContext<'o> {
             remarks: Vec::new(),
             reports: Vec::new(),
             rules: BTreeMap::new(),
+            budgeted: None,
         }
     }
 }

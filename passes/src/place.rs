@@ -50,8 +50,9 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     for (scratch, offset) in module.plan.scratch.iter_mut().zip(&solution.offsets[buffers.len()..]) {
         scratch.storage = Some(Storage { space, offset: Bytes(*offset) });
     }
-    let order_lower_bound =
-        ctx.reports.iter().rev().find(|report| report.pass == crate::schedule::INFO.name).map(|report| Bytes(report.lower_bound));
+    let scheduled = ctx.reports.iter().rev().find(|report| report.pass == crate::schedule::INFO.name);
+    // What a budget repeats can go below what any order of the nodes before it needs.
+    let order_lower_bound = scheduled.filter(|_| ctx.budgeted.is_none()).map(|report| Bytes(report.lower_bound));
     let (size, lower_bound) = (Bytes(solution.height), Bytes(outcome.lower_bound.min(solution.height)));
     module.plan.arenas = vec![ArenaSize { space, size, lower_bound, order_lower_bound }];
     let edits = edits(module, &before);

@@ -8,7 +8,7 @@ use memc_ops::Profile;
 use crate::analysis::scratch::scratch;
 use crate::analysis::{Liveness, buffers, classes, peak};
 use crate::options::Options;
-use crate::pass::{PassContext, SolverReport};
+use crate::pass::{Budgeted, PassContext, SolverReport};
 use crate::pipeline::{FILE_ORDER, Observer, Pipeline, PipelineError, Silent};
 use crate::window::{WindowChoice, candidates};
 use crate::window_search::search;
@@ -26,6 +26,8 @@ pub struct Planned {
     pub base: Option<Module>,
     /// How often each rewriting rule was used in the plan that was kept.
     pub rules: BTreeMap<String, u64>,
+    /// What keeping the budget took, where something is repeated or moved for it.
+    pub budgeted: Option<Budgeted>,
 }
 
 /// What only ever helps, and is done once: the ways below begin with its result. Together with [`MERGED`] it is
@@ -97,7 +99,7 @@ fn plan_prepared<'o>(
         Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
         let rank = rank(&module, ctx.options);
         Ok::<_, PipelineError>((
-            Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None, rules: ctx.rules },
+            Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None, rules: ctx.rules, budgeted: None },
             rank,
         ))
     };

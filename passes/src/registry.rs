@@ -4,6 +4,7 @@ use crate::pass::PassInfo;
 
 /// All passes, sorted by name.
 pub const REGISTRY: &[&PassInfo] = &[
+    &crate::budget::INFO,
     &crate::canonicalize::INFO,
     &crate::cse::INFO,
     &crate::dce::INFO,

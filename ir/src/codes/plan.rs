@@ -8,11 +8,12 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         code: "E0301",
         title: "no plan fits the budget",
         fault: Fault::Request,
-        meaning: "The budget is below what the best plan needs. The message has that plan's arena, the bound that no plan of \
-            these nodes can pass, the step of the peak, and who is alive there.",
+        meaning: "The budget is below what the smallest plan needs, though values are computed again where that helps. The message \
+            has that plan's arena, the bound that no plan of these nodes can pass, the step where it is full, who is alive there, and what \
+            stays whatever is recomputed.",
         example: "memc optimize model.onnx -o out.onnx --budget 1KiB",
-        action: "Give the budget that the message names as feasible, allow recomputation and transfers in the pipeline, or \
-            bind smaller dimensions.",
+        action: "Give the budget that the message names as kept, bind smaller dimensions, or leave graph outputs to the caller \
+            (--io external).",
     },
     CodeInfo {
         code: "E0302",

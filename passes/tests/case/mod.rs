@@ -99,6 +99,7 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Options
             "--exact" => options.rewrite.exact = value == "on",
             "--std-ops" => options.rewrite.standard = value == "on",
             "--max-fold-bytes" => options.max_fold_bytes = Bytes(value.parse().unwrap()),
+            "--budget" => options.budget = Some(Bytes(value.parse().unwrap())),
             "--effort" => options.effort = value.parse().unwrap(),
             other => panic!("{name}: unknown option {other}"),
         }

@@ -1,0 +1,50 @@
+//! `budget`: keeps the arena within a budget by computing again what there is no room to keep.
+
+mod fit;
+mod realize;
+mod shortage;
+mod state;
+
+use memc_ir::{Module, Stage};
+
+use crate::analysis::scratch::scratch;
+use crate::pass::{Changed, PassContext, PassError, PassInfo};
+
+/// The pass.
+pub const INFO: PassInfo = PassInfo {
+    name: "budget",
+    summary: "Keeps the arena within a budget by computing again what there is no room to keep.",
+    page: include_str!("../doc/budget.md"),
+    needs: Stage::Scheduled,
+    gives: Stage::Scheduled,
+    run,
+};
+
+fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+    let Some(budget) = ctx.options.budget else { return Ok(Changed::No) };
+    if fit::arena(module, ctx, ctx.effort)? <= budget {
+        return Ok(Changed::No);
+    }
+    let mut edits = restore_plain_views(module, ctx)?;
+    let found = fit::within(module, ctx, budget)?;
+    edits += found.edits;
+    let before = std::mem::take(&mut module.plan.scratch);
+    *module = found.module;
+    ctx.data = found.data;
+    ctx.budgeted = Some(found.budgeted);
+    module.plan.scratch = scratch(module, ctx.options);
+    edits += u64::from(module.plan.scratch != before);
+    Ok(Changed::edits(edits))
+}
+
+/// Copies have bytes of their own: windows that lie in a value which is made later, and writes in place, are taken back. Returns how many
+/// aliases changed.
+fn restore_plain_views(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<u64, PassError> {
+    if state::has_only_plain_views(module) {
+        return Ok(0);
+    }
+    let before = std::mem::take(&mut module.plan.alias);
+    (crate::view::INFO.run)(module, ctx)?;
+    let changed = |value: &memc_ir::Value| module.plan.alias[*value] != before[*value];
+    Ok(module.values().keys().filter(changed).count() as u64)
+}

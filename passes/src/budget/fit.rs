@@ -1,0 +1,149 @@
+//! The search for a plan whose arena, offsets included, keeps a budget: solve, carry out, place, and ask for less where offsets waste room.
+
+use std::sync::Arc;
+
+use memc_ir::{Bytes, Module, SecondaryMap, Value};
+use memc_ops::Data;
+use memc_solve::{Limit, budget};
+
+use super::realize::realize;
+use super::shortage::shortage;
+use super::state::{Stated, state};
+use crate::pass::{Budgeted, PassContext, PassError};
+
+/// So many plans are placed before the search for the smallest one begins.
+const MAX_ROUNDS: u32 = 8;
+/// So many capacities are tried in the search for the smallest arena.
+const LEAST_ROUNDS: u32 = 10;
+
+/// A plan that was carried out.
+pub(crate) struct Found {
+    /// The module with copies, before its results are placed.
+    pub(crate) module: Module,
+    /// Known elements, of copies too.
+    pub(crate) data: SecondaryMap<Value, Option<Arc<Data>>>,
+    /// The arena that placing it gives, or less.
+    pub(crate) arena: Bytes,
+    /// What the solver counts.
+    pub(crate) peak: u64,
+    pub(crate) budgeted: Budgeted,
+    pub(crate) edits: u64,
+}
+
+/// A plan whose arena is no larger than the budget.
+///
+/// # Errors
+/// There is none, or none was found.
+pub(crate) fn within(module: &Module, ctx: &PassContext<'_>, limit: Bytes) -> Result<Found, PassError> {
+    let stated = state(module, ctx.options);
+    let mut capacity = limit.0;
+    for round in 1..=MAX_ROUNDS {
+        let Some(mut found) = attempt(module, ctx, &stated, capacity, ctx.effort)? else { break };
+        if found.arena > limit && Bytes(found.peak) <= limit {
+            // Only what might fit is worth a search.
+            found.arena = arena(&found.module, ctx, ctx.effort)?;
+        }
+        if found.arena <= limit {
+            return Ok(Found { budgeted: Budgeted { rounds: round, ..found.budgeted }, ..found });
+        }
+        // What offsets waste is taken off the capacity; a plan that needs less than it was given starts from what it needs.
+        let waste = found.arena.0 - limit.0;
+        capacity = capacity.min(found.peak).saturating_sub(waste);
+    }
+    let bound = working_set(&stated.problem);
+    let least = least(module, ctx, &stated, bound)?;
+    match least {
+        Some(found) if found.arena <= limit => Ok(found),
+        found => Err(PassError::Budget(Box::new(shortage(module, ctx, &stated, limit, Bytes(bound), found)?))),
+    }
+}
+
+/// The plan with the smallest arena that a search over capacities finds. It depends on no budget, so that what is reported as reachable is.
+fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64) -> Result<Option<Found>, PassError> {
+    let (mut low, mut high) = (bound, arena(module, ctx, 0)?.0);
+    let mut best: Option<Found> = None;
+    for _ in 0..LEAST_ROUNDS {
+        if low >= high {
+            break;
+        }
+        let middle = low + (high - low) / 2;
+        match attempt(module, ctx, stated, middle, ctx.effort / 10)? {
+            None => low = middle + 1,
+            Some(found) => {
+                high = middle.min(found.peak).max(low);
+                let better = best.as_ref().is_none_or(|best| found.arena < best.arena);
+                best = if better { Some(found) } else { best };
+            }
+        }
+    }
+    Ok(best)
+}
+
+/// Solves for a capacity, carries out the plan and places it; `None` where the solver finds none.
+fn attempt(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    stated: &Stated,
+    capacity: u64,
+    effort: u64,
+) -> Result<Option<Found>, PassError> {
+    let outcome = budget::solve(&stated.problem, capacity, Limit { nodes: effort }).map_err(refused)?;
+    let Some(plan) = outcome.solution else { return Ok(None) };
+    budget::check(&stated.problem, capacity, &plan).map_err(|violation| wrong(&violation.to_string()))?;
+    let mut realized = module.clone();
+    let mut trial = fresh(ctx);
+    let edits = realize(&mut realized, &mut trial, stated, &plan.events);
+    let arena = arena(&realized, &trial, 0)?;
+    let budgeted = Budgeted {
+        base_cost: stated.problem.runs.iter().map(|run| run.cost).sum(),
+        makespan: plan.makespan,
+        lower_bound: outcome.lower_bound,
+        capacity,
+        rounds: MAX_ROUNDS,
+    };
+    Ok(Some(Found { module: realized, data: trial.data, arena, peak: plan.peak, budgeted, edits }))
+}
+
+/// The arena that the module has once results are written in place and everything has its offset, found with so much effort. More effort
+/// never makes it larger.
+pub(crate) fn arena(module: &Module, ctx: &PassContext<'_>, effort: u64) -> Result<Bytes, PassError> {
+    let placed = place(module, ctx, effort)?;
+    Ok(placed.plan.arenas.iter().map(|arena| arena.size).max().unwrap_or_default())
+}
+
+/// A copy of the module that is placed.
+pub(crate) fn place(module: &Module, ctx: &PassContext<'_>, effort: u64) -> Result<Module, PassError> {
+    let mut placed = module.clone();
+    let mut trial = PassContext { effort, ..fresh(ctx) };
+    (crate::in_place::INFO.run)(&mut placed, &mut trial)?;
+    (crate::place::INFO.run)(&mut placed, &mut trial)?;
+    Ok(placed)
+}
+
+/// A context for a trial, with nothing said yet.
+fn fresh<'o>(ctx: &PassContext<'o>) -> PassContext<'o> {
+    PassContext { remarks: Vec::new(), reports: Vec::new(), budgeted: None, ..ctx.clone() }
+}
+
+/// Bytes that every plan needs: the largest node with its operands, its results but for those that take over an operand, and its workspace;
+/// and everything that is kept, which is all there at the end.
+fn working_set(problem: &budget::Problem) -> u64 {
+    let size = |value: &u32| problem.values[*value as usize].size;
+    let need = problem.runs.iter().map(|run| {
+        let made = run.writes.iter().filter(|value| problem.values[**value as usize].takes_over.is_empty()).map(size);
+        run.reads.iter().map(size).chain(made).fold(run.scratch, u64::saturating_add)
+    });
+    let kept = problem.values.iter().filter(|value| value.kept).map(|value| value.size);
+    need.max().unwrap_or(0).max(kept.fold(0, u64::saturating_add))
+}
+
+fn refused(error: budget::BudgetError) -> PassError {
+    match error {
+        budget::BudgetError::TooLarge => PassError::TooLarge { pass: super::INFO.name },
+        other => wrong(&other.to_string()),
+    }
+}
+
+fn wrong(why: &str) -> PassError {
+    PassError::WrongAnswer { pass: super::INFO.name, why: why.to_owned() }
+}

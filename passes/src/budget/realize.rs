@@ -1,0 +1,188 @@
+//! A plan's events to nodes: copies of what runs again, and for every reader the latest copy.
+
+use std::collections::BTreeSet;
+
+use memc_ir::{Alias, Module, NewNode, Node, Origin, Rewriter, SecondaryMap, Value, ValueType};
+use memc_solve::budget::Event;
+
+use super::state::Stated;
+use crate::pass::PassContext;
+
+/// Carries out the events and returns the number of edits. What the plan repeats and nobody reads is left out.
+///
+/// O(events + operands), but for views, which are made again for each copy of their owner that somebody reads through them.
+pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &Stated, events: &[Event]) -> u64 {
+    let names = module.values().iter().map(|(_, data)| data.name.clone()).collect();
+    let mut aliases = Vec::new();
+    let mut known = Vec::new();
+    let edits = {
+        let mut realizer = Realizer {
+            rewriter: Rewriter::new(module),
+            stated,
+            latest: SecondaryMap::default(),
+            shown: SecondaryMap::default(),
+            times: SecondaryMap::default(),
+            given: SecondaryMap::default(),
+            order: Vec::new(),
+            names,
+            aliases: &mut aliases,
+            known: &mut known,
+        };
+        for run in needed_runs(stated, events) {
+            realizer.run(stated.nodes[run as usize]);
+        }
+        realizer.finish()
+    };
+    for (value, alias) in aliases {
+        module.plan.alias.set(value, Some(alias));
+    }
+    for (copy, original) in known {
+        let elements = ctx.data[original].clone();
+        ctx.data.set(copy, elements);
+    }
+    edits
+}
+
+/// The runs of a plan in order, without repeated ones whose results nobody reads.
+fn needed_runs(stated: &Stated, events: &[Event]) -> Vec<u32> {
+    let mut times = vec![0u32; stated.nodes.len()];
+    for event in events {
+        if let Event::Run(run) = event {
+            times[*run as usize] += 1;
+        }
+    }
+    let mut is_read = vec![false; stated.owners.len()];
+    let mut needed = Vec::new();
+    for event in events.iter().rev() {
+        let Event::Run(index) = event else { continue };
+        let run = &stated.problem.runs[*index as usize];
+        times[*index as usize] -= 1;
+        let is_first = times[*index as usize] == 0;
+        if is_first || run.writes.iter().any(|value| is_read[*value as usize]) {
+            run.writes.iter().for_each(|value| is_read[*value as usize] = false);
+            run.reads.iter().for_each(|value| is_read[*value as usize] = true);
+            needed.push(*index);
+        }
+    }
+    needed.reverse();
+    needed
+}
+
+struct Realizer<'a, 'm> {
+    rewriter: Rewriter<'m>,
+    stated: &'a Stated,
+    /// The latest copy of a value that was made again.
+    latest: SecondaryMap<Value, Option<Value>>,
+    /// For a view: the copy of its operand that it was last made of, and the view that was made then.
+    shown: SecondaryMap<Value, Option<(Value, Value)>>,
+    /// How often a node stands in the order so far.
+    times: SecondaryMap<Node, u32>,
+    /// Operands of a node before any of them was replaced.
+    given: SecondaryMap<Node, Vec<Option<Value>>>,
+    order: Vec<Node>,
+    /// Names of values that are taken.
+    names: BTreeSet<String>,
+    /// Aliases of views, set once the rewriter is done.
+    aliases: &'a mut Vec<(Value, Alias)>,
+    /// Copies with their originals.
+    known: &'a mut Vec<(Value, Value)>,
+}
+
+impl Realizer<'_, '_> {
+    fn run(&mut self, node: Node) {
+        for captured in self.rewriter.module().captures(node) {
+            self.resolve(captured);
+        }
+        for (original, copy) in self.emit(node) {
+            self.latest.set(original, Some(copy));
+        }
+    }
+
+    /// Puts a node, or a copy of it, at the end of the order, with the latest copies as operands; gives its results with what stands for
+    /// them here.
+    fn emit(&mut self, node: Node) -> Vec<(Value, Value)> {
+        if self.times[node] == 0 {
+            self.given.set(node, self.rewriter.module().node(node).inputs.clone());
+        }
+        let inputs = self.given[node].clone();
+        let operands: Vec<Option<Value>> = inputs.iter().map(|operand| operand.map(|value| self.resolve(value))).collect();
+        self.times[node] += 1;
+        if self.times[node] > 1 {
+            return self.copy(node, operands);
+        }
+        for (position, (old, new)) in inputs.iter().zip(&operands).enumerate() {
+            if let Some(new) = new.filter(|new| *old != Some(*new)) {
+                self.rewriter.set_operand(node, position as u32, new);
+            }
+        }
+        self.order.push(node);
+        self.rewriter.module().node(node).results().map(|value| (value, value)).collect()
+    }
+
+    fn copy(&mut self, node: Node, operands: Vec<Option<Value>>) -> Vec<(Value, Value)> {
+        let module = self.rewriter.module();
+        let data = module.node(node).clone();
+        let again = self.times[node] - 1;
+        let name = if data.name.is_empty() { String::new() } else { format!("{}.recompute{again}", data.name) };
+        let results: Vec<Option<(String, ValueType)>> = data
+            .outputs
+            .iter()
+            .map(|result| {
+                let original = module.value((*result)?);
+                Some((fresh(&mut self.names, &original.name, again), original.ty.clone()))
+            })
+            .collect();
+        let new = NewNode {
+            operator: data.operator,
+            name,
+            inputs: operands,
+            attributes: data.attributes,
+            origin: Origin::Pass { pass: super::INFO.name.into() },
+        };
+        let main = module.main();
+        let copy = self.rewriter.insert(main, None, new, &results);
+        self.rewriter.set_recompute_of(copy, node);
+        self.order.push(copy);
+        let copies = self.rewriter.module().node(copy).outputs.clone();
+        let pairs: Vec<(Value, Value)> =
+            data.outputs.iter().zip(copies).filter_map(|(original, copy)| (*original).zip(copy)).collect();
+        self.known.extend(pairs.iter().map(|(original, copy)| (*copy, *original)));
+        pairs
+    }
+
+    /// The copy of a value that is there now. A view is made first if its operand's copy is another than the one it shows; views of
+    /// views nest no deeper than the statement of the problem allows.
+    fn resolve(&mut self, value: Value) -> Value {
+        let module = self.rewriter.module();
+        let view = module.producer(value).filter(|node| self.stated.is_view[*node]);
+        let Some((node, alias)) = view.zip(module.plan.alias[value]) else {
+            return self.latest[value].unwrap_or(value);
+        };
+        let of = self.resolve(alias.of);
+        if let Some((_, shown)) = self.shown[value].filter(|(source, _)| *source == of) {
+            return shown;
+        }
+        let copy = self.emit(node).first().map_or(value, |(_, copy)| *copy);
+        self.aliases.push((copy, Alias { of, ..alias }));
+        self.shown.set(value, Some((of, copy)));
+        copy
+    }
+
+    fn finish(mut self) -> u64 {
+        let main = self.rewriter.module().main();
+        self.rewriter.set_schedule(main, self.order);
+        self.rewriter.finish()
+    }
+}
+
+/// A name for a copy: the original's with the number of the copy, or the next number that is free.
+fn fresh(names: &mut BTreeSet<String>, original: &str, again: u32) -> String {
+    let mut number = again;
+    loop {
+        let name = format!("{original}.recompute{number}");
+        if names.insert(name.clone()) {
+            return name;
+        }
+        number += 1;
+    }
+}

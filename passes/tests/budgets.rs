@@ -1,0 +1,129 @@
+//! Budgets on random modules: kept or refused with a reason, sound and bit for bit reproducible, and what is said to be reachable is.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod case;
+mod oracle;
+
+use case::Case;
+use memc_ir::{Bytes, Module, Stage, text};
+use memc_ops::Profile;
+use memc_passes::{Io, Options, PassError, PipelineError, Shortage, Silent};
+use proptest::prelude::*;
+
+/// A net with a forward and a backward half: each layer's result is read again in reverse order, with a reduction between them.
+fn net(extents: &[u64], kinds: &[usize]) -> String {
+    let mut lines = vec!["const %axis : i64[1] = [0]".to_owned()];
+    let mut last = "x".to_owned();
+    for (layer, kind) in kinds.iter().enumerate() {
+        let extent = extents[layer % extents.len()];
+        let shape = format!("f32[{extent},16]");
+        lines.push(format!("const %to{layer} : i64[2] = [{extent}, 16]"));
+        lines.push(format!("%m{layer} = ReduceMax(%{last}, %axis) {{keepdims = 0}} : f32[16]"));
+        lines.push(format!("%e{layer} = Expand(%m{layer}, %to{layer}) : {shape}"));
+        let right = match kind % 5 {
+            0 => format!("Exp(%e{layer})"),
+            1 => format!("Softmax(%e{layer}) {{axis = 1}}"),
+            2 => format!("RandomNormalLike(%e{layer})"),
+            3 => format!("Mul(%e{layer}, %e{layer})"),
+            _ => format!("Identity(%e{layer})"),
+        };
+        lines.push(format!("%h{layer} = {right} : {shape}"));
+        last = format!("h{layer}");
+    }
+    lines.push(format!("%g{} = ReduceMin(%{last}, %axis) {{keepdims = 0}} : f32[16]", kinds.len()));
+    for layer in (0..kinds.len()).rev() {
+        let shape = format!("f32[{},16]", extents[layer % extents.len()]);
+        lines.push(format!("%b{layer} = Mul(%h{layer}, %g{}) : {shape}", layer + 1));
+        lines.push(format!("%g{layer} = ReduceMax(%b{layer}, %axis) {{keepdims = 0}} : f32[16]"));
+    }
+    format!("opset \"\" 21\ngraph @net {{\ninput %x : f32[4,16]\n{}\nreturn %g0, %m1\n}}\n", lines.join("\n"))
+}
+
+fn case(text: &str, budget: Option<u64>) -> Case {
+    let options = Options { budget: budget.map(Bytes), effort: 200, io: Io::Outputs, ..Options::for_profile(&Profile::ARENA) };
+    Case {
+        name: format!("budget {budget:?}:\n{text}"),
+        pipeline: String::new(),
+        options,
+        input: text.to_owned(),
+        expected: String::new(),
+    }
+}
+
+/// The plan within a budget, or why there is none; sound either way.
+fn within(text: &str, budget: u64) -> Result<Module, Box<Shortage>> {
+    let case = case(text, Some(budget));
+    let (module, inference) = case.module();
+    let plan = || memc_passes::plan_within(&module, |module| case.context(module, &inference), false, true, &mut Silent);
+    match plan() {
+        Ok(planned) => {
+            assert_eq!(planned.module.stage, Stage::Planned);
+            assert!(oracle::arena(&planned.module) <= budget, "{}: {}", case.name, oracle::arena(&planned.module));
+            let wrong = oracle::misplaced(&planned.module, &case.options);
+            assert!(wrong.is_empty(), "{}: {wrong:?}", case.name);
+            once(&planned.module);
+            assert_eq!(text::print(&planned.module), text::print(&plan().unwrap().module), "{}: two runs differ", case.name);
+            Ok(planned.module)
+        }
+        Err(PipelineError::Pass(PassError::Budget(short))) => {
+            assert!(short.bound <= short.least && Bytes(budget) < short.least, "{}: {short:?}", case.name);
+            assert!(!short.alive.is_empty() && !short.node.1.is_empty(), "{}: {short:?}", case.name);
+            Err(short)
+        }
+        Err(other) => panic!("{}: {other}", case.name),
+    }
+}
+
+/// Nothing that may run only once runs twice.
+fn once(module: &Module) {
+    for node in &module.graph(module.main()).nodes {
+        let copied = module.node(*node).recompute_of;
+        assert!(copied.is_none_or(|original| memc_ops::repeatable(module, original)), "{}", text::print(module));
+    }
+}
+
+/// The arena without a budget.
+fn free(text: &str) -> u64 {
+    let case = case(text, None);
+    let (module, inference) = case.module();
+    let planned = memc_passes::plan(&module, |module| case.context(module, &inference), true, &mut Silent).unwrap();
+    oracle::arena(&planned.module)
+}
+
+#[test]
+fn a_refusal_names_what_is_in_the_way_and_what_is_reachable() {
+    let text = net(&[64], &[0, 2, 0, 1]);
+    let short = within(&text, 100).unwrap_err();
+    assert!(Bytes(100) < short.bound, "{short:?}");
+    assert!(short.to_string().starts_with("no plan fits 100 bytes in device: every one needs at least"), "{short}");
+    assert!(short.reasons.iter().any(|reason| reason.contains("only once")), "{short:?}");
+    let kept = within(&text, short.least.0).unwrap();
+    assert_eq!(Bytes(oracle::arena(&kept)), short.least);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+
+    #[test]
+    fn budgets_are_kept_or_refused_down_to_what_is_reachable(
+        extents in prop::collection::vec(prop_oneof![Just(16u64), Just(48), Just(64), Just(3)], 1..5),
+        kinds in prop::collection::vec(0usize..5, 2..7),
+    ) {
+        let text = net(&extents, &kinds);
+        let whole = free(&text);
+        let mut refused: Option<Box<Shortage>> = None;
+        for percent in [100, 90, 75, 60, 50, 40, 25] {
+            let budget = whole * percent / 100;
+            match within(&text, budget) {
+                Ok(_) => prop_assert!(refused.is_none(), "kept {budget} after a refusal"),
+                Err(short) => {
+                    prop_assert!(refused.as_ref().is_none_or(|other| other.least == short.least), "{refused:?} {short:?}");
+                    refused = Some(short);
+                }
+            }
+        }
+        if let Some(short) = refused {
+            prop_assert!(within(&text, short.least.0).is_ok());
+        }
+    }
+}
