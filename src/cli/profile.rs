@@ -19,13 +19,16 @@ use super::files::Outputs;
 use super::run::{given, load, refuse};
 use super::{Outcome, Voice};
 
+/// What plans a model with all its nodes, so that each is in the profile, even those that `optimize` folds.
+const OWN_NODES: &str = "view,in-place,place";
+
 /// Plans the model in its own order, plays that, and writes times and workspace.
 pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
     let options = OptimizeOptions {
         import: arguments.planning.import(),
         plan: arguments.planning.options()?,
-        passes: Some(arguments.planning.passes.clone().unwrap_or_else(|| memc::passes::pipeline::FILE_ORDER.to_owned())),
+        passes: Some(arguments.planning.passes.clone().unwrap_or_else(|| OWN_NODES.to_owned())),
         ..OptimizeOptions::default()
     };
     let optimized = memc::optimize(&file, &options, &mut Silent)?;
