@@ -16,6 +16,7 @@
 
 mod allocator;
 mod arrays;
+mod audit;
 pub mod codes;
 mod compare;
 mod cut;

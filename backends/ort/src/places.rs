@@ -36,6 +36,8 @@ pub(crate) struct Slot {
     pub(crate) live: LiveRange,
     /// The value that this one is a view of.
     pub(crate) view_of: Option<usize>,
+    /// The value whose bytes this one shares, and how.
+    pub(crate) alias: Option<(usize, AliasKind)>,
 }
 
 /// Planned workspace of one step.
@@ -84,7 +86,8 @@ impl Places {
             };
             let live = tensor.live.first().copied().unwrap_or(LiveRange { start: 0, end: 0 });
             let ty = element.map(|element| (element, tensor.shape.clone()));
-            let slot = Slot { name: tensor.name.clone(), ty, bytes, place, class: Some(tensor.class), live, view_of: None };
+            let slot =
+                Slot { name: tensor.name.clone(), ty, bytes, place, class: Some(tensor.class), live, view_of: None, alias: None };
             if places.by_name.insert(tensor.name.clone(), places.slots.len()).is_some() {
                 return Err(wrong("it is listed twice"));
             }
@@ -104,6 +107,7 @@ impl Places {
         let wrong = |reason| Error::Tensor { tensor: name.to_owned(), reason };
         let of = *self.by_name.get(&alias.of).ok_or_else(|| wrong("it is an alias of nothing"))?;
         let Some(own) = self.by_name.get(name).copied() else { return Ok(()) };
+        self.slots[own].alias = Some((of, alias.kind));
         if alias.kind == AliasKind::View {
             self.slots[own].view_of = Some(of);
         }
@@ -151,6 +155,7 @@ impl Places {
             class: None,
             live: LiveRange { start: 0, end: 0 },
             view_of: None,
+            alias: None,
         });
         self.by_name.insert(name.to_owned(), slot);
         slot

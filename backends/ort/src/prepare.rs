@@ -11,6 +11,7 @@ use memc_onnx_proto::onnx::{NodeProto, TypeProto};
 use sha2::{Digest as _, Sha256};
 
 use crate::arrays::hex;
+use crate::audit::audit;
 use crate::cut::{Cut, Cutter, has_bodies, tensor_type};
 use crate::error::Error;
 use crate::memory::{ArenaMemory, Block, require, trim};
@@ -30,9 +31,11 @@ const TRIM_AFTER: usize = 64 << 20;
 /// How a plan is played.
 #[derive(Clone, Debug, Default)]
 pub struct PlayOptions {
-    /// Watch every value from its writer to its last reader, fill with poison what the plan says is dead, guard the bytes between.
+    /// Refuse a layout that contradicts the schedule or itself; watch every value from its writer to its last reader, fill with poison
+    /// what the plan says is dead, guard the bytes between.
     pub poison_check: bool,
-    /// Play a layout whose hash is not the model's. For experiments with changed layouts only.
+    /// Play a layout whose hash is not the model's, and what it says even where it contradicts itself. For experiments with changed
+    /// layouts only.
     pub any_model: bool,
     /// Where the files of spaces lie that are no memory (those whose names begin with `disk`); the system's folder for such files without.
     pub swap_folder: Option<PathBuf>,
@@ -66,6 +69,7 @@ pub(crate) struct Step<'r> {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) op: String,
+    pub(crate) domain: String,
     pub(crate) inputs: Vec<usize>,
     pub(crate) outputs: Vec<usize>,
     pub(crate) session: Option<Rc<Session<'r>>>,
@@ -113,6 +117,7 @@ impl<'r> Player<'r> {
                 kind: Kind::Run,
                 name: node.name().to_owned(),
                 op: node.op_type().to_owned(),
+                domain: node.domain().to_owned(),
                 inputs: cutter.operands(node).iter().map(|name| places.slot(name)).collect(),
                 outputs: outputs.map(|name| places.slot(name)).collect(),
                 session: None,
@@ -153,6 +158,9 @@ impl<'r> Player<'r> {
         };
         player.make_values()?;
         player.find_skips();
+        if player.options.poison_check && !player.options.any_model {
+            audit(&player.places, &player.steps, &player.outputs)?;
+        }
         player.make_transfers(layout)?;
         player.make_sessions(model, &cutter, &nodes)?;
         player.run_constants()?;

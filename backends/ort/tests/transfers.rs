@@ -117,7 +117,9 @@ fn near_bytes_that_are_taken_too_early_are_found() {
         let far = damaged.tensors.iter_mut().find(|tensor| tensor.name == format!("{}.far", row.tensor)).unwrap();
         far.live[0].end = row.store_step + 1;
         assert!(!memc_check::check(&given, &out, &damaged, Default::default()).holds());
-        let options = PlayOptions { poison_check: true, ..PlayOptions::default() };
+        let options = PlayOptions { poison_check: true, any_model: true, ..PlayOptions::default() };
+        let refused = Player::new(&runtime, &out, &damaged, PlayOptions { any_model: false, ..options.clone() });
+        assert!(matches!(refused, Err(Error::Tensor { .. })));
         let error = Player::new(&runtime, &out, &damaged, options).unwrap().play(&set).expect_err("the copy is poison");
         assert!(matches!(&error, Error::Clobbered { tensor, .. } if *tensor == format!("{}.far", row.tensor)), "{error}");
     }

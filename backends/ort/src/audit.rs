@@ -1,0 +1,118 @@
+//! What a layout says of itself, held against the model that is played: a plan that contradicts it is refused before anything runs.
+//!
+//! This is no substitute for `memc check`, which derives everything again; it finds what a run could hide by luck.
+
+use memc_layout::AliasKind;
+use memc_ops::{InPlace, View};
+
+use crate::error::Error;
+use crate::places::{Place, Places, Slot};
+use crate::prepare::{Kind, Step};
+
+/// Holds live ranges against the schedule, aliases against nodes, and places against each other; O(steps + values · live values).
+///
+/// # Errors
+/// The first contradiction.
+pub(crate) fn audit(places: &Places, steps: &[Step<'_>], outputs: &[String]) -> Result<(), Error> {
+    for (position, step) in steps.iter().enumerate().filter(|(_, step)| step.kind != Kind::Constant) {
+        for slot in step.inputs.iter().chain(&step.outputs) {
+            let slot = &places.slots[*slot];
+            if is_placed(slot) && !slot.live.contains(position as u64) {
+                return Err(wrong(slot, "a step touches it that lies outside its live range"));
+            }
+        }
+    }
+    for slot in outputs.iter().filter_map(|name| places.by_name.get(name)).map(|slot| &places.slots[*slot]) {
+        if is_placed(slot) && slot.live.end < steps.len() as u64 {
+            return Err(wrong(slot, "it is a graph output, and its live range ends before the run does"));
+        }
+    }
+    for (position, slot) in places.slots.iter().enumerate() {
+        if let Some((of, kind)) = slot.alias
+            && is_placed(slot)
+        {
+            related(places, steps, position, of, kind).map_err(|reason| wrong(slot, reason))?;
+        }
+    }
+    apart(places)
+}
+
+fn is_placed(slot: &Slot) -> bool {
+    matches!(slot.place, Place::Arena { .. } | Place::File { .. })
+}
+
+fn wrong(slot: &Slot, reason: &'static str) -> Error {
+    Error::Tensor { tensor: slot.name.clone(), reason }
+}
+
+/// A node must stand between an alias and its owner, and nobody may read what was written over.
+fn related(places: &Places, steps: &[Step<'_>], slot: usize, of: usize, kind: AliasKind) -> Result<(), &'static str> {
+    let joins = |step: &&Step<'_>| {
+        let forth = step.outputs.contains(&slot) && step.inputs.contains(&of);
+        // An operand of Concat may lie in the result.
+        let back = kind == AliasKind::View && step.outputs.contains(&of) && step.inputs.contains(&slot);
+        let Some(info) = memc_ops::find(&step.domain, &step.op) else { return false };
+        let may = match kind {
+            AliasKind::View => info.view != View::None,
+            // Some operators that move no bytes are also written over their operand.
+            AliasKind::InPlace => !matches!(info.in_place, InPlace::Never) || info.view != View::None,
+        };
+        may && (forth || back)
+    };
+    let at = steps.iter().position(|step| joins(&step)).ok_or("no node makes it of the tensor that it is an alias of")?;
+    if kind == AliasKind::InPlace {
+        if places.slots[slot].bytes != places.slots[of].bytes {
+            return Err("it is written over a tensor of another size");
+        }
+        if steps[at + 1..].iter().any(|step| step.inputs.contains(&of)) {
+            return Err("it is written over a tensor that is read later");
+        }
+    }
+    Ok(())
+}
+
+/// Bytes and steps that two values share must be explained by aliases.
+fn apart(places: &Places) -> Result<(), Error> {
+    let span = |slot: &Slot| match slot.place {
+        Place::Arena { arena, offset } | Place::File { arena, offset } => Some((arena, offset, offset + slot.bytes)),
+        _ => None,
+    };
+    let mut order: Vec<usize> = (0..places.slots.len()).filter(|slot| is_placed(&places.slots[*slot])).collect();
+    order.sort_by_key(|slot| places.slots[*slot].live.start);
+    let mut roots: Vec<usize> = Vec::with_capacity(places.slots.len());
+    for slot in 0..places.slots.len() {
+        roots.push(root(places, slot).ok_or_else(|| wrong(&places.slots[slot], "its aliases go round in a ring"))?);
+    }
+    let mut live: Vec<usize> = Vec::new();
+    for slot in order {
+        let data = &places.slots[slot];
+        live.retain(|other| places.slots[*other].live.end > data.live.start);
+        let Some((arena, from, to)) = span(data).filter(|(_, from, to)| from < to) else { continue };
+        for other in &live {
+            let meets = span(&places.slots[*other]).is_some_and(|(space, start, end)| space == arena && start < to && from < end);
+            if meets && roots[*other] != roots[slot] {
+                return Err(wrong(data, "it shares bytes with another tensor while both are live"));
+            }
+        }
+        let inside = places.workspace.iter().filter(|(step, _)| data.live.contains(**step));
+        for (_, work) in inside {
+            if work.arena == arena && work.offset < to && from < work.offset + work.bytes {
+                return Err(wrong(data, "it shares bytes with a workspace while it is live"));
+            }
+        }
+        live.push(slot);
+    }
+    Ok(())
+}
+
+/// The owner of a value's bytes; none in a ring of aliases.
+fn root(places: &Places, mut slot: usize) -> Option<usize> {
+    // As many links as slots: a longer walk is a ring.
+    for _ in 0..=places.slots.len() {
+        match places.slots[slot].alias {
+            Some((of, _)) => slot = of,
+            None => return Some(slot),
+        }
+    }
+    None
+}
