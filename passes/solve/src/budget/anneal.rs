@@ -15,6 +15,8 @@ pub(super) struct Schedule {
     /// Temperatures at the start and at the end, in units of cost.
     pub hot: f64,
     pub cold: f64,
+    /// Cost at which to stop: none is below.
+    pub enough: u64,
     /// Sharpness of the soft maximum that stands for the peak until the capacity holds; `None` for the peak itself, to the end.
     pub soft: Option<f64>,
 }
@@ -45,14 +47,24 @@ pub(super) struct Annealer<'s, 'm> {
     pub price: f64,
     lowest_price: f64,
     pub best: Best,
+    /// Whether only what repeats may move, since transfers were planned for this order.
+    pub keeps_order: bool,
     steps: Vec<Step>,
 }
 
 impl<'s, 'm> Annealer<'s, 'm> {
     pub fn new(state: &'s mut State<'m>, capacity: i64, price: f64, seed: u64) -> Self {
         let best = Best { sequence: state.sequence(), cost: None, peak: state.peak() };
-        let mut annealer =
-            Self { state, capacity, random: Random::new(seed), price, lowest_price: price / 10.0, best, steps: Vec::new() };
+        let mut annealer = Self {
+            state,
+            capacity,
+            random: Random::new(seed),
+            price,
+            lowest_price: price / 10.0,
+            best,
+            keeps_order: false,
+            steps: Vec::new(),
+        };
         annealer.note_best();
         annealer
     }
@@ -95,7 +107,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
                         .clamp(self.lowest_price, 300.0 * self.lowest_price);
                 }
                 fitting = 0;
-                if schedule.soft.is_some() && self.best.cost.is_some() {
+                if self.best.cost.is_some_and(|cost| schedule.soft.is_some() || cost <= schedule.enough) {
                     break;
                 }
                 if 3 * self.state.count() > self.state.end() as usize {
@@ -230,7 +242,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
     fn take_out_spare(&mut self) -> bool {
         let Some(operation) = self.random.pick(self.state.repeated()) else { return false };
         let Some(slot) = self.random.pick(self.state.slots_of(operation)) else { return false };
-        if !self.state.is_spare(slot) {
+        if operation as usize >= self.state.model.fixed || !self.state.is_spare(slot) {
             return false;
         }
         self.take_out(slot);
@@ -246,7 +258,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
             for &value in model.reads.of(operation) {
                 let Some((start, last)) = self.state.copy_at(value, slot) else { continue };
                 let maker = if start == 0 { NONE } else { self.state.operation(start) };
-                if last > start || maker == NONE || !self.state.is_spare(start) {
+                if last > start || maker == NONE || maker as usize >= model.fixed || !self.state.is_spare(start) {
                     continue;
                 }
                 let unread = |value: &u32| self.state.copy_at(*value, start + 1).is_some_and(|(made, last)| made == last);
@@ -277,7 +289,8 @@ impl<'s, 'm> Annealer<'s, 'm> {
         } else {
             return false;
         };
-        if slot == 0 || slot == self.state.end() {
+        // The start and the end are no operations.
+        if self.state.operation(slot) as usize >= self.state.model.fixed {
             return false;
         }
         let (low, high) = self.state.bounds(slot);
@@ -301,18 +314,21 @@ impl<'s, 'm> Annealer<'s, 'm> {
     /// Moves an operation.
     fn shift(&mut self) -> bool {
         let model = self.state.model;
-        if self.state.peak() > self.capacity && self.random.below(2) == 0 {
+        if !self.keeps_order && self.state.peak() > self.capacity && self.random.below(2) == 0 {
             return self.relieve();
         }
-        let operation = if self.random.below(3) == 0 {
+        let operation = if self.keeps_order || self.random.below(3) == 0 {
             self.random.pick(self.state.repeated()).unwrap_or(NONE)
         } else {
-            self.random.below(model.operations() as u32)
+            self.random.below(model.fixed as u32)
         };
-        if operation == NONE {
+        if operation == NONE || operation as usize >= model.fixed {
             return false;
         }
         let Some(slot) = self.random.pick(self.state.slots_of(operation)) else { return false };
+        if self.keeps_order && self.state.slots_of(operation).first() == Some(&slot) {
+            return false;
+        }
         let (low, high) = self.state.bounds(slot);
         if high <= low + 1 {
             return false;

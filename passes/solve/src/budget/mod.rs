@@ -7,6 +7,7 @@ mod anneal;
 pub mod bound;
 mod certified;
 mod check;
+mod emit;
 mod evaluate;
 pub mod exact;
 mod greedy;
@@ -19,6 +20,7 @@ mod reorder;
 mod soft;
 mod solve;
 mod state;
+mod transfers;
 mod tree;
 
 pub use certified::{Certified, plan};

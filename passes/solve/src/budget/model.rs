@@ -1,6 +1,6 @@
 //! A valid budget problem in flat arrays: what the search works on.
 
-use super::problem::{Event, Origin, Problem};
+use super::problem::{Origin, Problem};
 use crate::lists::Lists;
 
 /// What no index is.
@@ -13,13 +13,20 @@ pub(super) enum Kind {
     Run,
     /// Brings a value from a farther space.
     Load { value: u32, link: u32 },
+    /// The moment at which a value has arrived in a farther space: it uses the near copy, which may end there.
+    Stored { value: u32, link: u32 },
 }
 
-/// Operations (runs first, in the given order, then loads) and the values that they read and make.
+/// Operations and the values that they read and make: runs first, in the given order; then loads of far values; then, fixed where transfers are planned,
+/// stores and loads of movable values.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     /// Operations below this index are runs of the problem.
     pub runs: usize,
+    /// Operations from this index on are put in and moved by the planner of transfers alone.
+    pub fixed: usize,
+    /// The operations that say that a value is stored, and that load it again; none for a value that does not move.
+    pub moves: Vec<Option<(u32, u32)>>,
     pub kinds: Vec<Kind>,
     pub reads: Lists,
     pub writes: Lists,
@@ -67,6 +74,19 @@ impl Model {
                 repeatable.push(!value.kept);
             }
         }
+        let fixed = kinds.len();
+        let readers = Lists::group(values, swapped(&reads));
+        let mut moves = vec![None; values];
+        for (index, value) in problem.values.iter().enumerate() {
+            let Some(link) = there_and_back(problem, index).filter(|_| value.movable && !value.kept) else { continue };
+            let (value, stored, load) = (index as u32, kinds.len() as u32, kinds.len() as u32 + 1);
+            reads.push((stored, value));
+            writes.push((load, value));
+            kinds.extend([Kind::Stored { value, link }, Kind::Load { value, link }]);
+            moves[index] = Some((stored, load));
+        }
+        costs.resize(kinds.len(), 0);
+        repeatable.resize(kinds.len(), false);
         let operations = kinds.len();
         let mut scratch: Vec<i64> = problem.runs.iter().map(|run| run.scratch as i64).collect();
         scratch.resize(operations, 0);
@@ -78,10 +98,12 @@ impl Model {
         takes_any.resize(operations, false);
         Self {
             runs,
+            fixed,
+            moves,
             takes: takes_any,
             kinds,
             makers: Lists::group(values, swapped(&writes)),
-            readers: Lists::group(values, swapped(&reads)),
+            readers,
             reads: Lists::group(operations, reads),
             writes: Lists::group(operations, writes),
             successors: Lists::group(operations, swapped(&before)),
@@ -122,15 +144,6 @@ impl Model {
             order.push(run);
         }
         order
-    }
-
-    /// The events of a sequence of operations.
-    pub fn events(&self, sequence: &[u32]) -> Vec<Event> {
-        let event = |operation: &u32| match self.kinds[*operation as usize] {
-            Kind::Run => Event::Run(*operation),
-            Kind::Load { value, link } => Event::Load { value, link },
-        };
-        sequence.iter().map(event).collect()
     }
 
     /// The bytes that results need not have of their own at a step, since operands that end there make room.
@@ -199,6 +212,19 @@ fn fetch(problem: &Problem, value: usize) -> Option<(u32, u64)> {
     };
     let links = (0..problem.links.len()).filter(|index| problem.links[*index].space == space);
     links.map(|index| (time(index), index)).min().map(|(time, index)| (index as u32, time))
+}
+
+/// The link over which a value goes and comes back soonest; none for far values, which need not go.
+fn there_and_back(problem: &Problem, value: usize) -> Option<u32> {
+    if matches!(problem.values[value].origin, Origin::Far(_)) {
+        return None;
+    }
+    let time = |index: usize| {
+        let (link, size) = (&problem.links[index], problem.values[value].size);
+        let (store, load) = (size.div_ceil(link.store_rate), size.div_ceil(link.load_rate));
+        u128::from(store) + u128::from(load) + u128::from(link.store_latency) + u128::from(link.load_latency)
+    };
+    (0..problem.links.len()).min_by_key(|index| (time(*index), *index)).map(|index| index as u32)
 }
 
 fn swapped(pairs: &[(u32, u32)]) -> Vec<(u32, u32)> {

@@ -28,6 +28,6 @@ pub(super) fn drop_spare(state: &mut State, capacity: i64) {
 
 /// The slots of all operations that are there more than once.
 fn spare_slots(state: &State) -> Vec<u32> {
-    let operations = 0..state.model.operations() as u32;
+    let operations = 0..state.model.fixed as u32;
     operations.map(|operation| state.slots_of(operation)).filter(|slots| slots.len() > 1).flatten().copied().collect()
 }

@@ -1,16 +1,21 @@
-//! The solver: the given order if it fits, else reordering, greedy recomputation and annealing; the cheapest plan of all.
+//! The solver: the given order if it fits, else reordering, greedy recomputation, hidden transfers and annealing; the fastest plan of all.
 
-use super::anneal::{Annealer, Best, Schedule};
+use super::anneal::{Annealer, Schedule};
+use super::emit::events;
 use super::evaluate::evaluate;
 use super::model::Model;
-use super::problem::{BudgetError, Plan, Problem};
+use super::problem::{BudgetError, Origin, Plan, Problem};
 use super::reorder::reorder;
 use super::state::State;
+use super::transfers::{Score, hide, hoist};
 use super::{greedy, polish};
 use crate::{Limit, Outcome, StopReason};
 
 /// Annealing steps for each unit of effort: some twenty microseconds of work are ten to forty steps; the default effort is 3 million steps.
 const STEPS: u64 = 150;
+
+/// Annealing steps for each operation, at most: small problems are searched through long before the effort ends.
+const STEPS_PER_OPERATION: u64 = 30_000;
 
 /// Annealing rounds; each starts from the best sequence so far, half as hot as the one before.
 const ROUNDS: u32 = 4;
@@ -18,11 +23,14 @@ const ROUNDS: u32 = 4;
 /// Rounds that look for the capacity before the first that looks for cost, each with a soft maximum twice as sharp as the one before.
 const SOFT_ROUNDS: u32 = 3;
 
+/// How often a plan with transfers is made anew for less bytes, where their times made it exceed the capacity.
+const REPAIRS: u32 = 4;
+
 /// A plan that keeps the near space within `capacity` bytes, in as little time as the search finds.
 ///
 /// [`Outcome::value`] and [`Outcome::lower_bound`] are times: the makespan, and the sum of all costs, which no plan can beat. If the given order keeps
 /// the capacity, it is the answer. Without a solution nothing is proven: the outcome is [`crate::Status::Unknown`]. With no effort the answer is that
-/// of the heuristics: reordering, greedy recomputation, descent. Each unit of effort is 150 annealing steps, each O(operands log n).
+/// of the heuristics: reordering, greedy recomputation, hidden transfers, descent. Each unit of effort is 150 annealing steps of O(operands log n).
 ///
 /// # Errors
 /// The problem is not valid.
@@ -30,25 +38,18 @@ pub fn solve(problem: &Problem, capacity: u64, limit: Limit) -> Result<Outcome<P
     problem.validate()?;
     let model = Model::new(problem);
     let lower_bound = problem.runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.cost));
-    let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX);
-    let mut search = Search { model: &model, ceiling, best: None, starts: Vec::new(), effort: 0 };
+    let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX).min(i64::MAX >> 2);
+    let mut search = Search { problem, model: &model, capacity, ceiling, lower_bound, best: None, starts: Vec::new() };
     search.run(limit);
-    let found = search.best.and_then(|found| evaluate(problem, &model, &model.events(&found.sequence)));
-    let solution = found.filter(|found| found.plan.peak <= capacity && found.far_fits).map(|found| found.plan);
+    let effort = if search.is_done() { 0 } else { limit.nodes };
+    let solution = search.best;
     let value = solution.as_ref().map(|plan| plan.makespan);
     let stop = match value {
         Some(value) if value <= lower_bound => StopReason::BoundReached,
         _ if limit.nodes == 0 => StopReason::HeuristicsOnly,
         _ => StopReason::NodeLimit,
     };
-    Ok(Outcome { solution, value, lower_bound, stop, effort: search.effort })
-}
-
-/// A sequence of operations.
-#[derive(Clone, Debug)]
-struct Found {
-    sequence: Vec<u32>,
-    cost: u64,
+    Ok(Outcome { solution, value, lower_bound, stop, effort })
 }
 
 /// Where annealing can begin.
@@ -59,91 +60,144 @@ struct Start {
     /// Cost of a byte over the capacity, and a usual difference in cost, for the temperatures.
     price: f64,
     unit: f64,
+    has_transfers: bool,
 }
 
 struct Search<'m> {
+    problem: &'m Problem,
     model: &'m Model,
+    capacity: u64,
+    /// The capacity as the searches see it.
     ceiling: i64,
-    /// The cheapest sequence within the capacity.
-    best: Option<Found>,
+    lower_bound: u64,
+    best: Option<Plan>,
     starts: Vec<Start>,
-    effort: u64,
 }
 
 impl Search<'_> {
     fn run(&mut self, limit: Limit) {
         let given = self.model.given();
-        if self.warm_start(given.clone()) {
+        let mut orders = vec![given.clone()];
+        self.warm_start(&given, None);
+        if self.is_done() {
             return;
         }
-        if let Some(order) = reorder(self.model, &given, limit).filter(|order| *order != given)
-            && self.warm_start(order)
-        {
-            return;
+        if let Some(order) = reorder(self.model, &given, limit).filter(|order| *order != given) {
+            self.warm_start(&order, None);
+            orders.push(order);
         }
-        let steps = limit.nodes.saturating_mul(STEPS);
-        // What keeps the capacity and is cheapest; without such a one, what comes nearest to it.
-        let rank = |start: &Start| (start.peak.max(self.ceiling), start.cost);
-        self.starts.sort_by_key(rank);
-        if let Some(start) = self.starts.first().filter(|_| steps > 0)
-            && let Some(found) = self.anneal(start, steps)
-        {
-            self.offer(found);
+        let moves = self.model.moves.iter().any(Option::is_some);
+        for order in orders.iter().filter(|_| moves) {
+            for score in [Score::Longest, Score::Dearest] {
+                if !self.is_done() {
+                    self.warm_start(order, Some(score));
+                }
+            }
         }
-        self.effort = limit.nodes;
+        let per_operation = STEPS_PER_OPERATION.saturating_mul(self.model.operations() as u64);
+        let steps = limit.nodes.saturating_mul(STEPS).min(per_operation);
+        // What keeps the capacity and is cheapest; without such a one, what comes nearest to it. One start of each kind.
+        let ceiling = self.ceiling;
+        self.starts.sort_by_key(|start| (start.has_transfers, start.peak.max(ceiling), start.cost));
+        let mut starts = std::mem::take(&mut self.starts);
+        starts.dedup_by_key(|start| start.has_transfers);
+        for start in starts.iter().filter(|_| steps > 0) {
+            if !self.is_done() {
+                self.anneal(start, steps / starts.len() as u64);
+            }
+        }
     }
 
-    /// Makes an order fit greedily; says whether it fits without any extra cost, so that nothing is left to seek.
-    fn warm_start(&mut self, order: Vec<u32>) -> bool {
-        let mut state = State::new(self.model, &order);
-        let (base, top) = (state.cost(), state.peak());
-        let fits = greedy::reduce(&mut state, self.ceiling);
-        if fits {
-            polish::drop_spare(&mut state, self.ceiling);
-            self.offer(Found { sequence: state.sequence(), cost: state.cost() });
+    /// Whether nothing can be better.
+    fn is_done(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| best.makespan <= self.lower_bound)
+    }
+
+    /// Makes an order fit, by hidden transfers if a score for them is given, then greedily.
+    fn warm_start(&mut self, order: &[u32], transfers: Option<Score>) {
+        let mut ceiling = self.ceiling;
+        for repair in 0..REPAIRS {
+            let mut state = State::new(self.model, order);
+            let (base, top) = (state.cost(), state.peak());
+            if let Some(score) = transfers {
+                hide(self.problem, &mut state, ceiling, score);
+            }
+            let before = state.count();
+            let fits = greedy::reduce(&mut state, ceiling);
+            if fits {
+                polish::drop_spare(&mut state, ceiling);
+            }
+            let over_capacity = if fits { self.offer(&state) } else { 0 };
+            if repair == 0 || over_capacity == 0 {
+                let added = state.count().saturating_sub(before);
+                self.starts.push(self.start(&state, (base, top, added), fits, transfers.is_some()));
+            }
+            if over_capacity == 0 {
+                return;
+            }
+            ceiling = ceiling.saturating_sub_unsigned(over_capacity);
         }
-        let extra = (state.cost() - base) as f64;
-        let added = (state.count() - order.len()).max(1) as f64;
-        let mean = base as f64 / order.len().max(1) as f64;
+    }
+
+    fn start(&self, state: &State, (base, top, added): (u64, i64, usize), fits: bool, has_transfers: bool) -> Start {
+        let (extra, added) = (state.cost().saturating_sub(base) as f64, added.max(1) as f64);
+        let mean = base as f64 / self.model.runs.max(1) as f64;
         let unit = if extra > 0.0 { extra / added } else { mean.max(1.0) };
-        let over = (top - self.ceiling).max(1) as f64;
-        let mut price = 2.0 * unit * added / over;
+        let mut price = 2.0 * unit * added / (top - self.ceiling).max(1) as f64;
         if !fits {
             price = price.max(base as f64 / self.ceiling.max(1) as f64);
         }
-        self.starts.push(Start { sequence: state.sequence(), peak: state.peak(), cost: state.cost(), price, unit });
-        fits && state.cost() == base
+        Start { sequence: state.sequence(), peak: state.peak(), cost: state.cost(), price, unit, has_transfers }
     }
 
-    fn offer(&mut self, found: Found) {
-        if self.best.as_ref().is_none_or(|best| found.cost < best.cost) {
-            self.best = Some(found);
+    /// Keeps a sequence as a plan if it fits and is the fastest; how many bytes it is over the capacity, once times are taken into account.
+    fn offer(&mut self, state: &State) -> u64 {
+        let over = self.offer_sequence(&state.sequence());
+        if self.problem.links.is_empty() || self.is_done() {
+            return over;
         }
+        let mut hoisted = state.clone();
+        hoist(self.problem, &mut hoisted, self.ceiling);
+        over.min(self.offer_sequence(&hoisted.sequence()))
     }
 
-    /// The cheapest sequence that annealing finds from a start, if any keeps the capacity.
-    fn anneal(&self, start: &Start, steps: u64) -> Option<Found> {
+    fn offer_sequence(&mut self, sequence: &[u32]) -> u64 {
+        let Some(found) = evaluate(self.problem, self.model, &events(self.model, sequence)) else { return 0 };
+        let over = found.plan.peak.saturating_sub(self.capacity);
+        if over == 0 && found.far_fits && self.best.as_ref().is_none_or(|best| found.plan.makespan < best.makespan) {
+            self.best = Some(found.plan);
+        }
+        over
+    }
+
+    /// Offers the cheapest sequence that annealing finds from a start, if any keeps the capacity.
+    fn anneal(&mut self, start: &Start, steps: u64) {
         let mut state = State::new(self.model, &start.sequence);
         let mut annealer = Annealer::new(&mut state, self.ceiling, start.price, 1);
-        let steps = steps / u64::from(ROUNDS);
-        let mut sharpness = 50.0 / self.ceiling.max(1) as f64;
+        annealer.keeps_order = start.has_transfers;
+        let loads: u64 = self.model.costs[self.model.runs..].iter().sum();
+        let enough = self.lower_bound
+            + if self.problem.values.iter().any(|value| matches!(value.origin, Origin::Far(_))) { loads } else { 0 };
         let mut hot = 2.0 * start.unit;
+        let mut schedule = Schedule { steps: steps / u64::from(ROUNDS), hot, cold: 0.01 * hot, enough, soft: None };
+        let mut sharpness = 50.0 / self.ceiling.max(1) as f64;
         for _ in 0..SOFT_ROUNDS {
             if annealer.best.cost.is_some() {
                 break;
             }
-            annealer.run(Schedule { steps, hot, cold: 0.01 * hot, soft: Some(sharpness) });
+            annealer.run(Schedule { soft: Some(sharpness), ..schedule });
             sharpness *= 2.0;
         }
         for _ in 0..ROUNDS {
             annealer.restart();
-            annealer.run(Schedule { steps, hot, cold: 0.01 * hot, soft: None });
+            schedule = Schedule { hot, cold: 0.01 * hot, ..schedule };
+            annealer.run(schedule);
             hot *= 0.5;
         }
-        let Best { sequence, cost, .. } = annealer.best;
-        cost?;
-        let mut state = State::new(self.model, &sequence);
-        polish::drop_spare(&mut state, self.ceiling);
-        Some(Found { sequence: state.sequence(), cost: state.cost() })
+        if annealer.best.cost.is_some() {
+            let mut state = State::new(self.model, &annealer.best.sequence);
+            polish::drop_spare(&mut state, self.ceiling);
+            self.offer(&state);
+        }
     }
 }

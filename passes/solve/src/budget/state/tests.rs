@@ -1,6 +1,7 @@
 //! The state against a plain replay, on random problems and random changes.
 
 use super::super::check;
+use super::super::emit::events;
 use super::super::evaluate::evaluate;
 use super::super::model::Model;
 use super::super::problem::{Origin, Problem, Run, Value};
@@ -69,7 +70,7 @@ fn the_peak_is_that_of_a_replay_after_any_changes() {
                     state.remove(slot);
                 }
             }
-            let evaluated = evaluate(&problem, &model, &model.events(&state.sequence()));
+            let evaluated = evaluate(&problem, &model, &events(&model, &state.sequence()));
             let found = evaluated.map(|found| found.plan).unwrap_or_default();
             assert_eq!(found.peak as i64, state.peak(), "{problem:?} {:?}", state.sequence());
             assert_eq!(check(&problem, found.peak, &found), Ok(()));
