@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use egg::Id;
 use memc_ir::{Attribute, ConstData, Module, ModuleBuilder, Operator, Value, ValueType};
+use memc_ops::{Fact, View, lookup};
 
 use crate::extract::Choice;
 use crate::fact::{Graph, LeafKind};
@@ -34,7 +35,7 @@ pub struct Piece {
     pub attributes: Vec<(String, Attribute)>,
     /// Operands.
     pub inputs: Vec<Option<Source>>,
-    /// Types of the results; `None` for one that nobody reads.
+    /// Types of the results; `None` for one that nobody reads and the operator can do without.
     pub results: Vec<Option<ValueType>>,
     /// The node of the window that applies the same operator to the same operands, by its position.
     pub original: Option<u32>,
@@ -148,11 +149,12 @@ impl<'a, 'm> Builder<'a, 'm> {
                     }
                 }
                 let names = &self.graph.analysis.names;
+                let results = required(names.operator_at(operator), &self.graph[class].data.values);
                 let piece = Piece {
                     operator: names.operator_at(operator).clone(),
                     attributes: names.attributes_at(attributes).clone(),
                     inputs,
-                    results: vec![None; self.graph[class].data.values.len()],
+                    results,
                     original: self.originals.get(term).copied(),
                 };
                 self.fragment.pieces.push(piece);
@@ -242,4 +244,11 @@ impl Fragment {
         builder.node(main, border(last), &[]);
         builder.finish()
     }
+}
+
+/// Types of the results that a node with several must have, read or not: the first, and all of a Split.
+fn required(operator: &Operator, values: &[Fact]) -> Vec<Option<ValueType>> {
+    let all = lookup(operator).is_some_and(|info| info.view == View::Split);
+    let several = values.len() > 1;
+    values.iter().enumerate().map(|(position, fact)| (several && (all || position == 0)).then(|| fact.ty.clone())).collect()
 }

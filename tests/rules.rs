@@ -1,0 +1,89 @@
+//! Every rewriting rule in ONNX Runtime: forms that it makes give the results of what it found, and what its conditions refuse would not.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../passes/rewrite/tests/cases/mod.rs"]
+mod cases;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use memc::ir::{Dim, Module, Value, ValueType};
+use memc::proto::ModelFile;
+use memc::proto::onnx::tensor_shape_proto::Dimension;
+use memc::proto::onnx::tensor_shape_proto::dimension::Value as Extent;
+use memc::proto::onnx::{GraphProto, ModelProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto};
+use memc_onnx_export::{ExportOptions, export};
+use memc_rewrite::RuleBook;
+use prost::Message as _;
+
+fn described(module: &Module, value: Value) -> ValueInfoProto {
+    let data = module.value(value);
+    let ValueType::Tensor(ty) = &data.ty else { panic!("{} is no tensor", data.name) };
+    let extent = |dim: &Dim| match dim {
+        Dim::Known(extent) => Some(Extent::DimValue(*extent as i64)),
+        Dim::Symbolic(expr) => Some(Extent::DimParam(expr.to_string())),
+        Dim::Unknown => None,
+    };
+    let dims = ty.shape.iter().flatten().map(|dim| Dimension { value: extent(dim), denotation: None });
+    let tensor =
+        type_proto::Tensor { elem_type: Some(ty.element.to_onnx()), shape: Some(TensorShapeProto { dim: dims.collect() }) };
+    let ty = TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) };
+    ValueInfoProto { name: Some(data.name.clone()), r#type: Some(ty), ..ValueInfoProto::default() }
+}
+
+/// Writes a module as a model: an empty one with its interface, into which everything else is put as an edit.
+fn write(module: &Module, path: &Path) {
+    let main = module.graph(module.main());
+    let infos = |values: &[Value]| values.iter().map(|value| described(module, *value)).collect();
+    let graph = GraphProto {
+        name: Some("g".to_owned()),
+        input: infos(&main.inputs),
+        output: infos(&main.outputs),
+        ..GraphProto::default()
+    };
+    let mut sets = module.opsets.clone();
+    sets.entry("com.microsoft".to_owned()).or_insert(1);
+    let sets = sets.into_iter().map(|(domain, version)| OperatorSetIdProto { domain: Some(domain), version: Some(version) });
+    let model = ModelProto { ir_version: Some(8), opset_import: sets.collect(), graph: Some(graph), ..ModelProto::default() };
+    let file = ModelFile::from_bytes(model.encode_to_vec()).unwrap();
+    let options = ExportOptions { metadata: false, value_info: false, ..ExportOptions::default() };
+    let made = export(&file, module, &options).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    fs::write(path, made.to_vec()).unwrap();
+}
+
+/// Writes a model and its forms into a folder of their own.
+fn pair(folder: &Path, module: &Module, forms: &[Module]) {
+    fs::create_dir_all(folder).unwrap();
+    write(module, &folder.join("given.onnx"));
+    for (number, form) in forms.iter().enumerate() {
+        write(form, &folder.join(format!("form{number}.onnx")));
+    }
+}
+
+#[test]
+fn forms_compute_the_same_and_refused_ones_do_not() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rules");
+    let _ = fs::remove_dir_all(&root);
+    for rule in RuleBook::standard().unwrap().rules() {
+        let all = cases::read(&rule.name);
+        let whole = cases::book(rule, None);
+        let folder = root.join(&rule.name);
+        for (number, case) in all.cases.iter().enumerate().filter(|(_, case)| case.applies) {
+            let folder = folder.join(format!("same {} {number}", rule.class.name()));
+            pair(&folder, &case.module, &cases::forms(&case.module, &whole));
+        }
+        for (number, (condition, found)) in cases::mutants(rule, &all).into_iter().enumerate() {
+            let word = if all.careful.contains(&condition) { "same" } else { "other" };
+            if let Some((case, forms)) = found {
+                pair(&folder.join(format!("{word} {} without-{number}", rule.class.name())), &case.module, &forms);
+            }
+        }
+    }
+    let python = std::env::var("MEMC_PYTHON")
+        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules/compare.py");
+    let output = Command::new(python).arg(script).arg(&root).output().expect("python starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.ends_with("nothing wrong\n"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}

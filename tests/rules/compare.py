@@ -1,0 +1,154 @@
+"""Runs models and the forms that a rule made of them, without optimizations, on random inputs.
+
+    compare.py FOLDER
+
+FOLDER/RULE/same CLASS N holds a model (given.onnx) and forms that must compute the same; FOLDER/RULE/other CLASS N holds forms that must
+not: they differ for some input, or the runtime refuses them. Class `exact` means the same bits (any NaN is any other); else a form
+must be about as close as the model to an evaluation in binary64. Prints what is wrong, and `nothing wrong` if nothing is.
+"""
+import pathlib
+import sys
+import warnings
+import zlib
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+ROUNDS = 12
+TYPES = {1: np.float32, 6: np.int32, 7: np.int64, 10: np.float16, 11: np.float64}
+SPECIAL = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-45, -1e38, 3e38, 1.0, -1.0])
+
+
+def session(path):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def inputs(graph, generator, number, special):
+    """Random inputs; symbols are bound anew each time, to 0 and 1 too. Integers are small, as extents are."""
+    extents, values = {}, {}
+    for info in graph.input:
+        tensor = info.type.tensor_type
+        symbol = lambda dim: extents.setdefault(dim.dim_param, (3, 1, 0, 5)[number % 4])
+        shape = [dim.dim_value if dim.HasField("dim_value") else symbol(dim) for dim in tensor.shape.dim]
+        kind = TYPES[tensor.elem_type]
+        if np.issubdtype(kind, np.integer):
+            values[info.name] = np.asarray(generator.integers(-1, 9, shape), kind)
+            continue
+        scale = (1.0, 8.0, 0.01)[number % 3]
+        value = np.asarray(scale * generator.standard_normal(shape), kind)
+        if special and number % 2:
+            chosen = generator.random(shape) < 0.3
+            value = np.where(chosen, generator.choice(SPECIAL, shape), value).astype(kind)
+        values[info.name] = value
+    return values
+
+
+def widened(model):
+    """The same model over binary64, or nothing where it holds operators that only the runtime knows."""
+    if any(node.domain for node in model.graph.node):
+        return None
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    for tensor in wide.graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
+    for info in [*wide.graph.input, *wide.graph.output]:
+        if info.type.tensor_type.elem_type == TensorProto.FLOAT:
+            info.type.tensor_type.elem_type = TensorProto.DOUBLE
+    try:
+        return ReferenceEvaluator(wide)
+    except Exception:
+        return None
+
+
+def truth(evaluator, values):
+    if evaluator is None:
+        return None
+    wide = {name: value.astype(np.float64) if value.dtype == np.float32 else value for name, value in values.items()}
+    try:
+        return evaluator.run(None, wide)
+    except Exception:
+        return None
+
+
+def equal_bits(a, b):
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind != "f":
+        return bool((a == b).all())
+    nan = np.isnan(a)
+    return bool((nan == np.isnan(b)).all() and a[~nan].tobytes() == b[~nan].tobytes())
+
+
+def close(a, b, exact):
+    """Whether `b` may stand for `a`: as near to the exact result as `a`, or within a few roundings of it."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    reference = a if exact is None else exact
+    finite = np.isfinite(reference) & np.isfinite(a)
+    if not np.isfinite(b[finite]).all():
+        return False
+    size = np.abs(reference[finite]).max(initial=0.0)
+    own = np.abs(a - reference)[finite].max(initial=0.0)
+    return bool(np.abs(b - reference)[finite].max(initial=0.0) <= 16 * own + 4e-6 * size + 1e-30)
+
+
+def differs(folder, kind, same):
+    """What is wrong with the first form that differs; nothing if all agree wherever the model runs."""
+    given = session(folder / "given.onnx")
+    model = onnx.load(folder / "given.onnx")
+    evaluator = widened(model)
+    forms = sorted(folder.glob("form*.onnx"))
+    ran = 0
+    for path in forms:
+        try:
+            form = session(path)
+        except Exception as error:
+            return f"{path.name} is refused: {error}", 1
+        generator = np.random.default_rng(zlib.crc32(folder.as_posix().rpartition("/rules/")[2].encode()))
+        integers = any(info.type.tensor_type.elem_type in (6, 7) for info in model.graph.input)
+        for number in range(ROUNDS * (40 if integers else 1)):
+            values = inputs(model.graph, generator, number, kind == "exact")
+            try:
+                expected = given.run(None, values)
+            except Exception:
+                continue
+            ran += 1
+            try:
+                found = form.run(None, values)
+            except Exception as error:
+                return f"{path.name} does not run: {error}", ran
+            exact = truth(evaluator, values)
+            for position, (a, b) in enumerate(zip(expected, found)):
+                agree = equal_bits(a, b) if kind == "exact" else close(a, b, exact and exact[position])
+                if not agree:
+                    gap = np.abs(a.astype(np.float64) - b.astype(np.float64)).max() if a.shape == b.shape else "shape"
+                    return f"{path.name}, round {number}, result {position} differs by {gap}", ran
+    return "", ran
+
+
+def main():
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    wrong = pairs = runs = 0
+    for folder in sorted(pathlib.Path(sys.argv[1]).glob("*/*")):
+        word, kind, _ = folder.name.split()
+        why, ran = differs(folder, kind, word == "same")
+        pairs, runs = pairs + 1, runs + ran
+        if bool(why) == (word == "same") or not ran:
+            wrong += 1
+            print(f"{folder.parent.name}/{folder.name}: {why or 'the forms agree, and should not' if ran else 'never ran'}")
+    print(f"{pairs} models with their forms, {runs} runs")
+    print("nothing wrong" if not wrong else f"{wrong} wrong")
+
+
+if __name__ == "__main__":
+    main()
