@@ -136,8 +136,11 @@ pub fn forms(module: &Module, book: &RuleBook) -> Vec<Module> {
     found
 }
 
-/// For each condition, the refused case that only it refuses, and what comes out without it.
-pub fn mutants<'c>(rule: &Rule, cases: &'c Cases) -> Vec<(String, Option<(&'c Case, Vec<Module>)>)> {
+/// A condition, the refused case that only it refuses, and what comes out without it.
+pub type Mutant<'c> = (String, Option<(&'c Case, Vec<Module>)>);
+
+/// What each condition of a rule is good for.
+pub fn mutants<'c>(rule: &Rule, cases: &'c Cases) -> Vec<Mutant<'c>> {
     let refused: Vec<&Case> = cases.cases.iter().filter(|case| !case.applies).collect();
     let conditions = conditions(rule).into_iter().enumerate();
     conditions
