@@ -209,7 +209,8 @@ fn passes_can_be_watched() {
         fs::read_dir(folder.path("dump")).unwrap().map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned()).collect();
     dumps.sort();
     assert_eq!(dumps.first().map(String::as_str), Some("00.fold.mem"));
-    assert_eq!(dumps.last().map(String::as_str), Some("09.place.mem"));
+    assert!(dumps.last().is_some_and(|name| name.ends_with(".place.mem")), "{dumps:?}");
+    assert!(dumps.iter().any(|name| name.ends_with(".rewrite.mem")), "{dumps:?}");
     for name in dumps {
         folder.memc(&format!("opt dump/{name} --quiet")).done();
     }
@@ -268,19 +269,19 @@ fn a_plan_is_made_for_a_target() {
 #[test]
 fn a_profile_takes_the_place_of_the_model() {
     let folder = with_model("profile", "mlp_grad_tiny");
-    folder.memc("optimize in.onnx -o out.onnx").done();
+    folder.memc("optimize in.onnx -o out.onnx --no-rewrite").done();
     let layout = json(&folder.read("out.layout.json"));
     let nodes: Vec<Value> = (layout["schedule"].as_array().unwrap().iter())
         .map(|node| serde_json::json!({"node": node["node"], "op": node["op"], "domain": node["domain"], "ns": 1000, "workspace": 1_000_000}))
         .collect();
     folder.write("p.json", serde_json::json!({"schema": "memc.profile/1", "nodes": nodes}).to_string());
-    folder.memc("optimize in.onnx -o measured.onnx --profile p.json").done();
+    folder.memc("optimize in.onnx -o measured.onnx --no-rewrite --profile p.json").done();
     let measured = json(&folder.read("measured.layout.json"));
     assert_eq!(measured["cost"]["modelled_ns_after"].as_u64(), Some(1000 * nodes.len() as u64));
     assert!(measured["peak"]["device"]["bytes"].as_u64() > Some(1_000_000));
     folder.memc("check in.onnx measured.onnx measured.layout.json").done();
     folder.write("p.json", serde_json::json!({"schema": "memc.profile/1", "nodes": nodes[1..]}).to_string());
-    let ran = folder.memc("optimize in.onnx -o measured.onnx --profile p.json").done();
+    let ran = folder.memc("optimize in.onnx -o measured.onnx --no-rewrite --profile p.json").done();
     assert!(ran.err.contains("W0302"), "{ran:#?}");
 }
 

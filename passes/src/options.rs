@@ -28,7 +28,7 @@ impl Io {
 }
 
 /// What rewriting may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rewriting {
     /// Whether the default plan tries it.
     pub enabled: bool,
@@ -36,6 +36,12 @@ pub struct Rewriting {
     pub exact: bool,
     /// Only operators of the ONNX standard.
     pub standard: bool,
+}
+
+impl Default for Rewriting {
+    fn default() -> Self {
+        Self { enabled: true, exact: false, standard: false }
+    }
 }
 
 /// Everything that passes are told.

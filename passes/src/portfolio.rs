@@ -40,13 +40,15 @@ const WITHOUT_CSE: &str = "view,window,schedule,in-place,place";
 /// The pass that the search for windows begins with; what stands before it depends on no choice.
 const WINDOW: &str = "window";
 
-/// Rewriting, behind [`PREPARED`], with what cleans up behind it.
+/// What the rewritten way begins with, after [`PREPARED`]: rewriting, and what cleans up behind it.
 const REWRITTEN: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce";
 
-/// Plans a typed module as it is and rewritten, and keeps the better one: the one with the smaller arena, then the one that takes less time.
+/// Plans a typed module in several ways and keeps the one with the smallest arena (then peak, then fewest nodes).
 ///
-/// `context` makes a fresh context for a module. Both ways are planned in several ways, and the one with the smallest arena is kept (then
-/// peak, then fewest nodes).
+/// The ways are compared by heuristics alone; only the better one is searched with the full effort. Where the runtime has windows, sets of
+/// them are tried the same way, and the best set is kept if the full effort ends better with it than without. Where rewriting changes
+/// the module, it is planned with and without it, and the rewritten one is kept if its arena is smaller, or as large and it takes less
+/// time. `context` makes a fresh context for a module.
 ///
 /// # Errors
 /// The first pipeline that fails.
@@ -59,73 +61,94 @@ pub fn plan<'o>(
     let given = Start { module: module.clone(), ctx: context(module) };
     let mut prepared = given.clone();
     Pipeline::parse(PREPARED, module.stage)?.run(&mut prepared.module, &mut prepared.ctx, verify, observer)?;
-    let options = given.ctx.options;
-    if !options.rewrite.enabled {
-        return plan_prepared(&given, &prepared, verify, observer);
-    }
-    let mut other = prepared.clone();
-    Pipeline::parse(REWRITTEN, other.module.stage)?.run(&mut other.module, &mut other.ctx, verify, &mut Silent)?;
-    if other.ctx.rules.is_empty() {
-        return plan_prepared(&given, &prepared, verify, observer);
-    }
-    let rewritten = plan_prepared(&given, &other, verify, observer)?;
-    let plain = plan_prepared(&given, &prepared, verify, &mut Silent)?;
-    let cost = |planned: &Planned| {
-        let arena = rank(&planned.module, options).arena;
-        (arena.max(options.space.capacity.unwrap_or_default()), options.cost.total_nanos(&planned.module).0.round() as u64)
+    let (mut base, mut limit) = run(&given, FILE_ORDER, Some(0), none(), verify, &mut Silent)?;
+    let (best, rank) = match rewritten(&prepared, verify, observer)? {
+        None => best(&prepared, verify, observer)?,
+        Some(rewritten) => better(&rewritten, &prepared, verify, observer)?,
     };
-    let faster = cost(&rewritten).1 <= cost(&plain).1;
-    if faster && cost(&rewritten) < cost(&plain) {
-        return Ok(rewritten);
-    }
-    plan_prepared(&given, &prepared, verify, observer)
-}
-
-/// Plans a module in several ways and keeps the one with the smallest arena (then peak, then fewest nodes), or the order of the file, if
-/// nothing is better.
-///
-/// The ways are compared by heuristics alone; only the better one is searched with the full effort. Where the runtime has windows, sets of
-/// them are tried the same way, and the best set is kept if the full effort ends better with it than without.
-fn plan_prepared<'o>(
-    given: &Start<'o>,
-    prepared: &Start<'o>,
-    verify: bool,
-    observer: &mut dyn Observer,
-) -> Result<Planned, PipelineError> {
-    let run = |from: &Start<'o>, text: &str, effort: Option<u64>, windows: WindowChoice, observer: &mut dyn Observer| {
-        let Start { mut module, mut ctx } = from.clone();
-        ctx.effort = effort.unwrap_or(ctx.effort);
-        ctx.windows = windows;
-        Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
-        let rank = rank(&module, ctx.options);
-        Ok::<_, PipelineError>((
-            Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None, rules: ctx.rules, budgeted: None },
-            rank,
-        ))
-    };
-    let none = || WindowChoice::Only(BTreeSet::new());
-    let (mut base, mut limit) = run(given, FILE_ORDER, Some(0), none(), &mut Silent)?;
-    let merged = run(prepared, MERGED, Some(0), none(), &mut Silent)?.1;
-    let plain = run(prepared, WITHOUT_CSE, Some(0), none(), &mut Silent)?.1;
-    let text = if plain < merged { WITHOUT_CSE } else { MERGED };
-    let windows = choose_windows(prepared, text)?;
-    let has_windows = !matches!(&windows, WindowChoice::Only(chosen) if chosen.is_empty());
-    let (mut best, mut rank) = run(prepared, text, None, windows, observer)?;
-    if has_windows {
-        // What helps the heuristics need not help the search.
-        let without = run(prepared, text, None, none(), &mut Silent)?;
-        if (without.1.arena, without.1.peak) <= (rank.arena, rank.peak) {
-            (best, rank) = run(prepared, text, None, none(), observer)?;
-        }
-    }
     if limit.peak < rank.arena && limit.peak < limit.arena {
         // The file's order might be placed better than what was found: only then is it worth the full effort.
-        (base, limit) = run(given, FILE_ORDER, None, none(), &mut Silent)?;
+        (base, limit) = run(&given, FILE_ORDER, None, none(), verify, &mut Silent)?;
     }
     if rank.peak > limit.peak || rank.arena > limit.arena {
         return Ok(base);
     }
     Ok(Planned { base: Some(base.module), ..best })
+}
+
+/// The rewritten module, if rules changed it.
+fn rewritten<'o>(prepared: &Start<'o>, verify: bool, observer: &mut dyn Observer) -> Result<Option<Start<'o>>, PipelineError> {
+    if !prepared.ctx.options.rewrite.enabled {
+        return Ok(None);
+    }
+    let mut start = prepared.clone();
+    Pipeline::parse(REWRITTEN, start.module.stage)?.run(&mut start.module, &mut start.ctx, verify, observer)?;
+    Ok((!start.ctx.rules.is_empty()).then_some(start))
+}
+
+/// The better plan of two starts: the smaller arena as far as it passes the capacity, then less time; never one that takes more time than
+/// the second.
+fn better(
+    first: &Start<'_>,
+    second: &Start<'_>,
+    verify: bool,
+    observer: &mut dyn Observer,
+) -> Result<(Planned, Rank), PipelineError> {
+    let options = first.ctx.options;
+    let nanos = |module: &Module| options.cost.total_nanos(module).0.round() as u64;
+    let (planned, rank) = best(first, verify, observer)?;
+    let heuristic = run(second, MERGED, Some(0), none(), verify, &mut Silent)?.0;
+    let bound = heuristic.reports.iter().map(|report| report.lower_bound).min().unwrap_or(0);
+    // Windows can go below the bound of an order without them.
+    if !options.profile.windows && rank.arena.0 <= bound && nanos(&planned.module) <= nanos(&heuristic.module) {
+        return Ok((planned, rank));
+    }
+    let other = best(second, verify, &mut Silent)?;
+    let capacity = options.space.capacity.unwrap_or_default();
+    let key = |planned: &Planned, rank: &Rank| (rank.arena.max(capacity), nanos(&planned.module), rank.arena);
+    let (own, its) = (key(&planned, &rank), key(&other.0, &other.1));
+    if own < its && own.1 <= its.1 {
+        return Ok((planned, rank));
+    }
+    best(second, verify, observer)
+}
+
+/// The best plan of one start: with equal nodes merged or not, with windows or not.
+fn best(from: &Start<'_>, verify: bool, observer: &mut dyn Observer) -> Result<(Planned, Rank), PipelineError> {
+    let merged = run(from, MERGED, Some(0), none(), verify, &mut Silent)?.1;
+    let plain = run(from, WITHOUT_CSE, Some(0), none(), verify, &mut Silent)?.1;
+    let text = if plain < merged { WITHOUT_CSE } else { MERGED };
+    let windows = choose_windows(from, text)?;
+    let has_windows = !matches!(&windows, WindowChoice::Only(chosen) if chosen.is_empty());
+    let found = run(from, text, None, windows, verify, observer)?;
+    if has_windows {
+        // What helps the heuristics need not help the search.
+        let without = run(from, text, None, none(), verify, &mut Silent)?;
+        if (without.1.arena, without.1.peak) <= (found.1.arena, found.1.peak) {
+            return run(from, text, None, none(), verify, observer);
+        }
+    }
+    Ok(found)
+}
+
+fn none() -> WindowChoice {
+    WindowChoice::Only(BTreeSet::new())
+}
+
+fn run(
+    from: &Start<'_>,
+    text: &str,
+    effort: Option<u64>,
+    windows: WindowChoice,
+    verify: bool,
+    observer: &mut dyn Observer,
+) -> Result<(Planned, Rank), PipelineError> {
+    let Start { mut module, mut ctx } = from.clone();
+    ctx.effort = effort.unwrap_or(ctx.effort);
+    ctx.windows = windows;
+    Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
+    let rank = rank(&module, ctx.options);
+    Ok((Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None, rules: ctx.rules, budgeted: None }, rank))
 }
 
 /// What a pipeline begins with.

@@ -26,7 +26,7 @@ pub const INFO: PassInfo = PassInfo {
 const TRIAL_NODES: usize = 60_000;
 const TRIALS: (usize, usize) = (3, 64);
 /// What plans a module on trial: folding first, for rules leave what depends on constants alone to it.
-const PLAN: &str = "fold,dce,view,schedule,in-place,place";
+const PLAN: &str = "fold,canonicalize,dce,view,schedule,in-place,place";
 /// What orders one window on trial.
 const ORDER: &str = "view,schedule,in-place";
 

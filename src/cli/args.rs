@@ -155,6 +155,12 @@ pub struct Optimize {
     /// Admit only rewrites that change no bit of the result
     #[arg(long)]
     pub exact: bool,
+    /// Make no operators beside those of the ONNX standard
+    #[arg(long)]
+    pub std_ops: bool,
+    /// Plan the graph as it is, without rewriting it
+    #[arg(long)]
+    pub no_rewrite: bool,
     /// Pin the order for runtimes that choose their own
     #[arg(long)]
     pub anchors: bool,

@@ -9,6 +9,7 @@ use memc::ir::text;
 use memc::layout_file as layout;
 use memc::ops::Profile;
 use memc::ops::profile::SessionNeeds;
+use memc::passes::Rewriting;
 use memc::proto::ModelFile;
 use memc::report::HtmlOptions;
 use memc::{Error, OptimizeOptions, Optimized};
@@ -44,7 +45,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         None => None,
     };
     let mut plan = arguments.planning.options()?;
-    plan.rewrite.exact = arguments.exact;
+    plan.rewrite = Rewriting { enabled: !arguments.no_rewrite, exact: arguments.exact, standard: arguments.std_ops };
     let options = OptimizeOptions {
         import: arguments.planning.import(),
         plan,
@@ -110,6 +111,8 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
         ("anchors".to_owned(), arguments.anchors.to_string()),
         ("effort".to_owned(), planning.effort.to_string()),
         ("exact".to_owned(), arguments.exact.to_string()),
+        ("rewrite".to_owned(), (!arguments.no_rewrite).to_string()),
+        ("std_ops".to_owned(), arguments.std_ops.to_string()),
         ("io".to_owned(), format!("{:?}", planning.io).to_lowercase()),
         ("max_fold_bytes".to_owned(), planning.max_fold_bytes.to_string()),
         ("runtime".to_owned(), format!("{:?}", planning.runtime).to_lowercase()),

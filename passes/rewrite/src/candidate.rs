@@ -88,9 +88,6 @@ const WEIGHTS: [Weights; 4] = [
     Weights { nanos: 16, bytes: 16 },
     Weights { nanos: 1, bytes: 256 },
 ];
-/// Choices of the fastest form that are taken away, one at a time.
-const MAX_TAKEN: usize = 12;
-
 /// The candidates of a window: the window as it is, then those that no other beats in both peak and time, fastest first.
 pub fn candidates(module: &Module, window: &Window, setting: &Setting<'_>, judge: &dyn Fn(&Module) -> Measure) -> Vec<Candidate> {
     let (mut graph, classes, terms) = window.graph(module);
@@ -101,19 +98,60 @@ pub fn candidates(module: &Module, window: &Window, setting: &Setting<'_>, judge
         terms.iter().enumerate().rev().map(|(position, term)| (term.clone().canonical(&graph), position as u32)).collect();
     let market = market(&graph, &originals, setting, roots.clone());
     let build = |choice: &Choice| Builder::new(&graph, choice, &originals).build(&roots, &trace, &|rule| name(setting, rule));
-    let mut fragments: Vec<Fragment> = Vec::new();
-    for choice in choices(&market) {
-        let fragment = build(&choice).filter(|fragment| !is_given(fragment, window, &trace) && !fragments.contains(fragment));
-        fragments.extend(fragment);
-    }
-    let given = given(&graph, &originals, &market, &build);
     let measure = |fragment: &Fragment| judge(&fragment.module(module, window));
+    let given = given(&graph, &originals, &market, &build);
     let Some(own) = given.as_ref().map(measure) else { return Vec::new() };
-    let found =
-        fragments.into_iter().map(|fragment| Candidate { measure: measure(&fragment), fragment: Some(fragment) }).collect();
+    let mut found: Vec<Candidate> = Vec::new();
+    let mut consider = |choice: Choice| -> Option<Bytes> {
+        let fragment = build(&choice)?;
+        if let Some(known) = found.iter().find(|candidate| candidate.fragment.as_ref() == Some(&fragment)) {
+            return Some(known.measure.peak);
+        }
+        let measure = if is_given(&fragment, window, &trace) { own } else { measure(&fragment) };
+        let peak = measure.peak;
+        found.push(Candidate { measure, fragment: Some(fragment) });
+        Some(peak)
+    };
+    for weights in WEIGHTS {
+        if let Some(choice) = market.choose(weights, &BTreeSet::new()) {
+            consider(choice);
+        }
+    }
+    descend(&market, &originals, &mut consider);
+    found.retain(|candidate| candidate.fragment.as_ref().is_some_and(|fragment| !is_given(fragment, window, &trace)));
     let mut all = vec![Candidate { fragment: None, measure: own }];
     all.extend(front(found, setting.limits.candidates.saturating_sub(1)));
     all
+}
+
+/// From the fastest form on, takes away what rules made, one operator at a time: what lowers the peak stays away. One choice alone rarely
+/// lowers a peak that stands in each of several layers, so all applications of an operator go together.
+fn descend(market: &Market<'_, '_>, originals: &BTreeMap<Term, u32>, consider: &mut dyn FnMut(Choice) -> Option<Bytes>) {
+    let mut banned: BTreeSet<(Id, usize)> = BTreeSet::new();
+    let Some(first) = market.choose(WEIGHTS[0], &banned) else { return };
+    let is_new = |term: &Term| !originals.contains_key(term);
+    let mut kinds: BTreeMap<u32, u64> = BTreeMap::new();
+    for (class, term) in &first {
+        let Head::Apply { operator, .. } = term.head else { continue };
+        let offer = market.offers.get(class).and_then(|offers| offers.iter().find(|(other, _)| other == term));
+        if let Some((_, price)) = offer.filter(|_| is_new(term)) {
+            let bytes = kinds.entry(operator).or_default();
+            *bytes = price.bytes.max(*bytes);
+        }
+    }
+    let Some(mut peak) = consider(first) else { return };
+    let mut order: Vec<(u64, u32)> = kinds.into_iter().map(|(operator, bytes)| (bytes, operator)).collect();
+    order.sort_by(|a, b| b.cmp(a));
+    for (_, kind) in order {
+        let mut more = banned.clone();
+        for (class, offers) in &market.offers {
+            let is_kind = |term: &Term| matches!(term.head, Head::Apply { operator, .. } if operator == kind) && is_new(term);
+            more.extend((0..offers.len()).filter(|number| is_kind(&offers[*number].0)).map(|number| (*class, number)));
+        }
+        if let Some(found) = market.choose(WEIGHTS[0], &more).and_then(&mut *consider).filter(|found| *found < peak) {
+            (banned, peak) = (more, found);
+        }
+    }
 }
 
 fn name(setting: &Setting<'_>, rule: usize) -> String {
@@ -138,26 +176,6 @@ fn market<'a, 'm>(
         offers.insert(class.id, priced);
     }
     Market { graph, offers, roots }
-}
-
-/// Choices under all weights, then with each of the dearest choices taken away.
-fn choices(market: &Market<'_, '_>) -> Vec<Choice> {
-    let none = BTreeSet::new();
-    let mut found: Vec<Choice> = WEIGHTS.iter().filter_map(|weights| market.choose(*weights, &none)).collect();
-    let Some(first) = found.first().cloned() else { return found };
-    let mut open: Vec<(u64, Id, usize)> = Vec::new();
-    for (class, term) in &first {
-        let Some(offers) = market.offers.get(class).filter(|offers| offers.len() > 1) else { continue };
-        if let Some(number) = offers.iter().position(|(other, _)| other == term) {
-            let price = offers[number].1;
-            open.push((price.nanos.saturating_add(price.bytes), *class, number));
-        }
-    }
-    open.sort_by(|a, b| b.cmp(a));
-    for (_, class, number) in open.into_iter().take(MAX_TAKEN) {
-        found.extend(market.choose(WEIGHTS[0], &BTreeSet::from([(class, number)])));
-    }
-    found
 }
 
 /// The window as it is, as a fragment: only what the model had may be chosen.
