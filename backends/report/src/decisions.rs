@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memc_layout::{Layout, LiveRange, Owner, Profile, SpaceProfile, Transfer};
+use memc_layout::{AliasKind, Layout, LiveRange, Owner, Profile, SpaceProfile, Transfer};
 
 /// How a value makes room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,58 +102,116 @@ impl<'a> Room<'a> {
     }
 }
 
+/// What each tensor holds, as far as others hold the same: it and all views of it and of which it is one. What is written in place of it is
+/// something else.
+struct Contents {
+    /// For each tensor a number that all with the same bytes have.
+    group: Vec<usize>,
+    /// Steps at which somebody of the group is live, by that number.
+    live: BTreeMap<usize, Vec<LiveRange>>,
+}
+
+impl Contents {
+    fn of(layout: &Layout) -> Self {
+        let by_name: BTreeMap<&str, usize> =
+            layout.tensors.iter().enumerate().map(|(index, tensor)| (tensor.name.as_str(), index)).collect();
+        let mut parent: Vec<usize> = (0..layout.tensors.len()).collect();
+        for (index, tensor) in layout.tensors.iter().enumerate() {
+            let alias = tensor.alias.as_ref().filter(|alias| alias.kind == AliasKind::View);
+            if let Some(of) = alias.and_then(|alias| by_name.get(alias.of.as_str())) {
+                let (left, right) = (root(&mut parent, index), root(&mut parent, *of));
+                parent[left.max(right)] = left.min(right);
+            }
+        }
+        let group: Vec<usize> = (0..parent.len()).map(|index| root(&mut parent, index)).collect();
+        let mut live: BTreeMap<usize, Vec<LiveRange>> = BTreeMap::new();
+        for (tensor, group) in layout.tensors.iter().zip(&group) {
+            live.entry(*group).or_default().extend(&tensor.live);
+        }
+        Self { group, live }
+    }
+
+    fn live(&self, tensor: usize) -> &[LiveRange] {
+        self.group.get(tensor).and_then(|group| self.live.get(group)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Step behind the last one before `step` at which it is there.
+    fn end_before(&self, tensor: usize, step: u64) -> Option<u64> {
+        self.live(tensor).iter().map(|range| range.end).filter(|end| *end <= step).max()
+    }
+
+    fn is_there(&self, tensor: usize, step: u64) -> bool {
+        self.live(tensor).iter().any(|range| range.start < step && range.contains(step))
+    }
+}
+
+/// The end of a chain of parents, which gets shorter.
+fn root(parent: &mut [usize], mut index: usize) -> usize {
+    while parent[index] != index {
+        parent[index] = parent[parent[index]];
+        index = parent[index];
+    }
+    index
+}
+
 fn recomputed<'a>(layout: &'a Layout, spaces: &[Room<'_>], owners: &BTreeMap<usize, (usize, &Owner)>) -> Vec<Decision<'a>> {
-    // The value and its copies, by the name of the first one.
-    let mut families: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (index, tensor) in layout.tensors.iter().enumerate() {
-        if let Some(original) = &tensor.recompute_of {
-            families.entry(original).or_default().push(index);
+    let original = |index: usize| layout.tensors.get(index).and_then(|tensor| tensor.recompute_of.as_deref());
+    // Each value that comes again, with all its copies and itself.
+    let mut instances: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for index in 0..layout.tensors.len() {
+        if let Some(name) = original(index) {
+            instances.entry(name).or_default().push(index);
         }
     }
-    let mut instances: BTreeMap<&str, Vec<usize>> = families.clone();
+    if instances.is_empty() {
+        return Vec::new();
+    }
     for (index, tensor) in layout.tensors.iter().enumerate() {
         if let Some(family) = instances.get_mut(tensor.name.as_str()) {
             family.push(index);
         }
     }
+    let contents = Contents::of(layout);
+    let others = |again: usize| {
+        let family = original(again).and_then(|name| instances.get(name)).into_iter().flatten().copied();
+        family.filter(move |index| *index != again)
+    };
     let mut all = Vec::new();
     // A node with several results is paid once.
     let mut paid: BTreeMap<u64, usize> = BTreeMap::new();
-    for (original, copies) in families {
-        for again in copies {
-            let Some(step) = layout.tensors[again].live.first().map(|range| range.start) else { continue };
-            // A view brings back no bytes of its own.
-            let owned = owners.get(&again).copied().filter(|(_, owner)| owner.tensor == again);
-            let others = || {
-                instances
-                    .get(original)
-                    .into_iter()
-                    .flatten()
-                    .filter(|index| **index != again)
-                    .filter_map(|index| owners.get(index))
-            };
-            // Where another copy is there, nothing was dropped: this one is on the way to something else.
-            let is_there = others().any(|(_, owner)| owner.is_live(step));
-            let before = others().map(|(_, owner)| owner.end()).filter(|end| *end < step).max();
-            let freed = before.filter(|_| owned.is_some() && !is_there).map(|start| LiveRange { start, end: step });
-            let bytes = freed.and(owned).map_or(0, |(_, owner)| owner.bytes);
-            let peak_there = freed.zip(owned).map_or(0, |(range, (space, _))| spaces[space].most(range));
-            let first = *paid.entry(step).or_insert(again) == again;
-            all.push(Decision {
-                way: Way::Recompute,
-                tensor: original,
-                again,
-                space: layout.tensors[again].space.as_deref().unwrap_or_default(),
-                far: None,
-                bytes,
-                freed,
-                step,
-                cost_ns: busy(layout, step).map(|ns| if first { ns } else { 0 }),
-                waited_ns: 0,
-                peak_there,
-                peak_otherwise: peak_there.saturating_add(bytes),
-            });
-        }
+    for again in 0..layout.tensors.len() {
+        let (tensor, Some(name)) = (&layout.tensors[again], original(again)) else { continue };
+        let Some(step) = tensor.live.first().map(|range| range.start) else { continue };
+        // Views bring back no bytes of their own, and what is written in place is counted with the bytes that it takes.
+        let owned = owners.get(&again).copied().filter(|(_, owner)| owner.tensor == again);
+        let freed = owned.and_then(|(_, owner)| {
+            let members =
+                || std::iter::once(again).chain(owner.aliases.iter().copied()).filter(|member| original(*member).is_some());
+            // What is written in place last is what was wanted; the values before it are on the way there.
+            let wanted = members().max_by_key(|member| layout.tensors[*member].live.first().map(|range| range.start))?;
+            if others(wanted).any(|other| contents.is_there(other, step)) {
+                return None;
+            }
+            let start = members().flat_map(others).filter_map(|other| contents.end_before(other, step)).max()?;
+            (start < step).then_some(LiveRange { start, end: step })
+        });
+        let bytes = freed.and(owned).map_or(0, |(_, owner)| owner.bytes);
+        let peak_there = freed.zip(owned).map_or(0, |(range, (space, _))| spaces[space].most(range));
+        let is_first = *paid.entry(step).or_insert(again) == again;
+        all.push(Decision {
+            way: Way::Recompute,
+            tensor: name,
+            again,
+            space: tensor.space.as_deref().unwrap_or_default(),
+            far: None,
+            bytes,
+            freed,
+            step,
+            cost_ns: busy(layout, step).map(|ns| if is_first { ns } else { 0 }),
+            waited_ns: 0,
+            peak_there,
+            peak_otherwise: peak_there.saturating_add(bytes),
+        });
     }
     all
 }

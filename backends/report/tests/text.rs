@@ -73,6 +73,26 @@ fn decisions_say_what_they_free_and_cost() {
 }
 
 #[test]
+fn a_copy_that_is_overwritten_frees_from_the_end_of_what_was_wanted() {
+    let mut layout = plans::timed();
+    // /branch/a@1 is overwritten by a copy of /branch/b, which is a window of the same value as /branch/a.
+    let copy = layout.tensors.iter_mut().find(|tensor| tensor.name == "/add/out").unwrap();
+    copy.recompute_of = Some("/branch/b".to_owned());
+    copy.alias =
+        Some(memc_layout::Alias { of: "/branch/a@1".to_owned(), kind: memc_layout::AliasKind::InPlace, alias_offset: 0 });
+    let decision = |layout: &Layout| -> Value {
+        let summary: Value = serde_json::from_str(&json(layout)).unwrap();
+        summary["decisions"].as_array().unwrap().iter().find(|decision| decision["again"] == "/branch/a@1").unwrap().clone()
+    };
+    assert_eq!(decision(&layout)["freed"], serde_json::json!([7, 11]));
+    layout.tensors.iter_mut().find(|tensor| tensor.name == "/branch/b").unwrap().live[0].end = 10;
+    assert_eq!(decision(&layout)["freed"], serde_json::json!([10, 11]));
+    // What was wanted is still there: nothing was dropped.
+    layout.tensors.iter_mut().find(|tensor| tensor.name == "/branch/b").unwrap().live[0].end = 14;
+    assert_eq!(decision(&layout)["freed"], Value::Null);
+}
+
+#[test]
 fn trace_of_a_timeline() {
     let trace: Value = serde_json::from_str(&trace(&plans::timed())).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
