@@ -27,6 +27,8 @@ pub(crate) struct Context<'a> {
     pub own_peak: u64,
     /// Nodes of the input file's main graph.
     pub nodes_before: u64,
+    /// The least extra time of any plan within the budget, as a part of the whole.
+    pub overhead_lower_bound: Option<f64>,
     /// How the searches behind the plan ended.
     pub solvers: Vec<file::Solver>,
     /// The input as imported, for modelled cost.
@@ -336,7 +338,7 @@ impl<'a> Writer<'a> {
             modelled_ns_before: self.context.options.cost.total_nanos(self.context.given).0.round(),
             // What the timeline ends with, filled in below.
             modelled_ns_after: 0.0,
-            overhead_lower_bound: None,
+            overhead_lower_bound: self.context.overhead_lower_bound,
         }
     }
 }

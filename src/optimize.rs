@@ -9,7 +9,7 @@ use memc_layout::Layout;
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::ModelFile;
-use memc_passes::{Observer, PassContext, Pipeline, PipelineError, SolverReport};
+use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, SolverReport};
 
 use crate::anchor::anchor;
 use crate::budget::{budget, keep_budget, room, within};
@@ -98,7 +98,8 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         file_order_peak: baseline.file_order_peak,
         own_peak: baseline.own_peak.0,
         nodes_before: file.graph().node.len() as u64,
-        solvers: planned.reports.iter().map(solver).collect(),
+        overhead_lower_bound: planned.budgeted.as_ref().map(overhead_bound),
+        solvers: planned.reports.iter().map(solver).chain(planned.budgeted.iter().map(budget_solver)).collect(),
         given: &given,
     };
     context.budget = budget(options, baseline.own_peak)?;
@@ -110,7 +111,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     let before = match planned.base.filter(|_| options.compare) {
         Some(base) => {
             let model = memc_onnx_export::export(file, &base, &export)?;
-            context.solvers.clear();
+            (context.solvers, context.overhead_lower_bound) = (Vec::new(), None);
             Some(layout(&base, &model, &context))
         }
         None => None,
@@ -128,6 +129,23 @@ fn solver(report: &SolverReport) -> memc_layout::Solver {
         stop: report.stop.to_owned(),
         effort: report.effort,
     }
+}
+
+/// The same of the search for a plan within a budget, which counts time.
+fn budget_solver(budgeted: &Budgeted) -> memc_layout::Solver {
+    memc_layout::Solver {
+        pass: "budget".to_owned(),
+        unit: "ns".to_owned(),
+        value: budgeted.makespan,
+        lower_bound: budgeted.lower_bound,
+        stop: budgeted.stop.to_owned(),
+        effort: budgeted.effort,
+    }
+}
+
+/// The least extra time of any plan within the budget, as a part of the time of all nodes.
+fn overhead_bound(budgeted: &Budgeted) -> f64 {
+    budgeted.lower_bound.saturating_sub(budgeted.base_cost) as f64 / budgeted.base_cost.max(1) as f64
 }
 
 /// A warning where a profile lacks nodes.

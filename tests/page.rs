@@ -44,3 +44,19 @@ fn the_page_fills_itself_in_a_browser() {
         "the page asks for something"
     );
 }
+
+#[test]
+fn a_budget_plan_shows_what_was_computed_again() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = ModelFile::open(root.join("tests/models/unet_grad_tiny.onnx")).unwrap();
+    let options = OptimizeOptions { budget: vec![(String::new(), memc::Size::Percent(75.0))], ..OptimizeOptions::default() };
+    let optimized = optimize(&file, &options, &mut Silent).unwrap();
+    let again = optimized.layout.tensors.iter().filter(|tensor| tensor.recompute_of.is_some()).count();
+    assert!(again > 0, "the budget is kept without computing anything again");
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("budget-page.html");
+    fs::write(&page, memc::report::html(&optimized.layout, &HtmlOptions { title: "unet", before: None })).unwrap();
+    let dom = rendered(&page);
+    let table = dom.split_once("id=\"decisions\"").expect("the table of decisions").1.split_once("</table>").unwrap().0;
+    assert_eq!(table.matches("computed again").count(), again, "a row for each");
+    assert!(dom.contains(&format!("{again} computed again, ")), "the sum of what they cost");
+}

@@ -150,6 +150,10 @@ pub struct Budgeted {
     pub capacity: u64,
     /// How many plans were placed until one fitted.
     pub rounds: u32,
+    /// Why the search for the plan stopped.
+    pub stop: &'static str,
+    /// Its search nodes.
+    pub effort: u64,
 }
 
 impl<'o> PassContext<'o> {

@@ -100,6 +100,8 @@ fn attempt(
         lower_bound: outcome.lower_bound,
         capacity,
         rounds: MAX_ROUNDS,
+        stop: outcome.stop.as_str(),
+        effort: outcome.effort,
     };
     Ok(Some(Found { module: realized, data: trial.data, arena, peak: plan.peak, budgeted, edits }))
 }
