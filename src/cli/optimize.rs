@@ -124,7 +124,11 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
     if let Some(passes) = &planning.passes {
         stated.insert("passes".to_owned(), passes.clone());
     }
-    let budgets: Vec<String> = arguments.budget.iter().map(|(space, size)| format!("{space}={size}")).collect();
+    let budgets: Vec<String> = arguments
+        .budget
+        .iter()
+        .map(|(space, size)| if space.is_empty() { size.to_string() } else { format!("{space}={size}") })
+        .collect();
     if !budgets.is_empty() {
         stated.insert("budget".to_owned(), budgets.join(","));
     }

@@ -1,5 +1,6 @@
 //! What a plan did to need less memory: each value that is computed again or moved, what that frees, and what it takes.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use memc_layout::{AliasKind, Layout, LiveRange, Owner, Profile, SpaceProfile, Transfer};
@@ -176,9 +177,7 @@ fn recomputed<'a>(layout: &'a Layout, spaces: &[Room<'_>], owners: &BTreeMap<usi
         let family = original(again).and_then(|name| instances.get(name)).into_iter().flatten().copied();
         family.filter(move |index| *index != again)
     };
-    let mut all = Vec::new();
-    // A node with several results is paid once.
-    let mut paid: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut all: Vec<Decision<'_>> = Vec::new();
     for again in 0..layout.tensors.len() {
         let (tensor, Some(name)) = (&layout.tensors[again], original(again)) else { continue };
         let Some(step) = tensor.live.first().map(|range| range.start) else { continue };
@@ -197,7 +196,6 @@ fn recomputed<'a>(layout: &'a Layout, spaces: &[Room<'_>], owners: &BTreeMap<usi
         });
         let bytes = freed.and(owned).map_or(0, |(_, owner)| owner.bytes);
         let peak_there = freed.zip(owned).map_or(0, |(range, (space, _))| spaces[space].most(range));
-        let is_first = *paid.entry(step).or_insert(again) == again;
         all.push(Decision {
             way: Way::Recompute,
             tensor: name,
@@ -207,11 +205,22 @@ fn recomputed<'a>(layout: &'a Layout, spaces: &[Room<'_>], owners: &BTreeMap<usi
             bytes,
             freed,
             step,
-            cost_ns: busy(layout, step).map(|ns| if is_first { ns } else { 0 }),
+            cost_ns: busy(layout, step),
             waited_ns: 0,
             peak_there,
             peak_otherwise: peak_there.saturating_add(bytes),
         });
+    }
+    // A node with several results is paid once: by the one that frees most.
+    let mut paid: BTreeMap<u64, (u64, Reverse<usize>)> = BTreeMap::new();
+    for decision in &all {
+        let payer = paid.entry(decision.step).or_insert((0, Reverse(usize::MAX)));
+        *payer = (*payer).max((decision.bytes, Reverse(decision.again)));
+    }
+    for decision in &mut all {
+        if paid.get(&decision.step).is_some_and(|payer| payer.1.0 != decision.again) {
+            decision.cost_ns = decision.cost_ns.map(|_| 0);
+        }
     }
     all
 }

@@ -93,6 +93,20 @@ fn a_copy_that_is_overwritten_frees_from_the_end_of_what_was_wanted() {
 }
 
 #[test]
+fn a_node_with_two_results_is_paid_by_the_one_that_frees_more() {
+    let mut layout = plans::timed();
+    let mut smaller = layout.tensors.iter().find(|tensor| tensor.name == "/branch/a@1").unwrap().clone();
+    (smaller.name, smaller.bytes, smaller.offset) = ("/branch/b@1".to_owned(), 64, Some(2048));
+    smaller.recompute_of = Some("/branch/b".to_owned());
+    // Before the larger one in the file.
+    layout.tensors.insert(0, smaller);
+    let summary: Value = serde_json::from_str(&json(&layout)).unwrap();
+    let costs =
+        |name: &str| summary["decisions"].as_array().unwrap().iter().find(|one| one["again"] == name).unwrap()["cost_ns"].clone();
+    assert_eq!((costs("/branch/b@1"), costs("/branch/a@1")), (Value::from(0), Value::from(75_000)));
+}
+
+#[test]
 fn trace_of_a_timeline() {
     let trace: Value = serde_json::from_str(&trace(&plans::timed())).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
