@@ -111,6 +111,10 @@ pub struct RuleBook {
 /// The files, in the order in which their rules are applied.
 const FILES: &[(&str, &str)] = &[
     ("algebraic", include_str!("../../rules/algebraic.rules")),
+    ("identities", include_str!("../../rules/identities.rules")),
+    ("layout", include_str!("../../rules/layout.rules")),
+    ("concat", include_str!("../../rules/concat.rules")),
+    ("broadcast", include_str!("../../rules/broadcast.rules")),
     ("normalization", include_str!("../../rules/normalization.rules")),
     ("activation", include_str!("../../rules/activation.rules")),
     ("convolution", include_str!("../../rules/convolution.rules")),
