@@ -124,6 +124,28 @@ pub fn candidates(module: &Module, window: &Window, setting: &Setting<'_>, judge
     all
 }
 
+/// Every form of a window in which each way to compute a value is taken at least once, whatever it costs; the window as it is is none of
+/// them. So rules can be tested that only help others.
+pub fn every_form(module: &Module, window: &Window, setting: &Setting<'_>) -> Vec<Fragment> {
+    let (mut graph, classes, terms) = window.graph(module);
+    let trace = saturate(&mut graph, setting);
+    let roots: Option<Vec<Id>> = window.outputs.iter().map(|value| classes.get(value).copied()).collect();
+    let Some(roots) = roots else { return Vec::new() };
+    let originals: BTreeMap<Term, u32> =
+        terms.iter().enumerate().rev().map(|(position, term)| (term.clone().canonical(&graph), position as u32)).collect();
+    let market = market(&graph, &originals, setting, roots.clone());
+    let mut found: Vec<Fragment> = Vec::new();
+    for (class, offers) in &market.offers {
+        for kept in 0..offers.len() {
+            let others = (0..offers.len()).filter(|number| *number != kept).map(|number| (*class, number)).collect();
+            let Some(choice) = market.choose(WEIGHTS[0], &others) else { continue };
+            let built = Builder::new(&graph, &choice, &originals).build(&roots, &trace, &|rule| name(setting, rule));
+            found.extend(built.filter(|fragment| !is_given(fragment, window, &trace) && !found.contains(fragment)));
+        }
+    }
+    found
+}
+
 /// From the fastest form on, takes away what rules made, one operator at a time: what lowers the peak stays away. One choice alone rarely
 /// lowers a peak that stands in each of several layers, so all applications of an operator go together.
 fn descend(market: &Market<'_, '_>, originals: &BTreeMap<Term, u32>, consider: &mut dyn FnMut(Choice) -> Option<Bytes>) {

@@ -20,7 +20,7 @@ mod term;
 mod window;
 
 pub use apply::{Applied, apply};
-pub use candidate::{Candidate, Measure, Setting, candidates};
+pub use candidate::{Candidate, Measure, Setting, candidates, every_form};
 pub use cut::{Shift, windows};
 pub use fragment::{Fragment, Piece, Source};
 pub use rules::{Class, Memory, Rule, RuleBook};

@@ -5,14 +5,13 @@
 //! `// careful: CONDITION: REASON` one without which ONNX Runtime computes the same, and why the rule states it.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use memc_cost::CostModel;
-use memc_ir::{Bytes, Module, Nanos, text};
+use memc_ir::{Bytes, Module, text};
 use memc_ops::Profile;
-use memc_rewrite::{Limits, Measure, Rule, RuleBook, Setting, Shift, apply, candidates, windows};
+use memc_rewrite::{Limits, Rule, RuleBook, Setting, Shift, apply, every_form, windows};
 
 /// One case of a rule.
 pub struct Case {
@@ -104,7 +103,7 @@ pub fn conditions(rule: &Rule) -> Vec<String> {
 /// Every form of a module in which the only rule of a book was used.
 pub fn forms(module: &Module, book: &RuleBook) -> Vec<Module> {
     let cost = CostModel::default();
-    let limits = Limits { candidates: 64, ..Limits::default() };
+    let limits = Limits::default();
     let setting = Setting {
         book,
         profile: &Profile::ORT,
@@ -115,16 +114,9 @@ pub fn forms(module: &Module, book: &RuleBook) -> Vec<Module> {
         fold_cap: Bytes(64 << 10),
         limits,
     };
-    // Every form is better than the others in something, so that all are kept.
-    let count = Cell::new(0u32);
-    let judge = |_: &Module| {
-        count.set(count.get() + 1);
-        Measure { peak: Bytes(u64::from(count.get())), nanos: Nanos(1e6 - f64::from(count.get()) * 100.0) }
-    };
     let mut found: Vec<Module> = Vec::new();
     for window in windows(module, &limits, Shift::None) {
-        for candidate in candidates(module, &window, &setting, &judge) {
-            let Some(fragment) = candidate.fragment else { continue };
+        for fragment in every_form(module, &window, &setting) {
             let mut other = module.clone();
             apply(&mut other, &[(&window, &fragment)]);
             memc_ops::infer(&mut other);
