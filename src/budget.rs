@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memc_ir::{Bytes, Module, SecondaryMap, Value};
-use memc_layout::Layout;
+use memc_layout::{Layout, ParetoPoint};
 use memc_ops::Data;
-use memc_passes::{ExternalData, Observer, PassContext, Planned};
+use memc_passes::{ExternalData, Observer, PassContext, PassError, PipelineError, Planned, Silent};
 
 use crate::error::Error;
 use crate::options::OptimizeOptions;
@@ -20,23 +20,81 @@ pub(crate) fn room(options: &OptimizeOptions, whole: Bytes) -> Result<Option<Byt
     Ok([asked, options.plan.space.capacity].into_iter().flatten().min())
 }
 
-/// The plan, if its arena keeps the limit; else one that computes again what there is no room to keep.
-pub(crate) fn within(
-    given: &Module,
-    planned: Planned,
-    limit: Option<Bytes>,
-    options: &OptimizeOptions,
-    data: &Known,
-    external: &dyn ExternalData,
-    observer: &mut dyn Observer,
-) -> Result<Planned, Error> {
-    let Some(limit) = limit.filter(|limit| planned.module.plan.arenas.iter().any(|arena| arena.size > *limit)) else {
-        return Ok(planned);
-    };
-    let own = memc_passes::Options { budget: Some(limit), ..options.plan.clone() };
-    let fresh = |module: &Module| PassContext { external: Some(external), ..PassContext::new(&own, data.clone(), module) };
-    let found = memc_passes::plan_within(given, fresh, !planned.rules.is_empty(), options.verify, observer)?;
-    Ok(Planned { base: planned.base, ..found })
+/// A model whose budgets are planned.
+pub(crate) struct Budgets<'a> {
+    pub(crate) given: &'a Module,
+    pub(crate) options: &'a OptimizeOptions,
+    pub(crate) data: &'a Known,
+    pub(crate) external: &'a dyn ExternalData,
+}
+
+impl Budgets<'_> {
+    /// The plan, if its arena keeps the limit; else one that computes again what there is no room to keep.
+    pub(crate) fn within(&self, planned: Planned, limit: Option<Bytes>, observer: &mut dyn Observer) -> Result<Planned, Error> {
+        match limit.filter(|limit| arena(&planned) > *limit) {
+            None => Ok(planned),
+            Some(limit) => {
+                let found = self.plan(limit, !planned.rules.is_empty(), observer)?;
+                Ok(Planned { base: planned.base, ..found })
+            }
+        }
+    }
+
+    fn plan(&self, limit: Bytes, rewritten: bool, observer: &mut dyn Observer) -> Result<Planned, PipelineError> {
+        let own = memc_passes::Options { budget: Some(limit), ..self.options.plan.clone() };
+        let fresh =
+            |module: &Module| PassContext { external: Some(self.external), ..PassContext::new(&own, self.data.clone(), module) };
+        memc_passes::plan_within(self.given, fresh, rewritten, self.options.verify, observer)
+    }
+
+    /// What as many budgets as were asked for take, evenly from the smallest that is reachable to what the plan without a budget needs.
+    ///
+    /// A plan that fits a smaller budget takes the place of the one found there, and one that was found for a smaller budget and takes
+    /// no more time that of a larger one: along the curve neither arena nor time ever goes the wrong way.
+    pub(crate) fn sweep(&self, free: &Planned) -> Result<Vec<ParetoPoint>, Error> {
+        let count = u64::from(self.options.pareto);
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let (whole, rewritten) = (arena(free).0, !free.rules.is_empty());
+        let base = self.nanos(free);
+        let floor = match self.plan(Bytes(0), rewritten, &mut Silent) {
+            Err(PipelineError::Pass(PassError::Budget(short))) => short.least.0.min(whole),
+            other => other.map(|_| 0)?,
+        };
+        let mut last = ParetoPoint { budget: whole, arena: whole, extra_ns: 0, bound: Some(0) };
+        let mut points = vec![last];
+        for step in 1..count {
+            let budget = whole - ((u128::from(whole - floor) * u128::from(step)) / u128::from(count - 1)) as u64;
+            if last.arena > budget {
+                let found = match self.plan(Bytes(budget), rewritten, &mut Silent) {
+                    Ok(found) => found,
+                    // What is reachable by one search need not be for another: the curve ends here.
+                    Err(PipelineError::Pass(PassError::Budget(_))) => break,
+                    Err(other) => return Err(other.into()),
+                };
+                let bound = found.budgeted.map(|budgeted| budgeted.lower_bound.saturating_sub(budgeted.base_cost));
+                last = ParetoPoint { budget, arena: arena(&found).0, extra_ns: self.nanos(&found).saturating_sub(base), bound };
+            }
+            points.push(ParetoPoint { budget, ..last });
+        }
+        for index in (1..points.len()).rev() {
+            let (smaller, larger) = (points[index], &mut points[index - 1]);
+            if smaller.extra_ns <= larger.extra_ns {
+                *larger = ParetoPoint { budget: larger.budget, bound: larger.bound, ..smaller };
+            }
+        }
+        Ok(points)
+    }
+
+    /// Modelled time of a plan.
+    fn nanos(&self, planned: &Planned) -> u64 {
+        self.options.plan.cost.total_nanos(&planned.module).0.round() as u64
+    }
+}
+
+fn arena(planned: &Planned) -> Bytes {
+    planned.module.plan.arenas.iter().map(|arena| arena.size).max().unwrap_or_default()
 }
 
 /// Budgets by space, in bytes.

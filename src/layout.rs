@@ -31,6 +31,8 @@ pub(crate) struct Context<'a> {
     pub overhead_lower_bound: Option<f64>,
     /// How the searches behind the plan ended.
     pub solvers: Vec<file::Solver>,
+    /// Other budgets and what they take.
+    pub pareto: Vec<file::ParetoPoint>,
     /// The input as imported, for modelled cost.
     pub given: &'a Module,
 }
@@ -66,7 +68,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         cost: writer.cost(),
         timeline: writer.timeline(),
         solvers: context.solvers.clone(),
-        pareto: Vec::new(),
+        pareto: context.pareto.clone(),
     };
     layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
     // Peak and bounds are stated for what the file says, so they are derived from it.

@@ -12,7 +12,7 @@ use memc_onnx_proto::ModelFile;
 use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, SolverReport};
 
 use crate::anchor::anchor;
-use crate::budget::{budget, keep_budget, room, within};
+use crate::budget::{Budgets, budget, keep_budget, room};
 use crate::error::Error;
 use crate::external::ExternalFiles;
 use crate::layout::{Context, layout};
@@ -53,12 +53,15 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     let external = ExternalFiles::beside(file.path());
     let fresh =
         |module: &Module| PassContext { external: Some(&external), ..PassContext::new(&options.plan, data.clone(), module) };
+    let mut pareto = Vec::new();
     let planned = match &options.passes {
         None => {
             let planned = memc_passes::plan(&given, fresh, options.verify, observer)?;
             let whole = baseline(file, &given, &planned.module, options)?.own_peak;
             let limit = room(options, whole)?;
-            within(&given, planned, limit, options, &data, &external, observer)?
+            let budgets = Budgets { given: &given, options, data: &data, external: &external };
+            pareto = budgets.sweep(&planned)?;
+            budgets.within(planned, limit, observer)?
         }
         Some(text) => {
             let limit = room(options, baseline(file, &given, &given, options)?.own_peak)?;
@@ -100,6 +103,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         nodes_before: file.graph().node.len() as u64,
         overhead_lower_bound: planned.budgeted.as_ref().map(overhead_bound),
         solvers: planned.reports.iter().map(solver).chain(planned.budgeted.iter().map(budget_solver)).collect(),
+        pareto,
         given: &given,
     };
     context.budget = budget(options, baseline.own_peak)?;
@@ -112,6 +116,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         Some(base) => {
             let model = memc_onnx_export::export(file, &base, &export)?;
             (context.solvers, context.overhead_lower_bound) = (Vec::new(), None);
+            context.pareto.clear();
             Some(layout(&base, &model, &context))
         }
         None => None,

@@ -20,6 +20,8 @@ pub struct OptimizeOptions {
     pub passes: Option<String>,
     /// Limits of the arena by space; the empty name is the first space of the target.
     pub budget: Vec<(String, Size)>,
+    /// So many budgets between the smallest reachable one and what the plan without a budget needs are planned too; 0 for none.
+    pub pareto: u32,
     /// Pin the order with dead-end nodes, for runtimes that choose their own.
     pub anchors: bool,
     /// Also lay out the file's own order, to be compared with.

@@ -146,6 +146,9 @@ pub struct Optimize {
     /// Limit of the arena: 512KiB, 2GB, 60% of the file-order peak, or SPACE=SIZE (repeatable)
     #[arg(long, value_name = "SIZE|SPACE=SIZE", value_parser = budget)]
     pub budget: Vec<(String, Size)>,
+    /// Plan N budgets too, from what the plan without one needs down to the smallest reachable, and show what each takes
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=64))]
+    pub pareto: u32,
     /// Planning
     #[command(flatten)]
     pub planning: Planning,

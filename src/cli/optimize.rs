@@ -52,6 +52,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         profile,
         passes: arguments.planning.passes.clone(),
         budget: arguments.budget.clone(),
+        pareto: arguments.pareto,
         anchors: arguments.anchors,
         compare: arguments.report.iter().any(|path| extension(path) == "html"),
         verify: cfg!(debug_assertions),
@@ -65,8 +66,26 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     if arguments.json {
         return print(&memc::report::json(&optimized.layout));
     }
+    if !optimized.layout.pareto.is_empty() {
+        voice.say(&curve(&optimized.layout));
+    }
     voice.say(&memc::report::text(&optimized.layout));
     session(arguments, &optimized, voice)
+}
+
+/// Budgets and what they take, in parts of the given model's time, as a table.
+fn curve(layout: &layout::Layout) -> String {
+    let Some(last) = layout.pareto.last() else { return String::new() };
+    let base = layout.pareto.iter().map(|point| point.budget).fold(last.budget, u64::max);
+    let percent = |part: u64, whole: f64| 100.0 * part as f64 / whole;
+    let time = layout.cost.modelled_ns_before.max(1.0);
+    let rows = layout.pareto.iter().map(|point| {
+        let bound = point.bound.map_or_else(|| "?".to_owned(), |bound| format!("{:.2} %", percent(bound, time)));
+        let (share, extra) = (percent(point.budget, base as f64), percent(point.extra_ns, time));
+        format!("{:>14} {share:>6.1} % {:>14} {extra:>8.2} % {bound:>10}\n", point.budget, point.arena)
+    });
+    let head = format!("{:>14} {:>8} {:>14} {:>10} {:>10}\n", "budget", "", "arena", "extra time", "bound");
+    std::iter::once(head).chain(rows).collect()
 }
 
 /// How to set up a session for the plan, or where to learn it.
@@ -131,6 +150,9 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
         .collect();
     if !budgets.is_empty() {
         stated.insert("budget".to_owned(), budgets.join(","));
+    }
+    if arguments.pareto > 0 {
+        stated.insert("pareto".to_owned(), arguments.pareto.to_string());
     }
     let dims: Vec<String> = planning.dims.iter().map(|(name, extent)| format!("{name}={extent}")).collect();
     if !dims.is_empty() {

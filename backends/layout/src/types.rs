@@ -445,7 +445,7 @@ pub struct Cost {
     /// Modelled time of one run of the output model, in nanoseconds.
     #[serde(serialize_with = "number")]
     pub modelled_ns_after: f64,
-    /// Least overhead of any plan within the budget; null when not derived.
+    /// Least time that any plan within the budget takes beyond one without a limit, as a part of the latter; null when not derived.
     #[serde(deserialize_with = "Option::deserialize", serialize_with = "optional_number")]
     pub overhead_lower_bound: Option<f64>,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use memc_ir::{Bytes, Module, SecondaryMap, Value};
 use memc_ops::Data;
+use memc_solve::budget::bound::Bounding;
 use memc_solve::{Limit, budget};
 
 use super::realize::realize;
@@ -11,8 +12,8 @@ use super::shortage::shortage;
 use super::state::{Stated, state};
 use crate::pass::{Budgeted, PassContext, PassError};
 
-/// So many plans are placed before the search for the smallest one begins.
-const MAX_ROUNDS: u32 = 8;
+/// So many plans are placed before the search for the smallest one begins; each is searched half as long as the one before.
+const MAX_ROUNDS: u32 = 5;
 /// So many capacities are tried in the search for the smallest arena.
 const LEAST_ROUNDS: u32 = 10;
 
@@ -37,23 +38,34 @@ pub(crate) struct Found {
 pub(crate) fn within(module: &Module, ctx: &PassContext<'_>, limit: Bytes) -> Result<Found, PassError> {
     let stated = state(module, ctx.options);
     let mut capacity = limit.0;
-    for round in 1..=MAX_ROUNDS {
-        let Some(mut found) = attempt(module, ctx, &stated, capacity, ctx.effort)? else { break };
+    let order: Vec<u32> = (0..stated.nodes.len() as u32).collect();
+    let bounding = Bounding::new(&stated.problem, &order, limit.0);
+    let bound = working_set(&stated.problem).max(bounding.least_peak());
+    // Whatever the plan was made for, its bound is that of the budget, in any order.
+    let certified = |mut found: Found| {
+        let makespan = found.budgeted.makespan;
+        found.budgeted.lower_bound = bounding.any_order(ctx.effort, makespan).map_or(0, |least| least.makespan.min(makespan));
+        found
+    };
+    for round in 0..MAX_ROUNDS {
+        if capacity < bound {
+            break;
+        }
+        let Some(mut found) = attempt(module, ctx, &stated, capacity, ctx.effort >> round)? else { break };
+        found.budgeted.rounds = round + 1;
         if found.arena > limit && Bytes(found.peak) <= limit {
             // Only what might fit is worth a search.
             found.arena = arena(&found.module, ctx, ctx.effort)?;
         }
         if found.arena <= limit {
-            return Ok(Found { budgeted: Budgeted { rounds: round, ..found.budgeted }, ..found });
+            return Ok(certified(found));
         }
         // What offsets waste is taken off the capacity; a plan that needs less than it was given starts from what it needs.
         let waste = found.arena.0 - limit.0;
         capacity = capacity.min(found.peak).saturating_sub(waste);
     }
-    let bound = working_set(&stated.problem);
-    let least = least(module, ctx, &stated, bound)?;
-    match least {
-        Some(found) if found.arena <= limit => Ok(found),
+    match least(module, ctx, &stated, bound)? {
+        Some(found) if found.arena <= limit => Ok(certified(found)),
         found => Err(PassError::Budget(Box::new(shortage(module, ctx, &stated, limit, Bytes(bound), found)?))),
     }
 }
@@ -79,7 +91,7 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64) ->
     Ok(best)
 }
 
-/// Solves for a capacity, carries out the plan and places it; `None` where the solver finds none.
+/// Solves for a capacity, carries out the plan and places it by heuristics; `None` where the solver finds none.
 fn attempt(
     module: &Module,
     ctx: &PassContext<'_>,
