@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::info::{InPlace, OpInfo, Reads, Repeat, SplitAxes, View, Work, Workspace};
+use crate::info::{InPlace, OpInfo, Reads, Repeat, Scalar, SplitAxes, View, Work, Workspace};
 use crate::profile::{Kernels, Profile};
 use crate::table::all;
 
@@ -57,6 +57,9 @@ pub fn describe(info: &OpInfo) -> String {
     ];
     for (name, words) in facts {
         let _ = writeln!(text, "  {name:9}  {words}");
+    }
+    if let Some(words) = scalar_words(info.scalar) {
+        let _ = writeln!(text, "  {:9}  {words}", "scalar");
     }
     if let Some(words) = reads_words(info.reads) {
         let _ = writeln!(text, "  {:9}  {words}", "reads");
@@ -172,6 +175,14 @@ fn work_words(value: Work) -> String {
         Work::PerInputElement(count) => format!("{count} operations for each element of operand 0"),
         Work::Flops(_) => "a formula over extents".to_owned(),
         Work::Bodies => "what its bodies do".to_owned(),
+    }
+}
+
+fn scalar_words(value: Scalar) -> Option<String> {
+    match value {
+        Scalar::None => None,
+        Scalar::PerElement(count) => Some(format!("{count} steps without vectors for each element of result 0")),
+        Scalar::Count(_) => Some("steps without vectors, by a formula over extents".to_owned()),
     }
 }
 

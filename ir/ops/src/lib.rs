@@ -22,7 +22,7 @@ pub use describe::{describe, table_text};
 pub use driver::{Inference, infer};
 pub use fact::{Data, Fact, Item, MAX_ITEMS};
 pub use held::held_constant;
-pub use info::{InPlace, InferFn, OpInfo, Reads, Repeat, SplitAxes, Typed, View, Work, Workspace};
+pub use info::{InPlace, InferFn, OpInfo, Reads, Repeat, Scalar, SplitAxes, Typed, View, Work, Workspace};
 pub use profile::Profile;
 pub use repeat::{may_train, repeatable};
 pub use table::{all, find, lookup};

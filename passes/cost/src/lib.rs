@@ -14,6 +14,6 @@ mod timeline;
 pub use machine::{ArithmeticRates, Cache, Machine};
 pub use measured::Measured;
 pub use model::CostModel;
-pub use node::{Traffic, UNKNOWN_NANOS, flops, nanos, total_flops, traffic};
+pub use node::{Traffic, UNKNOWN_NANOS, flops, nanos, scalar_steps, total_flops, traffic};
 pub use target::{Link, Space, Target, TargetError};
 pub use timeline::{Span, timeline};

@@ -4,6 +4,9 @@ use memc_ir::{Bytes, ElementType, Nanos};
 
 use crate::node::Traffic;
 
+/// Operations that a vector unit does in the time of one step without it: eight multiply-adds of binary32.
+const VECTOR: f64 = 16.0;
+
 /// Rates of a machine that runs one node at a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Machine {
@@ -79,6 +82,12 @@ impl Machine {
     pub fn time(&self, flops: u64, traffic: Traffic, element: ElementType) -> Nanos {
         let compute = flops as f64 / self.flops_per_second.of(element);
         Nanos(compute.max(self.moving(traffic)) / self.sustained * 1e9 + self.overhead.0)
+    }
+
+    /// Time of so many steps that use no vector unit, and the overhead.
+    pub fn scalar_time(&self, steps: u64) -> Nanos {
+        let rate = self.flops_per_second.float / VECTOR * self.sustained;
+        Nanos(steps as f64 / rate * 1e9 + self.overhead.0)
     }
 
     /// Seconds to move so many bytes at full rate: what the cache holds at its rate, the rest at the memory's.

@@ -1,7 +1,7 @@
 //! Arithmetic, traffic and time of one node.
 
 use memc_ir::{Definition, ElementType, Module, Nanos, Node, Value};
-use memc_ops::{Reads, Typed, View, Work, lookup};
+use memc_ops::{Reads, Scalar, Typed, View, Work, lookup};
 
 use crate::machine::Machine;
 
@@ -36,6 +36,16 @@ fn flops_within(module: &Module, node: Node, depth: usize) -> Option<u64> {
             .bodies()
             .flat_map(|(_, body)| &module.graph(body).nodes)
             .try_fold(0u64, |sum, inner| Some(sum.saturating_add(flops_within(module, *inner, depth + 1)?))),
+    }
+}
+
+/// Steps that a node's kernel takes one element at a time; `None` where extents are unknown.
+pub fn scalar_steps(module: &Module, node: Node) -> Option<u64> {
+    let typed = Typed { module, node };
+    match lookup(&module.node(node).operator).map_or(Scalar::None, |info| info.scalar) {
+        Scalar::None => Some(0),
+        Scalar::PerElement(each) => typed.output_elements().map(|count| count.saturating_mul(u64::from(each))),
+        Scalar::Count(formula) => formula(&typed),
     }
 }
 
@@ -79,10 +89,12 @@ pub fn traffic(module: &Module, node: Node) -> Option<Traffic> {
 
 /// Modelled time of a node on a machine; [`UNKNOWN_NANOS`] where extents are unknown.
 pub fn nanos(module: &Module, node: Node, machine: &Machine) -> Nanos {
-    match flops(module, node).zip(traffic(module, node)) {
-        None => Nanos(UNKNOWN_NANOS),
-        Some((flops, traffic)) => machine.time(flops, traffic, arithmetic(module, node)),
-    }
+    let known = flops(module, node).zip(scalar_steps(module, node)).zip(traffic(module, node));
+    known.map_or(Nanos(UNKNOWN_NANOS), |((flops, scalar), traffic)| {
+        let time = machine.time(flops, traffic, arithmetic(module, node));
+        // Vectors and single steps take turns in one kernel, and the traffic goes on beside both.
+        Nanos(time.0.max(machine.scalar_time(scalar).0))
+    })
 }
 
 /// The type that a node computes in: that of its first operand, or of its first result where it reads nothing.

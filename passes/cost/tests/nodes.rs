@@ -1,7 +1,7 @@
 //! Work and traffic of single nodes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use memc_cost::{CostModel, UNKNOWN_NANOS, flops, traffic};
+use memc_cost::{CostModel, UNKNOWN_NANOS, flops, scalar_steps, traffic};
 use memc_ir::{Module, Nanos, text};
 
 fn module(inputs: &[&str], node: &str, result: &str) -> Module {
@@ -39,6 +39,33 @@ fn a_table_that_is_looked_up_is_charged_what_is_found() {
 fn extents_cost_nothing_to_read_and_views_nothing_at_all() {
     assert_eq!(charged(&["f32[1000,1000]"], "Shape(%a)", "i64[2]"), (Some(0), Some(16)));
     assert_eq!(charged(&["f32[10]", "i64[1]"], "Reshape(%a, %b)", "f32[10]").1, Some(0));
+}
+
+#[test]
+fn what_kernels_do_one_by_one_takes_its_time() {
+    let steps = |inputs: &[&str], node: &str, result: &str| {
+        let module = module(inputs, node, result);
+        scalar_steps(&module, module.graph(module.main()).nodes[0])
+    };
+    assert_eq!(steps(&["bool[10]", "f32[10]", "f32[10]"], "Where(%a, %b, %c)", "f32[10]"), Some(80));
+    assert_eq!(steps(&["f32[10]"], "Relu(%a)", "f32[10]"), Some(0));
+    // 6 * 4 runs of 2 * 8 elements, and of 3: the axes behind the one that is cut are whole.
+    let slice = "Slice(%a, %b, %c)";
+    assert_eq!(steps(&["f32[6,4,3,8]", "i64[1]", "i64[1]"], slice, "f32[6,4,2,8]"), Some(6 * 4 * 30));
+    assert_eq!(steps(&["f32[6,4,4]", "i64[1]", "i64[1]"], slice, "f32[6,4,3]"), Some(6 * 4 * 30));
+    let pool = |results: &str, ty: &str| {
+        let text = format!(
+            "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {{\n  input %a : f32[1,1,8,8]\n  {results} = MaxPool(%a) {{kernel_shape = ints [2, 2]}} : {ty}\n  return %y\n}}\n"
+        );
+        let module = text::parse(&text).unwrap();
+        scalar_steps(&module, module.graph(module.main()).nodes[0])
+    };
+    assert_eq!(pool("%y", "f32[1,1,7,7]"), Some(49 * 4));
+    assert_eq!(pool("%y, %i", "(f32[1,1,7,7], i64[1,1,7,7])"), Some(49 * 4 * 10));
+    // 1,000,000 elements of 13 bytes fit the cache in 325 us; eight steps each take 2.56 ms.
+    let module = module(&["bool[1000000]", "f32[1000000]", "f32[1000000]"], "Where(%a, %b, %c)", "f32[1000000]");
+    let time = CostModel::default().nanos(&module, module.graph(module.main()).nodes[0]);
+    assert_eq!(time.0.round(), 2_561_500.0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::context::{Infer, InferError};
 use crate::fact::Item;
 use crate::families::arithmetic::{at_least, bool_item, compare, int_item, range, wrap};
 use crate::families::broadcasting::{broadcast_shapes, follow, follow_one};
-use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Work};
+use crate::info::{InPlace, InferFn, OpInfo, Scalar, SplitAxes, Work};
 
 fn relation(ctx: &mut Infer<'_>, decide: fn(&Item, &Item) -> Option<bool>) -> Result<(), InferError> {
     ctx.required(1)?;
@@ -186,11 +186,11 @@ pub const OPERATORS: &[OpInfo] = &[
     of("BitwiseXor", bitwise_xor, InPlace::Any),
     of("Equal", equal, InPlace::Any),
     of("Greater", greater, InPlace::Any),
-    of("GreaterOrEqual", greater_or_equal, InPlace::Any),
+    of("GreaterOrEqual", greater_or_equal, InPlace::Any).scalar(Scalar::PerElement(4)),
     of("IsInf", is_inf, InPlace::Never),
     of("IsNaN", is_nan, InPlace::Never),
     of("Less", less, InPlace::Any),
-    of("LessOrEqual", less_or_equal, InPlace::Any),
+    of("LessOrEqual", less_or_equal, InPlace::Any).scalar(Scalar::PerElement(4)),
     of("Not", not, InPlace::Operands(&[0])),
     of("Or", or, InPlace::Any),
     of("Xor", xor, InPlace::Any),

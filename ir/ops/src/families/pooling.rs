@@ -5,7 +5,7 @@ use memc_ir::{Dim, ElementType};
 use crate::context::{Infer, InferError};
 use crate::families::dims::{agree, dim_at, product, require_rank};
 use crate::families::window::{Window, entries};
-use crate::info::{OpInfo, SplitAxes, Typed, Work};
+use crate::info::{OpInfo, Scalar, SplitAxes, Typed, Work};
 
 /// Extents of the kernel, one for each spatial axis of the data; an unknown rank is that which the kernel implies.
 fn pool_kernel(ctx: &Infer<'_>) -> Result<Vec<Dim>, InferError> {
@@ -100,6 +100,11 @@ fn window_flops(node: &Typed<'_>) -> Option<u64> {
     node.output_elements()?.checked_mul(product(&kernel?)?)
 }
 
+/// Maxima are sought in vectors as long as nobody asks where they are; then each element that a window covers takes about ten steps.
+fn max_steps(node: &Typed<'_>) -> Option<u64> {
+    if node.output(1).is_some() { window_flops(node)?.checked_mul(10) } else { window_flops(node) }
+}
+
 /// Four neighbors, four operations each, at every sampling point; an adaptive grid is taken as 2 by 2.
 fn roi_align_flops(node: &Typed<'_>) -> Option<u64> {
     let ratio = u64::try_from(node.data().int("sampling_ratio", 0)).ok()?;
@@ -114,7 +119,7 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("GlobalLpPool", global_pool).work(Work::PerInputElement(2)).split(SplitAxes::Batch),
     OpInfo::onnx("GlobalMaxPool", global_pool).work(Work::PerInputElement(1)).split(SplitAxes::Batch),
     OpInfo::onnx("LpPool", pool).work(Work::Flops(window_flops)).split(SplitAxes::Batch),
-    OpInfo::onnx("MaxPool", pool).work(Work::Flops(window_flops)).split(SplitAxes::Batch),
+    OpInfo::onnx("MaxPool", pool).work(Work::Flops(window_flops)).scalar(Scalar::Count(max_steps)).split(SplitAxes::Batch),
     OpInfo::onnx("MaxRoiPool", max_roi_pool).work(Work::PerElement(4)),
     OpInfo::onnx("MaxUnpool", max_unpool).work(Work::None),
     OpInfo::onnx("RoiAlign", roi_align).work(Work::Flops(roi_align_flops)),

@@ -8,7 +8,7 @@ use crate::families::activation::same_as_first;
 use crate::families::axes::positions_of;
 use crate::families::broadcasting::{data_or_unknown, item_count, pick, positions, strides, zip_items};
 use crate::families::gather::index_into;
-use crate::info::{InPlace, OpInfo, SplitAxes, Work};
+use crate::info::{InPlace, OpInfo, Scalar, SplitAxes, Work};
 
 /// The permutation that a Transpose names, or the one that reverses all axes.
 fn permutation(ctx: &Infer<'_>, rank: usize) -> Result<Vec<usize>, InferError> {
@@ -221,7 +221,7 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("SpaceToDepth", space_to_depth).work(Work::None).split(SplitAxes::Batch),
     OpInfo::onnx("Transpose", transpose).work(Work::None),
     OpInfo::onnx("Trilu", trilu).work(Work::None),
-    OpInfo::onnx("Where", choose).in_place(InPlace::Operands(&[1, 2])).split(SplitAxes::All),
+    OpInfo::onnx("Where", choose).scalar(Scalar::PerElement(8)).in_place(InPlace::Operands(&[1, 2])).split(SplitAxes::All),
 ];
 
 #[cfg(test)]

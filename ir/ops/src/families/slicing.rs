@@ -7,7 +7,7 @@ use crate::fact::{Data, Item};
 use crate::families::arithmetic::{at_least, compare_exprs};
 use crate::families::axes::{positions_of, vector_length};
 use crate::families::broadcasting::{pick, positions, strides};
-use crate::info::{OpInfo, Reads, SplitAxes, View, Work};
+use crate::info::{OpInfo, Reads, Scalar, SplitAxes, Typed, View, Work};
 
 /// Bounds from here on mean "to the end": exporters write the largest 32- or 64-bit integer, and no extent is that large.
 const FAR: i64 = i32::MAX as i64;
@@ -268,9 +268,19 @@ pub(crate) fn axis_of(ctx: &Infer<'_>, operand: usize, default: i64) -> Result<O
         .ok_or_else(|| InferError::BadAttribute { name: "axis", why: format!("{axis} is out of range for rank {rank}") })
 }
 
+/// Slice copies runs of elements that lie together in both; each run takes about thirty steps however short it is.
+fn slice_steps(node: &Typed<'_>) -> Option<u64> {
+    let (from, to) = (node.input(0)?.known_dims()?, node.output(0)?.known_dims()?);
+    let whole = from.iter().zip(&to).rev().take_while(|(from, to)| from == to).count();
+    // The axis that is cut belongs to the run, those within it are whole.
+    let run: u64 = to.iter().rev().take(whole + 1).try_fold(1u64, |run, extent| run.checked_mul(*extent))?;
+    let runs = node.output_elements()?.checked_div(run).unwrap_or(0);
+    runs.checked_mul(30)
+}
+
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("Slice", slice).work(Work::None).reads(Reads::Picked(&[0])).view(View::Slice),
+    OpInfo::onnx("Slice", slice).work(Work::None).scalar(Scalar::Count(slice_steps)).reads(Reads::Picked(&[0])).view(View::Slice),
     OpInfo::onnx("Split", split).work(Work::None).view(View::Split).split(SplitAxes::AllButAxis),
 ];
 
