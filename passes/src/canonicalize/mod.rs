@@ -7,6 +7,7 @@ mod affine;
 mod chain;
 mod constant;
 mod fresh;
+mod pad;
 mod transpose;
 
 use memc_ir::{Module, Node, Rewriter, SecondaryMap, Stage, Use, Value};
@@ -80,6 +81,7 @@ impl Walk<'_, '_, '_> {
             return;
         }
         if !self.ctx.options.rewrite.exact {
+            pad::joined(self, node);
             affine::fold(self, node);
         }
     }
