@@ -1,6 +1,6 @@
 //! `fold`: replaces nodes whose results are known by constants.
 
-use memc_ir::{ConstData, ConstOrigin, Module, Node, Payload, Rewriter, SecondaryMap, Stage, Use, Value};
+use memc_ir::{ConstData, ConstOrigin, Module, Node, Payload, Rewriter, Stage, Use, Value};
 use memc_ops::{SplitAxes, held_constant, lookup};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
@@ -17,28 +17,12 @@ pub const INFO: PassInfo = PassInfo {
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let nodes = module.graph(module.main()).nodes.clone();
-    let kept = feeds_unrepeatable(module, &nodes);
+    let kept = memc_ops::feeds_unrepeatable(module, &nodes);
     let mut rewriter = Rewriter::new(module);
     for node in nodes {
         fold(&mut rewriter, node, kept[node], ctx);
     }
     Ok(Changed::edits(rewriter.finish()))
-}
-
-/// Nodes from which a path leads to a node that cannot be repeated. Whoever compares two models tells such nodes apart by what they
-/// read, all the way up; so what they read is left as it was written.
-pub(crate) fn feeds_unrepeatable(module: &Module, nodes: &[Node]) -> SecondaryMap<Node, bool> {
-    let mut feeds: SecondaryMap<Node, bool> = SecondaryMap::default();
-    for node in nodes.iter().rev() {
-        if feeds[*node] || !memc_ops::repeatable(module, *node) {
-            for value in module.reads(*node) {
-                if let Some(producer) = module.producer(value) {
-                    feeds.set(producer, true);
-                }
-            }
-        }
-    }
-    feeds
 }
 
 /// Turns all results of a node into constants, or none of them. `held_only`: only if the node holds its result.

@@ -24,6 +24,6 @@ pub use fact::{Data, Fact, Item, MAX_ITEMS};
 pub use held::held_constant;
 pub use info::{InPlace, InferFn, OpInfo, Reads, Repeat, Scalar, SplitAxes, Typed, View, Work, Workspace};
 pub use profile::Profile;
-pub use repeat::{may_train, repeatable};
+pub use repeat::{feeds_unrepeatable, may_train, repeatable};
 pub use table::{all, find, lookup};
 pub use unchanged::{Zero, rests_on_defaults, same_type, unchanged};

@@ -1,6 +1,6 @@
 //! Whether a node may run a second time and give the same results.
 
-use memc_ir::{GraphId, Module, Node, Payload, Value};
+use memc_ir::{GraphId, Module, Node, Payload, SecondaryMap, Value};
 
 use crate::held::held_constant;
 use crate::info::Repeat;
@@ -31,6 +31,24 @@ pub fn repeatable(module: &Module, node: Node) -> bool {
         }
     }
     true
+}
+
+/// Nodes from which a path leads to a node that cannot be repeated. Whoever compares two models tells such nodes apart by what they
+/// read, all the way up; so what they read is left as it was written.
+///
+/// `nodes` stand in an order in which operands come before their readers. Linear in nodes and operands.
+pub fn feeds_unrepeatable(module: &Module, nodes: &[Node]) -> SecondaryMap<Node, bool> {
+    let mut feeds: SecondaryMap<Node, bool> = SecondaryMap::default();
+    for node in nodes.iter().rev() {
+        if feeds[*node] || !repeatable(module, *node) {
+            for value in module.reads(*node) {
+                if let Some(producer) = module.producer(value) {
+                    feeds.set(producer, true);
+                }
+            }
+        }
+    }
+    feeds
 }
 
 /// As [`repeatable`], without looking into bodies.

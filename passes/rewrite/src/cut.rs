@@ -1,7 +1,7 @@
 //! Cuts the main graph into windows: never through what is opaque, and where the fewest values cross.
 
 use memc_ir::{Module, Node, SecondaryMap, Value};
-use memc_ops::lookup;
+use memc_ops::{feeds_unrepeatable, lookup};
 
 use crate::saturate::Limits;
 use crate::window::Window;
@@ -15,21 +15,24 @@ pub enum Shift {
     Half,
 }
 
-/// The windows of the main graph, in its order. Nodes that no rule may touch stand in none.
+/// The windows of the main graph, in its order. Nodes that no rule may touch stand in none, nor do those that lead to a node which cannot be
+/// repeated: whoever compares two models tells such nodes apart by what they read.
 ///
 /// Linear in nodes and operands.
 pub fn windows(module: &Module, limits: &Limits, shift: Shift) -> Vec<Window> {
     let nodes = &module.graph(module.main()).nodes;
     let last_use = last_uses(module, nodes);
     let crossing = crossing(module, nodes, &last_use);
+    let kept = feeds_unrepeatable(module, nodes);
+    let is_free = |node: &Node| !kept[*node] && may_stand(module, *node);
     let mut found = Vec::new();
     let mut start = 0;
     while start < nodes.len() {
-        if !may_stand(module, nodes[start]) {
+        if !is_free(&nodes[start]) {
             start += 1;
             continue;
         }
-        let run = nodes[start..].iter().take_while(|node| may_stand(module, **node)).count();
+        let run = nodes[start..].iter().take_while(|node| is_free(node)).count();
         for (from, to) in pieces(start, start + run, &crossing, limits, shift) {
             let is_needed = |value: Value| last_use[value].is_some_and(|last| last >= to);
             found.push(Window::new(module, nodes[from..to].to_vec(), is_needed, is_needed));

@@ -13,7 +13,6 @@ mod transpose;
 use memc_ir::{Module, Node, Rewriter, SecondaryMap, Stage, Use, Value};
 use memc_ops::{Data, Typed, Zero, rests_on_defaults, unchanged};
 
-use crate::fold::feeds_unrepeatable;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
 /// The pass.
@@ -28,7 +27,7 @@ pub const INFO: PassInfo = PassInfo {
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let nodes = module.graph(module.main()).nodes.clone();
-    let kept = feeds_unrepeatable(module, &nodes);
+    let kept = memc_ops::feeds_unrepeatable(module, &nodes);
     let rests = rests_on_defaults(module);
     let mut walk = Walk { rewriter: Rewriter::new(module), rests, ctx, weights: 0, affine: affine::Pending::default() };
     for node in nodes {
