@@ -22,6 +22,7 @@ mod solve;
 mod state;
 mod transfers;
 mod tree;
+mod warm;
 
 pub use certified::{Certified, plan};
 pub use check::{BudgetViolation, check, measure};

@@ -8,11 +8,15 @@ use super::problem::{BudgetError, Origin, Plan, Problem};
 use super::reorder::reorder;
 use super::state::State;
 use super::transfers::{Score, hide, hoist};
+use super::warm::sequences;
 use super::{greedy, polish};
 use crate::{Limit, Outcome, StopReason};
 
 /// Annealing steps for each unit of effort: some twenty microseconds of work are ten to forty steps; the default effort is 3 million steps.
 const STEPS: u64 = 150;
+
+/// Part of the effort that goes into the first gap cover of an order.
+const GAP_SHARE: u64 = 8;
 
 /// Annealing steps for each operation, at most: small problems are searched through long before the effort ends.
 const STEPS_PER_OPERATION: u64 = 30_000;
@@ -86,6 +90,12 @@ impl Search<'_> {
             self.warm_start(&order, None);
             orders.push(order);
         }
+        // Covers help where greedy recomputation works at all; elsewhere chains are too long for them.
+        for order in orders.iter().filter(|_| self.problem.links.is_empty()) {
+            if self.best.is_some() && !self.is_done() {
+                self.gap_starts(order, limit);
+            }
+        }
         let moves = self.model.moves.iter().any(Option::is_some);
         for order in orders.iter().filter(|_| moves) {
             for score in [Score::Longest, Score::Dearest] {
@@ -136,6 +146,23 @@ impl Search<'_> {
                 return;
             }
             ceiling = ceiling.saturating_sub_unsigned(over_capacity);
+        }
+    }
+
+    /// Starts from the gap cover of an order.
+    fn gap_starts(&mut self, order: &[u32], limit: Limit) {
+        let plain = State::new(self.model, order);
+        let (base, top) = (plain.cost(), plain.peak());
+        for sequence in sequences(self.problem, order, self.capacity, limit.nodes / GAP_SHARE) {
+            let mut state = State::new(self.model, &sequence);
+            // Where one round is far from fitting, the others are too.
+            if !greedy::reduce(&mut state, self.ceiling) {
+                break;
+            }
+            polish::drop_spare(&mut state, self.ceiling);
+            self.offer(&state);
+            let added = state.count().saturating_sub(order.len());
+            self.starts.push(self.start(&state, (base, top, added), true, false));
         }
     }
 

@@ -89,12 +89,12 @@ pub struct Model {
     pub fixed: Vec<u64>,
 }
 
-/// Gaps and rows. `can_be_absent` tells it by value. O((runs + uses) log).
+/// Gaps and rows. `can_be_absent` tells it by value; `cuts` are rows before which a value is needed besides, by value, or nothing. O((runs + uses) log).
 ///
 /// A value that was used before a row and will be used after it is either there at the row, or must come back before its next use. Absences on two sides of
 /// a use need two returns; so a use that stands between two rows for certain ends a gap.
 #[must_use]
-pub fn model(problem: &Problem, rows: &Rows, capacity: u64, can_be_absent: &[bool]) -> Model {
+pub fn model(problem: &Problem, rows: &Rows, capacity: u64, can_be_absent: &[bool], cuts: &[Vec<u32>]) -> Model {
     let count = rows.runs.len();
     // Changes of bytes alive, and of those that stay, from one row to the next.
     let (mut alive, mut fixed) = (vec![0_i64; count + 1], vec![0_i64; count + 1]);
@@ -104,7 +104,7 @@ pub fn model(problem: &Problem, rows: &Rows, capacity: u64, can_be_absent: &[boo
         if value.size == 0 {
             continue;
         }
-        for (first, end) in gaps(rows, value, &users, can_be_absent[index]) {
+        for (first, end) in gaps(rows, value, &users, can_be_absent[index], cuts.get(index).map_or(&[], Vec::as_slice)) {
             alive[first as usize] += value.size as i64;
             alive[end as usize] -= value.size as i64;
             if can_be_absent[index] {
@@ -139,20 +139,21 @@ fn users(problem: &Problem) -> Vec<Vec<u32>> {
 }
 
 /// Ranges of rows, rising, at which a value is surely alive and not in use, and between which a use stands for certain.
-fn gaps(rows: &Rows, value: &Value, users: &[u32], can_be_absent: bool) -> Vec<(u32, u32)> {
+fn gaps(rows: &Rows, value: &Value, users: &[u32], can_be_absent: bool, cuts: &[u32]) -> Vec<(u32, u32)> {
     let (from, to) = (|run: &u32| rows.from[*run as usize], |run: &u32| rows.to[*run as usize]);
     let start = match value.origin {
         Origin::Near => Some(0),
         Origin::Made => users.first().map(to),
         Origin::Far(_) => users.iter().map(to).min(),
     };
-    let end = if value.kept { Some(rows.runs.len() as u32) } else { users.iter().map(from).max() };
+    let end = if value.kept { Some(rows.runs.len() as u32) } else { users.iter().map(from).chain(cuts.iter().copied()).max() };
     let (Some(mut start), Some(end)) = (start, end) else { return Vec::new() };
     let mut uses: Vec<(u32, u32, bool)> = users
         .iter()
         .map(|run| (from(run), to(run), rows.runs.get(from(run) as usize) == Some(run)))
         // A use off the rows separates two returns, at the price of the rows that it may be before or after.
         .filter(|(from, to, is_row)| *is_row || (can_be_absent && to - from <= 1))
+        .chain(cuts.iter().map(|cut| (*cut, *cut, false)))
         .collect();
     uses.sort_unstable();
     let mut gaps = Vec::new();

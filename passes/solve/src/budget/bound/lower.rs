@@ -62,14 +62,14 @@ impl<'a> Bounding<'a> {
     pub fn new(problem: &'a Problem, order: &[u32], capacity: u64) -> Self {
         let absences = gaps::absences(problem);
         let absent = can_be_absent(problem, &absences);
-        let in_order = gaps::model(problem, &Rows::of_order(order), capacity, &absent);
+        let in_order = gaps::model(problem, &Rows::of_order(order), capacity, &absent, &[]);
         // The chain should pass where memory is short.
         let mut weights = vec![1_u64; problem.runs.len()];
         for (run, need) in order.iter().zip(&in_order.cover.needs) {
             weights[*run as usize] = need.saturating_add(1);
         }
         let chain_rows = Rows::of_heaviest_chain(problem, &weights);
-        let chain = gaps::model(problem, &chain_rows, capacity, &absent);
+        let chain = gaps::model(problem, &chain_rows, capacity, &absent, &[]);
         let own = (0..problem.runs.len() as u32).map(|run| Conflict { run, needed: gaps::own_bytes(problem, run) });
         let worst = most_needed(own.chain(conflicts(&chain_rows.runs, &chain)));
         let worst_in_order = most_needed(conflicts(order, &in_order));

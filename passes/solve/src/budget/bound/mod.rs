@@ -8,6 +8,8 @@ mod lower;
 mod rows;
 mod simplex;
 
+use std::collections::BTreeMap;
+
 use self::gaps::{Absence, COST_PARTS};
 pub use self::lower::{Bounding, Bounds, Conflict, Least, lower_bounds};
 use self::rows::Rows;
@@ -80,11 +82,26 @@ const MOST_PIVOTS: u64 = 2_000_000;
 /// `effort` limits a search for whole absences, in nodes of a [`crate::Limit`]: if it ends, fractions are 0 or 1. Prices are always those of the linear program.
 #[must_use]
 pub fn gap_cover(problem: &Problem, order: &[u32], capacity: u64, effort: u64) -> GapCover {
+    gap_cover_with(problem, order, capacity, effort, &Guess::default())
+}
+
+/// What a program assumes beyond the rules that hold for every plan.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Guess {
+    /// Positions at which values are needed besides, by value, rising.
+    pub cuts: Vec<Vec<u32>>,
+    /// What the absence of a value before a position costs besides.
+    pub more: BTreeMap<(u32, u32), u64>,
+}
+
+/// The same under a guess: no bound any more, and closer to a plan.
+pub(super) fn gap_cover_with(problem: &Problem, order: &[u32], capacity: u64, effort: u64, guess: &Guess) -> GapCover {
     let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
     let absences = gaps::absences(problem);
-    let mut model = gaps::model(problem, &Rows::of_order(order), capacity, &can_be_absent(problem, &absences));
+    let mut model = gaps::model(problem, &Rows::of_order(order), capacity, &can_be_absent(problem, &absences), &guess.cuts);
     for (gap, value) in model.cover.gaps.iter_mut().zip(&model.values) {
-        gap.cost = run_cost(&absences[*value as usize]);
+        let more = guess.more.get(&(*value, gap.last + 1)).map_or(0, |more| more.saturating_mul(COST_PARTS));
+        gap.cost = run_cost(&absences[*value as usize]).saturating_add(more);
     }
     if let Some(position) = model.cover.uncoverable() {
         return GapCover { lower_bound: base, impossible: Some(position as u32), ..GapCover::default() };
