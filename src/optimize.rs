@@ -31,6 +31,8 @@ pub struct Optimized {
     pub before: Option<Layout>,
     /// With anchors: nodes that can carry none, around which a runtime that chooses its own order may deviate from the schedule.
     pub unpinned: Vec<Node>,
+    /// How often each rewriting rule was used.
+    pub rules: BTreeMap<String, u64>,
     /// What the solvers said.
     pub reports: Vec<SolverReport>,
     /// What is odd about the model or the plan.
@@ -56,6 +58,10 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     let mut pareto = Vec::new();
     let planned = match &options.passes {
         None => {
+            // A budget tells rewriting what need not become smaller.
+            let hint = room(options, baseline(file, &given, &given, options)?.own_peak)?;
+            let own = memc_passes::Options { budget: hint, ..options.plan.clone() };
+            let fresh = |module: &Module| PassContext { options: &own, ..fresh(module) };
             let planned = memc_passes::plan(&given, fresh, options.verify, observer)?;
             let whole = baseline(file, &given, &planned.module, options)?.own_peak;
             let limit = room(options, whole)?;
@@ -121,7 +127,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         }
         None => None,
     };
-    Ok(Optimized { module, model, layout: plan, before, unpinned, reports: planned.reports, diagnostics })
+    Ok(Optimized { module, model, layout: plan, before, unpinned, rules: planned.rules, reports: planned.reports, diagnostics })
 }
 
 /// How a search ended, as the layout says it.

@@ -70,6 +70,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// What the arena may take: the budget, and no more than the space holds.
+    pub fn room(&self) -> Option<Bytes> {
+        [self.budget, self.space.capacity].into_iter().flatten().min()
+    }
+
     /// The defaults for one runtime on the default target.
     pub fn for_profile(profile: &'static Profile) -> Self {
         Self::on(profile, Target::default())

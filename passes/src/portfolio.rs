@@ -104,7 +104,7 @@ fn better(
         return Ok((planned, rank));
     }
     let other = best(second, verify, &mut Silent)?;
-    let capacity = options.space.capacity.unwrap_or_default();
+    let capacity = options.room().unwrap_or_default();
     let key = |planned: &Planned, rank: &Rank| (rank.arena.max(capacity), nanos(&planned.module), rank.arena);
     let (own, its) = (key(&planned, &rank), key(&other.0, &other.1));
     if own < its && own.1 <= its.1 {

@@ -22,6 +22,8 @@ pub const INFO: PassInfo = PassInfo {
     run,
 };
 
+/// Borders of windows, round by round: the last one sees what the first two left, in fewer and wider windows.
+const ROUNDS: [Shift; 3] = [Shift::None, Shift::Half, Shift::None];
 /// Nodes that may be planned on trial in all, and bounds on the number of trials that this gives.
 const TRIAL_NODES: usize = 60_000;
 const TRIALS: (usize, usize) = (3, 64);
@@ -37,7 +39,7 @@ pub fn rule_page(name: &str) -> Option<String> {
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let mut edits = 0;
-    for shift in [Shift::None, Shift::Half] {
+    for shift in ROUNDS {
         edits += round(module, ctx, shift)?;
     }
     Ok(Changed::edits(edits))
@@ -181,7 +183,7 @@ impl Search<'_, '_> {
         on_trial(&mut module, self.options, PLAN).ok()?;
         let arena = module.plan.arenas.iter().map(|arena| arena.size.0).max().unwrap_or(0);
         let nanos = self.options.cost.total_nanos(&module).0.round() as u64;
-        let wanted = arena.max(self.options.space.capacity.map_or(0, |capacity| capacity.0));
+        let wanted = arena.max(self.options.room().map_or(0, |room| room.0));
         Some(Rank { wanted, nanos, arena, nodes: module.graph(module.main()).nodes.len() })
     }
 }

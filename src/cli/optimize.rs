@@ -70,6 +70,10 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         voice.say(&curve(&optimized.layout));
     }
     voice.say(&memc::report::text(&optimized.layout));
+    if !optimized.rules.is_empty() {
+        let rules: Vec<String> = optimized.rules.iter().map(|(rule, count)| format!("{rule} {count}")).collect();
+        voice.say(&format!("rewritten by {}", rules.join(", ")));
+    }
     session(arguments, &optimized, voice)
 }
 

@@ -11,7 +11,7 @@ use crate::window::Window;
 pub enum Shift {
     /// At the limit.
     None,
-    /// At half of it, so that the borders are elsewhere.
+    /// At half of it, and the others beside the narrowest borders, so that the borders are elsewhere.
     Half,
 }
 
@@ -106,8 +106,11 @@ fn pieces(start: usize, end: usize, crossing: &[i64], limits: &Limits, shift: Sh
         let to = if end - from <= length {
             end
         } else {
-            let first = from + (length / 4).max(1);
-            (first..=from + length).rev().min_by_key(|border| crossing[*border]).unwrap_or(from + length)
+            let borders = from + (length / 4).max(1)..=from + length;
+            let least = borders.clone().map(|border| crossing[border]).min();
+            // What lies at the narrowest borders was cut before: the other round spares them.
+            let spared = |border: &usize| shift == Shift::Half && Some(crossing[*border]) == least;
+            borders.rev().min_by_key(|border| (spared(border), crossing[*border])).unwrap_or(from + length)
         };
         found.push((from, to));
         from = to;
