@@ -1,6 +1,6 @@
 //! `schedule`: orders nodes so that the peak is low.
 
-use memc_ir::{Module, Node, Rewriter, SecondaryMap, Stage, Value};
+use memc_ir::{Bytes, Module, Node, Rewriter, SecondaryMap, Stage, Value};
 use memc_ops::{Profile, Typed};
 use memc_solve::{Limit, order};
 
@@ -43,14 +43,49 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         stop: outcome.stop.as_str(),
         effort: outcome.effort,
     });
-    let schedule: Vec<Node> = best.iter().map(|position| nodes[*position as usize]).collect();
-    let mut rewriter = Rewriter::new(module);
-    rewriter.set_schedule(main, schedule);
-    let edits = rewriter.finish();
+    let best = break_tie(module, ctx, &problem, best, &nodes)?;
+    let edits = set_order(module, &nodes, &best);
     // The stage is part of the text.
     let staged = u64::from(module.stage < Stage::Scheduled);
     module.stage = module.stage.max(Stage::Scheduled);
     Ok(Changed::edits(edits + staged + resized))
+}
+
+fn set_order(module: &mut Module, nodes: &[Node], order: &[u32]) -> u64 {
+    let schedule = order.iter().map(|position| nodes[*position as usize]).collect();
+    let main = module.main();
+    let mut rewriter = Rewriter::new(module);
+    rewriter.set_schedule(main, schedule);
+    rewriter.finish()
+}
+
+/// The order itself, or one with the same peak that is closer to the order at hand, unless that makes the arena larger.
+fn break_tie(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    problem: &order::Problem,
+    best: Vec<u32>,
+    nodes: &[Node],
+) -> Result<Vec<u32>, PassError> {
+    let given: Vec<u32> = (0..nodes.len() as u32).collect();
+    let near = order::nearer(problem, &best, &given).map_err(refused)?;
+    if near == best || ctx.effort == 0 {
+        return Ok(near);
+    }
+    let (peak, arena) = (order::peak(problem, &best).map_err(refused)?, arena(module, ctx, nodes, &near)?);
+    Ok(if arena.0 > peak && self::arena(module, ctx, nodes, &best)? < arena { best } else { near })
+}
+
+/// What heuristics make of an order: the size of the arena.
+fn arena(module: &Module, ctx: &PassContext<'_>, nodes: &[Node], order: &[u32]) -> Result<Bytes, PassError> {
+    let mut module = module.clone();
+    set_order(&mut module, nodes, order);
+    module.stage = module.stage.max(Stage::Scheduled);
+    let mut trial = PassContext::new(ctx.options, ctx.data.clone(), &module);
+    trial.effort = 0;
+    (crate::in_place::INFO.run)(&mut module, &mut trial)?;
+    (crate::place::INFO.run)(&mut module, &mut trial)?;
+    Ok(module.plan.arenas.iter().map(|arena| arena.size).max().unwrap_or_default())
 }
 
 fn refused(error: order::OrderError) -> PassError {

@@ -128,6 +128,35 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn nearer_orders_have_no_higher_peak(problem in problem(9)) {
+        let reversed = order::default_order(&problem).unwrap();
+        let near = order::nearer(&problem, &reversed, &given(&problem)).unwrap();
+        prop_assert_eq!(problem.validate_order(&near), Ok(()));
+        let (far, limit) = (order::peak(&problem, &reversed).unwrap(), order::peak(&problem, &given(&problem)).unwrap());
+        prop_assert!(order::peak(&problem, &near).unwrap() <= far);
+        // The whole is a stretch too.
+        prop_assert!(limit > far || near == given(&problem));
+    }
+}
+
+#[test]
+fn stretches_that_cost_nothing_keep_the_given_order() {
+    // Two wide values, each narrowed at once or both first, then four small ones.
+    let mut problem = Problem::default();
+    for (index, (size, reads)) in [(8, None), (8, None), (1, Some(0)), (1, Some(1))].into_iter().chain([(1, None); 4]).enumerate()
+    {
+        let index = index as u32;
+        reads.into_iter().for_each(|read: u32| problem.buffers[read as usize].users.push(index));
+        problem.operations.push(Operation { predecessors: reads.into_iter().collect(), scratch: 0 });
+        problem.buffers.push(Buffer { size, users: vec![index], ..Buffer::default() });
+    }
+    let shuffled = [0, 2, 1, 3, 7, 5, 6, 4];
+    assert_eq!((order::peak(&problem, &shuffled), order::peak(&problem, &given(&problem))), (Ok(9), Ok(17)));
+    assert_eq!(order::nearer(&problem, &shuffled, &given(&problem)), Ok(vec![0, 2, 1, 3, 4, 5, 6, 7]));
+}
+
 #[test]
 fn several_takers_share_in_the_best_way() {
     // Buffer 2 can take over 0 or 1, buffer 3 only 0: both find a partner.

@@ -1,0 +1,84 @@
+//! Ties: of orders with one peak, one that is closer to the given order.
+//!
+//! Any stretch of an order may be sorted by the given order's positions: what the stretch holds stays the same set, and the given order keeps all
+//! predecessors. So stretches of falling length are sorted wherever that keeps the peak.
+
+use super::model::{Model, State};
+
+/// An order with a peak of at most `bound` in which stretches are sorted; `order` must keep the bound. O((n + uses) log n).
+pub(super) fn nearer(model: &Model, order: &[u32], given: &[u32], bound: u64) -> Vec<u32> {
+    let mut position = vec![0_u32; order.len()];
+    given.iter().enumerate().for_each(|(place, operation)| position[*operation as usize] = place as u32);
+    let mut order = order.to_vec();
+    let mut length = order.len();
+    while length > 1 {
+        for start in [0, length / 2] {
+            sort_stretches(model, &mut order, &position, start, length, bound);
+        }
+        if length == 2 {
+            break;
+        }
+        length = length.div_ceil(2);
+    }
+    order
+}
+
+/// Sorts each of the stretches, one after the other, that keeps the bound.
+fn sort_stretches(model: &Model, order: &mut [u32], position: &[u32], start: usize, length: usize, bound: u64) {
+    let mut walk = Walk { state: State::new(model), bound: i64::try_from(bound).unwrap_or(i64::MAX), past: Vec::new() };
+    for operation in &order[..start] {
+        walk.state.run(*operation);
+    }
+    for stretch in order[start..].chunks_mut(length) {
+        let mut sorted = stretch.to_vec();
+        sorted.sort_unstable_by_key(|operation| position[*operation as usize]);
+        if sorted != stretch && walk.run_all(&sorted) {
+            stretch.copy_from_slice(&sorted);
+        } else {
+            for operation in &*stretch {
+                walk.state.run(*operation);
+            }
+        }
+    }
+}
+
+/// A state that goes forward along an order and, where a stretch is too high, back to its start.
+struct Walk<'a> {
+    state: State<'a>,
+    bound: i64,
+    /// Operations that ran, what they added, and the buffers that they allocated.
+    past: Vec<(u32, i64, Vec<u32>)>,
+}
+
+impl Walk<'_> {
+    /// Runs a stretch if it keeps the bound.
+    fn run_all(&mut self, stretch: &[u32]) -> bool {
+        self.past.clear();
+        for &operation in stretch {
+            let (effect, model) = (self.state.effect(operation), self.state.model);
+            if self.state.live + effect.hill > self.bound {
+                self.take_back();
+                return false;
+            }
+            let new = model.uses.of(operation).iter().copied().filter(|buffer| !self.state.allocated[*buffer as usize]);
+            self.past.push((operation, effect.net, new.collect()));
+            self.state.run(operation);
+        }
+        true
+    }
+
+    fn take_back(&mut self) {
+        let model = self.state.model;
+        while let Some((operation, net, allocated)) = self.past.pop() {
+            for &next in model.successors.of(operation) {
+                self.state.waits[next as usize] += 1;
+            }
+            for &buffer in model.uses.of(operation) {
+                self.state.left[buffer as usize] += 1;
+                self.state.last_user[buffer as usize] ^= operation;
+            }
+            allocated.into_iter().for_each(|buffer| self.state.allocated[buffer as usize] = false);
+            self.state.live -= net;
+        }
+    }
+}
