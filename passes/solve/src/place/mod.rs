@@ -18,6 +18,7 @@ mod occupied;
 mod orders;
 mod portfolio;
 mod problem;
+mod repair;
 mod restart;
 mod search;
 mod skyline;

@@ -7,6 +7,7 @@ use super::normal::Normal;
 use super::occupied::Occupied;
 use super::orders::{RULES, loads_met, order};
 use super::problem::{Problem, Solution};
+use super::repair::{repair, repairable};
 
 /// Rectangles that every problem may look at, and more for each buffer: some ten nanoseconds each.
 const BASE_BUDGET: u64 = 10_000_000;
@@ -33,15 +34,19 @@ const LARGE: usize = 32_768;
 /// The best placement of the portfolio. Needs fixed offsets without conflict. Stops at the first height that is not above `target`.
 pub(super) fn best_of_all(problem: &Problem, normal: &Normal, target: u64) -> Solution {
     let mut budget = Budget::new(normal.items.len());
-    if !(SMALL..LARGE).contains(&normal.items.len()) || normal.has_fixed {
+    if normal.items.len() < SMALL || normal.has_fixed {
         return best_of_rules(problem, normal, target, &mut budget);
     }
     let items = order(normal, RULES[0], &loads_met(normal));
     let mut best = solution(problem, normal, &first_fit(normal, &items, &mut budget.left).offsets);
-    if best.height > target {
+    if best.height > target && normal.items.len() < LARGE {
         for offsets in around_core(problem, normal, &items, target, &mut budget.left) {
             keep_lower(problem, normal, Some(offsets), &mut best);
         }
+    }
+    if best.height > target && repairable(normal) {
+        let offsets: Vec<u64> = normal.items.iter().map(|item| best.offsets[item.buffer as usize]).collect();
+        keep_lower(problem, normal, Some(repair(normal, &offsets, target, &mut budget.left)), &mut best);
     }
     if best.height > target && budget.left > 0 {
         let next = best_of_rules(problem, normal, target, &mut budget);
