@@ -1,6 +1,6 @@
 //! Simulated annealing over sequences with repeats: put a run in, take one out, move one.
 //!
-//! After FastSA (Kusumoto et al. 2023), with three changes: the energy's price of a byte over the capacity follows the search (high while it is not
+//! After FastSA (Imanishi et al. 2023), with three changes: the energy's price of a byte over the capacity follows the search (high while it is not
 //! feasible, lower while it is); the threshold is drawn before a change is tried, so that what costs too much is never tried; and changes aim at the
 //! worst slot while the capacity is exceeded.
 

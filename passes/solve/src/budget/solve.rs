@@ -12,8 +12,10 @@ use super::warm::sequences;
 use super::{greedy, polish};
 use crate::{Limit, Outcome, StopReason};
 
-/// Annealing steps for each unit of effort: some twenty microseconds of work are ten to forty steps; the default effort is 3 million steps.
-const STEPS: u64 = 150;
+/// Annealing steps for each unit of effort, whatever the size; for how many operations there is one more; and how many more there are at most.
+const STEPS: u64 = 200;
+const OPERATIONS_A_STEP: u64 = 2;
+const MORE_STEPS: u64 = 900;
 
 /// Part of the effort that goes into the first gap cover of an order.
 const GAP_SHARE: u64 = 8;
@@ -25,7 +27,7 @@ const STEPS_PER_OPERATION: u64 = 30_000;
 const ROUNDS: u32 = 4;
 
 /// Rounds that look for the capacity before the first that looks for cost, each with a soft maximum twice as sharp as the one before.
-const SOFT_ROUNDS: u32 = 3;
+const SOFT_ROUNDS: u32 = 4;
 
 /// How often a plan with transfers is made anew for less bytes, where their times made it exceed the capacity.
 const REPAIRS: u32 = 4;
@@ -34,7 +36,9 @@ const REPAIRS: u32 = 4;
 ///
 /// [`Outcome::value`] and [`Outcome::lower_bound`] are times: the makespan, and the sum of all costs, which no plan can beat. If the given order keeps
 /// the capacity, it is the answer. Without a solution nothing is proven: the outcome is [`crate::Status::Unknown`]. With no effort the answer is that
-/// of the heuristics: reordering, greedy recomputation, hidden transfers, descent. Each unit of effort is 150 annealing steps of O(operands log n).
+/// of the heuristics: reordering, greedy recomputation, hidden transfers, descent. Each unit of effort is 200 annealing steps and one
+/// more for two operations, up to 900 more, each O(operands log n): the default effort is 5 million steps for 100 operations, 22 million from 1,800
+/// operations on.
 ///
 /// # Errors
 /// The problem is not valid.
@@ -104,8 +108,9 @@ impl Search<'_> {
                 }
             }
         }
-        let per_operation = STEPS_PER_OPERATION.saturating_mul(self.model.operations() as u64);
-        let steps = limit.nodes.saturating_mul(STEPS).min(per_operation);
+        let operations = self.model.fixed as u64;
+        let steps = limit.nodes.saturating_mul(STEPS + (operations / OPERATIONS_A_STEP).min(MORE_STEPS));
+        let steps = steps.min(STEPS_PER_OPERATION.saturating_mul(operations));
         // What keeps the capacity and is cheapest; without such a one, what comes nearest to it. One start of each kind.
         let ceiling = self.ceiling;
         self.starts.sort_by_key(|start| (start.has_transfers, start.peak.max(ceiling), start.cost));

@@ -1,7 +1,7 @@
 //! A sequence of operations in slots, with the bytes at each slot kept up to date as operations are put in and taken out.
 //!
-//! The representation follows FastSA (Kusumoto et al., "A Fast Simulated Annealing Approach to Rematerialization", 2023): far more slots than
-//! operations, so that one can be put between two others without renumbering; for each value the slots that make and that use it; and a segment tree
+//! The representation follows FastSA (Imanishi et al., "A fast heuristic to optimize time-space tradeoff for large models", NeurIPS 2023): far more
+//! slots than operations, so that one can be put between two others without renumbering; for each value the slots that make and that use it; and a segment tree
 //! of bytes over the slots. Putting in or taking out is O((operands + results) log slots).
 
 use super::model::{Model, NONE};
