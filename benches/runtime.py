@@ -41,7 +41,10 @@ def write_weights(path, folder):
         kind = FLOATS.get(tensor.data_type)
         fan_in = max(int(np.prod(tensor.dims[1:], dtype=np.int64)), 1)
         if kind is not None:
-            values = (random.standard_normal(count, dtype=np.float32) / fan_in**0.5 + (0.5 if len(tensor.dims) == 1 else 0)).astype(kind)
+            # A vector may hold variances, whose roots are taken.
+            vector = len(tensor.dims) == 1
+            values = random.random(count, np.float32) + 0.5 if vector else random.standard_normal(count, np.float32) / fan_in**0.5
+            values = values.astype(kind)
         else:
             values = random.integers(0, 2, count).astype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
         if target not in sizes:

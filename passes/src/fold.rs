@@ -1,7 +1,7 @@
 //! `fold`: replaces nodes whose results are known by constants.
 
 use memc_ir::{ConstData, ConstOrigin, Module, Node, Payload, Rewriter, Stage, Use, Value};
-use memc_ops::{SplitAxes, held_constant, lookup};
+use memc_ops::{SplitAxes, Work, held_constant, lookup};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
@@ -52,16 +52,29 @@ fn fold(rewriter: &mut Rewriter<'_>, node: Node, held_only: bool, ctx: &PassCont
     rewriter.erase(node);
 }
 
+/// Readers of readers are followed this far.
+const MAX_READERS: usize = 64;
+
 /// Whether what reads a value computes the same bits when the value is a constant. Kernels of contractions keep constant weights in a form of
-/// their own, and add up in another order there; what they do with an integer is exact all the same.
+/// their own, and add up in another order there; what they do with an integer is exact all the same. What only moves elements is looked through.
 pub(crate) fn keeps_bits(rewriter: &Rewriter<'_>, value: Value) -> bool {
     let module = rewriter.module();
-    let element_wise = |site: &Use| match site {
-        Use::Operand(node, _) => lookup(&module.node(*node).operator).is_some_and(|info| info.split == SplitAxes::All),
-        Use::Output(..) => true,
-    };
-    let is_integral = module.ty(value).tensor().is_some_and(|ty| ty.element.is_integral());
-    is_integral || rewriter.uses(value).iter().all(element_wise)
+    if module.ty(value).tensor().is_some_and(|ty| ty.element.is_integral()) {
+        return true;
+    }
+    let mut open = vec![value];
+    for _ in 0..MAX_READERS {
+        let Some(value) = open.pop() else { return true };
+        for site in rewriter.uses(value) {
+            let Use::Operand(node, _) = site else { continue };
+            match lookup(&module.node(*node).operator) {
+                Some(info) if info.split == SplitAxes::All => {}
+                Some(info) if matches!(info.work, Work::None) => open.extend(module.node(*node).results()),
+                _ => return false,
+            }
+        }
+    }
+    open.is_empty()
 }
 
 /// The constant that a result is: a tensor that the node holds as its attribute, or elements that inference knows.
