@@ -25,8 +25,8 @@ pub const INFO: PassInfo = PassInfo {
 /// Borders of windows, round by round: the last one sees what the first two left, in fewer and wider windows.
 const ROUNDS: [Shift; 3] = [Shift::None, Shift::Half, Shift::None];
 /// Nodes that may be planned on trial in all, and bounds on the number of trials that this gives.
-const TRIAL_NODES: usize = 60_000;
-const TRIALS: (usize, usize) = (3, 64);
+const TRIAL_NODES: usize = 20_000;
+const TRIALS: (usize, usize) = (3, 32);
 /// What plans a module on trial: folding first, for rules leave what depends on constants alone to it.
 const PLAN: &str = "fold,canonicalize,dce,view,schedule,in-place,place";
 /// What orders one window on trial.
