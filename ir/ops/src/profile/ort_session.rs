@@ -39,13 +39,16 @@ pub struct SessionNeeds {
 }
 
 /// File name of the library with memc's own operators, on the system that this runs on.
-fn library() -> String {
-    format!("{}memc_ort_ops{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)
-}
+const LIBRARY: &str = if cfg!(windows) {
+    "memc_ort_ops.dll"
+} else if cfg!(target_vendor = "apple") {
+    "libmemc_ort_ops.dylib"
+} else {
+    "libmemc_ort_ops.so"
+};
 
 /// Lines that make session options named `options`, with a comment on what the language cannot reach.
 pub(super) fn text(language: Language, needs: SessionNeeds) -> String {
-    let library = library();
     let mut lines: Vec<String> = Vec::new();
     let mut add = |line: &str| lines.push(line.to_owned());
     match language {
@@ -66,7 +69,7 @@ pub(super) fn text(language: Language, needs: SessionNeeds) -> String {
                 add("options.add_session_config_entry(\"session.disable_quant_qdq\", \"1\")");
             }
             if needs.transfers {
-                add(&format!("options.register_custom_ops_library(\"{library}\")"));
+                add(&format!("options.register_custom_ops_library(\"{LIBRARY}\")"));
             }
         }
         Language::Cpp => {
@@ -80,7 +83,7 @@ pub(super) fn text(language: Language, needs: SessionNeeds) -> String {
                 add("options.AddConfigEntry(\"session.disable_quant_qdq\", \"1\");");
             }
             if needs.transfers {
-                add(&format!("options.RegisterCustomOpsLibrary(ORT_TSTR(\"{library}\"));"));
+                add(&format!("options.RegisterCustomOpsLibrary(ORT_TSTR(\"{LIBRARY}\"));"));
             }
         }
         Language::CSharp => {
@@ -95,7 +98,7 @@ pub(super) fn text(language: Language, needs: SessionNeeds) -> String {
                 add("options.AddSessionConfigEntry(\"session.disable_quant_qdq\", \"1\");");
             }
             if needs.transfers {
-                add(&format!("options.RegisterCustomOpLibrary(\"{library}\");"));
+                add(&format!("options.RegisterCustomOpLibrary(\"{LIBRARY}\");"));
             }
         }
         Language::Rust => {
@@ -108,7 +111,7 @@ pub(super) fn text(language: Language, needs: SessionNeeds) -> String {
                 add("    .with_config_entry(\"session.disable_quant_qdq\", \"1\")?");
             }
             if needs.transfers {
-                add(&format!("    .with_operator_library(\"{library}\")?"));
+                add(&format!("    .with_operator_library(\"{LIBRARY}\")?"));
             }
             add("    .with_intra_threads(1)?;");
         }
