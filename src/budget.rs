@@ -9,7 +9,7 @@ use memc_ops::Data;
 use memc_passes::{ExternalData, Observer, PassContext, PassError, PipelineError, Planned, Silent};
 
 use crate::error::Error;
-use crate::options::OptimizeOptions;
+use crate::options::{OptimizeOptions, Size};
 
 /// What is known of elements, as inference found it.
 pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
@@ -41,7 +41,8 @@ impl Budgets<'_> {
     }
 
     fn plan(&self, limit: Bytes, rewritten: bool, observer: &mut dyn Observer) -> Result<Planned, PipelineError> {
-        let own = memc_passes::Options { budget: Some(limit), ..self.options.plan.clone() };
+        let own =
+            memc_passes::Options { budget: Some(limit), far_budgets: far_budgets(self.options), ..self.options.plan.clone() };
         let fresh =
             |module: &Module| PassContext { external: Some(self.external), ..PassContext::new(&own, self.data.clone(), module) };
         memc_passes::plan_within(self.given, fresh, rewritten, self.options.verify, observer)
@@ -93,8 +94,18 @@ impl Budgets<'_> {
     }
 }
 
+/// Limits of farther spaces; a part of the whole means nothing there.
+fn far_budgets(options: &OptimizeOptions) -> BTreeMap<String, Bytes> {
+    let first = &options.plan.space.name;
+    let sized = options.budget.iter().filter_map(|(space, size)| match size {
+        Size::Bytes(bytes) if !space.is_empty() && space != first => Some((space.clone(), Bytes(*bytes))),
+        _ => None,
+    });
+    sized.collect()
+}
+
 fn arena(planned: &Planned) -> Bytes {
-    planned.module.plan.arenas.iter().map(|arena| arena.size).max().unwrap_or_default()
+    planned.module.plan.arenas.first().map(|arena| arena.size).unwrap_or_default()
 }
 
 /// Budgets by space, in bytes.

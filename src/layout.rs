@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_ir::{AliasKind, Definition, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
 use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor};
+use memc_ops::families::memory::{Transfer, transfer_of};
 use memc_passes::analysis::{self, Liveness, StorageClass};
 use memc_passes::{Io, Options};
 
@@ -58,7 +59,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         arenas: writer.arenas(),
         schedule: writer.schedule(),
         tensors,
-        transfers: Vec::new(),
+        transfers: writer.transfers(),
         unplanned: writer.unplanned(),
         subgraphs: writer.subgraphs(),
         peak: BTreeMap::new(),
@@ -265,6 +266,35 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Pairs of a node that sends a value away and one that fetches it, in the order of the latter.
+    fn transfers(&self) -> Vec<file::Transfer> {
+        let near = &self.context.options.space.name;
+        let nodes = &self.module.graph(self.module.main()).nodes;
+        let pairs = nodes.iter().filter_map(|load| {
+            let far = self.moved(*load, Transfer::In)?.0;
+            let store = self.module.producer(far)?;
+            let (tensor, _) = self.moved(store, Transfer::Out)?;
+            let (_, result) = self.moved(*load, Transfer::In)?;
+            Some(file::Transfer {
+                tensor: self.module.value(tensor).name.clone(),
+                result: self.module.value(result).name.clone(),
+                from: near.clone(),
+                to: self.place(self.module.plan.storage[far]).0?,
+                store_step: self.position[store],
+                load_step: self.position[*load],
+                bytes: self.module.ty(tensor).size()?.0,
+            })
+        });
+        pairs.collect()
+    }
+
+    /// Operand and result of a transfer.
+    fn moved(&self, node: Node, way: Transfer) -> Option<(Value, Value)> {
+        let data = self.module.node(node);
+        let is_it = transfer_of(&data.operator) == Some(way);
+        data.operands().next().zip(data.results().next()).filter(|_| is_it)
+    }
+
     fn unplanned(&self) -> Vec<file::Unplanned> {
         let open = self.values().filter(|value| self.module.ty(*value).size().is_none());
         open.map(|value| {
@@ -336,7 +366,7 @@ impl<'a> Writer<'a> {
             recomputed_nodes: recomputed.count() as u64,
             extra_flops: extra as f64,
             base_flops: memc_cost::total_flops(self.context.given) as f64,
-            transferred_bytes: 0,
+            transferred_bytes: self.transfers().iter().map(|pair| pair.bytes).fold(0, u64::saturating_add),
             modelled_ns_before: self.context.options.cost.total_nanos(self.context.given).0.round(),
             // What the timeline ends with, filled in below.
             modelled_ns_after: 0.0,

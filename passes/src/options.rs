@@ -1,5 +1,7 @@
 //! Options of planning, in one struct.
 
+use std::collections::BTreeMap;
+
 use memc_cost::{CostModel, Target};
 use memc_ir::{Bytes, Module, Node, SpaceData};
 use memc_ops::Profile;
@@ -67,6 +69,8 @@ pub struct Options {
     pub effort: u64,
     /// Limit of the arena; the pass `budget` keeps it by recomputing what does not fit.
     pub budget: Option<Bytes>,
+    /// Limits of the arenas of farther spaces, by name.
+    pub far_budgets: BTreeMap<String, Bytes>,
 }
 
 impl Options {
@@ -105,6 +109,7 @@ impl Options {
             max_weight_bytes: Bytes(512 << 20),
             effort,
             budget: None,
+            far_budgets: BTreeMap::new(),
         }
     }
 

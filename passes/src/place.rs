@@ -1,9 +1,9 @@
 //! `place`: gives every buffer its offset in the arena.
 
-use memc_ir::{ArenaSize, Bytes, Module, Plan, SecondaryMap, Space, Stage, Step, Storage, Value};
+use memc_ir::{ArenaSize, Bytes, Module, Plan, SecondaryMap, Space, SpaceData, Stage, Step, Storage, Value};
 use memc_solve::{Limit, place};
 
-use crate::analysis::buffers::{buffers, peak};
+use crate::analysis::buffers::{buffers, far_buffers, peak};
 use crate::analysis::class::classes;
 use crate::analysis::liveness::Liveness;
 use crate::analysis::scratch::scratch;
@@ -22,7 +22,7 @@ pub const INFO: PassInfo = PassInfo {
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let before = module.plan.clone();
     module.plan.scratch = scratch(module, ctx.options);
-    let space = space(module, ctx);
+    let space = space(module, &ctx.options.space);
     let liveness = Liveness::of(module, module.main(), ctx.options.profile);
     let buffers = buffers(module, &liveness, &classes(module), ctx.options.io);
     let alignment = ctx.options.space.alignment;
@@ -55,6 +55,9 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let order_lower_bound = scheduled.filter(|_| ctx.budgeted.is_none()).map(|report| Bytes(report.lower_bound));
     let (size, lower_bound) = (Bytes(solution.height), Bytes(outcome.lower_bound.min(solution.height)));
     module.plan.arenas = vec![ArenaSize { space, size, lower_bound, order_lower_bound }];
+    for far in ctx.options.farther.clone() {
+        place_far(module, ctx, &far)?;
+    }
     let edits = edits(module, &before);
     module.stage = Stage::Planned;
     debug_assert!(peak(module, &buffers, liveness.steps).0 <= size);
@@ -85,9 +88,29 @@ fn row(start: u32, end: u32, bytes: Bytes, alignment: u64) -> place::Buffer {
     place::Buffer { alignment, ..place::Buffer::new(start, end, bytes.0) }
 }
 
-/// The space that holds the arena, as the options describe it: a plan that was read in may have known it with another alignment.
-fn space(module: &mut Module, ctx: &PassContext<'_>) -> Space {
-    let wanted = &ctx.options.space;
+/// Gives what transfers send to a farther space its offsets there.
+fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Result<(), PassError> {
+    let liveness = Liveness::of(module, module.main(), ctx.options.profile);
+    let buffers = far_buffers(module, &liveness, &classes(module), ctx.options.io, &data.name);
+    if buffers.is_empty() {
+        return Ok(());
+    }
+    let space = space(module, data);
+    let rows = buffers.iter().map(|buffer| row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, data.alignment));
+    let problem = place::Problem { buffers: rows.collect(), ..place::Problem::default() };
+    let outcome = place::solve(&problem, &Limit { nodes: ctx.effort }).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
+    let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
+    place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
+    for (buffer, offset) in buffers.iter().zip(&solution.offsets) {
+        module.plan.storage.set(buffer.owner, Some(Storage { space, offset: Bytes(*offset) }));
+    }
+    let (size, lower_bound) = (Bytes(solution.height), Bytes(outcome.lower_bound.min(solution.height)));
+    module.plan.arenas.push(ArenaSize { space, size, lower_bound, order_lower_bound: None });
+    Ok(())
+}
+
+/// The space as the options describe it: a plan that was read in may have known it with another alignment.
+fn space(module: &mut Module, wanted: &SpaceData) -> Space {
     let found = module.plan.spaces.iter().find(|(_, data)| data.name == wanted.name).map(|(space, _)| space);
     match found {
         Some(space) => {

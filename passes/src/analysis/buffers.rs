@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use memc_ir::{Bytes, LiveRange, Module, SecondaryMap, Step, Value};
 
+use memc_ops::families::memory::{Transfer, transfer_of};
+
 use crate::analysis::class::StorageClass;
 use crate::analysis::liveness::Liveness;
 use crate::options::Io;
@@ -34,8 +36,33 @@ pub fn is_placed(module: &Module, classes: &SecondaryMap<Value, Option<StorageCl
     placed && module.ty(owner).size().is_some() && !main.nodes.is_empty()
 }
 
-/// All buffers of the main graph, in order of their owners' ids.
+/// All buffers of the first space, in order of their owners' ids.
 pub fn buffers(module: &Module, liveness: &Liveness, classes: &SecondaryMap<Value, Option<StorageClass>>, io: Io) -> Vec<Buffer> {
+    let mut all = all_buffers(module, liveness, classes, io);
+    all.retain(|buffer| far_space(module, buffer.owner).is_none());
+    all
+}
+
+/// All buffers of a farther space, named as transfers name it.
+pub fn far_buffers(
+    module: &Module,
+    liveness: &Liveness,
+    classes: &SecondaryMap<Value, Option<StorageClass>>,
+    io: Io,
+    space: &str,
+) -> Vec<Buffer> {
+    let mut all = all_buffers(module, liveness, classes, io);
+    all.retain(|buffer| far_space(module, buffer.owner) == Some(space));
+    all
+}
+
+/// The farther space that a transfer sends a value to; `None` for all that lies in the first one.
+pub fn far_space(module: &Module, value: Value) -> Option<&str> {
+    let node = module.node(module.producer(value)?);
+    (transfer_of(&node.operator) == Some(Transfer::Out)).then(|| node.string("to"))?
+}
+
+fn all_buffers(module: &Module, liveness: &Liveness, classes: &SecondaryMap<Value, Option<StorageClass>>, io: Io) -> Vec<Buffer> {
     let mut by_owner: BTreeMap<Value, Buffer> = BTreeMap::new();
     for value in module.values().keys() {
         let (owner, _) = module.plan.owner(value);

@@ -44,7 +44,8 @@ pub(crate) fn within(module: &Module, ctx: &PassContext<'_>, limit: Bytes) -> Re
     // Whatever the plan was made for, its bound is that of the budget, in any order.
     let certified = |mut found: Found| {
         let makespan = found.budgeted.makespan;
-        found.budgeted.lower_bound = bounding.any_order(ctx.effort, makespan).map_or(0, |least| least.makespan.min(makespan));
+        let least = bounding.any_order(ctx.effort, makespan / stated.unit).map_or(0, |least| least.makespan);
+        found.budgeted.lower_bound = least.saturating_mul(stated.unit).min(makespan);
         found
     };
     for round in 0..MAX_ROUNDS {
@@ -107,9 +108,9 @@ fn attempt(
     let edits = realize(&mut realized, &mut trial, stated, &plan.events);
     let arena = arena(&realized, &trial, 0)?;
     let budgeted = Budgeted {
-        base_cost: stated.problem.runs.iter().map(|run| run.cost).sum(),
-        makespan: plan.makespan,
-        lower_bound: outcome.lower_bound,
+        base_cost: stated.problem.runs.iter().map(|run| run.cost).sum::<u64>().saturating_mul(stated.unit),
+        makespan: plan.makespan.saturating_mul(stated.unit),
+        lower_bound: 0,
         capacity,
         rounds: MAX_ROUNDS,
         stop: outcome.stop.as_str(),
@@ -122,7 +123,7 @@ fn attempt(
 /// never makes it larger.
 pub(crate) fn arena(module: &Module, ctx: &PassContext<'_>, effort: u64) -> Result<Bytes, PassError> {
     let placed = place(module, ctx, effort)?;
-    Ok(placed.plan.arenas.iter().map(|arena| arena.size).max().unwrap_or_default())
+    Ok(placed.plan.arenas.first().map(|arena| arena.size).unwrap_or_default())
 }
 
 /// A copy of the module that is placed.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Alias, Module, NewNode, Node, Origin, Rewriter, SecondaryMap, Value, ValueType};
+use memc_ir::{Alias, Attribute, Module, NewNode, Node, Operator, Origin, Rewriter, SecondaryMap, Value, ValueType};
+use memc_ops::families::memory::MEMORY;
 use memc_solve::budget::Event;
 
 use super::state::Stated;
@@ -22,14 +23,19 @@ pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &S
             latest: SecondaryMap::default(),
             shown: SecondaryMap::default(),
             times: SecondaryMap::default(),
+            stored: SecondaryMap::default(),
             given: SecondaryMap::default(),
             order: Vec::new(),
             names,
             aliases: &mut aliases,
             known: &mut known,
         };
-        for run in needed_runs(stated, events) {
-            realizer.run(stated.nodes[run as usize]);
+        for event in needed(stated, events) {
+            match event {
+                Event::Run(run) => realizer.run(stated.nodes[run as usize]),
+                Event::Store { value, link } => realizer.store(stated.owners[value as usize], &stated.far[link as usize]),
+                Event::Load { value, .. } => realizer.load(stated.owners[value as usize]),
+            }
         }
         realizer.finish()
     };
@@ -43,26 +49,40 @@ pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &S
     edits
 }
 
-/// The runs of a plan in order, without repeated ones whose results nobody reads.
-fn needed_runs(stated: &Stated, events: &[Event]) -> Vec<u32> {
+/// The events of a plan in order, without repeated runs and transfers whose results nobody reads.
+fn needed(stated: &Stated, events: &[Event]) -> Vec<Event> {
     let mut times = vec![0u32; stated.nodes.len()];
     for event in events {
         if let Event::Run(run) = event {
             times[*run as usize] += 1;
         }
     }
-    let mut is_read = vec![false; stated.owners.len()];
+    let (mut is_read, mut is_loaded) = (vec![false; stated.owners.len()], vec![false; stated.owners.len()]);
     let mut needed = Vec::new();
     for event in events.iter().rev() {
-        let Event::Run(index) = event else { continue };
-        let run = &stated.problem.runs[*index as usize];
-        times[*index as usize] -= 1;
-        let is_first = times[*index as usize] == 0;
-        if is_first || run.writes.iter().any(|value| is_read[*value as usize]) {
-            run.writes.iter().for_each(|value| is_read[*value as usize] = false);
-            run.reads.iter().for_each(|value| is_read[*value as usize] = true);
-            needed.push(*index);
-        }
+        let is_needed = match *event {
+            Event::Run(index) => {
+                let run = &stated.problem.runs[index as usize];
+                times[index as usize] -= 1;
+                let is_needed = times[index as usize] == 0 || run.writes.iter().any(|value| is_read[*value as usize]);
+                if is_needed {
+                    run.writes.iter().for_each(|value| is_read[*value as usize] = false);
+                    run.reads.iter().for_each(|value| is_read[*value as usize] = true);
+                }
+                is_needed
+            }
+            Event::Load { value, .. } => {
+                let is_needed = std::mem::take(&mut is_read[value as usize]);
+                is_loaded[value as usize] |= is_needed;
+                is_needed
+            }
+            Event::Store { value, .. } => {
+                let is_needed = std::mem::take(&mut is_loaded[value as usize]);
+                is_read[value as usize] |= is_needed;
+                is_needed
+            }
+        };
+        needed.extend(is_needed.then_some(*event));
     }
     needed.reverse();
     needed
@@ -77,6 +97,8 @@ struct Realizer<'a, 'm> {
     shown: SecondaryMap<Value, Option<(Value, Value)>>,
     /// How often a node stands in the order so far.
     times: SecondaryMap<Node, u32>,
+    /// The copy of a value in a farther space.
+    stored: SecondaryMap<Value, Option<Value>>,
     /// Operands of a node before any of them was replaced.
     given: SecondaryMap<Node, Vec<Option<Value>>>,
     order: Vec<Node>,
@@ -129,7 +151,7 @@ impl Realizer<'_, '_> {
             .iter()
             .map(|result| {
                 let original = module.value((*result)?);
-                Some((fresh(&mut self.names, &original.name, again), original.ty.clone()))
+                Some((numbered(&mut self.names, &original.name, "recompute", again), original.ty.clone()))
             })
             .collect();
         let new = NewNode {
@@ -148,6 +170,48 @@ impl Realizer<'_, '_> {
             data.outputs.iter().zip(copies).filter_map(|(original, copy)| (*original).zip(copy)).collect();
         self.known.extend(pairs.iter().map(|(original, copy)| (*copy, *original)));
         pairs
+    }
+
+    /// Sends the copy that is there now to a farther space.
+    fn store(&mut self, value: Value, space: &str) {
+        let near = self.latest[value].unwrap_or(value);
+        let to = vec![("to".to_owned(), Attribute::String(space.as_bytes().to_vec().into()))];
+        let far = self.transfer("SwapOut", value, near, to, "far");
+        self.stored.set(value, far);
+    }
+
+    /// Fetches the copy that was sent away; readers find it from here on.
+    fn load(&mut self, value: Value) {
+        if let Some(far) = self.stored[value] {
+            let near = self.transfer("SwapIn", value, far, Vec::new(), "near");
+            self.latest.set(value, near);
+        }
+    }
+
+    fn transfer(
+        &mut self,
+        operator: &str,
+        original: Value,
+        operand: Value,
+        attributes: Vec<(String, Attribute)>,
+        suffix: &str,
+    ) -> Option<Value> {
+        let module = self.rewriter.module();
+        let data = module.value(original).clone();
+        let name = numbered(&mut self.names, &data.name, suffix, 1);
+        let new = NewNode {
+            operator: Operator { domain: MEMORY.into(), ..Operator::onnx(operator, 1) },
+            name: name.clone(),
+            inputs: vec![Some(operand)],
+            attributes,
+            origin: Origin::Pass { pass: super::INFO.name.into() },
+        };
+        let main = module.main();
+        let node = self.rewriter.insert(main, None, new, &[Some((name, data.ty))]);
+        self.order.push(node);
+        let result = self.rewriter.module().node(node).outputs.first().copied().flatten();
+        self.known.extend(result.map(|result| (result, original)));
+        result
     }
 
     /// The copy of a value that is there now. A view is made first if its operand's copy is another than the one it shows; views of
@@ -175,11 +239,11 @@ impl Realizer<'_, '_> {
     }
 }
 
-/// A name for a copy: the original's with the number of the copy, or the next number that is free.
-fn fresh(names: &mut BTreeSet<String>, original: &str, again: u32) -> String {
-    let mut number = again;
+/// A name for a copy: the original's with a word and the number of the copy, or the next number that is free.
+fn numbered(names: &mut BTreeSet<String>, original: &str, word: &str, first: u32) -> String {
+    let mut number = first;
     loop {
-        let name = format!("{original}.recompute{number}");
+        let name = format!("{original}.{word}{number}");
         if names.insert(name.clone()) {
             return name;
         }

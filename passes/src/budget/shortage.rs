@@ -21,7 +21,7 @@ pub(crate) fn shortage(
 ) -> Result<Shortage, PassError> {
     let smallest = found.as_ref().map_or(module, |found| &found.module);
     let placed = place(smallest, ctx, 0)?;
-    let least = placed.plan.arenas.iter().map(|arena| arena.size).max().unwrap_or_default();
+    let least = placed.plan.arenas.first().map(|arena| arena.size).unwrap_or_default();
     let liveness = Liveness::of(&placed, placed.main(), ctx.options.profile);
     let buffers = buffers(&placed, &liveness, &classes(&placed), ctx.options.io);
     let levels = live(&placed, &buffers, liveness.steps);

@@ -27,7 +27,14 @@ pub(crate) struct Stated {
     pub(crate) owners: Vec<Value>,
     /// Whether a node is a view that is made again with its owner wherever somebody reads it, and hence no run.
     pub(crate) is_view: SecondaryMap<Node, bool>,
+    /// Name of the farther space that each link leads to.
+    pub(crate) far: Vec<String>,
+    /// Nanoseconds in a unit of the problem's time.
+    pub(crate) unit: u64,
 }
+
+/// Rates are whole bytes a unit of time: the unit is long enough that rounding a rate loses less than one in so many.
+const RATE_PARTS: f64 = 100.0;
 
 /// States the problem of a module in its own order. Linear in nodes and operands, but for chains of views.
 pub(crate) fn state(module: &Module, options: &Options) -> Stated {
@@ -153,8 +160,48 @@ impl<'a> Statement<'a> {
             }
         }
         let owners = self.groups.iter().map(|group| group.owner).collect();
-        let problem = budget::Problem { runs, values, ..budget::Problem::default() };
-        Stated { problem, nodes, owners, is_view: self.is_view }
+        let mut problem = budget::Problem { runs, values, ..budget::Problem::default() };
+        let (unit, far) = self.connect(&mut problem);
+        Stated { problem, nodes, owners, is_view: self.is_view, far, unit }
+    }
+
+    /// Adds the spaces that the first one is linked with both ways, and says what may move there; gives the unit of time and their names.
+    fn connect(&self, problem: &mut budget::Problem) -> (u64, Vec<String>) {
+        let target = &self.options.cost.target;
+        let ways = |far: usize| target.link(0, far).zip(target.link(far, 0));
+        let linked: Vec<usize> = (1..target.spaces.len()).filter(|far| ways(*far).is_some()).collect();
+        let rates =
+            linked.iter().filter_map(|far| ways(*far)).flat_map(|(out, back)| [out.bytes_per_second, back.bytes_per_second]);
+        let slowest = rates.fold(f64::INFINITY, f64::min) / 1e9;
+        let mut unit = 1u64;
+        while !linked.is_empty() && slowest * (unit as f64) < RATE_PARTS && unit < 1_000_000 {
+            unit *= 10;
+        }
+        // Casts of floats saturate.
+        let rate = |bytes_per_second: f64| ((bytes_per_second / 1e9 * unit as f64) as u64).max(1);
+        let latency = |nanos: f64| (nanos / unit as f64).ceil() as u64;
+        for far in &linked {
+            let Some((out, back)) = ways(*far) else { continue };
+            let space = problem.spaces.len() as u32;
+            let name = &target.spaces[*far].name;
+            let capacity = [target.spaces[*far].capacity, self.options.far_budgets.get(name).copied()];
+            problem.spaces.push(budget::Space { capacity: capacity.into_iter().flatten().map(|bytes| bytes.0).min() });
+            problem.links.push(budget::Link {
+                space,
+                store_rate: rate(out.bytes_per_second),
+                load_rate: rate(back.bytes_per_second),
+                store_latency: latency(out.latency.0),
+                load_latency: latency(back.latency.0),
+            });
+        }
+        for run in &mut problem.runs {
+            run.cost = run.cost.div_ceil(unit);
+        }
+        for (value, group) in problem.values.iter_mut().zip(&self.groups) {
+            let is_fixed = value.kept || self.is_captured[group.owner] || self.is_written[group.owner];
+            value.movable = !linked.is_empty() && value.origin == budget::Origin::Made && !is_fixed;
+        }
+        (unit, linked.iter().map(|far| target.spaces[*far].name.clone()).collect())
     }
 
     /// A buffer as a value. Sizes are rounded up to the alignment, as the arena does it.

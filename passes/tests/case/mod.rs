@@ -1,7 +1,8 @@
 //! The form of a file test: a command, a module, a separator, and the exact text that must come out.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use memc_ir::{Bytes, Diagnostic, Module, Stage, text, verify};
+use memc_cost::Target;
+use memc_ir::{Bytes, Diagnostic, Module, Nanos, Stage, text, verify};
 use memc_ops::{Inference, Profile};
 use memc_passes::{Io, Options, PassContext};
 
@@ -99,6 +100,12 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Options
             "--exact" => options.rewrite.exact = value == "on",
             "--std-ops" => options.rewrite.standard = value == "on",
             "--max-fold-bytes" => options.max_fold_bytes = Bytes(value.parse().unwrap()),
+            "--link" => {
+                let (space, rate) = value.split_once('=').unwrap();
+                let mut target = Target::default();
+                target.connect(space, rate.parse().unwrap(), Nanos(0.0));
+                options = Options { budget: options.budget, ..Options::on(options.profile, target) };
+            }
             "--budget" => options.budget = Some(Bytes(value.parse().unwrap())),
             "--effort" => options.effort = value.parse().unwrap(),
             other => panic!("{name}: unknown option {other}"),

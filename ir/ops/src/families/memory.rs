@@ -6,7 +6,7 @@ use super::contrib_rules::like_first;
 use crate::info::{OpInfo, Repeat, Work};
 
 /// Domain of transfers.
-const MEMORY: &str = "ai.memc";
+pub const MEMORY: &str = "ai.memc";
 
 const fn transfer(name: &'static str) -> OpInfo {
     // A transfer is scheduled where the plan wants it; running it twice would need a second place for its bytes.
