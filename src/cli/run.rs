@@ -35,9 +35,10 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
         clock: Some(nanoseconds),
         ..PlayOptions::default()
     };
-    let started = Instant::now();
+    let (started, before) = (Instant::now(), cpu());
     let mut player = Player::new(&runtime, &out, &layout, options).map_err(refuse)?;
     let start = started.elapsed();
+    let start_cpu = cpu().zip(before).map(|(after, before)| after.saturating_sub(before) as f64 / 1e6);
     let mut times = Vec::new();
     let mut played = None;
     for _ in 0..arguments.repeat.max(1) {
@@ -74,7 +75,7 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
             "digest": digest, "arenas": arenas.collect::<Vec<_>>(), "bytes_outside": played.bytes_outside(),
             "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped, "constant": played.constant,
             "outside": outside.collect::<Vec<_>>(), "workspace": work.collect::<Vec<_>>(), "anonymous_bytes": anonymous(),
-            "start_ms": millis(start), "run_ms": millis(times[times.len() / 2]), "runs": times.len(),
+            "start_ms": millis(start), "start_cpu_ms": start_cpu, "run_ms": millis(times[times.len() / 2]), "runs": times.len(),
         });
         return print(&format!("{object:#}\n"));
     }
@@ -159,4 +160,10 @@ fn anonymous() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Nanoseconds that this thread has spent on a processor, where the system says so; a busy machine does not count.
+fn cpu() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().next()?.parse().ok()
 }

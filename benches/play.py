@@ -1,0 +1,77 @@
+"""Play the plans of models on ONNX Runtime's kernels: compare the bits, and say what the player took.
+
+    .deps/python/bin/python benches/play.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] [--only NAME] FOLDER ...
+
+Plans are for `--runtime player --exact`. External weights that are missing are made (seeded), in the folder for temporary files. *Beside*: anonymous
+memory at the end of the run less arena and weights. *Start*: processor time until the plan can be played, a node.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from runtime import external_bytes, write_weights
+
+
+def memc(options, *words):
+    done = subprocess.run([options["memc"], *words], capture_output=True, text=True, check=False, env=dict(os.environ))
+    return done.returncode, done.stdout, done.stderr.strip()
+
+
+def one(path, options):
+    name = os.path.basename(path)[: -len(".onnx")]
+    dims = [word for model, dim in options["dims"] if model == name for word in ("--dim", dim)]
+    with tempfile.TemporaryDirectory() as folder:
+        write_weights(path, folder)
+        given, out = os.path.join(folder, "given.onnx"), os.path.join(folder, "out.onnx")
+        layout = os.path.join(folder, "out.layout.json")
+        shutil.copy(path, given)
+        code, _, told = memc(options, "-q", "optimize", given, "-o", out, "--runtime", "player", "--exact", *dims)
+        if code:
+            return f"| {name} | not planned: {told.splitlines()[0]} | | | | | | | |"
+        code, _, told = memc(options, "verify", given, out, "-n", "1")
+        words = told.splitlines()
+        bits = "same bits" if code == 0 and "bit for bit" in words[-1] else next((w for w in words if w.startswith("error")), words[-1])
+        code, text, told = memc(options, "-q", "run", out, "--layout", layout, "--json", "--repeat", "3")
+        if code:
+            return f"| {name} | {bits} | | | | | | | |"
+        played = json.loads(text)
+        with open(layout, encoding="utf-8") as file:
+            plan = json.load(file)
+    planned, used = (sum(arena[key] for arena in played["arenas"]) for key in ("planned", "used"))
+    scratch = [tensor["bytes"] for tensor in plan["tensors"] if tensor["class"] == "scratch"]
+    taken = [row["planned"] + row["beyond"] for row in played["workspace"]]
+    beside = (played["anonymous_bytes"] - planned - plan["weights"]) / 2**20
+    start = played["start_cpu_ms"] / max(len(plan["schedule"]), 1)
+    cells = [name, bits, f"{planned:,}", "all" if planned == used else f"{used:,}", f"{played['bytes_outside']:,}"]
+    cells += [f"{max(scratch, default=0):,}", f"{max(taken, default=0):,}", f"{played['workspace_beyond']:,}", f"{beside:.0f}", f"{start:.2f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def main():
+    options, arguments = {"memc": "target/release/memc", "dims": [], "folders": [], "mb": 1000.0, "only": []}, sys.argv[1:]
+    while arguments:
+        word = arguments.pop(0)
+        if word == "--memc":
+            options["memc"] = arguments.pop(0)
+        elif word == "--dim":
+            options["dims"].append(arguments.pop(0).split(":", 1))
+        elif word == "--max-mb":
+            options["mb"] = float(arguments.pop(0))
+        elif word == "--only":
+            options["only"].append(arguments.pop(0))
+        else:
+            options["folders"].append(word)
+    print("| model | outputs | arena, bytes | used | outside | workspace planned, most | taken, most | beyond | beside, MiB | start, ms |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for root in options["folders"]:
+        for path in sorted(os.path.join(root, name) for name in os.listdir(root) if name.endswith(".onnx")):
+            wanted = not options["only"] or os.path.basename(path)[: -len(".onnx")] in options["only"]
+            if wanted and external_bytes(path) <= options["mb"] * 1e6:
+                print(one(path, options), flush=True)
+
+
+if __name__ == "__main__":
+    main()
