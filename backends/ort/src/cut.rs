@@ -69,7 +69,8 @@ impl<'m> Cutter<'m> {
         let has_bodies = has_bodies(node);
         let mut graph = GraphProto { name: Some("node".to_owned()), ..GraphProto::default() };
         let (mut operands, mut results, mut weights) = (Vec::new(), Vec::new(), Vec::new());
-        let packs = PACKING.contains(&node.op_type());
+        // Kernels in bodies see constants as such too: packed operands may round otherwise than plain ones.
+        let packs = has_bodies || PACKING.contains(&node.op_type());
         let mut known: BTreeSet<String> = BTreeSet::new();
         let mut give = |original: &str, name: &str, graph: &mut GraphProto| {
             if !known.insert(name.to_owned()) {

@@ -72,6 +72,11 @@ fn joins_of_what_is_written_in_place_have_nothing_to_do() {
 }
 
 #[test]
+fn bodies_with_constants_from_outside_play() {
+    holds(&corpus("plays_loop", "control_flow_loop_if"), |_| {});
+}
+
+#[test]
 fn a_quantized_network_plays() {
     holds_inside("plays_int8", "mobilenet_v2_int8_qdq");
 }
