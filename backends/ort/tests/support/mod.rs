@@ -76,6 +76,8 @@ fn write_weights(file: &ModelFile) {
 pub fn plan(file: &ModelFile, configure: impl FnOnce(&mut OptimizeOptions)) -> (ModelFile, Layout) {
     let mut options = OptimizeOptions::default();
     options.plan.effort = 2_000;
+    // Bits are compared.
+    options.plan.rewrite.exact = true;
     configure(&mut options);
     let optimized = memc::optimize(file, &options, &mut Silent).expect("a plan");
     let path = file.path().unwrap().with_extension("out.onnx");

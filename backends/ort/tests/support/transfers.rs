@@ -124,6 +124,7 @@ pub fn plan_with_transfers(given: &ModelFile, space: &str, alignment: u64, pause
     let options = || {
         let mut options = OptimizeOptions::default();
         options.plan.effort = 2_000;
+        options.plan.rewrite.exact = true;
         options
     };
     let first = memc::optimize(given, &options(), &mut Silent).unwrap();
