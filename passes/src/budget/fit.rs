@@ -37,9 +37,10 @@ pub(crate) struct Found {
 /// There is none, or none was found.
 pub(crate) fn within(module: &Module, ctx: &PassContext<'_>, limit: Bytes) -> Result<Found, PassError> {
     let stated = state(module, ctx.options);
-    let mut capacity = limit.0;
+    // The solver's sizes are whole multiples of the alignment; what lies on top need not fill its last one.
+    let mut capacity = ctx.options.aligned(limit).0;
     let order: Vec<u32> = (0..stated.nodes.len() as u32).collect();
-    let bounding = Bounding::new(&stated.problem, &order, limit.0);
+    let bounding = Bounding::new(&stated.problem, &order, capacity);
     let bound = working_set(&stated.problem).max(bounding.least_peak());
     // Whatever the plan was made for, its bound is that of the budget, in any order.
     let certified = |mut found: Found| {
@@ -54,7 +55,7 @@ pub(crate) fn within(module: &Module, ctx: &PassContext<'_>, limit: Bytes) -> Re
         }
         let Some(mut found) = attempt(module, ctx, &stated, capacity, ctx.effort >> round)? else { break };
         found.budgeted.rounds = round + 1;
-        if found.arena > limit && Bytes(found.peak) <= limit {
+        if found.arena > limit && found.peak <= ctx.options.aligned(limit).0 {
             // Only what might fit is worth a search.
             found.arena = arena(&found.module, ctx, ctx.effort)?;
         }
@@ -67,7 +68,10 @@ pub(crate) fn within(module: &Module, ctx: &PassContext<'_>, limit: Bytes) -> Re
     }
     match least(module, ctx, &stated, bound)? {
         Some(found) if found.arena <= limit => Ok(certified(found)),
-        found => Err(PassError::Budget(Box::new(shortage(module, ctx, &stated, limit, Bytes(bound), found)?))),
+        found => {
+            let bound = Bytes(bound.saturating_sub(ctx.options.space.alignment.saturating_sub(1)));
+            Err(PassError::Budget(Box::new(shortage(module, ctx, &stated, limit, bound, found)?)))
+        }
     }
 }
 
