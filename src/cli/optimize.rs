@@ -69,11 +69,11 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     if !optimized.layout.pareto.is_empty() {
         voice.say(&curve(&optimized.layout));
     }
-    voice.say(&memc::report::text(&optimized.layout));
     if !optimized.rules.is_empty() {
         let rules: Vec<String> = optimized.rules.iter().map(|(rule, count)| format!("{rule} {count}")).collect();
         voice.say(&format!("rewritten by {}", rules.join(", ")));
     }
+    voice.say(&memc::report::text(&optimized.layout));
     session(arguments, &optimized, voice)
 }
 
