@@ -64,7 +64,7 @@ fn values_spend_their_pauses_in_a_file() {
 
 #[test]
 fn values_spend_their_pauses_in_whole_sectors_of_a_file() {
-    holds("transfers_sectors", "mlp_grad_tiny", "disk", 4096);
+    holds("transfers_sectors", "unet_grad_tiny", "disk", 4096);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn near_bytes_that_are_taken_too_early_are_found() {
 
 #[test]
 fn a_folder_without_room_for_a_file_is_named() {
-    let given = corpus("transfers_no_folder", "mlp_grad_tiny");
+    let given = corpus("transfers_no_folder", "unet_grad_tiny");
     let (out, layout) = plan_with_transfers(&given, "disk", 64, 6, 8);
     let runtime = runtime();
     let options = PlayOptions { swap_folder: Some("no/such/folder".into()), ..PlayOptions::default() };
@@ -137,7 +137,7 @@ fn a_folder_without_room_for_a_file_is_named() {
 
 #[test]
 fn a_stock_session_runs_the_functions_of_transfers() {
-    let given = corpus("transfers_stock", "mlp_grad_tiny");
+    let given = corpus("transfers_stock", "unet_grad_tiny");
     let (out, layout) = plan_with_transfers(&given, "host", 64, 6, 8);
     assert!(out.model().functions.iter().any(|function| function.name() == "SwapOut"));
     let runtime = runtime();

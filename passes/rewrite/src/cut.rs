@@ -1,6 +1,6 @@
 //! Cuts the main graph into windows: never through what is opaque, and where the fewest values cross.
 
-use memc_ir::{Module, Node, SecondaryMap, Value};
+use memc_ir::{Attribute, Module, Node, SecondaryMap, Value};
 use memc_ops::{feeds_unrepeatable, lookup};
 
 use crate::saturate::Limits;
@@ -43,7 +43,7 @@ pub fn windows(module: &Module, limits: &Limits, shift: Shift) -> Vec<Window> {
 }
 
 /// Whether a node may stand in a window: memc knows it, it has no bodies, gives the same when it runs again, and is of the model's own
-/// version of its operator set.
+/// version of its operator set. Tensors that attributes hold belong to the whole module: a window has constants of its own.
 pub(crate) fn may_stand(module: &Module, node: Node) -> bool {
     let data = module.node(node);
     let version = module.opsets.get(&*data.operator.domain);
@@ -52,6 +52,7 @@ pub(crate) fn may_stand(module: &Module, node: Node) -> bool {
     own && dense
         && lookup(&data.operator).is_some()
         && data.bodies().next().is_none()
+        && !data.attributes.iter().any(|(_, attribute)| matches!(attribute, Attribute::Tensor(_) | Attribute::Tensors(_)))
         && data.recompute_of.is_none()
         && memc_ops::repeatable(module, node)
 }

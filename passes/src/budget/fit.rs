@@ -69,7 +69,7 @@ pub(crate) fn within(module: &Module, ctx: &PassContext<'_>, limit: Bytes) -> Re
     match least(module, ctx, &stated, bound)? {
         Some(found) if found.arena <= limit => Ok(certified(found)),
         found => {
-            let bound = Bytes(bound.saturating_sub(ctx.options.space.alignment.saturating_sub(1)));
+            let bound = Bytes(bound.saturating_sub(stated.padding));
             Err(PassError::Budget(Box::new(shortage(module, ctx, &stated, limit, bound, found)?)))
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{AliasKind, Module, Node, SecondaryMap, Value};
+use memc_ir::{AliasKind, Bytes, Module, Node, SecondaryMap, Value};
 use memc_ops::Typed;
 use memc_solve::budget;
 
@@ -31,6 +31,8 @@ pub(crate) struct Stated {
     pub(crate) far: Vec<String>,
     /// Nanoseconds in a unit of the problem's time.
     pub(crate) unit: u64,
+    /// The most bytes by which one size was rounded up: whatever lies on top of an arena need not fill these.
+    pub(crate) padding: u64,
 }
 
 /// Rates are whole bytes a unit of time: the unit is long enough that rounding a rate loses less than one in so many.
@@ -153,7 +155,10 @@ impl<'a> Statement<'a> {
                 scratch: 0,
             });
         }
+        let padding = |bytes: Bytes| self.options.aligned(bytes).0.saturating_sub(bytes.0);
+        let mut most_padding = self.groups.iter().map(|group| padding(group.bytes)).max().unwrap_or(0);
         for scratch in scratch(self.module, self.options) {
+            most_padding = most_padding.max(padding(scratch.bytes));
             if let Some(run) = run_of[scratch.node] {
                 let run = &mut runs[run as usize];
                 run.scratch = run.scratch.saturating_add(self.options.aligned(scratch.bytes).0);
@@ -162,7 +167,7 @@ impl<'a> Statement<'a> {
         let owners = self.groups.iter().map(|group| group.owner).collect();
         let mut problem = budget::Problem { runs, values, ..budget::Problem::default() };
         let (unit, far) = self.connect(&mut problem);
-        Stated { problem, nodes, owners, is_view: self.is_view, far, unit }
+        Stated { problem, nodes, owners, is_view: self.is_view, far, unit, padding: most_padding }
     }
 
     /// Adds the spaces that the first one is linked with both ways, and says what may move there; gives the unit of time and their names.
