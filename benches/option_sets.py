@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-from runtime import HERE, external_bytes, write_weights
+from corpus import external_bytes, feeds, session_options, write_weights
+from runtime import HERE
 
 # Graph optimizations, arena, memory pattern, reuse of buffers, order.
 DEFAULTS = [1, 1, 1, 1, 0]
@@ -29,37 +30,25 @@ COLUMNS = [
 
 
 def child(path, sets):
-    import numpy as np
     import onnxruntime as ort
     counter = ctypes.CDLL(os.environ["LD_PRELOAD"])
     for name in ("held_bytes", "highest_bytes"):
         getattr(counter, name).restype = ctypes.c_size_t
     optimize, arena, pattern, reuse, priority = sets
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options = session_options("ORT_ENABLE_ALL" if optimize else "ORT_DISABLE_ALL")
     options.enable_cpu_mem_arena, options.enable_mem_pattern, options.enable_mem_reuse = bool(arena), bool(pattern), bool(reuse)
     if not optimize:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.add_session_config_entry("session.disable_quant_qdq", "1")
     if priority:
         options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    hints = json.loads(session.get_modelmeta().custom_metadata_map.get("corpus.inputs", "{}"))
-    kinds = {"float": np.float32, "float16": np.float16, "double": np.float64, "int64": np.int64, "int32": np.int32, "bool": np.bool_,
-             "uint8": np.uint8, "int8": np.int8}
-    feeds = {}
-    for value in session.get_inputs():
-        random, kind = np.random.default_rng([3, *value.name.encode()]), kinds[value.type[7:-1]]
-        what, low, high = hints.get(value.name) or (["normal", 0, 1] if np.issubdtype(kind, np.floating) else ["int", 0, 2])
-        array = random.integers(low, high, value.shape) if what == "int" else low + high * random.standard_normal(value.shape)
-        feeds[value.name] = (np.full(value.shape, low) if what == "const" else array).astype(kind)
+    given = feeds(session, {})
     # What an arena keeps after the first run is the second run's too.
     first = counter.held_bytes()
-    session.run(None, feeds)
+    session.run(None, given)
     counter.restart_count()
     before = first if arena else counter.held_bytes()
-    session.run(None, feeds)
+    session.run(None, given)
     print(counter.highest_bytes() - before)
 
 

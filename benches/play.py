@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from runtime import external_bytes, write_weights
+from corpus import external_bytes, write_weights
 
 
 def memc(options, *words):

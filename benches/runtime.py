@@ -16,50 +16,9 @@ import tempfile
 import numpy as np
 import onnx
 
+from corpus import external_bytes, feeds, session_options, write_weights
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-FLOATS = {1: np.float32, 10: np.float16, 11: np.float64}
-
-
-def all_tensors(graph):
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from all_tensors(attribute.g)
-
-
-def write_weights(path, folder):
-    """Make the external files of a model in a folder; returns their size."""
-    sizes, total = {}, 0
-    for tensor in all_tensors(onnx.load(path, load_external_data=False).graph):
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            continue
-        place = {entry.key: entry.value for entry in tensor.external_data}
-        target, offset = os.path.join(folder, place["location"]), int(place.get("offset", 0))
-        count = int(np.prod(tensor.dims, dtype=np.int64))
-        random = np.random.default_rng([7, *tensor.name.encode()])
-        kind = FLOATS.get(tensor.data_type)
-        fan_in = max(int(np.prod(tensor.dims[1:], dtype=np.int64)), 1)
-        if kind is not None:
-            # A vector may hold variances, whose roots are taken.
-            vector = len(tensor.dims) == 1
-            values = random.random(count, np.float32) + 0.5 if vector else random.standard_normal(count, np.float32) / fan_in**0.5
-            values = values.astype(kind)
-        else:
-            values = random.integers(0, 2, count).astype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
-        if target not in sizes:
-            sizes[target] = open(target, "wb")
-        sizes[target].seek(offset)
-        sizes[target].write(values.tobytes())
-        total += values.nbytes
-    for file in sizes.values():
-        file.close()
-    return total
-
-
-def external_bytes(path):
-    tensors = all_tensors(onnx.load(path, load_external_data=False).graph)
-    return sum(int(np.prod(t.dims, dtype=np.int64)) * 4 for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL)
 
 
 def child(path, order, dims):
@@ -70,33 +29,18 @@ def child(path, order, dims):
     counter = ctypes.CDLL(os.environ["LD_PRELOAD"])
     for name in ("held_bytes", "highest_bytes"):
         getattr(counter, name).restype = ctypes.c_size_t
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options = session_options()
     options.enable_cpu_mem_arena = options.enable_mem_pattern = options.enable_mem_reuse = False
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     if order == "file":
         options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    hints = json.loads(session.get_modelmeta().custom_metadata_map.get("corpus.inputs", "{}"))
-    feeds = {}
-    for value in session.get_inputs():
-        shape = [dim if isinstance(dim, int) else dims[dim] for dim in value.shape]
-        random = np.random.default_rng([3, *value.name.encode()])
-        kind = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64, "tensor(int64)": np.int64,
-                "tensor(int32)": np.int32, "tensor(bool)": np.bool_, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8}[value.type]
-        what, low, high = hints.get(value.name) or (["normal", 0, 1] if np.issubdtype(kind, np.floating) else ["int", 0, 2])
-        if what == "const":
-            array = np.full(shape, low)
-        else:
-            array = random.integers(low, high, shape) if what == "int" else low + high * random.standard_normal(shape)
-        feeds[value.name] = array.astype(kind)
+    given = feeds(session, dims)
     peak = 0
     for _ in range(2):
         counter.restart_count()
         before = counter.held_bytes()
-        outputs = session.run(None, feeds)
+        outputs = session.run(None, given)
         peak = max(peak, counter.highest_bytes() - before)
         digest = hashlib.sha256(b"".join(np.ascontiguousarray(o).tobytes() for o in outputs if isinstance(o, np.ndarray))).hexdigest()
         del outputs

@@ -1,0 +1,122 @@
+"""Time of memc's models in stock ONNX Runtime without optimizations beside that of the given ones with all of them.
+
+    .deps/python/bin/python benches/latency.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] [--rounds N]
+        [--operators] FOLDER|MODEL ...
+
+`memc optimize --runtime ort`; one thread, both sessions in one process, a run of each in turn: processor milliseconds (medians), the median of
+the ratios of neighbouring runs, and the ratios' quartiles. The last line is the geometric mean of the medians. With --operators, also
+the time of both by operator. External weights that are missing are made (seeded).
+"""
+import collections
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from corpus import extents, external_bytes, feeds, model_files, place, session_options
+
+
+def open_session(path, level, folder=None):
+    import onnxruntime
+    options = session_options(level)
+    if folder:
+        options.enable_profiling = True
+        options.profile_file_prefix = os.path.join(folder, level)
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def timed(session, inputs):
+    begin = time.process_time()
+    session.run(None, inputs)
+    return time.process_time() - begin
+
+
+def compare(given, ours, sizes, rounds):
+    """Processor seconds of both in each round; the first round is not counted."""
+    sessions = [open_session(given, "ORT_ENABLE_ALL"), open_session(ours, "ORT_DISABLE_ALL")]
+    inputs = feeds(sessions[0], sizes)
+    times = []
+    for number in range(rounds + 1):
+        # Each goes first as often as the other.
+        order = (0, 1) if number % 2 else (1, 0)
+        found = {which: timed(sessions[which], inputs) for which in order}
+        if number:
+            times.append((found[0], found[1]))
+    return times
+
+
+def by_operator(path, level, sizes, rounds, folder):
+    """Milliseconds of a run by operator, as the runtime's own profile says."""
+    session = open_session(path, level, folder)
+    inputs = feeds(session, sizes)
+    for _ in range(rounds):
+        session.run(None, inputs)
+    with open(session.end_profiling(), encoding="utf-8") as file:
+        events = json.load(file)
+    found = collections.defaultdict(lambda: [0, 0.0])
+    for event in events:
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
+            entry = found[event["args"]["op_name"]]
+            entry[0] += 1
+            entry[1] += event["dur"] / 1000
+    return {name: (count // rounds, total / rounds) for name, (count, total) in found.items()}
+
+
+def table(given, ours, sizes, rounds, folder):
+    left, right = by_operator(given, "ORT_ENABLE_ALL", sizes, rounds, folder), by_operator(ours, "ORT_DISABLE_ALL", sizes, rounds, folder)
+    none = (0, 0.0)
+    gap = lambda name: right.get(name, none)[1] - left.get(name, none)[1]
+    for name in sorted({*left, *right}, key=lambda name: -abs(gap(name)))[:12]:
+        a, b = left.get(name, none), right.get(name, none)
+        print(f"    {name}: given {a[0]} in {a[1]:.2f} ms, memc {b[0]} in {b[1]:.2f} ms, {gap(name):+.2f} ms")
+
+
+def one(path, options, scratch):
+    name = os.path.basename(path)[: -len(".onnx")]
+    sizes = extents(path, [dim for model, dim in options["dims"] if model == name])
+    beside = os.path.dirname(os.path.abspath(path))
+    with tempfile.TemporaryDirectory(dir=beside if os.access(beside, os.W_OK) else scratch) as folder:
+        given, ours = place(path, folder), os.path.join(folder, "ours.onnx")
+        words = [word for dim, size in sorted(sizes.items()) for word in ("--dim", f"{dim}={size}")]
+        subprocess.run([options["memc"], "-q", "optimize", given, "-o", ours, "--runtime", "ort", *words], check=True)
+        times = compare(given, ours, sizes, options["rounds"])
+        ratios = sorted(ours / given for given, ours in times)
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        left, right = (statistics.median(column) * 1000 for column in zip(*times))
+        print(f"| {name} | {left:.2f} | {right:.2f} | {middle:.3f} | {low:.3f} to {high:.3f} |", flush=True)
+        if options["operators"]:
+            table(given, ours, sizes, min(options["rounds"], 5), folder)
+    return middle
+
+
+def main():
+    options = {"memc": "target/release/memc", "dims": [], "folders": [], "rounds": 11, "max_mb": 1300.0, "operators": False}
+    arguments = sys.argv[1:]
+    while arguments:
+        word = arguments.pop(0)
+        if word == "--memc":
+            options["memc"] = arguments.pop(0)
+        elif word == "--rounds":
+            options["rounds"] = int(arguments.pop(0))
+        elif word == "--max-mb":
+            options["max_mb"] = float(arguments.pop(0))
+        elif word == "--operators":
+            options["operators"] = True
+        elif word == "--dim":
+            options["dims"].append(arguments.pop(0).split(":", 1))
+        else:
+            options["folders"].append(word)
+    print("| model | given, all optimizations, ms | memc, none, ms | ratio | quartiles |\n|---|--:|--:|--:|--:|", flush=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        chosen = [path for path in model_files(options["folders"]) if external_bytes(path) <= options["max_mb"] * 1e6]
+        ratios = [one(path, options, scratch) for path in chosen]
+    if ratios:
+        print(f"\ngeometric mean of {len(ratios)}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}")
+
+
+if __name__ == "__main__":
+    main()
