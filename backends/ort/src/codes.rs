@@ -51,7 +51,8 @@ pub const ALL: &[CodeInfo] = &[
         code: "E0706",
         title: "an input does not fit",
         fault: Fault::Request,
-        meaning: "A graph input is not given, has another type or shape than the plan, or cannot be made up from a seed.",
+        meaning: "A graph input is not given, has another type or shape than the plan, or cannot be made up from a seed; or the model as it was \
+            given refuses the values.",
         example: "x is float[1, 3, 224, 224] in the plan, and float[1, 3, 192, 192] was given",
         action: "Give arrays of the planned types and shapes with --inputs, written with numpy.savez.",
     },
@@ -113,7 +114,7 @@ impl Error {
             Self::OtherModel { .. } | Self::Schedule { .. } | Self::Tensor { .. } => "E0704",
             Self::Alignment { .. } | Self::Unsupported { .. } => "E0704",
             Self::Weights { .. } | Self::Initializer { .. } => "E0705",
-            Self::Input { .. } => "E0706",
+            Self::Input { .. } | Self::Given { .. } => "E0706",
             Self::NoMemory { .. } | Self::TooLarge { .. } => "E0707",
             Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => "E0708",
             Self::WorkspaceKept { .. } | Self::NoValue { .. } => "E0708",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_onnx_proto::onnx::tensor_proto::DataLocation;
+use memc_onnx_proto::onnx::tensor_proto::{DataLocation, DataType};
 use memc_onnx_proto::onnx::type_proto::{Tensor, Value};
 use memc_onnx_proto::onnx::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, TypeProto, ValueInfoProto};
 use prost::Message as _;
@@ -48,7 +48,7 @@ pub(crate) struct Cutter<'m> {
 
 impl<'m> Cutter<'m> {
     pub(crate) fn new(model: &'m ModelProto, graph: &'m GraphProto) -> Self {
-        let text = memc_onnx_proto::onnx::tensor_proto::DataType::String as i32;
+        let text = DataType::String as i32;
         let (strings, weights) =
             graph.initializer.iter().map(|tensor| (tensor.name(), tensor)).partition(|(_, tensor)| tensor.data_type() == text);
         Self { model, opset: random::opset(model), strings, weights }
@@ -76,7 +76,8 @@ impl<'m> Cutter<'m> {
             if !known.insert(name.to_owned()) {
                 return;
             }
-            if let Some(tensor) = self.strings.get(original) {
+            let shapes = || self.weights.get(original).filter(|tensor| has_bodies && says_shapes(tensor));
+            if let Some(tensor) = self.strings.get(original).or_else(shapes) {
                 let mut tensor = (*tensor).clone();
                 tensor.name = Some(name.to_owned());
                 graph.initializer.push(tensor);
@@ -136,6 +137,13 @@ fn elsewhere(tensor: &TensorProto, name: &str, original: &str) -> TensorProto {
         data_location: Some(DataLocation::External as i32),
         ..TensorProto::default()
     }
+}
+
+/// Whether the runtime may read the initializer to infer shapes inside a body, which it does only where the bytes are in the model.
+fn says_shapes(tensor: &TensorProto) -> bool {
+    const MOST: i64 = 64;
+    let is_here = tensor.data_location() != DataLocation::External;
+    is_here && tensor.data_type() == DataType::Int64 as i32 && tensor.dims.iter().product::<i64>() <= MOST
 }
 
 fn bodies(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {

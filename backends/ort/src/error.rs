@@ -133,6 +133,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The model as it was given does not run on the inputs: nothing is said about the plan.
+    #[error("the given model itself does not run on these inputs: {message}")]
+    Given {
+        /// The runtime's words.
+        message: String,
+    },
     /// A value was written that the step does not own.
     #[error("tensor `{tensor}` is overwritten while it is live: {writer}, found when step {step} (\"{node}\") needs it")]
     Clobbered {

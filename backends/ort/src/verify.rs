@@ -107,7 +107,7 @@ pub fn verify(
     {
         let whole = Whole::new(runtime, given, SessionOptions::PLAIN)?;
         for set in &sets {
-            expected.push(whole.run(set)?.0);
+            expected.push(whole.run(set).map_err(refuses)?.0);
         }
     }
     let mut found =
@@ -142,6 +142,14 @@ pub fn verify(
         };
     }
     Ok(found)
+}
+
+/// A failure of the given model, which is no fault of the plan.
+fn refuses(error: Error) -> Error {
+    match error {
+        Error::Runtime { message, .. } => Error::Given { message },
+        error => error,
+    }
 }
 
 /// Names of values that can be compared, where all of them together are few enough bytes.

@@ -5,7 +5,7 @@ mod support;
 
 use memc::OptimizeOptions;
 use memc::proto::ModelFile;
-use memc::proto::onnx::{AttributeProto, GraphProto, NodeProto, TensorProto, attribute_proto::AttributeType};
+use memc::proto::onnx::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, attribute_proto::AttributeType};
 use memc_ort::{Error, PlayOptions, Played, Player, VerifyOptions, inputs, verify};
 use support::graph::{FLOAT, INT64, integer, model, node, value};
 use support::{corpus, plan, runtime, written};
@@ -133,34 +133,52 @@ fn results_of_unknown_size_lie_outside_and_are_listed() {
 
 #[test]
 fn bodies_capture_values_of_the_arena() {
-    let branch = |name: &str, op: &str| GraphProto {
-        name: Some(name.to_owned()),
-        node: vec![node(op, &["a"], &[&format!("{name}_y")])],
-        output: vec![value(&format!("{name}_y"), FLOAT, Some(&[4, 8]))],
-        ..GraphProto::default()
+    let branch = |op: &str| vec![node(op, &["a"], &["b"])];
+    let played = holds(&written("plays_if", &either(branch("Sin"), branch("Cos"))), |_| {});
+    assert_eq!(played.outside, vec![], "the body's values lie in what was planned for it");
+    assert_eq!(played.bytes_outside(), 0, "the result itself has its place");
+}
+
+#[test]
+fn bodies_know_the_shapes_that_initializers_outside_state() {
+    let branch = |op: &str| {
+        let there = node("Unsqueeze", &["a", "axes"], &["tall"]);
+        vec![there, node(op, &["tall"], &["done"]), node("Squeeze", &["done", "axes"], &["b"])]
     };
+    holds(&written("plays_if_shapes", &either(branch("Sin"), branch("Cos"))), |_| {});
+}
+
+/// `a = Exp(x)`, and by a flag one of two bodies that make `b` of `a`; `y = b + a`.
+fn either(yes: Vec<NodeProto>, no: Vec<NodeProto>) -> ModelProto {
     let mut branches = node("If", &["flag"], &["b"]);
-    for (name, op) in [("then_branch", "Sin"), ("else_branch", "Cos")] {
-        let mut attribute =
-            AttributeProto { name: Some(name.to_owned()), g: Some(branch(name, op)), ..AttributeProto::default() };
+    for (name, mut nodes) in [("then_branch", yes), ("else_branch", no)] {
+        let result = format!("{name}_b");
+        for output in nodes.iter_mut().flat_map(|node| &mut node.output).filter(|output| *output == "b") {
+            output.clone_from(&result);
+        }
+        let body = GraphProto {
+            name: Some(name.to_owned()),
+            node: nodes,
+            output: vec![value(&result, FLOAT, Some(&[4, 8]))],
+            ..GraphProto::default()
+        };
+        let mut attribute = AttributeProto { name: Some(name.to_owned()), g: Some(body), ..AttributeProto::default() };
         attribute.set_type(AttributeType::Graph);
         branches.attribute.push(attribute);
     }
-    let graph = GraphProto {
+    let axes = TensorProto {
+        name: Some("axes".to_owned()),
+        dims: vec![1],
+        data_type: Some(INT64),
+        raw_data: Some(1i64.to_le_bytes().to_vec().into()),
+        ..TensorProto::default()
+    };
+    model(GraphProto {
         name: Some("if".to_owned()),
         input: vec![value("x", FLOAT, Some(&[4, 8])), value("flag", 9, Some(&[1]))],
         output: vec![value("y", FLOAT, Some(&[4, 8]))],
         node: vec![node("Exp", &["x"], &["a"]), branches, node("Add", &["b", "a"], &["y"])],
-        initializer: vec![TensorProto {
-            name: Some("unused".to_owned()),
-            dims: vec![1],
-            data_type: Some(FLOAT),
-            float_data: vec![1.0],
-            ..TensorProto::default()
-        }],
+        initializer: vec![axes],
         ..GraphProto::default()
-    };
-    let played = holds(&written("plays_if", &model(graph)), |_| {});
-    assert_eq!(played.outside, vec![], "the body's values lie in what was planned for it");
-    assert_eq!(played.bytes_outside(), 0, "the result itself has its place");
+    })
 }

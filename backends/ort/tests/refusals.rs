@@ -5,8 +5,10 @@ mod support;
 
 use std::path::Path;
 
-use memc_ort::{Array, Element, Error, PlayOptions, Player, Runtime, inputs, library};
-use support::{corpus, folder, plan, runtime};
+use memc::proto::onnx::GraphProto;
+use memc_ort::{Array, Element, Error, PlayOptions, Player, Runtime, VerifyOptions, inputs, library, verify};
+use support::graph::{FLOAT, INT64, model, node, value};
+use support::{corpus, folder, plan, runtime, written};
 
 #[test]
 fn a_library_that_is_named_must_be_there() {
@@ -98,4 +100,26 @@ fn a_tensor_beyond_its_arena_is_refused() {
     assert!(
         matches!(Player::new(&runtime, &out, &damaged, PlayOptions::default()), Err(Error::Tensor { tensor, .. }) if tensor == name)
     );
+}
+
+#[test]
+fn a_given_model_that_fails_is_no_fault_of_the_plan() {
+    let indices = value("indices", INT64, Some(&[2]));
+    let gather = node("Gather", &["x", "indices"], &["y"]);
+    let graph = GraphProto {
+        name: Some("gather".to_owned()),
+        input: vec![value("x", FLOAT, Some(&[4, 8])), indices],
+        output: vec![value("y", FLOAT, Some(&[2, 8]))],
+        node: vec![gather],
+        ..GraphProto::default()
+    };
+    let given = written("refusals_given", &model(graph));
+    let (out, layout) = plan(&given, |_| {});
+    let runtime = runtime();
+    let mut set = inputs::make(&out, &layout, 0).unwrap();
+    let far = Element::from_name("int64").unwrap();
+    let bytes: Vec<u8> = [0i64, 9].iter().flat_map(|index| index.to_le_bytes()).collect();
+    set.insert("indices".to_owned(), Array::new(far, vec![2], &bytes).unwrap().unwrap());
+    let error = verify(&runtime, &given, &out, &layout, Some(&set), VerifyOptions::default()).expect_err("out of bounds");
+    assert!(matches!(&error, Error::Given { message } if message.contains("indices")), "{error}");
 }

@@ -157,7 +157,7 @@ impl<'f> Importer<'f> {
         }
         scopes.push();
         self.interface(id, graph, scopes, frame)?;
-        let stated = stated_types(graph)?;
+        let stated = stated_types(graph);
         for index in topological(graph)? {
             let node = &graph.node[index];
             let origin = match frame {
@@ -212,7 +212,7 @@ impl<'f> Importer<'f> {
                 return Err(unnamed("input", self.builder.module().graph(id).inputs.len(), graph));
             }
             let default = position.get(&name).map(|at| constants[*at].1);
-            let mut ty = value_info(info)?;
+            let mut ty = value_info(info);
             if let (Some(constant), true) = (default, ty.size().is_none()) {
                 ty = ValueType::Tensor(self.builder.module().constant(constant).ty.clone());
             }
@@ -387,7 +387,7 @@ impl<'f> Importer<'f> {
                 Attribute::Graphs(all)
             }
             AttributeType::TypeProto => match &attribute.tp {
-                Some(ty) => Attribute::Type(value_type(ty, name, 0)?),
+                Some(ty) => Attribute::Type(value_type(ty, 0)),
                 None => opaque(attribute),
             },
             AttributeType::Undefined | AttributeType::SparseTensor | AttributeType::SparseTensors | AttributeType::TypeProtos => {
@@ -454,10 +454,10 @@ fn kind(attribute: &AttributeProto) -> AttributeType {
 }
 
 /// Types that `value_info` and the outputs of a graph state, by name.
-fn stated_types(graph: &GraphProto) -> Result<HashMap<String, ValueType>, ImportError> {
+fn stated_types(graph: &GraphProto) -> HashMap<String, ValueType> {
     let mut stated = HashMap::new();
     for info in graph.value_info.iter().chain(&graph.output) {
-        stated.insert(info.name.clone().unwrap_or_default(), value_info(info)?);
+        stated.insert(info.name.clone().unwrap_or_default(), value_info(info));
     }
-    Ok(stated)
+    stated
 }

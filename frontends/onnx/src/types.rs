@@ -9,68 +9,49 @@ use crate::error::ImportError;
 /// Types nest at most this deep (`seq(optional(…))`); deeper is unknown.
 const MAX_DEPTH: u32 = 16;
 
-/// Type and name that an entry states.
-pub(crate) fn value_info(info: &ValueInfoProto) -> Result<ValueType, ImportError> {
-    let name = info.name.as_deref().unwrap_or_default();
-    info.r#type.as_ref().map_or(Ok(ValueType::Unknown), |ty| value_type(ty, name, 0))
+/// The type that an entry states.
+pub(crate) fn value_info(info: &ValueInfoProto) -> ValueType {
+    info.r#type.as_ref().map_or(ValueType::Unknown, |ty| value_type(ty, 0))
 }
 
 /// The type in an attribute.
-pub(crate) fn value_type(ty: &TypeProto, name: &str, depth: u32) -> Result<ValueType, ImportError> {
+pub(crate) fn value_type(ty: &TypeProto, depth: u32) -> ValueType {
     if depth > MAX_DEPTH {
-        return Ok(ValueType::Unknown);
+        return ValueType::Unknown;
     }
-    let inner = |inner: &Option<Box<TypeProto>>| match inner {
-        Some(inner) => value_type(inner, name, depth + 1).map(Box::new),
-        None => Ok(Box::new(ValueType::Unknown)),
+    let inner = |inner: &Option<Box<TypeProto>>| {
+        Box::new(inner.as_ref().map_or(ValueType::Unknown, |inner| value_type(inner, depth + 1)))
     };
-    Ok(match &ty.value {
+    match &ty.value {
         None | Some(type_proto::Value::OpaqueType(_)) => ValueType::Unknown,
-        Some(type_proto::Value::TensorType(tensor)) => {
-            ValueType::Tensor(tensor_type(tensor.elem_type, tensor.shape.as_ref(), name)?)
-        }
+        Some(type_proto::Value::TensorType(tensor)) => ValueType::Tensor(tensor_type(tensor.elem_type, tensor.shape.as_ref())),
         Some(type_proto::Value::SparseTensorType(tensor)) => {
-            ValueType::SparseTensor(tensor_type(tensor.elem_type, tensor.shape.as_ref(), name)?)
+            ValueType::SparseTensor(tensor_type(tensor.elem_type, tensor.shape.as_ref()))
         }
-        Some(type_proto::Value::SequenceType(sequence)) => ValueType::Sequence(inner(&sequence.elem_type)?),
-        Some(type_proto::Value::OptionalType(optional)) => ValueType::Optional(inner(&optional.elem_type)?),
+        Some(type_proto::Value::SequenceType(sequence)) => ValueType::Sequence(inner(&sequence.elem_type)),
+        Some(type_proto::Value::OptionalType(optional)) => ValueType::Optional(inner(&optional.elem_type)),
         Some(type_proto::Value::MapType(map)) => {
-            ValueType::Map(ElementType::from_onnx(map.key_type.unwrap_or(0)), inner(&map.value_type)?)
+            ValueType::Map(ElementType::from_onnx(map.key_type.unwrap_or(0)), inner(&map.value_type))
         }
-    })
+    }
 }
 
-fn tensor_type(element: Option<i32>, shape: Option<&TensorShapeProto>, name: &str) -> Result<TensorType, ImportError> {
+fn tensor_type(element: Option<i32>, shape: Option<&TensorShapeProto>) -> TensorType {
     let element = ElementType::from_onnx(element.unwrap_or(0));
-    let shape = shape.map(|shape| dims(shape, name)).transpose()?;
-    Ok(TensorType { element, shape })
+    TensorType { element, shape: shape.map(dims) }
 }
 
-fn dims(shape: &TensorShapeProto, name: &str) -> Result<Vec<Dim>, ImportError> {
+/// Extents as the file states them. Exporters write a negative extent or `?` for what they do not know; runtimes read both so.
+fn dims(shape: &TensorShapeProto) -> Vec<Dim> {
     shape
         .dim
         .iter()
         .map(|dim| match &dim.value {
-            Some(DimValue::DimValue(extent)) => u64::try_from(*extent)
-                .map(Dim::Known)
-                .map_err(|_| ImportError::Dimension { name: name.to_owned(), shape: print_shape(shape) }),
-            Some(DimValue::DimParam(symbol)) if !symbol.trim().is_empty() => Ok(Dim::from_name(symbol)),
-            _ => Ok(Dim::Unknown),
+            Some(DimValue::DimValue(extent)) => u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known),
+            Some(DimValue::DimParam(symbol)) if !matches!(symbol.trim(), "" | "?") => Dim::from_name(symbol),
+            _ => Dim::Unknown,
         })
         .collect()
-}
-
-fn print_shape(shape: &TensorShapeProto) -> String {
-    let dims: Vec<String> = shape
-        .dim
-        .iter()
-        .map(|dim| match &dim.value {
-            Some(DimValue::DimValue(extent)) => extent.to_string(),
-            Some(DimValue::DimParam(symbol)) => symbol.clone(),
-            None => "?".to_owned(),
-        })
-        .collect();
-    format!("[{}]", dims.join(","))
 }
 
 /// Extents of an initializer.
