@@ -8,7 +8,7 @@ use memc_ops::Profile;
 use crate::analysis::scratch::scratch;
 use crate::analysis::{Liveness, buffers, classes, peak};
 use crate::options::Options;
-use crate::pass::{Budgeted, PassContext, SolverReport};
+use crate::pass::{Budgeted, Changed, PassContext, SolverReport};
 use crate::pipeline::{FILE_ORDER, Observer, Pipeline, PipelineError, Silent};
 use crate::window::{WindowChoice, candidates};
 use crate::window_search::search;
@@ -63,7 +63,7 @@ pub fn plan<'o>(
     Pipeline::parse(PREPARED, module.stage)?.run(&mut prepared.module, &mut prepared.ctx, verify, observer)?;
     let (mut base, mut limit) = run(&given, FILE_ORDER, Some(0), none(), verify, &mut Silent)?;
     let (best, rank) = match rewritten(&prepared, verify, observer)? {
-        None => best(&prepared, verify, observer)?,
+        None => best(&prepared, &tried(&prepared, verify)?, verify, observer)?,
         Some(rewritten) => better(&rewritten, &prepared, verify, observer)?,
     };
     if limit.peak < rank.arena && limit.peak < limit.arena {
@@ -86,6 +86,10 @@ fn rewritten<'o>(prepared: &Start<'o>, verify: bool, observer: &mut dyn Observer
     Ok((!start.ctx.rules.is_empty()).then_some(start))
 }
 
+/// Of a rewritten module that needs no less than the given one, the part of its time that must be saved: what is less is not worth a
+/// second search.
+const WORTH: u64 = 1000;
+
 /// The better plan of two starts: the smaller arena as far as it passes the capacity, then less time; never one that takes more time than
 /// the second.
 fn better(
@@ -96,36 +100,69 @@ fn better(
 ) -> Result<(Planned, Rank), PipelineError> {
     let options = first.ctx.options;
     let nanos = |module: &Module| options.cost.total_nanos(module).0.round() as u64;
-    let (planned, rank) = best(first, verify, observer)?;
-    let heuristic = run(second, MERGED, Some(0), none(), verify, &mut Silent)?.0;
-    let bound = heuristic.reports.iter().map(|report| report.lower_bound).min().unwrap_or(0);
+    let (own, its) = (tried(first, verify)?, tried(second, verify)?);
+    let (own_nanos, its_nanos) = (nanos(&own.planned.module), nanos(&its.planned.module));
+    let saved = its_nanos.saturating_sub(own_nanos);
+    if own_nanos > its_nanos || own.rank.arena >= its.rank.arena && saved < its_nanos / WORTH {
+        return best(second, &its, verify, observer);
+    }
+    let (planned, rank) = best(first, &own, verify, observer)?;
+    let bound = its.planned.reports.iter().map(|report| report.lower_bound).min().unwrap_or(0);
     // Windows can go below the bound of an order without them.
-    if !options.profile.windows && rank.arena.0 <= bound && nanos(&planned.module) <= nanos(&heuristic.module) {
+    if !its.has_windows() && rank.arena.0 <= bound && nanos(&planned.module) <= its_nanos {
         return Ok((planned, rank));
     }
-    let other = best(second, verify, &mut Silent)?;
+    let other = best(second, &its, verify, &mut Silent)?;
     let capacity = options.room().unwrap_or_default();
     let key = |planned: &Planned, rank: &Rank| (rank.arena.max(capacity), nanos(&planned.module), rank.arena);
-    let (own, its) = (key(&planned, &rank), key(&other.0, &other.1));
-    if own < its && own.1 <= its.1 {
+    let (own, other) = (key(&planned, &rank), key(&other.0, &other.1));
+    if own < other && own.1 <= other.1 {
         return Ok((planned, rank));
     }
-    best(second, verify, observer)
+    best(second, &its, verify, observer)
 }
 
-/// The best plan of one start: with equal nodes merged or not, with windows or not.
-fn best(from: &Start<'_>, verify: bool, observer: &mut dyn Observer) -> Result<(Planned, Rank), PipelineError> {
-    let merged = run(from, MERGED, Some(0), none(), verify, &mut Silent)?.1;
-    let plain = run(from, WITHOUT_CSE, Some(0), none(), verify, &mut Silent)?.1;
-    let text = if plain < merged { WITHOUT_CSE } else { MERGED };
-    let windows = choose_windows(from, text)?;
-    let has_windows = !matches!(&windows, WindowChoice::Only(chosen) if chosen.is_empty());
-    let found = run(from, text, None, windows, verify, observer)?;
-    if has_windows {
+/// What heuristics make of one start.
+struct Tried {
+    /// The pipeline that does better: with equal nodes merged or not.
+    text: &'static str,
+    windows: WindowChoice,
+    planned: Planned,
+    rank: Rank,
+}
+
+impl Tried {
+    fn has_windows(&self) -> bool {
+        !matches!(&self.windows, WindowChoice::Only(chosen) if chosen.is_empty())
+    }
+}
+
+fn tried(from: &Start<'_>, verify: bool) -> Result<Tried, PipelineError> {
+    let (mut text, (mut planned, mut rank)) = (MERGED, run(from, MERGED, Some(0), none(), verify, &mut Silent)?);
+    if merges(from)? {
+        let plain = run(from, WITHOUT_CSE, Some(0), none(), verify, &mut Silent)?;
+        if plain.1 < rank {
+            (text, (planned, rank)) = (WITHOUT_CSE, plain);
+        }
+    }
+    Ok(Tried { text, windows: choose_windows(from, text)?, planned, rank })
+}
+
+/// Whether there are equal nodes.
+fn merges(from: &Start<'_>) -> Result<bool, PipelineError> {
+    let Start { mut module, mut ctx } = from.clone();
+    let changed = Pipeline::parse("cse", module.stage)?.run(&mut module, &mut ctx, false, &mut Silent)?;
+    Ok(changed != Changed::No)
+}
+
+/// The best plan of one start, with windows or not.
+fn best(from: &Start<'_>, tried: &Tried, verify: bool, observer: &mut dyn Observer) -> Result<(Planned, Rank), PipelineError> {
+    let found = run(from, tried.text, None, tried.windows.clone(), verify, observer)?;
+    if tried.has_windows() {
         // What helps the heuristics need not help the search.
-        let without = run(from, text, None, none(), verify, &mut Silent)?;
+        let without = run(from, tried.text, None, none(), verify, &mut Silent)?;
         if (without.1.arena, without.1.peak) <= (found.1.arena, found.1.peak) {
-            return run(from, text, None, none(), verify, observer);
+            return run(from, tried.text, None, none(), verify, observer);
         }
     }
     Ok(found)

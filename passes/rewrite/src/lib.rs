@@ -23,6 +23,7 @@ pub use apply::{Applied, apply};
 pub use candidate::{Candidate, Measure, Setting, candidates, every_form};
 pub use cut::{Shift, windows};
 pub use fragment::{Fragment, Piece, Source};
+pub use pricing::ORIGIN;
 pub use rules::{Class, Memory, Rule, RuleBook};
 pub use saturate::Limits;
 pub use window::Window;

@@ -79,7 +79,7 @@ pub(crate) fn border(inputs: Vec<Option<memc_ir::Value>>) -> NewNode {
 }
 
 /// Where nodes come from that rules made.
-pub(crate) const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("rewrite") };
+pub const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("rewrite") };
 
 fn new_node(graph: &Graph<'_>, term: &Term, inputs: Vec<Option<memc_ir::Value>>) -> NewNode {
     let names = &graph.analysis.names;

@@ -115,7 +115,7 @@ proptest! {
         let best = optimum(&problem);
         let proven = order::solve(&problem, &given(&problem), &Limit::default()).unwrap();
         prop_assert_eq!((proven.value, proven.lower_bound), (Some(best), best));
-        for outcome in [order::portfolio(&problem, &given(&problem)).unwrap(), order::solve(&problem, &given(&problem), &Limit::default()).unwrap()] {
+        for outcome in [order::portfolio(&problem, &given(&problem), 0).unwrap(), order::solve(&problem, &given(&problem), &Limit::default()).unwrap()] {
             let (sequence, value) = (outcome.solution.clone().unwrap(), outcome.value.unwrap());
             prop_assert_eq!(order::check(&problem, &sequence, value), Ok(()));
             prop_assert!(outcome.lower_bound <= best && best <= value, "bound {} optimum {} value {}", outcome.lower_bound, best, value);
@@ -124,6 +124,14 @@ proptest! {
             if outcome.status() == Status::Optimal {
                 prop_assert_eq!(value, best);
             }
+        }
+        // What is low enough ends the heuristics, and nothing else changes what they promise.
+        let before = order::peak(&problem, &given(&problem)).unwrap();
+        for enough in [best.saturating_sub(1), best, (best + before) / 2, before] {
+            let outcome = order::portfolio(&problem, &given(&problem), enough).unwrap();
+            let (sequence, value) = (outcome.solution.clone().unwrap(), outcome.value.unwrap());
+            prop_assert_eq!(order::check(&problem, &sequence, value), Ok(()));
+            prop_assert!(best <= value && value <= before && (enough < before || sequence == given(&problem)));
         }
     }
 }

@@ -67,16 +67,21 @@ pub fn nearer(problem: &Problem, order: &[u32], given: &[u32]) -> Result<Vec<u32
 
 /// The best order of the heuristics alone; never worse than the given one, and the given one itself if nothing is strictly better.
 ///
-/// O((n + uses) log n).
+/// They end with the first order whose peak is at most `enough` bytes, and do not begin where no order can be that low. O((n + uses) log n).
 ///
 /// # Errors
 /// The problem is not valid, or `given` is no order of it.
-pub fn portfolio(problem: &Problem, given: &[u32]) -> Result<Outcome<Vec<u32>>, OrderError> {
+pub fn portfolio(problem: &Problem, given: &[u32], enough: u64) -> Result<Outcome<Vec<u32>>, OrderError> {
     problem.validate()?;
     problem.validate_order(given)?;
     let model = Model::new(problem);
     let lower_bound = bound::lower_bound(&model);
-    let best = portfolio::improve(&model, given);
+    if lower_bound > enough && enough > 0 {
+        let value = model::peak(&model, given);
+        let stop = StopReason::HeuristicsOnly;
+        return Ok(Outcome { value: Some(value), solution: Some(given.to_vec()), lower_bound, stop, effort: 0 });
+    }
+    let best = portfolio::improve_to(&model, given, lower_bound.max(enough));
     let stop = if best.peak <= lower_bound { StopReason::BoundReached } else { StopReason::HeuristicsOnly };
     Ok(Outcome { value: Some(best.peak), solution: Some(best.order), lower_bound, stop, effort: 0 })
 }

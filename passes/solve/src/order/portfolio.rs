@@ -45,8 +45,12 @@ impl<'a> Best<'a> {
 
 /// Runs all heuristics on a given topological order. O((n + uses) log n) with a constant of about thirty orders.
 pub(super) fn improve<'a>(model: &'a Model, given: &[u32]) -> Best<'a> {
+    improve_to(model, given, bound::lower_bound(model))
+}
+
+/// As [`improve`], until an order needs no more than `enough`.
+pub(super) fn improve_to<'a>(model: &'a Model, given: &[u32], enough: u64) -> Best<'a> {
     let mut best = Best::new(model, given);
-    let lower_bound = bound::lower_bound(model);
     let reversed = model.reversed();
     let mut backward = given.to_vec();
     backward.reverse();
@@ -57,7 +61,7 @@ pub(super) fn improve<'a>(model: &'a Model, given: &[u32]) -> Best<'a> {
     };
     let (given_place, backward_place) = (place(given), place(&backward));
     let (estimates, backward_estimates) = (Estimates::new(model, given), Estimates::new(&reversed, &backward));
-    // Each candidate is made only if no order before it reached the bound.
+    // Each candidate is made only if no order before it was low enough.
     type Candidate<'c> = Box<dyn Fn() -> Vec<u32> + 'c>;
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
     for tie in [Tie::First, Tie::Newest, Tie::Last] {
@@ -74,7 +78,7 @@ pub(super) fn improve<'a>(model: &'a Model, given: &[u32]) -> Best<'a> {
     }
     let mut runners_up: Vec<(u64, Vec<u32>)> = Vec::new();
     for candidate in candidates {
-        if best.peak <= lower_bound {
+        if best.peak <= enough {
             return best;
         }
         let order = candidate();
@@ -84,7 +88,7 @@ pub(super) fn improve<'a>(model: &'a Model, given: &[u32]) -> Best<'a> {
     runners_up.push((best.peak, given.to_vec()));
     runners_up.sort_by_key(|entry| entry.0);
     for (_, order) in runners_up.into_iter().take(3) {
-        polish(&mut best, model, &reversed, order, lower_bound);
+        polish(&mut best, model, &reversed, order, enough);
     }
     best
 }

@@ -1,0 +1,242 @@
+//! Chooses candidates for all windows together: the fastest everywhere, then leaner ones where the peak stands, while it falls.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use memc_ir::{Module, Node, Rewriter, SecondaryMap, Value};
+use memc_rewrite::{Candidate, Fragment, Window, apply};
+
+use super::judge::{Judged, judge};
+use crate::options::Options;
+
+/// Nodes that may be ordered on trial in all, and bounds on the number of trials that this gives.
+const TRIAL_NODES: usize = 20_000;
+const TRIALS: (usize, usize) = (4, 32);
+
+/// Windows of one key, and their candidates.
+#[derive(Debug)]
+pub(super) struct Form<'w> {
+    pub(super) windows: Vec<&'w Window>,
+    pub(super) candidates: &'w [Candidate],
+}
+
+impl Form<'_> {
+    fn nanos(&self, number: usize) -> i128 {
+        self.candidates[number].measure.nanos.0.round() as i128 * self.windows.len() as i128
+    }
+    /// The fastest candidate, the leanest of equals; what rules made before what was there, for it may hold values for a shorter time.
+    fn fastest(&self) -> usize {
+        let key = |number: &usize| (self.nanos(*number), self.candidates[*number].measure.peak, *number == 0);
+        (0..self.candidates.len()).min_by_key(key).unwrap_or(0)
+    }
+    /// The candidate with the lowest peak, the fastest of equals.
+    fn leanest(&self) -> usize {
+        (0..self.candidates.len()).min_by_key(|number| (self.candidates[*number].measure.peak, self.nanos(*number))).unwrap_or(0)
+    }
+}
+
+/// Windows with the fragments that take their place.
+pub(super) fn chosen<'f>(forms: &'f [Form<'_>], choice: &[usize]) -> Vec<(&'f Window, &'f Fragment)> {
+    let mut found = Vec::new();
+    for (form, number) in forms.iter().zip(choice) {
+        if let Some(fragment) = form.candidates.get(*number).and_then(|candidate| candidate.fragment.as_ref()) {
+            found.extend(form.windows.iter().map(|window| (*window, fragment)));
+        }
+    }
+    found.sort_by_key(|(window, _)| window.nodes.first().copied());
+    found
+}
+
+/// What choices are compared by, most important first: the peak as far as it passes the capacity, modelled time, peak, nodes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Rank {
+    wanted: u64,
+    nanos: u64,
+    peak: u64,
+    nodes: usize,
+}
+
+/// A choice of one candidate for each form, judged.
+struct State {
+    choice: Vec<usize>,
+    rank: Rank,
+    judged: Judged,
+}
+
+/// Chooses candidates for all forms together.
+pub(super) struct Search<'s, 'w> {
+    options: &'s Options,
+    forms: &'s [Form<'w>],
+    /// The module that came in, in the best order known for it.
+    module: Module,
+    /// Modelled time of the module that came in: nothing that takes longer is kept.
+    limit: u64,
+    /// Trials that are left.
+    trials: usize,
+}
+
+/// The best choice found for all forms: the number of a candidate each. Where nothing is better, all stay as they are.
+pub(super) fn best(module: &Module, options: &Options, forms: &[Form<'_>]) -> Vec<usize> {
+    let nodes = module.graph(module.main()).nodes.len().max(1);
+    let trials = (TRIAL_NODES / nodes).clamp(TRIALS.0, TRIALS.1);
+    let given = vec![0; forms.len()];
+    let mut search = Search { options, forms, module: module.clone(), limit: u64::MAX, trials };
+    let Some(base) = search.state(given.clone(), 0) else { return given };
+    search.limit = base.rank.nanos;
+    search.follow(&base.judged.module);
+    search.improve(base).choice
+}
+
+impl Search<'_, '_> {
+    /// Takes the order of a judged module over, so that trials begin with an order that is good.
+    fn follow(&mut self, ordered: &Module) {
+        let mut is_ordered: SecondaryMap<Node, bool> = SecondaryMap::default();
+        let order = &ordered.graph(ordered.main()).nodes;
+        order.iter().for_each(|node| is_ordered.set(*node, true));
+        // What was left out depends on constants alone, and goes first.
+        let main = self.module.main();
+        let others = self.module.graph(main).nodes.iter().copied().filter(|node| !is_ordered[*node]);
+        let schedule: Vec<Node> = others.chain(order.iter().copied()).collect();
+        let mut rewriter = Rewriter::new(&mut self.module);
+        rewriter.set_schedule(main, schedule);
+        rewriter.finish();
+    }
+
+    fn improve(&mut self, base: State) -> State {
+        let fastest: Vec<usize> = self.forms.iter().map(Form::fastest).collect();
+        let leanest: Vec<usize> = self.forms.iter().map(Form::leanest).collect();
+        // Where no form stands at the peak, none can lower it.
+        let enough = if self.at_peak(&base).is_empty() { base.rank.peak } else { self.room() };
+        let mut best = base;
+        for choice in [fastest, leanest] {
+            if choice == best.choice {
+                continue;
+            }
+            let begun = self.state(choice, enough);
+            let Some(found) = begun.map(|state| self.descend(state)) else { continue };
+            if found.rank < best.rank {
+                best = found;
+            }
+        }
+        self.hasten(best)
+    }
+
+    /// Takes leaner candidates where the peak stands while it falls: all there at once, or else one form at a time.
+    fn descend(&mut self, mut state: State) -> State {
+        loop {
+            if state.rank.peak <= self.room() {
+                return state;
+            }
+            let mut there: Vec<usize> = self.at_peak(&state).into_iter().collect();
+            there.sort_by_key(|form| Reverse(self.forms[*form].candidates[state.choice[*form]].measure.peak));
+            let mut together = state.choice.clone();
+            there.iter().for_each(|form| together[*form] = self.forms[*form].leanest());
+            let mut choices = vec![together];
+            for form in &there {
+                let candidates = self.forms[*form].candidates;
+                let own = candidates[state.choice[*form]].measure.peak;
+                let leaner = (0..candidates.len()).filter(|number| candidates[*number].measure.peak < own);
+                choices.extend(leaner.map(|number| with(&state.choice, *form, number)));
+            }
+            choices.dedup();
+            let better = choices.into_iter().filter(|choice| *choice != state.choice);
+            let found = better.filter_map(|choice| self.state(choice, self.room())).find(|found| found.rank < state.rank);
+            match found {
+                Some(found) => state = found,
+                None => return state,
+            }
+        }
+    }
+
+    /// Takes faster candidates where that does not raise the peak.
+    fn hasten(&mut self, mut best: State) -> State {
+        for form in 0..self.forms.len() {
+            for number in 0..self.forms[form].candidates.len() {
+                if self.forms[form].nanos(number) >= self.forms[form].nanos(best.choice[form]) {
+                    continue;
+                }
+                let found = self.state(with(&best.choice, form, number), best.rank.peak.max(self.room()));
+                if let Some(found) = found.filter(|found| found.rank < best.rank) {
+                    best = found;
+                }
+            }
+        }
+        best
+    }
+
+    /// Judges a choice, unless it takes too long or no trial is left. The order is good enough where it keeps within `enough` bytes.
+    fn state(&mut self, choice: Vec<usize>, enough: u64) -> Option<State> {
+        let change: i128 = self.forms.iter().zip(&choice).map(|(form, number)| form.nanos(*number) - form.nanos(0)).sum();
+        // Forms were measured by themselves: what they hide from each other is left to the judge.
+        if change > 0 || self.trials == 0 {
+            return None;
+        }
+        self.trials -= 1;
+        let mut module = self.module.clone();
+        apply(&mut module, &chosen(self.forms, &choice));
+        let judged = judge(module, self.options, enough)?;
+        let (nanos, peak) = (judged.nanos, judged.peak);
+        let nodes = judged.profile.len();
+        (nanos <= self.limit).then(|| State { choice, rank: Rank { wanted: peak.max(self.room()), nanos, peak, nodes }, judged })
+    }
+
+    fn room(&self) -> u64 {
+        self.options.room().map_or(0, |room| room.0)
+    }
+
+    /// Forms of which some window computes, reads or makes what is live at a step where the peak stands.
+    fn at_peak(&self, state: &State) -> BTreeSet<usize> {
+        let module = &state.judged.module;
+        let nodes = &module.graph(module.main()).nodes;
+        let steps: Vec<usize> = (0..nodes.len()).filter(|step| state.judged.profile[*step] == state.rank.peak).collect();
+        let mut last: SecondaryMap<Value, usize> = SecondaryMap::default();
+        for (step, node) in nodes.iter().enumerate() {
+            module.reads(*node).into_iter().for_each(|value| last.set(value, step));
+        }
+        let mut is_live: SecondaryMap<Value, bool> = SecondaryMap::default();
+        for (step, node) in nodes.iter().enumerate() {
+            // The first step of the peak that is not before this one.
+            let next = steps.get(steps.partition_point(|other| *other < step));
+            for value in module.node(*node).results() {
+                is_live.set(value, next.is_some_and(|peak| *peak <= last[value].max(step)));
+            }
+        }
+        let forms = self.forms_of(module);
+        let touches = |node: &Node| {
+            let data = module.node(*node);
+            data.results().chain(module.reads(*node)).any(|value| is_live[value])
+        };
+        nodes.iter().filter(|node| touches(node)).filter_map(|node| forms[*node]).collect()
+    }
+
+    /// The form that each node of a rewritten module belongs to. What rules made belongs to where its results go.
+    fn forms_of(&self, module: &Module) -> SecondaryMap<Node, Option<usize>> {
+        let mut of_node: SecondaryMap<Node, Option<usize>> = SecondaryMap::default();
+        let mut of_value: SecondaryMap<Value, Option<usize>> = SecondaryMap::default();
+        for (number, form) in self.forms.iter().enumerate() {
+            for window in &form.windows {
+                window.nodes.iter().for_each(|node| of_node.set(*node, Some(number)));
+                window.outputs.iter().for_each(|value| of_value.set(*value, Some(number)));
+            }
+        }
+        // Backwards, readers are met before what they read.
+        for node in module.graph(module.main()).nodes.iter().rev() {
+            let form = of_node[*node].or_else(|| module.node(*node).results().find_map(|value| of_value[value]));
+            let own = module.node(*node).origin == memc_rewrite::ORIGIN;
+            of_node.set(*node, form);
+            for value in module.reads(*node) {
+                if own && of_value[value].is_none() {
+                    of_value.set(value, form);
+                }
+            }
+        }
+        of_node
+    }
+}
+
+/// A choice with another candidate for one form.
+fn with(choice: &[usize], form: usize, number: usize) -> Vec<usize> {
+    let mut choice = choice.to_vec();
+    choice[form] = number;
+    choice
+}
