@@ -7,8 +7,8 @@ use std::sync::Arc;
 use memc_ir::{Bytes, Diagnostic, Module, Node, SecondaryMap, Stage, Step, Value};
 use memc_ops::Data;
 
+use crate::analysis::windows::WindowChoice;
 use crate::options::Options;
-use crate::window::WindowChoice;
 
 /// Whether a pass changed the module. `No` means that the printed text is identical.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,13 +1,12 @@
 //! `window`: operands of Concat and results of Split and Slice lie inside the larger value.
 
-use std::collections::BTreeSet;
-
-use memc_ir::{Alias, AliasKind, Bytes, Module, Node, SecondaryMap, Stage, Value};
+use memc_ir::{Alias, AliasKind, Bytes, Module, SecondaryMap, Stage, Value};
 use memc_ops::Typed;
 
 use crate::analysis::buffers::is_placed;
 use crate::analysis::class::{StorageClass, classes};
 use crate::analysis::dependence::has_side_effect;
+pub use crate::analysis::windows::WindowChoice;
 use crate::analysis::windows::{Window, windows};
 use crate::options::Options;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
@@ -24,25 +23,6 @@ pub const INFO: PassInfo = PassInfo {
 
 /// Chains of windows are no longer than this, so that the owner of a value is found quickly.
 const MAX_DEPTH: usize = 1024;
-
-/// Which windows to take, where they are legal.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum WindowChoice {
-    /// All of them.
-    #[default]
-    All,
-    /// Those of these nodes and parts.
-    Only(BTreeSet<(Node, Value)>),
-}
-
-impl WindowChoice {
-    fn admits(&self, window: &Window) -> bool {
-        match self {
-            Self::All => true,
-            Self::Only(chosen) => chosen.contains(&(window.node, window.part)),
-        }
-    }
-}
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     if !ctx.options.profile.windows {

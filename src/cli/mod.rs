@@ -7,6 +7,8 @@ mod knowledge;
 mod observe;
 mod optimize;
 #[cfg(feature = "ort")]
+mod playing;
+#[cfg(feature = "ort")]
 mod profile;
 mod report;
 #[cfg(feature = "ort")]

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::OnceLock;
-use std::time::Instant;
 
 use memc::cost::{CostModel, profile};
 use memc::ir::Module;
@@ -16,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::args::ProfileArguments;
 use super::files::Outputs;
-use super::run::{given, load, refuse};
+use super::playing::{given, load, nanoseconds, refuse};
 use super::{Outcome, Voice};
 
 /// What plans a model with all its nodes, so that each is in the profile, even those that `optimize` folds.
@@ -108,10 +106,4 @@ fn comparison(nodes: &[NodeProfile], module: &Module, costs: &CostModel) -> Stri
     text.push_str(&line("all", (count, whole.0, whole.1)));
     text.pop();
     text
-}
-
-/// Nanoseconds since the first call.
-pub fn nanoseconds() -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,21 +1,18 @@
 //! `memc run`: plays a plan.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use memc::ir::{Bytes, Diagnostic, Severity};
-use memc::layout_file::Layout;
+use memc::ir::Bytes;
 use memc::proto::ModelFile;
 use memc::{Error, play};
-use play::{Array, PlayOptions, Played, Player, Runtime, inputs, npz};
+use play::{PlayOptions, Played, Player, inputs, npz};
 use serde_json::json;
 
 use super::args::Run;
-use super::files::{Outputs, read};
-use super::profile::nanoseconds;
-use super::{Failure, Outcome, Voice, print};
+use super::files::Outputs;
+use super::playing::{layout, load, nanoseconds, refuse};
+use super::{Outcome, Voice, print};
 
 /// Rows of a list that people read; the rest is counted.
 const MOST: usize = 10;
@@ -121,38 +118,6 @@ fn tell(played: &Played, voice: &Voice) {
     for node in beyond.iter().take(MOST) {
         voice.say(&format!("  workspace of \"{}\" ({}): {} beyond the plan", node.node, node.op, Bytes(node.beyond)));
     }
-}
-
-/// Loads the runtime's library.
-pub fn load(given: Option<&Path>) -> Result<Runtime, Failure> {
-    let path = play::library::find(given).map_err(refuse)?;
-    Runtime::load(&path).map_err(refuse)
-}
-
-/// Reads a layout file.
-pub fn layout(path: &Path) -> Result<Layout, Failure> {
-    let text = read(path)?;
-    Ok(memc::layout_file::read(&text).map_err(|source| Error::Layout { path: path.to_owned(), source })?)
-}
-
-/// Inputs of a file, if one is given.
-pub fn given(path: Option<&Path>) -> Result<Option<BTreeMap<String, Array>>, Failure> {
-    path.map(|path| npz::read(path).map_err(refuse)).transpose()
-}
-
-/// An error of the runtime or the player, as the command says it.
-pub fn refuse(error: play::Error) -> Failure {
-    let mut diagnostic = Diagnostic::new(error.code(), Severity::Error, error.to_string());
-    let mut source = std::error::Error::source(&error);
-    while let Some(error) = source {
-        diagnostic = diagnostic.with_note(error.to_string());
-        source = error.source();
-    }
-    let code = if error.code() == "E0706" { 2 } else { 1 };
-    if error.code() == "E0701" {
-        diagnostic = diagnostic.with_help(play::library::HOW_TO_GET);
-    }
-    Failure { diagnostics: vec![diagnostic], code }
 }
 
 /// Bytes of this process that no file backs, where the system says so.

@@ -9,7 +9,7 @@ use play::{Tolerance, VerifyOptions};
 use serde_json::json;
 
 use super::args::Verify;
-use super::run::{given, layout, load, refuse};
+use super::playing::{given, layout, load, refuse};
 use super::{Failure, Outcome, Voice, print, say};
 
 /// Violations and differences that are printed.

@@ -17,7 +17,7 @@ use memc_ir::{
 };
 
 use crate::names::{NamePool, name_nodes};
-use crate::ort_order::RunningNodes;
+use crate::running::RunningNodes;
 use crate::transfers::DEFAULT_OPSET;
 
 /// From this version on `Shape` can be told to give no extent at all. ONNX Runtime frees a result that nobody reads only at the end of the

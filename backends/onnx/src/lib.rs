@@ -14,6 +14,7 @@ mod initializers;
 mod names;
 mod nodes;
 mod ort_order;
+mod running;
 mod transfers;
 mod types;
 mod values;

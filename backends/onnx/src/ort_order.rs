@@ -5,9 +5,10 @@
 //! nodes become initializers and are not there; a depth-first search runs backwards from the nodes that nothing reads, at every
 //! choice takes the node with the highest number, and lists a node once everything that it reads is listed.
 
-use memc_ir::{Module, Node, SecondaryMap};
+use memc_ir::{Module, Node};
 
 use crate::anchors::file_order;
+use crate::running::{RunningNodes, is_constant};
 
 /// The default order of nodes `0..reads.len()`, where node `i` stands at position `i` of the file and reads results of the nodes
 /// `reads[i]` (bodies' captures included; repeats do no harm, numbers that are no node are ignored).
@@ -49,36 +50,6 @@ pub fn default_order_of(module: &Module) -> Vec<Node> {
     let running = RunningNodes::new(module, file_order(module));
     let constants = module.graph(module.main()).nodes.iter().copied().filter(|node| is_constant(module, *node));
     constants.chain(default_order(&running.reads).into_iter().map(|position| running.nodes[position])).collect()
-}
-
-/// Those nodes of a list that exist at run time, numbered by their position, with what each reads of the others.
-pub(crate) struct RunningNodes {
-    /// The nodes in the order of the list.
-    pub(crate) nodes: Vec<Node>,
-    /// For each, positions in `nodes` of those whose results it reads, with repeats.
-    pub(crate) reads: Vec<Vec<usize>>,
-}
-
-impl RunningNodes {
-    pub(crate) fn new(module: &Module, mut nodes: Vec<Node>) -> Self {
-        nodes.retain(|node| !is_constant(module, *node));
-        let mut position: SecondaryMap<Node, Option<usize>> = SecondaryMap::default();
-        for (at, node) in nodes.iter().enumerate() {
-            position.set(*node, Some(at));
-        }
-        let sources = |node: &Node| {
-            let producers = module.reads(*node).into_iter().filter_map(|value| module.producer(value));
-            producers.filter_map(|producer| position[producer]).collect()
-        };
-        let reads = nodes.iter().map(sources).collect();
-        Self { nodes, reads }
-    }
-}
-
-/// Whether the runtime turns the node into an initializer when it loads the model.
-fn is_constant(module: &Module, node: Node) -> bool {
-    let operator = &module.node(node).operator;
-    operator.domain.is_empty() && &*operator.name == "Constant"
 }
 
 #[cfg(test)]

@@ -7,65 +7,10 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use prost::Message as _;
 
+use crate::error::{FileKind, ReadError};
 use crate::onnx::{GraphProto, ModelProto};
 use crate::schema::check_model;
 use crate::spans::ModelSpans;
-use crate::wire::WireError;
-
-/// Why a file is not a readable ONNX model.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The operating system would not open or map the file.
-    #[error("cannot read {}", path.display())]
-    Io {
-        /// The file asked for.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The file has no bytes.
-    #[error("the file is empty: not an ONNX model")]
-    Empty,
-    /// The bytes are of another format.
-    #[error("not an ONNX model: {0}")]
-    NotOnnx(FileKind),
-    /// The bytes break off or are not protobuf.
-    #[error("not an ONNX model, or a damaged one")]
-    Broken(#[from] WireError),
-    /// The bytes are protobuf but do not decode as an ONNX model.
-    #[error("the file does not decode as an ONNX model")]
-    Decode(#[from] prost::DecodeError),
-    /// The model has no graph.
-    #[error("the file has no graph: not an ONNX model, or an incomplete one")]
-    NoGraph,
-    /// The model has its graph in two parts; protobuf allows it, no exporter writes it.
-    #[error(
-        "the model has two graph fields, at bytes {first} and {second}; load and save it once with another tool to merge them"
-    )]
-    GraphRepeated {
-        /// Offset of the first graph field.
-        first: usize,
-        /// Offset of the second graph field.
-        second: usize,
-    },
-}
-
-/// What a file that is no ONNX model looks like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum FileKind {
-    /// Readable text.
-    #[error("it is a text file")]
-    Text,
-    /// The placeholder that Git LFS leaves where a file was not downloaded.
-    #[error("it is a Git LFS pointer; fetch the file itself with `git lfs pull`")]
-    GitLfsPointer,
-    /// A zip or gzip archive.
-    #[error("it is a compressed archive; unpack it first")]
-    Archive,
-    /// ONNX Runtime's own flatbuffer format.
-    #[error("it is in ONNX Runtime's ORT format; use the ONNX file it was made from")]
-    OrtFlatbuffer,
-}
 
 impl FileKind {
     /// Guesses from the first bytes; `None` when they may well be ONNX. Only asked once reading has failed.

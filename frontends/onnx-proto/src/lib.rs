@@ -24,6 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 mod edit;
+mod error;
 mod file;
 #[path = "gen/onnx.rs"]
 #[rustfmt::skip]
@@ -38,8 +39,9 @@ mod tag;
 pub mod wire;
 
 pub use edit::{GraphEdit, METADATA_PREFIX, Metadata, ModelEdit, NodeEdit, NodePiece, TensorSource};
-pub use file::{FileKind, ModelFile, ReadError};
+pub use error::{FileKind, ReadError, SIZE_LIMIT, SpliceError};
+pub use file::ModelFile;
 pub use spans::{GraphSpans, ModelSpans, attribute_graph, attribute_tensor};
-pub use splice::{ModelSplice, SIZE_LIMIT, SpliceError};
+pub use splice::ModelSplice;
 pub use tag::{attribute, graph, model, node, tensor, value_info};
 pub use wire::{Field, WireError, WireType};

@@ -1,8 +1,7 @@
 //! Where each field of a model and of a graph lies in the file.
 use std::ops::Range;
 
-use crate::file::ReadError;
-use crate::splice::SpliceError;
+use crate::error::{ReadError, SpliceError};
 use crate::wire::{Field, WireError, WireType, fields, last_bytes};
 use crate::{attribute, graph, model, node};
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use bytes::Bytes;
 
 use crate::edit::{GraphEdit, ModelEdit};
+use crate::error::{SIZE_LIMIT, SpliceError};
 use crate::file::ModelFile;
 use crate::model;
 use crate::onnx::OperatorSetIdProto;
@@ -13,72 +14,6 @@ use crate::rewrite::{Anchor, Fate, Insertion, metadata_fate, metadata_insertion,
 use crate::rope::Rope;
 use crate::spans::is_message;
 use crate::splice_graph::rewrite_graph;
-use crate::wire::WireError;
-
-/// The largest serialized message that protobuf implementations accept, in bytes.
-pub const SIZE_LIMIT: u64 = i32::MAX as u64;
-
-/// Why an edit cannot be carried out.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SpliceError {
-    /// A part of the old model that only the edit made us look at is broken, or a span of the edit is.
-    #[error("the model's bytes are broken")]
-    Wire(#[from] WireError),
-    /// The edit names a node that the graph does not have.
-    #[error("the edit uses node {index}, the graph has {count}")]
-    NodeIndex {
-        /// The index asked for.
-        index: usize,
-        /// How many nodes there are.
-        count: usize,
-    },
-    /// The edit drops an initializer that the graph does not have.
-    #[error("the edit drops initializer {index}, the graph has {count}")]
-    InitializerIndex {
-        /// The index asked for.
-        index: usize,
-        /// How many dense initializers there are.
-        count: usize,
-    },
-    /// The edit has metadata for a value without an entry among `value_info`, `input` and `output`.
-    #[error("the edit has metadata for value `{name}`, which the graph does not describe; add a value_info for it")]
-    UnknownValue {
-        /// The value's name.
-        name: String,
-    },
-    /// The edit changes the body in an attribute that the node does not have, or that holds no graph.
-    #[error("node {index} has no graph in attribute `{attribute}`")]
-    NoBody {
-        /// The node's index in the old graph.
-        index: usize,
-        /// The attribute's name.
-        attribute: String,
-    },
-    /// An attribute holds its tensor or graph in two parts; protobuf would merge them, bytes cannot.
-    #[error("byte {offset}: attribute `{attribute}` holds its value in two parts")]
-    AttributeRepeated {
-        /// The attribute's name.
-        attribute: String,
-        /// Where the second part begins.
-        offset: usize,
-    },
-    /// The edit imports an operator set that is imported in another version.
-    #[error("operator set `{domain}` is imported in version {present} and cannot be imported in version {wanted} too")]
-    OpsetConflict {
-        /// The domain, `""` for ONNX's own.
-        domain: String,
-        /// The version imported.
-        present: i64,
-        /// The version that the edit asks for.
-        wanted: i64,
-    },
-    /// The result passes protobuf's limit.
-    #[error("the model would have {bytes} bytes, protobuf allows {SIZE_LIMIT}; move weights to external data")]
-    TooLarge {
-        /// What the result would measure.
-        bytes: u64,
-    },
-}
 
 /// A new model, ready to be written: its length is known, its weights still lie in the old file.
 #[derive(Debug, Clone)]

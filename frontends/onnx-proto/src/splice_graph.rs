@@ -3,10 +3,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::edit::{GraphEdit, Metadata, NodeEdit, NodePiece, TensorSource};
+use crate::error::SpliceError;
 use crate::rewrite::{Anchor, Fate, Insertion, metadata_fate, metadata_insertion, rewrite};
 use crate::rope::Rope;
 use crate::spans::{GraphSpans, is_message, only_message};
-use crate::splice::SpliceError;
 use crate::wire::{Field, fields, last_bytes};
 use crate::{attribute, graph, node, tensor, value_info};
 

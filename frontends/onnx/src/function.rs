@@ -1,39 +1,19 @@
 //! Inlining of model-local functions into the main graph.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use memc_ir::{GraphId, NewNode, Operator, Origin, ValueType};
 use memc_onnx_proto::onnx::{AttributeProto, FunctionProto, NodeProto};
 
 use crate::error::ImportError;
-use crate::graph::{FunctionKey, Importer, MAX_DEPTH, Scopes, call_key, normal_domain};
+use crate::graph::{Importer, MAX_DEPTH};
+use crate::names::{Frame, Scopes, call_key, normal_domain};
 
 /// Inlining makes at most this many nodes: calls of calls can multiply without end.
 const MAX_INLINED: usize = 1_000_000;
 
 /// Domain of memc's own transfer operators: their functions are only a fallback for runtimes without them.
 const OWN_DOMAIN: &str = "ai.memc";
-
-/// One call under inlining.
-pub(crate) struct Frame<'f> {
-    /// Name of the calling node.
-    pub(crate) call: String,
-    /// What fresh names begin with.
-    pub(crate) prefix: String,
-    /// Attributes given at the call, or their defaults.
-    pub(crate) attributes: HashMap<&'f str, &'f AttributeProto>,
-    /// Names that the call gives to the function's results.
-    results: BTreeMap<&'f str, &'f str>,
-    /// Functions that are being inlined, outermost first.
-    active: Vec<FunctionKey>,
-}
-
-impl Frame<'_> {
-    /// Name of a result of a node of the function.
-    pub(crate) fn result_name(&self, name: &str) -> String {
-        self.results.get(name).map_or_else(|| format!("{}{name}", self.prefix), |outer| (*outer).to_owned())
-    }
-}
 
 impl<'f> Importer<'f> {
     /// The function that a node calls, where it can be inlined: its operator sets are those of the model.

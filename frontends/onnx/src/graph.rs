@@ -13,7 +13,7 @@ use prost::Message as _;
 
 use crate::constant::{constant, sparse};
 use crate::error::ImportError;
-use crate::function::Frame;
+use crate::names::{Frame, FunctionKey, Scopes, function_key, normal_domain};
 use crate::order::{describe, topological};
 use crate::types::{value_info, value_type};
 use crate::{NEWEST_IR_VERSION, NEWEST_OPSET};
@@ -66,56 +66,6 @@ fn versions(file: &ModelFile) -> Result<BTreeMap<String, i64>, ImportError> {
         opsets.insert(domain.to_owned(), version);
     }
     Ok(opsets)
-}
-
-/// ONNX's own domain has two spellings.
-pub(crate) fn normal_domain(domain: &str) -> &str {
-    if domain == "ai.onnx" { "" } else { domain }
-}
-
-/// What a call names: domain, name, overload.
-pub(crate) type FunctionKey = (String, String, String);
-
-fn function_key(function: &FunctionProto) -> FunctionKey {
-    (
-        normal_domain(function.domain.as_deref().unwrap_or_default()).to_owned(),
-        function.name.clone().unwrap_or_default(),
-        function.overload.clone().unwrap_or_default(),
-    )
-}
-
-/// The function that a node calls.
-pub(crate) fn call_key(node: &NodeProto) -> FunctionKey {
-    (
-        normal_domain(node.domain.as_deref().unwrap_or_default()).to_owned(),
-        node.op_type.clone().unwrap_or_default(),
-        node.overload.clone().unwrap_or_default(),
-    )
-}
-
-/// Names in force: the innermost graph last.
-#[derive(Default)]
-pub(crate) struct Scopes {
-    stack: Vec<HashMap<String, Value>>,
-}
-
-impl Scopes {
-    pub(crate) fn push(&mut self) {
-        self.stack.push(HashMap::new());
-    }
-    pub(crate) fn pop(&mut self) {
-        self.stack.pop();
-    }
-    pub(crate) fn depth(&self) -> usize {
-        self.stack.len()
-    }
-    pub(crate) fn find(&self, name: &str) -> Option<Value> {
-        self.stack.iter().rev().find_map(|scope| scope.get(name).copied())
-    }
-    /// Binds a name in the innermost graph; returns whether it was free there.
-    pub(crate) fn bind(&mut self, name: &str, value: Value) -> bool {
-        self.stack.last_mut().is_some_and(|scope| scope.insert(name.to_owned(), value).is_none())
-    }
 }
 
 pub(crate) struct Importer<'f> {

@@ -9,6 +9,7 @@ mod constant;
 mod error;
 mod function;
 mod graph;
+mod names;
 mod order;
 mod types;
 

@@ -11,9 +11,9 @@ pub mod profile;
 pub mod target;
 mod timeline;
 
-pub use machine::{ArithmeticRates, Cache, Machine};
+pub use machine::{ArithmeticRates, Cache, Machine, Traffic};
 pub use measured::Measured;
 pub use model::CostModel;
-pub use node::{Traffic, UNKNOWN_NANOS, flops, nanos, scalar_steps, total_flops, traffic};
+pub use node::{UNKNOWN_NANOS, flops, nanos, scalar_steps, total_flops, traffic};
 pub use target::{Link, Space, Target, TargetError};
 pub use timeline::{Span, timeline};

@@ -2,8 +2,6 @@
 
 use memc_ir::{Bytes, ElementType, Nanos};
 
-use crate::node::Traffic;
-
 /// Operations that a vector unit does in the time of one step without it: eight multiply-adds of binary32.
 const VECTOR: f64 = 16.0;
 
@@ -20,6 +18,15 @@ pub struct Machine {
     pub overhead: Nanos,
     /// The part of both rates that kernels reach, above 0 and at most 1.
     pub sustained: f64,
+}
+
+/// Bytes that a node reads and writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Of values that nodes make: those before it may have left them in a cache.
+    pub made: u64,
+    /// Of constants, each of which is read once a run.
+    pub constant: u64,
 }
 
 /// A cache between memory and the processor.

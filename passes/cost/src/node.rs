@@ -3,7 +3,7 @@
 use memc_ir::{Definition, ElementType, Module, Nanos, Node, Value};
 use memc_ops::{Reads, Scalar, Typed, View, Work, lookup};
 
-use crate::machine::Machine;
+use crate::machine::{Machine, Traffic};
 
 /// Time charged to a node whose extents nobody knows: one millisecond, far above most kernels.
 pub const UNKNOWN_NANOS: f64 = 1e6;
@@ -47,15 +47,6 @@ pub fn scalar_steps(module: &Module, node: Node) -> Option<u64> {
         Scalar::PerElement(each) => typed.output_elements().map(|count| count.saturating_mul(u64::from(each))),
         Scalar::Count(formula) => formula(&typed),
     }
-}
-
-/// Bytes that a node reads and writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
-    /// Of values that nodes make: those before it may have left them in a cache.
-    pub made: u64,
-    /// Of constants, each of which is read once a run.
-    pub constant: u64,
 }
 
 /// Traffic of a node; `None` where a size is unknown. Reshape-like nodes move nothing, and of a table that is looked up only what is found

@@ -1,5 +1,6 @@
 //! Windows: values whose bytes are, by what an operator means, one contiguous run of another value's bytes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Value};
@@ -21,6 +22,26 @@ pub struct Window {
     pub offset: Bytes,
     /// Whether the part is an operand, written before the whole is there.
     pub is_operand: bool,
+}
+
+/// Which windows to take, where they are legal.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum WindowChoice {
+    /// All of them.
+    #[default]
+    All,
+    /// Those of these nodes and parts.
+    Only(BTreeSet<(Node, Value)>),
+}
+
+impl WindowChoice {
+    /// Whether a window is among them.
+    pub fn admits(&self, window: &Window) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(chosen) => chosen.contains(&(window.node, window.part)),
+        }
+    }
 }
 
 /// All windows of the main graph, in order of nodes and then of operands or results. Linear in operands and results.

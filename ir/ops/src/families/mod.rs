@@ -32,6 +32,7 @@ pub mod gather;
 pub mod gradient;
 #[cfg(test)]
 mod hostile;
+pub(crate) mod iteration;
 pub(crate) mod join;
 pub mod joining;
 pub(crate) mod lanes;

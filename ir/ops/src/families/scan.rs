@@ -4,8 +4,8 @@ use memc_ir::{Dim, TensorType, ValueType};
 
 use crate::context::{Infer, InferError};
 use crate::fact::Fact;
-use crate::families::control_flow::{carried, check_arity, collected, required_body};
 use crate::families::dims::{agree, dim_at};
+use crate::families::iteration::{carried, check_arity, collected, required_body};
 
 /// What the versions differ in.
 struct Layout {

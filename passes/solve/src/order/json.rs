@@ -1,7 +1,7 @@
 //! Ordering problems as JSON: nodes that each produce one value, and edges that say who reads it.
 //!
 //! `{"name": …, "nodes": [{"id": 0, "size": 16, "cost": 1}, …], "edges": [[0, 1], …]}`. Nodes are listed in the given order. The same file states a
-//! budget problem ([`crate::budget::json`]), then also with links.
+//! budget problem (`budget::json`), then also with links.
 //!
 //! An ordering problem that this cannot say has `"buffers": [{"size": 16, "users": [0, 1]}, …]` too: bytes that several nodes share, with
 //! `"live_from_start"`, `"kept"` and `"takes_over"` (places in the list of buffers) as in [`Buffer`]. Its nodes have no `size` as a rule, and may have

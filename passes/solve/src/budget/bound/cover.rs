@@ -1,5 +1,6 @@
 //! Covering rows by intervals at the least cost: the linear program behind every bound, and its exact dual value.
 
+use super::interval::Interval;
 use super::simplex;
 
 /// Prices of bytes that matter have about so many binary digits.
@@ -12,19 +13,6 @@ pub struct Cover {
     pub needs: Vec<u64>,
     /// What can be absent.
     pub gaps: Vec<Interval>,
-}
-
-/// Something that can be absent over a range of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
-    /// First row.
-    pub first: u32,
-    /// Last row.
-    pub last: u32,
-    /// Bytes that it frees; at least 1.
-    pub size: u64,
-    /// What its absence costs.
-    pub cost: u64,
 }
 
 /// A solution of the linear program and of its dual.

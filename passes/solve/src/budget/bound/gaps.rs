@@ -1,6 +1,7 @@
 //! Gaps: where a value is needed later and not now, what its absence costs, and the rows of bytes that must be absent.
 
-use super::cover::{Cover, Interval};
+use super::cover::Cover;
+use super::interval::Interval;
 use super::rows::Rows;
 use crate::budget::problem::{Origin, Problem, Value};
 

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::cover::{Cover, Interval};
+use super::cover::Cover;
+use super::interval::Interval;
 
 /// A program of so many rows and intervals takes about as long as a node of a limit.
 const SIZE_PER_NODE: u64 = 64;

@@ -4,6 +4,7 @@ mod beyond;
 mod cover;
 mod gaps;
 mod integral;
+mod interval;
 mod lower;
 mod rows;
 mod simplex;

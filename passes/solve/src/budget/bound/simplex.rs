@@ -5,7 +5,7 @@
 //! the entering arc is the best of a block (Grigoriadis 1986).
 
 use super::beyond::Beyond;
-use super::cover::Interval;
+use super::interval::Interval;
 
 /// Absent bytes of each interval, and a price of each row.
 pub struct Answer {

@@ -1,0 +1,52 @@
+//! What the commands that run models share: the library, layouts and arrays that users name, a clock, and how errors are said.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use memc::ir::{Diagnostic, Severity};
+use memc::layout_file::Layout;
+use memc::{Error, play};
+use play::{Array, Runtime, npz};
+
+use super::Failure;
+use super::files::read;
+
+/// Loads the runtime's library.
+pub fn load(given: Option<&Path>) -> Result<Runtime, Failure> {
+    let path = play::library::find(given).map_err(refuse)?;
+    Runtime::load(&path).map_err(refuse)
+}
+
+/// Reads a layout file.
+pub fn layout(path: &Path) -> Result<Layout, Failure> {
+    let text = read(path)?;
+    Ok(memc::layout_file::read(&text).map_err(|source| Error::Layout { path: path.to_owned(), source })?)
+}
+
+/// Inputs of a file, if one is given.
+pub fn given(path: Option<&Path>) -> Result<Option<BTreeMap<String, Array>>, Failure> {
+    path.map(|path| npz::read(path).map_err(refuse)).transpose()
+}
+
+/// An error of the runtime or the player, as the command says it.
+pub fn refuse(error: play::Error) -> Failure {
+    let mut diagnostic = Diagnostic::new(error.code(), Severity::Error, error.to_string());
+    let mut source = std::error::Error::source(&error);
+    while let Some(error) = source {
+        diagnostic = diagnostic.with_note(error.to_string());
+        source = error.source();
+    }
+    let code = if error.code() == "E0706" { 2 } else { 1 };
+    if error.code() == "E0701" {
+        diagnostic = diagnostic.with_help(play::library::HOW_TO_GET);
+    }
+    Failure { diagnostics: vec![diagnostic], code }
+}
+
+/// Nanoseconds since the first call.
+pub fn nanoseconds() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
