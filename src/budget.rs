@@ -34,7 +34,7 @@ impl Budgets<'_> {
         match limit.filter(|limit| arena(&planned) > *limit) {
             None => Ok(planned),
             Some(limit) => {
-                let found = self.plan(limit, !planned.rules.is_empty(), observer)?;
+                let found = self.plan(limit, !planned.rewrites.is_empty(), observer)?;
                 Ok(Planned { base: planned.base, ..found })
             }
         }
@@ -57,7 +57,7 @@ impl Budgets<'_> {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let (whole, rewritten) = (arena(free).0, !free.rules.is_empty());
+        let (whole, rewritten) = (arena(free).0, !free.rewrites.is_empty());
         let base = self.nanos(free);
         let floor = match self.plan(Bytes(0), rewritten, &mut Silent) {
             Err(PipelineError::Pass(PassError::Budget(short))) => short.least.0.min(whole),

@@ -7,7 +7,7 @@ use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor};
 use memc_ops::families::memory::{Transfer, transfer_of};
 use memc_passes::analysis::{self, Liveness, StorageClass};
-use memc_passes::{Io, Options};
+use memc_passes::{Io, Options, Replaced};
 
 /// What the layout says of the run as a whole, beside the plan itself.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(crate) struct Context<'a> {
     pub solvers: Vec<file::Solver>,
     /// Other budgets and what they take.
     pub pareto: Vec<file::ParetoPoint>,
+    /// Windows that were rewritten.
+    pub rewrites: &'a [Replaced],
     /// The input as imported, for modelled cost.
     pub given: &'a Module,
 }
@@ -70,6 +72,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         timeline: writer.timeline(),
         solvers: context.solvers.clone(),
         pareto: context.pareto.clone(),
+        rewrites: writer.rewrites(),
     };
     layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
     // Peak and bounds are stated for what the file says, so they are derived from it.
@@ -309,6 +312,31 @@ impl<'a> Writer<'a> {
             file::Unplanned { name: self.module.value(value).name.clone(), reason }
         })
         .collect()
+    }
+
+    /// Rewritten windows, numbered from 1, with those of their results that both models have a name for.
+    fn rewrites(&self) -> Vec<file::Rewrite> {
+        let names = |module: &Module| {
+            module
+                .values()
+                .iter()
+                .filter(|(_, data)| data.definition != Definition::Erased)
+                .map(|(_, data)| data.name.clone())
+                .collect::<BTreeSet<_>>()
+        };
+        let (before, after) = match self.context.rewrites {
+            [] => return Vec::new(),
+            _ => (
+                names(self.context.given),
+                self.values().map(|value| self.module.value(value).name.clone()).collect::<BTreeSet<_>>(),
+            ),
+        };
+        let rewrite = |(number, window): (u64, &Replaced)| {
+            let known = window.outputs.iter().filter(|(given, written)| before.contains(given) && after.contains(written));
+            let pairs = known.map(|(given, written)| file::RewrittenValue { given: given.clone(), written: written.clone() });
+            file::Rewrite { window: number, rules: window.rules.clone(), outputs: pairs.collect() }
+        };
+        (1..).zip(self.context.rewrites).map(rewrite).collect()
     }
 
     fn subgraphs(&self) -> Vec<file::Subgraph> {

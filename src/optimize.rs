@@ -9,7 +9,7 @@ use memc_layout::Layout;
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::ModelFile;
-use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, SolverReport};
+use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, Replaced, SolverReport};
 
 use crate::anchor::anchor;
 use crate::budget::{Budgets, budget, keep_budget, room};
@@ -31,8 +31,8 @@ pub struct Optimized {
     pub before: Option<Layout>,
     /// With anchors: nodes that can carry none, around which a runtime that chooses its own order may deviate from the schedule.
     pub unpinned: Vec<Node>,
-    /// How often each rewriting rule was used.
-    pub rules: BTreeMap<String, u64>,
+    /// Windows that were rewritten, in the order in which that was done.
+    pub rewrites: Vec<Replaced>,
     /// What the solvers said.
     pub reports: Vec<SolverReport>,
     /// What is odd about the model or the plan.
@@ -110,6 +110,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         overhead_lower_bound: planned.budgeted.as_ref().map(overhead_bound),
         solvers: planned.reports.iter().map(solver).chain(planned.budgeted.iter().map(budget_solver)).collect(),
         pareto,
+        rewrites: &planned.rewrites,
         given: &given,
     };
     context.budget = budget(options, baseline.own_peak)?;
@@ -123,11 +124,21 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
             let model = memc_onnx_export::export(file, &base, &export)?;
             (context.solvers, context.overhead_lower_bound) = (Vec::new(), None);
             context.pareto.clear();
+            context.rewrites = &[];
             Some(layout(&base, &model, &context))
         }
         None => None,
     };
-    Ok(Optimized { module, model, layout: plan, before, unpinned, rules: planned.rules, reports: planned.reports, diagnostics })
+    Ok(Optimized {
+        module,
+        model,
+        layout: plan,
+        before,
+        unpinned,
+        rewrites: planned.rewrites,
+        reports: planned.reports,
+        diagnostics,
+    })
 }
 
 /// How a search ended, as the layout says it.
@@ -231,7 +242,7 @@ fn own_pipeline(
         reports: ctx.reports,
         remarks: ctx.remarks,
         base: None,
-        rules: ctx.rules,
+        rewrites: ctx.rewrites,
         budgeted: ctx.budgeted,
     })
 }

@@ -321,6 +321,13 @@ impl<'m> Rewriter<'m> {
         }
         self.module.values[value].definition = Definition::Result(node, position);
     }
+    /// Gives a node a new result at a position whose result is left out; nobody reads it yet.
+    pub fn add_result(&mut self, node: Node, position: u32, name: String, ty: ValueType) {
+        let Some(slot) = self.module.nodes[node].outputs.get_mut(position as usize).filter(|slot| slot.is_none()) else { return };
+        let definition = Definition::Result(node, position);
+        *slot = Some(self.module.values.push(ValueData { name, ty, definition, default: None }));
+        self.edits += 1;
+    }
     /// Adds a constant that nothing refers to yet.
     pub fn constant(&mut self, data: ConstData) -> ConstId {
         self.module.constants.push(data)

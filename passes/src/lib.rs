@@ -24,6 +24,7 @@ pub mod window;
 mod window_search;
 pub mod within;
 
+pub use memc_rewrite::Replaced;
 pub use options::{Io, Options, Rewriting};
 pub use pass::{Budgeted, Changed, ExternalData, PassContext, PassError, PassInfo, Shortage, SolverReport};
 pub use pipeline::{Observer, Pipeline, PipelineError, Silent};

@@ -1,11 +1,11 @@
 //! What a pass is: a declared object with a name, a page, and the stages it needs and gives.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use memc_ir::{Bytes, Diagnostic, Module, Node, SecondaryMap, Stage, Step, Value};
 use memc_ops::Data;
+use memc_rewrite::Replaced;
 
 use crate::analysis::windows::WindowChoice;
 use crate::options::Options;
@@ -131,8 +131,8 @@ pub struct PassContext<'o> {
     pub remarks: Vec<Diagnostic>,
     /// What solvers said.
     pub reports: Vec<SolverReport>,
-    /// How often each rewriting rule was used.
-    pub rules: BTreeMap<String, u64>,
+    /// Windows that were rewritten, in the order in which that was done.
+    pub rewrites: Vec<Replaced>,
     /// What keeping a budget took.
     pub budgeted: Option<Budgeted>,
 }
@@ -170,7 +170,7 @@ impl<'o> PassContext<'o> {
             given_order,
             remarks: Vec::new(),
             reports: Vec::new(),
-            rules: BTreeMap::new(),
+            rewrites: Vec::new(),
             budgeted: None,
         }
     }

@@ -1,9 +1,10 @@
 //! The default plan: several pipelines on one module, the best result kept, never worse than the file's own order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use memc_ir::{Bytes, Module, Node, Value};
 use memc_ops::Profile;
+use memc_rewrite::Replaced;
 
 use crate::analysis::scratch::scratch;
 use crate::analysis::{Liveness, buffers, classes, peak};
@@ -24,8 +25,8 @@ pub struct Planned {
     pub remarks: Vec<memc_ir::Diagnostic>,
     /// The file's own order under the same rules, where it was planned too and something better was found.
     pub base: Option<Module>,
-    /// How often each rewriting rule was used in the plan that was kept.
-    pub rules: BTreeMap<String, u64>,
+    /// Windows that were rewritten in the plan that was kept, in the order in which that was done.
+    pub rewrites: Vec<Replaced>,
     /// What keeping the budget took, where something is repeated or moved for it.
     pub budgeted: Option<Budgeted>,
 }
@@ -83,7 +84,7 @@ fn rewritten<'o>(prepared: &Start<'o>, verify: bool, observer: &mut dyn Observer
     }
     let mut start = prepared.clone();
     Pipeline::parse(REWRITTEN, start.module.stage)?.run(&mut start.module, &mut start.ctx, verify, observer)?;
-    Ok((!start.ctx.rules.is_empty()).then_some(start))
+    Ok((!start.ctx.rewrites.is_empty()).then_some(start))
 }
 
 /// Of a rewritten module that needs no less than the given one, the part of its time that must be saved: what is less is not worth a
@@ -185,7 +186,7 @@ fn run(
     ctx.windows = windows;
     Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
     let rank = rank(&module, ctx.options);
-    Ok((Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None, rules: ctx.rules, budgeted: None }, rank))
+    Ok((Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None, rewrites: ctx.rewrites, budgeted: None }, rank))
 }
 
 /// What a pipeline begins with.

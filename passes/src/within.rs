@@ -31,7 +31,14 @@ pub fn plan_within<'o>(
         let mut module = module.clone();
         let mut ctx = context(&module);
         Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
-        Ok(Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None, rules: ctx.rules, budgeted: ctx.budgeted })
+        Ok(Planned {
+            module,
+            reports: ctx.reports,
+            remarks: ctx.remarks,
+            base: None,
+            rewrites: ctx.rewrites,
+            budgeted: ctx.budgeted,
+        })
     };
     let short = match run(if rewritten { REWRITTEN } else { MERGED }) {
         Err(PipelineError::Pass(PassError::Budget(short))) => short,

@@ -69,8 +69,12 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     if !optimized.layout.pareto.is_empty() {
         voice.say(&curve(&optimized.layout));
     }
-    if !optimized.rules.is_empty() {
-        let rules: Vec<String> = optimized.rules.iter().map(|(rule, count)| format!("{rule} {count}")).collect();
+    let mut rules: BTreeMap<&str, u64> = BTreeMap::new();
+    for (rule, count) in optimized.rewrites.iter().flat_map(|window| &window.rules) {
+        *rules.entry(rule).or_default() += count;
+    }
+    if !rules.is_empty() {
+        let rules: Vec<String> = rules.iter().map(|(rule, count)| format!("{rule} {count}")).collect();
         voice.say(&format!("rewritten by {}", rules.join(", ")));
     }
     voice.say(&memc::report::text(&optimized.layout));

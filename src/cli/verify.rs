@@ -46,6 +46,9 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     for (round, subject, difference) in found.differences.iter().take(MOST) {
         voice.say(&format!("{subject}, round {round}: {difference}"));
     }
+    if let Some(window) = &found.window {
+        voice.say(&format!("the first rewritten window whose results differ: {window}"));
+    }
     if let Some(node) = &found.first {
         voice.say(&format!("the first node whose result differs: {node}"));
     }
@@ -54,6 +57,10 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         let differences = found.differences.iter().map(|(round, subject, difference)| {
             json!({"round": round, "subject": subject.to_string(), "text": difference.to_string(), "within": difference.is_within()})
         });
+        let window = found.window.as_ref().map(|window| {
+            json!({"window": window.window, "rules": window.rules, "given": window.given, "written": window.difference.output,
+                "text": window.difference.to_string()})
+        });
         let played = found.played.as_ref().map(|played| {
             let arenas =
                 played.arenas.iter().map(|arena| json!({"space": arena.space, "planned": arena.planned, "used": arena.used}));
@@ -61,7 +68,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
                 "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped})
         });
         let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": found.differences.is_empty(),
-            "differences": differences.collect::<Vec<_>>(), "first": found.first, "played": played});
+            "differences": differences.collect::<Vec<_>>(), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "played": played});
         print(&format!("{object:#}\n"))?;
     }
     if !found.holds() {
@@ -69,8 +76,12 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         return Err(Failure { diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text)], code: 1 });
     }
     let word = if found.differences.is_empty() { "bit for bit" } else { "within the tolerance" };
+    let softmaxes = match found.softmaxes {
+        0 => String::new(),
+        count => format!("; {count} values before softmaxes too"),
+    };
     voice.say(&format!(
-        "verify: {} outputs equal {word} in {rounds} rounds: the written model, and the plan played",
+        "verify: {} outputs equal {word} in {rounds} rounds: the written model, and the plan played{softmaxes}",
         found.outputs
     ));
     Ok(ExitCode::SUCCESS)

@@ -25,5 +25,6 @@ pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};
 pub use types::{
     Alias, AliasKind, Arena, Baseline, Busy, Class, Cost, Io, Layout, Link, LiveRange, LowerBound, Model, OpsetImport,
-    ParetoPoint, Peak, ScheduledNode, Solver, Space, Subgraph, Target, Tensor, Transfer, Unplanned, VERSION,
+    ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode, Solver, Space, Subgraph, Target, Tensor, Transfer, Unplanned,
+    VERSION,
 };

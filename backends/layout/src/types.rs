@@ -59,6 +59,9 @@ pub struct Layout {
     /// Other budgets of the first space, and what plans within them take. Left out where nobody asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pareto: Vec<ParetoPoint>,
+    /// Pieces of the graph that rules replaced by equal forms, in the order in which that was done. Left out where none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rewrites: Vec<Rewrite>,
 }
 
 /// A time in which a step keeps its engine busy, `[start, end]` in nanoseconds from the start of the run.
@@ -120,6 +123,26 @@ pub struct ParetoPoint {
     /// What no plan within the budget goes below, of the extra time; null when not derived.
     #[serde(deserialize_with = "Option::deserialize")]
     pub bound: Option<u64>,
+}
+
+/// A window of the input model that rules gave another form.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Rewrite {
+    /// Its number, from 1.
+    pub window: u64,
+    /// How often each rule was used.
+    pub rules: BTreeMap<String, u64>,
+    /// What others read of it, where both models have a name for that.
+    pub outputs: Vec<RewrittenValue>,
+}
+
+/// A value that two models compute in different ways.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RewrittenValue {
+    /// Its name in the input model.
+    pub given: String,
+    /// Its name in the output model.
+    pub written: String,
 }
 
 /// The two ONNX files that a plan speaks of.

@@ -17,6 +17,7 @@
 mod allocator;
 mod arrays;
 mod audit;
+mod blame;
 pub mod codes;
 mod compare;
 mod cut;
@@ -43,6 +44,7 @@ mod whole;
 
 pub use allocator::Tally;
 pub use arrays::{Array, digest};
+pub use blame::WindowDifference;
 pub use compare::{Difference, DifferenceKind, Tolerance, compare};
 pub use element::Element;
 pub use error::Error;

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use memc_layout::{Class, Layout};
+use memc_layout::Layout;
 use memc_onnx_proto::ModelFile;
 
 use crate::arrays::Array;
+use crate::blame::{WindowDifference, before_softmaxes, first_node, first_window, traceable};
 use crate::compare::{Difference, Tolerance, compare};
 use crate::error::Error;
 use crate::inputs;
@@ -19,6 +20,8 @@ use crate::whole::Whole;
 
 /// Most bytes of values that are kept to find the first node that differs.
 const MAX_TRACE: u64 = 4 << 30;
+/// Most bytes of what feeds softmaxes that are kept, of all rounds together.
+const MAX_SOFTMAX: u64 = 1 << 30;
 
 /// How a plan is verified.
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ impl Default for VerifyOptions {
 pub enum Subject {
     /// The written model, whole.
     Model,
+    /// What feeds its softmaxes, which hide differences.
+    Softmax,
     /// The plan, played.
     Plan,
 }
@@ -54,6 +59,7 @@ impl std::fmt::Display for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Model => "the written model",
+            Self::Softmax => "the written model before a softmax",
             Self::Plan => "the plan",
         })
     }
@@ -64,10 +70,15 @@ impl std::fmt::Display for Subject {
 pub struct Verified {
     /// Outputs that were compared in each round.
     pub outputs: usize,
+    /// Values before softmaxes that were compared too.
+    pub softmaxes: usize,
     /// Every difference, with its round and subject; empty when every bit is equal.
     pub differences: Vec<(u64, Subject, Difference)>,
-    /// The first node, in the order of the schedule, whose result differs, where there are differences and memory to look.
+    /// The first node, in the order of the schedule, whose result differs, where something differs beyond the tolerance and there is memory to
+    /// look.
     pub first: Option<String>,
+    /// The first rewritten window whose results differ beyond the tolerance, of the written model against the given one.
+    pub window: Option<WindowDifference>,
     /// What the last playing gave, without a layout nothing.
     pub played: Option<Played>,
 }
@@ -103,43 +114,54 @@ pub fn verify(
             .collect::<Result<_, _>>()?,
     };
     let sets: Vec<&BTreeMap<String, Array>> = given_inputs.into_iter().chain(&sets).collect();
-    let mut expected = Vec::new();
+    let rounds = u64::try_from(sets.len()).unwrap_or(1).max(1);
+    let names = before_softmaxes(given.graph(), layout, MAX_SOFTMAX / rounds);
+    let (mut expected, mut feeding) = (Vec::new(), Vec::new());
     {
-        let whole = Whole::new(runtime, given, SessionOptions::PLAIN)?;
+        let whole = whole(runtime, given, &names)?;
         for set in &sets {
-            expected.push(whole.run(set).map_err(refuses)?.0);
+            let (outputs, inner) = parted(whole.run(set).map_err(refuses)?.0, given);
+            expected.push(outputs);
+            feeding.push(inner);
         }
     }
-    let mut found =
-        Verified { outputs: expected.first().map_or(0, BTreeMap::len), differences: Vec::new(), first: None, played: None };
-    let note = |round: usize, subject, outputs: &BTreeMap<String, Array>, found: &mut Verified| {
-        let differences = compare(&expected[round], outputs, options.tolerance);
-        found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
-    };
+    let outputs = expected.first().map_or(0, BTreeMap::len);
+    let softmaxes = feeding.first().map_or(0, BTreeMap::len);
+    let mut found = Verified { outputs, softmaxes, differences: Vec::new(), first: None, window: None, played: None };
+    let note =
+        |round: usize, subject, expected: &BTreeMap<String, Array>, results: &BTreeMap<String, Array>, found: &mut Verified| {
+            let differences = compare(expected, results, options.tolerance);
+            found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
+        };
     {
-        let whole = Whole::new(runtime, out, SessionOptions::PLAIN)?;
+        let whole = whole(runtime, out, &names)?;
         for (round, set) in sets.iter().enumerate() {
-            note(round, Subject::Model, &whole.run(set)?.0, &mut found);
+            let (outputs, inner) = parted(whole.run(set)?.0, out);
+            note(round, Subject::Softmax, &feeding[round], &inner, &mut found);
+            note(round, Subject::Model, &expected[round], &outputs, &mut found);
         }
     }
+    drop(feeding);
     let play =
         PlayOptions { poison_check: options.poison_check, swap_folder: options.swap_folder.clone(), ..PlayOptions::default() };
     let mut player = Player::new(runtime, out, layout, play.clone())?;
     for (round, set) in sets.iter().enumerate() {
         let played = player.play(set)?;
-        note(round, Subject::Plan, &played.outputs, &mut found);
+        note(round, Subject::Plan, &expected[round], &played.outputs, &mut found);
         found.played = Some(played);
     }
-    if let Some((round, subject, _)) = found.differences.first() {
+    if let Some((round, subject, _)) = found.differences.iter().find(|(.., difference)| !difference.is_within()) {
         let set = sets[usize::try_from(*round).unwrap_or(0)];
-        found.first = match subject {
-            Subject::Model => first_in_model(runtime, given, out, layout, set)?,
+        match subject {
+            Subject::Model | Subject::Softmax => {
+                (found.first, found.window) = first_in_model(runtime, given, out, layout, set, options.tolerance)?;
+            }
             Subject::Plan => {
                 // Nodes that keep a state start over with fresh sessions.
                 let mut player = Player::new(runtime, out, layout, play)?;
-                first_in_plan(runtime, out, layout, set, &mut player)?
+                found.first = first_in_plan(runtime, out, layout, set, &mut player)?;
             }
-        };
+        }
     }
     Ok(found)
 }
@@ -152,29 +174,37 @@ fn refuses(error: Error) -> Error {
     }
 }
 
-/// Names of values that can be compared, where all of them together are few enough bytes.
-fn traceable(layout: &Layout) -> Option<BTreeSet<&str>> {
-    let values = layout.tensors.iter().filter(|tensor| matches!(tensor.class, Class::Transient | Class::Output));
-    let total = values.clone().map(|tensor| tensor.bytes).fold(0, u64::saturating_add);
-    (total <= MAX_TRACE).then(|| values.map(|tensor| tensor.name.as_str()).collect())
+/// A model in one session that gives these values too.
+fn whole<'r>(runtime: &'r Runtime, file: &ModelFile, names: &BTreeSet<&str>) -> Result<Whole<'r>, Error> {
+    match names.is_empty() {
+        true => Whole::new(runtime, file, SessionOptions::PLAIN),
+        false => Whole::traced(runtime, file, names),
+    }
 }
 
+/// The model's outputs, and what else it gave.
+fn parted(results: BTreeMap<String, Array>, file: &ModelFile) -> (BTreeMap<String, Array>, BTreeMap<String, Array>) {
+    let outputs: BTreeSet<&str> = file.graph().output.iter().map(|output| output.name()).collect();
+    results.into_iter().partition(|(name, _)| outputs.contains(name.as_str()))
+}
+
+/// The first node and the first rewritten window whose results differ.
 fn first_in_model(
     runtime: &Runtime,
     given: &ModelFile,
     out: &ModelFile,
     layout: &Layout,
     set: &BTreeMap<String, Array>,
-) -> Result<Option<String>, Error> {
-    let Some(names) = traceable(layout) else { return Ok(None) };
+    tolerance: Tolerance,
+) -> Result<(Option<String>, Option<WindowDifference>), Error> {
+    let Some(mut names) = traceable(layout, MAX_TRACE) else { return Ok((None, None)) };
+    names.extend(layout.rewrites.iter().flat_map(|window| &window.outputs).map(|value| value.given.as_str()));
     let expected = Whole::traced(runtime, given, &names)?.run(set)?.0;
     let found = Whole::traced(runtime, out, &names)?.run(set)?.0;
-    let differs = |name: &String| {
-        let pair = expected.get(name).zip(found.get(name));
-        pair.is_some_and(|(a, b)| a.bytes() != b.bytes())
-    };
-    let node = out.graph().node.iter().find(|node| node.output.iter().any(differs));
-    Ok(node.map(|node| format!("{} ({})", node.name(), node.op_type())))
+    let order = &out.graph().node;
+    let node = first_node(order, &expected, &found, tolerance);
+    let window = first_window(layout, order, &expected, &found, tolerance);
+    Ok((node.map(|node| format!("{} ({})", node.name(), node.op_type())), window))
 }
 
 fn first_in_plan(
@@ -184,7 +214,7 @@ fn first_in_plan(
     set: &BTreeMap<String, Array>,
     player: &mut Player<'_>,
 ) -> Result<Option<String>, Error> {
-    let Some(names) = traceable(layout) else { return Ok(None) };
+    let Some(names) = traceable(layout, MAX_TRACE) else { return Ok(None) };
     let expected = Whole::traced(runtime, out, &names)?.run(set)?.0;
     player.play_against(set, &expected)
 }

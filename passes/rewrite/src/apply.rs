@@ -15,8 +15,17 @@ use crate::window::Window;
 pub struct Applied {
     /// Edits of the module.
     pub edits: u64,
+    /// The windows that were replaced, in the order given.
+    pub windows: Vec<Replaced>,
+}
+
+/// A window that was replaced.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Replaced {
     /// How often each rule was used.
     pub rules: BTreeMap<String, u64>,
+    /// Names of what others need of the window: of the value before, and of the one that stands for it now.
+    pub outputs: Vec<(String, String)>,
 }
 
 /// Replaces windows by fragments, and brings the nodes into an order that is topological and near to what it was.
@@ -35,16 +44,15 @@ pub fn apply(module: &mut Module, chosen: &[(&Window, &Fragment)]) -> Applied {
     let mut applied = Applied::default();
     for (window, fragment) in chosen {
         editor.replace(window, fragment);
-        for (rule, count) in &fragment.rules {
-            *applied.rules.entry(rule.clone()).or_default() += u64::from(*count);
+    }
+    applied.windows = chosen.iter().map(|(window, fragment)| editor.replaced(window, fragment)).collect();
+    for (window, fragment) in chosen {
+        for node in window.nodes.iter().rev() {
+            editor.rewriter.erase(*node);
         }
+        editor.complete(window, fragment);
     }
     let Editor { mut rewriter, anchors, .. } = editor;
-    for (window, _) in chosen {
-        for node in window.nodes.iter().rev() {
-            rewriter.erase(*node);
-        }
-    }
     let order = order(&rewriter, &anchors);
     let main = rewriter.module().main();
     rewriter.set_schedule(main, order);
@@ -63,12 +71,7 @@ struct Editor<'m> {
 
 impl Editor<'_> {
     fn replace(&mut self, window: &Window, fragment: &Fragment) {
-        let mut inputs = window.inputs.clone();
-        for value in inputs.iter_mut() {
-            while let Some(other) = self.standing.get(value) {
-                *value = *other;
-            }
-        }
+        let inputs: Vec<Value> = window.inputs.iter().map(|value| self.standing(*value)).collect();
         let made: Vec<Value> = fragment.made.iter().map(|constant| self.constant(constant)).collect();
         let mut results: Vec<Vec<Option<Value>>> = Vec::new();
         let find = |results: &[Vec<Option<Value>>], source: Source| match source {
@@ -96,6 +99,22 @@ impl Editor<'_> {
                 self.rewriter.replace_uses(*output, value);
                 self.standing.insert(*output, value);
             }
+        }
+    }
+
+    /// The value that stands for a value now.
+    fn standing(&self, mut value: Value) -> Value {
+        while let Some(other) = self.standing.get(&value) {
+            value = *other;
+        }
+        value
+    }
+
+    fn replaced(&self, window: &Window, fragment: &Fragment) -> Replaced {
+        let name = |value: Value| self.rewriter.module().value(value).name.clone();
+        Replaced {
+            rules: fragment.rules.iter().map(|(rule, count)| (rule.clone(), u64::from(*count))).collect(),
+            outputs: window.outputs.iter().map(|value| (name(*value), name(self.standing(*value)))).collect(),
         }
     }
 
@@ -178,6 +197,22 @@ impl Editor<'_> {
         let node = self.rewriter.insert(main, None, new, &[None]);
         self.anchors.set(node, anchor + 1);
         self.rewriter.move_result(output, node, 0);
+    }
+
+    /// Gives nodes that stay for one of their results those back that went to others and that they cannot do without.
+    fn complete(&mut self, window: &Window, fragment: &Fragment) {
+        for piece in &fragment.pieces {
+            let Some(node) = piece.original.and_then(|position| window.nodes.get(position as usize)).copied() else { continue };
+            let needed = (0u32..).zip(&piece.results).filter_map(|(position, ty)| Some((position, ty.clone()?)));
+            for (position, ty) in needed.collect::<Vec<_>>() {
+                let outputs = &self.rewriter.module().node(node).outputs;
+                let is_open = outputs.get(position as usize).is_some_and(Option::is_none);
+                if is_open && outputs.iter().any(Option::is_some) && !self.rewriter.is_erased(node) {
+                    let name = self.name(&piece.operator);
+                    self.rewriter.add_result(node, position, name, ty);
+                }
+            }
+        }
     }
 
     fn constant(&mut self, data: &ConstData) -> Value {

@@ -19,7 +19,7 @@ mod saturate;
 mod term;
 mod window;
 
-pub use apply::{Applied, apply};
+pub use apply::{Applied, Replaced, apply};
 pub use candidate::{Candidate, Measure, Setting, candidates, every_form};
 pub use cut::{Shift, windows};
 pub use fragment::{Fragment, Piece, Source};

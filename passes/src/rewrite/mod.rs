@@ -74,9 +74,7 @@ fn round(
     let applied = apply(module, &chosen(&forms, &best(module, options, &forms)));
     if applied.edits > 0 {
         ctx.data = memc_ops::infer(module).data;
-        for (rule, count) in applied.rules {
-            *ctx.rules.entry(rule).or_default() += count;
-        }
+        ctx.rewrites.extend(applied.windows);
     }
     applied.edits
 }

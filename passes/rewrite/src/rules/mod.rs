@@ -117,6 +117,7 @@ const FILES: &[(&str, &str)] = &[
     ("broadcast", include_str!("../../rules/broadcast.rules")),
     ("normalization", include_str!("../../rules/normalization.rules")),
     ("activation", include_str!("../../rules/activation.rules")),
+    ("tanh", include_str!("../../rules/tanh.rules")),
     ("convolution", include_str!("../../rules/convolution.rules")),
     ("joining", include_str!("../../rules/joining.rules")),
     ("attention", include_str!("../../rules/attention.rules")),

@@ -1,0 +1,110 @@
+//! Finds where a rewritten model begins to differ from the given one: what feeds softmaxes, the first window, the first node.
+//!
+//! A Softmax hides differences: it maps what it reads into 0 to 1, and takes away what all elements have in common. So what feeds one is
+//! compared too, or where rules replaced that, the nearest values before it that both models have.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use memc_layout::{Class, Layout};
+use memc_onnx_proto::onnx::{GraphProto, NodeProto};
+
+use crate::arrays::Array;
+use crate::compare::{Difference, Tolerance, difference};
+
+/// A rewritten window whose results differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowDifference {
+    /// Its number in the layout.
+    pub window: u64,
+    /// The rules that were used in it.
+    pub rules: Vec<String>,
+    /// The value in the given model.
+    pub given: String,
+    /// How the value that stands for it in the written model differs.
+    pub difference: Difference,
+}
+
+impl std::fmt::Display for WindowDifference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "window {} (", self.window)?;
+        for (number, rule) in self.rules.iter().enumerate() {
+            write!(f, "{}{rule}", if number == 0 { "" } else { ", " })?;
+        }
+        if self.given != self.difference.output {
+            return write!(f, "): `{}` became {}", self.given, self.difference);
+        }
+        write!(f, "): {}", self.difference)
+    }
+}
+
+/// Names of values that both models can be asked for, where all of them together are at most so many bytes.
+pub(crate) fn traceable(layout: &Layout, most: u64) -> Option<BTreeSet<&str>> {
+    let values = layout.tensors.iter().filter(|tensor| matches!(tensor.class, Class::Transient | Class::Output));
+    let total = values.clone().map(|tensor| tensor.bytes).fold(0, u64::saturating_add);
+    (total <= most).then(|| values.map(|tensor| tensor.name.as_str()).collect())
+}
+
+/// Values that both models have and that feed softmaxes of the given one: as many, in its order, as so many bytes hold.
+///
+/// Where a softmax's operand was rewritten, the nearest values before it on each way stand for it.
+pub(crate) fn before_softmaxes<'l>(given: &GraphProto, layout: &'l Layout, most: u64) -> BTreeSet<&'l str> {
+    let values = layout.tensors.iter().filter(|tensor| matches!(tensor.class, Class::Transient | Class::Output));
+    let written: BTreeMap<&str, (&'l str, u64)> =
+        values.map(|tensor| (tensor.name.as_str(), (tensor.name.as_str(), tensor.bytes))).collect();
+    let producers: BTreeMap<&str, &NodeProto> =
+        given.node.iter().flat_map(|node| node.output.iter().map(move |name| (name.as_str(), node))).collect();
+    let softmaxes = given.node.iter().filter(|node| matches!(node.op_type(), "Softmax" | "LogSoftmax"));
+    let (mut found, mut left) = (BTreeSet::new(), most);
+    for softmax in softmaxes {
+        let (mut open, mut seen): (VecDeque<&str>, BTreeSet<&str>) =
+            (softmax.input.iter().map(String::as_str).collect(), BTreeSet::new());
+        while let Some(name) = open.pop_front() {
+            let Some(producer) = producers.get(name).filter(|_| seen.insert(name)) else { continue };
+            match written.get(name) {
+                Some((_, bytes)) if *bytes > left => {}
+                Some((name, bytes)) => left -= if found.insert(*name) { *bytes } else { 0 },
+                None => open.extend(producer.input.iter().map(String::as_str)),
+            }
+        }
+    }
+    found
+}
+
+/// The first window, in the order of the written model, with a result that differs: beyond the tolerance, else not at all.
+pub(crate) fn first_window(
+    layout: &Layout,
+    order: &[NodeProto],
+    expected: &BTreeMap<String, Array>,
+    found: &BTreeMap<String, Array>,
+    tolerance: Tolerance,
+) -> Option<WindowDifference> {
+    let position: BTreeMap<&str, usize> =
+        order.iter().enumerate().flat_map(|(step, node)| node.output.iter().map(move |name| (name.as_str(), step))).collect();
+    let pairs = layout.rewrites.iter().flat_map(|window| window.outputs.iter().map(move |value| (window, value)));
+    let mut pairs: Vec<_> = pairs.collect();
+    // Among windows with the same value, the one that was rewritten last made it.
+    pairs.sort_by_key(|(window, value)| (position.get(value.written.as_str()).copied(), std::cmp::Reverse(window.window)));
+    pairs.into_iter().find_map(|(window, value)| {
+        let kind = difference(expected.get(&value.given)?, found.get(&value.written)?, tolerance)?;
+        let difference = Difference { output: value.written.clone(), kind };
+        let rules = window.rules.keys().cloned().collect();
+        let beyond = WindowDifference { window: window.window, rules, given: value.given.clone(), difference };
+        (!beyond.difference.is_within()).then_some(beyond)
+    })
+}
+
+/// The first node of the written model with a result that both models have and that differs: beyond the tolerance, else in any bit.
+pub(crate) fn first_node<'n>(
+    order: &'n [NodeProto],
+    expected: &BTreeMap<String, Array>,
+    found: &BTreeMap<String, Array>,
+    tolerance: Tolerance,
+) -> Option<&'n NodeProto> {
+    let differs = |node: &&NodeProto, any: bool| {
+        node.output.iter().any(|name| {
+            let kind = expected.get(name).zip(found.get(name)).and_then(|(a, b)| difference(a, b, tolerance));
+            kind.is_some_and(|kind| any || !Difference { output: String::new(), kind }.is_within())
+        })
+    };
+    order.iter().find(|node| differs(node, false)).or_else(|| order.iter().find(|node| differs(node, true)))
+}

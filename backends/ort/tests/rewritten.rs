@@ -1,0 +1,140 @@
+//! Verification of rewritten models: the first window that differs is named, and what a softmax hides is seen.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use memc::layout_file::Layout;
+use memc::proto::ModelFile;
+use memc::proto::onnx::{GraphProto, ModelProto, NodeProto, TensorProto};
+use memc_ort::{Subject, Tolerance, Verified, VerifyOptions, verify};
+use support::graph::{FLOAT, model, node, value};
+use support::{plan, runtime, written};
+
+const LAYERS: usize = 40;
+const WIDTH: i64 = 8;
+
+fn constant(name: &str, dims: &[i64], element: impl Fn(usize) -> f32) -> TensorProto {
+    let count = dims.iter().product::<i64>() as usize;
+    let bytes: Vec<u8> = (0..count).flat_map(|index| element(index).to_le_bytes()).collect();
+    TensorProto {
+        name: Some(name.to_owned()),
+        data_type: Some(FLOAT),
+        dims: dims.to_vec(),
+        raw_data: Some(bytes.into()),
+        ..TensorProto::default()
+    }
+}
+
+/// Layers with a Gelu written out, more nodes than one window holds, and a softmax behind as many sums with constants.
+fn layers(sums: usize) -> ModelProto {
+    let mut nodes: Vec<NodeProto> = Vec::new();
+    for layer in 0..LAYERS {
+        let name = |what: &str| format!("{what}{layer}");
+        let before = if layer == 0 { "x".to_owned() } else { format!("gelu{}", layer - 1) };
+        let mut push = |op: &str, inputs: [&str; 2], output: &str| {
+            let inputs: Vec<&str> = inputs.into_iter().filter(|input| !input.is_empty()).collect();
+            nodes.push(node(op, &inputs, &[output]));
+        };
+        push("MatMul", [&before, "weight"], &name("product"));
+        // Keeps what layers give near one, neither dying away nor growing.
+        push("Add", [&name("product"), "shift"], &name("shifted"));
+        push("Div", [&name("shifted"), "root"], &name("scaled"));
+        push("Erf", [&name("scaled"), ""], &name("erf"));
+        push("Add", [&name("erf"), "one"], &name("more"));
+        push("Mul", [&name("shifted"), &name("more")], &name("twice"));
+        push("Mul", [&name("twice"), "half"], &name("gelu"));
+    }
+    let mut last = format!("gelu{}", LAYERS - 1);
+    for sum in 0..sums {
+        nodes.push(node("Add", &[&last, "bias"], &[&format!("sum{sum}")]));
+        last = format!("sum{sum}");
+    }
+    nodes.push(node("Softmax", &[&last], &["y"]));
+    let diagonal = |index: usize| if index.is_multiple_of(WIDTH as usize + 1) { 0.8 } else { 0.001 };
+    model(GraphProto {
+        name: Some("layers".to_owned()),
+        node: nodes,
+        input: vec![value("x", FLOAT, Some(&[4, WIDTH]))],
+        output: vec![value("y", FLOAT, Some(&[4, WIDTH]))],
+        initializer: vec![
+            constant("weight", &[WIDTH, WIDTH], diagonal),
+            constant("shift", &[], |_| 0.3),
+            constant("root", &[], |_| std::f32::consts::SQRT_2),
+            constant("one", &[], |_| 1.0),
+            constant("half", &[], |_| 0.5),
+            constant("bias", &[WIDTH], |index| index as f32 * 0.25),
+        ],
+        ..GraphProto::default()
+    })
+}
+
+/// The model, its plan with rewriting, and the written model with what `damage` makes of it.
+fn damaged(test: &str, model: &ModelProto, damage: impl FnOnce(&mut GraphProto)) -> (ModelFile, ModelFile, Layout) {
+    let given = written(test, model);
+    let (out, mut layout) = plan(&given, |options| options.plan.rewrite.exact = false);
+    let mut model = out.model().clone();
+    damage(model.graph.as_mut().unwrap());
+    let out = written(&format!("{test}_out"), &model);
+    layout.model.output_sha256 = memc::sha256(out.bytes());
+    (given, out, layout)
+}
+
+fn verified(given: &ModelFile, out: &ModelFile, layout: &Layout) -> Verified {
+    let tolerance = Tolerance { relative: 1e-3, absolute: 1e-4 };
+    let options = VerifyOptions { tolerance, ..VerifyOptions::default() };
+    verify(&runtime(), given, out, layout, None, options).expect("everything runs")
+}
+
+#[test]
+fn a_sound_rewrite_holds_and_blames_nobody() {
+    let (given, out, layout) = damaged("rewritten_sound", &layers(1), |_| {});
+    assert!(layout.rewrites.len() > 1, "{:?}", layout.rewrites);
+    let found = verified(&given, &out, &layout);
+    assert!(found.holds(), "{:?}", found.differences);
+    assert_eq!((found.softmaxes, &found.first, &found.window), (1, &None, &None));
+}
+
+#[test]
+fn the_first_window_that_differs_is_named() {
+    let given = layers(0);
+    let (_, _, layout) = damaged("rewritten_window", &given, |_| {});
+    let window = &layout.rewrites[layout.rewrites.len() / 2];
+    assert!(window.window > 1 && window.rules.contains_key("gelu"), "{window:?}");
+    let (given, out, layout) = damaged("rewritten_window", &given, |graph| {
+        let last = &window.outputs[0].written;
+        let gelu =
+            graph.node.iter_mut().find(|node| node.output[0] == *last && node.op_type() == "Gelu").expect("made by a rule");
+        // As a rule that takes one activation for another would.
+        (gelu.domain, gelu.op_type) = (None, Some("Relu".to_owned()));
+    });
+    let found = verified(&given, &out, &layout);
+    assert!(!found.holds());
+    let named = found.window.unwrap_or_else(|| panic!("no window is named: {:?}, {:?}", found.differences, layout.rewrites));
+    assert_eq!((named.window, named.rules.as_slice()), (window.window, ["gelu".to_owned()].as_slice()));
+    let text = named.to_string();
+    assert!(text.starts_with(&format!("window {} (gelu): `", window.window)) && text.ends_with("beyond tolerance"), "{text}");
+    assert!(found.first.is_some_and(|node| !node.is_empty()));
+}
+
+#[test]
+fn what_a_softmax_hides_is_found() {
+    let (given, out, layout) = damaged("rewritten_softmax", &layers(1), |graph| {
+        // One number more everywhere changes no softmax.
+        let bias = graph.initializer.iter_mut().find(|tensor| tensor.name() == "bias").expect("a bias");
+        bias.raw_data = constant("bias", &[WIDTH], |index| index as f32 * 0.25 + 1.0).raw_data;
+    });
+    let found = verified(&given, &out, &layout);
+    assert!(!found.holds());
+    let beyond: Vec<_> = found.differences.iter().filter(|(.., difference)| !difference.is_within()).collect();
+    assert!(beyond.iter().all(|(_, subject, _)| *subject == Subject::Softmax), "{beyond:?}");
+    assert_eq!(beyond.first().map(|(.., difference)| difference.output.as_str()), Some("sum0"));
+}
+
+#[test]
+fn before_a_softmax_whose_operand_was_rewritten_the_nearest_value_is_compared() {
+    let (given, out, layout) = damaged("rewritten_nearest", &layers(2), |_| {});
+    let is_there = |name: &str| layout.tensors.iter().any(|tensor| tensor.name == name);
+    assert!(!is_there("sum1"), "two constants are one");
+    let found = verified(&given, &out, &layout);
+    assert!(found.holds() && found.softmaxes == 1, "{:?}", found.differences);
+}

@@ -1,0 +1,51 @@
+//! Fragments in the place of windows: what stays in the module keeps what it cannot do without.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use memc_ir::{Module, Operator, text};
+use memc_rewrite::{Fragment, Limits, Piece, Shift, Source, apply, windows};
+
+fn module(body: &str) -> Module {
+    let parsed = text::parse(&format!("mem 1\nir_version 8\nopset \"\" 17\n{body}"));
+    parsed.unwrap_or_else(|errors| panic!("{}", errors[0]))
+}
+
+#[test]
+fn a_node_that_stays_for_another_result_keeps_its_first() {
+    let mut module = module(
+        "graph @g {
+  input %x : f32[2,8]
+  input %g : f32[8]
+  %y, %m = LayerNormalization(%x, %g) {axis = -1} : (f32[2,8], f32[2,1])
+  return %y, %m
+}
+",
+    );
+    let found = windows(&module, &Limits::default(), Shift::None);
+    let own = module.node(found[0].nodes[0]).clone();
+    let ty = |position: usize| Some(module.ty(own.outputs[position].unwrap()).clone());
+    let operands = vec![Some(Source::Input(0)), Some(Source::Input(1))];
+    // The first result from elsewhere, the second as it was.
+    let other = Piece {
+        operator: Operator::onnx("Other", 1),
+        attributes: Vec::new(),
+        inputs: operands.clone(),
+        results: vec![ty(0)],
+        original: None,
+    };
+    let kept = Piece {
+        operator: own.operator.clone(),
+        attributes: own.attributes.clone(),
+        inputs: operands,
+        results: vec![ty(0), ty(1)],
+        original: Some(0),
+    };
+    let outputs = vec![Source::Result(0, 0), Source::Result(1, 1)];
+    let fragment = Fragment { pieces: vec![other, kept], outputs, ..Fragment::default() };
+    let applied = apply(&mut module, &[(&found[0], &fragment)]);
+    assert_eq!(applied.windows.len(), 1);
+    for node in &module.graph(module.main()).nodes {
+        assert!(module.node(*node).outputs[0].is_some(), "{}", text::print(&module));
+    }
+    let names: Vec<&str> = module.graph(module.main()).outputs.iter().map(|value| module.value(*value).name.as_str()).collect();
+    assert_eq!(names, ["y", "m"], "outputs keep their names");
+}
