@@ -1,10 +1,12 @@
 """Runs models and the forms that a rule made of them, without optimizations, on random inputs.
 
-    compare.py FOLDER
+    compare.py FOLDER CASES
 
 FOLDER/RULE/same CLASS N holds a model (given.onnx) and forms that must compute the same; FOLDER/RULE/other CLASS N holds forms that must
 not: they differ for some input, or the runtime refuses them. Class `exact` means the same bits (any NaN is any other); else a form
-must be about as close as the model to an evaluation in binary64. Prints what is wrong, and `nothing wrong` if nothing is.
+must be about as close as the model to an evaluation in binary64. Where all operators are functions of a field (field.py), forms must also give
+the same numbers modulo a prime, but for rules whose cases (CASES/RULE.mem) say `// no rational function: REASON`: those must not. Prints what is
+wrong, and `nothing wrong` if nothing is.
 """
 import pathlib
 import sys
@@ -17,7 +19,10 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+import field
+
 ROUNDS = 12
+FIELD_ROUNDS = 4
 TYPES = {1: np.float32, 6: np.int32, 7: np.int64, 10: np.float16, 11: np.float64}
 SPECIAL = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-45, -1e38, 3e38, 1.0, -1.0])
 
@@ -135,6 +140,49 @@ def differs(folder, kind, same):
     return "", ran
 
 
+def in_field(folder):
+    """Whether all forms give the model's numbers modulo a prime: the trials, or nothing where they leave the field; and what differs."""
+    given, ran = onnx.load(folder / "given.onnx"), 0
+    for path in sorted(folder.glob("form*.onnx")):
+        form, generator = onnx.load(path), np.random.default_rng(zlib.crc32(folder.name.encode()))
+        for number in range(FIELD_ROUNDS):
+            try:
+                values = field.draw(inputs(given.graph, generator, number, False), generator)
+                expected = field.evaluate(given, values)
+                found = field.evaluate(form, values)
+            except field.Outside:
+                return 0, ""
+            except (ValueError, IndexError):
+                # Shapes that the model itself refuses.
+                continue
+            ran += 1
+            for position, (a, b) in enumerate(zip(expected, found)):
+                if a.shape != b.shape or not (np.asarray(a) == np.asarray(b)).all():
+                    return ran, f"{path.name}, round {number}, result {position} is another number modulo {field.PRIME}"
+    return ran, ""
+
+
+def irrational(cases, rule):
+    """Why a rule's forms are not equal as rational functions, if its cases say so."""
+    lines = (cases / f"{rule}.mem").read_text(encoding="utf-8").splitlines()
+    return next((line.split(": ", 1)[1] for line in lines if line.startswith("// no rational function: ")), "")
+
+
+def exactly(root, cases):
+    """What is wrong with rules in exact arithmetic, and how many of them hold there."""
+    wrong, held = [], 0
+    for rule in sorted(path.name for path in root.iterdir()):
+        reason = irrational(cases, rule)
+        checked = [(folder, *in_field(folder)) for folder in sorted((root / rule).glob("same*"))]
+        differing = [f"{rule}/{folder.name}: {why}" for folder, _, why in checked if why]
+        if not reason:
+            wrong += [f"{why}; if the rule rests on more than arithmetic, its cases say `// no rational function: REASON`" for why in differing]
+        elif not differing:
+            wrong.append(f"{rule}: said to be no rational function, but nothing differs modulo a prime")
+        held += not differing and any(ran for _, ran, _ in checked)
+    return wrong, held
+
+
 def main():
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
@@ -146,7 +194,10 @@ def main():
         if bool(why) == (word == "same") or not ran:
             wrong += 1
             print(f"{folder.parent.name}/{folder.name}: {why or 'the forms agree, and should not' if ran else 'never ran'}")
-    print(f"{pairs} models with their forms, {runs} runs")
+    unequal, held = exactly(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+    wrong += len(unequal)
+    print("".join(f"{why}\n" for why in unequal), end="")
+    print(f"{pairs} models with their forms, {runs} runs; {held} rules hold modulo a prime")
     print("nothing wrong" if not wrong else f"{wrong} wrong")
 
 
