@@ -80,8 +80,8 @@ def write_weights(path, folder):
     return total
 
 
-def place(path, folder, name="given.onnx"):
-    """Put a model into a folder with its weights: those beside it, linked where that can be, else made (seeded)."""
+def place(path, folder, name="given.onnx", is_linked=True):
+    """Put a model into a folder with its weights: those beside it, linked where that can be and may, else made (seeded)."""
     shutil.copy(path, os.path.join(folder, name))
     own = os.path.dirname(os.path.abspath(path))
     locations = {location for _, location, _ in external_tensors(path)}
@@ -91,9 +91,12 @@ def place(path, folder, name="given.onnx"):
         for location in locations:
             source, target = os.path.join(own, location), os.path.join(folder, location)
             try:
-                os.link(source, target)
+                if is_linked:
+                    os.link(source, target)
+                    continue
             except OSError:
-                shutil.copy(source, target)
+                pass
+            shutil.copy(source, target)
     return os.path.join(folder, name)
 
 

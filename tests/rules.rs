@@ -83,7 +83,8 @@ fn forms_compute_the_same_and_refused_ones_do_not() {
     let python = std::env::var("MEMC_PYTHON")
         .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules/compare.py");
-    let output = Command::new(python).arg(script).arg(&root).arg(cases::home().join("tests/rules")).output().expect("python starts");
+    let output =
+        Command::new(python).arg(script).arg(&root).arg(cases::home().join("tests/rules")).output().expect("python starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && said.ends_with("nothing wrong\n"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
