@@ -114,6 +114,25 @@ fn graphs_that_make_no_sense() {
 }
 
 #[test]
+fn extents_that_exporters_do_not_know_are_bound_one_by_one_or_at_once() {
+    let stated = with(vec![node("Relu", &["x"], &["y"])], |graph| {
+        graph.input = vec![fixed("x", &[-1, 3])];
+        graph.input.push(symbolic("unread", &["?", "?"]));
+    });
+    let folder = Folder::new("unknown-extents");
+    folder.write("in.onnx", bytes(&stated));
+    for dims in ["--dim ?=5", "--dim x.0=5 --dim unread.0=5 --dim unread.1=5", "--dim ?=7 --dim x.0=5"] {
+        folder.memc(&format!("optimize in.onnx -o out.onnx {dims}")).done();
+        let layout: serde_json::Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
+        let sizes = layout["tensors"].as_array().unwrap().iter().filter(|tensor| tensor["name"] == "y");
+        assert_eq!(sizes.map(|tensor| tensor["bytes"].as_u64().unwrap()).collect::<Vec<_>>(), [5 * 3 * 4], "{dims}");
+        folder.memc("check in.onnx out.onnx out.layout.json").done();
+    }
+    folder.memc("optimize in.onnx -o out.onnx --dim x.0=5").refused(2, "E0114");
+    folder.memc("optimize in.onnx -o out.onnx --dim ?=5 --dim x.1=3").refused(2, "E0117");
+}
+
+#[test]
 fn impossible_dimensions() {
     for (name, dims) in
         [("negative", &[-3i64, 4][..]), ("huge", &[1 << 62]), ("product", &[1 << 31, 1 << 31]), ("least", &[i64::MIN])]

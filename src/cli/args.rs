@@ -81,7 +81,7 @@ pub enum SchemaOf {
 /// Options of planning that several commands share.
 #[derive(Args, Debug)]
 pub struct Planning {
-    /// Extent of a symbolic dimension of a graph input (repeatable)
+    /// Extent of a symbolic dimension of a graph input; one without a name is INPUT.AXIS, and `?` is all of those (repeatable)
     #[arg(long = "dim", value_name = "NAME=N", value_parser = pair::<u64>)]
     pub dims: Vec<(String, u64)>,
     /// Plan a model whose inputs keep symbolic dimensions: what depends on them is left out

@@ -10,10 +10,11 @@ use crate::error::ImportError;
 /// Names unnamed input dimensions, binds what the options bind, and refuses what stays open.
 pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Vec<Diagnostic>, ImportError> {
     let inputs = module.graph(module.main()).inputs.clone();
+    let mut known: BTreeSet<String> = BTreeSet::new();
     for input in &inputs {
-        name_open_dims(module, *input);
+        known.extend(name_open_dims(module, *input, options).then(|| UNNAMED.to_owned()));
+        known.extend(symbols(module.ty(*input)));
     }
-    let known: BTreeSet<String> = inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect();
     if let Some(name) = options.dims.keys().find(|name| !known.contains(*name)) {
         return Err(ImportError::UnknownDimension { name: name.clone(), known: known.into_iter().collect() });
     }
@@ -36,16 +37,23 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Vec<D
         .collect())
 }
 
-/// An unnamed dimension of input `x` at axis 0 becomes the symbol `x.0`, so that it can be bound.
-fn name_open_dims(module: &mut Module, input: Value) {
-    let ValueType::Tensor(mut tensor) = module.ty(input).clone() else { return };
-    let Some(dims) = &mut tensor.shape else { return };
-    for (axis, dim) in dims.iter_mut().enumerate() {
-        if *dim == Dim::Unknown {
-            *dim = Dim::Symbolic(DimExpr::symbol(&format!("{}.{axis}", module.value(input).name)));
-        }
+/// Binds every unnamed dimension that is not bound alone; it is what some exporters write for a name.
+const UNNAMED: &str = "?";
+
+/// An unnamed dimension of input `x` at axis 0 becomes the symbol `x.0`, so that it can be bound, or what all unnamed ones are bound to.
+/// Returns whether there is one.
+fn name_open_dims(module: &mut Module, input: Value, options: &ImportOptions) -> bool {
+    let ValueType::Tensor(mut tensor) = module.ty(input).clone() else { return false };
+    let Some(dims) = &mut tensor.shape else { return false };
+    let mut found = false;
+    for (axis, dim) in dims.iter_mut().enumerate().filter(|(_, dim)| **dim == Dim::Unknown) {
+        let name = format!("{}.{axis}", module.value(input).name);
+        let all = options.dims.get(UNNAMED).filter(|_| !options.dims.contains_key(&name));
+        *dim = all.map_or_else(|| Dim::Symbolic(DimExpr::symbol(&name)), |extent| Dim::Known(*extent));
+        found = true;
     }
     module.set_type(input, ValueType::Tensor(tensor));
+    found
 }
 
 fn symbols(ty: &ValueType) -> Vec<String> {
