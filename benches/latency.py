@@ -1,11 +1,13 @@
-"""Time of memc's models in stock ONNX Runtime without optimizations beside that of the given ones with all of them.
+"""Time of memc's models in stock ONNX Runtime without optimizations beside that of the given ones with them.
 
     .deps/python/bin/python benches/latency.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] [--rounds N]
-        [--operators] FOLDER|MODEL ...
+        [--level extended|all ...] [--operators] FOLDER|MODEL ...
 
-`memc optimize --runtime ort`; one thread, both sessions in one process, a run of each in turn: processor milliseconds (medians), the median of
-the ratios of neighbouring runs, and the ratios' quartiles. The last line is the geometric mean of the medians. With --operators, also
-the time of both by operator. External weights that are missing are made (seeded).
+`memc optimize --runtime ort`; one thread, all sessions in one process, a run of each in turn: processor milliseconds (medians), the median of
+the ratios of memc's runs to neighbouring ones of the given model at each level, and the quartiles of the ratios. `extended` is all that does
+not depend on the processor; `all` (the default) is that and kernels in blocks of channels, laid out for the processor at hand. The last lines
+are geometric means of the medians. With --operators, also the time by operator, against the last level. External weights that are missing
+are made (seeded).
 """
 import collections
 import json
@@ -18,6 +20,8 @@ import tempfile
 import time
 
 from corpus import extents, external_bytes, feeds, model_files, place, session_options
+
+LEVELS = {"basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
 
 
 def open_session(path, level, folder=None):
@@ -35,17 +39,17 @@ def timed(session, inputs):
     return time.process_time() - begin
 
 
-def compare(given, ours, sizes, rounds):
-    """Processor seconds of both in each round; the first round is not counted."""
-    sessions = [open_session(given, "ORT_ENABLE_ALL"), open_session(ours, "ORT_DISABLE_ALL")]
+def compare(given, ours, levels, sizes, rounds):
+    """Processor seconds of memc's model and of the given one at each level, in each round; the first round is not counted."""
+    sessions = [open_session(ours, "ORT_DISABLE_ALL"), *(open_session(given, LEVELS[level]) for level in levels)]
     inputs = feeds(sessions[0], sizes)
     times = []
     for number in range(rounds + 1):
-        # Each goes first as often as the other.
-        order = (0, 1) if number % 2 else (1, 0)
+        # Each goes first as often as the others.
+        order = [(number + place) % len(sessions) for place in range(len(sessions))]
         found = {which: timed(sessions[which], inputs) for which in order}
         if number:
-            times.append((found[0], found[1]))
+            times.append([found[which] for which in range(len(sessions))])
     return times
 
 
@@ -66,8 +70,8 @@ def by_operator(path, level, sizes, rounds, folder):
     return {name: (count // rounds, total / rounds) for name, (count, total) in found.items()}
 
 
-def table(given, ours, sizes, rounds, folder):
-    left, right = by_operator(given, "ORT_ENABLE_ALL", sizes, rounds, folder), by_operator(ours, "ORT_DISABLE_ALL", sizes, rounds, folder)
+def table(given, ours, level, sizes, rounds, folder):
+    left, right = by_operator(given, LEVELS[level], sizes, rounds, folder), by_operator(ours, "ORT_DISABLE_ALL", sizes, rounds, folder)
     none = (0, 0.0)
     gap = lambda name: right.get(name, none)[1] - left.get(name, none)[1]
     for name in sorted({*left, *right}, key=lambda name: -abs(gap(name)))[:12]:
@@ -83,18 +87,21 @@ def one(path, options, scratch):
         given, ours = place(path, folder), os.path.join(folder, "ours.onnx")
         words = [word for dim, size in sorted(sizes.items()) for word in ("--dim", f"{dim}={size}")]
         subprocess.run([options["memc"], "-q", "optimize", given, "-o", ours, "--runtime", "ort", *words], check=True)
-        times = compare(given, ours, sizes, options["rounds"])
-        ratios = sorted(ours / given for given, ours in times)
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        left, right = (statistics.median(column) * 1000 for column in zip(*times))
-        print(f"| {name} | {left:.2f} | {right:.2f} | {middle:.3f} | {low:.3f} to {high:.3f} |", flush=True)
+        times = compare(given, ours, options["levels"], sizes, options["rounds"])
+        medians, cells = [], [name, f"{statistics.median(row[0] for row in times) * 1000:.2f}"]
+        for level in range(1, len(times[0])):
+            ratios = [row[0] / row[level] for row in times]
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            medians.append(middle)
+            cells += [f"{statistics.median(row[level] for row in times) * 1000:.2f}", f"{middle:.3f}", f"{low:.3f} to {high:.3f}"]
+        print(f"| {' | '.join(cells)} |", flush=True)
         if options["operators"]:
-            table(given, ours, sizes, min(options["rounds"], 5), folder)
-    return middle
+            table(given, ours, options["levels"][-1], sizes, min(options["rounds"], 5), folder)
+    return medians
 
 
 def main():
-    options = {"memc": "target/release/memc", "dims": [], "folders": [], "rounds": 11, "max_mb": 1300.0, "operators": False}
+    options = {"memc": "target/release/memc", "dims": [], "folders": [], "rounds": 11, "max_mb": 1300.0, "levels": [], "operators": False}
     arguments = sys.argv[1:]
     while arguments:
         word = arguments.pop(0)
@@ -104,18 +111,22 @@ def main():
             options["rounds"] = int(arguments.pop(0))
         elif word == "--max-mb":
             options["max_mb"] = float(arguments.pop(0))
+        elif word == "--level":
+            options["levels"].append(arguments.pop(0))
         elif word == "--operators":
             options["operators"] = True
         elif word == "--dim":
             options["dims"].append(arguments.pop(0).split(":", 1))
         else:
             options["folders"].append(word)
-    print("| model | given, all optimizations, ms | memc, none, ms | ratio | quartiles |\n|---|--:|--:|--:|--:|", flush=True)
+    options["levels"] = options["levels"] or ["all"]
+    heads = "".join(f" given, {level}, ms | ratio | quartiles |" for level in options["levels"])
+    print(f"| model | memc, ms |{heads}\n|---|--:|" + "--:|--:|--:|" * len(options["levels"]), flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         chosen = [path for path in model_files(options["folders"]) if external_bytes(path) <= options["max_mb"] * 1e6]
-        ratios = [one(path, options, scratch) for path in chosen]
-    if ratios:
-        print(f"\ngeometric mean of {len(ratios)}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}")
+        rows = [one(path, options, scratch) for path in chosen]
+    for level, ratios in zip(options["levels"], zip(*rows)):
+        print(f"\n{level}: geometric mean of {len(ratios)}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}")
 
 
 if __name__ == "__main__":

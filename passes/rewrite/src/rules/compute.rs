@@ -70,6 +70,13 @@ fn int(arguments: &[Argument], position: usize) -> Option<i64> {
     }
 }
 
+fn float(argument: &Argument) -> Option<f32> {
+    match attribute(argument)? {
+        Attribute::Float(value) => Some(*value),
+        _ => None,
+    }
+}
+
 fn exact_quotient(left: i64, right: i64) -> Option<i64> {
     (left.checked_rem(right)? == 0).then(|| left / right)
 }
@@ -128,8 +135,12 @@ fn extent(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     Some(Attribute::Int(i64::try_from(dims[axis].known()?).ok()?))
 }
 
-/// `list A B ...`: integers, and lists of them, one after the other.
+/// `list A B ...`: integers, and lists of them, one after the other; or floats.
 fn list(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let floats: Option<Vec<f32>> = arguments.iter().map(float).collect();
+    if let Some(floats) = floats.filter(|floats| !floats.is_empty()) {
+        return Some(Attribute::Floats(floats));
+    }
     let parts: Option<Vec<Vec<i64>>> = arguments.iter().map(|argument| axis_list(graph, argument)).collect();
     Some(Attribute::Ints(parts?.concat()))
 }

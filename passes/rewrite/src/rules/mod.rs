@@ -119,6 +119,7 @@ const FILES: &[(&str, &str)] = &[
     ("activation", include_str!("../../rules/activation.rules")),
     ("tanh", include_str!("../../rules/tanh.rules")),
     ("convolution", include_str!("../../rules/convolution.rules")),
+    ("bounded", include_str!("../../rules/bounded.rules")),
     ("joining", include_str!("../../rules/joining.rules")),
     ("attention", include_str!("../../rules/attention.rules")),
 ];
