@@ -6,6 +6,7 @@ use std::sync::Arc;
 use memc_ir::{Bytes, Module, SecondaryMap, Value};
 use memc_layout::{Layout, ParetoPoint};
 use memc_ops::Data;
+use memc_passes::analysis::near_constants;
 use memc_passes::{ExternalData, Observer, PassContext, PassError, PipelineError, Planned, Silent};
 
 use crate::error::Error;
@@ -31,7 +32,7 @@ pub(crate) struct Budgets<'a> {
 impl Budgets<'_> {
     /// The plan, if its arena keeps the limit; else one that computes again what there is no room to keep.
     pub(crate) fn within(&self, planned: Planned, limit: Option<Bytes>, observer: &mut dyn Observer) -> Result<Planned, Error> {
-        match limit.filter(|limit| arena(&planned) > *limit) {
+        match limit.filter(|limit| self.need(&planned) > *limit) {
             None => Ok(planned),
             Some(limit) => {
                 let found = self.plan(limit, !planned.rewrites.is_empty(), observer)?;
@@ -57,7 +58,7 @@ impl Budgets<'_> {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let (whole, rewritten) = (arena(free).0, !free.rewrites.is_empty());
+        let (whole, rewritten) = (self.need(free).0, !free.rewrites.is_empty());
         let base = self.nanos(free);
         let floor = match self.plan(Bytes(0), rewritten, &mut Silent) {
             Err(PipelineError::Pass(PassError::Budget(short))) => short.least.0.min(whole),
@@ -75,7 +76,8 @@ impl Budgets<'_> {
                     Err(other) => return Err(other.into()),
                 };
                 let bound = found.budgeted.map(|budgeted| budgeted.lower_bound.saturating_sub(budgeted.base_cost));
-                last = ParetoPoint { budget, arena: arena(&found).0, extra_ns: self.nanos(&found).saturating_sub(base), bound };
+                last =
+                    ParetoPoint { budget, arena: self.need(&found).0, extra_ns: self.nanos(&found).saturating_sub(base), bound };
             }
             points.push(ParetoPoint { budget, ..last });
         }
@@ -86,6 +88,12 @@ impl Budgets<'_> {
             }
         }
         Ok(points)
+    }
+
+    /// Bytes of the first space: its arena, and constants where the plan says which of them lie there.
+    fn need(&self, planned: &Planned) -> Bytes {
+        let constants = self.options.plan.weights.as_ref().map(|_| near_constants(&planned.module));
+        arena(planned).saturating_add(constants.unwrap_or_default())
     }
 
     /// Modelled time of a plan.
@@ -132,9 +140,13 @@ fn limit(plan: &Layout, space: &str) -> Option<u64> {
 }
 
 /// Refuses a plan whose arena passes a budget or what its space holds, and says why it is that large.
-pub(crate) fn keep_budget(plan: &Layout) -> Result<(), Error> {
-    for arena in &plan.arenas {
-        let Some(budget) = limit(plan, &arena.space).filter(|limit| arena.size > *limit) else { continue };
+///
+/// `constants` are bytes that lie in the first space beside its arena.
+pub(crate) fn keep_budget(plan: &Layout, constants: Bytes) -> Result<(), Error> {
+    for (index, arena) in plan.arenas.iter().enumerate() {
+        let beside = if index == 0 { constants.0 } else { 0 };
+        let size = arena.size.saturating_add(beside);
+        let Some(budget) = limit(plan, &arena.space).filter(|limit| size > *limit) else { continue };
         let profile = memc_layout::Profile::of(plan);
         let mut notes = Vec::new();
         if let Some(space) = profile.spaces.iter().find(|space| space.space == arena.space) {
@@ -148,7 +160,7 @@ pub(crate) fn keep_budget(plan: &Layout) -> Result<(), Error> {
         }
         let lower = plan.lower_bound.get(&arena.space);
         let bound = lower.and_then(|lower| lower.order).unwrap_or(0);
-        return Err(Error::Budget { space: arena.space.clone(), budget, arena: arena.size, bound, notes });
+        return Err(Error::Budget { space: arena.space.clone(), budget, arena: size, bound, notes });
     }
     Ok(())
 }

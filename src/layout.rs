@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{AliasKind, Definition, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
 use memc_layout as file;
-use memc_onnx_export::{Exported, is_anchor};
+use memc_onnx_export::{Exported, is_anchor, written};
 use memc_ops::families::memory::{Transfer, transfer_of};
+use memc_passes::analysis::state::{StatePair, shared};
 use memc_passes::analysis::{self, Liveness, StorageClass};
 use memc_passes::{Io, Options, Replaced};
 
@@ -73,6 +74,8 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         solvers: context.solvers.clone(),
         pareto: context.pareto.clone(),
         rewrites: writer.rewrites(),
+        state: writer.state(),
+        fetches: writer.fetches(),
     };
     layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
     // Peak and bounds are stated for what the file says, so they are derived from it.
@@ -91,6 +94,8 @@ struct Writer<'a> {
     classes: SecondaryMap<Value, Option<StorageClass>>,
     liveness: Liveness,
     position: SecondaryMap<Node, u64>,
+    /// State that shares storage with its new value.
+    shared: Vec<StatePair>,
 }
 
 impl<'a> Writer<'a> {
@@ -100,7 +105,8 @@ impl<'a> Writer<'a> {
             position.set(*node, index as u64);
         }
         let liveness = Liveness::of(module, module.main(), context.options.profile);
-        Self { module, exported, context, classes: analysis::classes(module), liveness, position }
+        let shared = if context.options.alias_state { shared(module, context.options) } else { Vec::new() };
+        Self { module, exported, context, classes: analysis::classes(module), liveness, position, shared }
     }
 
     fn model(&self) -> file::Model {
@@ -164,7 +170,7 @@ impl<'a> Writer<'a> {
             .iter()
             .enumerate()
             .map(|(step, node)| {
-                let operator = &self.module.node(*node).operator;
+                let operator = written(&self.module.node(*node).operator);
                 file::ScheduledNode {
                     step: step as u64,
                     node: self.exported.node_names[*node].clone(),
@@ -235,6 +241,7 @@ impl<'a> Writer<'a> {
             alias_offset: alias.offset.0,
         });
         let class = match self.classes[value]? {
+            _ if self.shared.iter().any(|pair| pair.old == value) => file::Class::State,
             StorageClass::Constant => file::Class::Constant,
             StorageClass::Input => file::Class::Input,
             StorageClass::Output => file::Class::Output,
@@ -296,6 +303,28 @@ impl<'a> Writer<'a> {
         let data = self.module.node(node);
         let is_it = transfer_of(&data.operator) == Some(way);
         data.operands().next().zip(data.results().next()).filter(|_| is_it)
+    }
+
+    fn state(&self) -> Vec<file::StateUpdate> {
+        let name = |value: Value| self.module.value(value).name.clone();
+        self.shared.iter().map(|pair| file::StateUpdate { tensor: name(pair.old), result: name(pair.new) }).collect()
+    }
+
+    /// Constants that are copied from a farther space, in the order in which they are.
+    fn fetches(&self) -> Vec<file::Fetch> {
+        let nodes = &self.module.graph(self.module.main()).nodes;
+        let rows = nodes.iter().filter_map(|node| {
+            let (constant, near) = self.moved(*node, Transfer::Fetch)?;
+            Some(file::Fetch {
+                tensor: self.module.value(constant).name.clone(),
+                result: self.module.value(near).name.clone(),
+                from: self.module.node(*node).string("from")?.to_owned(),
+                to: self.context.options.space.name.clone(),
+                step: self.position[*node],
+                bytes: self.module.ty(near).size()?.0,
+            })
+        });
+        rows.collect()
     }
 
     fn unplanned(&self) -> Vec<file::Unplanned> {

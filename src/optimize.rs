@@ -9,6 +9,7 @@ use memc_layout::Layout;
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::ModelFile;
+use memc_passes::analysis::near_constants;
 use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, Replaced, SolverReport};
 
 use crate::anchor::anchor;
@@ -118,7 +119,8 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     let model = memc_onnx_export::export(file, &module, &export)?;
     (context.input_sha256, context.output_sha256) = hashes(file, &model);
     let plan = layout(&module, &model, &context);
-    keep_budget(&plan)?;
+    let constants = options.plan.weights.as_ref().map(|_| near_constants(&module));
+    keep_budget(&plan, constants.unwrap_or_default())?;
     let before = match planned.base.filter(|_| options.compare) {
         Some(base) => {
             let model = memc_onnx_export::export(file, &base, &export)?;

@@ -8,91 +8,30 @@ use std::fs;
 
 use command::Folder;
 use memc::import::ImportOptions;
+use memc::passes::Io;
 use memc::proto::ModelFile;
-use memc::proto::onnx::attribute_proto::AttributeType;
-use memc::proto::onnx::{AttributeProto, ModelProto, NodeProto};
 use memc::{OptimizeOptions, Optimized, Silent, Size, optimize};
-use models_made::{bytes, fixed, node, raw, with};
+use models_made::bytes;
+use models_made::step::{LAYERS, Returns, step};
 
-const LAYERS: usize = 4;
-const WIDTH: i64 = 64;
-const BATCH: i64 = 128;
-
-fn attribute(node: &mut NodeProto, attribute: AttributeProto) {
-    node.attribute.push(attribute);
-}
-
-/// A chain of layers with dropout, and the gradients of their weights.
-fn model(seeded: bool) -> ModelProto {
-    let mut nodes = Vec::new();
-    let mut push = |op: &str, inputs: &[&str], output: &str| {
-        nodes.push(node(op, inputs, &[output]));
-        nodes.len() - 1
-    };
-    let mut named: Vec<(usize, AttributeProto)> = Vec::new();
-    for k in 0..LAYERS {
-        let before = if k == 0 { "x".to_owned() } else { format!("a{}", k - 1) };
-        push("MatMul", &[&before, &format!("w{k}")], &format!("h{k}"));
-        let random = push("RandomUniformLike", &[&format!("h{k}")], &format!("r{k}"));
-        let seed = AttributeProto {
-            name: Some("seed".into()),
-            r#type: Some(AttributeType::Float as i32),
-            f: Some(k as f32 + 1.0),
-            ..AttributeProto::default()
-        };
-        named.extend(seeded.then_some((random, seed)));
-        push("Greater", &[&format!("r{k}"), "rate"], &format!("m{k}"));
-        let cast = push("Cast", &[&format!("m{k}")], &format!("f{k}"));
-        let to = AttributeProto {
-            name: Some("to".into()),
-            r#type: Some(AttributeType::Int as i32),
-            i: Some(1),
-            ..AttributeProto::default()
-        };
-        named.push((cast, to));
-        push("Mul", &[&format!("h{k}"), &format!("f{k}")], &format!("d{k}"));
-        push("Tanh", &[&format!("d{k}")], &format!("a{k}"));
-    }
-    push("Neg", &[&format!("a{}", LAYERS - 1)], &format!("g{LAYERS}"));
-    for k in (0..LAYERS).rev() {
-        let before = if k == 0 { "x".to_owned() } else { format!("a{}", k - 1) };
-        push("Mul", &[&format!("g{}", k + 1), &format!("a{k}")], &format!("s{k}"));
-        push("Mul", &[&format!("s{k}"), &format!("f{k}")], &format!("b{k}"));
-        push("Transpose", &[&before], &format!("t{k}"));
-        push("MatMul", &[&format!("t{k}"), &format!("b{k}")], &format!("gw{k}"));
-        push("Transpose", &[&format!("w{k}")], &format!("v{k}"));
-        push("MatMul", &[&format!("b{k}"), &format!("v{k}")], &format!("g{k}"));
-    }
-    for (index, value) in named {
-        attribute(&mut nodes[index], value);
-    }
-    with(nodes, |graph| {
-        graph.input = vec![fixed("x", &[BATCH, WIDTH])];
-        graph.output = (0..LAYERS).map(|k| fixed(&format!("gw{k}"), &[WIDTH, WIDTH])).collect();
-        graph.initializer = vec![raw("rate", &[], &0.1_f32.to_le_bytes())];
-        for k in 0..LAYERS {
-            let weights: Vec<u8> = (0..WIDTH * WIDTH)
-                .flat_map(|i| (((i * 37 + k as i64 * 11) % 101) as f32 / 404.0 - 0.125).to_le_bytes())
-                .collect();
-            graph.initializer.push(raw(&format!("w{k}"), &[WIDTH, WIDTH], &weights));
-        }
-    })
-}
-
-fn planned(file: &ModelFile, budget: Option<u64>) -> Result<Optimized, memc::Error> {
+fn planned(file: &ModelFile, budget: Option<u64>, returns: Returns) -> Result<Optimized, memc::Error> {
     let budget = budget.map(|bytes| (String::new(), Size::Bytes(bytes))).into_iter().collect();
-    let plan = memc::passes::Options { effort: 500, ..memc::passes::Options::default() };
+    let (alias_state, io) = match returns {
+        Returns::Gradients => (false, Io::Outputs),
+        Returns::Adam => (true, Io::External),
+    };
+    let plan = memc::passes::Options { effort: 500, alias_state, io, ..memc::passes::Options::default() };
     let options = OptimizeOptions { import: ImportOptions::default(), plan, verify: true, budget, ..OptimizeOptions::default() };
     optimize(file, &options, &mut Silent)
 }
 
 /// Plans within budgets below what the model needs freely, and holds what holds for each; gives the plans that were found.
-fn sweep(file: &ModelFile) -> Vec<(u64, Optimized)> {
-    let free = planned(file, None).unwrap().layout.arenas[0].size;
+fn sweep(file: &ModelFile, returns: Returns) -> Vec<(u64, Optimized)> {
+    let free = planned(file, None, returns).unwrap().layout.arenas[0].size;
     let mut found = Vec::new();
     for percent in [90, 75, 50] {
         let budget = free * percent / 100;
-        let optimized = match planned(file, Some(budget)) {
+        let optimized = match planned(file, Some(budget), returns) {
             Ok(optimized) => optimized,
             Err(error) => {
                 assert_eq!(error.exit_code(), 3, "{error}");
@@ -114,16 +53,31 @@ fn sweep(file: &ModelFile) -> Vec<(u64, Optimized)> {
 
 #[test]
 fn without_seeds_no_random_operator_runs_twice() {
-    sweep(&ModelFile::from_bytes(bytes(&model(false))).unwrap());
+    for returns in [Returns::Gradients, Returns::Adam] {
+        sweep(&ModelFile::from_bytes(bytes(&step(false, returns))).unwrap(), returns);
+    }
 }
 
 #[test]
 fn with_seeds_gradients_are_those_of_the_model_as_given() {
-    let folder = Folder::new("dropout");
-    let bytes = bytes(&model(true));
+    same_bits(Returns::Gradients, "dropout-gradients");
+}
+
+#[test]
+fn with_seeds_a_step_of_adam_over_its_own_state_is_that_of_the_model_as_given() {
+    same_bits(Returns::Adam, "dropout-adam");
+}
+
+/// Plays plans within several budgets.
+fn same_bits(returns: Returns, name: &str) {
+    let folder = Folder::new(name);
+    let bytes = bytes(&step(true, returns));
     let file = ModelFile::from_bytes(bytes.clone()).unwrap();
     folder.write("in.onnx", bytes);
-    for (percent, optimized) in sweep(&file) {
+    for (percent, optimized) in sweep(&file, returns) {
+        if returns == Returns::Adam {
+            assert_eq!(optimized.layout.state.len(), 3 * LAYERS, "{percent} %: all that is updated shares storage");
+        }
         fs::write(folder.path("out.onnx"), optimized.model.to_vec()).unwrap();
         folder.write("out.layout.json", memc::layout_file::to_json(&optimized.layout).unwrap());
         let ran = folder.memc("verify in.onnx out.onnx -n 2");

@@ -1,9 +1,11 @@
 //! `budget`: keeps the arena within a budget by computing again what there is no room to keep.
 
 mod fit;
+mod issue;
 mod realize;
 mod shortage;
 mod state;
+mod weights;
 
 use memc_ir::{Module, Stage};
 
@@ -22,11 +24,14 @@ pub const INFO: PassInfo = PassInfo {
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let Some(budget) = ctx.options.budget else { return Ok(Changed::No) };
-    if fit::arena(module, ctx, ctx.effort)? <= budget {
+    let moves_weights = ctx.options.weights.is_some();
+    if !moves_weights && fit::arena(module, ctx, ctx.effort)? <= budget {
         return Ok(Changed::No);
     }
     let mut edits = restore_plain_views(module, ctx)?;
-    let found = fit::within(module, ctx, budget)?;
+    let found =
+        if moves_weights { weights::within_room(module, ctx, budget)? } else { Some(fit::within(module, ctx, budget, &[])?) };
+    let Some(found) = found else { return Ok(Changed::edits(edits)) };
     edits += found.edits;
     let before = std::mem::take(&mut module.plan.scratch);
     *module = found.module;

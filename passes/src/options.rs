@@ -71,6 +71,10 @@ pub struct Options {
     pub budget: Option<Bytes>,
     /// Limits of the arenas of farther spaces, by name.
     pub far_budgets: BTreeMap<String, Bytes>,
+    /// New values of graph inputs take the storage of the old ones, where both are the caller's.
+    pub alias_state: bool,
+    /// The farther space in which constants lie that find no room in the first one; `None` where all are the caller's affair.
+    pub weights: Option<String>,
 }
 
 impl Options {
@@ -110,6 +114,8 @@ impl Options {
             effort,
             budget: None,
             far_budgets: BTreeMap::new(),
+            alias_state: false,
+            weights: None,
         }
     }
 

@@ -9,6 +9,7 @@ use crate::analysis::class::classes;
 use crate::analysis::dependence::predecessors;
 use crate::analysis::liveness::Liveness;
 use crate::analysis::scratch::scratch;
+use crate::analysis::state::wait_for_readers;
 use crate::options::Options;
 use crate::pass::{Changed, PassContext, PassError, PassInfo, SolverReport};
 
@@ -108,11 +109,12 @@ pub fn problem(module: &Module, options: &Options) -> order::Problem {
             group_of.set(*member, Some(index as u32));
         }
     }
+    let mut before = predecessors(module, main);
+    if options.alias_state {
+        wait_for_readers(module, &mut before);
+    }
     let mut problem = order::Problem {
-        operations: predecessors(module, main)
-            .into_iter()
-            .map(|predecessors| order::Operation { predecessors, scratch: 0 })
-            .collect(),
+        operations: before.into_iter().map(|predecessors| order::Operation { predecessors, scratch: 0 }).collect(),
         buffers: groups.iter().map(|group| order::Buffer { size: group.bytes.0, ..order::Buffer::default() }).collect(),
     };
     add_ends(module, &groups, &group_of, options.profile, &mut problem);

@@ -97,8 +97,15 @@ pub struct Planning {
     #[arg(long = "link", value_name = "SPACE=RATE[,LATENCY]")]
     pub links: Vec<LinkOption>,
     /// What the arena holds beside transients: outputs, inputs too (arena), or neither (external)
-    #[arg(long, value_enum, default_value = "outputs")]
+    #[arg(long, value_enum, default_value = "outputs", default_value_if("alias_state", "true", "external"))]
     pub io: IoArg,
+    /// Let new values of parameters and moments take the storage of the old ones; the caller holds all outputs (--io external)
+    #[arg(long)]
+    pub alias_state: bool,
+    /// The farther space that holds the weights for which the first has no room: they are fetched before they are read. The budget
+    /// then counts what stays near, too
+    #[arg(long, value_name = "SPACE")]
+    pub weights: Option<String>,
     /// A fold never makes a constant larger than this
     #[arg(long, value_name = "SIZE", default_value = "64KiB")]
     pub max_fold_bytes: Size,

@@ -148,7 +148,23 @@ impl Planning {
             IoArg::External => Io::External,
         };
         let max_fold_bytes = Bytes(self.max_fold_bytes.resolve(Bytes(0)));
-        Ok(Options { io, max_fold_bytes, effort: self.effort, ..Options::on(profile, self.target()?) })
+        if self.alias_state && io != Io::External {
+            return Err(usage(
+                "--alias-state needs outputs that the caller holds".to_owned(),
+                "leave out --io, or write --io external",
+            ));
+        }
+        let target = self.target()?;
+        if let Some(space) = &self.weights
+            && target.space(space).and_then(|far| target.link(far, 0)).is_none()
+        {
+            return Err(usage(
+                format!("no link leads from a space named `{space}` to the first one"),
+                &format!("add one: --link {space}=16GB/s"),
+            ));
+        }
+        let own = Options { io, max_fold_bytes, effort: self.effort, ..Options::on(profile, target) };
+        Ok(Options { alias_state: self.alias_state, weights: self.weights.clone(), ..own })
     }
 
     /// The target, from what comes with memc or from a file, with the links that are asked for.

@@ -148,6 +148,12 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
     if !links.is_empty() {
         stated.insert("link".to_owned(), links.join(" "));
     }
+    if planning.alias_state {
+        stated.insert("alias_state".to_owned(), "true".to_owned());
+    }
+    if let Some(space) = &planning.weights {
+        stated.insert("weights".to_owned(), space.clone());
+    }
     if let Some(passes) = &planning.passes {
         stated.insert("passes".to_owned(), passes.clone());
     }

@@ -139,6 +139,10 @@ pub enum Kind {
     Cost,
     /// The baseline is wrong.
     Baseline,
+    /// State and its new value cannot share storage.
+    State,
+    /// A row of fetched constants is wrong.
+    Fetch,
 }
 
 /// A kind with its name and its page.

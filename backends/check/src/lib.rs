@@ -14,6 +14,7 @@ pub mod codes;
 mod content;
 mod ctx;
 mod entries;
+mod fetches;
 mod findings;
 mod form;
 mod header;
@@ -29,6 +30,7 @@ mod report;
 mod schedule;
 mod scratch;
 mod side;
+mod state;
 mod transfers;
 mod views;
 
@@ -113,6 +115,8 @@ fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, 
     placement::check(&ctx, findings);
     overlap::check(&ctx, findings);
     transfers::check(&ctx, findings);
+    state::check(&ctx, findings);
+    fetches::check(&ctx, findings);
     boundary::check(&ctx, findings);
     let recomputed = meaning::check(&ctx, options, findings, summary);
     claims::check(&ctx, recomputed, findings, summary);

@@ -24,7 +24,7 @@ pub use profile::{Owner, Profile, SpaceProfile};
 pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};
 pub use types::{
-    Alias, AliasKind, Arena, Baseline, Busy, Class, Cost, Io, Layout, Link, LiveRange, LowerBound, Model, OpsetImport,
-    ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode, Solver, Space, Subgraph, Target, Tensor, Transfer, Unplanned,
-    VERSION,
+    Alias, AliasKind, Arena, Baseline, Busy, Class, Cost, Fetch, Io, Layout, Link, LiveRange, LowerBound, Model, OpsetImport,
+    ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode, Solver, Space, StateUpdate, Subgraph, Target, Tensor, Transfer,
+    Unplanned, VERSION,
 };

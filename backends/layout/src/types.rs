@@ -62,6 +62,13 @@ pub struct Layout {
     /// Pieces of the graph that rules replaced by equal forms, in the order in which that was done. Left out where none was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rewrites: Vec<Rewrite>,
+    /// Results that take the storage of the state whose new value they are. Left out where none does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub state: Vec<StateUpdate>,
+    /// Constants that lie in a farther space and are copied to the near one where they are read; all others lie in the near one. Left
+    /// out where none does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fetches: Vec<Fetch>,
 }
 
 /// A time in which a step keeps its engine busy, `[start, end]` in nanoseconds from the start of the run.
@@ -388,6 +395,35 @@ pub struct Transfer {
     /// Step of the node that moves back.
     pub load_step: u64,
     /// Size of the tensor.
+    pub bytes: u64,
+}
+
+/// State that the caller holds, and the result that overwrites it.
+///
+/// The result's node and all later ones read no byte of the old value, but for operands of that node which it may overwrite element by
+/// element.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StateUpdate {
+    /// The old value: a graph input, with or without a default, of class `state`.
+    pub tensor: String,
+    /// Its new value: a graph output of the same type and shape.
+    pub result: String,
+}
+
+/// A constant that is copied from a farther space before it is read; its own bytes stay where they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fetch {
+    /// The constant.
+    pub tensor: String,
+    /// Its near copy.
+    pub result: String,
+    /// Space of the constant.
+    pub from: String,
+    /// Space of the copy.
+    pub to: String,
+    /// Step of the node that copies it, an `Identity`.
+    pub step: u64,
+    /// Size of the constant.
     pub bytes: u64,
 }
 

@@ -10,6 +10,7 @@ use memc_onnx_proto::onnx::{AttributeProto, GraphProto, NodeProto, StringStringE
 use prost::Message as _;
 
 use crate::error::{ExportError, TensorDefect};
+use crate::transfers::written;
 use crate::types::type_proto;
 
 /// Bodies nest at most this deep; the importer's limit.
@@ -42,16 +43,19 @@ impl<'a> Source<'a> {
         let data = self.module.node(node);
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let mut attribute = Vec::with_capacity(data.attributes.len());
-        for (key, value) in &data.attributes {
+        let operator = written(&data.operator);
+        // What is written as another operator has none of its own attributes.
+        let attributes = data.attributes.iter().filter(|_| *operator == data.operator);
+        for (key, value) in attributes {
             attribute.push(self.attribute(node, key, value, depth)?);
         }
         Ok(NodeProto {
             input: without_absent_tail(self.names(&data.inputs)),
             output: without_absent_tail(self.names(&data.outputs)),
             name: text(name),
-            op_type: Some(data.operator.name.to_string()),
-            domain: text(&data.operator.domain),
-            overload: text(&data.operator.overload),
+            op_type: Some(operator.name.to_string()),
+            domain: text(&operator.domain),
+            overload: text(&operator.overload),
             attribute,
             ..NodeProto::default()
         })

@@ -31,6 +31,7 @@ pub use anchors::{Anchored, add_anchors, file_order, is_anchor};
 pub use error::{ExportError, TensorDefect};
 pub use exported::{Exported, sha256};
 pub use ort_order::{default_order, default_order_of};
+pub use transfers::written;
 
 /// Schema of the layout file that the metadata speaks of.
 pub const LAYOUT_SCHEMA: &str = "memc.layout/1";
@@ -179,7 +180,8 @@ fn new_opsets(file: &ModelFile, module: &Module) -> Vec<(String, i64)> {
     for node in &module.graph(module.main()).nodes {
         let data = module.node(*node);
         if !matches!(data.origin, Origin::File { .. }) {
-            wanted.entry(data.operator.domain.to_string()).or_insert(data.operator.version.max(1));
+            let operator = written(&data.operator);
+            wanted.entry(operator.domain.to_string()).or_insert(operator.version.max(1));
         }
     }
     if wanted.contains_key(transfers::DOMAIN) {

@@ -1,13 +1,22 @@
 //! Fallback functions for memc's transfer operators, so that a model with transfers runs where nobody implements them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::Module;
+use memc_ir::{Module, Operator};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::{FunctionProto, NodeProto, OperatorSetIdProto};
 
 /// Domain of the transfer operators.
 pub(crate) const DOMAIN: &str = "ai.memc";
+
+/// The operator as which one is written: what fetches a constant is a plain copy, which every runtime knows.
+pub fn written(operator: &Operator) -> Cow<'_, Operator> {
+    match (&*operator.domain, &*operator.name) {
+        (DOMAIN, "Fetch") => Cow::Owned(Operator::onnx("Identity", 1)),
+        _ => Cow::Borrowed(operator),
+    }
+}
 
 /// What the calls of one operator need: how many operands and results, and which attributes.
 #[derive(Default)]
@@ -22,7 +31,7 @@ pub(crate) fn functions(file: &ModelFile, module: &Module) -> Vec<FunctionProto>
     let mut used: BTreeMap<&str, Signature> = BTreeMap::new();
     for node in &module.graph(module.main()).nodes {
         let data = module.node(*node);
-        if &*data.operator.domain == DOMAIN {
+        if &*written(&data.operator).domain == DOMAIN {
             let signature = used.entry(&data.operator.name).or_default();
             signature.inputs = signature.inputs.max(data.inputs.len());
             signature.outputs = signature.outputs.max(data.outputs.len());

@@ -26,6 +26,9 @@ pub(crate) struct Cut {
     pub(crate) weights: Vec<(String, String)>,
 }
 
+/// First `ir_version` in which a caller may give something else for an initializer that is also a graph input: it is no constant then.
+const OVERRIDABLE_IR_VERSION: i64 = 4;
+
 /// Operators whose kernels keep constant operands in a form of their own, for speed.
 const PACKING: [&str; 8] =
     ["MatMul", "Gemm", "LSTM", "GRU", "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul", "QLinearConv"];
@@ -42,15 +45,20 @@ pub(crate) struct Cutter<'m> {
     opset: i64,
     /// Initializers that are part of the cut model: strings, of which no tensor over given bytes can be made.
     strings: BTreeMap<&'m str, &'m TensorProto>,
-    /// The other initializers.
+    /// The other initializers, but for defaults of graph inputs.
     weights: BTreeMap<&'m str, &'m TensorProto>,
 }
 
 impl<'m> Cutter<'m> {
     pub(crate) fn new(model: &'m ModelProto, graph: &'m GraphProto) -> Self {
         let text = DataType::String as i32;
-        let (strings, weights) =
+        let (strings, mut weights): (BTreeMap<_, _>, BTreeMap<_, _>) =
             graph.initializer.iter().map(|tensor| (tensor.name(), tensor)).partition(|(_, tensor)| tensor.data_type() == text);
+        if model.ir_version() >= OVERRIDABLE_IR_VERSION {
+            for input in &graph.input {
+                weights.remove(input.name());
+            }
+        }
         Self { model, opset: random::opset(model), strings, weights }
     }
 

@@ -18,6 +18,8 @@ pub(crate) enum Place {
     Weight,
     /// The caller's: a graph input, or an output that no arena holds.
     Caller,
+    /// The caller's too, and its new value overwrites it; a default of the model stands there before the run.
+    State,
     /// Inside another value that no arena holds, so many bytes in.
     Window { of: usize, offset: usize },
     /// Whatever the runtime allocates.
@@ -98,8 +100,26 @@ impl Places {
                 places.relate(&tensor.name, alias)?;
             }
         }
+        for update in &layout.state {
+            places.share(&update.tensor, &update.result)?;
+        }
         places.read_workspace(layout, is_file)?;
         Ok(places)
+    }
+
+    /// Lets a new value take the storage of its old one.
+    fn share(&mut self, old: &str, new: &str) -> Result<(), Error> {
+        let wrong = |reason| Error::Tensor { tensor: new.to_owned(), reason };
+        let find =
+            |name: &str| self.by_name.get(name).copied().ok_or_else(|| wrong("it is the new value of nothing, or nothing"));
+        let (old, new) = (find(old)?, find(new)?);
+        let is_held = matches!(self.slots[old].place, Place::Weight | Place::Caller) && self.slots[new].place == Place::Caller;
+        if !is_held || self.slots[old].class != Some(Class::State) || self.slots[old].ty != self.slots[new].ty {
+            return Err(wrong("it cannot take the storage of what it updates"));
+        }
+        self.slots[old].place = Place::State;
+        self.slots[new].place = Place::Window { of: old, offset: 0 };
+        Ok(())
     }
 
     /// Notes a view, and where nothing is placed, whose window it is.

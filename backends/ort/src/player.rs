@@ -9,7 +9,7 @@ use crate::guards::Watch;
 use crate::memory::{ArenaMemory, Block, POISON};
 use crate::places::{Place, Places};
 use crate::prepare::{Kind, PlayOptions, Step};
-use crate::runtime::{Runtime, Value};
+use crate::runtime::{Runtime, SessionOptions, Value};
 use crate::transfer::{LinkUse, Transfers};
 use crate::weights::Weights;
 
@@ -26,6 +26,8 @@ pub struct Player<'r> {
     // Sessions and values come before what they point into, so that they are dropped first.
     pub(crate) steps: Vec<Step<'r>>,
     pub(crate) values: Vec<Option<Value<'r>>>,
+    /// Options of all sessions.
+    pub(crate) reference: SessionOptions,
     pub(crate) arenas: Vec<ArenaMemory>,
     pub(crate) weights: Weights,
     pub(crate) places: Places,
@@ -235,8 +237,14 @@ impl<'r> Player<'r> {
             let wrong = |reason: String| Error::Input { input: name.clone(), reason };
             let data = &self.places.slots[slot];
             let Some(array) = inputs.get(name) else {
-                match data.place {
-                    Place::Weight => continue,
+                match (data.place, self.weights.tensors.get(name)) {
+                    (Place::Weight, _) => continue,
+                    (Place::State, Some(weight)) => {
+                        if let Some(block) = self.held.get_mut(&slot) {
+                            block.bytes_mut().copy_from_slice(weight.bytes());
+                        }
+                        continue;
+                    }
                     _ => return Err(wrong("is not given".to_owned())),
                 }
             };
@@ -249,7 +257,7 @@ impl<'r> Player<'r> {
                 Place::Arena { arena, offset } => {
                     self.arenas[arena].bytes_mut()[offset..offset + array.bytes().len()].copy_from_slice(array.bytes());
                 }
-                Place::Caller => {
+                Place::Caller | Place::State => {
                     if let Some(block) = self.held.get_mut(&slot) {
                         block.bytes_mut().copy_from_slice(array.bytes());
                     }

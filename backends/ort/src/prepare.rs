@@ -129,7 +129,8 @@ impl<'r> Player<'r> {
         for name in weights.tensors.keys() {
             places.slot(name);
         }
-        let callers = places.slots.iter().filter(|slot| slot.place == Place::Caller).map(|slot| slot.bytes as u64);
+        let callers =
+            places.slots.iter().filter(|slot| matches!(slot.place, Place::Caller | Place::State)).map(|slot| slot.bytes as u64);
         // A space that is a file has no memory of its own.
         let size = |arena: &Arena| if options.is_file(&arena.space) { 0 } else { arena.size };
         require(layout.arenas.iter().map(size).chain(callers).fold(0, u64::saturating_add))?;
@@ -142,6 +143,7 @@ impl<'r> Player<'r> {
             options,
             spaces,
             transfers: None,
+            reference: reference(layout),
             planned: layout.arenas.iter().map(|arena| arena.size).collect(),
             arenas,
             weights,
@@ -172,14 +174,14 @@ impl<'r> Player<'r> {
     /// A value for everything whose place is known before the run.
     fn make_values(&mut self) -> Result<(), Error> {
         for slot in 0..self.places.slots.len() {
-            if self.places.slots[slot].place == Place::Caller {
+            if matches!(self.places.slots[slot].place, Place::Caller | Place::State) {
                 let block = Block::new(self.places.slots[slot].bytes as u64, 64, crate::memory::POISON)?;
                 self.held.insert(slot, block);
             }
         }
         for slot in 0..self.places.slots.len() {
             let name = self.places.slots[slot].name.clone();
-            let placed = !matches!(self.places.slots[slot].place, Place::Weight | Place::Window { .. } | Place::Runtime);
+            let placed = matches!(self.places.slots[slot].place, Place::Arena { .. } | Place::File { .. } | Place::State);
             if let Some(weight) = self.weights.tensors.get(&name).filter(|_| !placed) {
                 self.places.slots[slot].place = Place::Weight;
                 self.places.slots[slot].bytes = weight.bytes().len();
@@ -200,7 +202,7 @@ impl<'r> Player<'r> {
             let start = match self.places.slots[slot].place {
                 Place::Arena { arena, offset } => self.arenas[arena].address(offset),
                 Place::Weight => self.weights.tensors.get(&self.places.slots[slot].name)?.bytes().as_ptr().cast_mut(),
-                Place::Caller => self.held.get(&slot)?.address(),
+                Place::Caller | Place::State => self.held.get(&slot)?.address(),
                 Place::Runtime | Place::File { .. } => return None,
                 Place::Window { of, offset: more } => {
                     (slot, offset) = (of, offset.checked_add(more)?);
@@ -295,7 +297,7 @@ impl<'r> Player<'r> {
             let session = match sessions.get(&bytes) {
                 Some(session) => session.clone(),
                 // SAFETY: weights live as long as the player, which owns the sessions.
-                None => match unsafe { self.runtime.session_with(Source::Bytes(&bytes, None), SessionOptions::PLAIN, &given) } {
+                None => match unsafe { self.runtime.session_with(Source::Bytes(&bytes, None), self.reference, &given) } {
                     Ok(session) => {
                         packed += known.iter().map(|(_, slot)| self.places.slots[*slot].bytes).sum::<usize>();
                         if packed > TRIM_AFTER {
@@ -366,6 +368,12 @@ impl<'r> Player<'r> {
             }
         }
     }
+}
+
+/// Options of sessions that a plan is compared with, and of its own. A constant that is fetched reaches its kernel as any other operand, which
+/// may round otherwise than what a kernel has packed beforehand: then nobody packs.
+pub(crate) fn reference(layout: &Layout) -> SessionOptions {
+    SessionOptions { prepack: layout.fetches.is_empty(), ..SessionOptions::PLAIN }
 }
 
 /// The nodes in the order of the schedule.

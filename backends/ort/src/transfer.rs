@@ -1,6 +1,8 @@
 //! Transfers of a plan: the nodes that move bytes between spaces, made ready and played on worker threads.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeMap;
+
 use memc_layout::{Class, Layout};
 use memc_onnx_proto::onnx::NodeProto;
 
@@ -64,7 +66,7 @@ impl Player<'_> {
             files.push(file.transpose()?);
         }
         self.fill_constants(&files)?;
-        let requests = self.requests();
+        let requests = self.requests(layout);
         if requests.is_empty() {
             return Ok(());
         }
@@ -142,19 +144,22 @@ impl Player<'_> {
     }
 
     /// Steps that only move bytes between places that are known, as copies with the names of their spaces.
-    fn requests(&mut self) -> Vec<(Request, String, String)> {
+    fn requests(&mut self, layout: &Layout) -> Vec<(Request, String, String)> {
+        let fetched: BTreeMap<usize, &str> =
+            layout.fetches.iter().filter_map(|row| Some((usize::try_from(row.step).ok()?, row.from.as_str()))).collect();
         let mut requests = Vec::new();
         for position in 0..self.steps.len() {
             let step = &self.steps[position];
             let ([from], [to]) = (&step.inputs[..], &step.outputs[..]) else { continue };
-            if step.kind != Kind::Run || !step.is_transfer {
+            if step.kind != Kind::Run || !(step.is_transfer || fetched.contains_key(&position) && step.op == "Identity") {
                 continue;
             }
             let (Some(source), Some(target)) = (self.region(*from), self.region(*to)) else { continue };
             if source.bytes() != target.bytes() {
                 continue;
             }
-            let (near, far) = (self.space(*from), self.space(*to));
+            let near = fetched.get(&position).map_or_else(|| self.space(*from), |space| (*space).to_owned());
+            let far = self.space(*to);
             let earliest = if step.op == "SwapOut" { self.earliest(position, *from, *to, &target) } else { position };
             requests.push((Request { step: position, earliest, link: 0, from: source, to: target }, near, far));
             self.steps[position].kind = Kind::Transfer;

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::inputs;
 use crate::memory::require;
 use crate::player::{Played, Player};
-use crate::prepare::PlayOptions;
+use crate::prepare::{PlayOptions, reference};
 use crate::runtime::{Runtime, SessionOptions};
 use crate::weights::Weights;
 use crate::whole::Whole;
@@ -118,7 +118,7 @@ pub fn verify(
     let names = before_softmaxes(given.graph(), layout, MAX_SOFTMAX / rounds);
     let (mut expected, mut feeding) = (Vec::new(), Vec::new());
     {
-        let whole = whole(runtime, given, &names)?;
+        let whole = whole(runtime, given, &names, reference(layout))?;
         for set in &sets {
             let (outputs, inner) = parted(whole.run(set).map_err(refuses)?.0, given);
             expected.push(outputs);
@@ -134,7 +134,7 @@ pub fn verify(
             found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
         };
     {
-        let whole = whole(runtime, out, &names)?;
+        let whole = whole(runtime, out, &names, reference(layout))?;
         for (round, set) in sets.iter().enumerate() {
             let (outputs, inner) = parted(whole.run(set)?.0, out);
             note(round, Subject::Softmax, &feeding[round], &inner, &mut found);
@@ -175,10 +175,15 @@ fn refuses(error: Error) -> Error {
 }
 
 /// A model in one session that gives these values too.
-fn whole<'r>(runtime: &'r Runtime, file: &ModelFile, names: &BTreeSet<&str>) -> Result<Whole<'r>, Error> {
+fn whole<'r>(
+    runtime: &'r Runtime,
+    file: &ModelFile,
+    names: &BTreeSet<&str>,
+    options: SessionOptions,
+) -> Result<Whole<'r>, Error> {
     match names.is_empty() {
-        true => Whole::new(runtime, file, SessionOptions::PLAIN),
-        false => Whole::traced(runtime, file, names),
+        true => Whole::new(runtime, file, options),
+        false => Whole::traced(runtime, file, names, options),
     }
 }
 
@@ -199,8 +204,8 @@ fn first_in_model(
 ) -> Result<(Option<String>, Option<WindowDifference>), Error> {
     let Some(mut names) = traceable(layout, MAX_TRACE) else { return Ok((None, None)) };
     names.extend(layout.rewrites.iter().flat_map(|window| &window.outputs).map(|value| value.given.as_str()));
-    let expected = Whole::traced(runtime, given, &names)?.run(set)?.0;
-    let found = Whole::traced(runtime, out, &names)?.run(set)?.0;
+    let expected = Whole::traced(runtime, given, &names, reference(layout))?.run(set)?.0;
+    let found = Whole::traced(runtime, out, &names, reference(layout))?.run(set)?.0;
     let order = &out.graph().node;
     let node = first_node(order, &expected, &found, tolerance);
     let window = first_window(layout, order, &expected, &found, tolerance);
@@ -215,7 +220,7 @@ fn first_in_plan(
     player: &mut Player<'_>,
 ) -> Result<Option<String>, Error> {
     let Some(names) = traceable(layout, MAX_TRACE) else { return Ok(None) };
-    let expected = Whole::traced(runtime, out, &names)?.run(set)?.0;
+    let expected = Whole::traced(runtime, out, &names, reference(layout))?.run(set)?.0;
     player.play_against(set, &expected)
 }
 

@@ -62,7 +62,12 @@ impl<'r> Whole<'r> {
     ///
     /// # Errors
     /// The runtime refuses the model.
-    pub(crate) fn traced(runtime: &'r Runtime, file: &ModelFile, names: &BTreeSet<&str>) -> Result<Self, Error> {
+    pub(crate) fn traced(
+        runtime: &'r Runtime,
+        file: &ModelFile,
+        names: &BTreeSet<&str>,
+        options: SessionOptions,
+    ) -> Result<Self, Error> {
         let mut model: ModelProto = random::seeded(file.model()).unwrap_or_else(|| file.model().clone());
         if let Some(graph) = &mut model.graph {
             let results: BTreeSet<&str> = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect();
@@ -77,7 +82,7 @@ impl<'r> Whole<'r> {
             graph.output.extend(more);
         }
         let source = model.encode_to_vec();
-        let session = runtime.session(Source::Bytes(&source, file.path().map(folder)), SessionOptions::PLAIN)?;
+        let session = runtime.session(Source::Bytes(&source, file.path().map(folder)), options)?;
         Ok(Self { runtime, session })
     }
 

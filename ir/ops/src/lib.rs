@@ -21,6 +21,7 @@ pub use context::{Bodies, Infer, InferError, broadcast, normalize_axis};
 pub use describe::{describe, table_text};
 pub use driver::{Inference, infer};
 pub use fact::{Data, Fact, Item, MAX_ITEMS};
+pub use families::training::new_values;
 pub use held::held_constant;
 pub use info::{InPlace, InferFn, OpInfo, Reads, Repeat, Scalar, SplitAxes, Typed, View, Work, Workspace};
 pub use profile::Profile;

@@ -63,8 +63,8 @@ struct Clock<'a> {
     costs: &'a CostModel,
     /// When the last operator has ended.
     computed: f64,
-    /// When each direction of each link is free, by the spaces that it leads from and to.
-    links: BTreeMap<(Space, Space), f64>,
+    /// When each direction of each link is free, by the target's spaces that it leads from and to.
+    links: BTreeMap<(usize, usize), f64>,
     /// When the bytes that an owner got over a link are there.
     ready: SecondaryMap<Value, f64>,
     /// Bytes that transfers read or write, and until when.
@@ -104,16 +104,17 @@ impl Clock<'_> {
         let data = self.module.node(node);
         let (operand, result) = (data.operands().next(), data.results().next());
         let regions = [operand, result].map(|value| value.and_then(|value| self.region(value)));
-        let (start, end) = match regions {
-            [Some(from), Some(to)] => {
-                let free = self.links.entry((from.space, to.space)).or_default();
+        let ends = self.from(node, regions[0]).zip(regions[1].and_then(|to| self.index(to.space)));
+        let (start, end) = match (ends, regions[1]) {
+            (Some(link), Some(to)) => {
+                let free = self.links.entry(link).or_default();
                 let start = issued.max(*free);
-                let end = start + self.copying(from, to);
-                self.links.insert((from.space, to.space), end);
-                self.under_way.extend([(from, end), (to, end)]);
+                let end = start + self.copying(link, Bytes(to.end - to.start));
+                self.links.insert(link, end);
+                self.under_way.extend(regions.into_iter().flatten().map(|region| (region, end)));
                 (start, end)
             }
-            // A far copy that no arena holds yet: the plan is not complete.
+            // A copy that no arena holds yet: the plan is not complete.
             _ => (issued, issued + UNKNOWN_NANOS),
         };
         if let Some(result) = result {
@@ -122,11 +123,21 @@ impl Clock<'_> {
         Span { start: Nanos(start), end: Nanos(end) }
     }
 
-    /// Time to copy a region over the link between two spaces.
-    fn copying(&self, from: Region, to: Region) -> f64 {
-        let index = |space: Space| self.costs.target.space(&self.module.plan.spaces[space].name);
-        let link = index(from.space).zip(index(to.space)).and_then(|(from, to)| self.costs.target.link(from, to));
-        link.map_or(UNKNOWN_NANOS, |link| link.time(Bytes(from.end - from.start)).0)
+    /// The target's space that a transfer reads: where its operand lies, or for a constant that no arena holds, what the node says.
+    fn from(&self, node: Node, operand: Option<Region>) -> Option<usize> {
+        match operand {
+            Some(region) => self.index(region.space),
+            None => self.costs.target.space(self.module.node(node).string("from")?),
+        }
+    }
+
+    fn index(&self, space: Space) -> Option<usize> {
+        self.costs.target.space(&self.module.plan.spaces[space].name)
+    }
+
+    /// Time to copy so many bytes over the link between two spaces.
+    fn copying(&self, (from, to): (usize, usize), bytes: Bytes) -> f64 {
+        self.costs.target.link(from, to).map_or(UNKNOWN_NANOS, |link| link.time(bytes).0)
     }
 
     fn region(&self, value: Value) -> Option<Region> {

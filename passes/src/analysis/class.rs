@@ -1,6 +1,9 @@
 //! Storage classes: who owns the bytes of a value, and for how long.
 
-use memc_ir::{Definition, Module, SecondaryMap, Value};
+use std::collections::BTreeSet;
+
+use memc_ir::{Bytes, Definition, Module, SecondaryMap, Value};
+use memc_ops::families::memory::{Transfer, transfer_of};
 
 use crate::options::Io;
 
@@ -53,4 +56,21 @@ pub fn classes(module: &Module) -> SecondaryMap<Value, Option<StorageClass>> {
         }
     }
     classes
+}
+
+/// Bytes of constants that lie in the near space: all but those that are fetched from a farther one.
+pub fn near_constants(module: &Module) -> Bytes {
+    let classes = classes(module);
+    let nodes = &module.graph(module.main()).nodes;
+    let fetched: BTreeSet<Value> = nodes
+        .iter()
+        .map(|node| module.node(*node))
+        .filter(|data| transfer_of(&data.operator) == Some(Transfer::Fetch))
+        .flat_map(|data| data.operands())
+        .collect();
+    let stays = |value: &Value| {
+        classes[*value] == Some(StorageClass::Constant) && module.plan.alias[*value].is_none() && !fetched.contains(value)
+    };
+    let sizes = module.values().keys().filter(stays).filter_map(|value| module.ty(value).size());
+    sizes.fold(Bytes(0), Bytes::saturating_add)
 }

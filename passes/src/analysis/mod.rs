@@ -5,9 +5,10 @@ pub mod class;
 pub mod dependence;
 pub mod liveness;
 pub mod scratch;
+pub mod state;
 pub mod windows;
 
 pub use buffers::{Buffer, buffers, live, peak};
-pub use class::{StorageClass, classes};
+pub use class::{StorageClass, classes, near_constants};
 pub use dependence::predecessors;
 pub use liveness::Liveness;

@@ -31,12 +31,12 @@ pub(crate) struct Found {
     pub(crate) edits: u64,
 }
 
-/// A plan whose arena is no larger than the budget.
+/// A plan whose arena is no larger than the budget. The constants of `fetched` lie in a farther space.
 ///
 /// # Errors
 /// There is none, or none was found.
-pub(crate) fn within(module: &Module, ctx: &PassContext<'_>, limit: Bytes) -> Result<Found, PassError> {
-    let stated = state(module, ctx.options);
+pub(crate) fn within(module: &Module, ctx: &PassContext<'_>, limit: Bytes, fetched: &[Value]) -> Result<Found, PassError> {
+    let stated = state(module, ctx.options, fetched);
     // The solver's sizes are whole multiples of the alignment; what lies on top need not fill its last one.
     let mut capacity = ctx.options.aligned(limit).0;
     let order: Vec<u32> = (0..stated.nodes.len() as u32).collect();
@@ -97,7 +97,7 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64) ->
 }
 
 /// Solves for a capacity, carries out the plan and places it by heuristics; `None` where the solver finds none.
-fn attempt(
+pub(crate) fn attempt(
     module: &Module,
     ctx: &PassContext<'_>,
     stated: &Stated,

@@ -6,6 +6,7 @@ use memc_ir::{Alias, Attribute, Module, NewNode, Node, Operator, Origin, Rewrite
 use memc_ops::families::memory::MEMORY;
 use memc_solve::budget::Event;
 
+use super::issue::issue;
 use super::state::Stated;
 use crate::pass::PassContext;
 
@@ -30,7 +31,7 @@ pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &S
             aliases: &mut aliases,
             known: &mut known,
         };
-        for event in needed(stated, events) {
+        for event in issue(&stated.problem, &needed(stated, events)) {
             match event {
                 Event::Run(run) => realizer.run(stated.nodes[run as usize]),
                 Event::Store { value, link } => realizer.store(stated.owners[value as usize], &stated.far[link as usize]),
@@ -182,7 +183,11 @@ impl Realizer<'_, '_> {
 
     /// Fetches the copy that was sent away; readers find it from here on.
     fn load(&mut self, value: Value) {
-        if let Some(far) = self.stored[value] {
+        if self.rewriter.module().producer(value).is_none() {
+            let from = self.stated.weights.iter().map(|space| Attribute::String(space.as_bytes().to_vec().into()));
+            let near = self.transfer("Fetch", value, value, from.map(|space| ("from".to_owned(), space)).collect(), "near");
+            self.latest.set(value, near);
+        } else if let Some(far) = self.stored[value] {
             let near = self.transfer("SwapIn", value, far, Vec::new(), "near");
             self.latest.set(value, near);
         }

@@ -1,16 +1,17 @@
 //! The main graph as a budget problem: a run for each node that is more than a view, a value for each buffer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{AliasKind, Bytes, Module, Node, SecondaryMap, Value};
+use memc_ir::{AliasKind, Bytes, LiveRange, Module, Node, SecondaryMap, Step, Value};
 use memc_ops::Typed;
 use memc_solve::budget;
 
 use crate::analysis::buffers::{Buffer, buffers};
-use crate::analysis::class::classes;
+use crate::analysis::class::{StorageClass, classes};
 use crate::analysis::dependence::{has_side_effect, predecessors};
 use crate::analysis::liveness::Liveness;
 use crate::analysis::scratch::scratch;
+use crate::analysis::state::wait_for_readers;
 use crate::options::Options;
 
 /// Views of views of views are contracted this deep; a deeper one is a run of its own.
@@ -29,6 +30,8 @@ pub(crate) struct Stated {
     pub(crate) is_view: SecondaryMap<Node, bool>,
     /// Name of the farther space that each link leads to.
     pub(crate) far: Vec<String>,
+    /// Name of the space in which constants lie that are fetched.
+    pub(crate) weights: Option<String>,
     /// Nanoseconds in a unit of the problem's time.
     pub(crate) unit: u64,
     /// The most bytes by which one size was rounded up: whatever lies on top of an arena need not fill these.
@@ -38,9 +41,40 @@ pub(crate) struct Stated {
 /// Rates are whole bytes a unit of time: the unit is long enough that rounding a rate loses less than one in so many.
 const RATE_PARTS: f64 = 100.0;
 
-/// States the problem of a module in its own order. Linear in nodes and operands, but for chains of views.
-pub(crate) fn state(module: &Module, options: &Options) -> Stated {
-    Statement::new(module, options).finish()
+/// States the problem of a module in its own order. Linear in nodes and operands, but for chains of views. Constants of `fetched` lie in
+/// the space that the options name, all others are always there.
+pub(crate) fn state(module: &Module, options: &Options, fetched: &[Value]) -> Stated {
+    let mut statement = Statement::new(module, options);
+    statement.add_constants(fetched);
+    statement.finish()
+}
+
+/// Constants that may lie in a farther space, in order of their sizes: initializers that nodes of the main graph read, with all their views,
+/// and nobody else.
+pub(crate) fn fetchable(module: &Module, options: &Options) -> Vec<Value> {
+    let statement = Statement::new(module, options);
+    let classes = classes(module);
+    let outputs = &module.graph(module.main()).outputs;
+    let mut is_fixed: SecondaryMap<Value, bool> = SecondaryMap::default();
+    let mut is_read: SecondaryMap<Value, bool> = SecondaryMap::default();
+    for value in module.values().keys() {
+        let (owner, _) = module.plan.owner(value);
+        let is_view = module.producer(value).is_none_or(|node| statement.is_view[node]);
+        if !is_view || statement.is_captured[value] || statement.is_written[owner] || outputs.contains(&value) {
+            is_fixed.set(owner, true);
+        }
+    }
+    for value in module.graph(module.main()).nodes.iter().flat_map(|node| module.node(*node).operands()) {
+        is_read.set(module.plan.owner(value).0, true);
+    }
+    let is_fetchable = |value: &Value| {
+        let is_initializer = classes[*value] == Some(StorageClass::Constant) && module.producer(*value).is_none();
+        let is_owner = module.plan.alias[*value].is_none() && module.ty(*value).size().is_some_and(|size| size > Bytes(0));
+        is_initializer && is_owner && is_read[*value] && !is_fixed[*value]
+    };
+    let mut found: Vec<Value> = module.values().keys().filter(is_fetchable).collect();
+    found.sort_by_key(|value| (module.ty(*value).size(), *value));
+    found
 }
 
 struct Statement<'a> {
@@ -52,6 +86,8 @@ struct Statement<'a> {
     /// Owners whose bytes some node with a side effect may write.
     is_written: SecondaryMap<Value, bool>,
     is_captured: SecondaryMap<Value, bool>,
+    /// Constants that lie in a farther space.
+    fetched: BTreeSet<Value>,
 }
 
 impl<'a> Statement<'a> {
@@ -78,9 +114,28 @@ impl<'a> Statement<'a> {
                 }
             }
         }
-        let mut statement = Self { module, options, groups, group_of, is_view: SecondaryMap::default(), is_written, is_captured };
+        let (is_view, fetched) = (SecondaryMap::default(), BTreeSet::new());
+        let mut statement = Self { module, options, groups, group_of, is_view, is_written, is_captured, fetched };
         statement.find_views();
         statement
+    }
+
+    /// Adds constants that are not always there, with the views of them.
+    fn add_constants(&mut self, fetched: &[Value]) {
+        let mut members: BTreeMap<Value, Vec<Value>> = fetched.iter().map(|value| (*value, Vec::new())).collect();
+        for value in self.module.values().keys() {
+            if let Some(list) = members.get_mut(&self.module.plan.owner(value).0) {
+                list.push(value);
+            }
+        }
+        let steps = self.module.graph(self.module.main()).nodes.len() as u32;
+        for (owner, members) in members {
+            let index = self.groups.len() as u32;
+            members.iter().for_each(|member| self.group_of.set(*member, Some(index)));
+            let bytes = self.module.ty(owner).size().unwrap_or_default();
+            self.groups.push(Buffer { owner, bytes, range: LiveRange { start: Step(0), end: Step(steps) }, members });
+        }
+        self.fetched = fetched.iter().copied().collect();
     }
 
     /// Marks the nodes that cost nothing and may stand wherever somebody reads them.
@@ -114,7 +169,10 @@ impl<'a> Statement<'a> {
 
     fn finish(self) -> Stated {
         let main = self.module.graph(self.module.main());
-        let before = predecessors(self.module, self.module.main());
+        let mut before = predecessors(self.module, self.module.main());
+        if self.options.alias_state {
+            wait_for_readers(self.module, &mut before);
+        }
         let mut run_of: SecondaryMap<Node, Option<u32>> = SecondaryMap::default();
         let mut nodes = Vec::new();
         let mut runs: Vec<budget::Run> = Vec::new();
@@ -167,16 +225,22 @@ impl<'a> Statement<'a> {
         let owners = self.groups.iter().map(|group| group.owner).collect();
         let mut problem = budget::Problem { runs, values, ..budget::Problem::default() };
         let (unit, far) = self.connect(&mut problem);
-        Stated { problem, nodes, owners, is_view: self.is_view, far, unit, padding: most_padding }
+        let weights = self.options.weights.clone();
+        Stated { problem, nodes, owners, is_view: self.is_view, far, weights, unit, padding: most_padding }
     }
 
-    /// Adds the spaces that the first one is linked with both ways, and says what may move there; gives the unit of time and their names.
+    /// Adds the spaces that the first one is linked with both ways, or that constants are fetched from, and says what may move there;
+    /// gives the unit of time and their names.
     fn connect(&self, problem: &mut budget::Problem) -> (u64, Vec<String>) {
         let target = &self.options.cost.target;
-        let ways = |far: usize| target.link(0, far).zip(target.link(far, 0));
-        let linked: Vec<usize> = (1..target.spaces.len()).filter(|far| ways(*far).is_some()).collect();
-        let rates =
-            linked.iter().filter_map(|far| ways(*far)).flat_map(|(out, back)| [out.bytes_per_second, back.bytes_per_second]);
+        let is_source = |far: usize| !self.fetched.is_empty() && self.options.weights.as_ref() == Some(&target.spaces[far].name);
+        let ways = |far: usize| {
+            let back = target.link(far, 0)?;
+            let out = target.link(0, far);
+            (out.is_some() || is_source(far)).then_some((far, out, back))
+        };
+        let linked: Vec<_> = (1..target.spaces.len()).filter_map(ways).collect();
+        let rates = linked.iter().flat_map(|(_, out, back)| out.iter().chain([back]).map(|link| link.bytes_per_second));
         let slowest = rates.fold(f64::INFINITY, f64::min) / 1e9;
         let mut unit = 1u64;
         while !linked.is_empty() && slowest * (unit as f64) < RATE_PARTS && unit < 1_000_000 {
@@ -185,28 +249,44 @@ impl<'a> Statement<'a> {
         // Casts of floats saturate.
         let rate = |bytes_per_second: f64| ((bytes_per_second / 1e9 * unit as f64) as u64).max(1);
         let latency = |nanos: f64| (nanos / unit as f64).ceil() as u64;
-        for far in &linked {
-            let Some((out, back)) = ways(*far) else { continue };
+        for (far, out, back) in &linked {
             let space = problem.spaces.len() as u32;
             let name = &target.spaces[*far].name;
+            let constants = if is_source(*far) { self.fetch_from(problem, space) } else { 0 };
             let capacity = [target.spaces[*far].capacity, self.options.far_budgets.get(name).copied()];
-            problem.spaces.push(budget::Space { capacity: capacity.into_iter().flatten().map(|bytes| bytes.0).min() });
+            let room = capacity.into_iter().flatten().map(|bytes| bytes.0).min();
+            // What lies there from the start is not counted against what is stored; where nothing can be stored, there is room for nothing.
+            let room = if out.is_some() { room.map(|room| room.saturating_add(constants)) } else { Some(constants) };
+            problem.spaces.push(budget::Space { capacity: room });
             problem.links.push(budget::Link {
                 space,
-                store_rate: rate(out.bytes_per_second),
+                store_rate: out.map_or(1, |out| rate(out.bytes_per_second)),
                 load_rate: rate(back.bytes_per_second),
-                store_latency: latency(out.latency.0),
+                store_latency: out.map_or(0, |out| latency(out.latency.0)),
                 load_latency: latency(back.latency.0),
             });
         }
         for run in &mut problem.runs {
             run.cost = run.cost.div_ceil(unit);
         }
+        let stores = linked.iter().any(|(_, out, _)| out.is_some());
         for (value, group) in problem.values.iter_mut().zip(&self.groups) {
             let is_fixed = value.kept || self.is_captured[group.owner] || self.is_written[group.owner];
-            value.movable = !linked.is_empty() && value.origin == budget::Origin::Made && !is_fixed;
+            value.movable = stores && value.origin == budget::Origin::Made && !is_fixed;
         }
-        (unit, linked.iter().map(|far| target.spaces[*far].name.clone()).collect())
+        (unit, linked.iter().map(|(far, ..)| target.spaces[*far].name.clone()).collect())
+    }
+
+    /// Puts the constants that are fetched into a farther space; gives their bytes.
+    fn fetch_from(&self, problem: &mut budget::Problem, space: u32) -> u64 {
+        let mut bytes = 0u64;
+        for (value, group) in problem.values.iter_mut().zip(&self.groups) {
+            if self.fetched.contains(&group.owner) {
+                value.origin = budget::Origin::Far(space);
+                bytes = bytes.saturating_add(value.size);
+            }
+        }
+        bytes
     }
 
     /// A buffer as a value. Sizes are rounded up to the alignment, as the arena does it.

@@ -164,4 +164,22 @@ pub(super) const ENTRIES: &[Entry] = &[
         "`baseline.file_order_peak` is the peak of the input model in file order, with views aliased and nothing in place.",
         "a baseline inflated to make the plan look better",
     ),
+    entry(
+        Kind::State,
+        "E0565",
+        "state",
+        "state and its new value cannot share storage",
+        "A row of `state` names a graph input of class `state` and a graph output of the same type, both held by the caller; nothing reads the \
+         old value once the new one is written, and the node that writes it reads it only where it may overwrite it element by element.",
+        "a weight that the backward pass reads after its update",
+    ),
+    entry(
+        Kind::Fetch,
+        "E0566",
+        "fetch",
+        "a row of fetched constants is wrong",
+        "A row of `fetches` names an Identity that copies a constant over a link to a place in the near space; what is fetched is read by such \
+         nodes alone, and the arena with all constants that are not fetched keeps the budget and capacity of that space.",
+        "a weight in flash that a Conv reads directly",
+    ),
 ];

@@ -20,6 +20,8 @@ pub enum Transfer {
     Out,
     /// Copies its operand, which lies in a farther space, to the near one.
     In,
+    /// Copies its operand, a constant that lies in a farther space and stays there, to the near one.
+    Fetch,
 }
 
 /// Which transfer an operator is; `None` for all others.
@@ -27,12 +29,13 @@ pub fn transfer_of(operator: &Operator) -> Option<Transfer> {
     match (&*operator.domain, &*operator.name) {
         (MEMORY, "SwapOut") => Some(Transfer::Out),
         (MEMORY, "SwapIn") => Some(Transfer::In),
+        (MEMORY, "Fetch") => Some(Transfer::Fetch),
         _ => None,
     }
 }
 
 /// The operators of this family.
-pub const OPERATORS: &[OpInfo] = &[transfer("SwapIn"), transfer("SwapOut")];
+pub const OPERATORS: &[OpInfo] = &[transfer("Fetch"), transfer("SwapIn"), transfer("SwapOut")];
 
 #[cfg(test)]
 mod tests {
@@ -41,7 +44,7 @@ mod tests {
 
     #[test]
     fn transfers_keep_type_and_shape() {
-        for name in ["SwapIn", "SwapOut"] {
+        for name in ["Fetch", "SwapIn", "SwapOut"] {
             assert_eq!(Case::of(MEMORY, name, 1).input("bf16[N,3]").show(), "bf16[N,3]");
         }
     }

@@ -1,5 +1,7 @@
 //! The preview training domain: one step of an optimizer, and gradients by reference to the graph.
 
+use memc_ir::NodeData;
+
 use crate::context::{Infer, InferError};
 use crate::info::{OpInfo, Repeat, Work};
 
@@ -36,6 +38,26 @@ fn gradient(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         ctx.set_like(result, result);
     }
     Ok(())
+}
+
+/// Results of an optimizer's step that are new values of operands, as positions of both: each element follows from the operands'
+/// elements at the same place, so that the new value may be written over the old one. Empty for all other operators.
+pub fn new_values(data: &NodeData) -> Vec<(usize, usize)> {
+    let results = data.outputs.len();
+    match (&*data.operator.domain, &*data.operator.name) {
+        (DOMAIN, name @ ("Adagrad" | "Adam" | "Momentum")) => {
+            let lists = if name == "Adam" { 4 } else { 3 };
+            let count = data.inputs.len().saturating_sub(2) / lists;
+            let operand = |result: usize| if result < count { 2 + result } else { 2 + count + result };
+            (0..results.min(count * (lists - 1))).map(|result| (result, operand(result))).collect()
+        }
+        ("com.microsoft", "AdamOptimizer") => {
+            let pairs = [(0, 1), (1, 4), (2, 5), (3, 2), (5, 6)];
+            pairs.into_iter().filter(|(result, operand)| *result < results && *operand < data.inputs.len()).collect()
+        }
+        ("com.microsoft", "SGDOptimizer") if results > 0 => vec![(0, 1)],
+        _ => Vec::new(),
+    }
 }
 
 /// The operators of this family. Gradient names tensors of the graph around it, so it is kept where it is.

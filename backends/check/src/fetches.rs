@@ -1,0 +1,91 @@
+//! Fetched constants: copies from a farther space, made where they are read, while the constant itself stays where it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_layout::{Class, Fetch};
+
+use crate::codes::Kind;
+use crate::ctx::Ctx;
+use crate::findings::{At, Findings};
+
+/// Checks all rows of `fetches`, and that what stays in the near space fits there beside the arena.
+pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
+    let links: BTreeSet<(&str, &str)> =
+        ctx.layout.target.links.iter().map(|link| (link.from.as_str(), link.to.as_str())).collect();
+    let mut homes: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut steps: BTreeSet<usize> = BTreeSet::new();
+    for row in &ctx.layout.fetches {
+        let at = At::tensor(&row.result);
+        let mut refuse = |why: &str| {
+            findings.add(Kind::Fetch, at, format!("`{}` is no copy of `{}` at step {}: {why}", row.result, row.tensor, row.step));
+        };
+        match copy(ctx, row) {
+            Err(why) => refuse(why),
+            Ok(step) if !steps.insert(step) => refuse("another row has this step"),
+            Ok(_) => {}
+        }
+        if row.from == row.to || !links.contains(&(row.from.as_str(), row.to.as_str())) {
+            refuse("the target has no such link");
+        }
+        if *homes.entry(&row.tensor).or_insert(&row.from) != row.from {
+            refuse("the constant lies in two spaces");
+        }
+    }
+    directly(ctx, &homes, &steps, findings);
+    room(ctx, &homes, findings);
+}
+
+/// The step of the row's node, if that copies the constant to where the row says.
+fn copy(ctx: &Ctx<'_>, row: &Fetch) -> Result<usize, &'static str> {
+    let step = usize::try_from(row.step).ok().filter(|step| *step < ctx.steps()).ok_or("there is no such step")?;
+    let data = ctx.out.module.node(ctx.out.rows[ctx.order[step]].node);
+    let is_identity = data.operator.domain.is_empty() && &*data.operator.name == "Identity";
+    let ([Some(operand)], [Some(result)], true) = (&data.inputs[..], &data.outputs[..], is_identity) else {
+        return Err("its node is no Identity");
+    };
+    if ctx.out.name(*operand) != row.tensor || ctx.out.name(*result) != row.result {
+        return Err("its node has other operands or results");
+    }
+    let entries = ctx.tensor_of[*operand].zip(ctx.tensor_of[*result]).ok_or("one of them has no entry")?;
+    let (constant, near) = (ctx.tensor(entries.0), ctx.tensor(entries.1));
+    if constant.class != Class::Constant || ctx.out.producer[*operand].is_some() || constant.offset.is_some() {
+        return Err("the former is no initializer that the caller holds");
+    }
+    if near.space.as_deref() != Some(&row.to) || near.offset.is_none() || near.alias.is_some() {
+        return Err("the latter has no place of its own there");
+    }
+    if constant.bytes != row.bytes || near.bytes != row.bytes {
+        return Err("its size is another");
+    }
+    Ok(step)
+}
+
+/// What lies in a farther space is read by its copies alone, under whatever name.
+fn directly(ctx: &Ctx<'_>, homes: &BTreeMap<&str, &str>, steps: &BTreeSet<usize>, findings: &mut Findings) {
+    for name in homes.keys() {
+        let Some(index) = ctx.named.get(name) else { continue };
+        for value in ctx.views_of(*index).iter().filter_map(|member| ctx.value_of[*member]) {
+            if let Some(step) = ctx.readers[value].iter().find(|step| !steps.contains(step)) {
+                let node = ctx.node_at(*step);
+                let message = format!("step {step}: `{node}` reads `{name}`, which lies in a farther space");
+                findings.add(Kind::Fetch, At::node(*step, node).of(name), message);
+            }
+        }
+    }
+}
+
+/// The arena and the constants that stay near fit the budget and the space.
+fn room(ctx: &Ctx<'_>, homes: &BTreeMap<&str, &str>, findings: &mut Findings) {
+    let Some(near) = ctx.layout.fetches.first().map(|row| row.to.as_str()) else { return };
+    let tensors = ctx.layout.tensors.iter();
+    let stays = tensors
+        .filter(|tensor| tensor.class == Class::Constant && tensor.alias.is_none() && !homes.contains_key(tensor.name.as_str()));
+    let kept = stays.fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes));
+    let arena = ctx.layout.arenas.iter().find(|arena| arena.space == near).map_or(0, |arena| arena.size);
+    let capacity = ctx.layout.target.spaces.iter().find(|space| space.name == near).and_then(|space| space.capacity);
+    let limit = ctx.layout.budget.get(near).copied().into_iter().chain(capacity).min();
+    if let Some(limit) = limit.filter(|limit| arena.saturating_add(kept) > *limit) {
+        let message = format!("`{near}` holds an arena of {arena} bytes and constants of {kept}, together more than {limit}");
+        findings.add(Kind::Fetch, At::default(), message);
+    }
+}

@@ -1,0 +1,151 @@
+//! What lies outside the arena: weights in a farther space that are fetched, and state whose new value takes its storage.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+
+mod command;
+mod models_made;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use command::Folder;
+use memc::check::Kind;
+use memc::layout_file::{Layout, to_json};
+use memc::passes::Io;
+use memc::proto::ModelFile;
+use memc::proto::onnx::ModelProto;
+use memc::{LinkOption, OptimizeOptions, Optimized, Silent, Size, optimize};
+use models_made::step::{Returns, step};
+use models_made::{bytes, fixed, node, raw, with};
+
+const WIDTH: i64 = 64;
+const LAYERS: usize = 8;
+
+/// A chain of products with weights of 16 KiB each.
+fn chain() -> ModelProto {
+    let mut nodes = Vec::new();
+    for k in 0..LAYERS {
+        let before = if k == 0 { "x".to_owned() } else { format!("a{}", k - 1) };
+        nodes.push(node("MatMul", &[&before, &format!("w{k}")], &[&format!("h{k}")]));
+        nodes.push(node("Tanh", &[&format!("h{k}")], &[&format!("a{k}")]));
+    }
+    with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[4, WIDTH])];
+        graph.output = vec![fixed(&format!("a{}", LAYERS - 1), &[4, WIDTH])];
+        graph.initializer = (0..LAYERS as i64)
+            .map(|k| {
+                let weights = (0..WIDTH * WIDTH).flat_map(|i| (((i * 37 + k * 11) % 101) as f32 / 404.0 - 0.125).to_le_bytes());
+                raw(&format!("w{k}"), &[WIDTH, WIDTH], &weights.collect::<Vec<u8>>())
+            })
+            .collect();
+    })
+}
+
+fn planned(file: &ModelFile, budget: u64) -> Result<Optimized, memc::Error> {
+    let mut plan = memc::passes::Options::default();
+    let mut target = plan.cost.target.clone();
+    "host=1GB/s".parse::<LinkOption>().unwrap().add_to(&mut target).unwrap();
+    plan = memc::passes::Options {
+        effort: 500,
+        weights: Some("host".to_owned()),
+        ..memc::passes::Options::on(plan.profile, target)
+    };
+    plan.rewrite.enabled = false;
+    let budget = vec![(String::new(), Size::Bytes(budget))];
+    optimize(file, &OptimizeOptions { plan, verify: true, budget, ..OptimizeOptions::default() }, &mut Silent)
+}
+
+/// What the near space holds: its arena, and constants that are not fetched.
+fn near(layout: &Layout) -> u64 {
+    let fetched: BTreeMap<&str, u64> = layout.fetches.iter().map(|row| (row.tensor.as_str(), row.bytes)).collect();
+    layout.arenas[0].size + layout.weights - fetched.values().sum::<u64>()
+}
+
+fn kinds(given: &ModelFile, optimized: &Optimized, layout: &Layout) -> Vec<Kind> {
+    let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
+    let report = memc::check::check(given, &out, layout, memc::check::Options { equivalence: true, exact: true });
+    report.violations.iter().map(|violation| violation.kind).collect()
+}
+
+#[test]
+fn weights_larger_than_the_near_space_are_fetched_and_give_the_same_bits() {
+    let folder = Folder::new("weights");
+    let bytes = bytes(&chain());
+    let file = ModelFile::from_bytes(bytes.clone()).unwrap();
+    folder.write("in.onnx", bytes);
+    for budget in [100_000, 60_000, 36_000] {
+        let optimized = planned(&file, budget).unwrap();
+        let layout = &optimized.layout;
+        assert!(near(layout) <= budget && layout.weights > budget, "{budget}: {}", near(layout));
+        assert!(!layout.fetches.is_empty() && layout.cost.recomputed_nodes == 0);
+        assert_eq!(kinds(&file, &optimized, layout), []);
+        fs::write(folder.path("out.onnx"), optimized.model.to_vec()).unwrap();
+        folder.write("out.layout.json", to_json(layout).unwrap());
+        let ran = folder.memc("verify in.onnx out.onnx -n 2 --poison-check");
+        if ran.err.contains("E0701") {
+            eprintln!("no ONNX Runtime here: the plans were checked, not run");
+            continue;
+        }
+        assert!(ran.code == Some(0) && ran.err.contains("equal bit for bit"), "{budget}: {ran:#?}");
+    }
+    // Where everything fits, nothing is fetched; where not even one weight does, nobody promises.
+    assert!(planned(&file, 200_000).unwrap().layout.fetches.is_empty());
+    assert_eq!(planned(&file, 16_000).unwrap_err().exit_code(), 3);
+}
+
+#[test]
+fn rows_of_fetches_that_are_wrong_are_found() {
+    let file = ModelFile::from_bytes(bytes(&chain())).unwrap();
+    let optimized = planned(&file, 60_000).unwrap();
+    let damaged = |change: &dyn Fn(&mut Layout)| {
+        let mut layout = optimized.layout.clone();
+        change(&mut layout);
+        kinds(&file, &optimized, &layout)
+    };
+    // Without its row, a constant is near, and read by an Identity as by anybody.
+    assert!(damaged(&|layout| layout.fetches.truncate(1)).contains(&Kind::Fetch), "what stays near passes the budget");
+    assert!(damaged(&|layout| layout.fetches[0].from = "moon".to_owned()).contains(&Kind::Fetch));
+    assert!(damaged(&|layout| layout.fetches[0].bytes += 1).contains(&Kind::Fetch));
+    assert!(damaged(&|layout| layout.fetches[0].step = layout.schedule.len() as u64).contains(&Kind::Fetch));
+    assert!(damaged(&|layout| layout.fetches[0].tensor = layout.fetches[1].tensor.clone()).contains(&Kind::Fetch));
+    assert!(damaged(&|layout| layout.fetches[1] = layout.fetches[0].clone()).contains(&Kind::Fetch));
+}
+
+fn with_state() -> (ModelFile, Optimized) {
+    let file = ModelFile::from_bytes(bytes(&step(true, Returns::Adam))).unwrap();
+    let plan = memc::passes::Options { effort: 500, alias_state: true, io: Io::External, ..memc::passes::Options::default() };
+    let mut options = OptimizeOptions { plan, verify: true, ..OptimizeOptions::default() };
+    options.plan.rewrite.enabled = false;
+    let optimized = optimize(&file, &options, &mut Silent).unwrap();
+    (file, optimized)
+}
+
+#[test]
+fn what_a_step_updates_takes_the_storage_of_the_old_value() {
+    let (file, optimized) = with_state();
+    let pairs: Vec<(&str, &str)> = optimized.layout.state.iter().map(|row| (row.tensor.as_str(), row.result.as_str())).collect();
+    assert_eq!(pairs.len(), 12);
+    assert!(pairs.iter().all(|(old, new)| *new == format!("new.{old}")), "{pairs:?}");
+    assert_eq!(kinds(&file, &optimized, &optimized.layout), []);
+}
+
+#[test]
+fn rows_of_state_that_are_wrong_are_found() {
+    let (file, optimized) = with_state();
+    let damaged = |change: &dyn Fn(&mut Layout)| {
+        let mut layout = optimized.layout.clone();
+        change(&mut layout);
+        kinds(&file, &optimized, &layout)
+    };
+    let row = |layout: &Layout, old: &str| layout.state.iter().position(|row| row.tensor == old).unwrap();
+    // The weight is read once more when its moment is there.
+    let crossed = damaged(&|layout| {
+        let (w, m) = (row(layout, "w0"), row(layout, "mean0"));
+        let other = layout.state[m].result.clone();
+        layout.state[m].result = std::mem::replace(&mut layout.state[w].result, other);
+    });
+    assert!(crossed.contains(&Kind::State), "{crossed:?}");
+    assert!(damaged(&|layout| layout.state[0].result = "gw0".to_owned()).contains(&Kind::State), "no graph output");
+    assert!(damaged(&|layout| layout.state[0].tensor = "x".to_owned()).contains(&Kind::State), "no state");
+    assert!(damaged(&|layout| layout.state[1] = layout.state[0].clone()).contains(&Kind::State), "listed twice");
+    assert!(damaged(&|layout| layout.state[0].tensor = "nobody".to_owned()).contains(&Kind::State));
+}
