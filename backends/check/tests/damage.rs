@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use fixture::*;
 use memc_check::{Kind, Options};
-use memc_layout::{Alias, AliasKind, Class, Io, LiveRange, Unplanned};
+use memc_layout::{Alias, AliasKind, Class, Fetch, Io, LiveRange, StateUpdate, Unplanned};
 use memc_onnx_proto::onnx::OperatorSetIdProto;
 
 type Damage = (Kind, &'static str, fn(&mut Case));
@@ -423,6 +423,14 @@ const NUMBERS: &[Damage] = &[
         c.layout().baseline.own_peak.insert("device".into(), 1 << 20);
     }),
     (Kind::Baseline, "left out", |c| c.layout().baseline.file_order_peak.clear()),
+    (Kind::State, "a constant that a result overwrites", |c| {
+        c.layout().state.push(StateUpdate { tensor: "w".into(), result: "z".into() });
+    }),
+    (Kind::Fetch, "a constant that a product reads too", |c| {
+        let step = c.step("back");
+        let row = Fetch { tensor: "w".into(), result: "z".into(), from: "host".into(), to: "device".into(), step, bytes: 1024 };
+        c.layout().fetches.push(row);
+    }),
 ];
 
 fn all() -> impl Iterator<Item = &'static Damage> {
