@@ -1,5 +1,7 @@
 //! What all reports say of a plan, derived once.
 
+use std::collections::BTreeSet;
+
 use memc_layout::{AliasKind, Class, Layout, LowerBound, Profile, ScheduledNode, SpaceProfile};
 
 use crate::decisions::{Decision, decisions};
@@ -51,8 +53,13 @@ pub(crate) struct Counts {
 #[derive(Default)]
 pub(crate) struct Callers {
     pub inputs: u64,
+    /// Without what takes the storage of state.
     pub outputs: u64,
     pub state: u64,
+    /// Constants that are not fetched.
+    pub near_weights: u64,
+    /// All copies of those that are.
+    pub fetched: u64,
 }
 
 impl<'a> Facts<'a> {
@@ -125,15 +132,19 @@ fn counts(layout: &Layout) -> Counts {
 
 fn callers(layout: &Layout) -> Callers {
     let mut callers = Callers::default();
+    let updates: BTreeSet<&str> = layout.state.iter().map(|row| row.result.as_str()).collect();
+    let fetched: BTreeSet<&str> = layout.fetches.iter().map(|row| row.tensor.as_str()).collect();
     // An alias adds no bytes, whoever holds them.
     for tensor in layout.tensors.iter().filter(|tensor| tensor.space.is_none() && tensor.alias.is_none()) {
         let sum = match tensor.class {
             Class::Input => &mut callers.inputs,
-            Class::Output => &mut callers.outputs,
+            Class::Output if !updates.contains(tensor.name.as_str()) => &mut callers.outputs,
             Class::State => &mut callers.state,
-            Class::Constant | Class::Transient | Class::Scratch => continue,
+            Class::Constant if !fetched.contains(tensor.name.as_str()) => &mut callers.near_weights,
+            Class::Output | Class::Constant | Class::Transient | Class::Scratch => continue,
         };
         *sum = sum.saturating_add(tensor.bytes);
     }
+    callers.fetched = layout.fetches.iter().fold(0, |sum, row| sum.saturating_add(row.bytes));
     callers
 }

@@ -155,7 +155,15 @@ fn cards(facts: &Facts) -> String {
         let bound = space.bound.map_or_else(|| "?".to_owned(), |bound| bytes(bound.placement));
         card(&mut text, "Lower bound", &bound, &format!("for these live ranges, {}", summary::verdict(space.gap())));
     }
-    let caller = format!("{} inputs, {} state with the caller", bytes(callers.inputs), bytes(callers.state));
+    let mut caller = format!("{} inputs, {} state with the caller", bytes(callers.inputs), bytes(callers.state));
+    if !layout.fetches.is_empty() {
+        caller = format!(
+            "{} stay, {} in {}",
+            bytes(callers.near_weights),
+            bytes(callers.fetched),
+            counted(layout.fetches.len(), "fetched part")
+        );
+    }
     card(&mut text, "Weights", &bytes(layout.weights), &caller);
     let times = format!("modelled {} \u{2192} {}", time(cost.modelled_ns_before), time(cost.modelled_ns_after));
     card(&mut text, "Time", &change(facts.time_change()), &times);
@@ -211,13 +219,15 @@ fn plan(name: &str, facts: &Facts) -> Value {
     let steps: Vec<Value> = layout.schedule.iter().map(|node| json!([node.node, node.op])).collect();
     let transfers: Vec<Value> =
         (layout.transfers.iter()).map(|move_| json!([move_.from, move_.to, move_.store_step, move_.load_step])).collect();
+    let fetches: Vec<Value> = layout.fetches.iter().map(|fetch| json!([fetch.from, fetch.to, fetch.step])).collect();
     let decisions: Vec<Value> = facts.decisions.iter().map(|decision| tensors.decision(decision)).collect();
     let clock = Clock::of(layout);
     let times: Vec<[u64; 2]> = layout.timeline.iter().map(|&busy| busy.into()).collect();
     // Without a timeline steps have no length in time, and the page has no axis for it.
     let issued = if times.is_empty() { Vec::new() } else { clock.issued };
     json!({
-        "name": name, "steps": steps, "spaces": spaces, "tensors": tensors.values, "transfers": transfers, "decisions": decisions,
+        "name": name, "steps": steps, "spaces": spaces, "tensors": tensors.values, "transfers": transfers, "fetches": fetches,
+        "decisions": decisions,
         "times": times, "issued": issued,
     })
 }

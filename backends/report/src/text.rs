@@ -93,6 +93,13 @@ fn head(facts: &Facts) -> Vec<String> {
             change(facts.time_change())
         ),
     ];
+    if let Some(row) = layout.fetches.first() {
+        let (stay, moved) = (bytes(callers.near_weights), bytes(callers.fetched));
+        lines.push(format!("weights  {stay} stay in {}, {moved} fetched from {} ({})", row.to, row.from, layout.fetches.len()));
+    }
+    if !layout.state.is_empty() {
+        lines.push(format!("state    {} share storage with their new values", counted(layout.state.len(), "value")));
+    }
     if let Some(first) = layout.unplanned.first() {
         let (name, reason) = (shortened(&first.name, 30), shortened(&first.reason, 40));
         lines.push(format!("no size  {}: {name} ({reason})", layout.unplanned.len()));

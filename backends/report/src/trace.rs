@@ -81,6 +81,7 @@ fn links(layout: &Layout) -> BTreeMap<u64, (&str, &str)> {
         links.insert(transfer.store_step, (transfer.from.as_str(), transfer.to.as_str()));
         links.insert(transfer.load_step, (transfer.to.as_str(), transfer.from.as_str()));
     }
+    links.extend(layout.fetches.iter().map(|fetch| (fetch.step, (fetch.from.as_str(), fetch.to.as_str()))));
     links
 }
 

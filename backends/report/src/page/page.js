@@ -35,6 +35,7 @@ for (const p of data.plans) {
   // Rows of the timeline: operators, and each direction of each link that is used. The last entry of `issued` is the end.
   const rows = p.rows = [{name: "operators", steps: []}], route = new Map();
   for (const [near, far, store, load] of p.transfers) route.set(store, near + " \u2192 " + far).set(load, far + " \u2192 " + near);
+  for (const [from, to, step] of p.fetches) route.set(step, from + " \u2192 " + to);
   p.times.forEach((_, s) => {
     const name = route.get(s) || "operators";
     if (!rows.some(r => r.name == name)) rows.push({name, steps: []});
