@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod files;
 mod knowledge;
+mod limits;
 mod observe;
 mod optimize;
 #[cfg(feature = "ort")]
@@ -50,6 +51,7 @@ impl From<Error> for Failure {
 
 /// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
+    limits::heed_file_size();
     let cli = Cli::parse();
     let voice = Voice { quiet: cli.quiet };
     let outcome = match cli.command {
