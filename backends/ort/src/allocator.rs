@@ -8,6 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ort::sys;
 
+use crate::memory::prefer_large_pages;
+
 /// What every block is aligned to, in bytes: a cache line, as ONNX Runtime's own allocator does.
 const ALIGNMENT: usize = 64;
 
@@ -148,6 +150,7 @@ impl CountingAllocator {
         if start.is_null() {
             return ptr::null_mut();
         }
+        prefer_large_pages(start, size);
         state.in_use += size as u64;
         state.peak = state.peak.max(state.in_use);
         // SAFETY: the block has `ALIGNMENT` bytes in front of what is handed out, enough for a `usize`.

@@ -22,7 +22,7 @@ pub(crate) struct Cut {
     pub(crate) operands: Vec<String>,
     /// Names, there, of what the outputs give.
     pub(crate) results: Vec<String>,
-    /// Initializers that the session is given beside the model: name in the cut model, name in the model it came from.
+    /// Initializers that the session is given beside the model, as no file has them: name in the cut model, name in the model it came from.
     pub(crate) weights: Vec<(String, String)>,
 }
 
@@ -30,8 +30,26 @@ pub(crate) struct Cut {
 const OVERRIDABLE_IR_VERSION: i64 = 4;
 
 /// Operators whose kernels keep constant operands in a form of their own, for speed.
-const PACKING: [&str; 8] =
-    ["MatMul", "Gemm", "LSTM", "GRU", "MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul", "QLinearConv"];
+const PACKING: [&str; 18] = [
+    "Attention",
+    "ConvTranspose",
+    "DynamicQuantizeLSTM",
+    "DynamicQuantizeMatMul",
+    "FusedGemm",
+    "FusedMatMul",
+    "GRU",
+    "Gemm",
+    "LSTM",
+    "MatMul",
+    "MatMulBnb4",
+    "MatMulInteger",
+    "MatMulIntegerToFloat",
+    "MatMulNBits",
+    "QAttention",
+    "QGemm",
+    "QLinearConv",
+    "QLinearMatMul",
+];
 
 /// The type of a dense tensor of any shape.
 pub(crate) fn tensor_type(element: Element) -> TypeProto {
@@ -47,19 +65,31 @@ pub(crate) struct Cutter<'m> {
     strings: BTreeMap<&'m str, &'m TensorProto>,
     /// The other initializers, but for defaults of graph inputs.
     weights: BTreeMap<&'m str, &'m TensorProto>,
+    /// Those of them that a session may read from their files.
+    filed: BTreeSet<&'m str>,
+    /// What Constant nodes hold: a session makes initializers of them.
+    constants: BTreeMap<&'m str, &'m TensorProto>,
 }
 
 impl<'m> Cutter<'m> {
-    pub(crate) fn new(model: &'m ModelProto, graph: &'m GraphProto) -> Self {
+    /// A cutter; `in_file` says which initializers sessions may read from their files in the model's folder.
+    pub(crate) fn new(model: &'m ModelProto, graph: &'m GraphProto, in_file: &dyn Fn(&str) -> bool) -> Self {
         let text = DataType::String as i32;
         let (strings, mut weights): (BTreeMap<_, _>, BTreeMap<_, _>) =
             graph.initializer.iter().map(|tensor| (tensor.name(), tensor)).partition(|(_, tensor)| tensor.data_type() == text);
+        // Kernels do not pack what is no constant, and round otherwise than if they did.
         if model.ir_version() >= OVERRIDABLE_IR_VERSION {
             for input in &graph.input {
                 weights.remove(input.name());
             }
         }
-        Self { model, opset: random::opset(model), strings, weights }
+        let filed = weights.keys().copied().filter(|name| in_file(name)).collect();
+        let constants = graph.node.iter().filter(|node| node.op_type() == "Constant" && matches!(node.domain(), "" | "ai.onnx"));
+        let constants = constants.filter_map(|node| {
+            let value = node.attribute.iter().find(|attribute| attribute.name() == "value")?;
+            Some((node.output.first()?.as_str(), value.t.as_ref()?))
+        });
+        Self { model, opset: random::opset(model), strings, weights, filed, constants: constants.collect() }
     }
 
     /// Values that a node reads: operands, and what its bodies capture; in order, without strings.
@@ -85,15 +115,20 @@ impl<'m> Cutter<'m> {
                 return;
             }
             let shapes = || self.weights.get(original).filter(|tensor| has_bodies && says_shapes(tensor));
-            if let Some(tensor) = self.strings.get(original).or_else(shapes) {
+            let constant = || self.constants.get(original).filter(|_| packs);
+            if let Some(tensor) = self.strings.get(original).or_else(constant).or_else(shapes) {
                 let mut tensor = (*tensor).clone();
                 tensor.name = Some(name.to_owned());
                 graph.initializer.push(tensor);
                 return;
             }
             if let Some(tensor) = self.weights.get(original).filter(|_| packs) {
-                graph.initializer.push(elsewhere(tensor, name, original));
-                weights.push((name.to_owned(), original.to_owned()));
+                if self.filed.contains(original) {
+                    graph.initializer.push(TensorProto { name: Some(name.to_owned()), ..(*tensor).clone() });
+                } else {
+                    graph.initializer.push(elsewhere(tensor, name, original));
+                    weights.push((name.to_owned(), original.to_owned()));
+                }
                 return;
             }
             graph.input.push(ValueInfoProto {

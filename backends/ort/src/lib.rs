@@ -35,6 +35,7 @@ mod prepare;
 mod profile;
 mod random;
 mod runtime;
+mod stated;
 mod swap_file;
 mod traffic;
 mod transfer;

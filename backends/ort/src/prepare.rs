@@ -1,7 +1,7 @@
 //! Makes a plan ready to be played: memory, weights, values at their places, a session a kind of node.
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ use crate::player::Player;
 use crate::random;
 use crate::runtime::{Bound, Runtime, Session, SessionOptions, Source, Value};
 use crate::transfer::is_transfer;
-use crate::weights::Weights;
+use crate::weights::{Weight, Weights};
 
 /// Start of the names of spaces that are files rather than memory.
 const FILES: &str = "disk";
@@ -109,7 +109,10 @@ impl<'r> Player<'r> {
         let weights = Weights::read(model, folder)?;
         let mut places = Places::new(layout, &|name| weights.tensors.contains_key(name), &|space| options.is_file(space))?;
         let nodes = scheduled(model, layout)?;
-        let cutter = Cutter::new(model.model(), model.graph());
+        let in_folder = |(name, weight): (&String, &Weight)| weight.is_in_folder().then(|| name.clone());
+        let in_folder: BTreeSet<String> = weights.tensors.iter().filter_map(in_folder).collect();
+        let in_file = |name: &str| in_folder.contains(name);
+        let cutter = Cutter::new(model.model(), model.graph(), &in_file);
         let mut steps = Vec::with_capacity(nodes.len());
         for node in &nodes {
             let outputs = node.output.iter().filter(|name| !name.is_empty());
@@ -164,7 +167,7 @@ impl<'r> Player<'r> {
             audit(&player.places, &player.steps, &player.outputs)?;
         }
         player.make_transfers(layout)?;
-        player.make_sessions(model, &cutter, &nodes)?;
+        player.make_sessions(model, &cutter, &nodes, folder)?;
         player.run_constants()?;
         player.bind()?;
         player.find_last_readers();
@@ -264,7 +267,14 @@ impl<'r> Player<'r> {
     }
 
     /// One session for all nodes that are equal but for names.
-    fn make_sessions(&mut self, model: &ModelFile, cutter: &Cutter<'_>, nodes: &[&NodeProto]) -> Result<(), Error> {
+    fn make_sessions(
+        &mut self,
+        model: &ModelFile,
+        cutter: &Cutter<'_>,
+        nodes: &[&NodeProto],
+        folder: &Path,
+    ) -> Result<(), Error> {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let graph = model.graph();
         let described = graph.value_info.iter().chain(&graph.input).chain(&graph.output);
         let described: BTreeMap<&str, &TypeProto> =
@@ -296,23 +306,26 @@ impl<'r> Player<'r> {
                 known.iter().filter_map(|(name, slot)| Some((name.as_str(), self.values[*slot].as_ref()?))).collect();
             let session = match sessions.get(&bytes) {
                 Some(session) => session.clone(),
-                // SAFETY: weights live as long as the player, which owns the sessions.
-                None => match unsafe { self.runtime.session_with(Source::Bytes(&bytes, None), self.reference, &given) } {
-                    Ok(session) => {
-                        packed += known.iter().map(|(_, slot)| self.places.slots[*slot].bytes).sum::<usize>();
-                        if packed > TRIM_AFTER {
-                            packed = 0;
-                            trim();
+                None => {
+                    let source = Source::Bytes(&bytes, Some(folder));
+                    // SAFETY: weights live as long as the player, which owns the sessions.
+                    match unsafe { self.runtime.session_with(source, self.reference, &given) } {
+                        Ok(session) => {
+                            packed += known.iter().map(|(_, slot)| self.places.slots[*slot].bytes).sum::<usize>();
+                            if packed > TRIM_AFTER {
+                                packed = 0;
+                                trim();
+                            }
+                            let session = Rc::new(session);
+                            sessions.insert(bytes, session.clone());
+                            session
                         }
-                        let session = Rc::new(session);
-                        sessions.insert(bytes, session.clone());
-                        session
+                        Err(error) => {
+                            missing.push(lacking(error, position, node)?);
+                            continue;
+                        }
                     }
-                    Err(error) => {
-                        missing.push(lacking(error, position, node)?);
-                        continue;
-                    }
-                },
+                }
             };
             let step = &mut self.steps[position];
             (step.inputs, step.outputs, step.session) = (inputs, outputs, Some(session));

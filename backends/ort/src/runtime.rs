@@ -358,6 +358,31 @@ impl<'r> Session<'r> {
         self.outputs.iter().map(|name| name.to_str().unwrap_or_default())
     }
 
+    /// Element types of the outputs; `None` for what is no tensor of elements of fixed size.
+    ///
+    /// # Errors
+    /// The runtime does not describe an output.
+    pub(crate) fn result_types(&self) -> Result<Vec<Option<Element>>, Error> {
+        let (runtime, api) = (self.runtime, self.runtime.api());
+        let what = "describe an output";
+        let element = |position: usize| {
+            let (mut info, mut tensor, mut number) = (ptr::null_mut(), ptr::null(), 0i32);
+            // SAFETY: the session lives; the number comes back through an integer, so that an unknown one is no invalid enumeration. What
+            // is no tensor gives no description of one.
+            unsafe {
+                runtime.check(what, (api.SessionGetOutputTypeInfo)(self.pointer.as_ptr(), position, &mut info))?;
+                let cast = runtime.check(what, (api.CastTypeInfoToTensorInfo)(info, &mut tensor));
+                let read = cast.and_then(|()| match tensor.is_null() {
+                    true => Ok(()),
+                    false => runtime.check(what, (api.GetTensorElementType)(tensor, (&raw mut number).cast())),
+                });
+                (api.ReleaseTypeInfo)(info);
+                read.map(|()| Element::from_onnx(number))
+            }
+        };
+        (0..self.outputs.len()).map(element).collect()
+    }
+
     /// Runs with all outputs allocated by the runtime. `more` are values of initializers that inputs override.
     ///
     /// # Errors

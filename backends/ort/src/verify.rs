@@ -174,7 +174,7 @@ fn refuses(error: Error) -> Error {
     }
 }
 
-/// A model in one session that gives these values too.
+/// A model in one session that rounds as stated and gives these values too.
 fn whole<'r>(
     runtime: &'r Runtime,
     file: &ModelFile,
@@ -182,7 +182,7 @@ fn whole<'r>(
     options: SessionOptions,
 ) -> Result<Whole<'r>, Error> {
     match names.is_empty() {
-        true => Whole::new(runtime, file, options),
+        true => Whole::as_stated(runtime, file, options),
         false => Whole::traced(runtime, file, names, options),
     }
 }

@@ -22,6 +22,8 @@ pub struct Weight {
     /// Dimensions.
     pub shape: Vec<u64>,
     data: Data,
+    /// Whether its file lies in the model's folder, links followed: where the runtime agrees to read from.
+    in_folder: bool,
 }
 
 #[derive(Debug)]
@@ -33,6 +35,11 @@ enum Data {
 }
 
 impl Weight {
+    /// Whether the runtime can read the elements from their file itself, which spares a copy.
+    pub(crate) fn is_in_folder(&self) -> bool {
+        self.in_folder
+    }
+
     /// The elements.
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
@@ -83,6 +90,7 @@ fn read(tensor: &TensorProto, folder: &Path, mapped: &mut BTreeMap<PathBuf, Byte
     let shape = tensor.dims.iter().map(|extent| u64::try_from(*extent)).collect::<Result<Vec<_>, _>>();
     let shape = shape.map_err(|_| wrong("a dimension is negative"))?;
     let bytes = element.bytes(&shape).ok_or_else(|| wrong("its size is absurd"))?;
+    let in_folder = is_external(tensor) && lies_in(folder, &external(tensor, bytes)?.0);
     let data = if is_external(tensor) {
         aligned(map(tensor, folder, bytes, mapped)?)?
     } else if let Some(raw) = &tensor.raw_data {
@@ -90,7 +98,7 @@ fn read(tensor: &TensorProto, folder: &Path, mapped: &mut BTreeMap<PathBuf, Byte
     } else {
         Data::Copied(Block::copy_of(&typed(tensor, element))?)
     };
-    let weight = Weight { element, shape, data };
+    let weight = Weight { element, shape, data, in_folder };
     if weight.bytes().len() as u64 != bytes {
         return Err(wrong("its data is not as long as its shape says"));
     }
@@ -101,6 +109,12 @@ fn read(tensor: &TensorProto, folder: &Path, mapped: &mut BTreeMap<PathBuf, Byte
 fn aligned(bytes: Bytes) -> Result<Data, Error> {
     const SCALAR: usize = 16;
     if bytes.as_ptr().addr().is_multiple_of(SCALAR) { Ok(Data::Mapped(bytes)) } else { Ok(Data::Copied(Block::copy_of(&bytes)?)) }
+}
+
+fn lies_in(folder: &Path, location: &Path) -> bool {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let pair = folder.join(location).canonicalize().ok().zip(folder.canonicalize().ok());
+    pair.is_some_and(|(file, folder)| file.starts_with(folder))
 }
 
 /// Location, offset and length; the length defaults to what the shape needs.

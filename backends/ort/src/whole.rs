@@ -10,9 +10,11 @@ use prost::Message as _;
 
 use crate::allocator::Tally;
 use crate::arrays::Array;
+use crate::element::Element;
 use crate::error::Error;
 use crate::random;
 use crate::runtime::{Runtime, Session, SessionOptions, Source, Value};
+use crate::stated;
 
 /// A whole model in a session.
 #[derive(Debug)]
@@ -34,6 +36,25 @@ impl<'r> Whole<'r> {
             (None, None) => runtime.session(Source::Bytes(file.bytes(), None), options),
         };
         Ok(Self { runtime, session: session.map_err(missing_kernel)? })
+    }
+
+    /// Loads a model so that every value is rounded to the type that the model states: what a plan computes.
+    ///
+    /// # Errors
+    /// The runtime refuses the model.
+    pub fn as_stated(runtime: &'r Runtime, file: &ModelFile, options: SessionOptions) -> Result<Self, Error> {
+        let mut model = random::seeded(file.model()).unwrap_or_else(|| file.model().clone());
+        stated::hold_types(&mut model, runtime, file)?;
+        match model == *file.model() {
+            true => Self::new(runtime, file, options),
+            false => Self::of(runtime, &model, file, options),
+        }
+    }
+
+    fn of(runtime: &'r Runtime, model: &ModelProto, file: &ModelFile, options: SessionOptions) -> Result<Self, Error> {
+        let source = model.encode_to_vec();
+        let session = runtime.session(Source::Bytes(&source, file.path().map(folder)), options).map_err(missing_kernel)?;
+        Ok(Self { runtime, session })
     }
 
     /// Loads a model into a session that has the operators of a library.
@@ -58,7 +79,7 @@ impl<'r> Whole<'r> {
         Ok(Self { runtime, session: session.map_err(missing_kernel)? })
     }
 
-    /// Loads a model so that a run gives the values of the given names too.
+    /// Loads a model as it is stated, so that a run gives the values of the given names too.
     ///
     /// # Errors
     /// The runtime refuses the model.
@@ -68,22 +89,34 @@ impl<'r> Whole<'r> {
         names: &BTreeSet<&str>,
         options: SessionOptions,
     ) -> Result<Self, Error> {
-        let mut model: ModelProto = random::seeded(file.model()).unwrap_or_else(|| file.model().clone());
-        if let Some(graph) = &mut model.graph {
-            let results: BTreeSet<&str> = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect();
-            let known: BTreeSet<&str> = graph.output.iter().map(|output| output.name()).collect();
-            let more = names.iter().filter(|name| results.contains(*name) && !known.contains(*name));
-            let types = graph.value_info.iter().map(|info| (info.name(), info)).collect::<BTreeMap<_, _>>();
-            let info = |name: &&str| match types.get(*name) {
-                Some(info) => (*info).clone(),
-                None => ValueInfoProto { name: Some((*name).to_owned()), ..ValueInfoProto::default() },
-            };
-            let more: Vec<ValueInfoProto> = more.map(info).collect();
-            graph.output.extend(more);
-        }
-        let source = model.encode_to_vec();
-        let session = runtime.session(Source::Bytes(&source, file.path().map(folder)), options)?;
-        Ok(Self { runtime, session })
+        let mut model = random::seeded(file.model()).unwrap_or_else(|| file.model().clone());
+        stated::hold_types(&mut model, runtime, file)?;
+        give(&mut model, names);
+        Self::of(runtime, &model, file, options)
+    }
+
+    /// Loads a model with the values of the given names as further outputs.
+    ///
+    /// # Errors
+    /// The runtime refuses the model.
+    pub(crate) fn giving(
+        runtime: &'r Runtime,
+        file: &ModelFile,
+        names: &BTreeSet<&str>,
+        options: SessionOptions,
+    ) -> Result<Self, Error> {
+        let mut model = file.model().clone();
+        give(&mut model, names);
+        Self::of(runtime, &model, file, options)
+    }
+
+    /// Element types of the outputs, as the runtime derives them; `None` for what is no dense tensor.
+    ///
+    /// # Errors
+    /// The runtime does not describe an output.
+    pub(crate) fn result_types(&self) -> Result<BTreeMap<String, Option<Element>>, Error> {
+        let types = self.session.result_types()?;
+        Ok(self.session.outputs().map(str::to_owned).zip(types).collect())
     }
 
     /// Runs the model once; outputs that are no dense tensors are left out. The tally counts what the session allocated.
@@ -117,6 +150,21 @@ impl<'r> Whole<'r> {
         }
         Ok((outputs, tally))
     }
+}
+
+/// Makes results of a model's nodes outputs too.
+fn give(model: &mut ModelProto, names: &BTreeSet<&str>) {
+    let Some(graph) = &mut model.graph else { return };
+    let results: BTreeSet<&str> = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect();
+    let known: BTreeSet<&str> = graph.output.iter().map(|output| output.name()).collect();
+    let more = names.iter().filter(|name| results.contains(*name) && !known.contains(*name));
+    let types = graph.value_info.iter().map(|info| (info.name(), info)).collect::<BTreeMap<_, _>>();
+    let info = |name: &&str| match types.get(*name) {
+        Some(info) => (*info).clone(),
+        None => ValueInfoProto { name: Some((*name).to_owned()), ..ValueInfoProto::default() },
+    };
+    let more: Vec<ValueInfoProto> = more.map(info).collect();
+    graph.output.extend(more);
 }
 
 fn folder(path: &Path) -> &Path {

@@ -117,6 +117,92 @@ fn the_same_seed_gives_the_same_bits_again() {
     assert_eq!(first, digest(&mut player, 1), "nothing stays from run to run");
 }
 
+/// A product whose constant operand is so long that packed and plain kernels round otherwise.
+fn product(constant: impl FnOnce(&mut GraphProto, TensorProto)) -> ModelProto {
+    const LENGTH: i64 = 2048;
+    let mut graph = GraphProto {
+        name: Some("product".to_owned()),
+        input: vec![value("x", FLOAT, Some(&[7, LENGTH]))],
+        output: vec![value("y", FLOAT, Some(&[7, 96]))],
+        ..GraphProto::default()
+    };
+    let weights = TensorProto {
+        name: Some("w".to_owned()),
+        dims: vec![LENGTH, 96],
+        data_type: Some(FLOAT),
+        float_data: (0..LENGTH * 96).map(|position| (position % 1013) as f32 * 1e-3 - 0.4).collect(),
+        ..TensorProto::default()
+    };
+    constant(&mut graph, weights);
+    graph.node.push(node("MatMul", &["x", "w"], &["y"]));
+    model(graph)
+}
+
+#[test]
+fn defaults_of_inputs_are_no_constants() {
+    let graph = product(|graph, weights| {
+        graph.input.push(value("w", FLOAT, Some(&weights.dims)));
+        graph.initializer.push(weights);
+    });
+    holds(&written("plays_default", &graph), |_| {});
+}
+
+#[test]
+fn constants_are_packed_as_in_a_whole_session() {
+    let graph = product(|graph, weights| graph.initializer.push(weights));
+    holds(&written("plays_constant", &graph), |_| {});
+    let graph = product(|graph, weights| {
+        let mut value = AttributeProto { name: Some("value".to_owned()), t: Some(weights), ..AttributeProto::default() };
+        value.set_type(AttributeType::Tensor);
+        graph.node.push(NodeProto { attribute: vec![value], ..node("Constant", &[], &["w"]) });
+    });
+    let file = written("plays_constant_node", &graph);
+    holds(&file, |_| {});
+    // Constant nodes that stay nodes.
+    holds(&file, |options| options.passes = Some("view,in-place,place".to_owned()));
+}
+
+#[test]
+fn half_precision_is_rounded_as_the_model_states() {
+    const HALF: i32 = 10;
+    let shape: &[i64] = &[64, 64];
+    let graph = GraphProto {
+        name: Some("half".to_owned()),
+        input: vec![value("x", HALF, Some(shape))],
+        output: vec![value("y", HALF, Some(shape))],
+        // None of these has a kernel for half precision; the conversions between them would be left out.
+        node: vec![
+            node("Exp", &["x"], &["a"]),
+            node("Mul", &["a", "x"], &["b"]),
+            node("MatMul", &["b", "a"], &["c"]),
+            node("Softmax", &["c"], &["d"]),
+            node("Add", &["d", "b"], &["y"]),
+        ],
+        ..GraphProto::default()
+    };
+    let played = holds(&written("plays_half", &model(graph)), |options| {
+        options.plan.profile = &memc::ops::Profile::PLAYER;
+    });
+    assert_eq!(played.workspace_beyond(), 0, "conversions are planned");
+}
+
+#[test]
+fn numbers_between_two_casts_are_rounded() {
+    let to = |element: i32, from: &str, name: &str| NodeProto {
+        attribute: vec![integer("to", element.into())],
+        ..node("Cast", &[from], &[name])
+    };
+    let graph = GraphProto {
+        name: Some("casts".to_owned()),
+        input: vec![value("x", FLOAT, Some(&[512]))],
+        output: vec![value("y", FLOAT, Some(&[512]))],
+        // There is room for the small number in between, and whole sessions would not make it.
+        node: vec![to(10, "x", "a"), to(FLOAT, "a", "b"), node("Sin", &["b"], &["y"])],
+        ..GraphProto::default()
+    };
+    holds(&written("plays_casts", &model(graph)), |_| {});
+}
+
 #[test]
 fn results_of_unknown_size_lie_outside_and_are_listed() {
     let graph = GraphProto {

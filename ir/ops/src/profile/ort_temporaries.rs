@@ -30,12 +30,14 @@ const FORMULAS: &[(&str, Formula)] = &[
     ("DeformConv", deformable),
     ("Einsum", einsum),
     ("GRU", gated_units),
+    ("Gelu", expanded_in_half),
     ("GroupNormalization", group_normalization),
     ("HardSwish", |typed| results(typed, 1)),
     ("Hardmax", moved_axis),
     ("LRN", |_| Some(ROUNDING)),
     ("LSTM", |_| Some(SMALL)),
-    ("LogSoftmax", moved_axis),
+    ("LayerNormalization", full_statistics),
+    ("LogSoftmax", softmax),
     ("MatMulInteger", |typed| contrib_workspace::quantized_product(typed).map(|bytes| bytes.0)),
     ("Max", several),
     ("Mean", several),
@@ -45,9 +47,10 @@ const FORMULAS: &[(&str, Formula)] = &[
     ("NegativeLogLikelihoodLoss", likelihood),
     ("QLinearConv", |typed| contrib_workspace::quantized_convolution(typed).map(|bytes| bytes.0)),
     ("QLinearMatMul", |typed| contrib_workspace::requantized_product(typed).map(|bytes| bytes.0)),
+    ("RMSNormalization", full_statistics),
     ("RNN", recurrent_results),
     ("Resize", resize),
-    ("Softmax", moved_axis),
+    ("Softmax", softmax),
     ("SoftmaxCrossEntropyLoss", cross_entropy),
     ("Sum", several),
     ("Swish", |typed| results(typed, 1)),
@@ -55,7 +58,7 @@ const FORMULAS: &[(&str, Formula)] = &[
 ];
 
 /// Operators with half-precision kernels, which need no conversions.
-const HALF_PRECISION: &[&str] = &["Cast", "Clip", "Shrink"];
+const HALF_PRECISION: &[&str] = &["Cast", "Clip", "LayerNormalization", "Max", "Min", "RMSNormalization", "Round", "Shrink"];
 
 /// What the node's kernel holds beside the table's formula.
 pub(super) fn temporaries(typed: &Typed<'_>) -> Option<Bytes> {
@@ -70,9 +73,31 @@ fn rounded(ty: &TensorType) -> Option<u64> {
     ty.size()?.0.checked_next_multiple_of(ROUNDING)
 }
 
+/// The tensor as kernels without half precision see it.
+fn in_full(ty: &TensorType) -> TensorType {
+    let element = if ty.element == ElementType::Float16 { ElementType::Float } else { ty.element };
+    TensorType { element, shape: ty.shape.clone() }
+}
+
+fn is_half(typed: &Typed<'_>) -> bool {
+    typed.input(0).is_some_and(|ty| ty.element == ElementType::Float16)
+}
+
 /// So many buffers of the size of result 0.
 fn results(typed: &Typed<'_>, count: u64) -> Option<u64> {
-    rounded(typed.output(0)?)?.checked_mul(count)
+    rounded(&in_full(typed.output(0)?))?.checked_mul(count)
+}
+
+/// One more buffer where there is no kernel for half precision: the operator is then computed step by step.
+fn expanded_in_half(typed: &Typed<'_>) -> Option<u64> {
+    if is_half(typed) { results(typed, 1)?.checked_add(ROUNDING) } else { Some(0) }
+}
+
+/// Scale and bias in full precision.
+fn full_statistics(typed: &Typed<'_>) -> Option<u64> {
+    let operands = (1..typed.data().inputs.len()).filter_map(|index| typed.input(index));
+    let half = operands.filter(|ty| ty.element == ElementType::Float16);
+    half.map(in_full).try_fold(0u64, |sum, ty| sum.checked_add(rounded(&ty)?))
 }
 
 fn width(typed: &Typed<'_>) -> Option<u64> {
@@ -101,6 +126,18 @@ fn moved_axis(typed: &Typed<'_>) -> Option<u64> {
     let rank = typed.output(0)?.rank()?;
     let last = normalize_axis(data.int("axis", -1), rank).is_some_and(|axis| axis + 1 == rank);
     if data.operator.version < 13 || last { Some(0) } else { results(typed, 2) }
+}
+
+/// What moving the axis takes; in half precision, computed step by step, the largest number and the sum of each row too.
+fn softmax(typed: &Typed<'_>) -> Option<u64> {
+    let moved = moved_axis(typed)?;
+    if !is_half(typed) || typed.data().operator.version < 13 {
+        return Some(moved);
+    }
+    let dims = typed.output_dims(0)?;
+    let axis = normalize_axis(typed.data().int("axis", -1), dims.len())?;
+    let rows = product(&dims)?.checked_div(*dims.get(axis)?).unwrap_or(0);
+    rows.checked_mul(4)?.checked_next_multiple_of(ROUNDING)?.checked_mul(2)?.checked_add(moved)
 }
 
 /// A mask added to the scores, where the kernel makes it: from the order of positions or from truth values.
@@ -229,8 +266,7 @@ fn conversions(typed: &Typed<'_>) -> Option<u64> {
     let operands = (0..data.inputs.len()).filter_map(|index| typed.input(index));
     let tensors = operands.chain((0..data.outputs.len()).filter_map(|index| typed.output(index)));
     let half = tensors.filter(|ty| ty.element == ElementType::Float16);
-    half.map(|ty| TensorType { element: ElementType::Float, shape: ty.shape.clone() })
-        .try_fold(0u64, |sum, ty| sum.checked_add(rounded(&ty)?))
+    half.map(in_full).try_fold(0u64, |sum, ty| sum.checked_add(rounded(&ty)?))
 }
 
 #[cfg(test)]
@@ -257,6 +293,14 @@ mod tests {
         }
         check("Where", &["bool[1]", cube, cube], cube, &[], 2 << 20, 0);
         check("Where", &["bool[64,64]", cube, "f32[]"], cube, &[], (1 << 20) + (1 << 14), 0);
+        let half = "f16[4,8,64,64]";
+        check("Gelu", &[half], half, &[], 1_572_868, 64);
+        check("Gelu", &["f32[4,8,64,64]"], "f32[4,8,64,64]", &[], 0, 0);
+        check("HardSwish", &[half], half, &[], 1_572_864, 0);
+        check("MeanVarianceNormalization", &[half], half, &[], 2_097_152, 0);
+        check("Softmax", &[half], half, &[], 1_056_768, 8192);
+        check("Max", &[half, half], half, &[], 0, 0);
+        check("LayerNormalization", &[half, "f16[64]"], half, &[], 256, 0);
         check("MeanVarianceNormalization", &["f32[4,16,64,64]"], "f32[4,16,64,64]", &[], 2 << 20, 0);
         let image = "f32[4,32,64,64]";
         check("GroupNormalization", &[image, "f32[32]", "f32[32]"], image, &[("num_groups", 4)], 2_097_472, 2048);
