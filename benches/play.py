@@ -1,18 +1,17 @@
 """Play the plans of models on ONNX Runtime's kernels: compare the bits, and say what the player took.
 
-    .deps/python/bin/python benches/play.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] [--only NAME] FOLDER ...
+    .deps/python/bin/python benches/play.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] [--only NAME] [--repeat N] FOLDER ...
 
-Plans are for `--runtime player --exact`. External weights that are missing are made (seeded), in the folder for temporary files. *Beside*: anonymous
-memory at the end of the run less arena and weights. *Start*: processor time until the plan can be played, a node.
+Plans are for `--runtime player --exact`. External weights that do not lie beside a model are made (seeded), in the folder for temporary files.
+*Beside*: anonymous memory at the end of the run less arena and weights. *Start*: processor time until the plan can be played, a node.
 """
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 
-from corpus import external_bytes, write_weights
+from corpus import external_bytes, place
 
 
 def memc(options, *words):
@@ -24,17 +23,15 @@ def one(path, options):
     name = os.path.basename(path)[: -len(".onnx")]
     dims = [word for model, dim in options["dims"] if model == name for word in ("--dim", dim)]
     with tempfile.TemporaryDirectory() as folder:
-        write_weights(path, folder)
-        given, out = os.path.join(folder, "given.onnx"), os.path.join(folder, "out.onnx")
+        given, out = place(path, folder), os.path.join(folder, "out.onnx")
         layout = os.path.join(folder, "out.layout.json")
-        shutil.copy(path, given)
         code, _, told = memc(options, "-q", "optimize", given, "-o", out, "--runtime", "player", "--exact", *dims)
         if code:
             return f"| {name} | not planned: {told.splitlines()[0]} | | | | | | | |"
         code, _, told = memc(options, "verify", given, out, "-n", "1")
         words = told.splitlines()
         bits = "same bits" if code == 0 and "bit for bit" in words[-1] else next((w for w in words if w.startswith("error")), words[-1])
-        code, text, told = memc(options, "-q", "run", out, "--layout", layout, "--json", "--repeat", "3")
+        code, text, told = memc(options, "-q", "run", out, "--layout", layout, "--json", "--repeat", options["repeat"])
         if code:
             return f"| {name} | {bits} | | | | | | | |"
         played = json.loads(text)
@@ -51,7 +48,7 @@ def one(path, options):
 
 
 def main():
-    options, arguments = {"memc": "target/release/memc", "dims": [], "folders": [], "mb": 1000.0, "only": []}, sys.argv[1:]
+    options, arguments = {"memc": "target/release/memc", "dims": [], "folders": [], "mb": 1000.0, "only": [], "repeat": "3"}, sys.argv[1:]
     while arguments:
         word = arguments.pop(0)
         if word == "--memc":
@@ -60,6 +57,8 @@ def main():
             options["dims"].append(arguments.pop(0).split(":", 1))
         elif word == "--max-mb":
             options["mb"] = float(arguments.pop(0))
+        elif word == "--repeat":
+            options["repeat"] = arguments.pop(0)
         elif word == "--only":
             options["only"].append(arguments.pop(0))
         else:
