@@ -19,6 +19,7 @@ fn main() {
         exact: false,
         standard: false,
         fold_cap: Bytes(64 << 10),
+        weights: true,
         limits: Limits::default(),
     };
     let judge = |piece: &memc_ir::Module| Measure { peak: Bytes(0), nanos: cost.total_nanos(piece) };

@@ -11,7 +11,7 @@ use crate::extract::{Choice, Market, Weights};
 use crate::fact::Graph;
 use crate::fragment::{Builder, Fragment};
 use crate::pricing::price;
-use crate::rules::{Class, Rule, RuleBook, Template};
+use crate::rules::{Class, Memory, Rule, RuleBook, Template};
 use crate::saturate::{Limits, Trace, saturate};
 use crate::term::{Head, Term};
 use crate::window::Window;
@@ -33,6 +33,8 @@ pub struct Setting<'a> {
     pub standard: bool,
     /// What depends on constants alone is folded up to this size.
     pub fold_cap: Bytes,
+    /// Whether the bytes of all weights can be read, so that they can be joined and taken apart before the model runs.
+    pub weights: bool,
     /// Limits of each window.
     pub limits: Limits,
 }
@@ -112,12 +114,14 @@ pub fn candidates(module: &Module, window: &Window, setting: &Setting<'_>, judge
         found.push(Candidate { measure, fragment: Some(fragment) });
         Some(peak)
     };
-    for weights in WEIGHTS {
-        if let Some(choice) = market.choose(weights, &BTreeSet::new()) {
-            consider(choice);
+    for banned in beginnings(&market, &originals, &trace, setting) {
+        for weights in WEIGHTS {
+            if let Some(choice) = market.choose(weights, &banned) {
+                consider(choice);
+            }
         }
+        descend(&market, &originals, banned, &mut consider);
     }
-    descend(&market, &originals, &mut consider);
     found.retain(|candidate| candidate.fragment.as_ref().is_some_and(|fragment| !is_given(fragment, window, &trace)));
     let mut all = vec![Candidate { fragment: None, measure: own }];
     all.extend(front(found, setting.limits.candidates.saturating_sub(1)));
@@ -148,8 +152,12 @@ pub fn every_form(module: &Module, window: &Window, setting: &Setting<'_>) -> Ve
 
 /// From the fastest form on, takes away what rules made, one operator at a time: what lowers the peak stays away. One choice alone rarely
 /// lowers a peak that stands in each of several layers, so all applications of an operator go together.
-fn descend(market: &Market<'_, '_>, originals: &BTreeMap<Term, u32>, consider: &mut dyn FnMut(Choice) -> Option<Bytes>) {
-    let mut banned: BTreeSet<(Id, usize)> = BTreeSet::new();
+fn descend(
+    market: &Market<'_, '_>,
+    originals: &BTreeMap<Term, u32>,
+    mut banned: BTreeSet<(Id, usize)>,
+    consider: &mut dyn FnMut(Choice) -> Option<Bytes>,
+) {
     let Some(first) = market.choose(WEIGHTS[0], &banned) else { return };
     let is_new = |term: &Term| !originals.contains_key(term);
     let mut kinds: BTreeMap<u32, u64> = BTreeMap::new();
@@ -176,6 +184,63 @@ fn descend(market: &Market<'_, '_>, originals: &BTreeMap<Term, u32>, consider: &
     }
 }
 
+/// What is taken away from the start: nothing; what may raise memory, for a sum of prices does not show what is there at once; and each of
+/// both where what is wide is halved.
+fn beginnings(
+    market: &Market<'_, '_>,
+    originals: &BTreeMap<Term, u32>,
+    trace: &Trace,
+    setting: &Setting<'_>,
+) -> Vec<BTreeSet<(Id, usize)>> {
+    let raised = made_by(market, trace, setting, Memory::Raises);
+    let is_raised = |class: Id, number: usize| raised.contains(&market.offers[&class][number].0);
+    let numbers = market.offers.iter().flat_map(|(class, offers)| (0..offers.len()).map(move |number| (*class, number)));
+    let lean: BTreeSet<(Id, usize)> = numbers.filter(|(class, number)| is_raised(*class, *number)).collect();
+    let halves = made_by(market, trace, setting, Memory::Halves);
+    let mut all = vec![BTreeSet::new()];
+    if !halves.is_empty() {
+        all.extend([Depth::Once, Depth::Fully].map(|depth| others_than(&halves, market, originals, depth)));
+    }
+    if !lean.is_empty() {
+        let leaner: Vec<_> = all.iter().map(|banned| banned.union(&lean).copied().collect()).collect();
+        all.extend(leaner);
+    }
+    all
+}
+
+/// What rules of one kind made.
+fn made_by(market: &Market<'_, '_>, trace: &Trace, setting: &Setting<'_>, memory: Memory) -> BTreeSet<Term> {
+    let is_it = |rule: usize| setting.book.rules().get(rule).is_some_and(|rule| rule.memory == memory);
+    trace.made.iter().filter(|(_, rule)| is_it(**rule)).map(|(term, _)| term.clone().canonical(market.graph)).collect()
+}
+
+/// How often what is wide is halved.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// What the model had.
+    Once,
+    /// Halves, too.
+    Fully,
+}
+
+/// What else than halves may be chosen where there are halves: taken away, it leaves choices that no sum of prices would make.
+fn others_than(
+    halves: &BTreeSet<Term>,
+    market: &Market<'_, '_>,
+    originals: &BTreeMap<Term, u32>,
+    depth: Depth,
+) -> BTreeSet<(Id, usize)> {
+    let mut banned = BTreeSet::new();
+    for (class, offers) in &market.offers {
+        let is_half = |number: &usize| halves.contains(&offers[*number].0);
+        let forced = depth == Depth::Fully || offers.iter().any(|(term, _)| originals.contains_key(term));
+        if (0..offers.len()).any(|number| is_half(&number)) {
+            banned.extend((0..offers.len()).filter(|number| is_half(number) != forced).map(|number| (*class, number)));
+        }
+    }
+    banned
+}
+
 fn name(setting: &Setting<'_>, rule: usize) -> String {
     setting.book.rules().get(rule).map(|rule| rule.name.clone()).unwrap_or_default()
 }
@@ -197,7 +262,7 @@ fn market<'a, 'm>(
         priced.sort_by_key(|(term, _)| !matches!(term.head, Head::Leaf(_)) && !originals.contains_key(term));
         offers.insert(class.id, priced);
     }
-    Market { graph, offers, roots }
+    Market::new(graph, offers, &roots)
 }
 
 /// The window as it is, as a fragment: only what the model had may be chosen.

@@ -1,7 +1,7 @@
 //! Chooses one e-node a class: a bottom-up search that shares what is shared, under several weights of time and bytes.
 //!
 //! Each class keeps the set of classes that its best choice needs; the cost of a set is the sum over its members, so what two operands
-//! share is paid once. Sets are small because windows are.
+//! share is paid once. Sets are small because windows are: one bit a class.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,17 +24,32 @@ pub(crate) struct Weights {
 /// One e-node a class.
 pub(crate) type Choice = BTreeMap<Id, Term>;
 
+/// Sweeps over all choices at most, when choices are changed one at a time.
+const MAX_SHARING_SWEEPS: usize = 3;
+
 /// An e-graph with the prices of its e-nodes.
 pub(crate) struct Market<'a, 'm> {
     pub(crate) graph: &'a Graph<'m>,
     /// E-nodes of each class with their prices, in order of preference among equals.
     pub(crate) offers: BTreeMap<Id, Vec<(Term, Price)>>,
-    /// The classes that must be made.
-    pub(crate) roots: Vec<Id>,
+    /// Classes in the order of `offers`.
+    classes: Vec<Id>,
+    /// What stands for each offer in searches.
+    dense: Vec<Vec<Offer>>,
+    /// The classes that must be made, by their places.
+    roots: Vec<usize>,
 }
 
-/// Sweeps over all choices at most, when choices are changed one at a time.
-const MAX_SHARING_SWEEPS: usize = 3;
+/// An e-node, with places of classes instead of their ids.
+struct Offer {
+    children: Vec<usize>,
+    price: Price,
+    /// The application that it is a result of.
+    whole: Option<usize>,
+}
+
+/// The offer that is picked of each class, where there is one.
+type Picked = Vec<Option<usize>>;
 
 /// Price under weights; never zero, so that fewer e-nodes are better among equals.
 fn worth(price: Price, weights: Weights) -> u64 {
@@ -44,24 +59,76 @@ fn worth(price: Price, weights: Weights) -> u64 {
 struct Best {
     offer: usize,
     own: u64,
-    needs: BTreeSet<Id>,
+    needs: Bits,
     total: u64,
 }
 
-impl Market<'_, '_> {
+/// A set of places of classes.
+#[derive(Clone)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn none(count: usize) -> Self {
+        Self(vec![0; count.div_ceil(64)])
+    }
+    fn insert(&mut self, place: usize) -> bool {
+        let (word, bit) = (&mut self.0[place / 64], 1 << (place % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+    fn remove(&mut self, place: usize) {
+        self.0[place / 64] &= !(1 << (place % 64));
+    }
+    fn contains(&self, place: usize) -> bool {
+        self.0[place / 64] & (1 << (place % 64)) != 0
+    }
+    fn extend(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
+    }
+    fn places(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().flat_map(|(index, word)| {
+            let mut rest = *word;
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+                rest &= rest - 1;
+                Some(index * 64 + bit)
+            })
+        })
+    }
+}
+
+impl<'a, 'm> Market<'a, 'm> {
+    /// The market of an e-graph, for these roots.
+    pub(crate) fn new(graph: &'a Graph<'m>, offers: BTreeMap<Id, Vec<(Term, Price)>>, roots: &[Id]) -> Self {
+        let classes: Vec<Id> = offers.keys().copied().collect();
+        let place: BTreeMap<Id, usize> = classes.iter().enumerate().map(|(place, class)| (*class, place)).collect();
+        let dense = |(term, price): &(Term, Price)| {
+            let children: Vec<usize> = term.children.iter().map(|id| place[&graph.find(*id)]).collect();
+            let whole = children.first().copied().filter(|_| matches!(term.head, Head::Result(_)));
+            Offer { children, price: *price, whole }
+        };
+        let dense = offers.values().map(|offers| offers.iter().map(dense).collect()).collect();
+        let roots = roots.iter().map(|id| place[&graph.find(*id)]).collect();
+        Self { graph, offers, classes, dense, roots }
+    }
+
     /// The cheapest choice that the search finds for the roots, without the offers that are banned; `None` if there is none.
     pub(crate) fn choose(&self, weights: Weights, banned: &BTreeSet<(Id, usize)>) -> Option<Choice> {
-        let mut best: BTreeMap<Id, Best> = BTreeMap::new();
+        let is_free = |place: usize, number: usize| {
+            !self.dense[place][number].price.forbidden && !banned.contains(&(self.classes[place], number))
+        };
+        let free: Vec<Vec<usize>> = (0..self.dense.len())
+            .map(|place| (0..self.dense[place].len()).filter(|number| is_free(place, *number)).collect())
+            .collect();
+        let mut best: Vec<Option<Best>> = (0..self.dense.len()).map(|_| None).collect();
         for _ in 0..MAX_SWEEPS {
             let mut changed = false;
-            for (class, offers) in &self.offers {
-                for (number, (term, price)) in offers.iter().enumerate() {
-                    if price.forbidden || banned.contains(&(*class, number)) {
-                        continue;
-                    }
-                    let Some(found) = self.cost(*class, number, term, *price, weights, &best) else { continue };
-                    if best.get(class).is_none_or(|old| found.total < old.total) {
-                        best.insert(*class, found);
+            for (place, offers) in free.iter().enumerate() {
+                for number in offers {
+                    let Some(found) = self.cost(place, *number, weights, &best) else { continue };
+                    if best[place].as_ref().is_none_or(|old| found.total < old.total) {
+                        best[place] = Some(found);
                         changed = true;
                     }
                 }
@@ -70,29 +137,32 @@ impl Market<'_, '_> {
                 break;
             }
         }
-        let mut picked: BTreeMap<Id, usize> = best.iter().map(|(class, best)| (*class, best.offer)).collect();
+        let mut picked: Picked = best.iter().map(|best| best.as_ref().map(|best| best.offer)).collect();
+        let needed = self.collect(&picked)?;
+        self.share(&mut picked, needed, weights, &free);
         let choice = self.collect(&picked)?;
-        self.share(&mut picked, self.total(&choice, weights), weights, banned);
-        self.collect(&picked)
+        choice
+            .places()
+            .map(|place| Some((self.classes[place], self.offers[&self.classes[place]][picked[place]?].0.clone())))
+            .collect()
     }
 
     /// Changes one choice at a time while the whole becomes cheaper: an e-node that is dear by itself is free where others need it too.
-    fn share(&self, picked: &mut BTreeMap<Id, usize>, mut total: u64, weights: Weights, banned: &BTreeSet<(Id, usize)>) {
+    fn share(&self, picked: &mut Picked, needed: Bits, weights: Weights, free: &[Vec<usize>]) {
+        let mut total = self.total(&needed, picked, weights);
         for _ in 0..MAX_SHARING_SWEEPS {
             let before = total;
-            let Some(choice) = self.collect(picked) else { return };
-            for class in choice.keys() {
-                let offers = self.offers.get(class).map_or(&[][..], Vec::as_slice);
-                for (number, (_, price)) in offers.iter().enumerate() {
-                    let old = picked.get(class).copied();
-                    if offers.len() == 1 || price.forbidden || old == Some(number) || banned.contains(&(*class, number)) {
+            let Some(needed) = self.collect(picked) else { return };
+            for place in needed.places().filter(|place| free[*place].len() > 1) {
+                for number in &free[place] {
+                    if picked[place] == Some(*number) {
                         continue;
                     }
-                    let before = self.switch(picked, &choice, *class, number);
-                    let found = self.collect(picked).map(|choice| self.total(&choice, weights));
+                    let before = self.switch(picked, &needed, place, *number, free);
+                    let found = self.collect(picked).map(|needed| self.total(&needed, picked, weights));
                     match found.filter(|found| *found < total) {
                         Some(found) => total = found,
-                        None => picked.extend(before),
+                        None => before.into_iter().for_each(|(place, number)| picked[place] = number),
                     }
                 }
             }
@@ -104,87 +174,72 @@ impl Market<'_, '_> {
 
     /// Makes an offer the choice of its class, and for a result of an application with several, takes its other results along: alone,
     /// they would only be dearer. Returns what was chosen before.
-    fn switch(&self, picked: &mut BTreeMap<Id, usize>, choice: &Choice, class: Id, number: usize) -> Vec<(Id, usize)> {
-        let mut changes = vec![(class, number)];
-        let whole = self.whole(&self.offers[&class][number].0);
-        for other in choice.keys().filter(|other| whole.is_some() && **other != class) {
-            let offers = self.offers.get(other).map_or(&[][..], Vec::as_slice);
-            let same = offers.iter().position(|(term, price)| !price.forbidden && self.whole(term) == whole);
-            changes.extend(same.map(|number| (*other, number)));
+    fn switch(
+        &self,
+        picked: &mut Picked,
+        needed: &Bits,
+        place: usize,
+        number: usize,
+        free: &[Vec<usize>],
+    ) -> Vec<(usize, Option<usize>)> {
+        let mut changes = vec![(place, number)];
+        let whole = self.dense[place][number].whole;
+        for other in needed.places().filter(|other| whole.is_some() && *other != place) {
+            let same = free[other].iter().find(|number| self.dense[other][**number].whole == whole);
+            changes.extend(same.map(|number| (other, *number)));
         }
-        let before = changes.iter().filter_map(|(class, _)| Some((*class, *picked.get(class)?))).collect();
-        picked.extend(changes);
+        let before = changes.iter().map(|(place, _)| (*place, picked[*place])).collect();
+        changes.into_iter().for_each(|(place, number)| picked[place] = Some(number));
         before
     }
 
-    /// The application that an e-node is a result of.
-    fn whole(&self, term: &Term) -> Option<Id> {
-        matches!(term.head, Head::Result(_)).then(|| term.children.first().map(|id| self.graph.find(*id))).flatten()
+    /// Cost of what is needed, each class once.
+    fn total(&self, needed: &Bits, picked: &Picked, weights: Weights) -> u64 {
+        let own = |place: usize| picked[place].map_or(0, |number| worth(self.dense[place][number].price, weights));
+        needed.places().map(own).fold(0, u64::saturating_add)
     }
 
-    /// Cost of a choice, each class once.
-    fn total(&self, choice: &Choice, weights: Weights) -> u64 {
-        let own = |(class, term): (&Id, &Term)| {
-            let price = self.offers.get(class)?.iter().find(|(other, _)| other == term)?.1;
-            Some(worth(price, weights))
-        };
-        choice.iter().filter_map(own).fold(0, u64::saturating_add)
-    }
-
-    fn cost(
-        &self,
-        class: Id,
-        offer: usize,
-        term: &Term,
-        price: Price,
-        weights: Weights,
-        best: &BTreeMap<Id, Best>,
-    ) -> Option<Best> {
-        let own =
-            price.nanos.saturating_mul(weights.nanos).saturating_add(price.bytes.saturating_mul(weights.bytes)).saturating_add(1);
-        let mut needs = BTreeSet::new();
-        for child in &term.children {
-            let child = self.graph.find(*child);
-            if !needs.contains(&child) {
-                needs.extend(&best.get(&child)?.needs);
-            }
+    fn cost(&self, place: usize, number: usize, weights: Weights, best: &[Option<Best>]) -> Option<Best> {
+        let offer = &self.dense[place][number];
+        let own = worth(offer.price, weights);
+        let mut needs = Bits::none(self.dense.len());
+        for child in &offer.children {
+            needs.extend(&best[*child].as_ref()?.needs);
         }
-        if needs.contains(&class) {
+        if needs.contains(place) {
             return None;
         }
-        let total = needs.iter().fold(own, |sum, need| sum.saturating_add(best.get(need).map_or(0, |best| best.own)));
-        needs.insert(class);
-        Some(Best { offer, own, needs, total })
+        let sum = |sum: u64, need: usize| sum.saturating_add(best[need].as_ref().map_or(0, |best| best.own));
+        let total = needs.places().fold(own, sum);
+        needs.insert(place);
+        Some(Best { offer: number, own, needs, total })
     }
 
     /// What the roots need; `None` where choices made at different times refer to each other in a circle.
-    fn collect(&self, picked: &BTreeMap<Id, usize>) -> Option<Choice> {
-        let mut choice = Choice::new();
-        let mut open: BTreeSet<Id> = BTreeSet::new();
-        let mut stack: Vec<(Id, bool)> = self.roots.iter().rev().map(|id| (self.graph.find(*id), false)).collect();
-        while let Some((class, done)) = stack.pop() {
+    fn collect(&self, picked: &Picked) -> Option<Bits> {
+        let mut needed = Bits::none(self.dense.len());
+        let mut open = Bits::none(self.dense.len());
+        let mut stack: Vec<(usize, bool)> = self.roots.iter().rev().map(|place| (*place, false)).collect();
+        while let Some((place, done)) = stack.pop() {
             if done {
-                open.remove(&class);
+                open.remove(place);
                 continue;
             }
-            if choice.contains_key(&class) {
-                if open.contains(&class) {
+            if !needed.insert(place) {
+                if open.contains(place) {
                     return None;
                 }
                 continue;
             }
-            let (term, _) = self.offers.get(&class)?.get(*picked.get(&class)?)?;
-            choice.insert(class, term.clone());
-            open.insert(class);
-            stack.push((class, true));
-            for child in term.children.iter().rev() {
-                let child = self.graph.find(*child);
-                if open.contains(&child) {
+            open.insert(place);
+            stack.push((place, true));
+            for child in &self.dense[place][picked[place]?].children {
+                if open.contains(*child) {
                     return None;
                 }
-                stack.push((child, false));
+                stack.push((*child, false));
             }
         }
-        Some(choice)
+        Some(needed)
     }
 }

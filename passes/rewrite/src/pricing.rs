@@ -23,9 +23,14 @@ pub(crate) fn price(graph: &Graph<'_>, term: &Term, facts: &Facts, setting: &Set
     let (profile, fold_cap) = (setting.profile, setting.fold_cap.0);
     match term.head {
         Head::Leaf(_) | Head::Absent => Price::default(),
+        Head::Result(_) if facts.is_constant => Price::default(),
         Head::Result(_) => Price { bytes: size(facts), ..Price::default() },
-        Head::Apply { results, .. } if facts.is_constant && !is_original => {
-            Price { forbidden: results > 1 || size(facts) > fold_cap || size(facts) == 0, nanos: 1, ..Price::default() }
+        Head::Apply { operator, results, .. } if facts.is_constant && !is_original => {
+            let operator = graph.analysis.names.operator_at(operator);
+            // Weights that are joined, taken apart or turned take as many bytes as before.
+            let moved = setting.weights && operator.domain.is_empty() && matches!(&*operator.name, "Concat" | "Neg" | "Split");
+            let small = results == 1 && size(facts) <= fold_cap;
+            Price { forbidden: !(moved || small) || size(facts) == 0, nanos: 1, ..Price::default() }
         }
         Head::Apply { results, .. } => {
             let (module, node) = alone(graph, term, facts);

@@ -77,7 +77,7 @@ fn round_of(graph: &mut Graph<'_>, setting: &Setting<'_>, rules: &[(usize, &Rule
     let heads = heads(graph);
     let mut work: Vec<(usize, &Rule, Id, Binding)> = Vec::new();
     for (number, rule) in rules {
-        if (rule.memory == Memory::Raises) != raising {
+        if (rule.memory >= Memory::Raises) != raising {
             continue;
         }
         let matcher = Matcher { graph, book: setting.book };

@@ -1,13 +1,16 @@
 //! Constants of constants that inference does not follow: other shapes of the same bytes, and transposed weights.
 
-use memc_ir::{ConstData, ConstOrigin, Node, Payload, TensorType, Use, Value};
-use memc_ops::{View, lookup};
+use memc_ir::{ConstData, ConstOrigin, ElementType, Node, Payload, TensorType, Use, Value};
+use memc_ops::{View, lookup, normalize_axis};
 
 use super::{Walk, transpose};
 use crate::fold::keeps_bits;
 
 /// Turns the result of a node whose data operand is a constant into a constant, where that makes the model no larger.
 pub(super) fn of_constants(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
+    if walk.name(node) == "Split" {
+        return parted(walk, node).is_some();
+    }
     let (Some(operand), Some(result)) = (walk.operand(node, 0), walk.only_result(node)) else { return false };
     // A graph output is made by a node, as it was.
     if walk.constant_id(operand).is_none() || walk.rewriter.uses(result).iter().any(|site| matches!(site, Use::Output(..))) {
@@ -19,6 +22,8 @@ pub(super) fn of_constants(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     let info = lookup(&walk.module().node(node).operator);
     let reshape = info.is_some_and(|info| info.view == View::Reshape && info.domain.is_empty());
     let constant = match walk.name(node) {
+        "Concat" => joined(walk, node, result),
+        "Neg" => negated(walk, operand),
         "Transpose" => transposed(walk, node, operand),
         _ if reshape => reshaped(walk, operand, result),
         _ => None,
@@ -56,13 +61,111 @@ fn transposed(walk: &mut Walk<'_, '_, '_>, node: Node, operand: Value) -> Option
     let source = walk.module().constant(walk.constant_id(operand)?);
     let width = usize::try_from(source.ty.element.bits()?).ok().filter(|bits| bits % 8 == 0)? / 8;
     let (size, from) = (source.ty.size()?, source.ty.known_dims()?);
-    if size > walk.ctx.options.max_fold_bytes && !walk.afford(size.0) {
+    if !affordable(walk, size.0) {
         return None;
     }
     let (ty, bytes) = walk.constant_bytes(operand)?;
     let to: Vec<u64> = axes.iter().map(|axis| from[*axis]).collect();
     let payload = Payload::Raw(permuted(&bytes, width, &from, &axes)?.into());
     Some(ConstData { ty: TensorType::fixed(ty.element, &to), payload, origin: ConstOrigin::New })
+}
+
+/// Bytes of a constant in runs of those that stand together behind an axis: how many runs, and bytes of one.
+fn runs(ty: &TensorType, axis: i64) -> Option<(usize, usize)> {
+    let dims = ty.known_dims()?;
+    let axis = normalize_axis(axis, dims.len())?;
+    let width = u64::from(ty.element.bits().filter(|bits| bits % 8 == 0)? / 8);
+    let product = |dims: &[u64]| dims.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent));
+    let run = product(&dims[axis..])?.checked_mul(width)?;
+    Some((usize::try_from(product(&dims[..axis])?).ok()?, usize::try_from(run).ok()?))
+}
+
+/// Constants one behind the other along an axis.
+fn joined(walk: &mut Walk<'_, '_, '_>, node: Node, result: Value) -> Option<ConstData> {
+    let data = walk.module().node(node);
+    let (axis, operands) = (data.int("axis", 0), data.operands().collect::<Vec<Value>>());
+    let ty = walk.module().ty(result).tensor()?.clone();
+    if !operands.iter().all(|value| goes_or_is_small(walk, *value)) || !affordable(walk, ty.size()?.0) {
+        return None;
+    }
+    let parts: Option<Vec<_>> = operands.iter().map(|value| walk.constant_bytes(*value)).collect();
+    let parts: Option<Vec<_>> = parts?.into_iter().map(|(ty, bytes)| Some((runs(&ty, axis)?, bytes))).collect();
+    let parts = parts?;
+    let (count, run) = runs(&ty, axis)?;
+    let whole = parts.iter().try_fold(0usize, |sum, ((_, run), _)| sum.checked_add(*run));
+    if whole != Some(run) || parts.iter().any(|((own, _), _)| *own != count) {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(count.checked_mul(run)?);
+    for number in 0..count {
+        for ((_, run), part) in &parts {
+            bytes.extend_from_slice(part.get(number * run..(number + 1) * run)?);
+        }
+    }
+    Some(ConstData { ty, payload: Payload::Raw(bytes.into()), origin: ConstOrigin::New })
+}
+
+/// The opposite of IEEE floats: the other sign.
+fn negated(walk: &mut Walk<'_, '_, '_>, operand: Value) -> Option<ConstData> {
+    let width = match walk.module().ty(operand).tensor()?.element {
+        ElementType::Float16 => 2,
+        ElementType::Float => 4,
+        ElementType::Double => 8,
+        _ => return None,
+    };
+    let size = walk.module().ty(operand).size()?.0;
+    if !goes_or_is_small(walk, operand) || !affordable(walk, size) {
+        return None;
+    }
+    let (ty, bytes) = walk.constant_bytes(operand)?;
+    let mut bytes = bytes.to_vec();
+    bytes.chunks_exact_mut(width).filter_map(<[u8]>::last_mut).for_each(|last| *last ^= 0x80);
+    Some(ConstData { ty, payload: Payload::Raw(bytes.into()), origin: ConstOrigin::New })
+}
+
+/// Turns all results of a Split of a constant into constants.
+fn parted(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
+    let operand = walk.operand(node, 0).filter(|value| walk.constant_id(*value).is_some())?;
+    let results: Vec<Value> = walk.module().node(node).results().collect();
+    let is_output = |value: &Value| walk.rewriter.uses(*value).iter().any(|site| matches!(site, Use::Output(..)));
+    let exact = walk.ctx.options.rewrite.exact;
+    if results.iter().any(|value| is_output(value) || exact && !keeps_bits(&walk.rewriter, *value)) {
+        return None;
+    }
+    let size = walk.module().ty(operand).size()?.0;
+    if results.len() != walk.module().node(node).outputs.len() || !goes_or_is_small(walk, operand) || !affordable(walk, size) {
+        return None;
+    }
+    let axis = walk.module().node(node).int("axis", 0);
+    let (ty, bytes) = walk.constant_bytes(operand)?;
+    let (count, run) = runs(&ty, axis)?;
+    let mut begin = 0;
+    let mut parts = Vec::with_capacity(results.len());
+    for value in &results {
+        let ty = walk.module().ty(*value).tensor()?.clone();
+        let (own, part) = runs(&ty, axis)?;
+        let end = Some(begin + part).filter(|end| own == count && *end <= run)?;
+        let mut raw = Vec::with_capacity(count.checked_mul(part)?);
+        for number in 0..count {
+            raw.extend_from_slice(bytes.get(number * run + begin..number * run + end)?);
+        }
+        parts.push(ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New });
+        begin = end;
+    }
+    if begin != run {
+        return None;
+    }
+    for (value, constant) in results.into_iter().zip(parts) {
+        let id = walk.rewriter.constant(constant);
+        walk.rewriter.make_initializer(value, id);
+    }
+    walk.rewriter.erase(node);
+    Some(())
+}
+
+/// Whether new weights of this size may be made: small ones always.
+fn affordable(walk: &mut Walk<'_, '_, '_>, size: u64) -> bool {
+    size <= walk.ctx.options.max_fold_bytes.0 || walk.afford(size)
 }
 
 /// Elements of `width` bytes in the order of other axes; one walk over the result. `None` where the extents do not fit the bytes.

@@ -5,7 +5,7 @@ mod search;
 
 use std::collections::BTreeMap;
 
-use memc_ir::{Module, Stage};
+use memc_ir::{Module, Payload, Stage};
 use memc_rewrite::{Candidate, Limits, RuleBook, Setting, Shift, Window, apply, candidates, windows};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
@@ -59,6 +59,7 @@ fn round(
         exact: options.rewrite.exact,
         standard: options.rewrite.standard,
         fold_cap: options.max_fold_bytes,
+        weights: weights_are_readable(module, ctx),
         limits: Limits::default(),
     };
     let all = windows(module, &setting.limits, shift);
@@ -77,6 +78,24 @@ fn round(
         ctx.rewrites.extend(applied.windows);
     }
     applied.edits
+}
+
+/// Whether the bytes of all weights that lie in other files can be read.
+fn weights_are_readable(module: &Module, ctx: &PassContext<'_>) -> bool {
+    let constants = module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));
+    constants.into_iter().all(|constant| match &module.constant(constant).payload {
+        Payload::Raw(_) => true,
+        Payload::External { location, offset, length } => {
+            let size = module
+                .constant(constant)
+                .ty
+                .size()
+                .map(|bytes| bytes.0)
+                .filter(|size| length.is_none_or(|length| length == *size));
+            ctx.external.zip(size).is_some_and(|(external, size)| external.bytes(location, *offset, size).is_some())
+        }
+        _ => false,
+    })
 }
 
 /// Windows of equal keys together, in the order of the graph, where there is anything to choose.

@@ -112,12 +112,11 @@ impl Search<'_, '_> {
             if choice == best.choice {
                 continue;
             }
-            let begun = self.state(choice, enough);
-            let Some(found) = begun.map(|state| self.descend(state)) else { continue };
-            if found.rank < best.rank {
+            if let Some(found) = self.state(choice, enough).filter(|found| found.rank < best.rank) {
                 best = found;
             }
         }
+        let best = self.descend(best);
         self.hasten(best)
     }
 

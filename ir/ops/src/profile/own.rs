@@ -23,6 +23,7 @@ const fn microsoft(name: &'static str, elements: &'static [ElementType]) -> OwnK
 /// Operators of ONNX Runtime on the CPU that rewriting may make; those with quantized operands are not among them.
 /// SimplifiedLayerNormalization stands in ONNX's own domain there, without being in the standard.
 pub(crate) const ONNX_RUNTIME: &[OwnKernel] = &[
+    microsoft("Attention", FLOAT),
     microsoft("BiasGelu", FLOAT),
     microsoft("FastGelu", FLOAT),
     microsoft("FusedConv", FLOAT),

@@ -40,6 +40,7 @@ const FUNCTIONS: &[Function] = &[
     Function { name: "compose", value: compose },
     Function { name: "div", value: |_, a| arithmetic(a, exact_quotient, |x, y| x / y) },
     Function { name: "extent", value: extent },
+    Function { name: "halves", value: halves },
     Function { name: "int", value: |graph, a| one_int(graph, class(a, 0)?).map(Attribute::Int) },
     Function { name: "list", value: list },
     Function { name: "mul", value: |_, a| arithmetic(a, i64::checked_mul, |x, y| x * y) },
@@ -133,6 +134,13 @@ fn extent(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let dims = graph[class(arguments, 0)?].data.tensor()?.shape.as_ref()?;
     let axis = normalize_axis(int(arguments, 1)?, dims.len())?;
     Some(Attribute::Int(i64::try_from(dims[axis].known()?).ok()?))
+}
+
+/// `halves ?x`: the last extent in two equal parts, where it is known and even.
+fn halves(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let extent = graph[class(arguments, 0)?].data.tensor()?.shape.as_ref()?.last()?.known()?;
+    let half = i64::try_from(extent / 2).ok().filter(|half| extent % 2 == 0 && *half > 0)?;
+    Some(Attribute::Ints(vec![half; 2]))
 }
 
 /// `list A B ...`: integers, and lists of them, one after the other; or floats.

@@ -61,6 +61,7 @@ const PREDICATES: &[Predicate] = &[
     Predicate { name: "swaps-last", arguments: 1, holds: swaps_last },
     Predicate { name: "true", arguments: 1, holds: |_, a| matches!(a[0], Argument::Attribute(Attribute::Int(1))) },
     Predicate { name: "vector-of", arguments: 2, holds: vector_of },
+    Predicate { name: "wider", arguments: 2, holds: wider },
     Predicate { name: "without", arguments: 2, holds: without },
 ];
 
@@ -137,6 +138,12 @@ fn swaps_last(_: Scene<'_, '_>, arguments: &[Argument]) -> bool {
         }
     });
     count >= 2 && wanted.eq(axes.iter().copied())
+}
+
+/// `wider ?x ?y`: the last extent of `?x` is known and at least twice that of `?y`.
+fn wider(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let last = |position: usize| tensor(scene, arguments, position)?.shape.as_ref()?.last()?.known();
+    last(0).zip(last(1)).is_some_and(|(wide, narrow)| wide / 2 >= narrow && wide > 1)
 }
 
 /// `without $rest NAME`: an open list holds no attribute of this name.

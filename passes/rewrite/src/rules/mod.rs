@@ -46,6 +46,8 @@ pub enum Memory {
     Same,
     /// May need more: applied once, last, and only ever a candidate.
     Raises,
+    /// Needs less at once for more work, which no sum over nodes shows: applied with what raises, and put into candidates of its own.
+    Halves,
 }
 
 impl Memory {
@@ -55,6 +57,7 @@ impl Memory {
             Self::Lowers => "lowers",
             Self::Same => "same",
             Self::Raises => "raises",
+            Self::Halves => "halves",
         }
     }
 }
@@ -122,6 +125,7 @@ const FILES: &[(&str, &str)] = &[
     ("bounded", include_str!("../../rules/bounded.rules")),
     ("joining", include_str!("../../rules/joining.rules")),
     ("attention", include_str!("../../rules/attention.rules")),
+    ("fission", include_str!("../../rules/fission.rules")),
 ];
 
 static BOOK: LazyLock<Result<RuleBook, RuleError>> = LazyLock::new(|| RuleBook::parse(FILES));

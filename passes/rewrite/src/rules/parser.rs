@@ -132,7 +132,7 @@ fn class(text: &str) -> Option<Class> {
 }
 
 fn memory(text: &str) -> Option<Memory> {
-    [Memory::Lowers, Memory::Same, Memory::Raises].into_iter().find(|memory| memory.name() == text)
+    [Memory::Lowers, Memory::Same, Memory::Raises, Memory::Halves].into_iter().find(|memory| memory.name() == text)
 }
 
 /// `13..`, `..17` or `13..17`, the last one included.
