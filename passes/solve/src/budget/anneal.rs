@@ -4,9 +4,13 @@
 //! feasible, lower while it is); the threshold is drawn before a change is tried, so that what costs too much is never tried; and changes aim at the
 //! worst slot while the capacity is exceeded.
 
-use super::model::NONE;
-use super::random::Random;
+use super::edits::Edits;
+use super::model::{Model, NONE};
+use super::random::{Random, Weights};
 use super::state::State;
+
+/// Values that are drawn to find one that lives over the worst slot.
+const DRAWS: u32 = 8;
 
 /// How one annealing run goes.
 #[derive(Clone, Copy, Debug)]
@@ -31,13 +35,6 @@ pub(super) struct Best {
     pub peak: i64,
 }
 
-/// A change: what was put in or taken out, in order.
-#[derive(Clone, Copy)]
-enum Step {
-    In(u32),
-    Out(u32, u32),
-}
-
 /// The search's state.
 pub(super) struct Annealer<'s, 'm> {
     pub state: &'s mut State<'m>,
@@ -49,11 +46,15 @@ pub(super) struct Annealer<'s, 'm> {
     pub best: Best,
     /// Whether only what repeats may move, since transfers were planned for this order.
     pub keeps_order: bool,
-    steps: Vec<Step>,
+    edits: Edits,
+    /// Values that may be made again, and operations that move, by their bytes.
+    values: Weights,
+    operations: Weights,
 }
 
 impl<'s, 'm> Annealer<'s, 'm> {
     pub fn new(state: &'s mut State<'m>, capacity: i64, price: f64, seed: u64) -> Self {
+        let state_model = state.model;
         let best = Best { sequence: state.sequence(), cost: None, peak: state.peak() };
         let mut annealer = Self {
             state,
@@ -63,7 +64,9 @@ impl<'s, 'm> Annealer<'s, 'm> {
             lowest_price: price / 10.0,
             best,
             keeps_order: false,
-            steps: Vec::new(),
+            edits: Edits::default(),
+            values: value_weights(state_model),
+            operations: operation_weights(state_model),
         };
         annealer.note_best();
         annealer
@@ -124,7 +127,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
                 energy = self.energy();
             }
             let threshold = energy - temperature * self.random.unit().max(1e-300).ln();
-            self.steps.clear();
+            self.edits.settle();
             if self.change(threshold) {
                 let after = self.energy();
                 // What is no number is no better either.
@@ -142,22 +145,15 @@ impl<'s, 'm> Annealer<'s, 'm> {
     }
 
     fn undo(&mut self) {
-        while let Some(step) = self.steps.pop() {
-            match step {
-                Step::In(slot) => self.state.remove(slot),
-                Step::Out(operation, slot) => self.state.insert(operation, slot),
-            }
-        }
+        self.edits.undo(self.state, 0);
     }
 
     fn put_in(&mut self, operation: u32, slot: u32) {
-        self.state.insert(operation, slot);
-        self.steps.push(Step::In(slot));
+        self.edits.put_in(self.state, operation, slot);
     }
 
     fn take_out(&mut self, slot: u32) {
-        self.steps.push(Step::Out(self.state.operation(slot), slot));
-        self.state.remove(slot);
+        self.edits.take_out(self.state, slot);
     }
 
     /// Tries a random change; `false` if it could not be made.
@@ -170,11 +166,23 @@ impl<'s, 'm> Annealer<'s, 'm> {
         }
     }
 
+    /// A value that may be made again; if a slot is given, one that lives over it, if a few draws find one.
+    fn draw_value(&mut self, over: Option<u32>) -> Option<u32> {
+        let mut value = self.values.draw(&mut self.random)?;
+        for _ in 0..over.map_or(0, |_| DRAWS) {
+            if over.is_some_and(|slot| self.state.copy_at(value, slot).is_some_and(|(_, last)| last > slot)) {
+                break;
+            }
+            value = self.values.draw(&mut self.random)?;
+        }
+        Some(value)
+    }
+
     /// Makes a value again before one of its uses.
     fn repeat(&mut self, threshold: f64) -> bool {
         let model = self.state.model;
-        let over = self.state.peak() > self.capacity;
-        let value = self.random.below(model.values() as u32);
+        let worst = (self.state.peak() > self.capacity).then(|| self.state.bad_slot(self.random.unit()));
+        let Some(value) = self.draw_value(worst) else { return false };
         let Some(&maker) = model.makers.of(value).first() else { return false };
         if !model.repeatable[maker as usize] {
             return false;
@@ -182,10 +190,8 @@ impl<'s, 'm> Annealer<'s, 'm> {
         if (self.state.cost() + model.costs[maker as usize]) as f64 > threshold {
             return false;
         }
-        let draw = self.random.unit();
         let used = self.state.used(value);
-        let (low, high) = if over {
-            let worst = self.state.bad_slot(draw);
+        let (low, high) = if let Some(worst) = worst {
             let next = used.partition_point(|slot| *slot <= worst);
             let Some((_, last)) = self.state.copy_at(value, worst) else { return false };
             if last <= worst {
@@ -246,28 +252,8 @@ impl<'s, 'm> Annealer<'s, 'm> {
             return false;
         }
         self.take_out(slot);
-        self.take_out_unread(operation, slot);
+        self.edits.take_out_unread(self.state, operation, slot);
         true
-    }
-
-    /// Takes out, from a slot downward, what made operands for an operation that is no longer there, if nothing else reads them.
-    fn take_out_unread(&mut self, operation: u32, slot: u32) {
-        let model = self.state.model;
-        let mut open = vec![(operation, slot)];
-        while let Some((operation, slot)) = open.pop() {
-            for &value in model.reads.of(operation) {
-                let Some((start, last)) = self.state.copy_at(value, slot) else { continue };
-                let maker = if start == 0 { NONE } else { self.state.operation(start) };
-                if last > start || maker == NONE || maker as usize >= model.fixed || !self.state.is_spare(start) {
-                    continue;
-                }
-                let unread = |value: &u32| self.state.copy_at(*value, start + 1).is_some_and(|(made, last)| made == last);
-                if model.writes.of(maker).iter().all(unread) {
-                    self.take_out(start);
-                    open.push((maker, start));
-                }
-            }
-        }
     }
 
     /// Moves what makes or last uses a value over a bad slot to its other side.
@@ -320,7 +306,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
         let operation = if self.keeps_order || self.random.below(3) == 0 {
             self.random.pick(self.state.repeated()).unwrap_or(NONE)
         } else {
-            self.random.below(model.fixed as u32)
+            self.operations.draw(&mut self.random).unwrap_or(NONE)
         };
         if operation == NONE || operation as usize >= model.fixed {
             return false;
@@ -339,4 +325,21 @@ impl<'s, 'm> Annealer<'s, 'm> {
         self.put_in(operation, target);
         true
     }
+}
+
+/// The root of each value's bytes, if it may be made again: what is small matters less, but not nothing.
+fn value_weights(model: &Model) -> Weights {
+    let may_repeat = |value: u32| model.makers.of(value).first().is_some_and(|maker| model.repeatable[*maker as usize]);
+    Weights::new(
+        (0..model.values() as u32).map(|value| if may_repeat(value) { (model.sizes[value as usize] as f64).sqrt() } else { 0.0 }),
+    )
+}
+
+/// The root of the bytes that each operation reads and makes.
+fn operation_weights(model: &Model) -> Weights {
+    let bytes = |operation: u32| {
+        let values = model.reads.of(operation).iter().chain(model.writes.of(operation));
+        values.map(|value| model.sizes[*value as usize] as f64).sum::<f64>()
+    };
+    Weights::new((0..model.fixed as u32).map(|operation| bytes(operation).sqrt()))
 }

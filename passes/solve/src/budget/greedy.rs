@@ -61,7 +61,7 @@ fn candidates(state: &State, worst: u32) -> Vec<Candidate> {
     for value in 0..model.values() as u32 {
         let Some(&maker) = model.makers.of(value).first().filter(|maker| model.repeatable[**maker as usize]) else { continue };
         let Some((start, last)) = state.copy_at(value, worst) else { continue };
-        if last <= worst || state.next_used(value, worst - 1) == worst {
+        if last <= worst || state.next_used(value, worst.saturating_sub(1)) == worst {
             continue;
         }
         let used = state.used(value);

@@ -33,3 +33,29 @@ impl Random {
         list.get(self.below(list.len() as u32) as usize).copied()
     }
 }
+
+/// Indices that are drawn in proportion to their weights.
+#[derive(Clone, Debug)]
+pub(super) struct Weights {
+    sums: Vec<f64>,
+}
+
+impl Weights {
+    /// Weights are not negative.
+    pub fn new(weights: impl Iterator<Item = f64>) -> Self {
+        let mut sum = 0.0;
+        let add = |weight: f64| {
+            sum += weight;
+            sum
+        };
+        Self { sums: weights.map(add).collect() }
+    }
+
+    /// An index; `None` if no weight is above zero. O(log n).
+    pub fn draw(&self, random: &mut Random) -> Option<u32> {
+        let all = self.sums.last().copied().filter(|all| *all > 0.0)?;
+        let at = random.unit() * all;
+        let index = self.sums.partition_point(|sum| *sum <= at);
+        (index < self.sums.len()).then_some(index as u32)
+    }
+}

@@ -29,6 +29,45 @@ impl SoftTree {
         self.nodes[1].sum.max(f64::MIN_POSITIVE).ln() / self.sharpness
     }
 
+    /// The part of its weight that a slot loses with so many bytes.
+    pub fn relief(&self, bytes: i64) -> f64 {
+        -(-self.sharpness * bytes as f64).exp_m1()
+    }
+
+    /// The weights of all occupied slots together.
+    pub fn sum(&self) -> f64 {
+        self.nodes[1].sum
+    }
+
+    /// The weights of the occupied slots in `first..=last` together.
+    pub fn sum_of(&self, first: u32, last: u32) -> f64 {
+        if first > last {
+            return 0.0;
+        }
+        let (mut left, mut right) = (first as usize + self.leaves, last as usize + self.leaves);
+        let mut left_sum = self.nodes[left].sum;
+        let mut right_sum = if left == right { 0.0 } else { self.nodes[right].sum };
+        while left ^ right > 1 {
+            if left & 1 == 0 {
+                left_sum += self.nodes[left + 1].sum;
+            }
+            if right & 1 == 1 {
+                right_sum += self.nodes[right - 1].sum;
+            }
+            left >>= 1;
+            right >>= 1;
+            left_sum *= self.nodes[left].factor;
+            right_sum *= self.nodes[right].factor;
+        }
+        let mut sum = left_sum + right_sum;
+        let mut node = left >> 1;
+        while node > 0 {
+            sum *= self.nodes[node].factor;
+            node >>= 1;
+        }
+        sum
+    }
+
     /// An occupied slot, each as likely as its weight; `draw` is from 0 to 1.
     pub fn sample(&self, draw: f64) -> u32 {
         let (mut node, mut rest) = (1, draw);
@@ -111,6 +150,11 @@ mod tests {
             tree.occupy(slot, true);
         }
         assert!((tree.top() - 20.0).abs() < 0.1);
+        let weight = |bytes: f64| (0.5 * bytes).exp();
+        assert!((tree.sum_of(5, 15) / (weight(10.0) + weight(20.0)) - 1.0).abs() < 1e-9);
+        assert!((tree.sum_of(30, 30) / weight(10.0) - 1.0).abs() < 1e-9);
+        assert!((tree.sum_of(0, 63) / tree.sum() - 1.0).abs() < 1e-9);
+        assert!(tree.sum_of(6, 14) == 0.0 && tree.sum_of(9, 8) == 0.0);
         tree.occupy(15, false);
         assert!(tree.top() > 10.0 && tree.top() < 10.0 + 2.0_f64.ln() / 0.5 + 1e-6);
         tree.add(0, 63, -4);

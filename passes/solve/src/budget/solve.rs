@@ -9,7 +9,7 @@ use super::reorder::reorder;
 use super::state::State;
 use super::transfers::{Score, hide, hoist};
 use super::warm::sequences;
-use super::{greedy, polish};
+use super::{greedy, polish, relief};
 use crate::{Limit, Outcome, StopReason};
 
 /// Annealing steps for each unit of effort, whatever the size; for how many operations there is one more; and how many more there are at most.
@@ -31,6 +31,9 @@ const SOFT_ROUNDS: u32 = 4;
 
 /// How often a plan with transfers is made anew for less bytes, where their times made it exceed the capacity.
 const REPAIRS: u32 = 4;
+
+/// Puts recomputations into a sequence until a capacity holds; says whether it does.
+type Reduce = fn(&mut State, i64) -> bool;
 
 /// A plan that keeps the near space within `capacity` bytes, in as little time as the search finds.
 ///
@@ -86,13 +89,18 @@ impl Search<'_> {
     fn run(&mut self, limit: Limit) {
         let given = self.model.given();
         let mut orders = vec![given.clone()];
-        self.warm_start(&given, None);
+        self.warm_start(&given, None, greedy::reduce);
         if self.is_done() {
             return;
         }
         if let Some(order) = reorder(self.model, &given, limit).filter(|order| *order != given) {
-            self.warm_start(&order, None);
+            self.warm_start(&order, None, greedy::reduce);
             orders.push(order);
+        }
+        for order in &orders {
+            if !self.is_done() {
+                self.warm_start(order, None, relief::reduce);
+            }
         }
         // Covers help where greedy recomputation works at all; elsewhere chains are too long for them.
         for order in orders.iter().filter(|_| self.problem.links.is_empty()) {
@@ -103,8 +111,10 @@ impl Search<'_> {
         let moves = self.model.moves.iter().any(Option::is_some);
         for order in orders.iter().filter(|_| moves) {
             for score in [Score::Longest, Score::Dearest] {
-                if !self.is_done() {
-                    self.warm_start(order, Some(score));
+                for reduce in [greedy::reduce, relief::reduce] {
+                    if !self.is_done() {
+                        self.warm_start(order, Some(score), reduce);
+                    }
                 }
             }
         }
@@ -128,8 +138,8 @@ impl Search<'_> {
         self.best.as_ref().is_some_and(|best| best.makespan <= self.lower_bound)
     }
 
-    /// Makes an order fit, by hidden transfers if a score for them is given, then greedily.
-    fn warm_start(&mut self, order: &[u32], transfers: Option<Score>) {
+    /// Makes an order fit, by hidden transfers if a score for them is given, then by recomputation.
+    fn warm_start(&mut self, order: &[u32], transfers: Option<Score>, reduce: Reduce) {
         let mut ceiling = self.ceiling;
         for repair in 0..REPAIRS {
             let mut state = State::new(self.model, order);
@@ -138,7 +148,7 @@ impl Search<'_> {
                 hide(self.problem, &mut state, ceiling, score);
             }
             let before = state.count();
-            let fits = greedy::reduce(&mut state, ceiling);
+            let fits = reduce(&mut state, ceiling);
             if fits {
                 polish::drop_spare(&mut state, ceiling);
             }

@@ -155,13 +155,14 @@ impl<'a> State<'a> {
         for &value in model.reads.of(operation) {
             low = low.max(self.made[value as usize].first().copied().unwrap_or(0));
         }
+        // A repetition may become the first run.
+        for &other in model.predecessors.of(operation) {
+            low = low.max(self.slots_of(other).first().copied().unwrap_or(0));
+        }
         let runs = self.slots_of(operation);
         if runs.first() == Some(&slot) {
             // The next run of the same operation could stand in; a move past it is the same as none.
             high = runs.get(1).copied().unwrap_or(high);
-            for &other in model.predecessors.of(operation) {
-                low = low.max(self.slots_of(other).first().copied().unwrap_or(0));
-            }
             for &other in model.successors.of(operation) {
                 high = high.min(self.slots_of(other).first().copied().unwrap_or(high));
             }
@@ -288,6 +289,21 @@ impl<'a> State<'a> {
     /// The soft maximum of bytes over the capacity, if one is kept.
     pub fn soft_top(&self) -> Option<f64> {
         self.soft.as_ref().map(SoftTree::top)
+    }
+
+    /// The soft maximum's weights of the occupied slots in `first..=last` together; nothing if none is kept.
+    pub fn weight_of(&self, first: u32, last: u32) -> f64 {
+        self.soft.as_ref().map_or(0.0, |soft| soft.sum_of(first, last))
+    }
+
+    /// The soft maximum's weights of all occupied slots together.
+    pub fn weight(&self) -> f64 {
+        self.soft.as_ref().map_or(0.0, SoftTree::sum)
+    }
+
+    /// The part of its weight that a slot loses with so many bytes.
+    pub fn relief(&self, bytes: i64) -> f64 {
+        self.soft.as_ref().map_or(0.0, |soft| soft.relief(bytes))
     }
 
     /// A slot that is among the worst: the worst one, or one drawn by its weight in the soft maximum.

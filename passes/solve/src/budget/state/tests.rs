@@ -77,3 +77,17 @@ fn the_peak_is_that_of_a_replay_after_any_changes() {
         }
     }
 }
+
+#[test]
+fn a_repetition_that_may_become_the_first_run_stays_behind_its_predecessors() {
+    let mut problem = Problem::default();
+    for index in 0..3 {
+        let predecessors = if index == 1 { vec![0] } else { Vec::new() };
+        problem.runs.push(Run { writes: vec![index], predecessors, repeatable: true, ..Run::default() });
+        problem.values.push(Value { size: 1, ..Value::default() });
+    }
+    let model = Model::new(&problem);
+    let state = State::new(&model, &[0, 1, 2, 1]);
+    let again = state.slots_of(1)[1];
+    assert_eq!(state.bounds(again).0, state.slots_of(0)[0]);
+}

@@ -1,0 +1,80 @@
+//! Changes of a sequence that can be taken back.
+
+use super::model::NONE;
+use super::state::State;
+
+/// A change: what was put in or taken out.
+#[derive(Clone, Copy)]
+enum Edit {
+    In(u32),
+    Out(u32, u32),
+}
+
+/// What was put in and taken out, in order.
+#[derive(Default)]
+pub(super) struct Edits {
+    list: Vec<Edit>,
+}
+
+impl Edits {
+    /// Forgets how to take back what was changed so far.
+    pub fn settle(&mut self) {
+        self.list.clear();
+    }
+
+    /// A mark for [`Edits::undo`].
+    pub fn mark(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Takes back what was changed since a mark.
+    pub fn undo(&mut self, state: &mut State, mark: usize) {
+        for edit in self.list.drain(mark.min(self.list.len())..).rev() {
+            match edit {
+                Edit::In(slot) => state.remove(slot),
+                Edit::Out(operation, slot) => state.insert(operation, slot),
+            }
+        }
+    }
+
+    /// What was put in since a mark: operations with their slots.
+    pub fn put_in_since(&self, state: &State, mark: usize) -> Vec<(u32, u32)> {
+        let slot = |edit: &Edit| match edit {
+            Edit::In(slot) => Some((state.operation(*slot), *slot)),
+            Edit::Out(..) => None,
+        };
+        self.list[mark..].iter().filter_map(slot).collect()
+    }
+
+    /// Puts an operation into a free slot.
+    pub fn put_in(&mut self, state: &mut State, operation: u32, slot: u32) {
+        state.insert(operation, slot);
+        self.list.push(Edit::In(slot));
+    }
+
+    /// Takes out what is at a slot.
+    pub fn take_out(&mut self, state: &mut State, slot: u32) {
+        self.list.push(Edit::Out(state.operation(slot), slot));
+        state.remove(slot);
+    }
+
+    /// Takes out, from a slot downward, what made operands for an operation that is no longer there, if nothing else reads them.
+    pub fn take_out_unread(&mut self, state: &mut State, operation: u32, slot: u32) {
+        let model = state.model;
+        let mut open = vec![(operation, slot)];
+        while let Some((operation, slot)) = open.pop() {
+            for &value in model.reads.of(operation) {
+                let Some((start, last)) = state.copy_at(value, slot) else { continue };
+                let maker = if start == 0 { NONE } else { state.operation(start) };
+                if last > start || maker == NONE || maker as usize >= model.fixed || !state.is_spare(start) {
+                    continue;
+                }
+                let unread = |value: &u32| state.copy_at(*value, start + 1).is_some_and(|(made, last)| made == last);
+                if model.writes.of(maker).iter().all(unread) {
+                    self.take_out(state, start);
+                    open.push((maker, start));
+                }
+            }
+        }
+    }
+}
