@@ -4,7 +4,8 @@
 
 use std::collections::{BTreeMap, BinaryHeap};
 
-use memc_solve::budget::{Event, Link, Origin, Plan, Problem, Run, Space, Value, check, measure, solve};
+use memc_solve::budget::bound::Scope;
+use memc_solve::budget::{Event, Link, Origin, Plan, Problem, Run, Space, Value, check, measure, plan, solve};
 use memc_solve::{Limit, Status};
 use proptest::prelude::*;
 
@@ -146,6 +147,31 @@ proptest! {
                 prop_assert_eq!(outcome.value, Some(base.cost));
                 prop_assert_eq!(outcome.status(), Status::Optimal);
             }
+        }
+    }
+
+    #[test]
+    fn a_plan_for_less_is_never_below_the_bound_for_more(seeds in seeds(40), percents in prop::collection::btree_set(20_u64..110, 4)) {
+        let problem = rich(&seeds);
+        let base = given(&problem).unwrap();
+        // From the most to the least: what no plan can beat rises, and what no plan can keep stays so.
+        let mut bounds: Vec<u64> = Vec::new();
+        let mut is_refused = false;
+        for percent in percents.iter().rev() {
+            let capacity = base.peak * percent / 100;
+            let certified = plan(&problem, capacity, small_effort()).unwrap();
+            match &certified.outcome.solution {
+                Some(plan) => {
+                    prop_assert!(!is_refused);
+                    prop_assert_eq!(check(&problem, capacity, plan), Ok(()));
+                    prop_assert!(bounds.iter().all(|bound| *bound <= plan.cost));
+                }
+                None => is_refused |= certified.outcome.status() == Status::Infeasible,
+            }
+            if certified.certificate.scope == Scope::AnyOrder {
+                bounds.push(certified.certificate.cost);
+            }
+            prop_assert!(certified.outcome.value.is_none_or(|value| certified.outcome.lower_bound <= value));
         }
     }
 

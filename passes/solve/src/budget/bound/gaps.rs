@@ -84,37 +84,64 @@ pub fn distinct(list: &[u32]) -> Vec<u32> {
 pub struct Model {
     /// The value of each interval of the cover.
     pub values: Vec<u32>,
-    /// Rows of bytes alive beyond the capacity, and the gaps of values that can be absent, by value and rising; costs are left at zero.
+    /// Rows of bytes alive beyond the capacity, and the gaps of values that can be absent, by value and rising; several for a gap whose bytes cost
+    /// differently.
     pub cover: Cover,
     /// Bytes that are there whatever is absent, for each row.
     pub fixed: Vec<u64>,
 }
 
-/// Gaps and rows. `can_be_absent` tells it by value; `cuts` are rows before which a value is needed besides, by value, or nothing. O((runs + uses) log).
+/// The bytes of a value in a gap.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Bytes that can be absent, with what that costs beyond the parts before; each part may be absent without the others.
+    pub absent: Vec<(u64, u64)>,
+    /// Bytes that are there in any case.
+    pub stays: u64,
+}
+
+/// Gaps and rows, at no cost. `can_be_absent` tells it by value; `cuts` are rows before which a value is needed besides, by value, or nothing.
+/// O((runs + uses) log).
 ///
 /// A value that was used before a row and will be used after it is either there at the row, or must come back before its next use. Absences on two sides of
 /// a use need two returns; so a use that stands between two rows for certain ends a gap.
 #[must_use]
 pub fn model(problem: &Problem, rows: &Rows, capacity: u64, can_be_absent: &[bool], cuts: &[Vec<u32>]) -> Model {
+    let whole = |value: u32, _| Parts { absent: vec![(problem.values[value as usize].size, 0)], stays: 0 };
+    model_in_parts(problem, rows, capacity, &users(problem), can_be_absent, cuts, whole)
+}
+
+/// The same, with the parts of each value in each gap that begins at a row.
+#[must_use]
+pub fn model_in_parts(
+    problem: &Problem,
+    rows: &Rows,
+    capacity: u64,
+    users: &[Vec<u32>],
+    can_be_absent: &[bool],
+    cuts: &[Vec<u32>],
+    mut parts: impl FnMut(u32, u32) -> Parts,
+) -> Model {
     let count = rows.runs.len();
     // Changes of bytes alive, and of those that stay, from one row to the next.
     let (mut alive, mut fixed) = (vec![0_i64; count + 1], vec![0_i64; count + 1]);
     let mut model = Model { values: Vec::new(), cover: Cover::default(), fixed: Vec::new() };
-    for (index, users) in users(problem).into_iter().enumerate() {
+    for (index, users) in users.iter().enumerate() {
         let value = &problem.values[index];
         if value.size == 0 {
             continue;
         }
-        for (first, end) in gaps(rows, value, &users, can_be_absent[index], cuts.get(index).map_or(&[], Vec::as_slice)) {
+        for (first, end) in gaps(rows, value, users, can_be_absent[index], cuts.get(index).map_or(&[], Vec::as_slice)) {
             alive[first as usize] += value.size as i64;
             alive[end as usize] -= value.size as i64;
-            if can_be_absent[index] {
+            let parts =
+                if can_be_absent[index] { parts(index as u32, first) } else { Parts { absent: Vec::new(), stays: value.size } };
+            for (size, cost) in parts.absent {
                 model.values.push(index as u32);
-                model.cover.gaps.push(Interval { first, last: end - 1, size: value.size, cost: 0 });
-            } else {
-                fixed[first as usize] += value.size as i64;
-                fixed[end as usize] -= value.size as i64;
+                model.cover.gaps.push(Interval { first, last: end - 1, size, cost });
             }
+            fixed[first as usize] += parts.stays as i64;
+            fixed[end as usize] -= parts.stays as i64;
         }
     }
     let (mut there, mut stays) = (0, 0);
@@ -129,7 +156,7 @@ pub fn model(problem: &Problem, rows: &Rows, capacity: u64, can_be_absent: &[boo
 }
 
 /// The runs that use each value: the one that makes it first, then its readers.
-fn users(problem: &Problem) -> Vec<Vec<u32>> {
+pub fn users(problem: &Problem) -> Vec<Vec<u32>> {
     let mut users = vec![Vec::new(); problem.values.len()];
     for (index, run) in problem.runs.iter().enumerate() {
         for value in run.writes.iter().copied().chain(distinct(&run.reads)) {

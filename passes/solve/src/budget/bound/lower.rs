@@ -1,6 +1,7 @@
 //! Both scopes together: the given order of first runs, and any order.
 
-use super::gaps::{self, Absence, COST_PARTS, Model};
+use super::chains::Chains;
+use super::gaps::{self, Absence, COST_PARTS, Model, Parts};
 use super::integral;
 use super::rows::Rows;
 use super::{MOST_PIVOTS, can_be_absent, run_cost, whole};
@@ -61,15 +62,14 @@ impl<'a> Bounding<'a> {
     #[must_use]
     pub fn new(problem: &'a Problem, order: &[u32], capacity: u64) -> Self {
         let absences = gaps::absences(problem);
-        let absent = can_be_absent(problem, &absences);
-        let in_order = gaps::model(problem, &Rows::of_order(order), capacity, &absent, &[]);
+        let in_order = priced_model(problem, &Rows::of_order(order), capacity, &absences);
         // The chain should pass where memory is short.
         let mut weights = vec![1_u64; problem.runs.len()];
         for (run, need) in order.iter().zip(&in_order.cover.needs) {
             weights[*run as usize] = need.saturating_add(1);
         }
         let chain_rows = Rows::of_heaviest_chain(problem, &weights);
-        let chain = gaps::model(problem, &chain_rows, capacity, &absent, &[]);
+        let chain = priced_model(problem, &chain_rows, capacity, &absences);
         let own = (0..problem.runs.len() as u32).map(|run| Conflict { run, needed: gaps::own_bytes(problem, run) });
         let worst = most_needed(own.chain(conflicts(&chain_rows.runs, &chain)));
         let worst_in_order = most_needed(conflicts(order, &in_order));
@@ -107,6 +107,20 @@ impl<'a> Bounding<'a> {
     }
 }
 
+/// Gaps and rows with their costs: those of chains, if the problem has no links.
+fn priced_model(problem: &Problem, rows: &Rows, capacity: u64, absences: &[Absence]) -> Model {
+    let users = gaps::users(problem);
+    let mut chains = problem.links.is_empty().then(|| Chains::new(problem, rows, absences, &users));
+    let parts = |value: u32, first| match &mut chains {
+        Some(chains) => chains.parts(value, first),
+        None => {
+            let (size, cost) = (problem.values[value as usize].size, run_cost(&absences[value as usize]));
+            Parts { absent: vec![(size, cost)], stays: 0 }
+        }
+    };
+    gaps::model_in_parts(problem, rows, capacity, &users, &can_be_absent(problem, absences), &[], parts)
+}
+
 fn conflicts<'a>(runs: &'a [u32], model: &'a Model) -> impl Iterator<Item = Conflict> + 'a {
     runs.iter().zip(&model.fixed).map(|(run, needed)| Conflict { run: *run, needed: *needed })
 }
@@ -118,12 +132,8 @@ fn most_needed(conflicts: impl Iterator<Item = Conflict>) -> Option<Conflict> {
 /// Bounds from one set of rows, which can be covered.
 fn least(problem: &Problem, absences: &[Absence], model: &Model, effort: u64, enough: u64) -> Least {
     let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
-    let mut cover = model.cover.clone();
-    for (gap, value) in cover.gaps.iter_mut().zip(&model.values) {
-        gap.cost = run_cost(&absences[*value as usize]);
-    }
     let enough = u128::from(enough.saturating_sub(base)) * u128::from(COST_PARTS);
-    let cost = base.saturating_add(whole(integral::solve(&cover, effort, enough).bound));
+    let cost = base.saturating_add(whole(integral::solve(&model.cover, effort, enough).bound));
     let makespan = if problem.links.is_empty() { cost } else { least_makespan(problem, absences, model, cost) };
     Least { cost, makespan }
 }

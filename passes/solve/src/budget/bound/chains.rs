@@ -1,0 +1,126 @@
+//! Chains: what the return of a value costs beside the run that makes it, where what that run reads is gone by then.
+//!
+//! Let the run that makes `v` read `u`, and let every first run that uses `u` stand before a gap of `v`. At each row of the gap, one of the two is there, or
+//! `u` is made again as well before `v` comes back. So of the bytes of `v`, as many as `u` is smaller are free at the cost of `v`; the rest at the cost of both;
+//! and so on, from `u` to what its maker reads. What cannot be made again ends the chain: the least size so far is then there whatever is absent.
+
+use super::gaps::{Absence, Parts, distinct};
+use super::rows::Rows;
+use crate::budget::problem::Problem;
+
+/// Runs of a chain that are looked at, at most.
+const LONGEST: usize = 64;
+
+/// What no value is.
+const NOBODY: u32 = u32::MAX;
+
+/// Who stands behind whom.
+pub struct Chains<'a> {
+    problem: &'a Problem,
+    rows: &'a Rows,
+    absences: &'a [Absence],
+    users: &'a [Vec<u32>],
+    makers: Vec<Option<u32>>,
+    /// The one value whose return each value stands behind: the bytes and runs of a chain are counted once.
+    stands_behind: Vec<u32>,
+}
+
+impl<'a> Chains<'a> {
+    /// For problems without links: what is loaded needs no operands.
+    pub fn new(problem: &'a Problem, rows: &'a Rows, absences: &'a [Absence], users: &'a [Vec<u32>]) -> Self {
+        let mut makers = vec![None; problem.values.len()];
+        for (index, run) in problem.runs.iter().enumerate() {
+            run.writes.iter().for_each(|value| makers[*value as usize] = Some(index as u32));
+        }
+        Self { problem, rows, absences, users, makers, stands_behind: vec![NOBODY; problem.values.len()] }
+    }
+
+    /// The parts of a value in a gap that begins at a row.
+    pub fn parts(&mut self, value: u32, first: u32) -> Parts {
+        let mut parts = Parts::default();
+        let mut least = self.problem.values[value as usize].size;
+        let mut cost = 0_u64;
+        let mut at = value;
+        for _ in 0..LONGEST {
+            let Some(again) = self.absences[at as usize].again else {
+                parts.stays = least;
+                return parts;
+            };
+            cost = cost.saturating_add(again);
+            let Some(behind) = self.behind(at, first) else { break };
+            self.stands_behind[behind as usize] = at;
+            let size = self.problem.values[behind as usize].size;
+            if size < least {
+                parts.absent.push((least - size, std::mem::take(&mut cost)));
+                least = size;
+            }
+            at = behind;
+        }
+        parts.absent.push((least, cost));
+        parts
+    }
+
+    /// The largest operand of the run that makes a value, of those that no first run uses from a row on.
+    fn behind(&self, value: u32, first: u32) -> Option<u32> {
+        let maker = self.makers[value as usize]?;
+        let is_gone = |operand: &u32| {
+            let claimed = self.stands_behind[*operand as usize];
+            let data = &self.problem.values[*operand as usize];
+            (claimed == NOBODY || claimed == value)
+                && !data.kept
+                && data.size > 0
+                && self.users[*operand as usize].iter().all(|run| self.rows.to[*run as usize] <= first)
+        };
+        let gone = distinct(&self.problem.runs[maker as usize].reads).into_iter().filter(is_gone);
+        gone.max_by_key(|operand| (self.problem.values[*operand as usize].size, self.absences[*operand as usize].again))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::gaps::absences;
+    use super::{Chains, Parts, Rows};
+    use crate::budget::problem::{Problem, Run, Value};
+
+    /// A run of each size and cost that reads the one before; the last value is used again at the end, where `also` is used too.
+    fn chain(values: &[(u64, u64)], also: Option<u32>) -> Problem {
+        let mut problem = Problem::default();
+        for (index, &(size, cost)) in values.iter().enumerate() {
+            let index = index as u32;
+            let reads = index.checked_sub(1).into_iter().collect();
+            problem.runs.push(Run { reads, writes: vec![index], cost, repeatable: index > 0, ..Run::default() });
+            problem.values.push(Value { size, ..Value::default() });
+        }
+        problem.runs.push(Run::default());
+        let reads = also.into_iter().chain([values.len() as u32 - 1]).collect();
+        problem.runs.push(Run { reads, ..Run::default() });
+        problem
+    }
+
+    /// The parts of the last value in its gap; costs in the problem's unit.
+    fn parts(problem: &Problem) -> Parts {
+        let order: Vec<u32> = (0..problem.runs.len() as u32).collect();
+        let (rows, absences) = (Rows::of_order(&order), absences(problem));
+        let users = super::super::gaps::users(problem);
+        let last = problem.runs.len() as u32 - 2;
+        let mut parts = Chains::new(problem, &rows, &absences, &users).parts(last - 1, last);
+        parts.absent.iter_mut().for_each(|(_, cost)| *cost /= super::super::gaps::COST_PARTS);
+        parts
+    }
+
+    #[test]
+    fn a_return_costs_the_runs_behind_it() {
+        // Of 8 bytes, 3 are free for the last run alone, 3 more if the one before runs again; the first can not.
+        let problem = chain(&[(2, 100), (5, 10), (8, 1)], None);
+        assert_eq!(parts(&problem), Parts { absent: vec![(3, 1), (3, 10)], stays: 2 });
+        // What is larger holds back nothing by itself.
+        let problem = chain(&[(0, 100), (9, 10), (8, 1)], None);
+        assert_eq!(parts(&problem), Parts { absent: vec![(8, 11)], stays: 0 });
+    }
+
+    #[test]
+    fn what_is_used_later_is_counted_for_itself() {
+        let problem = chain(&[(2, 100), (5, 10), (8, 1)], Some(1));
+        assert_eq!(parts(&problem), Parts { absent: vec![(8, 1)], stays: 0 });
+    }
+}
