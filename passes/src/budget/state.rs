@@ -11,7 +11,7 @@ use crate::analysis::class::{StorageClass, classes};
 use crate::analysis::dependence::{has_side_effect, predecessors};
 use crate::analysis::liveness::Liveness;
 use crate::analysis::scratch::scratch;
-use crate::analysis::state::wait_for_readers;
+use crate::analysis::state::{pairs, wait_for_readers};
 use crate::options::Options;
 
 /// Views of views of views are contracted this deep; a deeper one is a run of its own.
@@ -50,7 +50,7 @@ pub(crate) fn state(module: &Module, options: &Options, fetched: &[Value]) -> St
 }
 
 /// Constants that may lie in a farther space, in order of their sizes: initializers that nodes of the main graph read, with all their views,
-/// and nobody else.
+/// and nobody else, and that no update overwrites.
 pub(crate) fn fetchable(module: &Module, options: &Options) -> Vec<Value> {
     let statement = Statement::new(module, options);
     let classes = classes(module);
@@ -63,6 +63,10 @@ pub(crate) fn fetchable(module: &Module, options: &Options) -> Vec<Value> {
         if !is_view || statement.is_captured[value] || statement.is_written[owner] || outputs.contains(&value) {
             is_fixed.set(owner, true);
         }
+    }
+    if options.alias_state {
+        // What an update overwrites is where it is written.
+        pairs(module).iter().for_each(|pair| is_fixed.set(pair.old, true));
     }
     for value in module.graph(module.main()).nodes.iter().flat_map(|node| module.node(*node).operands()) {
         is_read.set(module.plan.owner(value).0, true);
