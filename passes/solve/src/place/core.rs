@@ -27,12 +27,8 @@ pub(super) fn around_core(problem: &Problem, normal: &Normal, order: &[u32], tar
         }
         previous = members.len();
         let core = place_core(problem, normal, &members, target);
-        let mut pinned = normal.clone();
-        for (item, offset) in members.iter().zip(core.offsets) {
-            pinned.items[*item as usize].fixed = Some(offset);
-        }
-        let Some(offsets) = complete_first_fit(&pinned, order, budget) else { return results };
-        let height = offsets.iter().zip(&normal.items).map(|(offset, item)| offset + item.size).max().unwrap_or(0);
+        let Some(offsets) = around(normal, &members, &core.offsets, order, budget) else { return results };
+        let height = normal.height(&offsets);
         results.push(offsets);
         if height <= target {
             return results;
@@ -41,8 +37,23 @@ pub(super) fn around_core(problem: &Problem, normal: &Normal, order: &[u32], tar
     results
 }
 
+/// First fit with some items at given offsets.
+pub(super) fn around(normal: &Normal, members: &[u32], offsets: &[u64], order: &[u32], budget: &mut u64) -> Option<Vec<u64>> {
+    let mut pinned = normal.clone();
+    for (item, offset) in members.iter().zip(offsets) {
+        pinned.items[*item as usize].fixed = Some(*offset);
+    }
+    complete_first_fit(&pinned, order, budget)
+}
+
+/// The problem of some items alone.
+pub(super) fn buffers_of(problem: &Problem, normal: &Normal, members: &[u32], capacity: Option<u64>) -> Problem {
+    let buffer = |item: &u32| problem.buffers[normal.items[*item as usize].buffer as usize].clone();
+    Problem { buffers: members.iter().map(buffer).collect(), capacity }
+}
+
 /// The items that live at a section with at least this load.
-fn members(normal: &Normal, load: u64) -> Vec<u32> {
+pub(super) fn members(normal: &Normal, load: u64) -> Vec<u32> {
     let mut busy_before = vec![0_u32; normal.sections + 1];
     for (section, bytes) in normal.load.iter().enumerate() {
         busy_before[section + 1] = busy_before[section] + u32::from(*bytes >= load);
@@ -54,10 +65,9 @@ fn members(normal: &Normal, load: u64) -> Vec<u32> {
 }
 
 fn place_core(problem: &Problem, normal: &Normal, members: &[u32], target: u64) -> Solution {
-    let buffer = |item: &u32| problem.buffers[normal.items[*item as usize].buffer as usize].clone();
-    let core = Problem { buffers: members.iter().map(buffer).collect(), capacity: Some(target) };
+    let core = buffers_of(problem, normal, members, Some(target));
     let core_normal = Normal::new(&core);
-    let best = best_of_rules(&core, &core_normal, target, &mut Budget::new(members.len()));
+    let best = best_of_rules(&core, &core_normal, target, &mut Budget::new(&core_normal));
     if best.height <= target {
         return best;
     }

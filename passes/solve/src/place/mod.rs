@@ -21,6 +21,7 @@ mod problem;
 mod repair;
 mod restart;
 mod search;
+mod skeleton;
 mod skyline;
 mod valley;
 

@@ -78,6 +78,11 @@ impl Normal {
         &self.parts[item.part_from as usize..item.part_to as usize]
     }
 
+    /// The highest end of an item at these offsets.
+    pub fn height(&self, offsets: &[u64]) -> u64 {
+        offsets.iter().zip(&self.items).map(|(offset, item)| offset + item.size).max().unwrap_or(0)
+    }
+
     /// Sums a weight of the parts over each section. O(parts + sections).
     pub fn loads(&self, weight: impl Fn(&Part) -> u64) -> Vec<u64> {
         let mut change = vec![0_u64; self.sections + 1];

@@ -8,10 +8,13 @@ use super::occupied::Occupied;
 use super::orders::{RULES, loads_met, order};
 use super::problem::{Problem, Solution};
 use super::repair::{repair, repairable};
+use super::skeleton::around_skeleton;
 
-/// Rectangles that every problem may look at, and more for each buffer: some ten nanoseconds each.
+/// Rectangles that every problem may look at, and more for each buffer and for those that live with it: some ten nanoseconds each.
 const BASE_BUDGET: u64 = 10_000_000;
 const BUDGET_PER_BUFFER: u64 = 450;
+const LIVE_PER_LOOK: u64 = 4;
+const MOST_LIVE: u64 = 2_000;
 
 /// What the portfolio may still look at.
 pub(super) struct Budget {
@@ -20,8 +23,10 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub fn new(items: usize) -> Self {
-        let all = BASE_BUDGET + BUDGET_PER_BUFFER * items as u64;
+    pub fn new(normal: &Normal) -> Self {
+        let lengths: u64 = normal.parts.iter().map(|part| u64::from(part.last - part.first)).sum();
+        let live = (lengths / normal.sections.max(1) as u64).min(MOST_LIVE);
+        let all = BASE_BUDGET + (BUDGET_PER_BUFFER + live / LIVE_PER_LOOK) * normal.items.len() as u64;
         Self { all, left: all }
     }
 }
@@ -33,12 +38,15 @@ const LARGE: usize = 32_768;
 
 /// The best placement of the portfolio. Needs fixed offsets without conflict. Stops at the first height that is not above `target`.
 pub(super) fn best_of_all(problem: &Problem, normal: &Normal, target: u64) -> Solution {
-    let mut budget = Budget::new(normal.items.len());
+    let mut budget = Budget::new(normal);
     if normal.items.len() < SMALL || normal.has_fixed {
         return best_of_rules(problem, normal, target, &mut budget);
     }
     let items = order(normal, RULES[0], &loads_met(normal));
-    let mut best = solution(problem, normal, &first_fit(normal, &items, &mut budget.left).offsets);
+    let is_large = normal.items.len() >= LARGE && repairable(normal);
+    let around = if is_large { around_skeleton(problem, normal, target, &mut budget.left) } else { None };
+    let first = around.unwrap_or_else(|| first_fit(normal, &items, &mut budget.left).offsets);
+    let mut best = solution(problem, normal, &first);
     if best.height > target && normal.items.len() < LARGE {
         for offsets in around_core(problem, normal, &items, target, &mut budget.left) {
             keep_lower(problem, normal, Some(offsets), &mut best);

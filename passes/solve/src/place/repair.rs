@@ -7,31 +7,32 @@
 
 use std::collections::BinaryHeap;
 
-use super::normal::{Normal, align_up};
+use super::normal::{Item, Normal, align_up};
 
-/// Places that a repair may look for: at least so many, and one for so many buffers.
-const BASE_MOVES: u64 = 2_000;
-const BUFFERS_PER_MOVE: u64 = 20;
-
-/// What a look at a buffer costs, in looks of first fit at rectangles: those are sorted already.
-const LOOKS: u64 = 6;
+/// What a buffer that lives with another one costs, in looks of first fit at rectangles: those are sorted already.
+const FOUND_LOOKS: u64 = 6;
 
 /// Lowers a placement towards `target`. `budget` shrinks by the buffers looked at. Needs a [`repairable`] problem.
 pub(super) fn repair(normal: &Normal, offsets: &[u64], target: u64, budget: &mut u64) -> Vec<u64> {
-    let mut best = offsets.to_vec();
     let index = Index::new(normal);
+    let mut best = offsets.to_vec();
+    let (offsets, evicted) = (best.clone(), vec![0; best.len()]);
+    let mut attempt = Attempt { normal, index: &index, offsets, evicted, open: BinaryHeap::new() };
     let mut lowest = target;
-    let mut moves = BASE_MOVES + best.len() as u64 / BUFFERS_PER_MOVE;
     loop {
-        let height = height(normal, &best);
+        let height = normal.height(&best);
         // Heights closer together than this are not worth a try.
-        if height <= lowest || moves == 0 || *budget == 0 || height - lowest < (height >> 10).max(1) {
+        if height <= lowest || *budget == 0 || height - lowest < (height >> 10).max(1) {
             return best;
         }
         let wanted = lowest + (height - lowest) / 5 * 3;
-        let mut attempt = Attempt { normal, index: &index, offsets: best.clone(), evicted: vec![0; best.len()], wanted };
-        if attempt.run(&mut moves, budget) {
-            best = attempt.offsets;
+        // What fails could spend everything, so a part is left for heights that are easier; those go on with what is half done.
+        let mut share = budget.div_ceil(2);
+        *budget -= share;
+        let done = attempt.run(wanted, &mut share);
+        *budget += share;
+        if done {
+            best.clone_from(&attempt.offsets);
         } else {
             lowest = wanted + 1;
         }
@@ -43,42 +44,47 @@ pub(super) fn repairable(normal: &Normal) -> bool {
     !normal.has_fixed && !normal.windowed && normal.parts.len() == normal.items.len()
 }
 
-fn height(normal: &Normal, offsets: &[u64]) -> u64 {
-    offsets.iter().zip(&normal.items).map(|(offset, item)| offset + item.size).max().unwrap_or(0)
+/// When an item lives.
+#[derive(Clone, Copy)]
+struct Life {
+    first: u32,
+    last: u32,
+    item: u32,
 }
 
 /// Items by how long they live and when they start, to find those that live at some time.
 struct Index {
     /// For each class, the longest duration in it and its items by first section.
-    classes: Vec<(u32, Vec<u32>)>,
+    classes: Vec<(u32, Vec<Life>)>,
 }
 
 impl Index {
     /// O(n log n).
     fn new(normal: &Normal) -> Self {
-        let length = |item: u32| normal.items[item as usize].last - normal.items[item as usize].first;
-        let mut items: Vec<u32> = (0..normal.items.len() as u32).collect();
-        items.sort_by_key(|item| (length(*item).max(1).ilog2(), normal.items[*item as usize].first));
-        let mut classes: Vec<(u32, Vec<u32>)> = Vec::new();
-        for part in items.chunk_by(|a, b| length(*a).max(1).ilog2() == length(*b).max(1).ilog2()) {
-            classes.push((part.iter().map(|item| length(*item)).max().unwrap_or(0), part.to_vec()));
-        }
-        Self { classes }
+        let life = |(item, data): (usize, &Item)| Life { first: data.first, last: data.last, item: item as u32 };
+        let length = |life: &Life| life.last - life.first;
+        let class = |life: &Life| length(life).max(1).ilog2();
+        let mut lives: Vec<Life> = normal.items.iter().enumerate().map(life).collect();
+        lives.sort_by_key(|life| (class(life), life.first));
+        let classes = lives.chunk_by(|a, b| class(a) == class(b));
+        Self { classes: classes.map(|part| (part.iter().map(length).max().unwrap_or(0), part.to_vec())).collect() }
     }
 
     /// All other items that live while an item does.
     fn overlapping(&self, normal: &Normal, item: u32, budget: &mut u64, mut visit: impl FnMut(u32)) {
         let (first, last) = (normal.items[item as usize].first, normal.items[item as usize].last);
-        for (longest, items) in &self.classes {
-            let from = items.partition_point(|other| normal.items[*other as usize].first.saturating_add(*longest) <= first);
-            let to = items.partition_point(|other| normal.items[*other as usize].first < last);
-            let near = items.get(from..to).unwrap_or_default();
-            *budget = budget.saturating_sub(LOOKS * near.len() as u64);
-            near.iter()
-                .copied()
-                .filter(|other| *other != item && normal.items[*other as usize].last > first)
-                .for_each(&mut visit);
+        let (mut looks, mut found) = (0, 0);
+        for (longest, lives) in &self.classes {
+            let from = lives.partition_point(|other| other.first.saturating_add(*longest) <= first);
+            let to = lives.partition_point(|other| other.first < last);
+            let near = lives.get(from..to).unwrap_or_default();
+            looks += near.len() as u64;
+            for other in near.iter().filter(|other| other.item != item && other.last > first) {
+                found += 1;
+                visit(other.item);
+            }
         }
+        *budget = budget.saturating_sub(looks + FOUND_LOOKS * found);
     }
 }
 
@@ -91,34 +97,37 @@ struct Attempt<'a> {
     offsets: Vec<u64>,
     /// How often each item lost its place.
     evicted: Vec<u32>,
-    wanted: u64,
+    /// Items without a place, by area.
+    open: BinaryHeap<(u128, u32)>,
 }
 
 impl Attempt<'_> {
     /// Whether everything found a place below the wanted height.
-    fn run(&mut self, moves: &mut u64, budget: &mut u64) -> bool {
-        let items = &self.normal.items;
-        let mut open: BinaryHeap<(u128, u32)> = BinaryHeap::new();
-        for (index, item) in items.iter().enumerate() {
-            if self.offsets[index] + item.size > self.wanted {
-                self.offsets[index] = NOWHERE;
-                open.push((self.area(index as u32), index as u32));
+    fn run(&mut self, wanted: u64, budget: &mut u64) -> bool {
+        for index in 0..self.offsets.len() {
+            let offset = self.offsets[index];
+            if offset != NOWHERE && offset + self.normal.items[index].size > wanted {
+                self.lose(index as u32);
             }
         }
-        while let Some((_, item)) = open.pop() {
-            if *moves == 0 || *budget == 0 {
+        while let Some((area, item)) = self.open.pop() {
+            let place = if *budget > 0 { self.cheapest(item, wanted, budget) } else { None };
+            let Some((offset, losers)) = place else {
+                self.open.push((area, item));
                 return false;
-            }
-            *moves -= 1;
-            let Some((offset, losers)) = self.cheapest(item, budget) else { return false };
+            };
             self.offsets[item as usize] = offset;
             for loser in losers {
-                self.offsets[loser as usize] = NOWHERE;
                 self.evicted[loser as usize] += 1;
-                open.push((self.area(loser), loser));
+                self.lose(loser);
             }
         }
         true
+    }
+
+    fn lose(&mut self, item: u32) {
+        self.offsets[item as usize] = NOWHERE;
+        self.open.push((self.area(item), item));
     }
 
     fn area(&self, item: u32) -> u128 {
@@ -134,7 +143,7 @@ impl Attempt<'_> {
     }
 
     /// The offset at which an item evicts least, the lowest one of several, and what it evicts. O(k log k) for k items that live with it.
-    fn cheapest(&self, item: u32, budget: &mut u64) -> Option<(u64, Vec<u32>)> {
+    fn cheapest(&self, item: u32, wanted: u64, budget: &mut u64) -> Option<(u64, Vec<u32>)> {
         let data = &self.normal.items[item as usize];
         let mut others: Vec<(u64, u64, u32)> = Vec::new();
         self.index.overlapping(self.normal, item, budget, |other| {
@@ -148,7 +157,7 @@ impl Attempt<'_> {
         by_bottom.sort_unstable();
         let mut by_top: Vec<(u64, u64)> = others.iter().map(|(_, top, other)| (*top, self.price(*other))).collect();
         by_top.sort_unstable();
-        let highest = self.wanted.checked_sub(data.size)?;
+        let highest = wanted.checked_sub(data.size)?;
         let (mut met, mut passed, mut price) = (0, 0, 0_u128);
         let mut best: Option<(u128, u64)> = None;
         for candidate in std::iter::once(0).chain(by_top.iter().map(|(top, _)| align_up(*top, data.alignment))) {
@@ -219,7 +228,7 @@ mod tests {
             let target = normal.load.iter().copied().max().unwrap();
             let after = Solution::from_offsets(&problem, repair(&normal, &before, target, &mut 100_000_000));
             assert_eq!(check(&problem, &after), Ok(()));
-            assert!(after.height < height(&normal, &before), "first fit by input order leaves something to gain");
+            assert!(after.height < normal.height(&before), "first fit by input order leaves something to gain");
         }
     }
 }
