@@ -35,18 +35,18 @@ impl Budgets<'_> {
         match limit.filter(|limit| self.need(&planned) > *limit) {
             None => Ok(planned),
             Some(limit) => {
-                let found = self.plan(limit, !planned.rewrites.is_empty(), observer)?;
+                let found = self.plan(limit, &planned, observer)?;
                 Ok(Planned { base: planned.base, ..found })
             }
         }
     }
 
-    fn plan(&self, limit: Bytes, rewritten: bool, observer: &mut dyn Observer) -> Result<Planned, PipelineError> {
+    fn plan(&self, limit: Bytes, free: &Planned, observer: &mut dyn Observer) -> Result<Planned, PipelineError> {
         let own =
             memc_passes::Options { budget: Some(limit), far_budgets: far_budgets(self.options), ..self.options.plan.clone() };
         let fresh =
             |module: &Module| PassContext { external: Some(self.external), ..PassContext::new(&own, self.data.clone(), module) };
-        memc_passes::plan_within(self.given, fresh, rewritten, self.options.verify, observer)
+        memc_passes::plan_within(self.given, fresh, free, self.options.verify, observer)
     }
 
     /// What as many budgets as were asked for take, evenly from the smallest that is reachable to what the plan without a budget needs.
@@ -58,9 +58,9 @@ impl Budgets<'_> {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let (whole, rewritten) = (self.need(free).0, !free.rewrites.is_empty());
+        let whole = self.need(free).0;
         let base = self.nanos(free);
-        let floor = match self.plan(Bytes(0), rewritten, &mut Silent) {
+        let floor = match self.plan(Bytes(0), free, &mut Silent) {
             Err(PipelineError::Pass(PassError::Budget(short))) => short.least.0.min(whole),
             other => other.map(|_| 0)?,
         };
@@ -69,7 +69,7 @@ impl Budgets<'_> {
         for step in 1..count {
             let budget = whole - ((u128::from(whole - floor) * u128::from(step)) / u128::from(count - 1)) as u64;
             if last.arena > budget {
-                let found = match self.plan(Bytes(budget), rewritten, &mut Silent) {
+                let found = match self.plan(Bytes(budget), free, &mut Silent) {
                     Ok(found) => found,
                     // What is reachable by one search need not be for another: the curve ends here.
                     Err(PipelineError::Pass(PassError::Budget(_))) => break,

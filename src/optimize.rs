@@ -239,14 +239,7 @@ fn own_pipeline(
     if module.stage < Stage::Planned {
         return Err(Error::Unplanned { passes: text.to_owned() });
     }
-    Ok(memc_passes::Planned {
-        module,
-        reports: ctx.reports,
-        remarks: ctx.remarks,
-        base: None,
-        rewrites: ctx.rewrites,
-        budgeted: ctx.budgeted,
-    })
+    Ok(memc_passes::Planned::of(module, ctx))
 }
 
 /// Hashes of the input and of the output, side by side: with the weights inside, they are most of the work.

@@ -25,12 +25,16 @@ pub const INFO: PassInfo = PassInfo {
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let Some(budget) = ctx.options.budget else { return Ok(Changed::No) };
     let moves_weights = ctx.options.weights.is_some();
-    if !moves_weights && fit::arena(module, ctx, ctx.effort)? <= budget {
+    let arena = fit::arena(module, ctx, ctx.effort)?;
+    if !moves_weights && arena <= budget {
         return Ok(Changed::No);
     }
+    let given = fit::Given { module: module.clone(), arena };
     let mut edits = restore_plain_views(module, ctx)?;
-    let found =
-        if moves_weights { weights::within_room(module, ctx, budget)? } else { Some(fit::within(module, ctx, budget, &[])?) };
+    let found = match moves_weights {
+        true => weights::within_room(module, ctx, budget)?,
+        false => Some(fit::within(module, ctx, budget, &[], Some(&given))?),
+    };
     let Some(found) = found else { return Ok(Changed::edits(edits)) };
     edits += found.edits;
     let before = std::mem::take(&mut module.plan.scratch);
@@ -42,8 +46,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(edits))
 }
 
-/// Copies have bytes of their own: windows that lie in a value which is made later, and writes in place, are taken back. Returns how many
-/// aliases changed.
+/// Copies have bytes of their own: windows that lie in a value which is made later, and writes in place, are taken back until the copies are
+/// made. Returns how many aliases changed.
 fn restore_plain_views(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<u64, PassError> {
     if state::has_only_plain_views(module) {
         return Ok(0);

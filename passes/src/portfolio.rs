@@ -29,6 +29,16 @@ pub struct Planned {
     pub rewrites: Vec<Replaced>,
     /// What keeping the budget took, where something is repeated or moved for it.
     pub budgeted: Option<Budgeted>,
+    /// Which windows the plan was allowed.
+    pub windows: WindowChoice,
+}
+
+impl Planned {
+    /// What a pipeline left.
+    pub fn of(module: Module, ctx: PassContext<'_>) -> Self {
+        let PassContext { reports, remarks, rewrites, budgeted, windows, .. } = ctx;
+        Self { module, reports, remarks, base: None, rewrites, budgeted, windows }
+    }
 }
 
 /// What only ever helps, and is done once: the ways below begin with its result. Together with [`MERGED`] it is
@@ -186,7 +196,7 @@ fn run(
     ctx.windows = windows;
     Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
     let rank = rank(&module, ctx.options);
-    Ok((Planned { module, reports: ctx.reports, remarks: ctx.remarks, base: None, rewrites: ctx.rewrites, budgeted: None }, rank))
+    Ok((Planned::of(module, ctx), rank))
 }
 
 /// What a pipeline begins with.

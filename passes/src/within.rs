@@ -6,16 +6,17 @@ use crate::pass::{PassContext, PassError};
 use crate::pipeline::{Observer, Pipeline, PipelineError};
 use crate::portfolio::Planned;
 
-/// The default pipeline with a budget: values that lie in others keep these alive, so everything has bytes of its own.
-const MERGED: &str = "fold,canonicalize,dce,cse,dce,view,schedule,budget,in-place,place";
+/// The default pipeline with a budget.
+const MERGED: &str = "fold,canonicalize,dce,cse,dce,view,window,schedule,budget,in-place,place";
 /// The same without merging of equal nodes.
-const WITHOUT_CSE: &str = "fold,canonicalize,dce,view,schedule,budget,in-place,place";
+const WITHOUT_CSE: &str = "fold,canonicalize,dce,view,window,schedule,budget,in-place,place";
 /// The same with rewriting.
-const REWRITTEN: &str = "fold,canonicalize,dce,cse,dce,rewrite,fold,canonicalize,dce,cse,dce,view,schedule,budget,in-place,place";
+const REWRITTEN: &str =
+    "fold,canonicalize,dce,cse,dce,rewrite,fold,canonicalize,dce,cse,dce,view,window,schedule,budget,in-place,place";
 
 /// Plans a typed module within the budget of the context's options, for when [`crate::plan`] needs more.
 ///
-/// `rewritten` says whether the plan that needs more was made with rewriting. Nodes that compute the same are merged first: the plan may split them
+/// `free` is the plan that needs more: what is made here is rewritten if it was, and has windows where it has some. Nodes that compute the same are merged first: the plan may split them
 /// again where that pays. Only where no plan is found then, they are left as they are.
 ///
 /// # Errors
@@ -23,24 +24,17 @@ const REWRITTEN: &str = "fold,canonicalize,dce,cse,dce,rewrite,fold,canonicalize
 pub fn plan_within<'o>(
     module: &Module,
     context: impl Fn(&Module) -> PassContext<'o>,
-    rewritten: bool,
+    free: &Planned,
     verify: bool,
     observer: &mut dyn Observer,
 ) -> Result<Planned, PipelineError> {
     let mut run = |text: &str| {
         let mut module = module.clone();
-        let mut ctx = context(&module);
+        let mut ctx = PassContext { windows: free.windows.clone(), ..context(&module) };
         Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
-        Ok(Planned {
-            module,
-            reports: ctx.reports,
-            remarks: ctx.remarks,
-            base: None,
-            rewrites: ctx.rewrites,
-            budgeted: ctx.budgeted,
-        })
+        Ok(Planned::of(module, ctx))
     };
-    let short = match run(if rewritten { REWRITTEN } else { MERGED }) {
+    let short = match run(if free.rewrites.is_empty() { MERGED } else { REWRITTEN }) {
         Err(PipelineError::Pass(PassError::Budget(short))) => short,
         other => return other,
     };

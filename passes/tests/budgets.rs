@@ -7,7 +7,7 @@ mod oracle;
 use case::Case;
 use memc_ir::{Bytes, Module, Stage, text};
 use memc_ops::Profile;
-use memc_passes::{Io, Options, PassError, PipelineError, Shortage, Silent};
+use memc_passes::{Io, Options, PassError, PipelineError, Planned, Shortage, Silent};
 use proptest::prelude::*;
 
 /// A net with a forward and a backward half: each layer's result is read again in reverse order, with a reduction between them.
@@ -54,7 +54,8 @@ fn case(text: &str, budget: Option<u64>) -> Case {
 fn within(text: &str, budget: u64) -> Result<Module, Box<Shortage>> {
     let case = case(text, Some(budget));
     let (module, inference) = case.module();
-    let plan = || memc_passes::plan_within(&module, |module| case.context(module, &inference), false, true, &mut Silent);
+    let free = free_plan(text);
+    let plan = || memc_passes::plan_within(&module, |module| case.context(module, &inference), &free, true, &mut Silent);
     match plan() {
         Ok(planned) => {
             assert_eq!(planned.module.stage, Stage::Planned);
@@ -82,12 +83,16 @@ fn once(module: &Module) {
     }
 }
 
-/// The arena without a budget.
-fn free(text: &str) -> u64 {
+/// The plan without a budget.
+fn free_plan(text: &str) -> Planned {
     let case = case(text, None);
     let (module, inference) = case.module();
-    let planned = memc_passes::plan(&module, |module| case.context(module, &inference), true, &mut Silent).unwrap();
-    oracle::arena(&planned.module)
+    memc_passes::plan(&module, |module| case.context(module, &inference), true, &mut Silent).unwrap()
+}
+
+/// Its arena.
+fn free(text: &str) -> u64 {
+    oracle::arena(&free_plan(text).module)
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The search for a plan whose arena, offsets included, keeps a budget: solve, carry out, place, and ask for less where offsets waste room.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use memc_ir::{Bytes, Module, SecondaryMap, Value};
@@ -10,10 +11,13 @@ use memc_solve::{Limit, budget};
 use super::realize::realize;
 use super::shortage::shortage;
 use super::state::{Stated, state};
-use crate::pass::{Budgeted, PassContext, PassError};
+use crate::pass::{Budgeted, Changed, PassContext, PassError};
+use crate::window::candidates;
 
-/// So many plans are placed before the search for the smallest one begins; each is searched half as long as the one before.
-const MAX_ROUNDS: u32 = 5;
+/// So many plans are placed before the search for the smallest one begins.
+const MAX_ROUNDS: u32 = 6;
+/// What offsets waste is learned with such a part of the effort.
+const REHEARSAL: u64 = 8;
 /// So many capacities are tried in the search for the smallest arena.
 const LEAST_ROUNDS: u32 = 10;
 
@@ -31,17 +35,34 @@ pub(crate) struct Found {
     pub(crate) edits: u64,
 }
 
+/// The module as it came to the pass, with windows that copies do not have.
+pub(crate) struct Given {
+    pub(crate) module: Module,
+    /// Its arena.
+    pub(crate) arena: Bytes,
+}
+
 /// A plan whose arena is no larger than the budget. The constants of `fetched` lie in a farther space.
+///
+/// A short search learns at which capacity the offsets fit, and a whole one plans for that. Windows save bytes of which the solver does not know:
+/// where the module came with some, the first capacity is larger by what they save.
 ///
 /// # Errors
 /// There is none, or none was found.
-pub(crate) fn within(module: &Module, ctx: &PassContext<'_>, limit: Bytes, fetched: &[Value]) -> Result<Found, PassError> {
+pub(crate) fn within(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    limit: Bytes,
+    fetched: &[Value],
+    given: Option<&Given>,
+) -> Result<Found, PassError> {
     let stated = state(module, ctx.options, fetched);
     // The solver's sizes are whole multiples of the alignment; what lies on top need not fill its last one.
-    let mut capacity = ctx.options.aligned(limit).0;
+    let aligned = ctx.options.aligned(limit).0;
     let order: Vec<u32> = (0..stated.nodes.len() as u32).collect();
-    let bounding = Bounding::new(&stated.problem, &order, capacity);
-    let bound = working_set(&stated.problem).max(bounding.least_peak());
+    let windowed = with_all_windows(module, ctx, &stated);
+    let bounding = Bounding::new(&windowed, &order, aligned);
+    let bound = working_set(&windowed).max(bounding.least_peak());
     // Whatever the plan was made for, its bound is that of the budget, in any order.
     let certified = |mut found: Found| {
         let makespan = found.budgeted.makespan;
@@ -49,30 +70,66 @@ pub(crate) fn within(module: &Module, ctx: &PassContext<'_>, limit: Bytes, fetch
         found.budgeted.lower_bound = least.saturating_mul(stated.unit).min(makespan);
         found
     };
+    let saved = match given {
+        Some(given) => arena(module, ctx, 0)?.0.saturating_sub(given.arena.0),
+        None => 0,
+    };
+    let mut capacity = aligned.saturating_add(saved);
+    let (mut best, mut effort): (Option<Found>, u64) = (None, ctx.effort / REHEARSAL);
     for round in 0..MAX_ROUNDS {
+        let is_whole = effort > ctx.effort / REHEARSAL;
         if capacity < bound {
             break;
         }
-        let Some(mut found) = attempt(module, ctx, &stated, capacity, ctx.effort >> round)? else { break };
+        let Some(mut found) = attempt(module, ctx, &stated, capacity, effort)? else {
+            if is_whole {
+                break;
+            }
+            effort = ctx.effort;
+            continue;
+        };
         found.budgeted.rounds = round + 1;
-        if found.arena > limit && found.peak <= ctx.options.aligned(limit).0 {
+        if found.arena > limit && found.peak <= aligned {
             // Only what might fit is worth a search.
             found.arena = arena(&found.module, ctx, ctx.effort)?;
         }
-        if found.arena <= limit {
-            return Ok(certified(found));
+        if found.arena > limit {
+            // What offsets waste is taken off the capacity; a plan that needs less than it was given starts from what it needs.
+            capacity = capacity.min(found.peak).saturating_sub(found.arena.0 - limit.0);
+            effort = if is_whole { effort / 2 } else { effort };
+            continue;
         }
-        // What offsets waste is taken off the capacity; a plan that needs less than it was given starts from what it needs.
-        let waste = found.arena.0 - limit.0;
-        capacity = capacity.min(found.peak).saturating_sub(waste);
+        if best.as_ref().is_none_or(|best| found.budgeted.makespan < best.budgeted.makespan) {
+            best = Some(found);
+        }
+        if is_whole {
+            break;
+        }
+        effort = ctx.effort;
+    }
+    if let Some(best) = best {
+        return Ok(certified(best));
     }
     match least(module, ctx, &stated, bound)? {
         Some(found) if found.arena <= limit => Ok(certified(found)),
         found => {
             let bound = Bytes(bound.saturating_sub(stated.padding));
-            Err(PassError::Budget(Box::new(shortage(module, ctx, &stated, limit, bound, found)?)))
+            let found = found.as_ref().map(|found| (found.arena, &found.module));
+            let plans = found.into_iter().chain(given.map(|given| (given.arena, &given.module)));
+            let smallest = plans.min_by_key(|(arena, _)| *arena).map_or(module, |(_, module)| module);
+            Err(PassError::Budget(Box::new(shortage(smallest, ctx, &stated, limit, bound)?)))
         }
     }
+}
+
+/// The problem as if every part that could lie in its whole did and took no bytes of its own: what no plan of this beats, none with windows does.
+fn with_all_windows(module: &Module, ctx: &PassContext<'_>, stated: &Stated) -> budget::Problem {
+    let mut problem = stated.problem.clone();
+    let parts: BTreeSet<Value> = candidates(module, ctx).iter().map(|window| module.plan.owner(window.part).0).collect();
+    for (value, _) in problem.values.iter_mut().zip(&stated.owners).filter(|(_, owner)| parts.contains(owner)) {
+        value.size = 0;
+    }
+    problem
 }
 
 /// The plan with the smallest arena that a search over capacities finds. It depends on no budget, so that what is reported as reachable is.
@@ -109,8 +166,14 @@ pub(crate) fn attempt(
     budget::check(&stated.problem, capacity, &plan).map_err(|violation| wrong(&violation.to_string()))?;
     let mut realized = module.clone();
     let mut trial = fresh(ctx);
-    let edits = realize(&mut realized, &mut trial, stated, &plan.events);
-    let arena = arena(&realized, &trial, 0)?;
+    let mut edits = realize(&mut realized, &mut trial, stated, &plan.events);
+    let mut least = arena(&realized, &trial, 0)?;
+    if let Some((windowed, aliases)) = with_windows(&realized, &mut trial)? {
+        let less = arena(&windowed, &trial, 0)?;
+        if less < least {
+            (realized, least, edits) = (windowed, less, edits + aliases);
+        }
+    }
     let budgeted = Budgeted {
         base_cost: stated.problem.runs.iter().map(|run| run.cost).sum::<u64>().saturating_mul(stated.unit),
         makespan: plan.makespan.saturating_mul(stated.unit),
@@ -120,7 +183,16 @@ pub(crate) fn attempt(
         stop: outcome.stop.as_str(),
         effort: outcome.effort,
     };
-    Ok(Some(Found { module: realized, data: trial.data, arena, peak: plan.peak, budgeted, edits }))
+    Ok(Some(Found { module: realized, data: trial.data, arena: least, peak: plan.peak.min(least.0), budgeted, edits }))
+}
+
+/// The module with those of the chosen windows that are still legal, and how many aliases that takes; `None` where there are none.
+fn with_windows(module: &Module, ctx: &mut PassContext<'_>) -> Result<Option<(Module, u64)>, PassError> {
+    let mut windowed = module.clone();
+    match (crate::window::INFO.run)(&mut windowed, ctx)? {
+        Changed::Yes(edits) => Ok(Some((windowed, edits))),
+        Changed::No => Ok(None),
+    }
 }
 
 /// The arena that the module has once results are written in place and everything has its offset, found with so much effort. More effort

@@ -2,7 +2,7 @@
 
 use memc_ir::{Bytes, Module, Node, Step};
 
-use super::fit::{Found, place};
+use super::fit::place;
 use super::state::Stated;
 use crate::analysis::{Liveness, buffers, classes, live};
 use crate::pass::{PassContext, PassError, Shortage};
@@ -12,14 +12,12 @@ const SHOWN: usize = 8;
 
 /// Describes the smallest plan that was found; without any, the given order.
 pub(crate) fn shortage(
-    module: &Module,
+    smallest: &Module,
     ctx: &PassContext<'_>,
     stated: &Stated,
     budget: Bytes,
     bound: Bytes,
-    found: Option<Found>,
 ) -> Result<Shortage, PassError> {
-    let smallest = found.as_ref().map_or(module, |found| &found.module);
     let placed = place(smallest, ctx, 0)?;
     let least = placed.plan.arenas.first().map(|arena| arena.size).unwrap_or_default();
     let liveness = Liveness::of(&placed, placed.main(), ctx.options.profile);

@@ -33,7 +33,7 @@ pub(super) fn within_room(module: &Module, ctx: &PassContext<'_>, room: Bytes) -
             best = if better { Some((time, stay)) } else { best };
         }
     }
-    let plan = |stay: usize| within(module, ctx, Bytes(rest.saturating_sub(sum(&sizes[..stay]))), &constants[stay..]);
+    let plan = |stay: usize| within(module, ctx, Bytes(rest.saturating_sub(sum(&sizes[..stay]))), &constants[stay..], None);
     if let Some((_, stay)) = best.filter(|(_, stay)| *stay > 0)
         && let Ok(found) = plan(stay)
     {
