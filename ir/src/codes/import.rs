@@ -76,8 +76,8 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         code: "E0109",
         title: "a dimension is negative or absurd",
         fault: Fault::Model,
-        meaning: "A dimension of an initializer is below zero, or a tensor would pass 2^62 bytes. (In the stated type of an input \
-            or a result a negative dimension means that it is not known, as it does for runtimes.)",
+        meaning: "A dimension of an initializer is below zero, or a tensor would pass 2^62 bytes. In the stated type of an input \
+            or a result a negative dimension means that it is not known, as it does for runtimes.",
         example: "weight float[-3, 4], or float[4611686018427387904, 4]",
         action: "Repair the stated shape.",
     },

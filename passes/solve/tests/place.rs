@@ -114,6 +114,17 @@ fn holds(problem: &Problem, proven: bool) {
     }
 }
 
+#[test]
+fn padding_below_an_aligned_buffer_is_room_for_others() {
+    let rows = [(0, 2, 1, 1), (1, 5, 1, 1), (5, 6, 10, 1), (0, 1, 1, 1), (5, 6, 3, 4), (4, 6, 1, 1)];
+    let buffer = |(start, end, size, alignment)| Buffer { start, end, size, alignment, fixed_offset: None, gaps: Vec::new() };
+    let problem = Problem { buffers: rows.into_iter().map(buffer).collect(), capacity: Some(14) };
+    let outcome = place::solve(&problem, &Limit::default()).unwrap();
+    assert_eq!(outcome.status(), Status::Optimal);
+    place::check(&problem, &outcome.solution.unwrap()).unwrap();
+    assert_eq!(place::infeasible_subset(&problem, &Limit::default()).unwrap(), None);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 

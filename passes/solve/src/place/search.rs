@@ -125,6 +125,7 @@ impl<'a> Search<'a> {
         let to = self.lists.len();
         let undo = self.mark_undo();
         let mut start = from;
+        let mut ranks: Vec<(u32, u32)> = Vec::new();
         while start < to {
             let mut end = start + 1;
             let mut reach = self.instance.last[self.lists[start] as usize];
@@ -133,14 +134,15 @@ impl<'a> Search<'a> {
                 end += 1;
             }
             let alone = start == from && end == to || end - start < 3;
-            let ranks = if alone { Vec::new() } else { self.rank_anew(start..end) };
+            if !alone {
+                ranks.extend(self.rank_anew(start..end));
+            }
             // Items that were passed over are known by their bound, so the new ranks may start from nothing.
             let group_mark = if alone { mark } else { (mark.0, 0) };
             let verdict = self.group(start..end, group_mark, no_goods);
             if verdict != Verdict::Found {
+                // The groups before this one are open again too, so they get their old ranks back as well.
                 ranks.into_iter().for_each(|(item, rank)| self.rank[item as usize] = rank);
-            }
-            if verdict != Verdict::Found {
                 self.undo(undo);
                 self.take_out(from..start);
                 return verdict;
