@@ -132,3 +132,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn refusals_know_what_windows_save() {
+    let text = "opset \"\" 21\ngraph @net {\ninput %x : f32[16,16]\nconst %rows : i64[1] = [0]\n%a = Exp(%x) : f32[16,16]\n\
+        %b = Sin(%x) : f32[16,16]\n%c = Concat(%a, %b) {axis = 0} : f32[32,16]\n%y = ReduceMax(%c, %rows) {keepdims = 0} : f32[16]\nreturn %y\n}\n";
+    let free = free(text);
+    assert_eq!(free, 32 * 16 * 4 + 16 * 4, "both parts are written into the whole");
+    let short = within(text, free - 1).unwrap_err();
+    assert!(short.bound <= Bytes(free) && short.least == Bytes(free), "{short:?}");
+}
