@@ -141,4 +141,5 @@ fn refusals_know_what_windows_save() {
     assert_eq!(free, 32 * 16 * 4 + 16 * 4, "both parts are written into the whole");
     let short = within(text, free - 1).unwrap_err();
     assert!(short.bound <= Bytes(free) && short.least == Bytes(free), "{short:?}");
+    assert!(!short.node.0.is_empty(), "a node without a name is called by its result: {short:?}");
 }

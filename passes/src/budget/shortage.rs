@@ -41,10 +41,12 @@ pub(crate) fn shortage(
     })
 }
 
-/// Name and operator.
+/// Name, or that of the first result where the node has none, and operator.
 fn label(module: &Module, node: Node) -> (String, String) {
     let data = module.node(node);
-    (data.name.clone(), data.operator.to_string())
+    let result = || data.results().next().map(|result| module.value(result).name.clone());
+    let name = Some(data.name.clone()).filter(|name| !name.is_empty()).or_else(result);
+    (name.unwrap_or_default(), data.operator.to_string())
 }
 
 /// What keeps values from being dropped, with the bytes that it holds.
