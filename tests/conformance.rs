@@ -65,8 +65,11 @@ fn planned(file: &ModelFile, import: &ImportOptions, exact: bool) -> Result<Mode
     survives_text(&optimized.module)?;
     let written = ModelFile::from_bytes(optimized.model.to_vec()).map_err(|error| error.to_string())?;
     let report = memc::check::check(file, &written, &optimized.layout, memc::check::Options::default());
-    match report.violations.first() {
-        Some(violation) => Err(format!("check: {}", violation.diagnostic)),
+    if let Some(violation) = report.violations.first() {
+        return Err(format!("check: {}", violation.diagnostic));
+    }
+    match report.summary.spaces.values().find(|space| space.order_bound > space.peak) {
+        Some(space) => Err(format!("check: {space:?}")),
         None => Ok(written),
     }
 }

@@ -11,6 +11,7 @@ use crate::ctx::{Ctx, Steps};
 use crate::findings::{At, Findings};
 use crate::levels::{Held, aligned_bound, highest, levels};
 use crate::liveness::joined;
+use crate::order_bound::order_bounds;
 use crate::report::{SpaceSummary, Summary};
 
 /// Checks all numbers and fills the summary.
@@ -19,7 +20,9 @@ pub(crate) fn check(ctx: &Ctx<'_>, recomputed: u64, findings: &mut Findings, sum
     spaces.extend(ctx.layout.tensors.iter().filter_map(|tensor| tensor.space.as_deref()));
     let stated = owners(ctx, |index| ctx.live[index].clone());
     let needed = owners(ctx, |index| ctx.derived[index].into_iter().collect());
-    let working = working_sets(ctx);
+    // Recomputing and moving can go below what any mere order needs.
+    let changed = recomputed > 0 || !ctx.layout.transfers.is_empty();
+    let order = if changed { BTreeMap::new() } else { order_bounds(ctx) };
     for space in spaces {
         let empty = Vec::new();
         let found = space_summary(
@@ -27,10 +30,10 @@ pub(crate) fn check(ctx: &Ctx<'_>, recomputed: u64, findings: &mut Findings, sum
             space,
             stated.get(space).unwrap_or(&empty),
             needed.get(space).unwrap_or(&empty),
-            working.get(space).copied().unwrap_or(0),
+            order.get(space).copied().unwrap_or(0),
         );
         peak(ctx, space, stated.get(space).unwrap_or(&empty), found, findings);
-        bounds(ctx, space, found, stated.get(space).unwrap_or(&empty), recomputed, findings);
+        bounds(ctx, space, found, stated.get(space).unwrap_or(&empty), changed, findings);
         summary.spaces.insert(space.to_owned(), found);
     }
     counts(ctx, recomputed, findings, summary);
@@ -57,45 +60,14 @@ fn owners<'a>(ctx: &Ctx<'a>, live: impl Fn(usize) -> Vec<Steps>) -> BTreeMap<&'a
     spaces
 }
 
-/// Most bytes that one node touches, a space at a time: no order of these nodes can have less at its step.
-fn working_sets<'a>(ctx: &Ctx<'a>) -> BTreeMap<&'a str, u64> {
-    let mut scratch: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-    for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
-        if let (Class::Scratch, Some(step)) = (tensor.class, tensor.step) {
-            scratch.entry(step).or_default().push(index);
-        }
-    }
-    let mut most: BTreeMap<&str, u64> = BTreeMap::new();
-    for (step, row) in ctx.order.iter().enumerate() {
-        let row = &ctx.out.rows[*row];
-        let values = row.reads.iter().copied().chain(ctx.out.module.node(row.node).results());
-        let mut roots: BTreeSet<usize> =
-            values.filter_map(|value| ctx.tensor_of[value]).filter_map(|index| ctx.root[index]).collect();
-        roots.extend(scratch.get(&(step as u64)).into_iter().flatten());
-        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-        for root in roots {
-            let tensor = ctx.tensor(root);
-            if let (Some(space), Some(_)) = (tensor.space.as_deref(), tensor.offset) {
-                let sum = sums.entry(space).or_default();
-                *sum = sum.saturating_add(tensor.bytes);
-            }
-        }
-        for (space, sum) in sums {
-            let known = most.entry(space).or_default();
-            *known = sum.max(*known);
-        }
-    }
-    most
-}
-
-fn space_summary(ctx: &Ctx<'_>, space: &str, stated: &[Held], needed: &[Held], working_set: u64) -> SpaceSummary {
+fn space_summary(ctx: &Ctx<'_>, space: &str, stated: &[Held], needed: &[Held], order_bound: u64) -> SpaceSummary {
     let level = levels(stated, ctx.steps());
     let peak = highest(&level);
     let ends = ctx.layout.tensors.iter().filter(|tensor| tensor.space.as_deref() == Some(space));
     let arena = ends.filter_map(|tensor| Some(tensor.offset?.saturating_add(tensor.bytes))).max().unwrap_or(0);
     let placement_bound = highest(&levels(needed, ctx.steps()));
     let peak_step = level.iter().position(|bytes| *bytes == peak).unwrap_or(0) as u64;
-    SpaceSummary { arena, peak, peak_step, placement_bound, working_set }
+    SpaceSummary { arena, peak, peak_step, placement_bound, order_bound }
 }
 
 fn arena_size(ctx: &Ctx<'_>, space: &str) -> u64 {
@@ -121,7 +93,7 @@ fn peak(ctx: &Ctx<'_>, space: &str, stated: &[Held], found: SpaceSummary, findin
     }
 }
 
-fn bounds(ctx: &Ctx<'_>, space: &str, found: SpaceSummary, stated: &[Held], recomputed: u64, findings: &mut Findings) {
+fn bounds(ctx: &Ctx<'_>, space: &str, found: SpaceSummary, stated: &[Held], changed: bool, findings: &mut Findings) {
     let mut refuse = |why: String| findings.add(Kind::LowerBound, At::default(), format!("`{space}`: {why}"));
     let Some(claim) = ctx.layout.lower_bound.get(space) else {
         refuse("no bound is stated".to_owned());
@@ -133,14 +105,12 @@ fn bounds(ctx: &Ctx<'_>, space: &str, found: SpaceSummary, stated: &[Held], reco
     } else if claim.placement_proved && claim.placement != size {
         refuse(format!("the placement of {size} bytes is claimed optimal, but its bound is {}", claim.placement));
     }
-    let changed = recomputed > 0 || !ctx.layout.transfers.is_empty();
     match claim.order {
         None if claim.order_proved => refuse("the order is claimed optimal without a bound".to_owned()),
         None => {}
         Some(_) if claim.order_proved && changed => {
             refuse("the order is claimed optimal, but something is recomputed or moved".to_owned());
         }
-        // Recomputing and moving can go below what any mere order needs.
         Some(_) if changed => {}
         Some(order) if order > found.peak => {
             refuse(format!("no order below {order} bytes is claimed, this one has a peak of {}", found.peak));
@@ -148,9 +118,18 @@ fn bounds(ctx: &Ctx<'_>, space: &str, found: SpaceSummary, stated: &[Held], reco
         Some(order) if claim.order_proved && order != found.peak => {
             refuse(format!("the order is claimed optimal with a bound of {order}, its peak is {}", found.peak));
         }
-        Some(order) if claim.order_proved && order < found.working_set => {
-            refuse(format!("the order is claimed optimal with {order} bytes, but one node alone takes {}", found.working_set));
-        }
+        Some(order) if claim.order_proved && order < found.order_bound => refuse(format!(
+            "the order is claimed optimal with {order} bytes, but what must be live at one node's step has {}",
+            found.order_bound
+        )),
+        Some(order) if order > found.order_bound => findings.remark(format!(
+            "`{space}`: the order's bound of {order} bytes is not re-derived; what must be live at one node's step gives {}",
+            found.order_bound
+        )),
+        Some(order) if order < found.order_bound => findings.remark(format!(
+            "`{space}`: the order's bound of {order} bytes is weak; what must be live at one node's step gives {}",
+            found.order_bound
+        )),
         Some(_) => {}
     }
     let alignment = ctx.layout.arenas.iter().find(|arena| arena.space == space).map_or(1, |arena| arena.alignment);

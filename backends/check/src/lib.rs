@@ -23,6 +23,7 @@ mod levels;
 mod liveness;
 mod meaning;
 mod numbering;
+mod order_bound;
 mod overlap;
 mod placement;
 mod repeat;

@@ -78,8 +78,8 @@ pub struct SpaceSummary {
     pub peak_step: u64,
     /// No placement is smaller: live bytes at one step, live ranges as derived.
     pub placement_bound: u64,
-    /// Most bytes that one node and its operands and results take.
-    pub working_set: u64,
+    /// No order of these nodes has a lower peak, as far as what surely lives at one of them shows it; 0 where something is recomputed or moved.
+    pub order_bound: u64,
 }
 
 /// The peak of the input model in file order, derived in three ways.

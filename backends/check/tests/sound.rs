@@ -237,7 +237,40 @@ fn an_order_proved_optimal_passes_where_nothing_is_recomputed_or_moved() {
     case.tensor("a").live[0].end = 1;
     case.layout().peak.get_mut("device").unwrap().bytes = 256;
     case.layout().lower_bound.get_mut("device").unwrap().order = Some(256);
-    assert!(case.report().violations.iter().any(|violation| violation.diagnostic.message.contains("one node alone takes 512")));
+    let said = "what must be live at one node's step has 512";
+    assert!(case.report().violations.iter().any(|violation| violation.diagnostic.message.contains(said)));
+}
+
+#[test]
+fn a_bound_of_orders_that_no_single_step_shows_is_a_remark() {
+    // One branch's small result waits while the other branch runs; which one does is free.
+    let nodes = vec![
+        node("up", "MatMul", &["x", "w"], &["a"]),
+        node("down", "ReduceMax", &["a"], &["b"]),
+        node("up2", "MatMul", &["x", "w"], &["c"]),
+        node("down2", "ReduceMax", &["c"], &["d"]),
+        node("join", "Sub", &["b", "d"], &["z"]),
+    ];
+    let mut case = Case::same(nodes, |graph| graph.output = vec![info("z", FLOAT, &[1, 1])]);
+    case.shapes.extend([("w", (FLOAT, vec![16, 16])), ("flag", (BOOL, vec![]))]);
+    case.shapes.extend([("flat", (INT64, vec![2])), ("from", (INT64, vec![1])), ("to", (INT64, vec![1]))]);
+    case.shapes.extend(["b", "d", "z"].map(|name| (name, (FLOAT, vec![1, 1]))));
+    let peak = 4 + 256 + 4;
+    case.layout().baseline.file_order_peak.insert("device".into(), peak);
+    let claim = |order| LowerBound { placement: peak, order: Some(order), order_proved: order == peak, placement_proved: false };
+    for (order, remark) in [
+        (264, Some("264 bytes is not re-derived; what must be live at one node's step gives 260")),
+        (260, None),
+        (256, Some("256 bytes is weak; what must be live at one node's step gives 260")),
+    ] {
+        case.layout().lower_bound.insert("device".into(), claim(order));
+        let report = case.report_with(EXACT);
+        assert_eq!(shown(&report), [""; 0]);
+        assert_eq!(report.summary.spaces["device"].order_bound, 260);
+        let found = report.remarks.iter().find(|text| text.contains("the order's bound"));
+        assert_eq!(found.is_some(), remark.is_some(), "{found:?}");
+        assert!(found.zip(remark).is_none_or(|(found, remark)| found.contains(remark)), "{found:?}");
+    }
 }
 
 /// A chain of `count` nodes with long skips, and a plan that gives each freed slot to the next tensor.
