@@ -43,7 +43,7 @@ impl Side<'_> {
             Some(info) if !KNOWN_DOMAINS.contains(&info.domain) => true,
             Some(info) => match info.repeat {
                 Repeat::Yes => false,
-                Repeat::Random | Repeat::Stateful => true,
+                Repeat::Random | Repeat::Updating | Repeat::Stateful => true,
                 Repeat::UnlessTraining => self.training(node),
             },
             None => self.function(&data.operator).is_none_or(|function| self.function_unrepeatable(function)),

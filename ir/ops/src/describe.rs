@@ -144,6 +144,7 @@ fn repeat(value: Repeat) -> &'static str {
     match value {
         Repeat::Yes => "yes",
         Repeat::Random => "random",
+        Repeat::Updating => "updating",
         Repeat::Stateful => "stateful",
         Repeat::UnlessTraining => "unless training",
     }
@@ -153,6 +154,7 @@ fn repeat_words(value: Repeat) -> &'static str {
     match value {
         Repeat::Yes => "gives the same results when it runs again",
         Repeat::Random => "never runs twice: it draws random numbers",
+        Repeat::Updating => "never runs twice: it writes into its first operand",
         Repeat::Stateful => "never runs twice: it changes or exchanges state",
         Repeat::UnlessTraining => "gives the same results when it runs again, unless it runs in training mode",
     }

@@ -144,6 +144,8 @@ pub enum Repeat {
     Yes,
     /// Never: it draws random numbers.
     Random,
+    /// Never: it writes into its first operand, and does nothing else beside its results.
+    Updating,
     /// Never: it changes state that it was given, or sends something.
     Stateful,
     /// Not if it runs in training mode and draws a random mask (Dropout).

@@ -58,7 +58,7 @@ fn repeatable_alone(module: &Module, node: Node) -> bool {
     KNOWN_DOMAINS.contains(&info.domain)
         && match info.repeat {
             Repeat::Yes => true,
-            Repeat::Random | Repeat::Stateful => false,
+            Repeat::Random | Repeat::Updating | Repeat::Stateful => false,
             Repeat::UnlessTraining => !may_train(module, node),
         }
 }

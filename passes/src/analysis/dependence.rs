@@ -1,6 +1,6 @@
 //! What must run before what: operands, captures, and the order of side effects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{GraphId, Module, Node, SecondaryMap, Value};
 use memc_ops::Repeat;
@@ -8,7 +8,8 @@ use memc_ops::Repeat;
 /// For each position in the graph's list of nodes, the positions that must come before it; sorted, each once.
 ///
 /// An operator with a side effect (it writes into an operand, or memc does not know it) keeps its place, in the graph's own order, among
-/// all readers of its operands and among the other operators with side effects.
+/// all readers of what it may write; and, if it may do more than that, among the other operators that may. So two values without an alias
+/// are taken to be two buffers, as by every runtime that runs nodes as their operands come.
 pub fn predecessors(module: &Module, graph: GraphId) -> Vec<Vec<u32>> {
     let nodes = &module.graph(graph).nodes;
     let mut maker: SecondaryMap<Value, Option<u32>> = SecondaryMap::default();
@@ -30,20 +31,45 @@ pub fn predecessors(module: &Module, graph: GraphId) -> Vec<Vec<u32>> {
     before
 }
 
+/// What running a node does beside making its results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Effect {
+    Nothing,
+    /// It writes into its first operand.
+    Update,
+    Anything,
+}
+
 /// Whether running a node does more than make its results.
 pub fn has_side_effect(module: &Module, node: Node) -> bool {
+    effect(module, node) != Effect::Nothing
+}
+
+/// The values whose bytes a node may write, beside its results.
+pub fn written(module: &Module, node: Node) -> Vec<Value> {
+    match effect(module, node) {
+        Effect::Nothing => Vec::new(),
+        Effect::Update => module.node(node).inputs.first().copied().flatten().into_iter().collect(),
+        Effect::Anything => module.reads(node),
+    }
+}
+
+fn effect(module: &Module, node: Node) -> Effect {
     let data = module.node(node);
-    let own = match memc_ops::lookup(&data.operator) {
-        Some(info) => info.repeat == Repeat::Stateful,
-        None => true,
-    };
-    own || data.bodies().any(|(_, body)| module.graph(body).nodes.iter().any(|inner| has_side_effect(module, *inner)))
+    if data.bodies().any(|(_, body)| module.graph(body).nodes.iter().any(|inner| has_side_effect(module, *inner))) {
+        return Effect::Anything;
+    }
+    match memc_ops::lookup(&data.operator).map(|info| info.repeat) {
+        Some(Repeat::Updating) => Effect::Update,
+        Some(Repeat::Stateful) | None => Effect::Anything,
+        Some(Repeat::Yes | Repeat::Random | Repeat::UnlessTraining) => Effect::Nothing,
+    }
 }
 
 /// Readers and writers met so far, by the value whose bytes they touch.
 #[derive(Default)]
 struct Effects {
-    /// Last node with a side effect.
+    /// Last node with a side effect beyond its operands.
     last: Option<u32>,
     /// Last writer of a value's bytes.
     writer: BTreeMap<Value, u32>,
@@ -53,19 +79,19 @@ struct Effects {
 
 impl Effects {
     fn visit(&mut self, module: &Module, node: Node, position: u32, reads: &[Value], sources: &mut Vec<u32>) {
-        let writes = has_side_effect(module, node);
+        let written: BTreeSet<Value> = written(module, node).iter().map(|value| module.plan.owner(*value).0).collect();
         for value in reads {
             let (owner, _) = module.plan.owner(*value);
             // A node that reads the same bytes twice does not wait for itself.
             sources.extend(self.writer.get(&owner).filter(|writer| **writer != position));
-            if writes {
+            if written.contains(&owner) {
                 sources.extend(self.readers.remove(&owner).unwrap_or_default().iter().filter(|other| **other != position));
                 self.writer.insert(owner, position);
             } else {
                 self.readers.entry(owner).or_default().push(position);
             }
         }
-        if writes {
+        if effect(module, node) == Effect::Anything {
             sources.extend(self.last.replace(position));
         }
     }

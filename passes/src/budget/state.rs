@@ -8,7 +8,7 @@ use memc_solve::budget;
 
 use crate::analysis::buffers::{Buffer, buffers};
 use crate::analysis::class::{StorageClass, classes};
-use crate::analysis::dependence::{has_side_effect, predecessors};
+use crate::analysis::dependence::{predecessors, written};
 use crate::analysis::liveness::Liveness;
 use crate::analysis::scratch::scratch;
 use crate::analysis::state::{pairs, wait_for_readers};
@@ -106,10 +106,8 @@ impl<'a> Statement<'a> {
         }
         let (mut is_written, mut is_captured) = (SecondaryMap::default(), SecondaryMap::default());
         for node in &module.graph(module.main()).nodes {
-            if has_side_effect(module, *node) {
-                for value in module.reads(*node) {
-                    is_written.set(module.plan.owner(value).0, true);
-                }
+            for value in written(module, *node) {
+                is_written.set(module.plan.owner(value).0, true);
             }
             if module.node(*node).bodies().next().is_some() {
                 for value in module.captures(*node) {

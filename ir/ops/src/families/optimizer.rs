@@ -242,6 +242,10 @@ fn pad_and_unflatten(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+const fn updating(name: &'static str, infer: crate::info::InferFn) -> OpInfo {
+    microsoft(name, infer).work(Work::PerInputElement(8)).repeat(Repeat::Updating)
+}
+
 const fn stateful(name: &'static str, infer: crate::info::InferFn) -> OpInfo {
     microsoft(name, infer).work(Work::PerInputElement(8)).repeat(Repeat::Stateful)
 }
@@ -254,8 +258,8 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("BatchNormInternal", batch_normalization).work(Work::PerElement(8)),
     microsoft("ConcatTraining", concat).work(Work::None),
     stateful("Group", flag),
-    stateful("InPlaceAccumulator", like_first),
-    stateful("InPlaceAccumulatorV2", accumulate),
+    updating("InPlaceAccumulator", like_first),
+    updating("InPlaceAccumulatorV2", accumulate),
     stateful("LambOptimizer", lamb),
     microsoft("MixedPrecisionScale", scale_all).work(Work::PerElement(2)),
     microsoft("PadAndUnflatten", pad_and_unflatten).work(Work::None),
@@ -274,7 +278,7 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("View", views).work(Work::None),
     stateful("WaitEvent", pass_after_event),
     stateful("YieldOp", as_stated),
-    stateful("ZeroGradient", like_first),
+    updating("ZeroGradient", like_first),
 ];
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::chains::Chains;
 use super::gaps::{self, Absence, COST_PARTS, Model, Parts};
 use super::integral;
+use super::last::last_of_kept;
 use super::rows::Rows;
 use super::{MOST_PIVOTS, can_be_absent, run_cost, whole};
 use crate::budget::problem::{Origin, Problem};
@@ -71,7 +72,7 @@ impl<'a> Bounding<'a> {
         let chain_rows = Rows::of_heaviest_chain(problem, &weights);
         let chain = priced_model(problem, &chain_rows, capacity, &absences);
         let own = (0..problem.runs.len() as u32).map(|run| Conflict { run, needed: gaps::own_bytes(problem, run) });
-        let worst = most_needed(own.chain(conflicts(&chain_rows.runs, &chain)));
+        let worst = most_needed(own.chain(last_of_kept(problem)).chain(conflicts(&chain_rows.runs, &chain)));
         let worst_in_order = most_needed(conflicts(order, &in_order));
         Self { problem, capacity, absences, in_order, chain, worst, worst_in_order }
     }

@@ -6,6 +6,7 @@ mod cover;
 mod gaps;
 mod integral;
 mod interval;
+mod last;
 mod lower;
 mod rows;
 mod simplex;

@@ -70,7 +70,7 @@ impl Rows {
 }
 
 /// The runs that must have run before each run, by its index; all have lower indices.
-fn predecessors(problem: &Problem) -> Vec<Vec<u32>> {
+pub fn predecessors(problem: &Problem) -> Vec<Vec<u32>> {
     let mut maker = vec![None; problem.values.len()];
     let mut lists = Vec::with_capacity(problem.runs.len());
     for (index, run) in problem.runs.iter().enumerate() {

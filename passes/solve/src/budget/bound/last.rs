@@ -1,0 +1,139 @@
+//! What stays to the end: of a set of runs that make kept values one is the last, and beside it lies what all others of the set made.
+
+use super::gaps::{distinct, own_bytes};
+use super::lower::Conflict;
+use super::rows::predecessors;
+use crate::budget::problem::{Origin, Problem};
+
+/// A run that makes something that stays, and what is said of it.
+struct Maker {
+    run: u32,
+    /// Bytes that it needs for itself.
+    own: u64,
+    /// Bytes of its results that stay.
+    kept: u64,
+    /// Its operands that stay, with the place of their maker in the list.
+    operands: Vec<(usize, u64)>,
+    /// How many makers of the set need it to run before them, and which makers it needs.
+    needed_by: u32,
+    needs: Vec<usize>,
+}
+
+/// The run that needs most beside kept values, in any plan: over all sets of makers, the least that any of them needs as the last of its set.
+///
+/// What the best set is follows greedily: who needs least limits every set that it is in, so it leaves. O(makers² + runs x makers / 64).
+#[must_use]
+pub fn last_of_kept(problem: &Problem) -> Option<Conflict> {
+    let mut makers = makers(problem);
+    let mut beside: u64 = makers.iter().map(|maker| maker.kept).sum();
+    beside +=
+        problem.values.iter().filter(|value| value.kept && value.origin == Origin::Near).map(|value| value.size).sum::<u64>();
+    let mut is_in = vec![true; makers.len()];
+    let mut most: Option<Conflict> = None;
+    for _ in 0..makers.len() {
+        let needed = |place: &usize| {
+            let maker = &makers[*place];
+            let counted: u64 = maker.operands.iter().filter(|(other, _)| is_in[*other]).map(|(_, bytes)| bytes).sum();
+            (beside - maker.kept).saturating_add(maker.own).saturating_sub(counted)
+        };
+        let can_be_last = (0..makers.len()).filter(|place| is_in[*place] && makers[*place].needed_by == 0);
+        let Some(place) = can_be_last.min_by_key(|place| (needed(place), makers[*place].run)) else { break };
+        let needed = needed(&place);
+        if most.is_none_or(|most| needed > most.needed) {
+            most = Some(Conflict { run: makers[place].run, needed });
+        }
+        is_in[place] = false;
+        beside -= makers[place].kept;
+        for other in std::mem::take(&mut makers[place].needs) {
+            makers[other].needed_by -= 1;
+        }
+    }
+    most
+}
+
+/// The runs that make kept values, in the given order.
+fn makers(problem: &Problem) -> Vec<Maker> {
+    let kept = |value: &u32| problem.values[*value as usize].kept;
+    let bytes = |value: u32| problem.values[value as usize].size;
+    let runs = (0..problem.runs.len() as u32).filter(|run| problem.runs[*run as usize].writes.iter().any(kept));
+    let mut makers: Vec<Maker> = Vec::new();
+    let mut maker_of = vec![None; problem.values.len()];
+    for run in runs {
+        let data = &problem.runs[run as usize];
+        let operands =
+            distinct(&data.reads).into_iter().filter_map(|value| maker_of[value as usize].map(|place| (place, bytes(value))));
+        let operands = operands.collect();
+        let results: Vec<u32> = data.writes.iter().copied().filter(|value| kept(value)).collect();
+        results.iter().for_each(|value| maker_of[*value as usize] = Some(makers.len()));
+        let kept = results.iter().map(|value| bytes(*value)).sum();
+        makers.push(Maker { run, own: own_bytes(problem, run), kept, operands, needed_by: 0, needs: Vec::new() });
+    }
+    let words = makers.len().div_ceil(64);
+    let mut place_of = vec![None; problem.runs.len()];
+    makers.iter().enumerate().for_each(|(place, maker)| place_of[maker.run as usize] = Some(place));
+    // For each run, the makers that stand before it in every plan.
+    let mut behind: Vec<Vec<u64>> = Vec::with_capacity(problem.runs.len());
+    for (run, before) in predecessors(problem).into_iter().enumerate() {
+        let mut set = vec![0_u64; words];
+        for other in before {
+            set.iter_mut().zip(&behind[other as usize]).for_each(|(word, more)| *word |= more);
+            if let Some(place) = place_of[other as usize] {
+                set[place / 64] |= 1 << (place % 64);
+            }
+        }
+        if let Some(place) = place_of[run] {
+            makers[place].needs = (0..makers.len()).filter(|other| set[other / 64] >> (other % 64) & 1 == 1).collect();
+        }
+        behind.push(set);
+    }
+    for place in 0..makers.len() {
+        for other in makers[place].needs.clone() {
+            makers[other].needed_by += 1;
+        }
+    }
+    makers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_of_kept;
+    use crate::budget::problem::{Problem, Run, Value};
+
+    /// Runs that each read a value of some bytes, made before, and make one that stays.
+    fn problem(parts: &[(u64, u64)]) -> Problem {
+        let mut problem = Problem::default();
+        for (index, &(operand, result)) in parts.iter().enumerate() {
+            let index = 2 * index as u32;
+            problem.runs.push(Run { writes: vec![index], repeatable: true, ..Run::default() });
+            problem.runs.push(Run { reads: vec![index], writes: vec![index + 1], ..Run::default() });
+            problem.values.push(Value { size: operand, ..Value::default() });
+            problem.values.push(Value { size: result, kept: true, ..Value::default() });
+        }
+        problem
+    }
+
+    #[test]
+    fn the_last_of_a_set_needs_all_that_the_others_made() {
+        // The small one may be the last of all three; of the two others one is, beside one of them.
+        let found = last_of_kept(&problem(&[(70, 10), (80, 10), (1, 1)])).map(|conflict| conflict.needed);
+        assert_eq!(found, Some(10 + 70 + 10));
+        // All three together need as much at the end.
+        let found = last_of_kept(&problem(&[(5, 10), (5, 10), (1, 1)])).map(|conflict| conflict.needed);
+        assert_eq!(found, Some(10 + 10 + 5));
+    }
+
+    #[test]
+    fn who_is_needed_by_another_is_not_the_last() {
+        // The cheapest to be last must stand before the dearest.
+        let mut given = problem(&[(1, 10), (70, 10)]);
+        given.runs[3].predecessors = vec![1];
+        assert_eq!(last_of_kept(&given).map(|conflict| conflict.needed), Some(10 + 70 + 10));
+    }
+
+    #[test]
+    fn an_operand_that_stays_is_counted_once() {
+        let mut given = problem(&[(1, 10), (70, 10)]);
+        given.runs[3].reads = vec![1, 2];
+        assert_eq!(last_of_kept(&given).map(|conflict| conflict.needed), Some(10 + 70 + 10));
+    }
+}
