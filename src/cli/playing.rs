@@ -8,7 +8,8 @@ use std::time::Instant;
 use memc::ir::{Diagnostic, Severity};
 use memc::layout_file::Layout;
 use memc::{Error, play};
-use play::{Array, Runtime, npz};
+use play::npz::Archive;
+use play::{Array, Runtime};
 
 use super::Failure;
 use super::files::read;
@@ -27,7 +28,7 @@ pub fn layout(path: &Path) -> Result<Layout, Failure> {
 
 /// Inputs of a file, if one is given.
 pub fn given(path: Option<&Path>) -> Result<Option<BTreeMap<String, Array>>, Failure> {
-    path.map(|path| npz::read(path).map_err(refuse)).transpose()
+    path.map(|path| Archive::open(path).and_then(|archive| archive.arrays()).map_err(refuse)).transpose()
 }
 
 /// An error of the runtime or the player, as the command says it.

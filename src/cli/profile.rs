@@ -9,12 +9,14 @@ use memc::ir::Module;
 use memc::passes::Silent;
 use memc::proto::ModelFile;
 use memc::{Error, OptimizeOptions, play};
-use play::{NodeProfile, PlayOptions, Player, inputs};
+use play::inputs::{Inputs, Seeded};
+use play::npz::Archive;
+use play::{NodeProfile, PlayOptions, Player};
 use serde_json::{Value, json};
 
 use super::args::ProfileArguments;
 use super::files::Outputs;
-use super::playing::{given, load, nanoseconds, refuse};
+use super::playing::{load, nanoseconds, refuse};
 use super::{Outcome, Voice};
 
 /// What plans a model with all its nodes, so that each is in the profile, even those that `optimize` folds.
@@ -38,11 +40,11 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     let folder = arguments.input.parent().unwrap_or(Path::new(""));
     let layout = &optimized.layout;
     let mut player = Player::with_weights_in(&runtime, &planned, layout, PlayOptions::default(), folder).map_err(refuse)?;
-    let set = match given(arguments.inputs.as_deref())? {
-        Some(set) => set,
-        None => inputs::make(&planned, layout, arguments.seed).map_err(refuse)?,
+    let given: Box<dyn Inputs> = match &arguments.inputs {
+        Some(path) => Box::new(Archive::open(path).map_err(refuse)?),
+        None => Box::new(Seeded::new(&planned, layout, arguments.seed).map_err(refuse)?),
     };
-    let nodes = player.profile(&set, arguments.repeat, nanoseconds).map_err(refuse)?;
+    let nodes = player.profile(&*given, arguments.repeat, nanoseconds).map_err(refuse)?;
     let results = results(&optimized.module);
     let rows = nodes.iter().zip(&layout.schedule).zip(results).map(|((node, row), results)| {
         json!({

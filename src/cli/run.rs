@@ -1,12 +1,13 @@
 //! `memc run`: plays a plan.
 
-use std::process::ExitCode;
 use std::time::Instant;
 
 use memc::ir::Bytes;
 use memc::proto::ModelFile;
 use memc::{Error, play};
-use play::{PlayOptions, Played, Player, inputs, npz};
+use play::inputs::{Inputs, Seeded};
+use play::npz::Archive;
+use play::{PlayOptions, Played, Player, npz};
 use serde_json::json;
 
 use super::args::Run;
@@ -22,9 +23,9 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
     let out = ModelFile::open(&arguments.model).map_err(Error::from)?;
     let layout = layout(&arguments.layout)?;
     let runtime = load(arguments.library.ort_lib.as_deref())?;
-    let given = match &arguments.inputs {
-        Some(path) => npz::read(path).map_err(refuse)?,
-        None => inputs::make(&out, &layout, arguments.seed).map_err(refuse)?,
+    let given: Box<dyn Inputs> = match &arguments.inputs {
+        Some(path) => Box::new(Archive::open(path).map_err(refuse)?),
+        None => Box::new(Seeded::new(&out, &layout, arguments.seed).map_err(refuse)?),
     };
     let options = PlayOptions {
         poison_check: arguments.poison_check,
@@ -32,26 +33,24 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
         clock: Some(nanoseconds),
         ..PlayOptions::default()
     };
-    let (started, before) = (Instant::now(), cpu());
+    let started = Instant::now();
     let mut player = Player::new(&runtime, &out, &layout, options).map_err(refuse)?;
-    let start = started.elapsed();
-    let start_cpu = cpu().zip(before).map(|(after, before)| after.saturating_sub(before) as f64 / 1e6);
+    let start = started.elapsed().as_secs_f64() * 1e3;
     let mut times = Vec::new();
-    let mut played = None;
+    let mut played = Played::default();
     for _ in 0..arguments.repeat.max(1) {
-        let started = Instant::now();
-        played = Some(player.play(&given).map_err(refuse)?);
-        times.push(started.elapsed());
+        played = player.play(&*given).map_err(refuse)?;
+        times.push(played.nanoseconds as f64 / 1e6);
     }
-    let Some(played) = played else { return Ok(ExitCode::SUCCESS) };
-    times.sort_unstable();
+    times.sort_by(f64::total_cmp);
+    let median = times[times.len() / 2];
+    let results = player.outputs().map_err(refuse)?;
     if let Some(path) = &arguments.outputs {
         let mut outputs = Outputs::default();
-        outputs.add(path, |out| npz::write(&played.outputs, out))?;
+        outputs.add(path, |out| npz::write(&results, out))?;
         outputs.commit()?;
     }
-    let digest = play::digest(&played.outputs);
-    let millis = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+    let digest = play::digest(&results);
     if arguments.json {
         let arenas =
             played.arenas.iter().map(|arena| json!({"space": arena.space, "planned": arena.planned, "used": arena.used}));
@@ -71,18 +70,13 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
             "moved": played.moved, "links": links.collect::<Vec<_>>(),
             "digest": digest, "arenas": arenas.collect::<Vec<_>>(), "bytes_outside": played.bytes_outside(),
             "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped, "constant": played.constant,
-            "outside": outside.collect::<Vec<_>>(), "workspace": work.collect::<Vec<_>>(), "anonymous_bytes": anonymous(),
-            "start_ms": millis(start), "start_cpu_ms": start_cpu, "run_ms": millis(times[times.len() / 2]), "runs": times.len(),
+            "outside": outside.collect::<Vec<_>>(), "workspace": work.collect::<Vec<_>>(), "caller_bytes": played.caller,
+            "anonymous_bytes": anonymous(), "start_ms": start, "run_ms": median, "runs": times.len(),
         });
         return print(&format!("{object:#}\n"));
     }
     tell(&played, voice);
-    voice.say(&format!(
-        "start {:.1} ms, run {:.3} ms (median of {})",
-        millis(start),
-        millis(times[times.len() / 2]),
-        times.len()
-    ));
+    voice.say(&format!("start {start:.1} ms, run {median:.3} ms (median of {})", times.len()));
     print(&format!("{digest}\n"))
 }
 
@@ -125,10 +119,4 @@ fn anonymous() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
-}
-
-/// Nanoseconds that this thread has spent on a processor, where the system says so; a busy machine does not count.
-fn cpu() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_whitespace().next()?.parse().ok()
 }

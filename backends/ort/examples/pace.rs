@@ -1,7 +1,7 @@
 //! Measures what starting and playing a plan take beside a whole session without optimization, as one row of a table.
 //!
 //! `cargo run --release -p memc-ort --example pace -- IN.onnx OUT.onnx LAYOUT.json [REPEATS]`; `-` gives the head of the table.
-//! All times are processor times of the one thread that works, so that a busy machine does not count.
+//! *Processor*: time of all threads on processors, so that a busy machine does not count. *Elapsed*: what a user waits.
 #![allow(clippy::print_stdout, unsafe_code)]
 
 use memc_onnx_proto::ModelFile;
@@ -9,13 +9,13 @@ use memc_ort::{PlayOptions, Player, Runtime, SessionOptions, Whole, inputs, libr
 
 type Failure = Box<dyn std::error::Error>;
 
+const HEAD: &str = "| model | steps | ready, processor ms: session | player | player / session | ready, elapsed ms: session | player \
+    | player / session | a step | run, processor ms: session | player | player / session |";
+
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [input, output, layout, rest @ ..] = arguments.as_slice() else {
-        println!(
-            "| model | steps | session ready, ms | player ready, ms | a step | beyond the session, a step | run, session, ms | run, player, ms | play / whole |"
-        );
-        println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|");
+        println!("{HEAD}\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
         return Ok(());
     };
     let repeats = rest.first().map_or(Ok(5), |text| text.parse::<usize>())?;
@@ -23,27 +23,19 @@ fn main() -> Result<(), Failure> {
     let layout = memc_layout::read(&std::fs::read_to_string(layout)?)?;
     let runtime = Runtime::load(&library::find(None)?)?;
     let set = inputs::make(&out, &layout, 0)?;
-    let ready = |options: PlayOptions| Player::new(&runtime, &out, &layout, options);
-    let (mut session_ready, mut player_ready) = (f64::INFINITY, f64::INFINITY);
+    let ready = || Player::new(&runtime, &out, &layout, PlayOptions::default());
+    let whole = || Whole::as_stated(&runtime, &given, SessionOptions::PLAIN);
+    let (mut session_ready, mut player_ready) = (Taken::MOST, Taken::MOST);
     // The least of several in turns: the first of each brings weights from the disk, and memory is found again faster than it is found.
     for _ in 0..repeats.max(2) {
-        let (whole, time) = timed(|| Whole::as_stated(&runtime, &given, SessionOptions::PLAIN))?;
-        drop(whole?);
-        session_ready = session_ready.min(time);
-        let (player, time) = timed(|| ready(PlayOptions::default()))?;
-        drop(player?);
-        player_ready = player_ready.min(time);
+        session_ready = session_ready.least(timed(whole)?.1);
+        player_ready = player_ready.least(timed(ready)?.1);
     }
-    let whole = Whole::as_stated(&runtime, &given, SessionOptions::PLAIN)?;
-    let mut player = ready(PlayOptions::default())?;
+    let (whole, mut player) = (whole()?, ready()?);
     let (mut session, mut plan) = (Vec::new(), Vec::new());
     for _ in 0..=repeats {
-        let (outputs, time) = timed(|| whole.run(&set))?;
-        outputs?;
-        session.push(time);
-        let (played, time) = timed(|| player.play(&set))?;
-        played?;
-        plan.push(time);
+        session.push(timed(|| whole.results(&set))?.1.processor);
+        plan.push(timed(|| player.play(&set))?.1.processor);
     }
     let median = |times: &mut Vec<f64>| {
         times.remove(0);
@@ -54,22 +46,43 @@ fn main() -> Result<(), Failure> {
     let steps = layout.schedule.len().max(1) as f64;
     let name = std::path::Path::new(input).file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     println!(
-        "| {name} | {steps} | {session_ready:.1} | {player_ready:.1} | {:.3} | {:.3} | {session:.2} | {plan:.2} | {:.3} |",
-        player_ready / steps,
-        (player_ready - session_ready) / steps,
+        "| {name} | {steps} | {:.1} | {:.1} | {:.2} | {:.1} | {:.1} | {:.2} | {:.3} | {session:.2} | {plan:.2} | {:.3} |",
+        session_ready.processor,
+        player_ready.processor,
+        player_ready.processor / session_ready.processor,
+        session_ready.elapsed,
+        player_ready.elapsed,
+        player_ready.elapsed / session_ready.elapsed,
+        player_ready.elapsed / steps,
         plan / session
     );
     Ok(())
 }
 
-/// Processor milliseconds that some work takes on this thread.
-fn timed<T>(work: impl FnOnce() -> T) -> Result<(T, f64), Failure> {
-    let before = processor()?;
-    let result = work();
-    Ok((result, (processor()? - before) / 1e6))
+/// Milliseconds that some work took.
+#[derive(Clone, Copy)]
+struct Taken {
+    processor: f64,
+    elapsed: f64,
 }
 
-/// Nanoseconds that this thread has spent on a processor.
+impl Taken {
+    const MOST: Self = Self { processor: f64::INFINITY, elapsed: f64::INFINITY };
+
+    fn least(self, other: Self) -> Self {
+        Self { processor: self.processor.min(other.processor), elapsed: self.elapsed.min(other.elapsed) }
+    }
+}
+
+/// Does some work and says what it took; what it made is dropped afterwards.
+fn timed<T, E: Into<Failure>>(work: impl FnOnce() -> Result<T, E>) -> Result<(T, Taken), Failure> {
+    let (before, started) = (processor()?, std::time::Instant::now());
+    let result = work().map_err(Into::into)?;
+    let elapsed = started.elapsed().as_secs_f64() * 1e3;
+    Ok((result, Taken { processor: (processor()? - before) / 1e6, elapsed }))
+}
+
+/// Nanoseconds that all threads of this process have spent on processors.
 #[cfg(target_os = "linux")]
 fn processor() -> Result<f64, Failure> {
     #[repr(C)]
@@ -81,12 +94,12 @@ fn processor() -> Result<f64, Failure> {
     unsafe extern "C" {
         fn clock_gettime(clock: std::ffi::c_int, time: *mut Time) -> std::ffi::c_int;
     }
-    const THREAD: std::ffi::c_int = 3;
+    const PROCESS: std::ffi::c_int = 2;
     let mut time = Time::default();
     // SAFETY: the structure is the system's and writable (clock_gettime(2)).
-    match unsafe { clock_gettime(THREAD, &raw mut time) } {
+    match unsafe { clock_gettime(PROCESS, &raw mut time) } {
         0 => Ok(time.seconds as f64 * 1e9 + time.nanoseconds as f64),
-        _ => Err("the system does not say what a thread took".into()),
+        _ => Err("the system does not say what a process took".into()),
     }
 }
 

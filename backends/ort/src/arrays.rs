@@ -7,7 +7,17 @@ use sha2::{Digest as _, Sha256};
 use crate::element::Element;
 use crate::error::Error;
 use crate::memory::Block;
-use crate::runtime::Value;
+
+/// A dense array whose elements belong to somebody else.
+#[derive(Clone, Debug)]
+pub struct TensorView<'v> {
+    /// Element type.
+    pub element: Element,
+    /// Dimensions.
+    pub shape: Vec<u64>,
+    /// Elements, as they lie in memory.
+    pub bytes: &'v [u8],
+}
 
 /// A dense array that owns its elements.
 #[derive(Debug)]
@@ -31,15 +41,32 @@ impl Array {
         Ok(Some(Self { element, shape, block: Block::copy_of(bytes)? }))
     }
 
-    /// A copy of a value that is a tensor; `None` for anything else.
+    /// An array whose elements `fill` writes; `None` when its size is absurd.
     ///
     /// # Errors
-    /// The runtime does not describe the value, or there is no memory.
-    pub fn of(value: &Value<'_>) -> Result<Option<Self>, Error> {
-        match value.tensor()? {
-            None => Ok(None),
-            Some(view) => Self::new(view.element, view.shape.clone(), view.bytes),
-        }
+    /// There is no memory, or those of `fill`.
+    pub(crate) fn filled(
+        element: Element,
+        shape: Vec<u64>,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), Error>,
+    ) -> Result<Option<Self>, Error> {
+        let Some(bytes) = element.bytes(&shape) else { return Ok(None) };
+        let mut block = Block::poison(bytes)?;
+        fill(block.bytes_mut())?;
+        Ok(Some(Self { element, shape, block }))
+    }
+
+    /// A copy of what somebody else has.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn of(view: &TensorView<'_>) -> Result<Self, Error> {
+        Ok(Self { element: view.element, shape: view.shape.clone(), block: Block::copy_of(view.bytes)? })
+    }
+
+    /// The array as others see it.
+    pub fn view(&self) -> TensorView<'_> {
+        TensorView { element: self.element, shape: self.shape.clone(), bytes: self.bytes() }
     }
 
     /// The elements.
@@ -53,8 +80,13 @@ impl Array {
     }
 }
 
+/// Arrays as others see them, by name.
+pub fn views(arrays: &BTreeMap<String, Array>) -> BTreeMap<String, TensorView<'_>> {
+    arrays.iter().map(|(name, array)| (name.clone(), array.view())).collect()
+}
+
 /// SHA-256 over names, types, shapes and elements, lower-case hexadecimal; equal for equal results.
-pub fn digest(arrays: &BTreeMap<String, Array>) -> String {
+pub fn digest(arrays: &BTreeMap<String, TensorView<'_>>) -> String {
     let mut hash = Sha256::new();
     for (name, array) in arrays {
         hash.update((name.len() as u64).to_le_bytes());
@@ -62,7 +94,7 @@ pub fn digest(arrays: &BTreeMap<String, Array>) -> String {
         hash.update(array.element.onnx().to_le_bytes());
         hash.update((array.shape.len() as u64).to_le_bytes());
         array.shape.iter().for_each(|extent| hash.update(extent.to_le_bytes()));
-        hash.update(array.bytes());
+        hash.update(array.bytes);
     }
     hex(&hash.finalize())
 }

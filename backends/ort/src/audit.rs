@@ -7,7 +7,7 @@ use memc_ops::{InPlace, View};
 
 use crate::error::Error;
 use crate::places::{Place, Places, Slot};
-use crate::prepare::{Kind, Step};
+use crate::step::{Kind, Step};
 
 /// Holds live ranges against the schedule, aliases against nodes, and places against each other; O(steps + values · live values).
 ///

@@ -85,7 +85,7 @@ pub(crate) fn first_window(
     // Among windows with the same value, the one that was rewritten last made it.
     pairs.sort_by_key(|(window, value)| (position.get(value.written.as_str()).copied(), std::cmp::Reverse(window.window)));
     pairs.into_iter().find_map(|(window, value)| {
-        let kind = difference(expected.get(&value.given)?, found.get(&value.written)?, tolerance)?;
+        let kind = difference(&expected.get(&value.given)?.view(), &found.get(&value.written)?.view(), tolerance)?;
         let difference = Difference { output: value.written.clone(), kind };
         let rules = window.rules.keys().cloned().collect();
         let beyond = WindowDifference { window: window.window, rules, given: value.given.clone(), difference };
@@ -102,7 +102,7 @@ pub(crate) fn first_node<'n>(
 ) -> Option<&'n NodeProto> {
     let differs = |node: &&NodeProto, any: bool| {
         node.output.iter().any(|name| {
-            let kind = expected.get(name).zip(found.get(name)).and_then(|(a, b)| difference(a, b, tolerance));
+            let kind = expected.get(name).zip(found.get(name)).and_then(|(a, b)| difference(&a.view(), &b.view(), tolerance));
             kind.is_some_and(|kind| any || !Difference { output: String::new(), kind }.is_within())
         })
     };

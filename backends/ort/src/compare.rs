@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 
-use crate::arrays::Array;
+use crate::arrays::TensorView;
 
 /// What is allowed between two numbers: `|a - b| <= absolute + relative * |b|`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -71,7 +71,11 @@ impl Difference {
 }
 
 /// Differences of all outputs, by name; empty when every bit is equal.
-pub fn compare(expected: &BTreeMap<String, Array>, found: &BTreeMap<String, Array>, tolerance: Tolerance) -> Vec<Difference> {
+pub fn compare(
+    expected: &BTreeMap<String, TensorView<'_>>,
+    found: &BTreeMap<String, TensorView<'_>>,
+    tolerance: Tolerance,
+) -> Vec<Difference> {
     let mut differences = Vec::new();
     for (name, array) in expected {
         let kind = match found.get(name) {
@@ -85,17 +89,18 @@ pub fn compare(expected: &BTreeMap<String, Array>, found: &BTreeMap<String, Arra
     differences
 }
 
-pub(crate) fn difference(expected: &Array, found: &Array, tolerance: Tolerance) -> Option<DifferenceKind> {
+/// How an array differs from what is expected; `None` when every bit is equal.
+pub(crate) fn difference(expected: &TensorView<'_>, found: &TensorView<'_>, tolerance: Tolerance) -> Option<DifferenceKind> {
     if expected.element != found.element || expected.shape != found.shape {
         return Some(DifferenceKind::Type);
     }
-    if expected.bytes() == found.bytes() {
+    if expected.bytes == found.bytes {
         return None;
     }
     let (mut count, mut absolute, mut relative, mut within) = (0, 0.0f64, 0.0f64, true);
     let of = expected.shape.iter().product::<u64>();
-    let width = expected.bytes().len() / usize::try_from(of.max(1)).unwrap_or(1);
-    let pairs = expected.bytes().chunks_exact(width.max(1)).zip(found.bytes().chunks_exact(width.max(1)));
+    let width = expected.bytes.len() / usize::try_from(of.max(1)).unwrap_or(1);
+    let pairs = expected.bytes.chunks_exact(width.max(1)).zip(found.bytes.chunks_exact(width.max(1)));
     for (a, b) in pairs.filter(|(a, b)| a != b) {
         count += 1;
         let numbers = number(expected.element.data_type(), a).zip(number(expected.element.data_type(), b));

@@ -24,6 +24,8 @@ pub(crate) struct Cut {
     pub(crate) results: Vec<String>,
     /// Initializers that the session is given beside the model, as no file has them: name in the cut model, name in the model it came from.
     pub(crate) weights: Vec<(String, String)>,
+    /// Bytes of constant operands that the kernel may keep in a form of its own.
+    pub(crate) packed: u64,
 }
 
 /// First `ir_version` in which a caller may give something else for an initializer that is also a graph input: it is no constant then.
@@ -69,6 +71,8 @@ pub(crate) struct Cutter<'m> {
     filed: BTreeSet<&'m str>,
     /// What Constant nodes hold: a session makes initializers of them.
     constants: BTreeMap<&'m str, &'m TensorProto>,
+    /// Types that the model states.
+    described: BTreeMap<&'m str, &'m TypeProto>,
 }
 
 impl<'m> Cutter<'m> {
@@ -89,7 +93,14 @@ impl<'m> Cutter<'m> {
             let value = node.attribute.iter().find(|attribute| attribute.name() == "value")?;
             Some((node.output.first()?.as_str(), value.t.as_ref()?))
         });
-        Self { model, opset: random::opset(model), strings, weights, filed, constants: constants.collect() }
+        let described = graph.value_info.iter().chain(&graph.input).chain(&graph.output);
+        let described = described.filter_map(|info| Some((info.name(), info.r#type.as_ref()?))).collect();
+        Self { model, opset: random::opset(model), strings, weights, filed, constants: constants.collect(), described }
+    }
+
+    /// The type that the model states for a value.
+    pub(crate) fn described(&self, name: &str) -> Option<&'m TypeProto> {
+        self.described.get(name).copied()
     }
 
     /// Values that a node reads: operands, and what its bodies capture; in order, without strings.
@@ -106,7 +117,7 @@ impl<'m> Cutter<'m> {
         random::give_seed(&mut copy, self.opset);
         let has_bodies = has_bodies(node);
         let mut graph = GraphProto { name: Some("node".to_owned()), ..GraphProto::default() };
-        let (mut operands, mut results, mut weights) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut operands, mut results, mut weights, mut packed) = (Vec::new(), Vec::new(), Vec::new(), 0u64);
         // Kernels in bodies see constants as such too: packed operands may round otherwise than plain ones.
         let packs = has_bodies || PACKING.contains(&node.op_type());
         let mut known: BTreeSet<String> = BTreeSet::new();
@@ -123,6 +134,7 @@ impl<'m> Cutter<'m> {
                 return;
             }
             if let Some(tensor) = self.weights.get(original).filter(|_| packs) {
+                packed = packed.saturating_add(size(tensor));
                 if self.filed.contains(original) {
                     graph.initializer.push(TensorProto { name: Some(name.to_owned()), ..(*tensor).clone() });
                 } else {
@@ -165,8 +177,14 @@ impl<'m> Cutter<'m> {
             functions: if is_call || has_bodies { functions.clone() } else { Vec::new() },
             ..ModelProto::default()
         };
-        Cut { bytes: model.encode_to_vec(), operands, results, weights }
+        Cut { bytes: model.encode_to_vec(), operands, results, weights, packed }
     }
+}
+
+/// Bytes of an initializer; 0 where it does not say.
+fn size(tensor: &TensorProto) -> u64 {
+    let shape = tensor.dims.iter().map(|extent| u64::try_from(*extent)).collect::<Result<Vec<_>, _>>();
+    Element::from_onnx(tensor.data_type()).zip(shape.ok()).and_then(|(element, shape)| element.bytes(&shape)).unwrap_or(0)
 }
 
 /// An initializer that says only what it is; the session gets its bytes from outside. The location keeps different weights apart.

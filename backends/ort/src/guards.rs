@@ -5,7 +5,7 @@ use memc_layout::Class;
 use crate::error::Error;
 use crate::memory::{ArenaMemory, POISON};
 use crate::places::{Place, Places};
-use crate::prepare::Step;
+use crate::step::Step;
 
 /// Free bytes that are looked at on both sides of a result.
 const NEIGHBORHOOD: usize = 64;

@@ -1,4 +1,4 @@
-//! Inputs made up from a seed, with values that keep indices legal.
+//! Inputs of a run: whoever gives them fills them where they lie; and inputs made up from a seed, with values that keep indices legal.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +15,31 @@ use crate::random::fnv;
 /// Metadata key of models that say how to fill their inputs: a JSON object, name to `[kind, a, b]`.
 const HINTS: &str = "corpus.inputs";
 
+/// Gives graph inputs, each straight to where it lies, so that no second copy is needed.
+pub trait Inputs {
+    /// Element type and dimensions of an input, if it is given.
+    fn kind(&self, input: &str) -> Option<(Element, &[u64])>;
+
+    /// Writes the elements of an input that is given to its place, which has as many bytes as type and dimensions say.
+    ///
+    /// # Errors
+    /// The elements cannot be had.
+    fn fill(&self, input: &str, place: &mut [u8]) -> Result<(), Error>;
+}
+
+impl Inputs for BTreeMap<String, Array> {
+    fn kind(&self, input: &str) -> Option<(Element, &[u64])> {
+        self.get(input).map(|array| (array.element, array.shape.as_slice()))
+    }
+
+    fn fill(&self, input: &str, place: &mut [u8]) -> Result<(), Error> {
+        if let Some(array) = self.get(input) {
+            place.copy_from_slice(array.bytes());
+        }
+        Ok(())
+    }
+}
+
 /// How the elements of an input are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Law {
@@ -28,37 +53,68 @@ enum Law {
     Uniform(f64, f64),
 }
 
-/// Makes every graph input that has no default, with the shapes of the layout. Equal seeds give equal inputs on every machine.
+/// Every graph input that has no default, made up from a seed. Equal seeds give equal inputs on every machine.
+#[derive(Debug)]
+pub struct Seeded {
+    seed: u64,
+    inputs: BTreeMap<String, (Element, Vec<u64>, Law)>,
+}
+
+impl Seeded {
+    /// Inputs with the shapes of the layout.
+    ///
+    /// # Errors
+    /// An input has a type or shape that nobody can make up.
+    pub fn new(model: &ModelFile, layout: &Layout, seed: u64) -> Result<Self, Error> {
+        let hints = hints(model);
+        let mut inputs = BTreeMap::new();
+        for input in &model.graph().input {
+            let name = input.name();
+            if model.graph().initializer.iter().any(|tensor| tensor.name() == name) {
+                continue;
+            }
+            let wrong = |reason: &str| Error::Input { input: name.to_owned(), reason: reason.to_owned() };
+            let tensor = layout.tensors.iter().find(|tensor| tensor.name == name && tensor.class != Class::Scratch);
+            let tensor = tensor.ok_or_else(|| wrong("has no known shape: give it with --inputs"))?;
+            let element = Element::from_name(&tensor.dtype).filter(|element| width(*element).is_some());
+            let element = element.ok_or_else(|| wrong("has a type that cannot be made up: give it with --inputs"))?;
+            element.bytes(&tensor.shape).ok_or_else(|| wrong("has an absurd size in the layout"))?;
+            let usual = if is_float(element) { Law::Normal(0.0, 1.0) } else { Law::Whole(0.0, 2.0) };
+            let law = hints.get(name).copied().unwrap_or(usual);
+            inputs.insert(name.to_owned(), (element, tensor.shape.clone(), law));
+        }
+        Ok(Self { seed, inputs })
+    }
+}
+
+impl Inputs for Seeded {
+    fn kind(&self, input: &str) -> Option<(Element, &[u64])> {
+        self.inputs.get(input).map(|(element, shape, _)| (*element, shape.as_slice()))
+    }
+
+    fn fill(&self, input: &str, place: &mut [u8]) -> Result<(), Error> {
+        let Some((element, _, law)) = self.inputs.get(input) else { return Ok(()) };
+        let mut draw = Draw(self.seed ^ fnv(input.as_bytes()));
+        for bytes in place.chunks_exact_mut(width(*element).unwrap_or(1)) {
+            encode(*element, draw.value(*law), bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Makes every graph input that has no default, as [`Seeded`] fills it, as an array of its own.
 ///
 /// # Errors
-/// An input has a type or shape that nobody can make up, or there is no memory.
+/// As for [`Seeded::new`], or there is no memory.
 pub fn make(model: &ModelFile, layout: &Layout, seed: u64) -> Result<BTreeMap<String, Array>, Error> {
-    let hints = hints(model);
+    let seeded = Seeded::new(model, layout, seed)?;
+    let sizes = seeded.inputs.values().map(|(element, shape, _)| element.bytes(shape).unwrap_or(u64::MAX));
+    require(sizes.fold(0, u64::saturating_add))?;
     let mut made = BTreeMap::new();
-    for input in &model.graph().input {
-        let name = input.name();
-        if model.graph().initializer.iter().any(|tensor| tensor.name() == name) {
-            continue;
+    for (name, (element, shape, _)) in &seeded.inputs {
+        if let Some(array) = Array::filled(*element, shape.clone(), |place| seeded.fill(name, place))? {
+            made.insert(name.clone(), array);
         }
-        let wrong = |reason: &str| Error::Input { input: name.to_owned(), reason: reason.to_owned() };
-        let tensor = layout.tensors.iter().find(|tensor| tensor.name == name && tensor.class != Class::Scratch);
-        let tensor = tensor.ok_or_else(|| wrong("has no known shape: give it with --inputs"))?;
-        let element =
-            Element::from_name(&tensor.dtype).ok_or_else(|| wrong("has a type that cannot be made up: give it with --inputs"))?;
-        let law =
-            hints.get(name).copied().unwrap_or(if is_float(element) { Law::Normal(0.0, 1.0) } else { Law::Whole(0.0, 2.0) });
-        let mut draw = Draw(seed ^ fnv(name.as_bytes()));
-        require(element.bytes(&tensor.shape).ok_or_else(|| wrong("has an absurd size in the layout"))?)?;
-        let elements = tensor.shape.iter().product::<u64>();
-        let mut bytes = Vec::new();
-        for _ in 0..elements {
-            let value = draw.value(law);
-            encode(element, value, &mut bytes)
-                .ok_or_else(|| wrong("has a type that cannot be made up: give it with --inputs"))?;
-        }
-        let array =
-            Array::new(element, tensor.shape.clone(), &bytes)?.ok_or_else(|| wrong("has a size that contradicts its shape"))?;
-        made.insert(name.to_owned(), array);
     }
     Ok(made)
 }
@@ -110,26 +166,36 @@ impl Draw {
     }
 }
 
-/// Appends one element; `None` for types that this cannot write.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn encode(element: Element, value: f64, bytes: &mut Vec<u8>) -> Option<()> {
-    match element.data_type() {
-        DataType::Float => bytes.extend((value as f32).to_le_bytes()),
-        DataType::Double => bytes.extend(value.to_le_bytes()),
-        DataType::Float16 => bytes.extend(half(value as f32).to_le_bytes()),
-        DataType::Bfloat16 => bytes.extend(((value as f32).to_bits() >> 16).to_le_bytes().iter().take(2)),
-        DataType::Int64 => bytes.extend((value as i64).to_le_bytes()),
-        DataType::Uint64 => bytes.extend((value as u64).to_le_bytes()),
-        DataType::Int32 => bytes.extend((value as i32).to_le_bytes()),
-        DataType::Uint32 => bytes.extend((value as u32).to_le_bytes()),
-        DataType::Int16 => bytes.extend((value as i16).to_le_bytes()),
-        DataType::Uint16 => bytes.extend((value as u16).to_le_bytes()),
-        DataType::Int8 => bytes.extend((value as i8).to_le_bytes()),
-        DataType::Uint8 => bytes.push(value as u8),
-        DataType::Bool => bytes.push(u8::from(value != 0.0)),
+/// Bytes of an element; `None` for types that this cannot write.
+fn width(element: Element) -> Option<usize> {
+    Some(match element.data_type() {
+        DataType::Double | DataType::Int64 | DataType::Uint64 => 8,
+        DataType::Float | DataType::Int32 | DataType::Uint32 => 4,
+        DataType::Float16 | DataType::Bfloat16 | DataType::Int16 | DataType::Uint16 => 2,
+        DataType::Int8 | DataType::Uint8 | DataType::Bool => 1,
         _ => return None,
+    })
+}
+
+/// Writes one element into as many bytes as [`width`] says.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn encode(element: Element, value: f64, bytes: &mut [u8]) {
+    match element.data_type() {
+        DataType::Float => bytes.copy_from_slice(&(value as f32).to_le_bytes()),
+        DataType::Double => bytes.copy_from_slice(&value.to_le_bytes()),
+        DataType::Float16 => bytes.copy_from_slice(&half(value as f32).to_le_bytes()),
+        DataType::Bfloat16 => bytes.copy_from_slice(&(((value as f32).to_bits() >> 16) as u16).to_le_bytes()),
+        DataType::Int64 => bytes.copy_from_slice(&(value as i64).to_le_bytes()),
+        DataType::Uint64 => bytes.copy_from_slice(&(value as u64).to_le_bytes()),
+        DataType::Int32 => bytes.copy_from_slice(&(value as i32).to_le_bytes()),
+        DataType::Uint32 => bytes.copy_from_slice(&(value as u32).to_le_bytes()),
+        DataType::Int16 => bytes.copy_from_slice(&(value as i16).to_le_bytes()),
+        DataType::Uint16 => bytes.copy_from_slice(&(value as u16).to_le_bytes()),
+        DataType::Int8 => bytes.copy_from_slice(&(value as i8).to_le_bytes()),
+        DataType::Uint8 => bytes.copy_from_slice(&(value as u8).to_le_bytes()),
+        DataType::Bool => bytes.fill(u8::from(value != 0.0)),
+        _ => {}
     }
-    Some(())
 }
 
 /// The nearest half-precision number toward zero (IEEE 754 binary16); what is too small becomes zero, what is too large the largest.

@@ -8,8 +8,8 @@
 //! let model = memc_onnx_proto::ModelFile::open("out.onnx")?;
 //! let layout = memc_layout::read(&std::fs::read_to_string("out.layout.json")?)?;
 //! let mut player = Player::new(&runtime, &model, &layout, PlayOptions::default())?;
-//! let inputs = memc_ort::inputs::make(&model, &layout, 0)?;
-//! let played = player.play(&inputs)?;
+//! let played = player.play(&memc_ort::inputs::Seeded::new(&model, &layout, 0)?)?;
+//! println!("{} nodes ran: {}", played.ran, memc_ort::digest(&player.outputs()?));
 //! # Ok(())
 //! # }
 //! ```
@@ -29,13 +29,19 @@ pub mod library;
 mod links;
 mod memory;
 pub mod npz;
+mod options;
 mod places;
+mod played;
 mod player;
 mod prepare;
 mod profile;
 mod random;
 mod runtime;
+mod sessions;
+mod skips;
+mod stage;
 mod stated;
+mod step;
 mod swap_file;
 mod traffic;
 mod transfer;
@@ -44,17 +50,17 @@ mod weights;
 mod whole;
 
 pub use allocator::Tally;
-pub use arrays::{Array, digest};
+pub use arrays::{Array, TensorView, digest, views};
 pub use blame::WindowDifference;
 pub use compare::{Difference, DifferenceKind, Tolerance, compare};
 pub use element::Element;
 pub use error::Error;
 pub use memory::{ArenaMemory, Block, POISON, available};
-pub use player::{ArenaUse, NodeWork, Outside, Played, Player};
-pub use prepare::PlayOptions;
+pub use options::PlayOptions;
+pub use played::{ArenaUse, LinkUse, NodeWork, Outside, Played};
+pub use player::Player;
 pub use profile::NodeProfile;
-pub use runtime::{Runtime, Session, SessionOptions, Source, TensorView, Value};
-pub use transfer::LinkUse;
+pub use runtime::{Runtime, Session, SessionOptions, Source, Value};
 pub use verify::{Subject, Verified, VerifyOptions, verify};
 pub use weights::{Weight, Weights};
 pub use whole::Whole;

@@ -78,6 +78,8 @@ pub struct Block {
 
 // SAFETY: a block is plain bytes with one owner.
 unsafe impl Send for Block {}
+// SAFETY: as above; who writes through the address answers for it.
+unsafe impl Sync for Block {}
 
 impl Block {
     /// A block of `size` bytes that all are `fill`.
@@ -97,12 +99,20 @@ impl Block {
         Ok(Self { start, size: bytes, layout })
     }
 
+    /// A block of poison, aligned to a cache line.
+    ///
+    /// # Errors
+    /// The system has no such block.
+    pub(crate) fn poison(size: u64) -> Result<Self, Error> {
+        Self::new(size, CACHE_LINE as u64, POISON)
+    }
+
     /// A copy of bytes, aligned to a cache line.
     ///
     /// # Errors
     /// The system has no such block.
     pub fn copy_of(bytes: &[u8]) -> Result<Self, Error> {
-        let mut block = Self::new(bytes.len() as u64, CACHE_LINE as u64, 0)?;
+        let mut block = Self::poison(bytes.len() as u64)?;
         block.bytes_mut().copy_from_slice(bytes);
         Ok(block)
     }

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
 
+use bytes::Bytes;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 
-use crate::arrays::Array;
+use crate::arrays::{Array, TensorView};
 use crate::element::Element;
 use crate::error::Error;
+use crate::inputs::Inputs;
 
 const LOCAL: &[u8] = b"PK\x03\x04";
 const CENTRAL: &[u8] = b"PK\x01\x02";
@@ -32,27 +35,84 @@ const CODES: [(DataType, &str); 13] = [
     (DataType::Complex64, "<c8"),
 ];
 
-/// Reads all arrays of a file, by name.
-///
-/// # Errors
-/// The file cannot be read, is no such archive, is compressed (`numpy.savez` does not compress), or holds other types.
-pub fn read(path: &Path) -> Result<BTreeMap<String, Array>, Error> {
-    let bytes = std::fs::read(path).map_err(|source| Error::File { what: "read", path: path.to_owned(), source })?;
-    let wrong = |reason: &str| Error::ArrayFile { path: path.to_owned(), reason: reason.to_owned() };
+/// An archive whose elements stay in its file until somebody wants them.
+#[derive(Debug)]
+pub struct Archive {
+    bytes: Bytes,
+    members: BTreeMap<String, Member>,
+}
+
+/// An array of an archive.
+#[derive(Debug)]
+struct Member {
+    element: Element,
+    shape: Vec<u64>,
+    /// Where in the file its elements are.
+    elements: Range<usize>,
+}
+
+impl Archive {
+    /// Reads what arrays a file has.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no such archive, is compressed (`numpy.savez` does not compress), or holds other types.
+    #[allow(unsafe_code)]
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let told = |source| Error::File { what: "read", path: path.to_owned(), source };
+        let file = std::fs::File::open(path).map_err(told)?;
+        // An empty file cannot be mapped everywhere.
+        let bytes = match file.metadata().map_err(told)?.len() {
+            0 => Bytes::new(),
+            // SAFETY: the map is read-only, and nothing in this program writes to files of inputs.
+            _ => Bytes::from_owner(unsafe { memmap2::Mmap::map(&file) }.map_err(told)?),
+        };
+        let members = members(&bytes, &|reason| Error::ArrayFile { path: path.to_owned(), reason: reason.to_owned() })?;
+        Ok(Self { bytes, members })
+    }
+
+    /// Copies of all arrays, by name.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn arrays(&self) -> Result<BTreeMap<String, Array>, Error> {
+        let mut arrays = BTreeMap::new();
+        for (name, member) in &self.members {
+            let array = Array::new(member.element, member.shape.clone(), &self.bytes[member.elements.clone()])?;
+            arrays.extend(array.map(|array| (name.clone(), array)));
+        }
+        Ok(arrays)
+    }
+}
+
+impl Inputs for Archive {
+    fn kind(&self, input: &str) -> Option<(Element, &[u64])> {
+        self.members.get(input).map(|member| (member.element, member.shape.as_slice()))
+    }
+
+    fn fill(&self, input: &str, place: &mut [u8]) -> Result<(), Error> {
+        if let Some(member) = self.members.get(input) {
+            place.copy_from_slice(&self.bytes[member.elements.clone()]);
+        }
+        Ok(())
+    }
+}
+
+/// The arrays that an archive lists.
+fn members(bytes: &[u8], wrong: &dyn Fn(&str) -> Error) -> Result<BTreeMap<String, Member>, Error> {
     let end = bytes.len().checked_sub(22).and_then(|last| {
         let first = last.saturating_sub(1 << 16);
         (first..=last).rev().find(|at| bytes[*at..].starts_with(END))
     });
     let end = end.ok_or_else(|| wrong("it is no ZIP archive"))?;
     let cut = || wrong("it ends too early");
-    let count = number(&bytes, end + 10, 2).ok_or_else(cut)?;
-    let mut at = number(&bytes, end + 16, 4).ok_or_else(cut)?;
-    let mut arrays = BTreeMap::new();
+    let count = number(bytes, end + 10, 2).ok_or_else(cut)?;
+    let mut at = number(bytes, end + 16, 4).ok_or_else(cut)?;
+    let mut members = BTreeMap::new();
     for _ in 0..count {
         if !bytes.get(at..).is_some_and(|rest| rest.starts_with(CENTRAL)) {
             return Err(wrong("its list of members is damaged"));
         }
-        let field = |offset: usize, width: usize| number(&bytes, at + offset, width).ok_or_else(cut);
+        let field = |offset: usize, width: usize| number(bytes, at + offset, width).ok_or_else(cut);
         let (method, size, name_size) = (field(10, 2)?, field(24, 4)?, field(28, 2)?);
         let (extra, comment, local) = (field(30, 2)?, field(32, 2)?, field(42, 4)?);
         let name = bytes.get(at + 46..at + 46 + name_size).ok_or_else(cut)?;
@@ -63,18 +123,17 @@ pub fn read(path: &Path) -> Result<BTreeMap<String, Array>, Error> {
         if !bytes.get(local..).is_some_and(|rest| rest.starts_with(LOCAL)) {
             return Err(wrong("a member is not where the list says"));
         }
-        let start =
-            local + 30 + number(&bytes, local + 26, 2).ok_or_else(cut)? + number(&bytes, local + 28, 2).ok_or_else(cut)?;
+        let start = local + 30 + number(bytes, local + 26, 2).ok_or_else(cut)? + number(bytes, local + 28, 2).ok_or_else(cut)?;
         // NumPy writes archives beyond 4 GiB with 64-bit sizes.
         if size == u32::MAX as usize {
             return Err(wrong("it is larger than 4 GiB"));
         }
-        let member = start.checked_add(size).and_then(|end| bytes.get(start..end)).ok_or_else(cut)?;
-        let array = read_array(member, &wrong)?;
-        arrays.insert(name, array);
+        let stretch =
+            start.checked_add(size).map(|end| start..end).filter(|stretch| stretch.end <= bytes.len()).ok_or_else(cut)?;
+        members.insert(name, member(bytes, stretch, wrong)?);
         at += 46 + name_size + extra + comment;
     }
-    Ok(arrays)
+    Ok(members)
 }
 
 fn number(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
@@ -83,7 +142,8 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
 }
 
 /// One `.npy` member; its header is a Python literal with the keys descr, fortran_order and shape.
-fn read_array(bytes: &[u8], wrong: &dyn Fn(&str) -> Error) -> Result<Array, Error> {
+fn member(file: &[u8], stretch: Range<usize>, wrong: &dyn Fn(&str) -> Error) -> Result<Member, Error> {
+    let bytes = &file[stretch.clone()];
     if !bytes.starts_with(MAGIC) {
         return Err(wrong("a member is no .npy file"));
     }
@@ -103,15 +163,18 @@ fn read_array(bytes: &[u8], wrong: &dyn Fn(&str) -> Error) -> Result<Array, Erro
     let shape = after("'shape'").and_then(|rest| rest.split(['(', ')']).nth(1)).ok_or_else(|| wrong("a header has no shape"))?;
     let shape: Result<Vec<u64>, _> = shape.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::parse).collect();
     let shape = shape.map_err(|_| wrong("a header's shape is damaged"))?;
-    let elements = bytes.get(data..).unwrap_or_default();
-    Array::new(element, shape, elements)?.ok_or_else(|| wrong("an array is not as long as its shape says"))
+    let elements = stretch.start + data..stretch.end;
+    if element.bytes(&shape) != Some(elements.len() as u64) {
+        return Err(wrong("an array is not as long as its shape says"));
+    }
+    Ok(Member { element, shape, elements })
 }
 
 /// Writes arrays as an archive that `numpy.load` reads.
 ///
 /// # Errors
 /// The writer fails, or the whole passes 4 GiB, which this form of archive does not hold.
-pub fn write(arrays: &BTreeMap<String, Array>, mut out: impl Write) -> std::io::Result<()> {
+pub fn write(arrays: &BTreeMap<String, TensorView<'_>>, mut out: impl Write) -> std::io::Result<()> {
     let large = || std::io::Error::new(std::io::ErrorKind::FileTooLarge, "archives of arrays end at 4 GiB");
     let narrow = |value: usize| u32::try_from(value).map(u32::to_le_bytes).map_err(|_| large());
     let mut central = Vec::new();
@@ -120,10 +183,10 @@ pub fn write(arrays: &BTreeMap<String, Array>, mut out: impl Write) -> std::io::
         let code = CODES.iter().find(|row| row.0 == array.element.data_type()).map(|row| row.1);
         // NumPy has no name for the rest; their bits are kept.
         let code = code.unwrap_or(if array.element.bytes(&[1]) == Some(2) { "<u2" } else { "|u1" });
-        let mut member = header(code, &array.shape, array.bytes().len());
+        let mut member = header(code, &array.shape);
         let header_size = member.len();
-        let size = narrow(header_size.checked_add(array.bytes().len()).ok_or_else(large)?)?;
-        let sum = !crc(crc(u32::MAX, &member), array.bytes());
+        let size = narrow(header_size.checked_add(array.bytes.len()).ok_or_else(large)?)?;
+        let sum = !crc(crc(u32::MAX, &member), array.bytes);
         let name = format!("{name}.npy");
         let name_size = u16::try_from(name.len()).map_err(|_| large())?;
         // Version 2.0, names in UTF-8 (bit 11), stored; date 1980-01-01, so that equal arrays give equal files.
@@ -144,8 +207,8 @@ pub fn write(arrays: &BTreeMap<String, Array>, mut out: impl Write) -> std::io::
         local.extend(name.as_bytes());
         local.append(&mut member);
         out.write_all(&local)?;
-        out.write_all(array.bytes())?;
-        at = at.checked_add(local.len()).and_then(|at| at.checked_add(array.bytes().len())).ok_or_else(large)?;
+        out.write_all(array.bytes)?;
+        at = at.checked_add(local.len()).and_then(|at| at.checked_add(array.bytes.len())).ok_or_else(large)?;
     }
     let count = u16::try_from(arrays.len()).map_err(|_| large())?.to_le_bytes();
     out.write_all(&central)?;
@@ -158,7 +221,7 @@ pub fn write(arrays: &BTreeMap<String, Array>, mut out: impl Write) -> std::io::
     out.write_all(&[0; 2])
 }
 
-fn header(code: &str, shape: &[u64], _bytes: usize) -> Vec<u8> {
+fn header(code: &str, shape: &[u64]) -> Vec<u8> {
     let dims: Vec<String> = shape.iter().map(u64::to_string).collect();
     let comma = if shape.len() == 1 { "," } else { "" };
     let mut text = format!("{{'descr': '{code}', 'fortran_order': False, 'shape': ({}{comma}), }}", dims.join(", "));
@@ -200,6 +263,7 @@ const fn table() -> [u32; 256] {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
+    use crate::arrays::views;
 
     fn arrays() -> BTreeMap<String, Array> {
         let make = |name: &str, shape: Vec<u64>, bytes: &[u8]| {
@@ -221,9 +285,9 @@ mod tests {
     #[test]
     fn what_is_written_reads_back() {
         let mut bytes = Vec::new();
-        write(&arrays(), &mut bytes).unwrap();
+        write(&views(&arrays()), &mut bytes).unwrap();
         let path = file(&bytes, "round");
-        let read = read(&path).unwrap();
+        let read = Archive::open(&path).unwrap().arrays().unwrap();
         std::fs::remove_file(path).unwrap();
         let view = |arrays: &BTreeMap<String, Array>| {
             arrays
@@ -237,15 +301,15 @@ mod tests {
     #[test]
     fn no_damage_is_a_crash() {
         let mut bytes = Vec::new();
-        write(&arrays(), &mut bytes).unwrap();
+        write(&views(&arrays()), &mut bytes).unwrap();
         let path = file(&bytes, "damage");
         for position in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[position] ^= 0xff;
             std::fs::write(&path, &damaged).unwrap();
-            let _ = read(&path);
+            let _ = Archive::open(&path);
             std::fs::write(&path, &bytes[..position]).unwrap();
-            assert!(read(&path).is_err(), "cut at {position}");
+            assert!(Archive::open(&path).is_err(), "cut at {position}");
         }
         std::fs::remove_file(path).unwrap();
     }

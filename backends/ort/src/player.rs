@@ -1,133 +1,68 @@
 //! Plays a plan: every kernel reads and writes at the offsets that the layout gives.
 #![allow(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::arrays::Array;
+use crate::arrays::{Array, TensorView};
 use crate::error::Error;
 use crate::guards::Watch;
-use crate::memory::{ArenaMemory, Block, POISON};
-use crate::places::{Place, Places};
-use crate::prepare::{Kind, PlayOptions, Step};
-use crate::runtime::{Runtime, SessionOptions, Value};
-use crate::transfer::{LinkUse, Transfers};
-use crate::weights::Weights;
+use crate::inputs::Inputs;
+use crate::options::PlayOptions;
+use crate::played::{NodeWork, Outside, Played};
+use crate::stage::Stage;
+use crate::step::{Kind, Step};
+use crate::transfer::Transfers;
 
 /// A plan that is ready to be played, as often as wanted.
 #[derive(Debug)]
 pub struct Player<'r> {
-    pub(crate) runtime: &'r Runtime,
-    pub(crate) options: PlayOptions,
-    pub(crate) spaces: Vec<String>,
-    /// Bytes of each space's arena.
-    pub(crate) planned: Vec<u64>,
-    // Threads that move bytes come before the bytes, so that they are gone first.
-    pub(crate) transfers: Option<Transfers>,
-    // Sessions and values come before what they point into, so that they are dropped first.
-    pub(crate) steps: Vec<Step<'r>>,
-    pub(crate) values: Vec<Option<Value<'r>>>,
-    /// Options of all sessions.
-    pub(crate) reference: SessionOptions,
-    pub(crate) arenas: Vec<ArenaMemory>,
-    pub(crate) weights: Weights,
-    pub(crate) places: Places,
-    /// The caller's own memory, by slot.
-    pub(crate) held: BTreeMap<usize, Block>,
-    /// Slots that were computed once.
-    pub(crate) constants: Vec<bool>,
-    pub(crate) outputs: Vec<String>,
-    pub(crate) inputs: Vec<String>,
-    pub(crate) last_reader: Vec<usize>,
-    /// Gives nanoseconds while nodes are measured.
-    pub(crate) clock: Option<fn() -> u64>,
-    /// Nanoseconds of each step's kernel in the last run, while nodes are measured.
-    pub(crate) times: Vec<u64>,
+    options: PlayOptions,
+    // Threads that move bytes come before the bytes, so that they are gone first; sessions come before the values that they are bound to.
+    transfers: Option<Transfers>,
+    steps: Vec<Step<'r>>,
+    stage: Stage<'r>,
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+    /// The last step that touches each slot.
+    last_touch: Vec<usize>,
 }
 
-/// What one arena was used for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArenaUse {
-    /// The space.
-    pub space: String,
-    /// Bytes that the layout plans, all of which were allocated.
-    pub planned: u64,
-    /// End of the highest byte that a kernel was given.
-    pub used: u64,
-}
-
-/// A node that ran with memory of the runtime's own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outside {
-    /// Name of the node.
-    pub node: String,
-    /// Its operator.
-    pub op: String,
-    /// Why.
-    pub reason: &'static str,
-    /// Bytes of results that the runtime allocated.
-    pub bytes: u64,
-}
-
-/// Workspace of a node that the plan has no room for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeWork {
-    /// Name of the node.
-    pub node: String,
-    /// Its operator.
-    pub op: String,
-    /// Bytes from the planned workspace.
-    pub planned: u64,
-    /// Most bytes beyond it at once.
-    pub beyond: u64,
-}
-
-/// What playing a plan once gave.
-#[derive(Debug)]
-pub struct Played {
-    /// Graph outputs by name; those that are no dense tensors are left out.
-    pub outputs: BTreeMap<String, Array>,
-    /// Each arena.
-    pub arenas: Vec<ArenaUse>,
-    /// Nodes whose kernel ran.
-    pub ran: usize,
-    /// Nodes with nothing to do.
-    pub skipped: usize,
-    /// Nodes that ran once before the plan, as their results are constants.
-    pub constant: usize,
-    /// Nodes that moved bytes between spaces.
-    pub moved: usize,
-    /// Each link between spaces that moved something.
-    pub links: Vec<LinkUse>,
-    /// Nodes that ran with memory of the runtime's own.
-    pub outside: Vec<Outside>,
-    /// Workspace of each node that asked for some.
-    pub workspace: Vec<NodeWork>,
-    /// Requests to the allocator.
-    pub requests: u64,
-}
-
-/// What is done after each step.
-type After<'a, 'r> = dyn FnMut(&Player<'r>, usize) -> Result<(), Error> + 'a;
-
-impl Played {
-    /// Bytes of results that lay outside all arenas.
-    pub fn bytes_outside(&self) -> u64 {
-        self.outside.iter().map(|node| node.bytes).sum()
-    }
-
-    /// The largest workspace that a node took beyond what was planned, in bytes.
-    pub fn workspace_beyond(&self) -> u64 {
-        self.workspace.iter().map(|node| node.beyond).max().unwrap_or(0)
-    }
-}
+/// What is done after each step: with its position, and the nanoseconds of its kernel, 0 without a clock.
+type After<'a, 'r> = dyn FnMut(&Step<'r>, &Stage<'r>, u64) -> Result<(), Error> + 'a;
 
 impl<'r> Player<'r> {
-    /// Plays the plan once over the given graph inputs.
+    pub(crate) fn of(
+        options: PlayOptions,
+        transfers: Option<Transfers>,
+        steps: Vec<Step<'r>>,
+        stage: Stage<'r>,
+        inputs: Vec<String>,
+        outputs: Vec<String>,
+    ) -> Self {
+        let last_touch = last_touches(&steps, &stage, &outputs);
+        Self { options, transfers, steps, stage, inputs, outputs, last_touch }
+    }
+
+    /// Fills the graph inputs where they lie, and plays the plan once.
     ///
     /// # Errors
     /// An input is missing or of the wrong type or shape, a kernel fails, or a check finds the plan wrong.
-    pub fn play(&mut self, inputs: &BTreeMap<String, Array>) -> Result<Played, Error> {
-        self.play_with(inputs, &mut |_, _| Ok(()))
+    pub fn play(&mut self, inputs: &dyn Inputs) -> Result<Played, Error> {
+        self.play_with(inputs, &mut |_, _, _| Ok(()))
+    }
+
+    /// The graph outputs of the last run where they lie, by name; those that are no dense tensors are left out.
+    ///
+    /// # Errors
+    /// The runtime does not describe an output.
+    pub fn outputs(&self) -> Result<BTreeMap<String, TensorView<'_>>, Error> {
+        let mut found = BTreeMap::new();
+        for name in &self.outputs {
+            if let Some(view) = self.stage.view(name)? {
+                found.insert(name.clone(), view);
+            }
+        }
+        Ok(found)
     }
 
     /// Plays the plan and names the first node a result of which is not the expected one; values without an expectation are passed over.
@@ -136,21 +71,18 @@ impl<'r> Player<'r> {
     /// As for [`Self::play`].
     pub(crate) fn play_against(
         &mut self,
-        inputs: &BTreeMap<String, Array>,
+        inputs: &dyn Inputs,
         expected: &BTreeMap<String, Array>,
     ) -> Result<Option<String>, Error> {
         let mut first = None;
-        let mut look = |player: &Self, position: usize| {
-            let step = &player.steps[position];
-            if first.is_some() {
-                return Ok(());
-            }
-            for slot in &step.outputs {
-                let pair = expected.get(&player.places.slots[*slot].name).zip(player.values[*slot].as_ref());
-                if let Some((array, value)) = pair
-                    && value.tensor()?.is_none_or(|view| view.bytes != array.bytes())
+        let mut look = |step: &Step<'r>, stage: &Stage<'r>, _: u64| {
+            for slot in step.outputs.iter().filter(|slot| first.is_none() && stage.values[**slot].is_some()) {
+                let array = expected.get(&stage.places.slots[*slot].name);
+                if let Some(array) = array
+                    && !stage.holds(*slot, array)?
                 {
                     first = Some(format!("{} ({})", step.name, step.op));
+                    break;
                 }
             }
             Ok(())
@@ -159,149 +91,94 @@ impl<'r> Player<'r> {
         Ok(first)
     }
 
-    fn play_with(&mut self, inputs: &BTreeMap<String, Array>, after: &mut After<'_, 'r>) -> Result<Played, Error> {
-        let outcome = self.play_through(inputs, after);
-        self.stop_transfers();
-        outcome
+    /// Plays the plan and hands each step to `after` when its kernel has run.
+    ///
+    /// # Errors
+    /// As for [`Self::play`], and those of `after`.
+    pub(crate) fn play_with(&mut self, inputs: &dyn Inputs, after: &mut After<'_, 'r>) -> Result<Played, Error> {
+        self.stage.forget();
+        if self.options.poison_check {
+            self.stage.poison();
+        }
+        self.stage.give(&self.inputs, inputs)?;
+        let mut played = Played { arenas: self.stage.uses(), caller: self.stage.held_bytes(), ..Played::default() };
+        if let Some(transfers) = &self.transfers {
+            played.links = transfers.begin();
+        }
+        let before = self.options.now();
+        let outcome = self.play_steps(&mut played, after);
+        if let Some(transfers) = &self.transfers {
+            transfers.stop();
+        }
+        played.nanoseconds = self.options.now().saturating_sub(before);
+        outcome.map(|()| played)
     }
 
-    fn play_through(&mut self, inputs: &BTreeMap<String, Array>, after: &mut After<'_, 'r>) -> Result<Played, Error> {
-        let mut watch = self.options.poison_check.then(|| Watch::new(&self.places, self.steps.len()));
-        if watch.is_some() {
-            self.arenas.iter_mut().for_each(|arena| arena.bytes_mut().fill(POISON));
-            self.refill_constants()?;
-        }
-        self.give(inputs)?;
+    fn play_steps(&mut self, played: &mut Played, after: &mut After<'_, 'r>) -> Result<(), Error> {
+        let mut watch = self.options.poison_check.then(|| Watch::new(&self.stage.places, self.steps.len()));
         if let Some(watch) = &mut watch {
-            let placed: Vec<usize> = self.inputs.iter().filter_map(|name| self.places.by_name.get(name).copied()).collect();
-            placed.into_iter().for_each(|slot| watch.wrote(slot, None, &self.places, &self.arenas));
+            let placed = self.inputs.iter().filter_map(|name| self.stage.places.by_name.get(name));
+            placed.for_each(|slot| watch.wrote(*slot, None, &self.stage.places, &self.stage.arenas));
         }
-        let mut played = Played {
-            outputs: BTreeMap::new(),
-            arenas: Vec::new(),
-            ran: 0,
-            skipped: 0,
-            constant: 0,
-            moved: 0,
-            links: Vec::new(),
-            outside: Vec::new(),
-            workspace: Vec::new(),
-            requests: 0,
-        };
-        self.begin_transfers(&mut played);
         for position in 0..self.steps.len() {
-            if let Some(watch) = &watch
-                && self.steps[position].kind != Kind::Constant
-            {
-                watch.before(position, &self.steps[position], &self.places, &self.arenas)?;
+            if self.steps[position].kind == Kind::Constant {
+                played.constant += 1;
+                continue;
             }
-            self.move_before(position, &mut played)?;
+            if let Some(watch) = &watch {
+                watch.before(position, &self.steps[position], &self.stage.places, &self.stage.arenas)?;
+            }
+            if let Some(transfers) = &self.transfers {
+                transfers.move_before(position, &mut played.links)?;
+            }
+            let mut time = 0;
             match self.steps[position].kind {
-                Kind::Constant => {
-                    played.constant += 1;
-                    continue;
-                }
-                Kind::Skip => played.skipped += 1,
-                Kind::Transfer => played.moved += 1,
                 Kind::Run => {
                     played.ran += 1;
-                    self.step(position, &mut played)?;
+                    time = self.run(position, played)?;
                 }
+                Kind::Transfer => played.moved += 1,
+                Kind::Skip | Kind::Constant => played.skipped += 1,
             }
-            after(self, position)?;
+            after(&self.steps[position], &self.stage, time)?;
             if let Some(watch) = &mut watch {
-                watch.after(position, &self.steps[position], &self.places, &mut self.arenas)?;
+                watch.after(position, &self.steps[position], &self.stage.places, &mut self.stage.arenas)?;
             }
         }
-        self.end_transfers(&mut played)?;
+        if let Some(transfers) = &self.transfers {
+            transfers.end(&mut played.links)?;
+        }
         if let Some(watch) = &watch {
-            watch.at_end(&self.outputs, &self.places, &self.arenas)?;
+            watch.at_end(&self.outputs, &self.stage.places, &self.stage.arenas)?;
         }
-        if let Some(broken) = self.arenas.iter().position(|arena| !arena.guards_hold()) {
-            return Err(Error::ArenaGuard { space: self.spaces[broken].clone() });
+        match self.stage.broken_guard() {
+            Some(space) => Err(Error::ArenaGuard { space: space.to_owned() }),
+            None => Ok(()),
         }
-        self.gather(&mut played)?;
-        Ok(played)
     }
 
-    /// Copies graph inputs to their places.
-    fn give(&mut self, inputs: &BTreeMap<String, Array>) -> Result<(), Error> {
-        for (slot, value) in self.values.iter_mut().enumerate() {
-            // What the runtime allocated in an earlier run.
-            if self.places.slots[slot].place == Place::Runtime && !self.constants[slot] {
-                *value = None;
-            }
-        }
-        for name in &self.inputs {
-            let Some(slot) = self.places.by_name.get(name).copied() else { continue };
-            let wrong = |reason: String| Error::Input { input: name.clone(), reason };
-            let data = &self.places.slots[slot];
-            let Some(array) = inputs.get(name) else {
-                match (data.place, self.weights.tensors.get(name)) {
-                    (Place::Weight, _) => continue,
-                    (Place::State, Some(weight)) => {
-                        if let Some(block) = self.held.get_mut(&slot) {
-                            block.bytes_mut().copy_from_slice(weight.bytes());
-                        }
-                        continue;
-                    }
-                    _ => return Err(wrong("is not given".to_owned())),
-                }
-            };
-            let Some((element, shape)) = &data.ty else { return Err(wrong("has a type that cannot be given".to_owned())) };
-            if array.element != *element || array.shape != *shape {
-                let found = format!("{}{:?}", array.element.name(), array.shape);
-                return Err(wrong(format!("is {}{shape:?} in the plan, and {found} was given", element.name())));
-            }
-            match data.place {
-                Place::Arena { arena, offset } => {
-                    self.arenas[arena].bytes_mut()[offset..offset + array.bytes().len()].copy_from_slice(array.bytes());
-                }
-                Place::Caller | Place::State => {
-                    if let Some(block) = self.held.get_mut(&slot) {
-                        block.bytes_mut().copy_from_slice(array.bytes());
-                    }
-                }
-                Place::Weight if self.weights.tensors.get(name).is_some_and(|weight| weight.bytes() == array.bytes()) => {}
-                _ => return Err(wrong("has a default in the model, which the player does not replace".to_owned())),
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs the kernel of a step.
-    fn step(&mut self, position: usize, played: &mut Played) -> Result<(), Error> {
-        let step = &self.steps[position];
-        let work = self.places.workspace.get(&(position as u64)).filter(|_| step.bound.is_some());
-        let region = work.map(|work| (self.arenas[work.arena].address(work.offset), work.bytes));
+    /// Runs the kernel of a step and notes what it took; gives its nanoseconds.
+    fn run(&mut self, position: usize, played: &mut Played) -> Result<u64, Error> {
+        let (step, stage) = (&self.steps[position], &mut self.stage);
+        let work = stage.places.workspace.get(&(position as u64)).filter(|_| step.bound.is_some());
+        let region = work.map(|work| (stage.arenas[work.arena].address(work.offset), work.bytes));
         // SAFETY: `Places` holds that the workspace lies inside its arena; the plan gives it to this step alone.
-        unsafe { self.runtime.begin_count(region) };
-        let (is_bound, has_bodies) = (step.bound.is_some(), step.has_bodies);
-        let before = self.clock.map(|clock| clock());
+        unsafe { stage.runtime.begin_count(region) };
+        let before = self.options.now();
         let outcome = match &step.bound {
-            Some(bound) => bound.run().map_err(|error| self.blame(position, error)),
-            None => self.run_free(position),
+            Some(bound) => bound.run().map_err(|error| step.blame(position, error)),
+            None => step.run_loose(position, stage),
         };
-        if let (Some(clock), Some(before)) = (self.clock, before)
-            && let Some(time) = self.times.get_mut(position)
-        {
-            *time = clock().saturating_sub(before);
-        }
-        let tally = self.runtime.end_count();
+        let time = self.options.now().saturating_sub(before);
+        let tally = stage.runtime.end_count();
         outcome?;
-        let step = &self.steps[position];
         if tally.planned_kept > 0 {
             return Err(Error::WorkspaceKept { step: position as u64, node: step.name.clone() });
         }
         played.requests += tally.requests;
-        let loose = step.outputs.iter().filter(|slot| self.places.slots[**slot].place == Place::Runtime);
-        let mut bytes = 0;
-        for slot in loose {
-            bytes +=
-                self.values[*slot].as_ref().map(Value::tensor).transpose()?.flatten().map_or(0, |view| view.bytes.len() as u64);
-        }
-        if !is_bound || (has_bodies && tally.peak > 0) {
-            let reason = match has_bodies {
+        let bytes = step.outputs.iter().try_fold(0, |sum, slot| Ok::<_, Error>(sum + stage.loose_bytes(*slot)?))?;
+        if step.bound.is_none() || (step.has_bodies && tally.peak > 0) {
+            let reason = match step.has_bodies {
                 true => "its bodies need more than was planned for them",
                 false if bytes > 0 => "nobody knows the size of its results before they are there",
                 false => "it works on values without a fixed place",
@@ -313,85 +190,35 @@ impl<'r> Player<'r> {
             let (node, op) = (step.name.clone(), step.op.clone());
             played.workspace.push(NodeWork { node, op, planned: tally.planned_peak, beyond });
         }
-        if !is_bound {
-            self.release(position);
+        if step.bound.is_none() {
+            // What the runtime allocated and nobody touches any more.
+            let dead = step.inputs.iter().chain(&step.outputs).filter(|slot| self.last_touch[**slot] == position);
+            dead.for_each(|slot| stage.drop_loose(*slot));
         }
-        Ok(())
+        Ok(time)
     }
 
-    /// Runs a node of which not every operand and result has its place; the runtime allocates what has none.
-    pub(crate) fn run_free(&mut self, position: usize) -> Result<(), Error> {
-        let step = &self.steps[position];
-        let mut inputs = Vec::with_capacity(step.inputs.len());
-        for slot in &step.inputs {
-            let none = || Error::NoValue {
-                step: position as u64,
-                node: step.name.clone(),
-                tensor: self.places.slots[*slot].name.clone(),
-            };
-            inputs.push(self.values[*slot].as_ref().ok_or_else(none)?);
-        }
-        let place = |slot: &usize| self.values[*slot].as_ref().filter(|_| self.places.slots[*slot].place != Place::Runtime);
-        let outputs: Vec<Option<&Value<'_>>> = step.outputs.iter().map(place).collect();
-        let Some(session) = &step.session else { return Ok(()) };
-        // SAFETY: all values live; sharing of bytes is what the plan says.
-        let fresh = unsafe { session.run_into(&inputs, &outputs) }.map_err(|error| self.blame(position, error))?;
-        let slots = self.steps[position].outputs.clone();
-        for (slot, value) in slots.into_iter().zip(fresh) {
-            if let Some(value) = value {
-                self.values[slot] = Some(value);
-            }
-        }
-        Ok(())
+    /// The steps, in the order of the schedule.
+    pub(crate) fn steps(&self) -> &[Step<'r>] {
+        &self.steps
     }
 
-    /// Drops what the runtime allocated and nobody reads any more.
-    fn release(&mut self, position: usize) {
-        let step = &self.steps[position];
-        let dead = step.inputs.iter().chain(&step.outputs).copied();
-        let dead: BTreeSet<usize> = dead
-            .filter(|slot| {
-                let is_ours = self.places.slots[*slot].place == Place::Runtime && !self.constants[*slot];
-                is_ours && self.last_reader.get(*slot) == Some(&position)
-            })
-            .collect();
-        for slot in dead {
-            self.values[slot] = None;
-        }
+    /// Measures the time of kernels, links and runs from now on.
+    pub(crate) fn measure(&mut self, clock: fn() -> u64) {
+        self.options.clock = Some(clock);
     }
+}
 
-    fn blame(&self, position: usize, error: Error) -> Error {
-        let step = &self.steps[position];
-        match error {
-            Error::Runtime { message, .. } => {
-                Error::Kernel { step: position as u64, node: step.name.clone(), op: step.op.clone(), message }
-            }
-            other => other,
+/// The last step that touches each slot; for outputs, a step behind all others.
+fn last_touches(steps: &[Step<'_>], stage: &Stage<'_>, outputs: &[String]) -> Vec<usize> {
+    let mut last = vec![0; stage.places.slots.len()];
+    for (position, step) in steps.iter().enumerate() {
+        for slot in step.inputs.iter().chain(&step.outputs) {
+            last[*slot] = position;
         }
     }
-
-    /// Copies the outputs out and measures the arenas.
-    fn gather(&self, played: &mut Played) -> Result<(), Error> {
-        for name in &self.outputs {
-            let slot = self.places.by_name.get(name).copied();
-            let Some(value) = slot.and_then(|slot| self.values[slot].as_ref()) else { continue };
-            if let Some(array) = Array::of(value)? {
-                played.outputs.insert(name.clone(), array);
-            }
-        }
-        let mut used = vec![0usize; self.arenas.len()];
-        for slot in &self.places.slots {
-            if let Place::Arena { arena, offset } | Place::File { arena, offset } = slot.place {
-                used[arena] = used[arena].max(offset + slot.bytes);
-            }
-        }
-        for work in self.places.workspace.values() {
-            used[work.arena] = used[work.arena].max(work.offset + work.bytes);
-        }
-        let rows = self.planned.iter().zip(&self.spaces).zip(used);
-        played.arenas = rows
-            .map(|((planned, space), used)| ArenaUse { space: space.clone(), planned: *planned, used: used as u64 })
-            .collect();
-        Ok(())
+    for slot in outputs.iter().filter_map(|name| stage.places.by_name.get(name)) {
+        last[*slot] = steps.len();
     }
+    last
 }

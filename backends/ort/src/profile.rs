@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::arrays::Array;
 use crate::error::Error;
+use crate::inputs::Inputs;
 use crate::player::Player;
-use crate::prepare::Kind;
+use crate::step::Kind;
 
 /// What one node takes on this machine, with one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,40 +27,27 @@ impl Player<'_> {
     ///
     /// # Errors
     /// As for [`Player::play`].
-    pub fn profile(
-        &mut self,
-        inputs: &BTreeMap<String, Array>,
-        repeats: u32,
-        clock: fn() -> u64,
-    ) -> Result<Vec<NodeProfile>, Error> {
-        self.clock = Some(clock);
-        let outcome = self.sample(inputs, repeats.max(1));
-        self.clock = None;
-        outcome
-    }
-
-    fn sample(&mut self, inputs: &BTreeMap<String, Array>, repeats: u32) -> Result<Vec<NodeProfile>, Error> {
-        let mut samples: Vec<Vec<u64>> = vec![Vec::new(); self.steps.len()];
-        let mut work: BTreeMap<String, u64> = BTreeMap::new();
-        for repeat in 0..=repeats {
-            self.times = vec![0; self.steps.len()];
-            let played = self.play(inputs)?;
-            // The first run is to warm up, and shows the workspace.
-            if repeat == 0 {
-                work = played.workspace.into_iter().map(|node| (node.node, node.planned.saturating_add(node.beyond))).collect();
-                continue;
-            }
-            for (sample, time) in samples.iter_mut().zip(&self.times) {
-                sample.push(*time);
-            }
+    pub fn profile(&mut self, inputs: &dyn Inputs, repeats: u32, clock: fn() -> u64) -> Result<Vec<NodeProfile>, Error> {
+        self.measure(clock);
+        let warm = self.play(inputs)?;
+        let work: BTreeMap<String, u64> =
+            warm.workspace.into_iter().map(|node| (node.node, node.planned.saturating_add(node.beyond))).collect();
+        let mut samples: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for _ in 0..repeats.max(1) {
+            self.play_with(inputs, &mut |step, _, time| {
+                samples.entry(step.name.clone()).or_default().push(time);
+                Ok(())
+            })?;
         }
-        let rows = self.steps.iter().zip(samples).map(|(step, mut sample)| {
-            sample.sort_unstable();
-            let median = sample.get(sample.len() / 2).copied().unwrap_or(0);
+        let rows = self.steps().iter().map(|step| {
+            let sample = samples.get_mut(&step.name).map(|sample| {
+                sample.sort_unstable();
+                sample[sample.len() / 2]
+            });
             NodeProfile {
                 node: step.name.clone(),
                 op: step.op.clone(),
-                nanoseconds: if step.kind == Kind::Run { median } else { 0 },
+                nanoseconds: sample.filter(|_| step.kind == Kind::Run).unwrap_or(0),
                 workspace: work.get(&step.name).copied().unwrap_or(0),
             }
         });

@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::marker::PhantomData;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
@@ -11,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use ort::sys;
 
 use crate::allocator::{CountingAllocator, Tally};
+use crate::arrays::TensorView;
 use crate::element::Element;
 use crate::error::Error;
 
@@ -22,8 +22,10 @@ struct Core {
     allocator: &'static CountingAllocator,
 }
 
-// SAFETY: the environment may be used from any thread, and the lock around the core admits one at a time.
+// SAFETY: the environment may be used from any thread, by several at once; the lock around the core admits one user of its counts at a time.
 unsafe impl Send for Core {}
+// SAFETY: as above; descriptions of memory are only read.
+unsafe impl Sync for Core {}
 
 static CORE: OnceLock<Mutex<Core>> = OnceLock::new();
 static MAKING: Mutex<()> = Mutex::new(());
@@ -142,7 +144,7 @@ impl Runtime {
         &self,
         source: Source<'_>,
         options: SessionOptions,
-        weights: &[(&str, &Value<'_>)],
+        weights: &[(String, &Value<'_>)],
     ) -> Result<Session<'_>, Error> {
         let api = self.api();
         let settings = Settings::new(self, source, options)?;
@@ -328,6 +330,9 @@ pub struct Session<'r> {
     inputs: Vec<CString>,
     outputs: Vec<CString>,
 }
+
+// SAFETY: a session belongs to no thread: any may run or release it (ONNX Runtime, `OrtApi::Run`).
+unsafe impl Send for Session<'_> {}
 
 impl<'r> Session<'r> {
     fn names(&self, count: CountOf, name: NameOf) -> Result<Vec<CString>, Error> {
@@ -527,17 +532,8 @@ pub struct Value<'r> {
     pointer: NonNull<sys::OrtValue>,
 }
 
-/// What a value that the runtime made is, as far as it is a tensor of elements of fixed size.
-#[derive(Debug)]
-pub struct TensorView<'v> {
-    /// Element type.
-    pub element: Element,
-    /// Dimensions.
-    pub shape: Vec<u64>,
-    /// Elements, as they lie in memory.
-    pub bytes: &'v [u8],
-    _value: PhantomData<&'v ()>,
-}
+// SAFETY: what a shared value can be asked for only reads it.
+unsafe impl Sync for Value<'_> {}
 
 impl Value<'_> {
     /// The value as a tensor; `None` for strings, sequences, maps and absent optionals.
@@ -565,7 +561,7 @@ impl Value<'_> {
             let mut data: *mut c_void = ptr::null_mut();
             runtime.check(what, (api.GetTensorMutableData)(self.pointer.as_ptr(), &mut data))?;
             let bytes = if data.is_null() || bytes == 0 { &[] } else { std::slice::from_raw_parts(data.cast::<u8>(), bytes) };
-            Ok(Some(TensorView { element, shape, bytes, _value: PhantomData }))
+            Ok(Some(TensorView { element, shape, bytes }))
         }
     }
 

@@ -1,40 +1,19 @@
-//! Transfers of a plan: the nodes that move bytes between spaces, made ready and played on worker threads.
+//! Transfers of a plan: the steps that move bytes between spaces, made ready and played on worker threads.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
 
-use memc_layout::{Class, Layout};
-use memc_onnx_proto::onnx::NodeProto;
+use memc_layout::Layout;
 
 use crate::error::Error;
 use crate::links::{Links, Region};
+use crate::options::PlayOptions;
 use crate::places::Place;
-use crate::player::{Played, Player};
-use crate::prepare::Kind;
+use crate::played::LinkUse;
+use crate::stage::Stage;
+use crate::step::{Kind, Step};
 use crate::swap_file::SwapFile;
 use crate::traffic::{Request, Touched, Traffic, free_from};
-
-/// Domain of the transfer operators.
-const DOMAIN: &str = "ai.memc";
-
-/// What one link between two spaces moved in a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkUse {
-    /// Space that is read; empty for initializers that no space holds.
-    pub from: String,
-    /// Space that is written.
-    pub to: String,
-    /// Copies.
-    pub transfers: u64,
-    /// Bytes of all of them.
-    pub bytes: u64,
-    /// Whether transfers go past the system's cache; always so where both spaces are memory.
-    pub direct: bool,
-    /// Nanoseconds in which the link moved bytes; 0 without a clock.
-    pub busy: u64,
-    /// Nanoseconds in which kernels waited for the link; 0 without a clock.
-    pub waited: u64,
-}
 
 /// The copies of a plan, with the threads that make them.
 #[derive(Debug)]
@@ -45,35 +24,28 @@ pub(crate) struct Transfers {
     tensors: Vec<String>,
     /// What each link will have moved after a run.
     uses: Vec<LinkUse>,
+    /// Each copy is over before the step that starts it.
+    is_serial: bool,
+    clock: Option<fn() -> u64>,
 }
 
-/// Whether a node is a transfer.
-pub(crate) fn is_transfer(node: &NodeProto) -> bool {
-    node.domain() == DOMAIN && matches!(node.op_type(), "SwapOut" | "SwapIn") && node.input.len() == 1 && node.output.len() == 1
-}
-
-impl Player<'_> {
-    /// Makes the files of spaces that are no memory, writes the constants that spaces hold, and starts the links.
+impl Transfers {
+    /// Makes the files of spaces that are no memory, writes the constants that they hold, turns steps that only move bytes into transfers, and
+    /// starts the links; nothing where there are no such steps. The stage must live longer than the result.
     ///
     /// # Errors
-    /// A file or a thread cannot be made.
-    pub(crate) fn make_transfers(&mut self, layout: &Layout) -> Result<(), Error> {
-        let folder = self.options.swap_folder.clone().unwrap_or_else(std::env::temp_dir);
-        let mut files = Vec::with_capacity(layout.arenas.len());
-        for arena in &layout.arenas {
-            let file = self.options.is_file(&arena.space) && arena.size > 0;
-            let file = file.then(|| SwapFile::create(&folder, &arena.space, arena.size, arena.alignment));
-            files.push(file.transpose()?);
-        }
-        self.fill_constants(&files)?;
-        let requests = self.requests(layout);
-        if requests.is_empty() {
-            return Ok(());
-        }
+    /// A file or a thread cannot be made, or a constant cannot be written.
+    pub(crate) fn new(
+        stage: &Stage<'_>,
+        steps: &mut [Step<'_>],
+        layout: &Layout,
+        options: &PlayOptions,
+    ) -> Result<Option<Self>, Error> {
+        let files = files(layout, options)?;
+        write_constants(stage, &files)?;
         let mut uses: Vec<LinkUse> = Vec::new();
-        let mut list = Vec::with_capacity(requests.len());
-        let mut tensors = Vec::with_capacity(requests.len());
-        for (mut request, from, to) in requests {
+        let (mut requests, mut tensors) = (Vec::new(), Vec::new());
+        for (mut request, from, to) in requested(stage, steps, layout, options.is_serial()) {
             let link = uses.iter().position(|link| link.from == from && link.to == to).unwrap_or_else(|| {
                 uses.push(LinkUse { from, to, transfers: 0, bytes: 0, direct: true, busy: 0, waited: 0 });
                 uses.len() - 1
@@ -86,178 +58,151 @@ impl Player<'_> {
                     uses[link].direct &= files.get(file).and_then(Option::as_ref).is_some_and(SwapFile::is_direct);
                 }
             }
-            tensors.push(self.places.slots[self.steps[request.step].inputs[0]].name.clone());
-            list.push(request);
+            steps[request.step].kind = Kind::Transfer;
+            tensors.push(stage.places.slots[steps[request.step].inputs[0]].name.clone());
+            requests.push(request);
         }
-        let traffic = Traffic::new(&list, &self.touched());
-        // SAFETY: the player drops the links before the memory that regions speak of; sizes on both sides were compared.
-        let links = unsafe { Links::new(uses.len(), traffic.copies.clone(), files, self.options.clock) };
+        if requests.is_empty() {
+            return Ok(None);
+        }
+        let traffic = Traffic::new(&requests, &touched(stage, steps));
+        // SAFETY: the stage lives longer, and what regions speak of does not move; sizes on both sides were compared.
+        let links = unsafe { Links::new(uses.len(), traffic.copies.clone(), files, options.clock) };
         let links = links.map_err(|source| Error::NoThread { source })?;
-        self.transfers = Some(Transfers { links, traffic, tensors, uses });
-        Ok(())
+        Ok(Some(Self { links, traffic, tensors, uses, is_serial: options.is_serial(), clock: options.clock }))
     }
 
-    /// Copies initializers that the plan puts into a space to their places there.
-    fn fill_constants(&mut self, files: &[Option<SwapFile>]) -> Result<(), Error> {
-        for slot in &self.places.slots {
-            let Some(weight) = self.weights.tensors.get(&slot.name).filter(|_| slot.class == Some(Class::Constant)) else {
-                continue;
-            };
-            match slot.place {
-                Place::Arena { arena, offset } => {
-                    self.arenas[arena].bytes_mut()[offset..offset + slot.bytes].copy_from_slice(weight.bytes());
-                }
-                Place::File { arena, offset } => {
-                    let Some(file) = files.get(arena).and_then(Option::as_ref) else { continue };
-                    let told = |source| Error::Transfer {
-                        tensor: slot.name.clone(),
-                        from: String::new(),
-                        to: self.spaces[arena].clone(),
-                        source,
-                    };
-                    file.write(weight.bytes(), offset as u64, &mut None).map_err(told)?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Constants that lie in memory that poison has filled.
-    pub(crate) fn refill_constants(&mut self) -> Result<(), Error> {
-        self.fill_constants(&[])
-    }
-
-    fn region(&self, slot: usize) -> Option<Region> {
-        let data = &self.places.slots[slot];
-        match data.place {
-            Place::File { arena, offset } => Some(Region::File { file: arena, offset: offset as u64, bytes: data.bytes }),
-            _ => Some(Region::Memory { start: self.address(slot)?.expose_provenance(), bytes: data.bytes }),
-        }
-    }
-
-    fn space(&self, slot: usize) -> String {
-        match self.places.slots[slot].place {
-            Place::Arena { arena, .. } | Place::File { arena, .. } => self.spaces[arena].clone(),
-            _ => String::new(),
-        }
-    }
-
-    /// Steps that only move bytes between places that are known, as copies with the names of their spaces.
-    fn requests(&mut self, layout: &Layout) -> Vec<(Request, String, String)> {
-        let fetched: BTreeMap<usize, &str> =
-            layout.fetches.iter().filter_map(|row| Some((usize::try_from(row.step).ok()?, row.from.as_str()))).collect();
-        let mut requests = Vec::new();
-        for position in 0..self.steps.len() {
-            let step = &self.steps[position];
-            let ([from], [to]) = (&step.inputs[..], &step.outputs[..]) else { continue };
-            if step.kind != Kind::Run || !(step.is_transfer || fetched.contains_key(&position) && step.op == "Identity") {
-                continue;
-            }
-            let (Some(source), Some(target)) = (self.region(*from), self.region(*to)) else { continue };
-            if source.bytes() != target.bytes() {
-                continue;
-            }
-            let near = fetched.get(&position).map_or_else(|| self.space(*from), |space| (*space).to_owned());
-            let far = self.space(*to);
-            let earliest = if step.op == "SwapOut" { self.earliest(position, *from, *to, &target) } else { position };
-            requests.push((Request { step: position, earliest, link: 0, from: source, to: target }, near, far));
-            self.steps[position].kind = Kind::Transfer;
-        }
-        requests
-    }
-
-    /// First step before which a store may start. While values are watched, it is the store's own.
-    fn earliest(&self, position: usize, from: usize, to: usize, target: &Region) -> usize {
-        if self.options.poison_check {
-            return position;
-        }
-        let written = self.steps[..position].iter().rposition(|step| step.outputs.contains(&from));
-        let others = (0..self.places.slots.len()).filter(|slot| *slot != to);
-        let others = others.filter_map(|slot| Some((self.region(slot)?, self.places.slots[slot].live)));
-        free_from(target, position, others).max(written.map_or(0, |step| step + 1))
-    }
-
-    fn touched(&self) -> Vec<Touched> {
-        let of = |(position, step): (usize, &crate::prepare::Step<'_>)| {
-            if step.kind != Kind::Run {
-                return Touched::default();
-            }
-            let regions = |slots: &[usize]| slots.iter().filter_map(|slot| self.region(*slot)).collect();
-            let mut touched = Touched { reads: regions(&step.inputs), writes: regions(&step.outputs) };
-            touched.writes.extend(self.places.workspace.get(&(position as u64)).map(|work| {
-                let start = self.arenas[work.arena].address(work.offset).expose_provenance();
-                Region::Memory { start, bytes: work.bytes }
-            }));
-            touched
-        };
-        self.steps.iter().enumerate().map(of).collect()
+    /// Begins a run: nothing is moved yet.
+    pub(crate) fn begin(&self) -> Vec<LinkUse> {
+        self.links.reset();
+        self.uses.clone()
     }
 
     /// Starts the copies that may start before a step, and waits for those that the step needs to be over.
     ///
     /// # Errors
     /// A copy failed.
-    pub(crate) fn move_before(&self, position: usize, played: &mut Played) -> Result<(), Error> {
-        let Some(transfers) = &self.transfers else { return Ok(()) };
-        for copy in &transfers.traffic.issue[position] {
+    pub(crate) fn move_before(&self, position: usize, uses: &mut [LinkUse]) -> Result<(), Error> {
+        for copy in &self.traffic.issue[position] {
             // SAFETY: `Traffic` makes every later step wait that touches the copy's bytes.
-            unsafe { transfers.links.issue(*copy) };
+            unsafe { self.links.issue(*copy) };
         }
-        for copy in &transfers.traffic.wait[position] {
-            self.wait_for(*copy, played)?;
-        }
-        if self.options.poison_check {
-            // What is watched is looked at right after its step.
-            for copy in &transfers.traffic.issue[position] {
-                self.wait_for(*copy, played)?;
-            }
-        }
-        Ok(())
+        let at_once = self.traffic.issue[position].iter().filter(|_| self.is_serial);
+        self.traffic.wait[position].iter().chain(at_once).try_for_each(|copy| self.wait_for(*copy, uses))
     }
 
-    fn wait_for(&self, copy: usize, played: &mut Played) -> Result<(), Error> {
-        let Some(transfers) = &self.transfers else { return Ok(()) };
-        let now = || self.options.clock.map_or(0, |clock| clock());
+    fn wait_for(&self, copy: usize, uses: &mut [LinkUse]) -> Result<(), Error> {
+        let now = || self.clock.map_or(0, |clock| clock());
         let before = now();
-        let outcome = transfers.links.wait(copy);
-        let link = transfers.traffic.copies[copy].link;
-        if let Some(link) = played.links.get_mut(link) {
-            link.waited = link.waited.saturating_add(now().saturating_sub(before));
-        }
+        let outcome = self.links.wait(copy);
+        let link = self.traffic.copies[copy].link;
+        uses[link].waited = uses[link].waited.saturating_add(now().saturating_sub(before));
         outcome.map_err(|source| Error::Transfer {
-            tensor: transfers.tensors[copy].clone(),
-            from: transfers.uses[link].from.clone(),
-            to: transfers.uses[link].to.clone(),
+            tensor: self.tensors[copy].clone(),
+            from: self.uses[link].from.clone(),
+            to: self.uses[link].to.clone(),
             source,
         })
-    }
-
-    /// Begins a run: nothing is moved yet.
-    pub(crate) fn begin_transfers(&self, played: &mut Played) {
-        if let Some(transfers) = &self.transfers {
-            transfers.links.reset();
-            played.links.clone_from(&transfers.uses);
-        }
     }
 
     /// Ends a run that came to its last step.
     ///
     /// # Errors
     /// A copy failed.
-    pub(crate) fn end_transfers(&self, played: &mut Played) -> Result<(), Error> {
-        let Some(transfers) = &self.transfers else { return Ok(()) };
-        (0..transfers.traffic.copies.len()).try_for_each(|copy| self.wait_for(copy, played))?;
-        for (number, link) in played.links.iter_mut().enumerate() {
-            link.busy = transfers.links.busy(number);
+    pub(crate) fn end(&self, uses: &mut [LinkUse]) -> Result<(), Error> {
+        (0..self.traffic.copies.len()).try_for_each(|copy| self.wait_for(copy, uses))?;
+        for (number, link) in uses.iter_mut().enumerate() {
+            link.busy = self.links.busy(number);
         }
         Ok(())
     }
 
     /// Waits for what still moves, however the run ended: its memory is used again.
-    pub(crate) fn stop_transfers(&self) {
-        if let Some(transfers) = &self.transfers {
-            transfers.links.drain();
-        }
+    pub(crate) fn stop(&self) {
+        self.links.drain();
     }
+}
+
+/// A file for each space that is no memory and holds something.
+fn files(layout: &Layout, options: &PlayOptions) -> Result<Vec<Option<SwapFile>>, Error> {
+    let folder = options.swap_folder.clone().unwrap_or_else(std::env::temp_dir);
+    let file = |arena: &memc_layout::Arena| {
+        let is_file = options.is_file(&arena.space) && arena.size > 0;
+        is_file.then(|| SwapFile::create(&folder, &arena.space, arena.size, arena.alignment)).transpose()
+    };
+    layout.arenas.iter().map(file).collect()
+}
+
+/// Writes initializers that the plan puts into files to their places there.
+fn write_constants(stage: &Stage<'_>, files: &[Option<SwapFile>]) -> Result<(), Error> {
+    for (position, slot) in stage.places.slots.iter().enumerate() {
+        let Place::File { arena, offset } = slot.place else { continue };
+        let (Some(weight), Some(file)) = (stage.placed_constant(position), &files[arena]) else { continue };
+        let (tensor, to) = (slot.name.clone(), stage.spaces[arena].clone());
+        let told = |source| Error::Transfer { tensor, from: String::new(), to, source };
+        file.write(weight.bytes(), offset as u64, &mut None).map_err(told)?;
+    }
+    Ok(())
+}
+
+/// Steps that only move bytes between places that are known, as copies with the names of their spaces.
+fn requested(stage: &Stage<'_>, steps: &[Step<'_>], layout: &Layout, is_serial: bool) -> Vec<(Request, String, String)> {
+    let fetched: BTreeMap<usize, &str> =
+        layout.fetches.iter().filter_map(|row| Some((usize::try_from(row.step).ok()?, row.from.as_str()))).collect();
+    let mut requests = Vec::new();
+    for (position, step) in steps.iter().enumerate() {
+        let ([from], [to]) = (&step.inputs[..], &step.outputs[..]) else { continue };
+        if step.kind != Kind::Run || !(step.is_transfer || fetched.contains_key(&position) && step.op == "Identity") {
+            continue;
+        }
+        let (Some(source), Some(target)) = (region(stage, *from), region(stage, *to)) else { continue };
+        if source.bytes() != target.bytes() {
+            continue;
+        }
+        let near = fetched.get(&position).map_or_else(|| space(stage, *from), |space| (*space).to_owned());
+        let is_store = step.op == "SwapOut" && !is_serial;
+        let earliest = if is_store { earliest(stage, &steps[..position], *from, *to, &target) } else { position };
+        requests.push((Request { step: position, earliest, link: 0, from: source, to: target }, near, space(stage, *to)));
+    }
+    requests
+}
+
+fn region(stage: &Stage<'_>, slot: usize) -> Option<Region> {
+    let data = &stage.places.slots[slot];
+    match data.place {
+        Place::File { arena, offset } => Some(Region::File { file: arena, offset: offset as u64, bytes: data.bytes }),
+        _ => Some(Region::Memory { start: stage.span(slot)?.0, bytes: data.bytes }),
+    }
+}
+
+fn space(stage: &Stage<'_>, slot: usize) -> String {
+    match stage.places.slots[slot].place {
+        Place::Arena { arena, .. } | Place::File { arena, .. } => stage.spaces[arena].clone(),
+        _ => String::new(),
+    }
+}
+
+/// First step before which a store may start that comes behind these steps: its operand is written, and its far bytes are free.
+fn earliest(stage: &Stage<'_>, before: &[Step<'_>], from: usize, to: usize, target: &Region) -> usize {
+    let written = before.iter().rposition(|step| step.outputs.contains(&from));
+    let others = (0..stage.places.slots.len()).filter(|slot| *slot != to);
+    let others = others.filter_map(|slot| Some((region(stage, slot)?, stage.places.slots[slot].live)));
+    free_from(target, before.len(), others).max(written.map_or(0, |step| step + 1))
+}
+
+/// The bytes that each step's kernel touches.
+fn touched(stage: &Stage<'_>, steps: &[Step<'_>]) -> Vec<Touched> {
+    let of = |(position, step): (usize, &Step<'_>)| {
+        if step.kind != Kind::Run {
+            return Touched::default();
+        }
+        let regions = |slots: &[usize]| slots.iter().filter_map(|slot| region(stage, *slot)).collect();
+        let mut touched = Touched { reads: regions(&step.inputs), writes: regions(&step.outputs) };
+        touched.writes.extend(stage.places.workspace.get(&(position as u64)).map(|work| {
+            let start = stage.arenas[work.arena].address(work.offset).expose_provenance();
+            Region::Memory { start, bytes: work.bytes }
+        }));
+        touched
+    };
+    steps.iter().enumerate().map(of).collect()
 }

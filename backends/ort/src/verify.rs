@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use memc_layout::Layout;
 use memc_onnx_proto::ModelFile;
 
-use crate::arrays::Array;
+use crate::arrays::{Array, TensorView, views};
 use crate::blame::{WindowDifference, before_softmaxes, first_node, first_window, traceable};
 use crate::compare::{Difference, Tolerance, compare};
 use crate::error::Error;
 use crate::inputs;
 use crate::memory::require;
-use crate::player::{Played, Player};
-use crate::prepare::{PlayOptions, reference};
+use crate::options::{PlayOptions, reference};
+use crate::played::Played;
+use crate::player::Player;
 use crate::runtime::{Runtime, SessionOptions};
 use crate::weights::Weights;
 use crate::whole::Whole;
@@ -128,17 +129,20 @@ pub fn verify(
     let outputs = expected.first().map_or(0, BTreeMap::len);
     let softmaxes = feeding.first().map_or(0, BTreeMap::len);
     let mut found = Verified { outputs, softmaxes, differences: Vec::new(), first: None, window: None, played: None };
-    let note =
-        |round: usize, subject, expected: &BTreeMap<String, Array>, results: &BTreeMap<String, Array>, found: &mut Verified| {
-            let differences = compare(expected, results, options.tolerance);
-            found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
-        };
+    let note = |round: usize,
+                subject,
+                expected: &BTreeMap<String, Array>,
+                results: &BTreeMap<String, TensorView<'_>>,
+                found: &mut Verified| {
+        let differences = compare(&views(expected), results, options.tolerance);
+        found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
+    };
     {
         let whole = whole(runtime, out, &names, reference(layout))?;
         for (round, set) in sets.iter().enumerate() {
             let (outputs, inner) = parted(whole.run(set)?.0, out);
-            note(round, Subject::Softmax, &feeding[round], &inner, &mut found);
-            note(round, Subject::Model, &expected[round], &outputs, &mut found);
+            note(round, Subject::Softmax, &feeding[round], &views(&inner), &mut found);
+            note(round, Subject::Model, &expected[round], &views(&outputs), &mut found);
         }
     }
     drop(feeding);
@@ -146,8 +150,8 @@ pub fn verify(
         PlayOptions { poison_check: options.poison_check, swap_folder: options.swap_folder.clone(), ..PlayOptions::default() };
     let mut player = Player::new(runtime, out, layout, play.clone())?;
     for (round, set) in sets.iter().enumerate() {
-        let played = player.play(set)?;
-        note(round, Subject::Plan, &expected[round], &played.outputs, &mut found);
+        let played = player.play(*set)?;
+        note(round, Subject::Plan, &expected[round], &player.outputs()?, &mut found);
         found.played = Some(played);
     }
     if let Some((round, subject, _)) = found.differences.iter().find(|(.., difference)| !difference.is_within()) {

@@ -124,31 +124,39 @@ impl<'r> Whole<'r> {
     /// # Errors
     /// An input is missing or refused, or a kernel fails.
     pub fn run(&self, inputs: &BTreeMap<String, Array>) -> Result<(BTreeMap<String, Array>, Tally), Error> {
-        let value = |name: &str, array: &Array| -> Result<Value<'r>, Error> {
-            debug_assert!(!name.is_empty());
+        let (results, tally) = self.results(inputs)?;
+        let mut outputs = BTreeMap::new();
+        // Each result goes as soon as it is copied.
+        for (name, result) in self.session.outputs().zip(results) {
+            if let Some(view) = result.tensor()? {
+                outputs.insert(name.to_owned(), Array::of(&view)?);
+            }
+        }
+        Ok((outputs, tally))
+    }
+
+    /// Runs the model once, and gives its outputs in order as the runtime holds them.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn results(&self, inputs: &BTreeMap<String, Array>) -> Result<(Vec<Value<'r>>, Tally), Error> {
+        let value = |array: &Array| {
             // SAFETY: the array outlives the value, and inputs are only read.
             unsafe { self.runtime.tensor(array.address(), array.bytes().len(), array.element, &array.shape) }
         };
         let mut values = Vec::new();
         for name in self.session.inputs() {
             let none = || Error::Input { input: name.to_owned(), reason: "is not given".to_owned() };
-            values.push(value(name, inputs.get(name).ok_or_else(none)?)?);
+            values.push(value(inputs.get(name).ok_or_else(none)?)?);
         }
         let known: BTreeSet<&str> = self.session.inputs().collect();
         let mut more = Vec::new();
         for (name, array) in inputs.iter().filter(|(name, _)| !known.contains(name.as_str())) {
-            more.push((name.as_str(), value(name, array)?));
+            more.push((name.as_str(), value(array)?));
         }
         let borrowed: Vec<(&str, &Value<'_>)> = more.iter().map(|(name, value)| (*name, value)).collect();
         let (results, tally) = self.runtime.counted(|| self.session.run(&values.iter().collect::<Vec<_>>(), &borrowed));
-        let results = results?;
-        let mut outputs = BTreeMap::new();
-        for (name, result) in self.session.outputs().zip(&results) {
-            if let Some(array) = Array::of(result)? {
-                outputs.insert(name.to_owned(), array);
-            }
-        }
-        Ok((outputs, tally))
+        Ok((results?, tally))
     }
 }
 

@@ -22,7 +22,6 @@ fn holds(file: &ModelFile, configure: impl FnOnce(&mut OptimizeOptions)) -> Play
     for arena in &played.arenas {
         assert_eq!(arena.planned, arena.used, "arena of {}", arena.space);
     }
-    assert_eq!(played.outputs.len(), found.outputs);
     played
 }
 
@@ -110,7 +109,8 @@ fn the_same_seed_gives_the_same_bits_again() {
     let runtime = runtime();
     let mut player = Player::new(&runtime, &out, &layout, PlayOptions::default()).expect("ready");
     let digest = |player: &mut Player<'_>, seed| {
-        memc_ort::digest(&player.play(&inputs::make(&out, &layout, seed).unwrap()).unwrap().outputs)
+        player.play(&inputs::Seeded::new(&out, &layout, seed).unwrap()).unwrap();
+        memc_ort::digest(&player.outputs().unwrap())
     };
     let first = digest(&mut player, 1);
     assert_ne!(first, digest(&mut player, 2), "another input gives another output");

@@ -1,0 +1,265 @@
+//! The memory that a plan is played in: arenas, weights, what the caller holds, and a value over each place that is known before the run.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+
+use memc_layout::{Arena, Class, Layout};
+
+use crate::arrays::{Array, TensorView};
+use crate::error::Error;
+use crate::inputs::Inputs;
+use crate::memory::{ArenaMemory, Block, POISON, require};
+use crate::options::PlayOptions;
+use crate::places::{Place, Places};
+use crate::played::ArenaUse;
+use crate::runtime::{Runtime, Value};
+use crate::weights::{Weight, Weights};
+
+/// All memory of a plan. Nothing in it moves while it lives, so addresses may be kept as long.
+#[derive(Debug)]
+pub(crate) struct Stage<'r> {
+    pub(crate) runtime: &'r Runtime,
+    // Values come before what they point into, so that they are dropped first.
+    pub(crate) values: Vec<Option<Value<'r>>>,
+    pub(crate) arenas: Vec<ArenaMemory>,
+    pub(crate) places: Places,
+    pub(crate) spaces: Vec<String>,
+    weights: Weights,
+    /// Bytes of each space's arena.
+    planned: Vec<u64>,
+    /// The caller's own memory, by slot.
+    held: BTreeMap<usize, Block>,
+    /// Slots that were computed once.
+    constants: Vec<bool>,
+}
+
+impl<'r> Stage<'r> {
+    /// Allocates the arenas, full of poison, and what the caller holds.
+    ///
+    /// # Errors
+    /// Memory is short, or an alignment is none.
+    pub(crate) fn new(
+        runtime: &'r Runtime,
+        layout: &Layout,
+        weights: Weights,
+        places: Places,
+        options: &PlayOptions,
+    ) -> Result<Self, Error> {
+        // A space that is a file has no memory of its own.
+        let size = |arena: &Arena| if options.is_file(&arena.space) { 0 } else { arena.size };
+        let held = |slot: usize| matches!(places.slots[slot].place, Place::Caller | Place::State);
+        let held: Vec<usize> = (0..places.slots.len()).filter(|slot| held(*slot)).collect();
+        let bytes = held.iter().map(|slot| places.slots[*slot].bytes as u64);
+        require(layout.arenas.iter().map(size).chain(bytes).fold(0, u64::saturating_add))?;
+        let arenas = layout.arenas.iter().map(|arena| ArenaMemory::new(size(arena), arena.alignment));
+        let arenas = arenas.collect::<Result<Vec<_>, _>>()?;
+        let blocks = held.iter().map(|slot| Ok((*slot, Block::poison(places.slots[*slot].bytes as u64)?)));
+        let mut stage = Self {
+            runtime,
+            values: places.slots.iter().map(|_| None).collect(),
+            arenas,
+            spaces: layout.arenas.iter().map(|arena| arena.space.clone()).collect(),
+            planned: layout.arenas.iter().map(|arena| arena.size).collect(),
+            held: blocks.collect::<Result<_, Error>>()?,
+            constants: vec![false; places.slots.len()],
+            weights,
+            places,
+        };
+        stage.make_values()?;
+        Ok(stage)
+    }
+
+    /// A value for everything whose place is known before the run.
+    fn make_values(&mut self) -> Result<(), Error> {
+        for slot in 0..self.places.slots.len() {
+            let data = &mut self.places.slots[slot];
+            let placed = matches!(data.place, Place::Arena { .. } | Place::File { .. } | Place::State);
+            if let Some(weight) = self.weights.tensors.get(&data.name).filter(|_| !placed) {
+                data.place = Place::Weight;
+                data.bytes = weight.bytes().len();
+                data.ty = Some((weight.element, weight.shape.clone()));
+            }
+            let (Some(address), Some((element, shape))) = (self.address(slot), &self.places.slots[slot].ty) else { continue };
+            // SAFETY: arenas, weights and held blocks live as long as the stage and do not move; sizes were compared with shapes.
+            let value = unsafe { self.runtime.tensor(address, self.places.slots[slot].bytes, *element, shape)? };
+            self.values[slot] = Some(value);
+        }
+        Ok(())
+    }
+
+    /// Where the first byte of a value is, if that is known before the run.
+    pub(crate) fn address(&self, slot: usize) -> Option<*mut u8> {
+        let (mut slot, mut offset) = (slot, 0usize);
+        // As many links as slots: a longer walk is a ring.
+        for _ in 0..=self.places.slots.len() {
+            let start = match self.places.slots[slot].place {
+                Place::Arena { arena, offset } => self.arenas[arena].address(offset),
+                Place::Weight => self.weights.tensors.get(&self.places.slots[slot].name)?.bytes().as_ptr().cast_mut(),
+                Place::Caller | Place::State => self.held.get(&slot)?.address(),
+                Place::Runtime | Place::File { .. } => return None,
+                Place::Window { of, offset: more } => {
+                    (slot, offset) = (of, offset.checked_add(more)?);
+                    continue;
+                }
+            };
+            return Some(start.wrapping_add(offset));
+        }
+        None
+    }
+
+    /// First address of a value and the one behind it, if they are known before the run.
+    pub(crate) fn span(&self, slot: usize) -> Option<(usize, usize)> {
+        let start = self.address(slot)?.expose_provenance();
+        Some((start, start.checked_add(self.places.slots[slot].bytes)?))
+    }
+
+    /// An initializer that the plan puts into a space.
+    pub(crate) fn placed_constant(&self, slot: usize) -> Option<&Weight> {
+        let data = &self.places.slots[slot];
+        self.weights.tensors.get(&data.name).filter(|_| data.class == Some(Class::Constant))
+    }
+
+    /// Copies initializers that the plan puts into an arena to their places there.
+    pub(crate) fn fill_constants(&mut self) {
+        for slot in &self.places.slots {
+            let constant = self.weights.tensors.get(&slot.name).filter(|_| slot.class == Some(Class::Constant));
+            if let (Some(weight), Place::Arena { arena, offset }) = (constant, slot.place) {
+                self.arenas[arena].bytes_mut()[offset..offset + slot.bytes].copy_from_slice(weight.bytes());
+            }
+        }
+    }
+
+    /// Fills all arenas with poison, but for constants.
+    pub(crate) fn poison(&mut self) {
+        self.arenas.iter_mut().for_each(|arena| arena.bytes_mut().fill(POISON));
+        self.fill_constants();
+    }
+
+    /// Drops what the runtime allocated in an earlier run.
+    pub(crate) fn forget(&mut self) {
+        for slot in 0..self.values.len() {
+            self.drop_loose(slot);
+        }
+    }
+
+    /// Drops a value that the runtime allocated, unless it is a constant.
+    pub(crate) fn drop_loose(&mut self, slot: usize) {
+        if self.places.slots[slot].place == Place::Runtime && !self.constants[slot] {
+            self.values[slot] = None;
+        }
+    }
+
+    /// Keeps a value that was computed once, whatever size it turned out to have.
+    ///
+    /// # Errors
+    /// The runtime does not describe the value.
+    pub(crate) fn keep(&mut self, slot: usize) -> Result<(), Error> {
+        self.constants[slot] = true;
+        if let Some(view) = self.values[slot].as_ref().map(Value::tensor).transpose()?.flatten() {
+            self.places.slots[slot].ty = Some((view.element, view.shape));
+            self.places.slots[slot].bytes = view.bytes.len();
+        }
+        Ok(())
+    }
+
+    /// Fills the graph inputs of these names where they lie.
+    ///
+    /// # Errors
+    /// An input is missing, of the wrong type or shape, or cannot be had.
+    pub(crate) fn give(&mut self, names: &[String], inputs: &dyn Inputs) -> Result<(), Error> {
+        for name in names {
+            let Some(slot) = self.places.by_name.get(name).copied() else { continue };
+            let wrong = |reason: String| Error::Input { input: name.clone(), reason };
+            let default = self.weights.tensors.get(name);
+            let data = &self.places.slots[slot];
+            let Some((element, shape)) = inputs.kind(name) else {
+                match (data.place, default) {
+                    (Place::Weight, _) => {}
+                    (Place::State, Some(weight)) => {
+                        if let Some(block) = self.held.get_mut(&slot) {
+                            block.bytes_mut().copy_from_slice(weight.bytes());
+                        }
+                    }
+                    _ => return Err(wrong("is not given".to_owned())),
+                }
+                continue;
+            };
+            let Some((planned, extents)) = &data.ty else { return Err(wrong("has a type that cannot be given".to_owned())) };
+            if element != *planned || shape != *extents {
+                let found = format!("{}{shape:?}", element.name());
+                return Err(wrong(format!("is {}{extents:?} in the plan, and {found} was given", planned.name())));
+            }
+            match data.place {
+                Place::Arena { arena, offset } => {
+                    inputs.fill(name, &mut self.arenas[arena].bytes_mut()[offset..offset + data.bytes])?;
+                }
+                Place::Caller | Place::State => {
+                    if let Some(block) = self.held.get_mut(&slot) {
+                        inputs.fill(name, block.bytes_mut())?;
+                    }
+                }
+                _ => {
+                    let mut given = Block::poison(data.bytes as u64)?;
+                    inputs.fill(name, given.bytes_mut())?;
+                    if default.is_none_or(|weight| weight.bytes() != given.bytes()) {
+                        return Err(wrong("has a default in the model, which the player does not replace".to_owned()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a name where it lies, if it is a dense tensor and there.
+    ///
+    /// # Errors
+    /// The runtime does not describe the value.
+    pub(crate) fn view(&self, name: &str) -> Result<Option<TensorView<'_>>, Error> {
+        let slot = self.places.by_name.get(name).copied();
+        Ok(slot.and_then(|slot| self.values[slot].as_ref()).map(Value::tensor).transpose()?.flatten())
+    }
+
+    /// Whether a value has exactly these elements; one that is no dense tensor has not.
+    ///
+    /// # Errors
+    /// The runtime does not describe the value.
+    pub(crate) fn holds(&self, slot: usize, expected: &Array) -> Result<bool, Error> {
+        let view = self.values[slot].as_ref().map(Value::tensor).transpose()?.flatten();
+        Ok(view.is_some_and(|view| view.bytes == expected.bytes()))
+    }
+
+    /// Bytes of a value that the runtime allocated.
+    ///
+    /// # Errors
+    /// The runtime does not describe the value.
+    pub(crate) fn loose_bytes(&self, slot: usize) -> Result<u64, Error> {
+        let is_loose = self.places.slots[slot].place == Place::Runtime;
+        let value = self.values[slot].as_ref().filter(|_| is_loose);
+        Ok(value.map(Value::tensor).transpose()?.flatten().map_or(0, |view| view.bytes.len() as u64))
+    }
+
+    /// Bytes of the caller's own memory.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held.values().map(|block| block.bytes().len() as u64).sum()
+    }
+
+    /// The first space whose arena was written around.
+    pub(crate) fn broken_guard(&self) -> Option<&str> {
+        self.arenas.iter().position(|arena| !arena.guards_hold()).map(|arena| self.spaces[arena].as_str())
+    }
+
+    /// What each arena is used for.
+    pub(crate) fn uses(&self) -> Vec<ArenaUse> {
+        let mut used = vec![0usize; self.arenas.len()];
+        for slot in &self.places.slots {
+            if let Place::Arena { arena, offset } | Place::File { arena, offset } = slot.place {
+                used[arena] = used[arena].max(offset + slot.bytes);
+            }
+        }
+        for work in self.places.workspace.values() {
+            used[work.arena] = used[work.arena].max(work.offset + work.bytes);
+        }
+        let rows = self.planned.iter().zip(&self.spaces).zip(used);
+        rows.map(|((planned, space), used)| ArenaUse { space: space.clone(), planned: *planned, used: used as u64 }).collect()
+    }
+}

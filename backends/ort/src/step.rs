@@ -1,0 +1,131 @@
+//! A node in its place in the schedule, and its kernel's run where not every operand and result has a place of its own.
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use memc_layout::Layout;
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::NodeProto;
+
+use crate::cut::{Cutter, has_bodies};
+use crate::error::Error;
+use crate::places::{Place, Places};
+use crate::runtime::{Bound, Session, Value};
+use crate::stage::Stage;
+
+/// Domain of the transfer operators.
+const TRANSFERS: &str = "ai.memc";
+
+/// What a step does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Runs a kernel.
+    Run,
+    /// Nothing: its results are where its operands are.
+    Skip,
+    /// Ran once, before the plan: its results are constants.
+    Constant,
+    /// Moves bytes from space to space, beside the kernels.
+    Transfer,
+}
+
+/// A node in its place in the schedule.
+#[derive(Debug)]
+pub(crate) struct Step<'r> {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) op: String,
+    pub(crate) domain: String,
+    /// Slots of operands; once there is a session, of those that it takes as inputs.
+    pub(crate) inputs: Vec<usize>,
+    pub(crate) outputs: Vec<usize>,
+    pub(crate) session: Option<Rc<Session<'r>>>,
+    /// Operands and results fixed once, where all have their places before the run.
+    pub(crate) bound: Option<Bound<'r>>,
+    pub(crate) has_bodies: bool,
+    pub(crate) is_transfer: bool,
+}
+
+impl<'r> Step<'r> {
+    /// A step that runs its node's kernel; values without a slot get one.
+    pub(crate) fn of(node: &NodeProto, cutter: &Cutter<'_>, places: &mut Places) -> Self {
+        let outputs = node.output.iter().filter(|name| !name.is_empty());
+        Self {
+            kind: Kind::Run,
+            name: node.name().to_owned(),
+            op: node.op_type().to_owned(),
+            domain: node.domain().to_owned(),
+            inputs: cutter.operands(node).iter().map(|name| places.slot(name)).collect(),
+            outputs: outputs.map(|name| places.slot(name)).collect(),
+            session: None,
+            bound: None,
+            has_bodies: has_bodies(node),
+            is_transfer: is_transfer(node),
+        }
+    }
+
+    /// Runs the kernel over the values of a stage; the runtime allocates results that have no place.
+    ///
+    /// # Errors
+    /// An operand has no value yet, or the kernel fails.
+    pub(crate) fn run_loose(&self, position: usize, stage: &mut Stage<'r>) -> Result<(), Error> {
+        let Some(session) = &self.session else { return Ok(()) };
+        let mut inputs = Vec::with_capacity(self.inputs.len());
+        for slot in &self.inputs {
+            let none = || Error::NoValue {
+                step: position as u64,
+                node: self.name.clone(),
+                tensor: stage.places.slots[*slot].name.clone(),
+            };
+            inputs.push(stage.values[*slot].as_ref().ok_or_else(none)?);
+        }
+        let place = |slot: &usize| stage.values[*slot].as_ref().filter(|_| stage.places.slots[*slot].place != Place::Runtime);
+        let outputs: Vec<Option<&Value<'_>>> = self.outputs.iter().map(place).collect();
+        // SAFETY: all values live; sharing of bytes is what the plan says.
+        let fresh = unsafe { session.run_into(&inputs, &outputs) }.map_err(|error| self.blame(position, error))?;
+        for (slot, value) in self.outputs.iter().zip(fresh) {
+            if let Some(value) = value {
+                stage.values[*slot] = Some(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// An error of the runtime as one of this step's kernel.
+    pub(crate) fn blame(&self, position: usize, error: Error) -> Error {
+        match error {
+            Error::Runtime { message, .. } => {
+                Error::Kernel { step: position as u64, node: self.name.clone(), op: self.op.clone(), message }
+            }
+            other => other,
+        }
+    }
+}
+
+fn is_transfer(node: &NodeProto) -> bool {
+    let is_one = node.input.len() == 1 && node.output.len() == 1;
+    node.domain() == TRANSFERS && matches!(node.op_type(), "SwapOut" | "SwapIn") && is_one
+}
+
+/// The nodes in the order of the schedule.
+///
+/// # Errors
+/// The schedule names a node that the model does not have, or has more than once.
+pub(crate) fn scheduled<'m>(model: &'m ModelFile, layout: &Layout) -> Result<Vec<&'m NodeProto>, Error> {
+    let mut by_name: BTreeMap<&str, Vec<&NodeProto>> = BTreeMap::new();
+    for node in &model.graph().node {
+        by_name.entry(node.name()).or_default().push(node);
+    }
+    let mut nodes = Vec::with_capacity(layout.schedule.len());
+    for row in &layout.schedule {
+        match by_name.get(row.node.as_str()).map(Vec::as_slice) {
+            Some([node]) => nodes.push(*node),
+            found => {
+                let count = found.map_or(0, <[_]>::len);
+                return Err(Error::Schedule { step: row.step, node: row.node.clone(), count });
+            }
+        }
+    }
+    Ok(nodes)
+}
