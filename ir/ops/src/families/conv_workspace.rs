@@ -5,7 +5,7 @@
 
 use memc_ir::{Bytes, ElementType, NodeData};
 
-use crate::families::dims::product;
+use crate::families::dims::{bytes_in_full, product};
 use crate::families::window::Padding;
 use crate::info::Typed;
 
@@ -85,7 +85,7 @@ pub(crate) fn conv(node: &Typed<'_>) -> Option<Bytes> {
     let element = node.input(0)?.element;
     let columns = kernel.columns()?;
     let elements = match element {
-        ElementType::Float if (1..=3).contains(&kernel.window.len()) => {
+        ElementType::Float | ElementType::Float16 if (1..=3).contains(&kernel.window.len()) => {
             if direct(node.data(), &kernel) {
                 0
             } else if kernel.filters > kernel.output {
@@ -101,20 +101,15 @@ pub(crate) fn conv(node: &Typed<'_>) -> Option<Bytes> {
         {
             0
         }
-        ElementType::Float | ElementType::Double => columns,
-        // Half precision has kernels of its own, whose workspace depends on the processor.
+        ElementType::Float | ElementType::Float16 | ElementType::Double => columns,
         _ => return None,
     };
-    bytes(element, elements)
+    bytes_in_full(elements, element)
 }
 
 /// Workspace of ConvTranspose: the columns of one group of one image.
 pub(crate) fn transposed(node: &Typed<'_>) -> Option<Bytes> {
     let (data, weights) = (node.input_dims(0)?, node.input_dims(1)?);
     let elements = product(weights.get(1..)?)?.checked_mul(product(data.get(2..)?)?)?;
-    bytes(node.input(0)?.element, elements)
-}
-
-fn bytes(element: ElementType, elements: u64) -> Option<Bytes> {
-    elements.checked_mul(u64::from(element.bits()?) / 8).map(Bytes)
+    bytes_in_full(elements, node.input(0)?.element)
 }

@@ -234,6 +234,7 @@ mod tests {
         // More filters than positions: all columns at once.
         assert_eq!(conv("f32[1,4,4,4]", "f32[64,4,3,3]").costs().1, Some(Bytes(4 * 36 * 4)));
         assert_eq!(conv("f64[1,4,4,4]", "f64[1,4,3,3]").costs().1, Some(Bytes(4 * 36 * 8)));
+        assert_eq!(conv("f16[1,4,4,4]", "f16[64,4,3,3]").costs().1, Some(Bytes(4 * 36 * 4)), "computed in full precision");
         assert_eq!(conv("f32[N,4,4,4]", "f32[64,4,3,3]").costs(), (None, None));
         let transposed = Case::new("ConvTranspose", 11).input("f32[1,4,5,5]").input("f32[4,2,3,3]");
         assert_eq!(transposed.costs(), (Some(100 * 18 * 2), Some(Bytes(18 * 25 * 4))));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memc_ir::{Dim, DimExpr, ElementType};
+use memc_ir::{Bytes, Dim, DimExpr, ElementType};
 
 use crate::context::{Infer, InferError};
 
@@ -24,6 +24,13 @@ pub(crate) fn agree(what: &'static str, left: &Dim, right: &Dim) -> Result<Dim, 
         (_, Dim::Known(_)) | (Dim::Unknown, _) => Ok(right.clone()),
         _ => Ok(left.clone()),
     }
+}
+
+/// Bytes of so many elements inside a kernel that computes half precision in full: few processors have kernels for half precision, and those
+/// take less.
+pub(crate) fn bytes_in_full(elements: u64, element: ElementType) -> Option<Bytes> {
+    let element = if element == ElementType::Float16 { ElementType::Float } else { element };
+    elements.checked_mul(u64::from(element.bits()?) / 8).map(Bytes)
 }
 
 /// Refuses an operand whose rank is known and not the one that the operator requires.

@@ -4,7 +4,7 @@ use memc_ir::{Bytes, Dim, ElementType};
 
 use crate::context::{Infer, InferError};
 use crate::families::activation::same_as_first;
-use crate::families::dims::{agree, dim_at};
+use crate::families::dims::{agree, bytes_in_full, dim_at};
 use crate::info::{InPlace, OpInfo, Repeat, SplitAxes, Typed, Work, Workspace};
 
 /// Results after the first are statistics: mean and variance, before version 14 also those saved for the gradient.
@@ -93,7 +93,7 @@ fn lrn_workspace(node: &Typed<'_>) -> Option<Bytes> {
     let size = u64::try_from(node.data().int("size", 1)).ok()?;
     let channels = dims.get(1)?.checked_add(size)?.checked_sub(1)?;
     let image = dims.get(2..)?.iter().try_fold(channels, |product, extent| product.checked_mul(*extent))?;
-    data.elements()?.checked_add(image)?.checked_mul(u64::from(data.element.bits()?) / 8).map(Bytes)
+    bytes_in_full(data.elements()?.checked_add(image)?, data.element)
 }
 
 /// Squares of a channel's neighbors are summed by adding one and taking one away, then raised to a power.

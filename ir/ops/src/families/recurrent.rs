@@ -3,7 +3,7 @@
 use memc_ir::{Bytes, Dim};
 
 use crate::context::{Infer, InferError};
-use crate::families::dims::{agree, dim_at, require_rank};
+use crate::families::dims::{agree, bytes_in_full, dim_at, require_rank};
 use crate::info::{OpInfo, Typed, Work, Workspace};
 
 fn directions(direction: Option<&str>) -> u64 {
@@ -97,14 +97,14 @@ fn lstm_workspace(node: &Typed<'_>) -> Option<Bytes> {
     let unwanted = (1..3).filter(|result| node.data().outputs.get(*result).is_none_or(Option::is_none)).count() as u64;
     let last = batch.checked_mul(hidden)?.checked_mul(sizes.directions)?.checked_mul(unwanted)?;
     let elements = one.checked_mul(sizes.directions)?.checked_add(reversed)?.checked_add(last)?;
-    elements.checked_mul(u64::from(node.input(0)?.element.bits()?) / 8).map(Bytes)
+    bytes_in_full(elements, node.input(0)?.element)
 }
 
 /// The gates of all steps: the largest buffer that a kernel for RNN or GRU holds in a direction.
 fn gate_workspace(node: &Typed<'_>) -> Option<Bytes> {
     let sizes = Sizes::read(node)?;
     let elements = sizes.gated.checked_mul(sizes.steps)?.checked_mul(sizes.directions)?;
-    elements.checked_mul(u64::from(node.input(0)?.element.bits()?) / 8).map(Bytes)
+    bytes_in_full(elements, node.input(0)?.element)
 }
 
 /// The operators of this family.

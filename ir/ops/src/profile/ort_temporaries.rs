@@ -8,7 +8,7 @@ use memc_ir::{Bytes, Dim, ElementType, TensorType};
 
 use crate::context::{broadcast, normalize_axis};
 use crate::families::contrib_workspace;
-use crate::families::dims::product;
+use crate::families::dims::{bytes_in_full, product};
 use crate::info::{Typed, View};
 use crate::table::lookup;
 
@@ -100,8 +100,9 @@ fn full_statistics(typed: &Typed<'_>) -> Option<u64> {
     half.map(in_full).try_fold(0u64, |sum, ty| sum.checked_add(rounded(&ty)?))
 }
 
+/// Bytes of an element inside kernels that compute half precision in full.
 fn width(typed: &Typed<'_>) -> Option<u64> {
-    Some(u64::from(typed.input(0)?.element.bits()?.div_ceil(8)))
+    bytes_in_full(1, typed.input(0)?.element).map(|bytes| bytes.0)
 }
 
 /// Three and more operands are combined two at a time.
