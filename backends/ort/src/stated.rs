@@ -8,35 +8,25 @@
 
 use std::collections::BTreeSet;
 
-use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 use memc_onnx_proto::onnx::type_proto::Value;
 use memc_onnx_proto::onnx::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
 
-use crate::error::Error;
-use crate::runtime::{Runtime, SessionOptions};
-use crate::whole::Whole;
-
 /// Bodies within bodies that are looked into; the reader of models refuses more anyway.
 const MAX_DEPTH: usize = 64;
 
-/// Adds barriers to a model where a session would not round to the stated types. `file` is where the model came from.
-///
-/// # Errors
-/// The runtime refuses the model.
-pub(crate) fn hold_types(model: &mut ModelProto, runtime: &Runtime, file: &ModelFile) -> Result<(), Error> {
-    let Some(graph) = &model.graph else { return Ok(()) };
+/// Adds barriers to a model where a session would not round to the stated types. `halves` are the results of the main graph's nodes that are of
+/// half precision.
+pub(crate) fn hold_types(model: &mut ModelProto, halves: &BTreeSet<String>) {
+    let Some(graph) = &mut model.graph else { return };
     let mut held = between_casts(graph);
-    if may_hold_halves(file.model()) {
-        held.extend(halves(runtime, file)?);
-    }
+    held.extend(halves.iter().cloned());
     let read: BTreeSet<&str> = graph.node.iter().flat_map(|node| node.input.iter().map(String::as_str)).collect();
     held.retain(|name| read.contains(name.as_str()));
-    if let Some(graph) = model.graph.as_mut().filter(|_| !held.is_empty()) {
+    if !held.is_empty() {
         add_barriers(graph, &held);
     }
-    Ok(())
 }
 
 /// Values that one Cast gives and another reads.
@@ -46,12 +36,13 @@ fn between_casts(graph: &GraphProto) -> BTreeSet<String> {
     casts().flat_map(|node| &node.output).filter(|name| read.contains(name)).cloned().collect()
 }
 
-fn is_half(number: i32) -> bool {
+/// Whether a number of ONNX's names a type of half precision.
+pub(crate) fn is_half(number: i32) -> bool {
     number == DataType::Float16 as i32 || number == DataType::Bfloat16 as i32
 }
 
 /// Whether some value may be of half precision: a tensor is, or the number of such a type stands in an attribute.
-fn may_hold_halves(model: &ModelProto) -> bool {
+pub(crate) fn may_hold_halves(model: &ModelProto) -> bool {
     let graph = model.graph.iter().any(|graph| graph_may(graph, 0));
     graph || model.functions.iter().flat_map(|function| &function.node).any(|node| node_may(node, 0))
 }
@@ -70,17 +61,6 @@ fn node_may(node: &NodeProto, depth: usize) -> bool {
             || attribute.t.iter().chain(&attribute.tensors).any(|tensor| is_half(tensor.data_type()))
             || (depth < MAX_DEPTH && attribute.g.iter().chain(&attribute.graphs).any(|body| graph_may(body, depth + 1)))
     })
-}
-
-/// Results of the main graph's nodes that are of half precision, as the runtime derives types.
-fn halves(runtime: &Runtime, file: &ModelFile) -> Result<BTreeSet<String>, Error> {
-    let nodes = &file.graph().node;
-    let names: BTreeSet<&str> =
-        nodes.iter().flat_map(|node| node.output.iter().map(String::as_str)).filter(|name| !name.is_empty()).collect();
-    let options = SessionOptions { prepack: false, ..SessionOptions::PLAIN };
-    let types = Whole::giving(runtime, file, &names, options)?.result_types()?;
-    let half = types.into_iter().filter(|(_, element)| element.is_some_and(|element| is_half(element.onnx())));
-    Ok(half.map(|(name, _)| name).collect())
 }
 
 /// Gives the readers of some values what comes out behind a barrier. Bodies go on reading the values themselves: no conversions are left

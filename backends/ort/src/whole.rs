@@ -10,7 +10,6 @@ use prost::Message as _;
 
 use crate::allocator::Tally;
 use crate::arrays::Array;
-use crate::element::Element;
 use crate::error::Error;
 use crate::random;
 use crate::runtime::{Runtime, Session, SessionOptions, Source, Value};
@@ -43,8 +42,7 @@ impl<'r> Whole<'r> {
     /// # Errors
     /// The runtime refuses the model.
     pub fn as_stated(runtime: &'r Runtime, file: &ModelFile, options: SessionOptions) -> Result<Self, Error> {
-        let mut model = random::seeded(file.model()).unwrap_or_else(|| file.model().clone());
-        stated::hold_types(&mut model, runtime, file)?;
+        let model = Self::stated(runtime, file)?;
         match model == *file.model() {
             true => Self::new(runtime, file, options),
             false => Self::of(runtime, &model, file, options),
@@ -89,34 +87,31 @@ impl<'r> Whole<'r> {
         names: &BTreeSet<&str>,
         options: SessionOptions,
     ) -> Result<Self, Error> {
+        let mut model = Self::stated(runtime, file)?;
+        give(&mut model, names);
+        Self::of(runtime, &model, file, options)
+    }
+
+    /// The model with seeds, and with barriers where a session would not round to the types that it states.
+    fn stated(runtime: &Runtime, file: &ModelFile) -> Result<ModelProto, Error> {
         let mut model = random::seeded(file.model()).unwrap_or_else(|| file.model().clone());
-        stated::hold_types(&mut model, runtime, file)?;
-        give(&mut model, names);
-        Self::of(runtime, &model, file, options)
+        let halves = match stated::may_hold_halves(file.model()) {
+            true => Self::halves(runtime, file)?,
+            false => BTreeSet::new(),
+        };
+        stated::hold_types(&mut model, &halves);
+        Ok(model)
     }
 
-    /// Loads a model with the values of the given names as further outputs.
-    ///
-    /// # Errors
-    /// The runtime refuses the model.
-    pub(crate) fn giving(
-        runtime: &'r Runtime,
-        file: &ModelFile,
-        names: &BTreeSet<&str>,
-        options: SessionOptions,
-    ) -> Result<Self, Error> {
+    /// Results of the main graph's nodes that are of half precision, as the runtime derives types.
+    fn halves(runtime: &Runtime, file: &ModelFile) -> Result<BTreeSet<String>, Error> {
         let mut model = file.model().clone();
-        give(&mut model, names);
-        Self::of(runtime, &model, file, options)
-    }
-
-    /// Element types of the outputs, as the runtime derives them; `None` for what is no dense tensor.
-    ///
-    /// # Errors
-    /// The runtime does not describe an output.
-    pub(crate) fn result_types(&self) -> Result<BTreeMap<String, Option<Element>>, Error> {
-        let types = self.session.result_types()?;
-        Ok(self.session.outputs().map(str::to_owned).zip(types).collect())
+        let nodes = &file.graph().node;
+        give(&mut model, &nodes.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect());
+        let session = Whole::of(runtime, &model, file, SessionOptions { prepack: false, ..SessionOptions::PLAIN })?.session;
+        let types = session.outputs().zip(session.result_types()?);
+        let half = types.filter(|(_, element)| element.is_some_and(|element| stated::is_half(element.onnx())));
+        Ok(half.map(|(name, _)| name.to_owned()).collect())
     }
 
     /// Runs the model once; outputs that are no dense tensors are left out. The tally counts what the session allocated.
