@@ -23,6 +23,7 @@ pub mod view;
 pub mod window;
 mod window_search;
 pub mod within;
+mod worth;
 
 pub use memc_rewrite::Replaced;
 pub use options::{Io, Options, Rewriting};

@@ -106,6 +106,9 @@ pub struct SolverReport {
     pub effort: u64,
 }
 
+/// Name of the pass that orders nodes: its bound is what placements are measured against.
+pub(crate) const SCHEDULE: &str = "schedule";
+
 /// Gives the bytes of constants that lie in other files; the room that reads files implements it.
 pub trait ExternalData: Debug {
     /// Bytes `offset .. offset + length` of the file at this place; `None` where it cannot be read or is too short.

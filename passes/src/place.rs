@@ -7,7 +7,7 @@ use crate::analysis::buffers::{buffers, far_buffers, peak};
 use crate::analysis::class::classes;
 use crate::analysis::liveness::Liveness;
 use crate::analysis::scratch::scratch;
-use crate::pass::{Changed, PassContext, PassError, PassInfo, SolverReport};
+use crate::pass::{Changed, PassContext, PassError, PassInfo, SCHEDULE, SolverReport};
 
 /// The pass.
 pub const INFO: PassInfo = PassInfo {
@@ -50,7 +50,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     for (scratch, offset) in module.plan.scratch.iter_mut().zip(&solution.offsets[buffers.len()..]) {
         scratch.storage = Some(Storage { space, offset: Bytes(*offset) });
     }
-    let scheduled = ctx.reports.iter().rev().find(|report| report.pass == crate::schedule::INFO.name);
+    let scheduled = ctx.reports.iter().rev().find(|report| report.pass == SCHEDULE);
     // What a budget repeats can go below what any order of the nodes before it needs.
     let order_lower_bound = scheduled.filter(|_| ctx.budgeted.is_none()).map(|report| Bytes(report.lower_bound));
     let (size, lower_bound) = (Bytes(solution.height), Bytes(outcome.lower_bound.min(solution.height)));

@@ -13,6 +13,7 @@ use crate::pass::{Budgeted, Changed, PassContext, SolverReport};
 use crate::pipeline::{FILE_ORDER, Observer, Pipeline, PipelineError, Silent};
 use crate::window::{WindowChoice, candidates};
 use crate::window_search::search;
+use crate::worth::Price;
 
 /// The best plan, and what it is measured against.
 #[derive(Debug)]
@@ -58,8 +59,8 @@ const REWRITTEN: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce";
 ///
 /// The ways are compared by heuristics alone; only the better one is searched with the full effort. Where the runtime has windows, sets of
 /// them are tried the same way, and the best set is kept if the full effort ends better with it than without. Where rewriting changes
-/// the module, it is planned with and without it, and the rewritten one is kept if its arena is smaller, or as large and it takes less
-/// time. `context` makes a fresh context for a module.
+/// the module, it is planned with and without it, and the rewritten one is kept if it needs neither more memory nor more time, and less of
+/// one. `context` makes a fresh context for a module.
 ///
 /// # Errors
 /// The first pipeline that fails.
@@ -101,8 +102,8 @@ fn rewritten<'o>(prepared: &Start<'o>, verify: bool, observer: &mut dyn Observer
 /// second search.
 const WORTH: u64 = 1000;
 
-/// The better plan of two starts: the smaller arena as far as it passes the capacity, then less time; never one that takes more time than
-/// the second.
+/// The better plan of two starts by [`Price`]: the second, unless the first takes no more time, and no more memory than that or the
+/// room.
 fn better(
     first: &Start<'_>,
     second: &Start<'_>,
@@ -123,11 +124,12 @@ fn better(
     if !its.has_windows() && rank.arena.0 <= bound && nanos(&planned.module) <= its_nanos {
         return Ok((planned, rank));
     }
-    let other = best(second, &its, verify, &mut Silent)?;
-    let capacity = options.room().unwrap_or_default();
-    let key = |planned: &Planned, rank: &Rank| (rank.arena.max(capacity), nanos(&planned.module), rank.arena);
-    let (own, other) = (key(&planned, &rank), key(&other.0, &other.1));
-    if own < other && own.1 <= other.1 {
+    let (other, other_rank) = best(second, &its, verify, &mut Silent)?;
+    let (own_nanos, its_nanos) = (nanos(&planned.module), nanos(&other.module));
+    let price = Price::new(options, its.rank.arena, its_nanos);
+    let is_better = price.of(rank.arena, own_nanos) < price.of(other_rank.arena, its_nanos);
+    let needs_less = rank.arena <= other_rank.arena.max(options.room().unwrap_or_default());
+    if is_better && needs_less && own_nanos <= its_nanos {
         return Ok((planned, rank));
     }
     best(second, &its, verify, observer)

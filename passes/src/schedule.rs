@@ -11,11 +11,11 @@ use crate::analysis::liveness::Liveness;
 use crate::analysis::scratch::scratch;
 use crate::analysis::state::wait_for_readers;
 use crate::options::Options;
-use crate::pass::{Changed, PassContext, PassError, PassInfo, SolverReport};
+use crate::pass::{Changed, PassContext, PassError, PassInfo, SCHEDULE, SolverReport};
 
 /// The pass.
 pub const INFO: PassInfo = PassInfo {
-    name: "schedule",
+    name: SCHEDULE,
     summary: "Orders nodes so that the peak is low.",
     page: include_str!("../doc/schedule.md"),
     needs: Stage::Typed,

@@ -77,9 +77,9 @@ def swapped(array):
 
 
 def fused_product(a, b, attributes):
-    batched = attributes.get("transBatchA", 0) or attributes.get("transBatchB", 0)
-    if batched:
-        raise Outside("transposed batches")
+    # The first axis of batches stands before the rows.
+    a = np.moveaxis(a, 0, -2) if attributes.get("transBatchA", 0) else a
+    b = np.moveaxis(b, 0, -2) if attributes.get("transBatchB", 0) else b
     a, b = swapped(a) if attributes.get("transA", 0) else a, swapped(b) if attributes.get("transB", 0) else b
     return reduced(matmul(a, b) * number(attributes.get("alpha", 1.0)))
 
@@ -166,6 +166,19 @@ def attention(attributes, query, key, value, bias=None, mask=None, added=None, *
     return found.reshape(*found.shape[:2], width)
 
 
+def rotated(array, positions, cosines, sines):
+    rows = array.ndim - 2
+    if array.ndim == 3:
+        heads = array.reshape(*array.shape[:2], -1, 2 * cosines.shape[1]).transpose(0, 2, 1, 3)
+        return rotated(heads, positions, cosines, sines).transpose(0, 2, 1, 3).reshape(array.shape)
+    if np.asarray(positions).size != 1:
+        raise Outside("positions of their own for each row")
+    first = int(np.asarray(positions).reshape(-1)[0])
+    cosines, sines = (table[first:first + array.shape[rows]] for table in (cosines, sines))
+    x, y = np.split(array, 2, -1)
+    return reduced(np.concatenate([x * cosines - y * sines, y * cosines + x * sines], -1))
+
+
 def split(attributes, array, sizes=None, results=2):
     axis = attributes.get("axis", 0)
     sizes = attributes.get("split") if sizes is None else list(sizes)
@@ -233,6 +246,7 @@ OPERATORS = {
     "QuickGelu": lambda a, x: reduced(x * free("Sigmoid", reduced(x * number(a.get("alpha", 1.702))))),
     "BiasGelu": lambda a, x, b: free("Gelu", reduced(x + b)),
     "MultiHeadAttention": attention,
+    "RotaryEmbedding": lambda a, x, p, c, s: rotated(x, p, c, s),
 }
 
 

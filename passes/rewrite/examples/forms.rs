@@ -4,7 +4,7 @@
 use memc_cost::CostModel;
 use memc_ir::{Bytes, text};
 use memc_ops::Profile;
-use memc_rewrite::{Limits, Measure, RuleBook, Setting, Shift, candidates, windows};
+use memc_rewrite::{Limits, Measure, RuleBook, Setting, Shift, candidates, own_bytes, windows};
 
 fn main() {
     let source = std::fs::read_to_string(std::env::args().nth(1).expect("a file")).unwrap();
@@ -24,7 +24,7 @@ fn main() {
     };
     let judge = |piece: &memc_ir::Module| Measure { peak: Bytes(0), nanos: cost.total_nanos(piece) };
     let mut seen = std::collections::BTreeSet::new();
-    for window in windows(&module, &setting.limits, Shift::None) {
+    for window in windows(&module, &setting.limits, Shift::None, &own_bytes) {
         if !seen.insert(window.key.clone()) {
             continue;
         }

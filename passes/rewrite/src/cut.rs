@@ -1,9 +1,10 @@
 //! Cuts the main graph into windows: never through what is opaque, and where the fewest values cross.
 
-use memc_ir::{Attribute, Module, Node, SecondaryMap, Value};
+use memc_ir::{Attribute, ConstData, Module, Node, SecondaryMap, Value};
 use memc_ops::{feeds_unrepeatable, lookup};
 
-use crate::saturate::Limits;
+use crate::setting::Limits;
+use crate::tables::repeating;
 use crate::window::Window;
 
 /// Where the first window of a run ends.
@@ -18,9 +19,11 @@ pub enum Shift {
 /// The windows of the main graph, in its order. Nodes that no rule may touch stand in none, nor do those that lead to a node which cannot be
 /// repeated: whoever compares two models tells such nodes apart by what they read.
 ///
-/// Linear in nodes and operands.
-pub fn windows(module: &Module, limits: &Limits, shift: Shift) -> Vec<Window> {
+/// `read` gives the bytes of a constant, where they can be read: those of factors are looked into for tables that repeat themselves.
+/// Linear in nodes, operands and the bytes of factors.
+pub fn windows(module: &Module, limits: &Limits, shift: Shift, read: &dyn Fn(&ConstData) -> Option<bytes::Bytes>) -> Vec<Window> {
     let nodes = &module.graph(module.main()).nodes;
+    let repeats = repeating(module, nodes, read);
     let last_use = last_uses(module, nodes);
     let crossing = crossing(module, nodes, &last_use);
     let kept = feeds_unrepeatable(module, nodes);
@@ -35,7 +38,7 @@ pub fn windows(module: &Module, limits: &Limits, shift: Shift) -> Vec<Window> {
         let run = nodes[start..].iter().take_while(|node| is_free(node)).count();
         for (from, to) in pieces(start, start + run, &crossing, limits, shift) {
             let is_needed = |value: Value| last_use[value].is_some_and(|last| last >= to);
-            found.push(Window::new(module, nodes[from..to].to_vec(), is_needed, is_needed));
+            found.push(Window::new(module, nodes[from..to].to_vec(), is_needed, is_needed, |value| repeats[value]));
         }
         start += run;
     }

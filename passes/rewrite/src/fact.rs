@@ -27,6 +27,8 @@ pub(crate) enum LeafKind {
 pub(crate) struct Leaf {
     pub(crate) kind: LeafKind,
     pub(crate) fact: Fact,
+    /// Both halves of its last axis hold the same.
+    pub(crate) repeats: bool,
 }
 
 /// Tables that terms refer to, and the module that operators' shape functions may look into.

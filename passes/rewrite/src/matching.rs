@@ -236,11 +236,12 @@ fn same(wanted: &Attribute, found: &Attribute) -> bool {
 pub(crate) fn evaluate(graph: &Graph<'_>, expression: &Expression, binding: &Binding) -> Option<Argument> {
     match expression {
         Expression::Literal(value) => Some(Argument::Attribute(value.clone())),
-        Expression::Attribute(number) => match binding.attributes.get(*number)?.as_ref()? {
-            Held::One(value) => Some(Argument::Attribute(value.clone())),
-            Held::Absent => Some(Argument::Nothing),
-            Held::Rest(list) => Some(Argument::Rest(list.clone())),
-        },
+        // What this way to write the pattern does not name is left out.
+        Expression::Attribute(number) => Some(match binding.attributes.get(*number)? {
+            Some(Held::One(value)) => Argument::Attribute(value.clone()),
+            Some(Held::Absent) | None => Argument::Nothing,
+            Some(Held::Rest(list)) => Argument::Rest(list.clone()),
+        }),
         Expression::Operand(number) => match binding.operands.get(*number)?.as_ref()? {
             Operand::One(id) => Some(Argument::Class(*id)),
             Operand::Many(ids) => Some(Argument::Classes(ids.clone())),

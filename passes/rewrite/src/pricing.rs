@@ -3,8 +3,8 @@
 use memc_ir::{ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Node, Origin, Payload, ValueType};
 use memc_ops::Typed;
 
-use crate::candidate::Setting;
 use crate::fact::{Facts, Graph};
+use crate::setting::Setting;
 use crate::term::{Head, Term};
 
 /// What an e-node costs by itself.
@@ -28,7 +28,9 @@ pub(crate) fn price(graph: &Graph<'_>, term: &Term, facts: &Facts, setting: &Set
         Head::Apply { operator, results, .. } if facts.is_constant && !is_original => {
             let operator = graph.analysis.names.operator_at(operator);
             // Weights that are joined, taken apart or turned take as many bytes as before.
-            let moved = setting.weights && operator.domain.is_empty() && matches!(&*operator.name, "Concat" | "Neg" | "Split");
+            let moved = setting.weights
+                && operator.domain.is_empty()
+                && matches!(&*operator.name, "Concat" | "Neg" | "Reshape" | "Split" | "Transpose");
             let small = results == 1 && size(facts) <= fold_cap;
             Price { forbidden: !(moved || small) || size(facts) == 0, nanos: 1, ..Price::default() }
         }

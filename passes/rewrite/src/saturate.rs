@@ -8,32 +8,11 @@ use egg::Id;
 use memc_ir::{Attribute, ConstData, ConstOrigin, ElementType, Operator, TensorType};
 use memc_ops::{Data, Fact, Item};
 
-use crate::candidate::Setting;
 use crate::fact::{Facts, Graph, Leaf, LeafKind, agrees};
 use crate::matching::{Binding, Held, Matcher, Operand, evaluate};
 use crate::rules::{Argument, Expression, Memory, Pattern, Rule, Template};
+use crate::setting::Setting;
 use crate::term::{Attributes, Head, Term};
-
-/// Limits of one window, all in counts: results are the same on any machine.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Nodes of a window.
-    pub nodes: usize,
-    /// E-nodes of its e-graph.
-    pub terms: usize,
-    /// Rounds over all rules.
-    pub rounds: usize,
-    /// Matches of one rule in one round.
-    pub matches: usize,
-    /// Candidates that are kept, the original included.
-    pub candidates: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { nodes: 96, terms: 5_000, rounds: 8, matches: 500, candidates: 6 }
-    }
-}
 
 /// What a rule did: the class where it matched, and the class that it was made equal to.
 #[derive(Clone, Copy, Debug)]
@@ -263,7 +242,7 @@ impl Maker<'_, '_> {
         let same = leaves.iter().position(|leaf| matches!(&leaf.kind, LeafKind::Made(other) if *other == constant));
         let number = same.unwrap_or_else(|| {
             let fact = Fact { ty: memc_ir::ValueType::Tensor(ty), data: Some(Arc::new(data)), assumed: false };
-            leaves.push(Leaf { kind: LeafKind::Made(constant), fact });
+            leaves.push(Leaf { kind: LeafKind::Made(constant), fact, repeats: false });
             leaves.len() - 1
         });
         Some(self.graph.add(Term::leaf(Head::Leaf(number as u32))))

@@ -21,6 +21,8 @@ pub struct Window {
     pub lasting: Vec<bool>,
     /// Constants that it reads, in order of first reading.
     pub constants: Vec<Value>,
+    /// Which of the constants hold the same in both halves of the last axis, as far as that was looked at.
+    pub repeating: Vec<bool>,
     /// Results that others need, in order.
     pub outputs: Vec<Value>,
     /// Equal for windows that compute the same from what they read: same operators, attributes, types and small constants.
@@ -36,14 +38,17 @@ enum Operand {
 }
 
 impl Window {
-    /// The window of a run of nodes. `is_needed` tells which results nodes behind it need, `outlives` which values from before it.
+    /// The window of a run of nodes. `is_needed` tells which results nodes behind it need, `outlives` which values from before it,
+    /// `repeats` which constants hold the same in both halves of the last axis.
     pub(crate) fn new(
         module: &Module,
         nodes: Vec<Node>,
         is_needed: impl Fn(Value) -> bool,
         outlives: impl Fn(Value) -> bool,
+        repeats: impl Fn(Value) -> bool,
     ) -> Self {
         let (mut inputs, mut lasting, mut constants, mut outputs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut repeating = Vec::new();
         let mut known: SecondaryMap<Value, Option<Operand>> = SecondaryMap::default();
         let mut key = String::new();
         for (index, node) in (0u32..).zip(&nodes) {
@@ -61,8 +66,10 @@ impl Window {
                 let place = known[value].unwrap_or_else(|| {
                     let place = match module.constant_of(value) {
                         Some(constant) => {
-                            let _ = write!(key, " new {} {}", module.ty(value), content(module.constant(constant)));
+                            let twice = if repeats(value) { " twice" } else { "" };
+                            let _ = write!(key, " new {}{twice} {}", module.ty(value), content(module.constant(constant)));
                             constants.push(value);
+                            repeating.push(repeats(value));
                             Operand::Constant(constants.len() as u32 - 1)
                         }
                         None => {
@@ -98,7 +105,7 @@ impl Window {
         for value in &outputs {
             key.push(if module.graph(module.main()).outputs.contains(value) { 'o' } else { '.' });
         }
-        Self { nodes, inputs, lasting, constants, outputs, key }
+        Self { nodes, inputs, lasting, constants, repeating, outputs, key }
     }
 
     /// The window's e-graph, and the classes of all values of the window.
@@ -109,7 +116,8 @@ impl Window {
         let constants = (0u32..).zip(&self.constants).map(|(number, value)| (LeafKind::Constant(number), *value));
         for (kind, value) in inputs.chain(constants) {
             let data = module.constant_of(value).and_then(|constant| shown(module.constant(constant)));
-            graph.analysis.leaves.push(Leaf { kind, fact: Fact { ty: module.ty(value).clone(), data, assumed: false } });
+            let repeats = matches!(kind, LeafKind::Constant(number) if self.repeating[number as usize]);
+            graph.analysis.leaves.push(Leaf { kind, fact: Fact { ty: module.ty(value).clone(), data, assumed: false }, repeats });
             let number = graph.analysis.leaves.len() as u32 - 1;
             let id = graph.add(Term::leaf(Head::Leaf(number)));
             classes.insert(value, id);

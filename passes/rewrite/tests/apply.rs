@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_ir::{Module, Operator, text};
-use memc_rewrite::{Fragment, Limits, Piece, Shift, Source, apply, windows};
+use memc_rewrite::{Fragment, Limits, Piece, Shift, Source, apply, own_bytes, windows};
 
 fn module(body: &str) -> Module {
     let parsed = text::parse(&format!("mem 1\nir_version 8\nopset \"\" 17\n{body}"));
@@ -20,7 +20,7 @@ fn a_node_that_stays_for_another_result_keeps_its_first() {
 }
 ",
     );
-    let found = windows(&module, &Limits::default(), Shift::None);
+    let found = windows(&module, &Limits::default(), Shift::None, &own_bytes);
     let own = module.node(found[0].nodes[0]).clone();
     let ty = |position: usize| Some(module.ty(own.outputs[position].unwrap()).clone());
     let operands = vec![Some(Source::Input(0)), Some(Source::Input(1))];

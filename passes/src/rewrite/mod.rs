@@ -5,10 +5,12 @@ mod search;
 
 use std::collections::BTreeMap;
 
-use memc_ir::{Module, Payload, Stage};
+use bytes::Bytes;
+use memc_ir::{ConstData, Module, Payload, Stage};
 use memc_rewrite::{Candidate, Limits, RuleBook, Setting, Shift, Window, apply, candidates, windows};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
+use crate::worth::Price;
 use search::{Form, best, chosen};
 
 /// The pass.
@@ -31,24 +33,26 @@ pub fn rule_page(name: &str) -> Option<String> {
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let book = RuleBook::standard().map_err(|error| PassError::Rules { pass: INFO.name, error })?;
     let mut known = BTreeMap::new();
+    let mut price = None;
     let mut edits = 0;
     for (number, shift) in ROUNDS.into_iter().enumerate() {
         // Where nothing changed, the same borders would show the same windows.
         if edits > 0 || !ROUNDS[..number].contains(&shift) {
-            edits += round(module, ctx, book, shift, &mut known);
+            edits += round(module, ctx, book, shift, &mut known, &mut price);
         }
     }
     Ok(Changed::edits(edits))
 }
 
 /// Rewrites with one set of windows; returns the number of edits. `known` keeps the candidates of windows by their keys: equal ones are
-/// solved once in all rounds.
+/// solved once in all rounds. `price` is what memory is worth in the module that came in.
 fn round(
     module: &mut Module,
     ctx: &mut PassContext<'_>,
     book: &RuleBook,
     shift: Shift,
     known: &mut BTreeMap<String, Vec<Candidate>>,
+    price: &mut Option<Price>,
 ) -> u64 {
     let options = ctx.options;
     let setting = Setting {
@@ -62,7 +66,7 @@ fn round(
         weights: weights_are_readable(module, ctx),
         limits: Limits::default(),
     };
-    let all = windows(module, &setting.limits, shift);
+    let all = windows(module, &setting.limits, shift, &|constant| bytes_of(constant, ctx));
     for window in &all {
         if !known.contains_key(&window.key) {
             known.insert(window.key.clone(), candidates(module, window, &setting, &|piece| judge::alone(piece, options)));
@@ -72,7 +76,7 @@ fn round(
     if forms.is_empty() {
         return 0;
     }
-    let applied = apply(module, &chosen(&forms, &best(module, options, &forms)));
+    let applied = apply(module, &chosen(&forms, &best(module, options, &forms, price)));
     if applied.edits > 0 {
         ctx.data = memc_ops::infer(module).data;
         ctx.rewrites.extend(applied.windows);
@@ -80,22 +84,22 @@ fn round(
     applied.edits
 }
 
-/// Whether the bytes of all weights that lie in other files can be read.
+/// Whether the bytes of all weights can be read.
 fn weights_are_readable(module: &Module, ctx: &PassContext<'_>) -> bool {
     let constants = module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));
-    constants.into_iter().all(|constant| match &module.constant(constant).payload {
-        Payload::Raw(_) => true,
+    constants.into_iter().all(|constant| bytes_of(module.constant(constant), ctx).is_some())
+}
+
+/// The bytes of a constant, where they can be read and are as many as its type says.
+fn bytes_of(constant: &ConstData, ctx: &PassContext<'_>) -> Option<Bytes> {
+    match &constant.payload {
+        Payload::Raw(bytes) => Some(bytes.clone()),
         Payload::External { location, offset, length } => {
-            let size = module
-                .constant(constant)
-                .ty
-                .size()
-                .map(|bytes| bytes.0)
-                .filter(|size| length.is_none_or(|length| length == *size));
-            ctx.external.zip(size).is_some_and(|(external, size)| external.bytes(location, *offset, size).is_some())
+            let size = constant.ty.size()?.0;
+            ctx.external.filter(|_| length.is_none_or(|length| length == size))?.bytes(location, *offset, size)
         }
-        _ => false,
-    })
+        _ => None,
+    }
 }
 
 /// Windows of equal keys together, in the order of the graph, where there is anything to choose.

@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use memc_ir::{Module, Node, Rewriter, SecondaryMap, Value};
+use memc_ir::{Bytes, Module, Node, Rewriter, SecondaryMap, Value};
 use memc_rewrite::{Candidate, Fragment, Window, apply};
 
 use super::judge::{Judged, judge};
 use crate::options::Options;
+use crate::worth::{Price, Worth};
 
 /// Nodes that may be ordered on trial in all, and bounds on the number of trials that this gives.
 const TRIAL_NODES: usize = 20_000;
@@ -29,6 +30,11 @@ impl Form<'_> {
         let key = |number: &usize| (self.nanos(*number), self.candidates[*number].measure.peak, *number == 0);
         (0..self.candidates.len()).min_by_key(key).unwrap_or(0)
     }
+    /// The fastest candidate whose peak is no higher than this, or else the leanest.
+    fn within(&self, level: Bytes) -> usize {
+        let fits = (0..self.candidates.len()).filter(|number| self.candidates[*number].measure.peak <= level);
+        fits.min_by_key(|number| (self.nanos(*number), self.candidates[*number].measure.peak)).unwrap_or_else(|| self.leanest())
+    }
     /// The candidate with the lowest peak, the fastest of equals.
     fn leanest(&self) -> usize {
         (0..self.candidates.len()).min_by_key(|number| (self.candidates[*number].measure.peak, self.nanos(*number))).unwrap_or(0)
@@ -47,12 +53,10 @@ pub(super) fn chosen<'f>(forms: &'f [Form<'_>], choice: &[usize]) -> Vec<(&'f Wi
     found
 }
 
-/// What choices are compared by, most important first: the peak as far as it passes the capacity, modelled time, peak, nodes.
+/// What choices are compared by, most important first: what peak and time are worth, then nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Rank {
-    wanted: u64,
-    nanos: u64,
-    peak: u64,
+    worth: Worth,
     nodes: usize,
 }
 
@@ -67,23 +71,30 @@ struct State {
 pub(super) struct Search<'s, 'w> {
     options: &'s Options,
     forms: &'s [Form<'w>],
+    /// What memory is worth.
+    price: Price,
     /// The module that came in, in the best order known for it.
     module: Module,
     /// Modelled time of the module that came in: nothing that takes longer is kept.
     limit: u64,
+    /// Its peak, or the room where that is more: nothing that needs more is kept.
+    most: u64,
     /// Trials that are left.
     trials: usize,
 }
 
-/// The best choice found for all forms: the number of a candidate each. Where nothing is better, all stay as they are.
-pub(super) fn best(module: &Module, options: &Options, forms: &[Form<'_>]) -> Vec<usize> {
+/// The best choice found for all forms: the number of a candidate each. Where nothing is better, all stay as they are. The first search
+/// sets what memory is worth.
+pub(super) fn best(module: &Module, options: &Options, forms: &[Form<'_>], price: &mut Option<Price>) -> Vec<usize> {
     let nodes = module.graph(module.main()).nodes.len().max(1);
     let trials = (TRIAL_NODES / nodes).clamp(TRIALS.0, TRIALS.1);
     let given = vec![0; forms.len()];
-    let mut search = Search { options, forms, module: module.clone(), limit: u64::MAX, trials };
-    let Some(base) = search.state(given.clone(), 0) else { return given };
-    search.limit = base.rank.nanos;
-    search.follow(&base.judged.module);
+    let Some(judged) = judge(module.clone(), options, 0) else { return given };
+    let price = *price.get_or_insert_with(|| Price::new(options, Bytes(judged.peak), judged.nanos));
+    let most = judged.peak.max(options.room().unwrap_or_default().0);
+    let mut search = Search { options, forms, price, module: module.clone(), limit: judged.nanos, most, trials };
+    search.follow(&judged.module);
+    let base = State { choice: given, rank: search.rank(&judged), judged };
     search.improve(base).choice
 }
 
@@ -103,12 +114,10 @@ impl Search<'_, '_> {
     }
 
     fn improve(&mut self, base: State) -> State {
-        let fastest: Vec<usize> = self.forms.iter().map(Form::fastest).collect();
-        let leanest: Vec<usize> = self.forms.iter().map(Form::leanest).collect();
         // Where no form stands at the peak, none can lower it.
-        let enough = if self.at_peak(&base).is_empty() { base.rank.peak } else { self.room() };
+        let enough = if self.at_peak(&base).is_empty() { base.judged.peak } else { self.room() };
         let mut best = base;
-        for choice in [fastest, leanest] {
+        for choice in self.levels() {
             if choice == best.choice {
                 continue;
             }
@@ -120,10 +129,32 @@ impl Search<'_, '_> {
         self.hasten(best)
     }
 
+    /// Choices to begin with: the fastest everywhere, the leanest everywhere, and what lies between. One choice for each peak that a form
+    /// has by itself: of each form the fastest candidate that keeps within it. The most promising by what is known of forms by themselves.
+    fn levels(&self) -> Vec<Vec<usize>> {
+        let own = |form: &Form<'_>, number: usize| form.candidates[number].measure.peak;
+        let peaks: BTreeSet<Bytes> =
+            self.forms.iter().flat_map(|form| form.candidates.iter().map(|one| one.measure.peak)).collect();
+        let within = |level: Bytes| -> Vec<usize> { self.forms.iter().map(|form| form.within(level)).collect() };
+        let promise = |choice: &Vec<usize>| {
+            let chosen = || self.forms.iter().zip(choice);
+            let nanos: i128 = chosen().map(|(form, number)| form.nanos(*number)).sum();
+            let peak = chosen().map(|(form, number)| own(form, *number)).max().unwrap_or_default();
+            self.price.of(peak, u64::try_from(nanos).unwrap_or(u64::MAX))
+        };
+        let mut between: Vec<Vec<usize>> = peaks.into_iter().map(within).collect();
+        between.dedup();
+        between.sort_by_key(promise);
+        let ends = [self.forms.iter().map(Form::fastest).collect(), self.forms.iter().map(Form::leanest).collect()];
+        between.retain(|choice| !ends.contains(choice));
+        between.truncate(self.trials / 3);
+        ends.into_iter().chain(between).collect()
+    }
+
     /// Takes leaner candidates where the peak stands while it falls: all there at once, or else one form at a time.
     fn descend(&mut self, mut state: State) -> State {
         loop {
-            if state.rank.peak <= self.room() {
+            if state.judged.peak <= self.room() {
                 return state;
             }
             let mut there: Vec<usize> = self.at_peak(&state).into_iter().collect();
@@ -147,14 +178,15 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Takes faster candidates where that does not raise the peak.
+    /// Takes faster candidates where that raises the peak by no more than the time is worth.
     fn hasten(&mut self, mut best: State) -> State {
         for form in 0..self.forms.len() {
             for number in 0..self.forms[form].candidates.len() {
                 if self.forms[form].nanos(number) >= self.forms[form].nanos(best.choice[form]) {
                     continue;
                 }
-                let found = self.state(with(&best.choice, form, number), best.rank.peak.max(self.room()));
+                let enough = best.judged.peak.max(self.room());
+                let found = self.state(with(&best.choice, form, number), enough);
                 if let Some(found) = found.filter(|found| found.rank < best.rank) {
                     best = found;
                 }
@@ -174,9 +206,11 @@ impl Search<'_, '_> {
         let mut module = self.module.clone();
         apply(&mut module, &chosen(self.forms, &choice));
         let judged = judge(module, self.options, enough)?;
-        let (nanos, peak) = (judged.nanos, judged.peak);
-        let nodes = judged.profile.len();
-        (nanos <= self.limit).then(|| State { choice, rank: Rank { wanted: peak.max(self.room()), nanos, peak, nodes }, judged })
+        (judged.nanos <= self.limit && judged.peak <= self.most).then(|| State { choice, rank: self.rank(&judged), judged })
+    }
+
+    fn rank(&self, judged: &Judged) -> Rank {
+        Rank { worth: self.price.of(Bytes(judged.peak), judged.nanos), nodes: judged.profile.len() }
     }
 
     fn room(&self) -> u64 {
@@ -187,7 +221,7 @@ impl Search<'_, '_> {
     fn at_peak(&self, state: &State) -> BTreeSet<usize> {
         let module = &state.judged.module;
         let nodes = &module.graph(module.main()).nodes;
-        let steps: Vec<usize> = (0..nodes.len()).filter(|step| state.judged.profile[*step] == state.rank.peak).collect();
+        let steps: Vec<usize> = (0..nodes.len()).filter(|step| state.judged.profile[*step] == state.judged.peak).collect();
         let mut last: SecondaryMap<Value, usize> = SecondaryMap::default();
         for (step, node) in nodes.iter().enumerate() {
             module.reads(*node).into_iter().for_each(|value| last.set(value, step));

@@ -245,7 +245,9 @@ pub(crate) fn many_heads(typed: &Typed<'_>) -> Option<Bytes> {
     let scores = if whole { sum(&[sizes.scores()?, sizes.result()?, sizes.mask()?])?.0 } else { sizes.blocks()? };
     // A bias is added into one more copy of the operand, before there are scores.
     let biased = if present(typed, 3) { queries.max(keys).max(values) } else { 0 };
-    sum(&[queries, keys, values, scores.max(biased), TABLES])
+    // Keys and values that are heads first already are read as they are; a past is joined with them.
+    let moved = if heads_first && !present(typed, 6) { 0 } else { sum(&[keys, values])?.0 };
+    sum(&[queries, moved, scores.max(biased), TABLES])
 }
 
 /// Attention of grouped heads: operands heads first, once more where they are rotated, then scores.
@@ -306,6 +308,9 @@ mod tests {
         check(many(&["f32[2,128,256]", "f32[2,128,256]", "f32[2,128,256]"]), 885_760, 4096);
         check(many(&["f32[2,256,256]", "f32[2,256,256]", "f32[2,256,256]", "f32[768]"]), 2_098_176, 4096);
         check(many(&["f32[2,128,256]", "f32[2,64,256]", "f32[2,64,256]", "f32[768]"]), 656_384, 1 << 18);
+        let heads_first = |q: &str, kv: &str| Case::of("com.microsoft", "MultiHeadAttention", 1).input(q).input(kv).input(kv);
+        check(heads_first("f32[1,64,256]", "f32[1,4,64,64]").int("num_heads", 4), 196_864, (64 * 64 * 4) + 4096);
+        check(heads_first("f32[1,128,64]", "f32[1,2,128,32]").int("num_heads", 2), 196_736, (128 * 128 * 4) + 4096);
         let long = ["f32[2,512,256]", "f32[2,512,256]", "f32[2,512,256]"];
         check(many(&long).int("unidirectional", 1), 14_680_576, 4096);
 

@@ -4,23 +4,9 @@ use egg::Id;
 use memc_ir::Attribute;
 use memc_ops::{Item, normalize_axis};
 
+use super::argument::Argument;
 use super::shapes::axis_list;
 use crate::fact::Graph;
-
-/// An argument or result of a function.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Argument {
-    /// A number, list or text.
-    Attribute(Attribute),
-    /// A class.
-    Class(Id),
-    /// Several classes.
-    Classes(Vec<Id>),
-    /// All attributes that an open list took.
-    Rest(Vec<(String, Attribute)>),
-    /// An attribute that was left out.
-    Nothing,
-}
 
 /// A named function; `None` means that the rule does not apply.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +28,9 @@ const FUNCTIONS: &[Function] = &[
     Function { name: "extent", value: extent },
     Function { name: "halves", value: halves },
     Function { name: "int", value: |graph, a| one_int(graph, class(a, 0)?).map(Attribute::Int) },
+    Function { name: "inverse", value: inverse },
     Function { name: "list", value: list },
+    Function { name: "moved", value: moved },
     Function { name: "mul", value: |_, a| arithmetic(a, i64::checked_mul, |x, y| x * y) },
     Function { name: "or", value: |_, a| a.iter().find_map(attribute).cloned() },
     Function { name: "shape", value: shape },
@@ -127,6 +115,20 @@ fn compose(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let at = |axis: &i64| inner.get(usize::try_from(*axis).ok()?).copied();
     (outer.len() == inner.len()).then_some(())?;
     outer.iter().map(at).collect::<Option<Vec<i64>>>().map(Attribute::Ints)
+}
+
+/// `inverse P`: the permutation that undoes P.
+fn inverse(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let Attribute::Ints(axes) = attribute(arguments.first()?)? else { return None };
+    let back =
+        |axis: usize| axes.iter().position(|from| usize::try_from(*from) == Ok(axis)).and_then(|to| i64::try_from(to).ok());
+    (0..axes.len()).map(back).collect::<Option<Vec<i64>>>().map(Attribute::Ints)
+}
+
+/// `moved P AXIS`: the axis of the operand of a Transpose by P that an axis of its result is.
+fn moved(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let Attribute::Ints(axes) = attribute(arguments.first()?)? else { return None };
+    axes.get(normalize_axis(int(arguments, 1)?, axes.len())?).copied().map(Attribute::Int)
 }
 
 /// `extent ?x AXIS`: a known extent.

@@ -5,7 +5,8 @@ use memc_ir::{Attribute, Dim, ElementType, TensorType};
 use memc_ops::normalize_axis;
 
 use super::RuleBook;
-use super::compute::{Argument, one_int, splat};
+use super::argument::Argument;
+use super::compute::{one_int, splat};
 use super::shapes::{axis_list, is_vector_of};
 use crate::fact::Graph;
 use crate::term::Head;
@@ -33,6 +34,7 @@ pub(super) fn predicate(name: &str) -> Option<Predicate> {
 
 /// All conditions; `doc/rules.md` says what each means.
 const PREDICATES: &[Predicate] = &[
+    Predicate { name: "as-many-axes", arguments: 2, holds: as_many_axes },
     Predicate { name: "axis-last", arguments: 2, holds: axis_last },
     Predicate {
         name: "constant",
@@ -42,6 +44,7 @@ const PREDICATES: &[Predicate] = &[
     Predicate { name: "element", arguments: 2, holds: element },
     Predicate { name: "equal", arguments: 2, holds: |_, a| a[0] == a[1] },
     Predicate { name: "extent", arguments: 3, holds: extent },
+    Predicate { name: "extent-at-least", arguments: 3, holds: extent_at_least },
     Predicate { name: "extent-same", arguments: 4, holds: extent_same },
     Predicate { name: "fixed", arguments: 1, holds: |scene, a| tensor(scene, a, 0).is_some_and(|ty| ty.known_dims().is_some()) },
     Predicate { name: "nonnegative", arguments: 1, holds: nonnegative },
@@ -50,15 +53,18 @@ const PREDICATES: &[Predicate] = &[
         arguments: 1,
         holds: |scene, a| tensor(scene, a, 0).is_some_and(|ty| ty.elements() == Some(1)),
     },
+    Predicate { name: "pair", arguments: 1, holds: |scene, a| axis_list(scene.graph, &a[0]).is_some_and(|list| list.len() == 2) },
     Predicate { name: "parts", arguments: 5, holds: parts },
     Predicate { name: "power-of-two", arguments: 1, holds: power_of_two },
     Predicate { name: "rank", arguments: 2, holds: rank },
     Predicate { name: "rank-at-least", arguments: 2, holds: rank_at_least },
+    Predicate { name: "repeats", arguments: 1, holds: repeats },
     Predicate { name: "same-class", arguments: 2, holds: |scene, a| same_class(scene, a) },
     Predicate { name: "same-shape", arguments: 2, holds: |scene, a| same_shape(scene, a) },
     Predicate { name: "same-type", arguments: 2, holds: |scene, a| same_shape(scene, a) && same_element(scene, a) },
     Predicate { name: "splat", arguments: 1, holds: |scene, a| class(a, 0).is_some_and(|id| splat(scene.graph, id).is_some()) },
     Predicate { name: "swaps-last", arguments: 1, holds: swaps_last },
+    Predicate { name: "table-of", arguments: 2, holds: table_of },
     Predicate { name: "true", arguments: 1, holds: |_, a| matches!(a[0], Argument::Attribute(Attribute::Int(1))) },
     Predicate { name: "vector-of", arguments: 2, holds: vector_of },
     Predicate { name: "wider", arguments: 2, holds: wider },
@@ -81,6 +87,12 @@ fn int(arguments: &[Argument], position: usize) -> Option<i64> {
         Argument::Attribute(Attribute::Int(value)) => Some(*value),
         _ => None,
     }
+}
+
+/// `as-many-axes ?x ?y`: both ranks are known and the same.
+fn as_many_axes(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let rank = |position: usize| tensor(scene, arguments, position).and_then(TensorType::rank);
+    rank(0).is_some() && rank(0) == rank(1)
 }
 
 /// `axis-last AXES ?x [DEFAULT]`: the one axis (or list of one) is the last of `?x`.
@@ -111,6 +123,16 @@ fn extent(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
         let dims = tensor(scene, arguments, 0)?.shape.as_ref()?;
         let axis = normalize_axis(int(arguments, 1)?, dims.len())?;
         Some(dims[axis].known()? == u64::try_from(int(arguments, 2)?).ok()?)
+    };
+    found().unwrap_or(false)
+}
+
+/// `extent-at-least ?x AXIS N`: an extent of `?x` is known and no less than this.
+fn extent_at_least(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let found = || {
+        let dims = tensor(scene, arguments, 0)?.shape.as_ref()?;
+        let axis = normalize_axis(int(arguments, 1)?, dims.len())?;
+        Some(dims[axis].known()? >= u64::try_from(int(arguments, 2)?).ok()?)
     };
     found().unwrap_or(false)
 }
@@ -146,9 +168,10 @@ fn wider(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     last(0).zip(last(1)).is_some_and(|(wide, narrow)| wide / 2 >= narrow && wide > 1)
 }
 
-/// `without $rest NAME`: an open list holds no attribute of this name.
+/// `without $rest NAME`: an open list, if there is one, holds no attribute of this name.
 fn without(_: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     match (&arguments[0], &arguments[1]) {
+        (Argument::Nothing, _) => true,
         (Argument::Rest(list), Argument::Attribute(Attribute::String(name))) => {
             list.iter().all(|(other, _)| other.as_bytes() != &**name)
         }
@@ -195,6 +218,24 @@ fn rank(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
 fn rank_at_least(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let rank = tensor(scene, arguments, 0).and_then(TensorType::rank).and_then(|rank| i64::try_from(rank).ok());
     rank.zip(int(arguments, 1)).is_some_and(|(rank, least)| rank >= least)
+}
+
+/// `repeats ?c`: both halves of the last axis of a constant that was read hold the same.
+fn repeats(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let Some(id) = class(arguments, 0) else { return false };
+    scene.graph[id].nodes.iter().any(|term| match term.head {
+        Head::Leaf(number) => scene.graph.analysis.leaves[number as usize].repeats,
+        _ => false,
+    })
+}
+
+/// `table-of ?t ?x`: the last two extents are known and those of `?x`, all others are 1.
+fn table_of(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let dims = |position: usize| tensor(scene, arguments, position).and_then(TensorType::known_dims);
+    let last = |position: usize| tensor(scene, arguments, position)?.shape.as_ref()?.last_chunk::<2>();
+    let Some(table) = dims(0) else { return false };
+    let ones = table.iter().rev().skip(2).all(|extent| *extent == 1);
+    ones && last(0).zip(last(1)).is_some_and(|(table, of)| table[0].same(&of[0]) && table[1].same(&of[1]))
 }
 
 fn same_class(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {

@@ -1,5 +1,6 @@
 //! Rules: what a rule is, and the book of all rules, read from text files.
 
+mod argument;
 mod compute;
 mod condition;
 mod lexer;
@@ -11,7 +12,8 @@ use std::sync::LazyLock;
 
 pub use parser::RuleError;
 
-pub(crate) use compute::{Argument, splat};
+pub(crate) use argument::Argument;
+pub(crate) use compute::splat;
 pub(crate) use condition::Scene;
 pub(crate) use pattern::{ApplyPattern, AttributePattern, Condition, Expression, Pattern, Template, Wanted};
 
@@ -124,7 +126,9 @@ const FILES: &[(&str, &str)] = &[
     ("convolution", include_str!("../../rules/convolution.rules")),
     ("bounded", include_str!("../../rules/bounded.rules")),
     ("joining", include_str!("../../rules/joining.rules")),
+    ("rotation", include_str!("../../rules/rotation.rules")),
     ("attention", include_str!("../../rules/attention.rules")),
+    ("heads", include_str!("../../rules/heads.rules")),
     ("fission", include_str!("../../rules/fission.rules")),
 ];
 

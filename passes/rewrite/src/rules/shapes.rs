@@ -2,7 +2,7 @@
 
 use memc_ir::{Attribute, TensorType};
 
-use super::compute::Argument;
+use super::argument::Argument;
 use crate::fact::Graph;
 
 /// Axes as an attribute (a number or a list) or as a constant operand states them.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use memc_cost::CostModel;
 use memc_ir::{Bytes, Module, text};
 use memc_ops::Profile;
-use memc_rewrite::{Limits, Rule, RuleBook, Setting, Shift, apply, every_form, windows};
+use memc_rewrite::{Limits, Rule, RuleBook, Setting, Shift, apply, every_form, own_bytes, windows};
 
 /// One case of a rule.
 pub struct Case {
@@ -116,7 +116,7 @@ pub fn forms(module: &Module, book: &RuleBook) -> Vec<Module> {
         limits,
     };
     let mut found: Vec<Module> = Vec::new();
-    for window in windows(module, &limits, Shift::None) {
+    for window in windows(module, &limits, Shift::None, &own_bytes) {
         for fragment in every_form(module, &window, &setting) {
             let mut other = module.clone();
             apply(&mut other, &[(&window, &fragment)]);

@@ -1,0 +1,83 @@
+//! What plans are compared by: bytes that do not fit, then time and memory in one sum.
+
+use memc_ir::Bytes;
+
+use crate::options::Options;
+
+/// Where nothing limits memory, a byte is worth the time in which so many are read from memory.
+const BYTES_READ: f64 = 10.0;
+/// Or, where that is more, its share of this part of the time that the module takes as it is.
+const PART_OF_TIME: f64 = 0.02;
+
+/// What memory is worth in one module.
+///
+/// Where a budget or a capacity limits memory, what keeps within it costs nothing, and time decides. Where nothing does, memory and time are
+/// added up: a plan that needs less is taken as long as the bytes that it saves are worth the time that it takes more. A byte is worth the
+/// time in which ten are read from memory (a nanosecond on the default target), or its share of a fiftieth of the run, if that is more: half
+/// the arena of a long run is worth a hundredth of its time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Price {
+    room: Option<Bytes>,
+    nanos_per_byte: f64,
+}
+
+/// What a plan is worth; the least is the best.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Worth {
+    beyond: Bytes,
+    nanos: u64,
+    bytes: Bytes,
+}
+
+impl Price {
+    /// The price for a module that needs so many bytes and takes so long as it is.
+    pub(crate) fn new(options: &Options, bytes: Bytes, nanos: u64) -> Self {
+        let read = BYTES_READ * 1e9 / options.cost.target.machine.bytes_per_second;
+        let share = PART_OF_TIME * nanos as f64 / bytes.0.max(1) as f64;
+        Self { room: options.room(), nanos_per_byte: read.max(share) }
+    }
+
+    /// What a plan is worth that needs so many bytes and takes so long.
+    pub(crate) fn of(&self, bytes: Bytes, nanos: u64) -> Worth {
+        match self.room {
+            Some(room) => Worth { beyond: Bytes(bytes.0.saturating_sub(room.0)), nanos, bytes },
+            None => Worth {
+                beyond: Bytes(0),
+                nanos: nanos.saturating_add((bytes.0 as f64 * self.nanos_per_byte).round() as u64),
+                bytes,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(budget: Option<u64>) -> Options {
+        Options { budget: budget.map(Bytes), ..Options::default() }
+    }
+
+    #[test]
+    fn bytes_cost_time_where_nothing_limits_them() {
+        // Ten bytes are read in a nanosecond.
+        let price = Price::new(&options(None), Bytes(1000), 1000);
+        assert!(price.of(Bytes(900), 1099) < price.of(Bytes(1000), 1000));
+        assert!(price.of(Bytes(900), 1101) > price.of(Bytes(1000), 1000));
+    }
+
+    #[test]
+    fn the_arena_of_a_long_run_is_worth_a_fiftieth_of_it() {
+        let price = Price::new(&options(None), Bytes(1000), 1_000_000);
+        assert!(price.of(Bytes(500), 1_009_999) < price.of(Bytes(1000), 1_000_000));
+        assert!(price.of(Bytes(500), 1_010_001) > price.of(Bytes(1000), 1_000_000));
+    }
+
+    #[test]
+    fn within_a_room_time_decides() {
+        let price = Price::new(&options(Some(1000)), Bytes(5000), 1000);
+        assert!(price.of(Bytes(1000), 1000) < price.of(Bytes(1), 1001));
+        assert!(price.of(Bytes(999), 1000) < price.of(Bytes(1000), 1000));
+        assert!(price.of(Bytes(1000), 9000) < price.of(Bytes(1001), 1));
+    }
+}
