@@ -1,4 +1,5 @@
-//! The whole command over a plan with a space on the disk: a disk that is too small, and what a killed run leaves behind.
+//! The whole command over plans with a farther space: a budget that transfers keep, a disk that is too small or fills up in mid-run, and what a
+//! killed run leaves behind.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -8,7 +9,7 @@ mod models_made;
 mod transfers;
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use command::Folder;
@@ -71,17 +72,95 @@ fn a_file_that_may_not_grow_ends_the_run_in_one_error() {
     assert_eq!(left(&folder), 0, "the file is gone");
 }
 
-#[test]
-fn what_a_killed_run_leaves_is_removed_by_the_next() {
-    let folder = planned("swap-killed");
+/// A run that goes on and on, and has made its file.
+fn running(folder: &Folder) -> Child {
     let mut run = Command::new(env!("CARGO_BIN_EXE_memc"));
     run.current_dir(folder.path(".")).args(RUN.split(' ')).args(["--repeat", "1000000"]);
-    let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let started = Instant::now();
-    while left(&folder) == 0 {
+    while left(folder) == 0 {
         assert!(run.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(120), "the run makes a file");
         std::thread::sleep(Duration::from_millis(5));
     }
+    run
+}
+
+/// Lets files of a process grow no further.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+fn limit_files(process: u32, bytes: u64) {
+    const FILE_SIZE: std::ffi::c_int = 1;
+    unsafe extern "C" {
+        fn prlimit(process: i32, what: std::ffi::c_int, new: *const [u64; 2], old: *mut [u64; 2]) -> std::ffi::c_int;
+    }
+    // SAFETY: the limits, usual and highest, are two numbers of 64 bits; the old ones are not asked for (prlimit(2)).
+    let outcome = unsafe { prlimit(process as i32, FILE_SIZE, &[bytes, bytes], std::ptr::null_mut()) };
+    assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_that_fills_up_in_mid_run_ends_the_run_in_one_error() {
+    let folder = planned("swap-full");
+    let run = running(&folder);
+    limit_files(run.id(), 1 << 16);
+    let ran = run.wait_with_output().unwrap();
+    let told = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{told}");
+    assert_eq!(told.matches("error[").count(), 1, "{told}");
+    assert!(told.contains("error[E0711]: tensor `a` cannot be moved from `device` to `disk`"), "{told}");
+    assert!(told.contains("\n  = help: "), "{told}");
+    assert!(ran.stdout.is_empty());
+    assert_eq!(left(&folder), 0, "the file is gone");
+}
+
+/// As [`model`], with a random `a`: what is drawn is never drawn again, so that only a transfer can bring it back. There is something to run
+/// beside the store and beside the load.
+fn drawn() -> ModelProto {
+    let mut model = model();
+    let nodes = &mut model.graph.as_mut().unwrap().node;
+    nodes[0].op_type = Some("RandomNormalLike".into());
+    nodes[0].attribute.push(AttributeProto { name: Some("seed".into()), f: Some(7.0), ..AttributeProto::default() });
+    nodes[0].attribute[0].set_type(AttributeType::Float);
+    nodes[1].output[0] = "b0".into();
+    nodes[4].input[0] = "e".into();
+    nodes.insert(4, node("Sigmoid", &["d"], &["e"]));
+    for (position, pair) in ["b0", "b1", "b2", "b"].windows(2).enumerate() {
+        nodes.insert(2 + position, node("Exp", &[pair[0]], &[pair[1]]));
+    }
+    model
+}
+
+#[test]
+fn a_budget_with_a_link_is_kept_by_transfers_that_are_played() {
+    let folder = Folder::new("swap-budget");
+    folder.write("in.onnx", bytes(&drawn()));
+    let run = |arguments: &str| {
+        folder.memc(&format!("optimize in.onnx -o out.onnx --runtime player --exact {arguments}")).done();
+        let ran = folder.memc("run out.onnx --layout out.layout.json --swap-dir . --json").done();
+        serde_json::from_str::<serde_json::Value>(&ran.out).unwrap()
+    };
+    let plain = run("");
+    let near = plain["arenas"][0]["planned"].as_u64().unwrap();
+    // Less by one matrix.
+    let budget = near - (SIDE * SIDE * 4) as u64;
+    assert_eq!(folder.memc(&format!("optimize in.onnx -o no.onnx --runtime player --exact --budget {budget}")).code, Some(3));
+    for space in ["host", "disk"] {
+        let moved = run(&format!("--budget {budget} --link {space}=16GB/s"));
+        assert!(moved["moved"].as_u64() >= Some(2), "{moved:#}");
+        assert_eq!(moved["digest"], plain["digest"], "{space}");
+        let arenas = moved["arenas"].as_array().unwrap();
+        assert_eq!((arenas[0]["space"].as_str(), arenas[1]["space"].as_str()), (Some("device"), Some(space)));
+        assert!(arenas[0]["planned"].as_u64() <= Some(budget), "{moved:#}");
+        assert!(arenas.iter().all(|arena| arena["planned"] == arena["used"]), "{moved:#}");
+        assert_eq!(moved["bytes_outside"], 0);
+    }
+}
+
+#[test]
+fn what_a_killed_run_leaves_is_removed_by_the_next() {
+    let folder = planned("swap-killed");
+    let mut run = running(&folder);
     run.kill().unwrap();
     run.wait().unwrap();
     assert_eq!(left(&folder), 1, "nobody was there to remove it");

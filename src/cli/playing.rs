@@ -40,10 +40,7 @@ pub fn refuse(error: play::Error) -> Failure {
         source = error.source();
     }
     let code = if error.code() == "E0706" { 2 } else { 1 };
-    if error.code() == "E0701" {
-        diagnostic = diagnostic.with_help(play::library::HOW_TO_GET);
-    }
-    Failure { diagnostics: vec![diagnostic], code }
+    Failure { diagnostics: vec![diagnostic.with_help(error.help())], code }
 }
 
 /// Nanoseconds since the first call.

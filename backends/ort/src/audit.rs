@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::places::{Place, Places, Slot};
 use crate::step::{Kind, Step};
 
-/// Holds live ranges against the schedule, aliases against nodes, and places against each other; O(steps + values · live values).
+/// Holds live ranges against the schedule, aliases against nodes, and places against each other; O(steps + values · values live at once).
 ///
 /// # Errors
 /// The first contradiction.
@@ -27,14 +27,33 @@ pub(crate) fn audit(places: &Places, steps: &[Step<'_>], outputs: &[String]) -> 
             return Err(wrong(slot, "it is a graph output, and its live range ends before the run does"));
         }
     }
+    let touches = Touches::of(places, steps);
     for (position, slot) in places.slots.iter().enumerate() {
         if let Some((of, kind)) = slot.alias
             && is_placed(slot)
         {
-            related(places, steps, position, of, kind).map_err(|reason| wrong(slot, reason))?;
+            related(places, steps, &touches, (position, of, kind)).map_err(|reason| wrong(slot, reason))?;
         }
     }
     apart(places)
+}
+
+/// Who makes each slot, and who reads it last.
+struct Touches {
+    maker: Vec<Option<usize>>,
+    last_reader: Vec<Option<usize>>,
+}
+
+impl Touches {
+    fn of(places: &Places, steps: &[Step<'_>]) -> Self {
+        let none = vec![None; places.slots.len()];
+        let mut touches = Self { maker: none.clone(), last_reader: none };
+        for (position, step) in steps.iter().enumerate() {
+            step.outputs.iter().for_each(|slot| touches.maker[*slot] = Some(position));
+            step.inputs.iter().for_each(|slot| touches.last_reader[*slot] = Some(position));
+        }
+        touches
+    }
 }
 
 fn is_placed(slot: &Slot) -> bool {
@@ -46,25 +65,31 @@ fn wrong(slot: &Slot, reason: &'static str) -> Error {
 }
 
 /// A node must stand between an alias and its owner, and nobody may read what was written over.
-fn related(places: &Places, steps: &[Step<'_>], slot: usize, of: usize, kind: AliasKind) -> Result<(), &'static str> {
-    let joins = |step: &&Step<'_>| {
-        let forth = step.outputs.contains(&slot) && step.inputs.contains(&of);
-        // An operand of Concat may lie in the result.
-        let back = kind == AliasKind::View && step.outputs.contains(&of) && step.inputs.contains(&slot);
-        let Some(info) = memc_ops::find(&step.domain, &step.op) else { return false };
+fn related(
+    places: &Places,
+    steps: &[Step<'_>],
+    touches: &Touches,
+    (slot, of, kind): (usize, usize, AliasKind),
+) -> Result<(), &'static str> {
+    let joins = |result: usize, operand: usize| {
+        let position = touches.maker[result]?;
+        let step = &steps[position];
+        let info = memc_ops::find(&step.domain, &step.op).filter(|_| step.inputs.contains(&operand))?;
         let may = match kind {
             AliasKind::View => info.view != View::None,
             // Some operators that move no bytes are also written over their operand.
             AliasKind::InPlace => !matches!(info.in_place, InPlace::Never) || info.view != View::None,
         };
-        may && (forth || back)
+        may.then_some(position)
     };
-    let at = steps.iter().position(|step| joins(&step)).ok_or("no node makes it of the tensor that it is an alias of")?;
+    // An operand of Concat may lie in the result.
+    let back = || if kind == AliasKind::View { joins(of, slot) } else { None };
+    let at = joins(slot, of).or_else(back).ok_or("no node makes it of the tensor that it is an alias of")?;
     if kind == AliasKind::InPlace {
         if places.slots[slot].bytes != places.slots[of].bytes {
             return Err("it is written over a tensor of another size");
         }
-        if steps[at + 1..].iter().any(|step| step.inputs.contains(&of)) {
+        if touches.last_reader[of].is_some_and(|reader| reader > at) {
             return Err("it is written over a tensor that is read later");
         }
     }
@@ -94,8 +119,9 @@ fn apart(places: &Places) -> Result<(), Error> {
                 return Err(wrong(data, "it shares bytes with another tensor while both are live"));
             }
         }
-        let inside = places.workspace.iter().filter(|(step, _)| data.live.contains(**step));
-        for (_, work) in inside {
+        // A range that ends before it starts is empty to all that ask it.
+        let end = data.live.end.max(data.live.start);
+        for (_, work) in places.workspace.range(data.live.start..end) {
             if work.arena == arena && work.offset < to && from < work.offset + work.bytes {
                 return Err(wrong(data, "it shares bytes with a workspace while it is live"));
             }

@@ -3,6 +3,9 @@
 use memc_ir::codes::{CodeInfo, Fault};
 
 use crate::error::Error;
+use crate::library::HOW_TO_GET;
+
+const NAMES_THE_RULE: &str = "`memc check` names the rule that the layout breaks; if memc wrote the layout, report it";
 
 /// All codes of this crate, in ascending order.
 pub const ALL: &[CodeInfo] = &[
@@ -122,6 +125,39 @@ impl Error {
             Self::Transfer { .. } | Self::NoThread { .. } => "E0711",
             Self::File { what: "read", .. } => "E0116",
             Self::File { .. } => "E0401",
+        }
+    }
+
+    /// What to do next.
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::NoLibrary { .. } | Self::Library { .. } => HOW_TO_GET,
+            Self::Runtime { .. } | Self::Kernel { .. } => {
+                "run the input model in ONNX Runtime itself: what fails there fails here; give fitting data with --inputs"
+            }
+            Self::MissingKernels { .. } => {
+                "name a build that has them with --ort-lib; `memc check` verifies the plan without running it"
+            }
+            Self::OtherModel { .. } => "give the layout that was written with this model, or plan again",
+            Self::Schedule { .. } | Self::Tensor { .. } | Self::Alignment { .. } | Self::Unsupported { .. } => {
+                "`memc check` says all that is wrong; plan again"
+            }
+            Self::Weights { .. } => "put the weight files beside the model, under the names that it states",
+            Self::Initializer { .. } => "the model is damaged: export it again",
+            Self::Input { .. } | Self::Given { .. } => {
+                "give arrays of the planned types and shapes with --inputs, written with numpy.savez"
+            }
+            Self::NoMemory { .. } | Self::TooLarge { .. } => {
+                "run it on a larger machine; `memc check` verifies the plan without running it"
+            }
+            Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => NAMES_THE_RULE,
+            Self::WorkspaceKept { .. } | Self::NoValue { .. } => NAMES_THE_RULE,
+            Self::ArrayFile { .. } => "write it with numpy.savez",
+            Self::Transfer { .. } | Self::NoThread { .. } => {
+                "name a folder with more room with --swap-dir, or plan with less in that space"
+            }
+            Self::File { what: "read", .. } => "check the path and its permissions",
+            Self::File { .. } => "check the folder and its permissions; --swap-dir names another for spaces on a disk",
         }
     }
 }

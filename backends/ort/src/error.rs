@@ -176,7 +176,7 @@ pub enum Error {
         node: String,
     },
     /// A copy between spaces failed.
-    #[error("tensor `{tensor}` cannot be moved from `{from}` to `{to}`: {source}")]
+    #[error("tensor `{tensor}` cannot be moved from `{from}` to `{to}`")]
     Transfer {
         /// The tensor.
         tensor: String,
@@ -188,7 +188,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The system has no thread for a link.
-    #[error("the system starts no thread for the links between spaces: {source}")]
+    #[error("the system starts no thread for the links between spaces")]
     NoThread {
         /// What the system said.
         source: std::io::Error,

@@ -17,6 +17,9 @@ const HINTS: &str = "corpus.inputs";
 
 /// Gives graph inputs, each straight to where it lies, so that no second copy is needed.
 pub trait Inputs {
+    /// Names of all that are given.
+    fn names(&self) -> Vec<&str>;
+
     /// Element type and dimensions of an input, if it is given.
     fn kind(&self, input: &str) -> Option<(Element, &[u64])>;
 
@@ -28,6 +31,10 @@ pub trait Inputs {
 }
 
 impl Inputs for BTreeMap<String, Array> {
+    fn names(&self) -> Vec<&str> {
+        self.keys().map(String::as_str).collect()
+    }
+
     fn kind(&self, input: &str) -> Option<(Element, &[u64])> {
         self.get(input).map(|array| (array.element, array.shape.as_slice()))
     }
@@ -88,6 +95,10 @@ impl Seeded {
 }
 
 impl Inputs for Seeded {
+    fn names(&self) -> Vec<&str> {
+        self.inputs.keys().map(String::as_str).collect()
+    }
+
     fn kind(&self, input: &str) -> Option<(Element, &[u64])> {
         self.inputs.get(input).map(|(element, shape, _)| (*element, shape.as_slice()))
     }

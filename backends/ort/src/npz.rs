@@ -85,6 +85,10 @@ impl Archive {
 }
 
 impl Inputs for Archive {
+    fn names(&self) -> Vec<&str> {
+        self.members.keys().map(String::as_str).collect()
+    }
+
     fn kind(&self, input: &str) -> Option<(Element, &[u64])> {
         self.members.get(input).map(|member| (member.element, member.shape.as_slice()))
     }

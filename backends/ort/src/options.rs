@@ -12,8 +12,7 @@ const FILES: &str = "disk";
 /// How a plan is played.
 #[derive(Clone, Debug, Default)]
 pub struct PlayOptions {
-    /// Refuse a layout that contradicts the schedule or itself; watch every value from its writer to its last reader, fill with poison
-    /// what the plan says is dead, guard the bytes between.
+    /// Watch every value from its writer to its last reader, fill with poison what the plan says is dead, guard the bytes between.
     pub poison_check: bool,
     /// Play a layout whose hash is not the model's, and what it says even where it contradicts itself. For experiments with changed
     /// layouts only.

@@ -61,7 +61,7 @@ impl<'r> Player<'r> {
         let mut stage = Stage::new(runtime, layout, weights, places, &options)?;
         stage.fill_constants();
         find_skips(&stage, &mut steps);
-        if options.poison_check && !options.any_model {
+        if !options.any_model {
             audit(&stage.places, &steps, &outputs)?;
         }
         let transfers = Transfers::new(&stage, &mut steps, layout, &options)?;

@@ -257,7 +257,7 @@ fn check(api: &sys::OrtApi, what: &'static str, status: sys::OrtStatusPtr) -> Re
     }
     // SAFETY: a status that is not null is the caller's to read and release.
     unsafe {
-        let message = CStr::from_ptr((api.GetErrorMessage)(status.0)).to_string_lossy().into_owned();
+        let message = CStr::from_ptr((api.GetErrorMessage)(status.0)).to_string_lossy().trim_end().to_owned();
         let code = (api.GetErrorCode)(status.0) as i32;
         (api.ReleaseStatus)(status.0);
         Err(Error::Runtime { what, code, message })

@@ -165,8 +165,11 @@ impl<'r> Stage<'r> {
     /// Fills the graph inputs of these names where they lie.
     ///
     /// # Errors
-    /// An input is missing, of the wrong type or shape, or cannot be had.
+    /// An input is missing, unknown, of the wrong type or shape, or cannot be had.
     pub(crate) fn give(&mut self, names: &[String], inputs: &dyn Inputs) -> Result<(), Error> {
+        if let Some(unknown) = inputs.names().into_iter().find(|given| !names.iter().any(|name| name == given)) {
+            return Err(Error::Input { input: unknown.to_owned(), reason: "is none of the model's".to_owned() });
+        }
         for name in names {
             let Some(slot) = self.places.by_name.get(name).copied() else { continue };
             let wrong = |reason: String| Error::Input { input: name.clone(), reason };

@@ -73,6 +73,8 @@ fn inputs_must_be_given_with_type_and_shape() {
     assert!(matches!(player.play(&set), Err(Error::Input { input, .. }) if input == "x"));
     set.insert("x".to_owned(), x);
     assert!(player.play(&set).is_ok());
+    set.insert("z".to_owned(), Array::new(Element::from_name("bool").unwrap(), vec![1], &[1]).unwrap().unwrap());
+    assert!(matches!(player.play(&set), Err(Error::Input { input, .. }) if input == "z"), "no input is passed over in silence");
 }
 
 #[test]
@@ -100,6 +102,16 @@ fn a_tensor_beyond_its_arena_is_refused() {
     assert!(
         matches!(Player::new(&runtime, &out, &damaged, PlayOptions::default()), Err(Error::Tensor { tensor, .. }) if tensor == name)
     );
+}
+
+#[test]
+fn a_layout_that_contradicts_itself_is_refused_though_nobody_watches() {
+    let (out, layout) = plan(&corpus("refusals_overlap", "mlp_grad_tiny"), |_| {});
+    let runtime = runtime();
+    let mut damaged = layout.clone();
+    damaged.tensors.iter_mut().filter(|tensor| tensor.offset.is_some()).for_each(|tensor| tensor.offset = Some(0));
+    let refused = Player::new(&runtime, &out, &damaged, PlayOptions::default());
+    assert!(matches!(&refused, Err(Error::Tensor { reason, .. }) if reason.contains("shares bytes")), "{refused:?}");
 }
 
 #[test]
