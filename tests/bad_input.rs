@@ -450,3 +450,18 @@ fn texts_that_contradict_themselves_about_memory() {
         assert!(ran.code == Some(1) && ran.err.contains("error[E0231]"), "{ran:#?}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_written_into_and_stays_a_pipe() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let folder = Folder::new("pipe");
+    folder.write("in.onnx", bytes(&sound()));
+    let pipe = folder.path("out.mem");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let path = pipe.clone();
+    let reader = std::thread::spawn(move || std::fs::read_to_string(path).unwrap());
+    folder.memc("print in.onnx -o out.mem").done();
+    assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo(), "no file took its place");
+    assert!(reader.join().unwrap().contains("Relu"));
+}

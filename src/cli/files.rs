@@ -18,19 +18,20 @@ impl Outputs {
     /// # Errors
     /// The folder or the disk refuses. What was added before is removed when `self` is dropped.
     pub fn add(&mut self, path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Error> {
+        let told = |source| Error::File { what: "write", path: path.to_owned(), source };
+        let kind = fs::metadata(path).map(|data| data.file_type()).ok();
+        if kind.is_some_and(|kind| !kind.is_file() && !kind.is_dir()) {
+            // A device or a pipe: a rename would put a file in its place.
+            return fs::OpenOptions::new().write(true).open(path).and_then(|file| fill(file, write)).map_err(told);
+        }
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.is_empty() || kind.is_some_and(|kind| kind.is_dir()) {
+            return Err(told(std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder")));
+        }
         let partial = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-        let fill = || -> std::io::Result<()> {
-            if path.is_dir() || name.is_empty() {
-                return Err(std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder"));
-            }
-            let mut file = std::io::BufWriter::new(fs::File::create_new(&partial)?);
-            write(&mut file)?;
-            file.flush()
-        };
-        let outcome = fill();
+        let outcome = fs::File::create_new(&partial).and_then(|file| fill(file, write));
         self.pending.push((partial, path.to_owned()));
-        outcome.map_err(|source| Error::File { what: "write", path: path.to_owned(), source })
+        outcome.map_err(told)
     }
 
     /// Puts all files in their places.
@@ -44,6 +45,12 @@ impl Outputs {
         }
         Ok(())
     }
+}
+
+fn fill(file: fs::File, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<()> {
+    let mut file = std::io::BufWriter::new(file);
+    write(&mut file)?;
+    file.flush()
 }
 
 impl Drop for Outputs {
