@@ -1,7 +1,6 @@
 //! Lower bounds on the peak of any order, without search.
 
 use super::model::Model;
-use crate::lists::Lists;
 
 /// Reachability of more operations than this takes too much memory: two bits for each pair.
 const MOST_OPERATIONS: usize = 8192;
@@ -49,8 +48,8 @@ fn most_saved(model: &Model, operation: u32) -> u64 {
 fn surely_live(model: &Model) -> Vec<u64> {
     let words = model.operations.div_ceil(64);
     let order = topological(model);
-    let after = closures(&model.successors, order.iter().rev().copied(), words);
-    let before = closures(&model.predecessors, order.iter().copied(), words);
+    let after = model.closures(&model.successors, order.iter().rev().copied());
+    let before = model.closures(&model.predecessors, order.iter().copied());
     let mut bytes = vec![0_u64; model.operations];
     let (mut later, mut earlier) = (vec![0_u64; words], vec![0_u64; words]);
     for buffer in (0..model.sizes.len() as u32).filter(|buffer| varies(model, *buffer)) {
@@ -91,22 +90,4 @@ fn topological(model: &Model) -> Vec<u32> {
         next += 1;
     }
     order
-}
-
-/// For each operation the set of itself and all that its neighbors reach, one row of bits each. `sequence` visits neighbors first.
-fn closures(neighbors: &Lists, sequence: impl Iterator<Item = u32>, words: usize) -> Vec<u64> {
-    let mut sets = Vec::new();
-    let sequence: Vec<u32> = sequence.collect();
-    sets.resize(sequence.len() * words, 0_u64);
-    let mut row = vec![0_u64; words];
-    for operation in sequence {
-        row.fill(0);
-        row[operation as usize / 64] |= 1 << (operation % 64);
-        for &neighbor in neighbors.of(operation) {
-            let other = &sets[neighbor as usize * words..(neighbor as usize + 1) * words];
-            row.iter_mut().zip(other).for_each(|(own, other)| *own |= other);
-        }
-        sets[operation as usize * words..(operation as usize + 1) * words].copy_from_slice(&row);
-    }
-    sets
 }

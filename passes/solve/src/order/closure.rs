@@ -4,8 +4,11 @@
 //! then are a sum over buffers of "some user ran, some user did not", so the smallest sum over all such sets is a minimum cut (a closure problem after
 //! Picard, *Maximal closure of a graph*, 1976, with one hyperedge for each buffer). No order has fewer bytes at v.
 
+use std::rc::Rc;
+
 use super::flow::{Flow, Network};
 use super::model::Model;
+use super::witness::{Witness, Witnesses};
 
 /// What an operation of the network is known to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,10 +66,16 @@ pub(super) enum Forced {
 /// That other operations ran, or did not, is one more demand on the cut; if the least cut is above the bound then, and there is only one of them, it is
 /// excluded. A cut that is not above shows for all operations on which side they may be, so whole groups are asked for first, and halved only
 /// where that is too much.
-pub(super) fn forced_at(model: &Model, operation: u32, bound: u64, looks: &mut u64) -> Option<Forced> {
+/// Of what `witnesses` tell nothing is asked; what is found is added to them.
+pub(super) fn forced_at(model: &Model, operation: u32, bound: u64, witnesses: &mut Witnesses, looks: &mut u64) -> Option<Forced> {
     let (sides, free) = sides(model, operation);
-    let mut probe = Probe { may_run: vec![false; free], may_wait: vec![false; free], bound, refused: u64::MAX };
-    let mut possible = false;
+    let known = witnesses.retain(model, operation, bound);
+    let mut probe = Probe::new(free, bound, &sides, known);
+    *looks = looks.saturating_sub((known.len() * model.operations) as u64);
+    let mut possible = !known.is_empty();
+    if possible && probe.knows_all() {
+        return Some(Forced::Pairs(Vec::new(), u64::MAX));
+    }
     for way in ways(model, operation) {
         let (mut flow, fixed) = Cut::of(model, operation, &sides, free, &way);
         if fixed + flow.capacity() <= bound {
@@ -79,6 +88,16 @@ pub(super) fn forced_at(model: &Model, operation: u32, bound: u64, looks: &mut u
         possible = true;
         probe.ask(&Question { model, sides: &sides, flow: &flow, fixed, ran: true }, looks)?;
         probe.ask(&Question { model, sides: &sides, flow: &flow, fixed, ran: false }, looks)?;
+    }
+    for (source, sink, bytes) in std::mem::take(&mut probe.found) {
+        let ran = |other: u32, free: &dyn Fn(usize) -> bool| match sides[other as usize] {
+            Side::Before => true,
+            Side::Behind => false,
+            Side::Free(index) => free(index as usize),
+        };
+        let (fewest, most) = (|index: usize| source[index], |index: usize| !sink[index]);
+        witnesses.add(operation, Witness::new(model.operations, bytes, |other| ran(other, &fewest)));
+        witnesses.add(operation, Witness::new(model.operations, bytes, |other| ran(other, &most)));
     }
     let mut pairs = Vec::new();
     let side = |other: u32| match sides[other as usize] {
@@ -106,6 +125,8 @@ struct Probe {
     bound: u64,
     /// The lowest value above the bound that a least cut had.
     refused: u64,
+    /// Of cuts that told something new: what is on the source's side at least, on the sink's side at least, and the bytes.
+    found: Vec<(Vec<bool>, Vec<bool>, u64)>,
 }
 
 /// Which operations may have run (or not) beside a flow that is as large as it can be.
@@ -118,6 +139,21 @@ struct Question<'a> {
 }
 
 impl Probe {
+    fn new(free: usize, bound: u64, sides: &[Side], known: &[Rc<Witness>]) -> Self {
+        let (mut may_run, mut may_wait) = (vec![false; free], vec![false; free]);
+        for (other, side) in sides.iter().enumerate() {
+            if let Side::Free(index) = side {
+                may_run[*index as usize] = known.iter().any(|witness| witness.ran(other as u32));
+                may_wait[*index as usize] = known.iter().any(|witness| !witness.ran(other as u32));
+            }
+        }
+        Self { may_run, may_wait, bound, refused: u64::MAX, found: Vec::new() }
+    }
+
+    fn knows_all(&self) -> bool {
+        self.may_run.iter().chain(&self.may_wait).all(|may| *may)
+    }
+
     /// Whether a network's least cut keeps the bound; if so, remembers where it has the operations.
     fn try_flow(&mut self, flow: &mut Flow, fixed: u64, looks: &mut u64) -> Option<bool> {
         let value = fixed + flow.maximize(self.bound.saturating_sub(fixed), looks)?;
@@ -127,9 +163,14 @@ impl Probe {
         }
         *looks = looks.saturating_sub(flow.arcs());
         let (source, sink) = (flow.source_side(), flow.sink_side());
+        let mut news = false;
         for (index, (run, wait)) in self.may_run.iter_mut().zip(&mut self.may_wait).enumerate() {
+            news |= !(*run || sink[index]) || !(*wait || source[index]);
             *run |= !sink[index];
             *wait |= !source[index];
+        }
+        if news || self.may_run.is_empty() {
+            self.found.push((source, sink, value));
         }
         Some(true)
     }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::bound;
-use super::model::{Model, peak, profile};
+use super::decision::decide_both_ways;
+use super::model::{Model, peak, positions, profile};
 use super::portfolio::Best;
 use super::search::Verdict;
-use super::segment::{Answer, decide_both_ways, solve_window};
+use super::segment::{Answer, solve_window};
 use super::window::{Window, segments};
 
 /// Looks at operations that cost about as much as one node of the limit.
@@ -111,13 +112,4 @@ fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, looks: &m
         return order;
     }
     order
-}
-
-/// Place of each operation in an order.
-pub(super) fn positions(order: &[u32]) -> Vec<u32> {
-    let mut position = vec![0; order.len()];
-    for (place, operation) in order.iter().enumerate() {
-        position[*operation as usize] = place as u32;
-    }
-    position
 }

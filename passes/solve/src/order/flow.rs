@@ -1,5 +1,7 @@
 //! Maximum flow through a network of one source and one sink (Dinic, *Algorithm for solution of a problem of maximum flow*, 1970).
 
+use std::rc::Rc;
+
 /// More than any sum of sizes, less than what two of them overflow.
 const UNLIMITED: u64 = 1 << 62;
 
@@ -73,20 +75,27 @@ impl Network {
             arcs[fill[*tail as usize] as usize] = arc as u32;
             fill[*tail as usize] += 1;
         }
-        Flow { heads: self.heads, tails: self.tails, capacities: self.capacities, starts, arcs, value: 0 }
+        let shape = Shape { heads: self.heads, tails: self.tails, starts, arcs };
+        Flow { shape: Rc::new(shape), capacities: self.capacities, value: 0 }
     }
+}
+
+/// What all flows through one network have in common.
+#[derive(Debug)]
+struct Shape {
+    heads: Vec<u32>,
+    tails: Vec<u32>,
+    starts: Vec<u32>,
+    /// Arcs by their tail.
+    arcs: Vec<u32>,
 }
 
 /// A flow through a network.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
-    heads: Vec<u32>,
-    tails: Vec<u32>,
+    shape: Rc<Shape>,
     /// What still fits through each arc.
     capacities: Vec<u64>,
-    starts: Vec<u32>,
-    /// Arcs by their tail.
-    arcs: Vec<u32>,
     value: u64,
 }
 
@@ -98,7 +107,7 @@ impl Flow {
         while self.value <= enough
             && let Some(levels) = self.levels(looks)
         {
-            let mut next = self.starts.clone();
+            let mut next = self.shape.starts.clone();
             self.block(&levels, &mut next, enough, looks)?;
         }
         (*looks > 0).then_some(self.value)
@@ -111,7 +120,7 @@ impl Flow {
 
     /// How many arcs there are, each counted with its reverse.
     pub fn arcs(&self) -> u64 {
-        self.arcs.len() as u64
+        self.shape.arcs.len() as u64
     }
 
     /// Lets any amount flow through an arc, so that no cut separates its ends.
@@ -136,12 +145,12 @@ impl Flow {
 
     /// What can be reached through arcs whose `room` is an arc with capacity.
     fn reach(&self, from: u32, room: impl Fn(usize) -> usize) -> Vec<bool> {
-        let mut seen = vec![false; self.starts.len() - 1];
+        let mut seen = vec![false; self.shape.starts.len() - 1];
         seen[from as usize] = true;
         let mut stack = vec![from];
         while let Some(node) = stack.pop() {
             for &arc in self.arcs_of(node) {
-                let head = self.heads[arc as usize];
+                let head = self.shape.heads[arc as usize];
                 if self.capacities[room(arc as usize)] > 0 && !std::mem::replace(&mut seen[head as usize], true) {
                     stack.push(head);
                 }
@@ -151,46 +160,50 @@ impl Flow {
     }
 
     fn arcs_of(&self, node: u32) -> &[u32] {
-        &self.arcs[self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize]
+        &self.shape.arcs[self.shape.starts[node as usize] as usize..self.shape.starts[node as usize + 1] as usize]
     }
 
-    /// Distance of each node from the source through arcs with room; `None` if the sink cannot be reached or the looks ran out.
+    /// Distance of each node to the sink through arcs with room, of those that are nearer than the source; `None` if the source is cut off or the
+    /// looks ran out. From the sink's side, so that few ways end blind: what a flow leaves open is near the source.
     fn levels(&self, looks: &mut u64) -> Option<Vec<u32>> {
-        let mut levels = vec![u32::MAX; self.starts.len() - 1];
-        levels[SOURCE as usize] = 0;
-        let mut queue = vec![SOURCE];
+        let mut levels = vec![u32::MAX; self.shape.starts.len() - 1];
+        levels[SINK as usize] = 0;
+        let mut queue = vec![SINK];
         let mut place = 0;
         while let Some(&node) = queue.get(place) {
             place += 1;
             let own = self.arcs_of(node);
-            *looks = looks.saturating_sub(own.len() as u64);
+            *looks = looks.checked_sub(own.len() as u64)?;
             for &arc in own {
-                let head = self.heads[arc as usize] as usize;
-                if self.capacities[arc as usize] > 0 && levels[head] == u32::MAX {
+                let head = self.shape.heads[arc as usize] as usize;
+                if self.capacities[arc as usize ^ 1] > 0 && levels[head] == u32::MAX {
                     levels[head] = levels[node as usize] + 1;
+                    if head == SOURCE as usize {
+                        return Some(levels);
+                    }
                     queue.push(head as u32);
                 }
             }
         }
-        (*looks > 0 && levels[SINK as usize] != u32::MAX).then_some(levels)
+        None
     }
 
-    /// Adds a blocking flow along rising levels, or more than `enough`. `next` is the first arc of each node that may still have room.
+    /// Adds a blocking flow along falling levels, or more than `enough`. `next` is the first arc of each node that may still have room.
     fn block(&mut self, levels: &[u32], next: &mut [u32], enough: u64, looks: &mut u64) -> Option<()> {
         let mut path: Vec<u32> = Vec::new();
         while self.value <= enough {
-            let node = path.last().map_or(SOURCE, |arc| self.heads[*arc as usize]);
+            let node = path.last().map_or(SOURCE, |arc| self.shape.heads[*arc as usize]);
             if node == SINK {
                 self.push(&mut path);
                 continue;
             }
-            let last = self.starts[node as usize + 1];
+            let last = self.shape.starts[node as usize + 1];
             let mut found = None;
             while next[node as usize] < last {
-                let arc = self.arcs[next[node as usize] as usize];
+                let arc = self.shape.arcs[next[node as usize] as usize];
                 *looks = looks.checked_sub(1)?;
-                let head = self.heads[arc as usize] as usize;
-                if self.capacities[arc as usize] > 0 && levels[head] == levels[node as usize] + 1 {
+                let head = self.shape.heads[arc as usize] as usize;
+                if self.capacities[arc as usize] > 0 && levels[head].checked_add(1) == Some(levels[node as usize]) {
                     found = Some(arc);
                     break;
                 }
@@ -201,7 +214,7 @@ impl Flow {
                 None => {
                     let Some(arc) = path.pop() else { return Some(()) };
                     // Its head leads nowhere.
-                    next[self.tails[arc as usize] as usize] += 1;
+                    next[self.shape.tails[arc as usize] as usize] += 1;
                 }
             }
         }

@@ -6,6 +6,7 @@
 mod bound;
 mod check;
 mod closure;
+mod decision;
 mod depth_first;
 mod exact;
 mod flow;
@@ -14,11 +15,13 @@ pub mod json;
 mod model;
 mod narrow;
 mod nearer;
+mod pairs;
 mod portfolio;
 mod problem;
 mod search;
 mod segment;
 mod window;
+mod witness;
 
 pub use check::{OrderViolation, check};
 pub use problem::{Buffer, Operation, OrderError, Problem};

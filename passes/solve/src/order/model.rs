@@ -68,6 +68,24 @@ impl Model {
         }
     }
 
+    /// For each operation the set of itself and all that its neighbors reach, one row of bits each. `sequence` has all operations, neighbors first.
+    /// O(edges · n / 64).
+    pub fn closures(&self, neighbors: &Lists, sequence: impl Iterator<Item = u32>) -> Vec<u64> {
+        let words = self.operations.div_ceil(64);
+        let mut sets = vec![0_u64; self.operations * words];
+        let mut row = vec![0_u64; words];
+        for operation in sequence {
+            row.fill(0);
+            row[operation as usize / 64] |= 1 << (operation % 64);
+            for &neighbor in neighbors.of(operation) {
+                let other = &sets[neighbor as usize * words..(neighbor as usize + 1) * words];
+                row.iter_mut().zip(other).for_each(|(own, other)| *own |= other);
+            }
+            sets[operation as usize * words..(operation as usize + 1) * words].copy_from_slice(&row);
+        }
+        sets
+    }
+
     /// Bytes that a step saves because buffers that it allocates take over buffers that end with it.
     ///
     /// `allocates` and `ends` tell what the step does to a buffer. The larger takers go first; each finds an augmenting path if there is one, which is optimal,
@@ -235,4 +253,13 @@ pub(super) fn profile(model: &Model, order: &[u32]) -> Vec<u64> {
 /// The highest number of bytes at a step of an order. O(n + uses).
 pub(super) fn peak(model: &Model, order: &[u32]) -> u64 {
     profile(model, order).into_iter().max().unwrap_or(0)
+}
+
+/// Place of each operation in an order.
+pub(super) fn positions(order: &[u32]) -> Vec<u32> {
+    let mut position = vec![0; order.len()];
+    for (place, operation) in order.iter().enumerate() {
+        position[*operation as usize] = place as u32;
+    }
+    position
 }

@@ -6,6 +6,7 @@
 use super::closure::{Forced, forced_at};
 use super::model::Model;
 use super::problem::Problem;
+use super::witness::Witnesses;
 
 /// What is left of a problem when a peak is asked for.
 pub(super) enum Narrowed {
@@ -25,7 +26,14 @@ pub(super) enum Narrowed {
 }
 
 /// Adds what is forced by a peak. `order` is a good order, `steps` its bytes. Ends early where `looks` run out.
-pub(super) fn narrow(problem: &Problem, order: &[u32], steps: &[u64], bound: u64, looks: &mut u64) -> Narrowed {
+pub(super) fn narrow(
+    problem: &Problem,
+    order: &[u32],
+    steps: &[u64],
+    bound: u64,
+    witnesses: &mut Witnesses,
+    looks: &mut u64,
+) -> Narrowed {
     let mut problem = problem.clone();
     let mut sequence: Vec<usize> = (0..order.len()).collect();
     sequence.sort_by_key(|place| (std::cmp::Reverse(steps[*place]), *place));
@@ -39,7 +47,7 @@ pub(super) fn narrow(problem: &Problem, order: &[u32], steps: &[u64], bound: u64
         if idle == sequence.len() {
             break;
         }
-        let Some(forced) = forced_at(&model, order[*place], bound, looks) else { break };
+        let Some(forced) = forced_at(&model, order[*place], bound, witnesses, looks) else { break };
         idle += 1;
         match forced {
             Forced::Impossible(value) => return Narrowed::Impossible(refused.min(value)),
@@ -62,7 +70,7 @@ pub(super) fn narrow(problem: &Problem, order: &[u32], steps: &[u64], bound: u64
 }
 
 /// The topological order that is smallest by position; `None` if there is a circle.
-fn sorted(problem: &Problem, position: &[u32]) -> Option<Vec<u32>> {
+pub(super) fn sorted(problem: &Problem, position: &[u32]) -> Option<Vec<u32>> {
     use std::cmp::Reverse;
     let count = problem.operations.len();
     let mut waits: Vec<usize> = problem.operations.iter().map(|operation| operation.predecessors.len()).collect();

@@ -15,6 +15,8 @@ pub(super) struct Best<'a> {
     pub order: Vec<u32>,
     pub peak: u64,
     distance: u64,
+    /// All orders that were offered.
+    pub tried: Vec<Vec<u32>>,
 }
 
 impl<'a> Best<'a> {
@@ -24,12 +26,13 @@ impl<'a> Best<'a> {
         for (place, operation) in given.iter().enumerate() {
             given_position[*operation as usize] = place as u32;
         }
-        Self { model, given_position, order: given.to_vec(), peak: peak(model, given), distance: 0 }
+        Self { model, given_position, order: given.to_vec(), peak: peak(model, given), distance: 0, tried: vec![given.to_vec()] }
     }
 
     /// Keeps an order if its peak is lower, or as low and the order closer to the given one. Returns its peak.
     pub fn offer(&mut self, order: Vec<u32>) -> u64 {
         let value = peak(self.model, &order);
+        self.tried.push(order.clone());
         if value > self.peak {
             return value;
         }

@@ -4,9 +4,13 @@
 use proptest::prelude::*;
 
 use super::closure::{Forced, forced_at, least_bytes_at};
+use super::decision::Decision;
 use super::model::{Model, State, peak, profile};
 use super::narrow::{Narrowed, narrow};
+use super::pairs::pair;
 use super::problem::{Buffer, Operation, Problem};
+use super::search::Verdict;
+use super::witness::Witnesses;
 
 /// Enough for any problem of these tests.
 const LOOKS: u64 = 1 << 40;
@@ -94,7 +98,7 @@ proptest! {
         let best = orders.iter().map(|order| peak(&model, order)).min().unwrap();
         let bound = (best + 4).saturating_sub(room);
         for operation in 0..model.operations as u32 {
-            match forced_at(&model, operation, bound, &mut LOOKS.clone()).unwrap() {
+            match forced_at(&model, operation, bound, &mut Witnesses::default(), &mut LOOKS.clone()).unwrap() {
                 Forced::Impossible(next) => prop_assert!(bound < next && next <= best),
                 Forced::Pairs(pairs, refused) => {
                     prop_assert!(pairs.is_empty() || refused > bound);
@@ -113,13 +117,61 @@ proptest! {
         let best = orders.iter().map(|order| peak(&model, order)).min().unwrap();
         let bound = (best + 4).saturating_sub(room);
         let given = &orders[0];
-        match narrow(&problem, given, &profile(&model, given), bound, &mut LOOKS.clone()) {
+        match narrow(&problem, given, &profile(&model, given), bound, &mut Witnesses::default(), &mut LOOKS.clone()) {
             Narrowed::Impossible(next) => prop_assert!(bound < next && next <= best),
             Narrowed::Problem { problem: narrowed, order, refused, complete } => {
                 prop_assert!(complete && refused > bound && narrowed.validate_order(&order).is_ok());
                 for order in orders.iter().filter(|order| peak(&model, order) <= bound) {
                     prop_assert_eq!(narrowed.validate_order(order), Ok(()));
                 }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn witnesses_spare_questions_and_change_no_answer(problem in problem(7, true), further in (0..7_u32, 0..7_u32), room in 0..8_u64) {
+        // Learned from orders and flows of the problem, used for one with a further predecessor and a lower bound.
+        let (model, orders) = (Model::new(&problem), all_orders(&problem));
+        let best = orders.iter().map(|order| peak(&model, order)).min().unwrap();
+        let mut witnesses = Witnesses::default();
+        for order in orders.iter().step_by(5) {
+            witnesses.add_order(&model, order, &profile(&model, order), best + 4);
+        }
+        for operation in 0..model.operations as u32 {
+            forced_at(&model, operation, best + 4, &mut witnesses, &mut LOOKS.clone()).unwrap();
+        }
+        let mut tighter = problem.clone();
+        let last = model.operations as u32 - 1;
+        let (before, after) = (further.0.min(further.1).min(last), further.0.max(further.1).min(last));
+        if before < after {
+            tighter.operations[after as usize].predecessors.push(before);
+        }
+        let (model, bound) = (Model::new(&tighter), (best + 3).saturating_sub(room));
+        for operation in 0..model.operations as u32 {
+            let fresh = forced_at(&model, operation, bound, &mut Witnesses::default(), &mut LOOKS.clone()).unwrap();
+            match (fresh, forced_at(&model, operation, bound, &mut witnesses, &mut LOOKS.clone()).unwrap()) {
+                (Forced::Impossible(_), Forced::Impossible(_)) => {}
+                (Forced::Pairs(fresh, _), Forced::Pairs(known, _)) => prop_assert_eq!(fresh, known),
+                _ => prop_assert!(false, "one of them is impossible"),
+            }
+        }
+    }
+
+    #[test]
+    fn either_side_of_a_pair_is_decided(problem in problem(7, true), below in 1..4_u64) {
+        let (model, orders) = (Model::new(&problem), all_orders(&problem));
+        let best = orders.iter().map(|order| peak(&model, order)).min().unwrap();
+        let decision = Decision::new(&problem, &orders[0]);
+        for target in [best, best.saturating_sub(below)] {
+            match decision.split(&model, target, &mut LOOKS.clone()) {
+                Verdict::Found(order) => prop_assert!(problem.validate_order(&order).is_ok() && peak(&model, &order) <= target),
+                Verdict::Impossible(next) => prop_assert!(target < best && target < next && next <= best, "{target} {next} {best}"),
+                // No two operations are open to each other.
+                Verdict::Limit => prop_assert!(orders.len() == 1 || pair(&model, &orders[0], &mut LOOKS.clone()).is_none()),
             }
         }
     }

@@ -1,0 +1,246 @@
+//! One decision: is there an order with peak at most so much? By what that forces, by heuristics, and by search in both directions.
+
+use super::model::{Model, peak, positions, profile};
+use super::narrow::{Narrowed, narrow, sorted};
+use super::pairs::pair;
+use super::portfolio;
+use super::problem::Problem;
+use super::search::{Verdict, decide};
+use super::window::{Window, segments};
+use super::witness::Witnesses;
+
+/// Arcs of a network that cost about as much as one look at an operation.
+const ARCS_PER_LOOK: u64 = 8;
+
+/// Looks at each operation that the heuristics cost.
+const PORTFOLIO_LOOKS: u64 = 400;
+
+/// Looks of the first slice of each direction of a search; each further one is eight times as long.
+const FIRST_SLICE: u64 = 80_000;
+
+/// One in so many looks goes to the search of a whole problem before it is split, and so many to that of a part.
+const ROOT_SHARE: u64 = 10;
+const PART_LOOKS: u64 = 30_000;
+
+/// Problems of more operations are not split: too little follows from one pair.
+const MOST_OPERATIONS: usize = 1_024;
+
+/// Buffers of less than one in so many of the bytes asked for are left out of the coarse search.
+const COARSE: u64 = 2_048;
+
+/// Runs what counts arcs at the cost of looks.
+pub(super) fn with_arcs<T>(looks: &mut u64, share: u64, work: impl FnOnce(&mut u64) -> T) -> T {
+    let most = share.min(*looks).saturating_mul(ARCS_PER_LOOK);
+    let mut arcs = most;
+    let result = work(&mut arcs);
+    *looks = looks.saturating_sub((most - arcs).div_ceil(ARCS_PER_LOOK));
+    result
+}
+
+/// Runs what counts looks with no more than `most` of them.
+fn limited<T>(looks: &mut u64, most: u64, work: impl FnOnce(&mut u64) -> T) -> T {
+    let before = most.min(*looks);
+    let mut left = before;
+    let result = work(&mut left);
+    *looks -= before - left;
+    result
+}
+
+/// A problem with what is forced at a peak.
+#[derive(Clone)]
+pub(super) struct Decision {
+    problem: Problem,
+    /// An order of the problem.
+    order: Vec<u32>,
+    /// The peak at which all that was added is forced.
+    pub bound: u64,
+    /// The peak for which nothing more follows.
+    narrowed: Option<u64>,
+    /// The lowest peak at which less would be forced.
+    refused: u64,
+    /// What is known of cuts.
+    witnesses: Witnesses,
+    /// Pairs on which it was split.
+    depth: u32,
+}
+
+impl Decision {
+    pub fn new(problem: &Problem, order: &[u32]) -> Self {
+        Self {
+            problem: problem.clone(),
+            order: order.to_vec(),
+            bound: u64::MAX,
+            narrowed: None,
+            refused: u64::MAX,
+            witnesses: Witnesses::default(),
+            depth: 0,
+        }
+    }
+
+    /// Decides whether there is an order with peak at most `target`: what the peak forces first, then heuristics, then each segment by search, then either
+    /// side of a pair of operations of which neither need run first.
+    pub fn decide(&mut self, target: u64, looks: &mut u64) -> Verdict {
+        if let Some(next) = self.narrow(target, looks) {
+            return Verdict::Impossible(next);
+        }
+        let model = Model::new(&self.problem);
+        *looks = looks.saturating_sub(PORTFOLIO_LOOKS * model.operations as u64);
+        let best = portfolio::improve(&model, &self.order);
+        if best.peak <= target {
+            return Verdict::Found(best.order);
+        }
+        self.learn(&model, &best.tried, target);
+        self.order = best.order;
+        // Of what may be split, most of the looks are for the parts.
+        let may_split = self.narrowed == Some(target) && model.operations <= MOST_OPERATIONS;
+        let most = match (may_split, self.depth) {
+            (false, _) => u64::MAX,
+            (true, 0) => *looks / ROOT_SHARE,
+            (true, _) => PART_LOOKS,
+        };
+        match limited(looks, most, |looks| self.search(&model, target, looks)) {
+            Verdict::Limit if may_split && *looks > 0 => self.split(&model, target, looks),
+            verdict => verdict,
+        }
+    }
+
+    /// Searches without the small buffers, then with them.
+    fn search(&mut self, model: &Model, target: u64, looks: &mut u64) -> Verdict {
+        match self.search_coarse(target, looks) {
+            Verdict::Limit => {}
+            other => return other,
+        }
+        match search_segments(model, &self.order, target, looks) {
+            Verdict::Impossible(next) => Verdict::Impossible(next.min(self.refused)),
+            other => other,
+        }
+    }
+
+    /// Keeps what orders show at their steps of at most `bound` bytes.
+    pub fn learn(&mut self, model: &Model, orders: &[Vec<u32>], bound: u64) {
+        for order in orders {
+            self.witnesses.add_order(model, order, &profile(model, order), bound);
+        }
+    }
+
+    /// Decides both sides of a pair of operations of which neither need run first.
+    pub fn split(&self, model: &Model, target: u64, looks: &mut u64) -> Verdict {
+        let Some((first, second)) = pair(model, &self.order, looks) else { return Verdict::Limit };
+        let position = positions(&self.order);
+        let mut next = u64::MAX;
+        for (before, after) in [(first, second), (second, first)] {
+            let mut side = Self { narrowed: None, depth: self.depth + 1, ..self.clone() };
+            side.problem.operations[after as usize].predecessors.push(before);
+            let Some(order) = sorted(&side.problem, &position) else { continue };
+            side.order = order;
+            match side.decide(target, looks) {
+                Verdict::Impossible(peak) => next = next.min(peak),
+                other => return other,
+            }
+        }
+        Verdict::Impossible(next)
+    }
+
+    /// Adds what is forced at the target; gives the next peak that is possible if this one is not.
+    fn narrow(&mut self, target: u64, looks: &mut u64) -> Option<u64> {
+        if self.narrowed == Some(target) {
+            return None;
+        }
+        let steps = profile(&Model::new(&self.problem), &self.order);
+        let share = *looks / 4 * 3;
+        match with_arcs(looks, share, |arcs| narrow(&self.problem, &self.order, &steps, target, &mut self.witnesses, arcs)) {
+            Narrowed::Impossible(next) => Some(next.min(self.refused)),
+            Narrowed::Problem { problem, order, refused, complete } => {
+                let narrowed = complete.then_some(target);
+                *self = Self {
+                    problem,
+                    order,
+                    bound: target,
+                    narrowed,
+                    refused: refused.min(self.refused),
+                    witnesses: std::mem::take(&mut self.witnesses),
+                    depth: self.depth,
+                };
+                None
+            }
+        }
+    }
+
+    /// Searches without the small buffers, with half of what is left; `Limit` if that tells nothing.
+    fn search_coarse(&mut self, target: u64, looks: &mut u64) -> Verdict {
+        let Some(coarse) = coarse(&self.problem, target) else { return Verdict::Limit };
+        let half = *looks / 2;
+        match limited(looks, half, |looks| search_segments(&Model::new(&coarse), &self.order, target, looks)) {
+            Verdict::Impossible(next) => Verdict::Impossible(next.min(self.refused)),
+            Verdict::Limit => Verdict::Limit,
+            Verdict::Found(order) => {
+                let model = Model::new(&self.problem);
+                let best = portfolio::improve(&model, &order);
+                if best.peak <= target {
+                    return Verdict::Found(best.order);
+                }
+                if best.peak < peak(&model, &self.order) {
+                    self.order = best.order;
+                }
+                Verdict::Limit
+            }
+        }
+    }
+}
+
+/// The problem without the bytes of its small buffers, if there are any. No order of it has more bytes anywhere, so what it excludes is excluded.
+fn coarse(problem: &Problem, target: u64) -> Option<Problem> {
+    let is_small = |size: u64| size > 0 && size < target / COARSE;
+    if !problem.buffers.iter().any(|buffer| is_small(buffer.size)) {
+        return None;
+    }
+    let mut problem = problem.clone();
+    problem.buffers.iter_mut().filter(|buffer| is_small(buffer.size)).for_each(|buffer| buffer.size = 0);
+    Some(problem)
+}
+
+/// Decides each segment of an order that does not keep the target.
+fn search_segments(model: &Model, base: &[u32], target: u64, looks: &mut u64) -> Verdict {
+    let position = positions(base);
+    let steps = profile(model, base);
+    let mut order = base.to_vec();
+    for range in segments(model, base, &position) {
+        if steps[range.clone()].iter().all(|bytes| *bytes <= target) {
+            continue;
+        }
+        let window = Window::new(model, base, &position, range.clone());
+        match decide_both_ways(&Model::new(&window.problem), target, looks) {
+            Verdict::Found(local) => {
+                for (place, local) in range.zip(local) {
+                    order[place] = window.operations[local as usize];
+                }
+            }
+            other => return other,
+        }
+    }
+    Verdict::Found(order)
+}
+
+/// Searches a problem and its reverse by turns, in longer and longer slices: which of them is easier is not known before.
+pub(super) fn decide_both_ways(forward: &Model, target: u64, limit: &mut u64) -> Verdict {
+    let backward = forward.reversed();
+    let mut slice = FIRST_SLICE;
+    while *limit > 0 {
+        for model in [forward, &backward] {
+            let mut left = slice.min(*limit);
+            let before = left;
+            let verdict = decide(model, target, &mut left);
+            *limit -= before - left;
+            match verdict {
+                Verdict::Limit => {}
+                Verdict::Found(mut order) if model.backward => {
+                    order.reverse();
+                    return Verdict::Found(order);
+                }
+                other => return other,
+            }
+        }
+        slice *= 8;
+    }
+    Verdict::Limit
+}
