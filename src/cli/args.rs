@@ -387,9 +387,9 @@ pub enum Solve {
         /// Where the answer goes
         #[arg(short, long)]
         output: PathBuf,
-        /// Search effort
-        #[arg(long, default_value = "default", value_parser = effort)]
-        effort: u64,
+        /// Search effort [default: default, twenty times as much for up to 1024 operations]
+        #[arg(long, value_parser = effort)]
+        effort: Option<u64>,
     },
     /// Run a .dag.json file within a budget: run again, move away
     Recompute {

@@ -41,8 +41,9 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
             let model = dag.problem().map_err(|error| refuse(&error))?;
             let given = model.topological_order().map_err(|error| refuse(&error))?;
             let base = order::peak(&model, &given).map_err(|error| refuse(&error))?;
+            let limit = effort.map_or_else(|| order::thorough_limit(&model), |nodes| Limit { nodes });
             let started = Instant::now();
-            let outcome = order::solve(&model, &given, &Limit { nodes: *effort }).map_err(|error| refuse(&error))?;
+            let outcome = order::solve(&model, &given, &limit).map_err(|error| refuse(&error))?;
             let seconds = started.elapsed().as_secs_f64();
             give(output, &(serde_json::to_string(&dag.answer(&outcome, base)).map_err(|error| refuse(&error))? + "\n"))?;
             Ok(summary(&outcome, "", seconds, voice))

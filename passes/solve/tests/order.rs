@@ -231,3 +231,10 @@ fn files_become_problems_and_answers() {
     let backward = order::json::read(r#"{"nodes": [{"id": 1, "size": 1}, {"id": 2, "size": 1}], "edges": [[2, 1]]}"#).unwrap();
     assert!(matches!(backward.problem(), Err(order::json::DagError::Backward { from: 2, to: 1 })));
 }
+
+#[test]
+fn small_problems_alone_are_worth_more_looks() {
+    let operations = |count: usize| Problem { operations: vec![Operation::default(); count], ..Problem::default() };
+    assert_eq!(order::thorough_limit(&operations(1_024)).nodes, 20 * Limit::default().nodes);
+    assert_eq!(order::thorough_limit(&operations(1_025)), Limit::default());
+}

@@ -23,7 +23,7 @@ const ROOT_SHARE: u64 = 10;
 const PART_LOOKS: u64 = 30_000;
 
 /// Problems of more operations are not split: too little follows from one pair.
-const MOST_OPERATIONS: usize = 1_024;
+pub(super) const MOST_OPERATIONS: usize = 1_024;
 
 /// Buffers of less than one in so many of the bytes asked for are left out of the coarse search.
 const COARSE: u64 = 2_048;

@@ -89,6 +89,13 @@ pub fn portfolio(problem: &Problem, given: &[u32], enough: u64) -> Result<Outcom
     Ok(Outcome { value: Some(best.peak), solution: Some(best.order), lower_bound, stop, effort: 0 })
 }
 
+/// The limit of who asks for one order and waits some seconds for it: twenty times the default where the problem is small enough to be split on
+/// pairs, so that a proof is in reach; otherwise the default.
+pub fn thorough_limit(problem: &Problem) -> Limit {
+    let default = Limit::default().nodes;
+    Limit { nodes: if problem.operations.len() <= decision::MOST_OPERATIONS { 20 * default } else { default } }
+}
+
 /// The best order that the limit allows; never worse than the given one, and the given one itself if nothing is strictly better.
 ///
 /// The heuristics' cost, and then the exact search within the limit.
