@@ -1,9 +1,9 @@
 """Time of memc's models in stock ONNX Runtime without optimizations beside that of the given ones with them.
 
     .deps/python/bin/python benches/latency.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] [--rounds N]
-        [--level extended|all ...] [--operators] FOLDER|MODEL ...
+        [--level extended|all ...] [--operators] [--memc-option OPTION ...] FOLDER|MODEL ...
 
-`memc optimize --runtime ort`; one thread, all sessions in one process, a run of each in turn: processor milliseconds (medians), the median of
+`memc optimize --runtime ort`, with the options given; one thread, all sessions in one process, a run of each in turn: processor milliseconds (medians), the median of
 the ratios of memc's runs to neighbouring ones of the given model at each level, and the quartiles of the ratios. `extended` is all that does
 not depend on the processor; `all` (the default) is that and kernels in blocks of channels, laid out for the processor at hand. The last lines
 are geometric means of the medians. With --operators, also the time by operator, against the last level. External weights that are missing
@@ -86,7 +86,7 @@ def one(path, options, scratch):
     with tempfile.TemporaryDirectory(dir=beside if os.access(beside, os.W_OK) else scratch) as folder:
         given, ours = place(path, folder), os.path.join(folder, "ours.onnx")
         words = [word for dim, size in sorted(sizes.items()) for word in ("--dim", f"{dim}={size}")]
-        subprocess.run([options["memc"], "-q", "optimize", given, "-o", ours, "--runtime", "ort", *words], check=True)
+        subprocess.run([options["memc"], "-q", "optimize", given, "-o", ours, "--runtime", "ort", *words, *options["extra"]], check=True)
         times = compare(given, ours, options["levels"], sizes, options["rounds"])
         medians, cells = [], [name, f"{statistics.median(row[0] for row in times) * 1000:.2f}"]
         for level in range(1, len(times[0])):
@@ -101,7 +101,7 @@ def one(path, options, scratch):
 
 
 def main():
-    options = {"memc": "target/release/memc", "dims": [], "folders": [], "rounds": 11, "max_mb": 1300.0, "levels": [], "operators": False}
+    options = {"memc": "target/release/memc", "dims": [], "folders": [], "rounds": 11, "max_mb": 1300.0, "levels": [], "operators": False, "extra": []}
     arguments = sys.argv[1:]
     while arguments:
         word = arguments.pop(0)
@@ -113,6 +113,8 @@ def main():
             options["max_mb"] = float(arguments.pop(0))
         elif word == "--level":
             options["levels"].append(arguments.pop(0))
+        elif word == "--memc-option":
+            options["extra"].append(arguments.pop(0))
         elif word == "--operators":
             options["operators"] = True
         elif word == "--dim":

@@ -38,11 +38,13 @@ pub struct Rewriting {
     pub exact: bool,
     /// Only operators of the ONNX standard.
     pub standard: bool,
+    /// Channels of a block, where images are laid out in blocks of channels.
+    pub nchwc: Option<u32>,
 }
 
 impl Default for Rewriting {
     fn default() -> Self {
-        Self { enabled: true, exact: false, standard: false }
+        Self { enabled: true, exact: false, standard: false, nchwc: None }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use memc_ir::{Bytes, Diagnostic, Module, Node, SecondaryMap, Stage, Step, Value};
+use memc_ir::{Bytes, ConstData, Diagnostic, Module, Node, Payload, SecondaryMap, Stage, Step, Value};
 use memc_ops::Data;
 use memc_rewrite::Replaced;
 
@@ -176,6 +176,19 @@ impl<'o> PassContext<'o> {
             rewrites: Vec::new(),
             budgeted: None,
         }
+    }
+
+    /// The bytes of a constant, where they can be read and are as many as its type says.
+    pub fn bytes_of(&self, constant: &ConstData) -> Option<bytes::Bytes> {
+        let size = constant.ty.size()?.0;
+        let bytes = match &constant.payload {
+            Payload::Raw(bytes) => bytes.clone(),
+            Payload::External { location, offset, length } if length.is_none_or(|length| length == size) => {
+                self.external?.bytes(location, *offset, size)?
+            }
+            _ => return None,
+        };
+        (bytes.len() as u64 == size).then_some(bytes)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::analysis::scratch::scratch;
 use crate::analysis::{Liveness, buffers, classes, peak};
 use crate::options::Options;
 use crate::pass::{Budgeted, Changed, PassContext, SolverReport};
-use crate::pipeline::{FILE_ORDER, Observer, Pipeline, PipelineError, Silent};
+use crate::pipeline::{FILE_ORDER, FILE_ORDER_LAID_OUT, Observer, Pipeline, PipelineError, Silent};
 use crate::window::{WindowChoice, candidates};
 use crate::window_search::search;
 use crate::worth::Price;
@@ -55,6 +55,9 @@ const WINDOW: &str = "window";
 /// What the rewritten way begins with, after [`PREPARED`]: rewriting, and what cleans up behind it.
 const REWRITTEN: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce";
 
+/// What lays images out in blocks of channels.
+const LAID_OUT: &str = "nchwc,dce";
+
 /// Plans a typed module in several ways and keeps the one with the smallest arena (then peak, then fewest nodes).
 ///
 /// The ways are compared by heuristics alone; only the better one is searched with the full effort. Where the runtime has windows, sets of
@@ -71,16 +74,19 @@ pub fn plan<'o>(
     observer: &mut dyn Observer,
 ) -> Result<Planned, PipelineError> {
     let given = Start { module: module.clone(), ctx: context(module) };
+    let file_order = if given.ctx.options.rewrite.nchwc.is_some() { FILE_ORDER_LAID_OUT } else { FILE_ORDER };
     let mut prepared = given.clone();
     Pipeline::parse(PREPARED, module.stage)?.run(&mut prepared.module, &mut prepared.ctx, verify, observer)?;
-    let (mut base, mut limit) = run(&given, FILE_ORDER, Some(0), none(), verify, &mut Silent)?;
-    let (best, rank) = match rewritten(&prepared, verify, observer)? {
+    let (mut base, mut limit) = run(&given, file_order, Some(0), none(), verify, &mut Silent)?;
+    let rewritten = rewritten(&prepared, verify, observer)?;
+    let prepared = laid_out(prepared, verify, observer)?;
+    let (best, rank) = match rewritten {
         None => best(&prepared, &tried(&prepared, verify)?, verify, observer)?,
         Some(rewritten) => better(&rewritten, &prepared, verify, observer)?,
     };
     if limit.peak < rank.arena && limit.peak < limit.arena {
         // The file's order might be placed better than what was found: only then is it worth the full effort.
-        (base, limit) = run(&given, FILE_ORDER, None, none(), verify, &mut Silent)?;
+        (base, limit) = run(&given, file_order, None, none(), verify, &mut Silent)?;
     }
     if rank.peak > limit.peak || rank.arena > limit.arena {
         return Ok(base);
@@ -95,7 +101,18 @@ fn rewritten<'o>(prepared: &Start<'o>, verify: bool, observer: &mut dyn Observer
     }
     let mut start = prepared.clone();
     Pipeline::parse(REWRITTEN, start.module.stage)?.run(&mut start.module, &mut start.ctx, verify, observer)?;
-    Ok((!start.ctx.rewrites.is_empty()).then_some(start))
+    if start.ctx.rewrites.is_empty() {
+        return Ok(None);
+    }
+    laid_out(start, verify, observer).map(Some)
+}
+
+/// A start with images in blocks of channels, where that is asked for.
+fn laid_out<'o>(mut start: Start<'o>, verify: bool, observer: &mut dyn Observer) -> Result<Start<'o>, PipelineError> {
+    if start.ctx.options.rewrite.nchwc.is_some() {
+        Pipeline::parse(LAID_OUT, start.module.stage)?.run(&mut start.module, &mut start.ctx, verify, observer)?;
+    }
+    Ok(start)
 }
 
 /// Of a rewritten module that needs no less than the given one, the part of its time that must be saved: what is less is not worth a

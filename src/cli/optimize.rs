@@ -34,6 +34,10 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     if arguments.session.is_some() && !matches!(arguments.planning.runtime, Runtime::Ort) {
         return Err(usage("--session is for sessions of ONNX Runtime".to_owned(), "add --runtime ort"));
     }
+    if arguments.nchwc.is_some() && matches!(arguments.planning.runtime, Runtime::Arena) {
+        let help = "add --runtime ort, or --runtime player";
+        return Err(usage("--nchwc makes operators that only ONNX Runtime's kernels compute".to_owned(), help));
+    }
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
     let mut stated = stated(arguments);
     let profile = match &arguments.profile {
@@ -45,7 +49,8 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         None => None,
     };
     let mut plan = arguments.planning.options()?;
-    plan.rewrite = Rewriting { enabled: !arguments.no_rewrite, exact: arguments.exact, standard: arguments.std_ops };
+    plan.rewrite =
+        Rewriting { enabled: !arguments.no_rewrite, exact: arguments.exact, standard: arguments.std_ops, nchwc: arguments.nchwc };
     let options = OptimizeOptions {
         import: arguments.planning.import(),
         plan,
@@ -153,6 +158,9 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
     }
     if let Some(space) = &planning.weights {
         stated.insert("weights".to_owned(), space.clone());
+    }
+    if let Some(block) = arguments.nchwc {
+        stated.insert("nchwc".to_owned(), block.to_string());
     }
     if let Some(passes) = &planning.passes {
         stated.insert("passes".to_owned(), passes.clone());

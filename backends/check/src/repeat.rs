@@ -11,8 +11,8 @@ use crate::side::Side;
 /// Functions call functions at most this often on the way to an answer; beyond, the answer is the careful one.
 const MAX_FUNCTION_NODES: usize = 100_000;
 
-/// Domains whose operators are known to depend on their operands only; elsewhere they may depend on the machine.
-const KNOWN_DOMAINS: [&str; 3] = ["", "ai.onnx.ml", "com.microsoft"];
+/// Domains whose operators are known to depend on their operands only: on one machine, for images in blocks of channels.
+const KNOWN_DOMAINS: [&str; 4] = ["", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"];
 
 impl Side<'_> {
     /// Whether a row may give something else when it runs again: random, stateful, or unknown; bodies included.

@@ -36,15 +36,7 @@ impl Walk<'_, '_, '_> {
     /// Bytes of the constant that a value always is, where they can be read and are as many as its type says.
     pub(super) fn constant_bytes(&self, value: Value) -> Option<(TensorType, Bytes)> {
         let constant = self.module().constant(self.constant_id(value)?);
-        let size = constant.ty.size()?.0;
-        let bytes = match &constant.payload {
-            Payload::Raw(bytes) => bytes.clone(),
-            Payload::External { location, offset, length } if length.is_none_or(|length| length == size) => {
-                self.ctx.external?.bytes(location, *offset, size)?
-            }
-            _ => return None,
-        };
-        (bytes.len() as u64 == size).then(|| (constant.ty.clone(), bytes))
+        Some((constant.ty.clone(), self.ctx.bytes_of(constant)?))
     }
 
     /// Takes so many bytes out of what new weights may have; says whether they were left.

@@ -5,8 +5,7 @@ mod search;
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-use memc_ir::{ConstData, Module, Payload, Stage};
+use memc_ir::{Module, Stage};
 use memc_rewrite::{Candidate, Limits, RuleBook, Setting, Shift, Window, apply, candidates, windows};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
@@ -66,7 +65,7 @@ fn round(
         weights: weights_are_readable(module, ctx),
         limits: Limits::default(),
     };
-    let all = windows(module, &setting.limits, shift, &|constant| bytes_of(constant, ctx));
+    let all = windows(module, &setting.limits, shift, &|constant| ctx.bytes_of(constant));
     for window in &all {
         if !known.contains_key(&window.key) {
             known.insert(window.key.clone(), candidates(module, window, &setting, &|piece| judge::alone(piece, options)));
@@ -87,19 +86,7 @@ fn round(
 /// Whether the bytes of all weights can be read.
 fn weights_are_readable(module: &Module, ctx: &PassContext<'_>) -> bool {
     let constants = module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));
-    constants.into_iter().all(|constant| bytes_of(module.constant(constant), ctx).is_some())
-}
-
-/// The bytes of a constant, where they can be read and are as many as its type says.
-fn bytes_of(constant: &ConstData, ctx: &PassContext<'_>) -> Option<Bytes> {
-    match &constant.payload {
-        Payload::Raw(bytes) => Some(bytes.clone()),
-        Payload::External { location, offset, length } => {
-            let size = constant.ty.size()?.0;
-            ctx.external.filter(|_| length.is_none_or(|length| length == size))?.bytes(location, *offset, size)
-        }
-        _ => None,
-    }
+    constants.into_iter().all(|constant| ctx.bytes_of(module.constant(constant)).is_some())
 }
 
 /// Windows of equal keys together, in the order of the graph, where there is anything to choose.

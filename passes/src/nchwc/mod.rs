@@ -1,0 +1,406 @@
+//! `nchwc`: lays images out in blocks of channels, for the kernels of ONNX Runtime that compute convolutions that way.
+
+mod weights;
+
+use std::collections::BTreeMap;
+
+use memc_ir::{
+    Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, Origin, Payload, Rewriter,
+    SecondaryMap, Stage, TensorType, Use, Value, ValueType,
+};
+use memc_ops::{feeds_unrepeatable, may_train};
+
+use crate::pass::{Changed, PassContext, PassError, PassInfo};
+use weights::{Order, in_blocks, whole};
+
+/// The pass.
+pub const INFO: PassInfo = PassInfo {
+    name: "nchwc",
+    summary: "Lays images out in blocks of channels, for the kernels of ONNX Runtime that compute convolutions that way.",
+    page: include_str!("../../doc/nchwc.md"),
+    needs: Stage::Typed,
+    gives: Stage::Typed,
+    run,
+};
+
+const DOMAIN: &str = "com.microsoft.nchwc";
+/// Operators that work element by element, and give something finite for zero, which fills up blocks.
+const ELEMENTWISE: &[&str] = &[
+    "Clip",
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "QuickGelu",
+    "Relu",
+    "Sigmoid",
+    "Tanh",
+    "Add",
+    "Mul",
+    "Sub",
+    "Sum",
+];
+/// ReorderInput takes images whose channels are a multiple of this.
+const ENTERING: u64 = 4;
+const POOLS: &[&str] = &["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"];
+
+fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+    let Some(block) = ctx.options.rewrite.nchwc else { return Ok(Changed::No) };
+    let nodes = module.graph(module.main()).nodes.clone();
+    let kept = feeds_unrepeatable(module, &nodes);
+    let mut walk = Walk {
+        rewriter: Rewriter::new(module),
+        ctx,
+        block: u64::from(block),
+        blocked: SecondaryMap::default(),
+        done: Vec::new(),
+        weights: BTreeMap::new(),
+        bytes: 0,
+    };
+    for node in nodes.into_iter().filter(|node| !kept[*node]) {
+        if walk.is_image_node(node) {
+            let convolved = walk.convolution(node).or_else(|| walk.normalization(node));
+            convolved.or_else(|| walk.pool(node)).or_else(|| walk.elementwise(node)).or_else(|| walk.concat(node));
+        }
+    }
+    walk.close();
+    Ok(Changed::edits(walk.rewriter.finish()))
+}
+
+/// A node that was made anew in blocks.
+#[derive(Clone, Copy)]
+struct Done {
+    /// The node as it was.
+    node: Node,
+    /// Its result, and what stands for it in blocks.
+    result: Value,
+    blocked: Value,
+}
+
+/// The walk over the main graph.
+struct Walk<'m, 'c, 'o> {
+    rewriter: Rewriter<'m>,
+    ctx: &'c PassContext<'o>,
+    /// Channels of a block.
+    block: u64,
+    /// What stands for a value in blocks.
+    blocked: SecondaryMap<Value, Option<Value>>,
+    done: Vec<Done>,
+    /// Weights in blocks by what they were and how they lie.
+    weights: BTreeMap<(Value, Order), Value>,
+    /// Bytes of weights made so far.
+    bytes: u64,
+}
+
+impl Walk<'_, '_, '_> {
+    fn module(&self) -> &Module {
+        self.rewriter.module()
+    }
+
+    fn data(&self, node: Node) -> &NodeData {
+        self.module().node(node)
+    }
+
+    /// Whether a node makes one image of known channels that somebody may read in blocks, and was not made anew yet.
+    fn is_image_node(&self, node: Node) -> bool {
+        let data = self.data(node);
+        let plain = data.bodies().next().is_none() && data.recompute_of.is_none() && data.graph == self.module().main();
+        plain && self.result(node).is_some_and(|result| self.image(result).is_some() && self.blocked[result].is_none())
+    }
+
+    /// The one result of a node that is read.
+    fn result(&self, node: Node) -> Option<Value> {
+        let (first, others) = self.data(node).outputs.split_first()?;
+        others.iter().flatten().all(|value| self.rewriter.uses(*value).is_empty()).then_some(*first)?
+    }
+
+    fn operand(&self, node: Node, position: usize) -> Option<Value> {
+        self.data(node).inputs.get(position).copied().flatten()
+    }
+
+    /// Extents of an image of binary32, `[batch, channels, height, width]`, of which the channels are known.
+    fn image(&self, value: Value) -> Option<(Vec<Dim>, u64)> {
+        let ty = self.module().ty(value).tensor().filter(|ty| ty.element == ElementType::Float)?;
+        let dims = ty.shape.clone().filter(|dims| dims.len() == 4)?;
+        let channels = dims[1].known().filter(|channels| *channels > 0)?;
+        Some((dims, channels))
+    }
+
+    /// Type of an image with its channels in whole blocks.
+    fn blocked_type(&self, value: Value) -> Option<ValueType> {
+        let (mut dims, channels) = self.image(value)?;
+        dims[1] = Dim::Known(whole(channels, self.block)?);
+        Some(ValueType::Tensor(TensorType { element: ElementType::Float, shape: Some(dims) }))
+    }
+
+    fn is_own(&self, node: Node, names: &[&str]) -> bool {
+        let operator = &self.data(node).operator;
+        matches!(&*operator.domain, "" | "com.microsoft") && names.contains(&&*operator.name)
+    }
+
+    /// Makes a convolution anew.
+    fn convolution(&mut self, node: Node) -> Option<()> {
+        self.is_own(node, &["Conv", "FusedConv"]).then_some(())?;
+        let mut attributes = self.data(node).attributes.clone();
+        let (input, filter) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let constant = |value: Value| self.module().constant_of(value).map(|id| &self.module().constant(id).ty);
+        let [outputs, inputs, ..] = *constant(filter)?.known_dims()?.first_chunk::<4>()?;
+        let groups = u64::try_from(self.data(node).int("group", 1)).ok()?;
+        let block = self.block;
+        let (order, as_it_is) = if groups > 1 {
+            let depthwise = inputs == 1 && outputs == groups;
+            let in_groups = inputs.is_multiple_of(block) && (outputs / groups).is_multiple_of(block);
+            (depthwise || in_groups).then_some(())?;
+            if depthwise {
+                set(&mut attributes, "group", whole(outputs, block)?)?;
+            }
+            (if depthwise { Order::Outputs } else { Order::Both }, false)
+        } else if inputs < block {
+            (Order::Outputs, true)
+        } else {
+            (Order::Both, false)
+        };
+        let bias = self.operand(node, 2);
+        bias.is_none_or(|bias| constant(bias).is_some()).then_some(())?;
+        let sum = self.operand(node, 3);
+        // Nothing is inserted before all is known to fit.
+        let image = if as_it_is { input } else { self.can_enter(input).then_some(input)? };
+        sum.is_none_or(|sum| self.can_enter(sum)).then_some(())?;
+        let filter = self.filter(filter, order)?;
+        let bias = match bias {
+            Some(bias) => Some(self.bias(bias)?),
+            None => None,
+        };
+        let image = if as_it_is { image } else { self.enter(image, node)? };
+        let sum = match sum {
+            Some(sum) => Some(self.enter(sum, node)?),
+            None => None,
+        };
+        let mut operands = vec![Some(image), Some(filter), bias, sum];
+        while operands.last() == Some(&None) {
+            operands.pop();
+        }
+        self.convolve(node, operands, attributes)
+    }
+
+    /// Makes a normalization by what is known a convolution of each channel by itself.
+    fn normalization(&mut self, node: Node) -> Option<()> {
+        let data = self.data(node);
+        let known = data.operator.version >= 9 && !may_train(self.module(), node);
+        (self.is_own(node, &["BatchNormalization"]) && known).then_some(())?;
+        let epsilon = f64::from(data.float("epsilon", 1e-5));
+        let (input, result) = (self.operand(node, 0)?, self.result(node)?);
+        let (_, channels) = self.image(result)?;
+        let image = self.blocked[input]?;
+        let numbers = |position: usize| -> Option<Vec<f64>> {
+            let constant = self.module().constant(self.module().constant_of(self.operand(node, position)?)?);
+            let fits = constant.ty.element == ElementType::Float && constant.ty.known_dims()? == [channels];
+            let bytes = self.ctx.bytes_of(constant).filter(|_| fits)?;
+            Some(bytes.as_chunks().0.iter().map(|raw| f64::from(f32::from_le_bytes(*raw))).collect())
+        };
+        let (scale, shift, mean, variance) = (numbers(1)?, numbers(2)?, numbers(3)?, numbers(4)?);
+        let scale: Vec<f64> = scale.iter().zip(&variance).map(|(scale, variance)| scale / (variance + epsilon).sqrt()).collect();
+        let shift: Vec<f64> = shift.iter().zip(&mean).zip(&scale).map(|((shift, mean), scale)| shift - mean * scale).collect();
+        let padded = whole(channels, self.block)?;
+        let filter = self.vector(self.operand(node, 1)?, &scale, &[padded, 1, 1, 1])?;
+        let bias = self.vector(self.operand(node, 2)?, &shift, &[padded])?;
+        let mut attributes = Vec::new();
+        set(&mut attributes, "group", padded)?;
+        self.convolve(node, vec![Some(image), Some(filter), Some(bias)], attributes)
+    }
+
+    /// Numbers of channels as a constant of these extents, filled up with zeros.
+    fn vector(&mut self, from: Value, numbers: &[f64], dims: &[u64]) -> Option<Value> {
+        let mut raw: Vec<u8> = numbers.iter().flat_map(|number| (*number as f32).to_le_bytes()).collect();
+        raw.resize(usize::try_from(dims[0].checked_mul(4)?).ok()?, 0);
+        Some(self.constant(from, TensorType::fixed(ElementType::Float, dims), raw))
+    }
+
+    /// Makes a convolution in blocks in the place of a node, and of the activation that alone reads it.
+    fn convolve(&mut self, node: Node, operands: Vec<Option<Value>>, mut attributes: Vec<(String, Attribute)>) -> Option<()> {
+        let result = self.result(node)?;
+        let follower = self.activation(result).filter(|_| attributes.iter().all(|(name, _)| name != "activation"));
+        let Some((reader, end)) = follower else { return self.replace(node, result, blocked("Conv"), operands, attributes) };
+        let name = self.data(reader).operator.name.as_bytes().to_vec();
+        attributes.push(("activation".to_owned(), Attribute::String(name.into())));
+        attributes.sort_by(|a, b| a.0.cmp(&b.0));
+        let made = self.insert(node, end, blocked("Conv"), operands, attributes)?;
+        self.blocked.set(end, Some(made));
+        self.done.extend([Done { node, result, blocked: made }, Done { node: reader, result: end, blocked: made }]);
+        Some(())
+    }
+
+    /// The activation that alone reads a value and that a convolution can apply, and its result.
+    fn activation(&self, value: Value) -> Option<(Node, Value)> {
+        let [Use::Operand(reader, 0)] = self.rewriter.uses(value) else { return None };
+        let known = self.is_own(*reader, &["Relu", "Sigmoid", "Tanh"]) && !self.rewriter.is_pinned(value);
+        let here = self.data(*reader).graph == self.module().main();
+        Some((*reader, self.result(*reader).filter(|_| known && here)?))
+    }
+
+    /// Makes a pool over an image in blocks anew.
+    fn pool(&mut self, node: Node) -> Option<()> {
+        self.is_own(node, POOLS).then_some(())?;
+        let (input, result) = (self.operand(node, 0)?, self.result(node)?);
+        let (_, channels) = self.image(input)?;
+        let image = self.blocked[input].filter(|_| channels.is_multiple_of(self.block))?;
+        let data = self.data(node);
+        let (name, attributes) = (data.operator.name.clone(), data.attributes.clone());
+        self.replace(node, result, blocked(&name), vec![Some(image)], attributes)
+    }
+
+    /// Applies what works element by element to images in blocks, where all of them have the extents of the result.
+    fn elementwise(&mut self, node: Node) -> Option<()> {
+        self.is_own(node, ELEMENTWISE).then_some(())?;
+        let result = self.result(node)?;
+        let ty = self.module().ty(result).clone();
+        let data = self.data(node).clone();
+        let mut operands = Vec::new();
+        for operand in &data.inputs {
+            let small = |value: Value| self.module().ty(value).tensor().is_some_and(|ty| ty.rank() == Some(0));
+            operands.push(match *operand {
+                Some(value) if *self.module().ty(value) == ty => Some(self.blocked[value]?),
+                Some(value) if small(value) => Some(value),
+                Some(_) => return None,
+                None => None,
+            });
+        }
+        self.replace(node, result, data.operator, operands, data.attributes)
+    }
+
+    /// Joins images in blocks along their channels.
+    fn concat(&mut self, node: Node) -> Option<()> {
+        self.is_own(node, &["Concat"]).then_some(())?;
+        let (data, result) = (self.data(node).clone(), self.result(node)?);
+        matches!(data.int("axis", 0), 1 | -3).then_some(())?;
+        let full = |value: Value| self.image(value).is_some_and(|(_, channels)| channels.is_multiple_of(self.block));
+        let part = |value: Option<Value>| self.blocked[value.filter(|value| full(*value))?];
+        let operands: Option<Vec<Value>> = data.inputs.iter().map(|value| part(*value)).collect();
+        self.replace(node, result, data.operator, operands?.into_iter().map(Some).collect(), data.attributes)
+    }
+
+    /// Puts a node over images in blocks before the node that it stands for.
+    fn replace(
+        &mut self,
+        node: Node,
+        result: Value,
+        operator: Operator,
+        inputs: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+    ) -> Option<()> {
+        let blocked = self.insert(node, result, operator, inputs, attributes)?;
+        self.blocked.set(result, Some(blocked));
+        self.done.push(Done { node, result, blocked });
+        Some(())
+    }
+
+    /// A new node whose result stands for a value in blocks.
+    fn insert(
+        &mut self,
+        before: Node,
+        value: Value,
+        operator: Operator,
+        inputs: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+    ) -> Option<Value> {
+        let ty = self.blocked_type(value)?;
+        let hint = format!("{}_blocks", self.module().value(value).name);
+        let name = self.rewriter.fresh_name(&hint);
+        let new = NewNode { operator, name: String::new(), inputs, attributes, origin: ORIGIN };
+        let main = self.module().main();
+        let made = self.rewriter.insert(main, Some(before), new, &[Some((name, ty))]);
+        self.data(made).outputs.first().copied().flatten()
+    }
+
+    /// Whether a value is there in blocks, or can be brought into them.
+    fn can_enter(&self, value: Value) -> bool {
+        self.blocked[value].is_some() || self.image(value).is_some_and(|(_, channels)| channels.is_multiple_of(ENTERING))
+    }
+
+    /// A value in blocks.
+    fn enter(&mut self, value: Value, before: Node) -> Option<Value> {
+        if let Some(known) = self.blocked[value] {
+            return Some(known);
+        }
+        let made = self.insert(before, value, blocked("ReorderInput"), vec![Some(value)], Vec::new())?;
+        self.blocked.set(value, Some(made));
+        Some(made)
+    }
+
+    /// Weights in blocks.
+    fn filter(&mut self, value: Value, order: Order) -> Option<Value> {
+        if let Some(known) = self.weights.get(&(value, order)) {
+            return Some(*known);
+        }
+        let constant = self.module().constant(self.module().constant_of(value)?);
+        let dims: [u64; 4] = constant.ty.known_dims()?.try_into().ok()?;
+        (constant.ty.element == ElementType::Float).then_some(())?;
+        let block = usize::try_from(self.block).ok()?;
+        let extents = dims.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX));
+        let raw = in_blocks(&self.ctx.bytes_of(constant)?, extents, block, order)?;
+        self.bytes = self.bytes.checked_add(raw.len() as u64).filter(|bytes| *bytes <= self.ctx.options.max_weight_bytes.0)?;
+        let inputs = if order == Order::Both { whole(dims[1], self.block)? } else { dims[1] };
+        let ty = TensorType::fixed(ElementType::Float, &[whole(dims[0], self.block)?, inputs, dims[2], dims[3]]);
+        let made = self.constant(value, ty, raw);
+        self.weights.insert((value, order), made);
+        Some(made)
+    }
+
+    /// What is added to each channel, in whole blocks.
+    fn bias(&mut self, value: Value) -> Option<Value> {
+        let constant = self.module().constant(self.module().constant_of(value)?);
+        let [channels] = *constant.ty.known_dims()?.first_chunk::<1>()?;
+        if channels.is_multiple_of(self.block) {
+            return Some(value);
+        }
+        let padded = whole(channels, self.block)?;
+        let mut raw = self.ctx.bytes_of(constant)?.to_vec();
+        raw.resize(usize::try_from(padded.checked_mul(4)?).ok()?, 0);
+        let ty = TensorType::fixed(ElementType::Float, &[padded]);
+        Some(self.constant(value, ty, raw))
+    }
+
+    fn constant(&mut self, from: Value, ty: TensorType, raw: Vec<u8>) -> Value {
+        let hint = format!("{}_blocks", self.module().value(from).name);
+        let name = self.rewriter.fresh_name(&hint);
+        let main = self.module().main();
+        self.rewriter.initializer(main, &name, ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New })
+    }
+
+    /// Brings back what somebody still reads as it was, last to first, and erases what nobody needs.
+    fn close(&mut self) {
+        for Done { node, result, blocked: from } in std::mem::take(&mut self.done).into_iter().rev() {
+            if self.rewriter.erase(node) {
+                continue;
+            }
+            let Some((_, channels)) = self.image(result) else { continue };
+            let attributes = vec![("channels".to_owned(), Attribute::Int(i64::try_from(channels).unwrap_or(i64::MAX)))];
+            let new = NewNode {
+                operator: blocked("ReorderOutput"),
+                name: String::new(),
+                inputs: vec![Some(from)],
+                attributes,
+                origin: ORIGIN,
+            };
+            let main = self.module().main();
+            let made = self.rewriter.insert(main, Some(node), new, &[None]);
+            self.rewriter.move_result(result, made, 0);
+            self.rewriter.erase(node);
+        }
+        self.rewriter.drop_unused_constants();
+    }
+}
+
+const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("nchwc") };
+
+/// States an attribute anew.
+fn set(attributes: &mut Vec<(String, Attribute)>, name: &str, value: u64) -> Option<()> {
+    attributes.retain(|(other, _)| other != name);
+    attributes.push((name.to_owned(), Attribute::Int(i64::try_from(value).ok()?)));
+    attributes.sort_by(|a, b| a.0.cmp(&b.0));
+    Some(())
+}
+
+fn blocked(name: &str) -> Operator {
+    Operator { domain: DOMAIN.into(), name: name.into(), overload: "".into(), version: 1 }
+}
