@@ -157,6 +157,36 @@ fn a_budget_with_a_link_is_kept_by_transfers_that_are_played() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn inputs_and_outputs_are_held_once() {
+    const BYTES: u64 = 32 << 20;
+    let folder = Folder::new("swap-once");
+    let extents = [8, 1 << 20];
+    let model = with(vec![node("Neg", &["x"], &["y"])], |graph| {
+        graph.input = vec![fixed("x", &extents)];
+        graph.output = vec![fixed("y", &extents)];
+    });
+    folder.write("in.onnx", bytes(&model));
+    for io in ["outputs", "external"] {
+        folder.memc(&format!("optimize in.onnx -o out.onnx --io {io}")).done();
+        // What comes out goes in again, out of the file.
+        for inputs in ["", "--inputs result.npz"] {
+            let ran = folder.memc(&format!("run out.onnx --layout out.layout.json --json --outputs result.npz {inputs}")).done();
+            let played: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+            let anonymous = played["anonymous_bytes"].as_u64().unwrap();
+            // A second copy of either would be more.
+            assert!(anonymous < 2 * BYTES + (24 << 20), "{io} {inputs}: {anonymous} bytes");
+            if inputs.is_empty() {
+                let npz = fs::read(folder.path("result.npz")).unwrap();
+                let name = npz.windows(5).rposition(|bytes| bytes == b"y.npy").unwrap();
+                let renamed: Vec<u8> = npz.iter().enumerate().map(|(at, byte)| if at == name { b'x' } else { *byte }).collect();
+                folder.write("result.npz", renamed);
+            }
+        }
+    }
+}
+
 #[test]
 fn what_a_killed_run_leaves_is_removed_by_the_next() {
     let folder = planned("swap-killed");

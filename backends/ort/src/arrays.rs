@@ -51,7 +51,7 @@ impl Array {
         fill: impl FnOnce(&mut [u8]) -> Result<(), Error>,
     ) -> Result<Option<Self>, Error> {
         let Some(bytes) = element.bytes(&shape) else { return Ok(None) };
-        let mut block = Block::poison(bytes)?;
+        let mut block = Block::zeros(bytes)?;
         fill(block.bytes_mut())?;
         Ok(Some(Self { element, shape, block }))
     }

@@ -1,7 +1,7 @@
 //! Blocks of memory with an alignment and a known filling, and arenas with guard zones at both ends.
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use crate::error::Error;
@@ -68,6 +68,41 @@ pub(crate) fn prefer_large_pages(start: *mut u8, bytes: usize) {
     let _ = (start, bytes, LARGE);
 }
 
+/// What an allocation of so many bytes is asked for as; never empty.
+fn layout(size: u64, alignment: u64) -> Result<Layout, Error> {
+    let none = || Error::NoMemory { bytes: size };
+    let bytes = usize::try_from(size).map_err(|_| none())?;
+    let alignment = usize::try_from(alignment.max(1)).map_err(|_| none())?;
+    Layout::from_size_align(bytes.max(1), alignment).map_err(|_| none())
+}
+
+/// Bytes that are worth a thread to fill: the system finds and clears their pages meanwhile.
+const A_THREAD: usize = 32 << 20;
+
+/// Writes all bytes of a block, large ones with several threads.
+///
+/// # Safety
+/// The block must have that many bytes, and nobody else may use it meanwhile.
+unsafe fn fill_all(start: NonNull<u8>, bytes: usize, fill: u8) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(bytes / A_THREAD).max(1);
+    let part = bytes.div_ceil(threads);
+    let address = start.as_ptr().expose_provenance();
+    let fill_part = |number: usize| {
+        let from = (number * part).min(bytes);
+        // SAFETY: the part lies in the caller's block, and no other thread has it.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u8>(address + from).write_bytes(fill, part.min(bytes - from)) };
+    };
+    std::thread::scope(|scope| {
+        for number in 1..threads {
+            // Where the system gives no more threads, this one does the part.
+            if std::thread::Builder::new().spawn_scoped(scope, move || fill_part(number)).is_err() {
+                fill_part(number);
+            }
+        }
+        fill_part(0);
+    });
+}
+
 /// One block of memory, filled from the start.
 #[derive(Debug)]
 pub struct Block {
@@ -87,16 +122,25 @@ impl Block {
     /// # Errors
     /// The system has no such block.
     pub fn new(size: u64, alignment: u64, fill: u8) -> Result<Self, Error> {
-        let none = || Error::NoMemory { bytes: size };
-        let bytes = usize::try_from(size).map_err(|_| none())?;
-        let alignment = usize::try_from(alignment.max(1)).map_err(|_| none())?;
-        let layout = Layout::from_size_align(bytes.max(1), alignment).map_err(|_| none())?;
+        let layout = layout(size, alignment)?;
         // SAFETY: the layout is not empty.
-        let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(none)?;
-        prefer_large_pages(start.as_ptr(), bytes);
-        // SAFETY: the block has that many bytes.
-        unsafe { start.write_bytes(fill, bytes.max(1)) };
-        Ok(Self { start, size: bytes, layout })
+        let start = NonNull::new(unsafe { alloc(layout) }).ok_or(Error::NoMemory { bytes: size })?;
+        prefer_large_pages(start.as_ptr(), layout.size());
+        // SAFETY: the block has that many bytes, and nobody else knows it.
+        unsafe { fill_all(start, layout.size(), fill) };
+        Ok(Self { start, size: usize::try_from(size).unwrap_or(0), layout })
+    }
+
+    /// A block of zeros, aligned to a cache line: large ones take memory only as they are written.
+    ///
+    /// # Errors
+    /// The system has no such block.
+    pub(crate) fn zeros(size: u64) -> Result<Self, Error> {
+        let layout = layout(size, CACHE_LINE as u64)?;
+        // SAFETY: the layout is not empty.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::NoMemory { bytes: size })?;
+        prefer_large_pages(start.as_ptr(), layout.size());
+        Ok(Self { start, size: usize::try_from(size).unwrap_or(0), layout })
     }
 
     /// A block of poison, aligned to a cache line.
@@ -112,7 +156,7 @@ impl Block {
     /// # Errors
     /// The system has no such block.
     pub fn copy_of(bytes: &[u8]) -> Result<Self, Error> {
-        let mut block = Self::poison(bytes.len() as u64)?;
+        let mut block = Self::zeros(bytes.len() as u64)?;
         block.bytes_mut().copy_from_slice(bytes);
         Ok(block)
     }

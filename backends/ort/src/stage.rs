@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::inputs::Inputs;
 use crate::memory::{ArenaMemory, Block, POISON, require};
 use crate::options::PlayOptions;
-use crate::places::{Place, Places};
+use crate::places::{Place, Places, Slot};
 use crate::played::ArenaUse;
 use crate::runtime::{Runtime, Value};
 use crate::weights::{Weight, Weights};
@@ -53,7 +53,12 @@ impl<'r> Stage<'r> {
         require(layout.arenas.iter().map(size).chain(bytes).fold(0, u64::saturating_add))?;
         let arenas = layout.arenas.iter().map(|arena| ArenaMemory::new(size(arena), arena.alignment));
         let arenas = arenas.collect::<Result<Vec<_>, _>>()?;
-        let blocks = held.iter().map(|slot| Ok((*slot, Block::poison(places.slots[*slot].bytes as u64)?)));
+        // Inputs are written before anybody reads them.
+        let block = |slot: &Slot| match slot.class {
+            Some(Class::Input) => Block::zeros(slot.bytes as u64),
+            _ => Block::poison(slot.bytes as u64),
+        };
+        let blocks = held.iter().map(|slot| Ok((*slot, block(&places.slots[*slot])?)));
         let mut stage = Self {
             runtime,
             values: places.slots.iter().map(|_| None).collect(),
