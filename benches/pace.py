@@ -4,7 +4,7 @@
     .deps/python/bin/python benches/pace.py [--memc target/release/memc] [--pace target/release/examples/pace] [--dim MODEL:NAME=N] [--repeat N]
         [--max-mb N] [--only NAME] FOLDER ...
 
-Plans are for `--runtime player --exact`. Times are processor times of the one thread that works, in turns in one process.
+Plans are for `--runtime player --exact`. Processor times of all threads, and times that pass, in turns in one process.
 """
 import math
 import os
@@ -45,18 +45,19 @@ def main():
         else:
             folders.append(word)
     print(subprocess.run([options["pace"], "-"], capture_output=True, text=True, check=True).stdout, end="")
-    starts, runs = [], []
+    ready, waited, runs = [], [], []
     for path in model_files(folders):
         if options["only"] and os.path.basename(path)[: -len(".onnx")] not in options["only"] or external_bytes(path) > options["mb"] * 1e6:
             continue
         name, text = row(path, options)
-        print(text if text.startswith("|") else f"| {name} | {text} | | | | | | | |", flush=True)
+        print(text if text.startswith("|") else f"| {name} | {text} | | | | | | | | | | |", flush=True)
         if text.startswith("|"):
             cells = text.strip("| ").split(" | ")
-            starts.append(float(cells[3]) / float(cells[2]))
-            runs.append(float(cells[8]))
+            for column, list_of in ((4, ready), (7, waited), (11, runs)):
+                list_of.append(float(cells[column]))
     mean = lambda ratios: math.exp(sum(map(math.log, ratios)) / max(len(ratios), 1))
-    print(f"geometric means over {len(runs)} models: ready {mean(starts):.3f}, play / whole {mean(runs):.3f}")
+    means = f"ready {mean(ready):.3f} (processor), {mean(waited):.3f} (elapsed), run {mean(runs):.3f}"
+    print(f"geometric means of player / session over {len(runs)} models: {means}")
 
 
 if __name__ == "__main__":
