@@ -111,6 +111,28 @@ impl<'m> Cutter<'m> {
         names
     }
 
+    /// What a node must have as an initializer, under the name that it has in the cut model; `None` for what is an input there.
+    fn constant(&self, original: &str, name: &str, node: &NodeProto) -> Option<Constant> {
+        let named = |tensor: &TensorProto| TensorProto { name: Some(name.to_owned()), ..tensor.clone() };
+        if let Some(tensor) = self.strings.get(original) {
+            return Some(Constant::Here(named(tensor)));
+        }
+        let has_bodies = has_bodies(node);
+        // Kernels in bodies see constants as such too: packed operands may round otherwise than plain ones.
+        if !has_bodies && !PACKING.contains(&node.op_type()) {
+            return None;
+        }
+        if let Some(tensor) = self.constants.get(original) {
+            return Some(Constant::Here(named(tensor)));
+        }
+        let tensor = *self.weights.get(original)?;
+        if has_bodies && says_shapes(tensor) {
+            return Some(Constant::Here(named(tensor)));
+        }
+        let is_given = !self.filed.contains(original);
+        Some(Constant::Packed { tensor: if is_given { elsewhere(tensor, name, original) } else { named(tensor) }, is_given })
+    }
+
     /// Cuts a node; `type_of` gives types of operands and results where known. `alone` keeps equal nodes apart.
     pub(crate) fn cut(&self, node: &NodeProto, alone: bool, type_of: &dyn Fn(&str) -> Option<TypeProto>) -> Cut {
         let mut copy = node.clone();
@@ -118,37 +140,24 @@ impl<'m> Cutter<'m> {
         let has_bodies = has_bodies(node);
         let mut graph = GraphProto { name: Some("node".to_owned()), ..GraphProto::default() };
         let (mut operands, mut results, mut weights, mut packed) = (Vec::new(), Vec::new(), Vec::new(), 0u64);
-        // Kernels in bodies see constants as such too: packed operands may round otherwise than plain ones.
-        let packs = has_bodies || PACKING.contains(&node.op_type());
         let mut known: BTreeSet<String> = BTreeSet::new();
         let mut give = |original: &str, name: &str, graph: &mut GraphProto| {
             if !known.insert(name.to_owned()) {
                 return;
             }
-            let shapes = || self.weights.get(original).filter(|tensor| has_bodies && says_shapes(tensor));
-            let constant = || self.constants.get(original).filter(|_| packs);
-            if let Some(tensor) = self.strings.get(original).or_else(constant).or_else(shapes) {
-                let mut tensor = (*tensor).clone();
-                tensor.name = Some(name.to_owned());
-                graph.initializer.push(tensor);
-                return;
-            }
-            if let Some(tensor) = self.weights.get(original).filter(|_| packs) {
-                packed = packed.saturating_add(size(tensor));
-                if self.filed.contains(original) {
-                    graph.initializer.push(TensorProto { name: Some(name.to_owned()), ..(*tensor).clone() });
-                } else {
-                    graph.initializer.push(elsewhere(tensor, name, original));
-                    weights.push((name.to_owned(), original.to_owned()));
+            match self.constant(original, name, node) {
+                Some(Constant::Here(tensor)) => graph.initializer.push(tensor),
+                Some(Constant::Packed { tensor, is_given }) => {
+                    packed = packed.saturating_add(size(&tensor));
+                    graph.initializer.push(tensor);
+                    weights.extend(is_given.then(|| (name.to_owned(), original.to_owned())));
                 }
-                return;
+                None => {
+                    let (name, r#type) = (Some(name.to_owned()), type_of(original));
+                    graph.input.push(ValueInfoProto { name, r#type, ..ValueInfoProto::default() });
+                    operands.push(original.to_owned());
+                }
             }
-            graph.input.push(ValueInfoProto {
-                name: Some(name.to_owned()),
-                r#type: type_of(original),
-                ..ValueInfoProto::default()
-            });
-            operands.push(original.to_owned());
         };
         for (position, name) in copy.input.iter_mut().enumerate().filter(|(_, name)| !name.is_empty()) {
             // Bodies name the values that they capture, so with bodies the names stay.
@@ -185,6 +194,14 @@ impl<'m> Cutter<'m> {
 fn size(tensor: &TensorProto) -> u64 {
     let shape = tensor.dims.iter().map(|extent| u64::try_from(*extent)).collect::<Result<Vec<_>, _>>();
     Element::from_onnx(tensor.data_type()).zip(shape.ok()).and_then(|(element, shape)| element.bytes(&shape)).unwrap_or(0)
+}
+
+/// An operand that a cut model has as an initializer.
+enum Constant {
+    /// Elements and all.
+    Here(TensorProto),
+    /// One that its kernel may pack: out of its file, or given to the session beside the model.
+    Packed { tensor: TensorProto, is_given: bool },
 }
 
 /// An initializer that says only what it is; the session gets its bytes from outside. The location keeps different weights apart.

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use crate::error::Error;
 
 /// What unused bytes hold: as floating point not a number, as an integer -1, as a size absurd.
-pub const POISON: u8 = 0xff;
+pub(crate) const POISON: u8 = 0xff;
 
 /// Bytes of each guard zone at the ends of an arena.
 const GUARD: usize = 4096;
@@ -19,7 +19,7 @@ const CACHE_LINE: usize = 64;
 ///
 /// # Errors
 /// More bytes than the system says are free.
-pub fn require(needed: u64) -> Result<(), Error> {
+pub(crate) fn require(needed: u64) -> Result<(), Error> {
     match available() {
         Some(available) if needed > available => Err(Error::TooLarge { needed, available }),
         _ => Ok(()),
@@ -27,7 +27,7 @@ pub fn require(needed: u64) -> Result<(), Error> {
 }
 
 /// Bytes that programs can still get, where the system says so.
-pub fn available() -> Option<u64> {
+pub(crate) fn available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
@@ -105,7 +105,7 @@ unsafe fn fill_all(start: NonNull<u8>, bytes: usize, fill: u8) {
 
 /// One block of memory, filled from the start.
 #[derive(Debug)]
-pub struct Block {
+pub(crate) struct Block {
     start: NonNull<u8>,
     size: usize,
     layout: Layout,
@@ -121,7 +121,7 @@ impl Block {
     ///
     /// # Errors
     /// The system has no such block.
-    pub fn new(size: u64, alignment: u64, fill: u8) -> Result<Self, Error> {
+    pub(crate) fn new(size: u64, alignment: u64, fill: u8) -> Result<Self, Error> {
         let layout = layout(size, alignment)?;
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc(layout) }).ok_or(Error::NoMemory { bytes: size })?;
@@ -155,25 +155,25 @@ impl Block {
     ///
     /// # Errors
     /// The system has no such block.
-    pub fn copy_of(bytes: &[u8]) -> Result<Self, Error> {
+    pub(crate) fn copy_of(bytes: &[u8]) -> Result<Self, Error> {
         let mut block = Self::zeros(bytes.len() as u64)?;
         block.bytes_mut().copy_from_slice(bytes);
         Ok(block)
     }
 
     /// The first byte's address.
-    pub fn address(&self) -> *mut u8 {
+    pub(crate) fn address(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
     /// All bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the block has that many bytes, all written.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.size) }
     }
 
     /// All bytes, to write.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and the block is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.size) }
     }
@@ -188,7 +188,7 @@ impl Drop for Block {
 
 /// The arena of one space: exactly the planned bytes, between two guard zones, all poison at first.
 #[derive(Debug)]
-pub struct ArenaMemory {
+pub(crate) struct ArenaMemory {
     block: Block,
     guard: usize,
     size: usize,
@@ -199,7 +199,7 @@ impl ArenaMemory {
     ///
     /// # Errors
     /// The alignment is no power of two, or the system has no such block.
-    pub fn new(size: u64, alignment: u64) -> Result<Self, Error> {
+    pub(crate) fn new(size: u64, alignment: u64) -> Result<Self, Error> {
         let none = || Error::NoMemory { bytes: size };
         if !alignment.is_power_of_two() {
             return Err(Error::Alignment { alignment });
@@ -211,28 +211,28 @@ impl ArenaMemory {
     }
 
     /// Bytes of the arena, guards not counted.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.size
     }
 
     /// Address of an offset that is at most the size.
-    pub fn address(&self, offset: usize) -> *mut u8 {
+    pub(crate) fn address(&self, offset: usize) -> *mut u8 {
         self.block.address().wrapping_add(self.guard + offset.min(self.size))
     }
 
     /// The bytes of the arena.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.block.bytes()[self.guard..self.guard + self.size]
     }
 
     /// The bytes of the arena, to write.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let range = self.guard..self.guard + self.size;
         &mut self.block.bytes_mut()[range]
     }
 
     /// Whether nobody wrote before the first or behind the last byte.
-    pub fn guards_hold(&self) -> bool {
+    pub(crate) fn guards_hold(&self) -> bool {
         let bytes = self.block.bytes();
         let (front, back) = (&bytes[..self.guard], &bytes[self.guard + self.size..]);
         front.iter().chain(back).all(|byte| *byte == POISON)

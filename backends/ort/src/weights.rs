@@ -16,11 +16,11 @@ use crate::memory::Block;
 
 /// One initializer.
 #[derive(Debug)]
-pub struct Weight {
+pub(crate) struct Weight {
     /// Element type.
-    pub element: Element,
+    pub(crate) element: Element,
     /// Dimensions.
-    pub shape: Vec<u64>,
+    pub(crate) shape: Vec<u64>,
     data: Data,
     /// Whether its file lies in the model's folder, links followed: where the runtime agrees to read from.
     in_folder: bool,
@@ -41,7 +41,7 @@ impl Weight {
     }
 
     /// The elements.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Mapped(bytes) => bytes,
             Data::Copied(block) => block.bytes(),
@@ -51,11 +51,9 @@ impl Weight {
 
 /// All initializers of a main graph; strings are left out, nodes get those as part of their model.
 #[derive(Debug, Default)]
-pub struct Weights {
+pub(crate) struct Weights {
     /// By name.
-    pub tensors: BTreeMap<String, Weight>,
-    /// Bytes that had to be copied.
-    pub copied: u64,
+    pub(crate) tensors: BTreeMap<String, Weight>,
 }
 
 impl Weights {
@@ -63,18 +61,14 @@ impl Weights {
     ///
     /// # Errors
     /// External data is missing or too short, or a tensor's data contradicts its shape.
-    pub fn read(file: &ModelFile, folder: &Path) -> Result<Self, Error> {
+    pub(crate) fn read(file: &ModelFile, folder: &Path) -> Result<Self, Error> {
         let mut mapped: BTreeMap<PathBuf, Bytes> = BTreeMap::new();
         let mut weights = Self::default();
         for tensor in &file.graph().initializer {
             if tensor.data_type() == DataType::String as i32 {
                 continue;
             }
-            let weight = read(tensor, folder, &mut mapped)?;
-            if matches!(weight.data, Data::Copied(_)) {
-                weights.copied += weight.bytes().len() as u64;
-            }
-            weights.tensors.insert(tensor.name().to_owned(), weight);
+            weights.tensors.insert(tensor.name().to_owned(), read(tensor, folder, &mut mapped)?);
         }
         Ok(weights)
     }
