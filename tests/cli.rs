@@ -97,6 +97,59 @@ fn a_budget_of_the_arena_is_kept() {
 }
 
 #[test]
+fn budgets_swept_down_are_kept_or_refused_for_a_true_reason() {
+    for (name, options) in [
+        ("mlp_grad_tiny", "--link host=1GB/s"),
+        ("mlp_dropout_adam_tiny", ""),
+        ("mlp_dropout_adam_tiny", "--runtime player --link host=100MB/s --link disk=10MB/s"),
+        ("ort_mlp_accum_tiny", ""),
+    ] {
+        let folder = with_model("swept", name);
+        folder.memc(&format!("optimize in.onnx -o out.onnx --effort 100 {options}")).done();
+        let whole = json(&folder.read("out.layout.json"))["arenas"][0]["size"].as_u64().unwrap();
+        let (mut needed, mut smallest) = (0, whole);
+        for part in [85, 60, 40] {
+            let budget = whole * part / 100;
+            let ran = folder.memc(&format!("optimize in.onnx -o out.onnx --effort 100 --budget {budget} {options}"));
+            if ran.code == Some(3) {
+                let bound = ran.err.split("every one needs at least ").nth(1).or(ran.err.split("none less than ").nth(1));
+                let digits: String = bound.unwrap_or_default().chars().take_while(char::is_ascii_digit).collect();
+                needed = needed.max(digits.parse().unwrap_or(0));
+                continue;
+            }
+            assert_eq!(ran.code, Some(0), "{name} {options} {part} %: {ran:#?}");
+            let arena = json(&folder.read("out.layout.json"))["arenas"][0]["size"].as_u64().unwrap();
+            assert!(arena <= budget, "{name} {options}: {arena} bytes for a budget of {budget}");
+            smallest = smallest.min(arena);
+            let checked = folder.memc("check in.onnx out.onnx out.layout.json");
+            assert!(checked.code == Some(0), "{name} {options} {part} %: {checked:#?}");
+        }
+        assert!(needed <= smallest, "{name} {options}: {smallest} bytes are planned, at least {needed} are said to be needed");
+    }
+}
+
+#[test]
+fn a_time_limit_ends_searches_with_a_plan() {
+    let folder = with_model("time-limit", "mlp_dropout_adam_tiny");
+    folder.memc("optimize in.onnx -o out.onnx --time-limit 0").done();
+    let arena = json(&folder.read("out.layout.json"))["arenas"][0]["size"].as_u64().unwrap();
+    for (seconds, budget) in [("0", arena), ("0.05", arena), ("600", arena), ("0.05", arena * 2 / 3)] {
+        // At an effort that would take hours.
+        let effort = if seconds == "600" { "100" } else { "2000000000" };
+        let line = format!("optimize in.onnx -o out.onnx --effort {effort} --budget {budget} --time-limit {seconds}");
+        let ran = folder.memc(&line);
+        if budget < arena && ran.code == Some(3) {
+            continue;
+        }
+        ran.done();
+        folder.memc("check in.onnx out.onnx out.layout.json").done();
+    }
+    for wrong in ["-1", "soon", "1e99"] {
+        assert_eq!(folder.memc(&format!("optimize in.onnx -o out.onnx --time-limit {wrong}")).code, Some(2), "{wrong}");
+    }
+}
+
+#[test]
 fn layouts_come_in_four_forms() {
     let folder = with_model("forms", "ort_mlp_tiny");
     folder.memc("optimize in.onnx -o out.onnx --layout a.json --layout a.h --layout a.rs --layout a.csv").done();

@@ -5,6 +5,7 @@ mod issue;
 mod realize;
 mod shortage;
 mod state;
+mod trial;
 mod weights;
 
 use memc_ir::{Module, Stage};
@@ -25,7 +26,7 @@ pub const INFO: PassInfo = PassInfo {
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let Some(budget) = ctx.options.budget else { return Ok(Changed::No) };
     let moves_weights = ctx.options.weights.is_some();
-    let arena = fit::arena(module, ctx, ctx.effort)?;
+    let arena = trial::arena(module, ctx, ctx.effort)?;
     if !moves_weights && arena <= budget {
         return Ok(Changed::No);
     }

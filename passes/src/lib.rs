@@ -20,6 +20,7 @@ pub mod portfolio;
 pub mod registry;
 pub mod rewrite;
 pub mod schedule;
+mod slices;
 pub mod view;
 pub mod window;
 mod window_search;

@@ -69,6 +69,8 @@ pub struct Options {
     pub max_weight_bytes: Bytes,
     /// Search nodes that each exact solver may visit.
     pub effort: u64,
+    /// Asks searches to end before their effort does.
+    pub stop: memc_solve::Stop,
     /// Limit of the arena; the pass `budget` keeps it by recomputing what does not fit.
     pub budget: Option<Bytes>,
     /// Limits of the arenas of farther spaces, by name.
@@ -114,6 +116,7 @@ impl Options {
             max_fold_bytes: Bytes(64 << 10),
             max_weight_bytes: Bytes(512 << 20),
             effort,
+            stop: memc_solve::Stop::default(),
             budget: None,
             far_budgets: BTreeMap::new(),
             alias_state: false,

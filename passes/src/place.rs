@@ -1,13 +1,14 @@
 //! `place`: gives every buffer its offset in the arena.
 
 use memc_ir::{ArenaSize, Bytes, Module, Plan, SecondaryMap, Space, SpaceData, Stage, Step, Storage, Value};
-use memc_solve::{Limit, place};
+use memc_solve::place;
 
 use crate::analysis::buffers::{buffers, far_buffers, peak};
 use crate::analysis::class::classes;
 use crate::analysis::liveness::Liveness;
 use crate::analysis::scratch::scratch;
 use crate::pass::{Changed, PassContext, PassError, PassInfo, SCHEDULE, SolverReport};
+use crate::slices::in_time;
 
 /// The pass.
 pub const INFO: PassInfo = PassInfo {
@@ -34,7 +35,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     for (scratch, step) in module.plan.scratch.iter().zip(&steps) {
         problem.buffers.push(row(step.0, step.0 + 1, scratch.bytes, alignment));
     }
-    let outcome = place::solve(&problem, &Limit { nodes: ctx.effort }).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
+    let outcome = in_time(ctx, |limit| place::solve(&problem, limit)).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
     let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
 
@@ -98,7 +99,7 @@ fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Re
     let space = space(module, data);
     let rows = buffers.iter().map(|buffer| row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, data.alignment));
     let problem = place::Problem { buffers: rows.collect(), ..place::Problem::default() };
-    let outcome = place::solve(&problem, &Limit { nodes: ctx.effort }).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
+    let outcome = in_time(ctx, |limit| place::solve(&problem, limit)).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
     let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
     for (buffer, offset) in buffers.iter().zip(&solution.offsets) {

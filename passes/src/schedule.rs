@@ -2,7 +2,7 @@
 
 use memc_ir::{Bytes, Module, Node, Rewriter, SecondaryMap, Stage, Value};
 use memc_ops::{Profile, Typed};
-use memc_solve::{Limit, order};
+use memc_solve::order;
 
 use crate::analysis::buffers::{Buffer, buffers, is_placed};
 use crate::analysis::class::classes;
@@ -12,6 +12,7 @@ use crate::analysis::scratch::scratch;
 use crate::analysis::state::wait_for_readers;
 use crate::options::Options;
 use crate::pass::{Changed, PassContext, PassError, PassInfo, SCHEDULE, SolverReport};
+use crate::slices::in_time;
 
 /// The pass.
 pub const INFO: PassInfo = PassInfo {
@@ -31,8 +32,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let main = module.main();
     let nodes = module.graph(main).nodes.clone();
     let given: Vec<u32> = (0..nodes.len() as u32).collect();
-    let limit = Limit { nodes: ctx.effort };
-    let outcome = order::solve(&problem, &given, &limit).map_err(refused)?;
+    let outcome = in_time(ctx, |limit| order::solve(&problem, &given, limit)).map_err(refused)?;
     let best = outcome.solution.unwrap_or(given);
     let value = outcome.value.unwrap_or(outcome.lower_bound);
     order::check(&problem, &best, value)

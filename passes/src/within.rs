@@ -38,6 +38,10 @@ pub fn plan_within<'o>(
         Err(PipelineError::Pass(PassError::Budget(short))) => short,
         other => return other,
     };
+    // What is proven of merged nodes holds without merging too: a plan may run a merged node again wherever another stood.
+    if free.rewrites.is_empty() && short.bound > short.budget {
+        return Err(PipelineError::Pass(PassError::Budget(short)));
+    }
     match run(WITHOUT_CSE) {
         Err(PipelineError::Pass(PassError::Budget(other))) => {
             let better = if other.least < short.least { other } else { short };

@@ -1,6 +1,7 @@
 //! The command line, as declared to clap.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use memc::ops::profile::Language;
@@ -178,6 +179,9 @@ pub struct Optimize {
     /// Pin the order for runtimes that choose their own
     #[arg(long)]
     pub anchors: bool,
+    /// End searches after so long and take the best plan until then; which one that is depends on the machine
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub time_limit: Option<Duration>,
     /// Write a report, by extension: .html, .txt, .json (repeatable)
     #[arg(long, value_name = "PATH")]
     pub report: Vec<PathBuf>,
@@ -437,6 +441,12 @@ fn block(text: &str) -> Result<u32, String> {
 fn language(text: &str) -> Result<Language, String> {
     let known: Vec<&str> = Language::ALL.iter().map(|(name, _)| *name).collect();
     Language::named(text).ok_or_else(|| format!("`{text}` is not one of {}", known.join(", ")))
+}
+
+/// A time; no more than a machine can wait.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let parsed = text.parse().ok().and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok());
+    parsed.ok_or_else(|| format!("`{text}` is no time; write seconds: 10 or 0.5"))
 }
 
 /// Search nodes of an effort.

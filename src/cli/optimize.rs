@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use memc::cost::profile;
 use memc::ir::text;
@@ -49,6 +51,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         None => None,
     };
     let mut plan = arguments.planning.options()?;
+    plan.stop = arguments.time_limit.map(stop_after).unwrap_or_default();
     plan.rewrite =
         Rewriting { enabled: !arguments.no_rewrite, exact: arguments.exact, standard: arguments.std_ops, nchwc: arguments.nchwc };
     let options = OptimizeOptions {
@@ -84,6 +87,17 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     }
     voice.say(&memc::report::text(&optimized.layout));
     session(arguments, &optimized, voice)
+}
+
+/// A stop that is due after a time.
+fn stop_after(time: Duration) -> memc::solve::Stop {
+    static IS_DUE: AtomicBool = AtomicBool::new(false);
+    // Nobody waits for the thread: it ends with the process.
+    std::thread::spawn(move || {
+        std::thread::sleep(time);
+        IS_DUE.store(true, Ordering::Relaxed);
+    });
+    memc::solve::Stop::when(&IS_DUE)
 }
 
 /// Budgets and what they take, in parts of the given model's time, as a table.
@@ -152,6 +166,9 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
     let links: Vec<String> = planning.links.iter().map(ToString::to_string).collect();
     if !links.is_empty() {
         stated.insert("link".to_owned(), links.join(" "));
+    }
+    if let Some(time) = arguments.time_limit {
+        stated.insert("time_limit".to_owned(), time.as_secs_f64().to_string());
     }
     if planning.alias_state {
         stated.insert("alias_state".to_owned(), "true".to_owned());

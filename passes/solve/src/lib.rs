@@ -24,6 +24,8 @@ mod lists;
 pub mod order;
 pub mod place;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 /// How much a solver may do beyond its cheap heuristics.
 ///
 /// Counted in search nodes, so that a result does not depend on the speed of the machine. A node is some twenty microseconds of work.
@@ -37,6 +39,40 @@ impl Default for Limit {
     /// A limit that keeps graphs of some thousand operations well under half a second.
     fn default() -> Self {
         Self { nodes: 20_000 }
+    }
+}
+
+/// A flag by which somebody asks from outside that searches end; what was found until then is the answer. Where none is given, nothing changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stop(Option<&'static AtomicBool>);
+
+impl Stop {
+    /// Searches end once the flag is set.
+    #[must_use]
+    pub const fn when(flag: &'static AtomicBool) -> Self {
+        Self(Some(flag))
+    }
+
+    /// Whether somebody may ask.
+    #[must_use]
+    pub const fn may_come(self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The nodes of a search that asks nobody while it runs: none if somebody asked, and no more than usual if somebody may.
+    #[must_use]
+    pub fn bounded(self, nodes: u64) -> u64 {
+        match (self.is_due(), self.may_come()) {
+            (true, _) => 0,
+            (false, true) => nodes.min(Limit::default().nodes),
+            (false, false) => nodes,
+        }
+    }
+
+    /// Whether somebody asked.
+    #[must_use]
+    pub fn is_due(self) -> bool {
+        self.0.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 

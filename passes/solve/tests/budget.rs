@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use memc_solve::budget::bound::Scope;
 use memc_solve::budget::{Event, Link, Origin, Plan, Problem, Run, Space, Value, check, measure, plan, solve};
@@ -71,6 +71,14 @@ fn with_link(seeds: &[Seed], rate: u64) -> Problem {
     problem
 }
 
+/// The same with a second space, which is slower and has less room.
+fn with_links(seeds: &[Seed], rate: u64) -> Problem {
+    let mut problem = with_link(seeds, rate);
+    problem.spaces.push(Space { capacity: Some(60) });
+    problem.links.push(Link { space: 1, store_rate: 1, load_rate: 1 + rate / 4, store_latency: 0, load_latency: 9 });
+    problem
+}
+
 /// The cheapest cost within a capacity, by Dijkstra's algorithm over what has run and what is there.
 fn cheapest(problem: &Problem, capacity: u64) -> Option<u64> {
     let count = problem.runs.len();
@@ -117,6 +125,29 @@ fn small_effort() -> Limit {
     Limit { nodes: 100 }
 }
 
+/// Plans from the most bytes to the least: what no plan can beat rises, and what no plan can keep stays so.
+fn sweep_down(problem: &Problem, peak: u64, percents: &BTreeSet<u64>) -> Result<(), TestCaseError> {
+    let mut bounds: Vec<(u64, u64)> = Vec::new();
+    let mut is_refused = false;
+    for percent in percents.iter().rev() {
+        let capacity = peak * percent / 100;
+        let certified = plan(problem, capacity, small_effort()).unwrap();
+        match &certified.outcome.solution {
+            Some(plan) => {
+                prop_assert!(!is_refused);
+                prop_assert_eq!(check(problem, capacity, plan), Ok(()));
+                prop_assert!(bounds.iter().all(|(cost, makespan)| *cost <= plan.cost && *makespan <= plan.makespan));
+            }
+            None => is_refused |= certified.outcome.status() == Status::Infeasible,
+        }
+        if certified.certificate.scope == Scope::AnyOrder {
+            bounds.push((certified.certificate.cost, certified.certificate.makespan));
+        }
+        prop_assert!(certified.outcome.value.is_none_or(|value| certified.outcome.lower_bound <= value));
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -153,26 +184,18 @@ proptest! {
     #[test]
     fn a_plan_for_less_is_never_below_the_bound_for_more(seeds in seeds(40), percents in prop::collection::btree_set(20_u64..110, 4)) {
         let problem = rich(&seeds);
-        let base = given(&problem).unwrap();
-        // From the most to the least: what no plan can beat rises, and what no plan can keep stays so.
-        let mut bounds: Vec<u64> = Vec::new();
-        let mut is_refused = false;
-        for percent in percents.iter().rev() {
-            let capacity = base.peak * percent / 100;
-            let certified = plan(&problem, capacity, small_effort()).unwrap();
-            match &certified.outcome.solution {
-                Some(plan) => {
-                    prop_assert!(!is_refused);
-                    prop_assert_eq!(check(&problem, capacity, plan), Ok(()));
-                    prop_assert!(bounds.iter().all(|bound| *bound <= plan.cost));
-                }
-                None => is_refused |= certified.outcome.status() == Status::Infeasible,
-            }
-            if certified.certificate.scope == Scope::AnyOrder {
-                bounds.push(certified.certificate.cost);
-            }
-            prop_assert!(certified.outcome.value.is_none_or(|value| certified.outcome.lower_bound <= value));
-        }
+        sweep_down(&problem, given(&problem).unwrap().peak, &percents)?;
+    }
+
+    #[test]
+    fn bounds_hold_as_budgets_fall_beside_links(
+        seeds in seeds(40),
+        rate in 1_u64..20,
+        percents in prop::collection::btree_set(20_u64..110, 4),
+    ) {
+        let peak = given(&rich(&seeds)).unwrap().peak;
+        sweep_down(&with_link(&seeds, rate), peak, &percents)?;
+        sweep_down(&with_links(&seeds, rate), peak, &percents)?;
     }
 
     #[test]

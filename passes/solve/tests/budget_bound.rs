@@ -31,6 +31,8 @@ fn random_problem(numbers: &mut Numbers) -> Problem {
     if numbers.one_in(2) {
         problem.values.push(Value { size: numbers.below(9), origin: Origin::Near, ..Value::default() });
     }
+    // In a third of the problems much stays to the end.
+    let kept = if numbers.one_in(3) { 3 } else { 20 };
     for run in 0..5 + numbers.below(4) as u32 {
         let there = problem.values.len() as u64;
         let mut reads: Vec<u32> =
@@ -45,7 +47,7 @@ fn random_problem(numbers: &mut Numbers) -> Problem {
             let can_take = |other: &&u32| problem.values[**other as usize].size >= size;
             let takes_over = if numbers.one_in(4) { reads.iter().filter(can_take).copied().collect() } else { vec![] };
             writes.push(problem.values.len() as u32);
-            problem.values.push(Value { size, takes_over, kept: numbers.one_in(20), ..Value::default() });
+            problem.values.push(Value { size, takes_over, kept: numbers.one_in(kept), ..Value::default() });
         }
         let scratch = if numbers.one_in(4) { numbers.below(5) } else { 0 };
         problem.runs.push(Run { reads, writes, predecessors, cost: numbers.below(20), scratch, repeatable: !numbers.one_in(8) });

@@ -11,6 +11,7 @@ use memc_solve::{Limit, budget};
 use super::realize::realize;
 use super::shortage::shortage;
 use super::state::{Stated, state};
+use super::trial::{arena, fresh};
 use crate::pass::{Budgeted, Changed, PassContext, PassError};
 use crate::window::candidates;
 
@@ -18,8 +19,9 @@ use crate::window::candidates;
 const MAX_ROUNDS: u32 = 6;
 /// What offsets waste is learned with such a part of the effort.
 const REHEARSAL: u64 = 8;
-/// So many capacities are tried in the search for the smallest arena.
+/// So many capacities are tried in the search for the smallest arena, each with such a part of the effort: most of them have no plan, which takes longest.
 const LEAST_ROUNDS: u32 = 10;
+const LEAST_SHARE: u64 = 25;
 
 /// A plan that was carried out.
 pub(crate) struct Found {
@@ -66,7 +68,8 @@ pub(crate) fn within(
     // Whatever the plan was made for, its bound is that of the budget, in any order.
     let certified = |mut found: Found| {
         let makespan = found.budgeted.makespan;
-        let least = bounding.any_order(ctx.effort, makespan / stated.unit).map_or(0, |least| least.makespan);
+        let least =
+            bounding.any_order(ctx.options.stop.bounded(ctx.effort), makespan / stated.unit).map_or(0, |least| least.makespan);
         found.budgeted.lower_bound = least.saturating_mul(stated.unit).min(makespan);
         found
     };
@@ -102,7 +105,7 @@ pub(crate) fn within(
         if best.as_ref().is_none_or(|best| found.budgeted.makespan < best.budgeted.makespan) {
             best = Some(found);
         }
-        if is_whole {
+        if is_whole || ctx.options.stop.is_due() {
             break;
         }
         effort = ctx.effort;
@@ -141,7 +144,7 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64) ->
             break;
         }
         let middle = low + (high - low) / 2;
-        match attempt(module, ctx, stated, middle, ctx.effort / 10)? {
+        match attempt(module, ctx, stated, middle, ctx.effort / LEAST_SHARE)? {
             None => low = middle + 1,
             Some(found) => {
                 high = middle.min(found.peak).max(low);
@@ -161,7 +164,7 @@ pub(crate) fn attempt(
     capacity: u64,
     effort: u64,
 ) -> Result<Option<Found>, PassError> {
-    let outcome = budget::solve(&stated.problem, capacity, Limit { nodes: effort }).map_err(refused)?;
+    let outcome = budget::solve_until(&stated.problem, capacity, Limit { nodes: effort }, ctx.options.stop).map_err(refused)?;
     let Some(plan) = outcome.solution else { return Ok(None) };
     budget::check(&stated.problem, capacity, &plan).map_err(|violation| wrong(&violation.to_string()))?;
     let mut realized = module.clone();
@@ -193,27 +196,6 @@ fn with_windows(module: &Module, ctx: &mut PassContext<'_>) -> Result<Option<(Mo
         Changed::Yes(edits) => Ok(Some((windowed, edits))),
         Changed::No => Ok(None),
     }
-}
-
-/// The arena that the module has once results are written in place and everything has its offset, found with so much effort. More effort
-/// never makes it larger.
-pub(crate) fn arena(module: &Module, ctx: &PassContext<'_>, effort: u64) -> Result<Bytes, PassError> {
-    let placed = place(module, ctx, effort)?;
-    Ok(placed.plan.arenas.first().map(|arena| arena.size).unwrap_or_default())
-}
-
-/// A copy of the module that is placed.
-pub(crate) fn place(module: &Module, ctx: &PassContext<'_>, effort: u64) -> Result<Module, PassError> {
-    let mut placed = module.clone();
-    let mut trial = PassContext { effort, ..fresh(ctx) };
-    (crate::in_place::INFO.run)(&mut placed, &mut trial)?;
-    (crate::place::INFO.run)(&mut placed, &mut trial)?;
-    Ok(placed)
-}
-
-/// A context for a trial, with nothing said yet.
-fn fresh<'o>(ctx: &PassContext<'o>) -> PassContext<'o> {
-    PassContext { remarks: Vec::new(), reports: Vec::new(), budgeted: None, ..ctx.clone() }
 }
 
 /// Bytes that every plan needs: the largest node with its operands, its results but for those that take over an operand, and its workspace;

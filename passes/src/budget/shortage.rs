@@ -2,8 +2,8 @@
 
 use memc_ir::{Bytes, Module, Node, Step};
 
-use super::fit::place;
 use super::state::Stated;
+use super::trial::place;
 use crate::analysis::{Liveness, buffers, classes, live};
 use crate::pass::{PassContext, PassError, Shortage};
 

@@ -2,8 +2,9 @@
 
 use memc_ir::{Bytes, Module, Value};
 
-use super::fit::{Found, arena, attempt, within};
+use super::fit::{Found, attempt, within};
 use super::state::{fetchable, state};
+use super::trial::arena;
 use crate::analysis::near_constants;
 use crate::pass::{PassContext, PassError};
 

@@ -8,6 +8,7 @@ use super::edits::Edits;
 use super::model::{Model, NONE};
 use super::random::{Random, Weights};
 use super::state::State;
+use crate::Stop;
 
 /// Values that are drawn to find one that lives over the worst slot.
 const DRAWS: u32 = 8;
@@ -46,6 +47,7 @@ pub(super) struct Annealer<'s, 'm> {
     pub best: Best,
     /// Whether only what repeats may move, since transfers were planned for this order.
     pub keeps_order: bool,
+    pub stop: Stop,
     edits: Edits,
     /// Values that may be made again, and operations that move, by their bytes.
     values: Weights,
@@ -64,6 +66,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
             lowest_price: price / 10.0,
             best,
             keeps_order: false,
+            stop: Stop::default(),
             edits: Edits::default(),
             values: value_weights(state_model),
             operations: operation_weights(state_model),
@@ -110,7 +113,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
                         .clamp(self.lowest_price, 300.0 * self.lowest_price);
                 }
                 fitting = 0;
-                if self.best.cost.is_some_and(|cost| schedule.soft.is_some() || cost <= schedule.enough) {
+                if self.stop.is_due() || self.best.cost.is_some_and(|cost| schedule.soft.is_some() || cost <= schedule.enough) {
                     break;
                 }
                 if 3 * self.state.count() > self.state.end() as usize {

@@ -31,6 +31,8 @@ struct Copy {
     value: u32,
     taken: Moment,
     last: Moment,
+    /// The last event of the sequence that reads it: a store that is listed behind a run may end before it, and still forbids to overwrite.
+    reader: u64,
     ready: u64,
     /// Stays to the end of the plan.
     stays: bool,
@@ -39,6 +41,7 @@ struct Copy {
 /// A run that may let results take over operands; which ones is known only when all readers are.
 struct Handover {
     run: u32,
+    place: u64,
     end: Moment,
     /// Copies of its operands, and of its results.
     operands: Vec<u32>,
@@ -89,7 +92,7 @@ impl<'a> Replay<'a> {
     fn appear(&mut self, space: usize, value: u32, taken: Moment, ready: u64, stays: bool) -> u32 {
         let index = self.copies.len() as u32;
         self.here[space][value as usize] = index;
-        self.copies.push(Copy { space, value, taken, last: taken, ready, stays });
+        self.copies.push(Copy { space, value, taken, last: taken, reader: u64::MAX, ready, stays });
         index
     }
 
@@ -102,6 +105,7 @@ impl<'a> Replay<'a> {
         for &copy in operands {
             let copy = &mut self.copies[copy as usize];
             copy.last = copy.last.max(last);
+            copy.reader = place;
         }
         self.free[engine] = end;
         self.makespan = self.makespan.max(end);
@@ -141,7 +145,7 @@ impl<'a> Replay<'a> {
             results.push(copy);
         }
         if run.writes.iter().any(|value| !self.problem.values[*value as usize].takes_over.is_empty()) {
-            self.handovers.push(Handover { run: index, end, operands, results });
+            self.handovers.push(Handover { run: index, place, end, operands, results });
         }
         Some(())
     }
@@ -173,7 +177,7 @@ impl<'a> Replay<'a> {
             let ends = |value: u32| {
                 let ending = |copy: &&u32| self.copies[**copy as usize].value == value;
                 let copy = handover.operands.iter().find(ending).map(|copy| &self.copies[*copy as usize]);
-                copy.is_some_and(|copy| !copy.stays && copy.last == handover.end)
+                copy.is_some_and(|copy| !copy.stays && copy.reader == handover.place)
             };
             for taker in self.model.takers(handover.run, ends) {
                 for &result in &handover.results {
@@ -213,5 +217,32 @@ impl<'a> Replay<'a> {
         let far_fits = self.problem.spaces.iter().zip(&held[1..]).all(fits);
         let plan = Plan { events: events.to_vec(), peak: held[0].1 as u64, cost: self.cost, makespan: self.makespan };
         Evaluated { plan, far_fits }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::check::measure;
+    use super::super::problem::{Link, Run, Space, Value};
+    use super::*;
+
+    #[test]
+    fn what_a_store_listed_later_reads_is_not_taken_over() {
+        let run =
+            |reads: &[u32], writes: &[u32], cost| Run { reads: reads.to_vec(), writes: writes.to_vec(), cost, ..Run::default() };
+        let value = |takes_over: &[u32]| Value { size: 5, movable: true, takes_over: takes_over.to_vec(), ..Value::default() };
+        let problem = Problem {
+            runs: vec![run(&[], &[0], 1), run(&[0], &[1], 100), run(&[0, 1], &[], 1)],
+            values: vec![value(&[]), value(&[0])],
+            spaces: vec![Space::default()],
+            links: vec![Link { store_rate: 5, load_rate: 5, ..Link::default() }],
+        };
+        // The store begins with run 1 and is over long before it.
+        let (store, load) = (Event::Store { value: 0, link: 0 }, Event::Load { value: 0, link: 0 });
+        let events = [Event::Run(0), Event::Run(1), store, load, Event::Run(2)];
+        let found = evaluate(&problem, &Model::new(&problem), &events).unwrap();
+        assert_eq!(found.plan, measure(&problem, &events).unwrap());
+        assert!(found.plan.peak >= 10);
     }
 }

@@ -17,9 +17,14 @@ struct Candidate {
 ///
 /// The score is that of XLA's and DTR's rematerialization: bytes x slots / cost. O(recomputations x values log slots).
 pub(super) fn reduce(state: &mut State, capacity: i64) -> bool {
-    let most = 8 * state.model.operations() + 64;
+    let operations = state.model.operations();
+    let most = 8 * operations + 64;
+    // Chains that are put in one after the other at the same peak: many steps may be equally full, but not without end.
+    let (mut lowest, mut idle) = (state.peak(), 0);
     while state.peak() > capacity {
-        if state.count() > most {
+        idle = if state.peak() < lowest { 0 } else { idle + 1 };
+        lowest = lowest.min(state.peak());
+        if state.count() > most || idle > operations / 2 + 64 {
             return false;
         }
         if !lower_peak(state, capacity) {

@@ -29,4 +29,4 @@ mod warm;
 pub use certified::{Certified, plan};
 pub use check::{BudgetViolation, check, measure};
 pub use problem::{BudgetError, Event, Link, Origin, Plan, Problem, Run, Space, Value};
-pub use solve::solve;
+pub use solve::{solve, solve_until};

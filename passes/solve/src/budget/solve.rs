@@ -1,6 +1,6 @@
 //! The solver: the given order if it fits, else reordering, greedy recomputation, hidden transfers and annealing; the fastest plan of all.
 
-use super::anneal::{Annealer, Schedule};
+use super::anneal::{Annealer, Best, Schedule};
 use super::emit::events;
 use super::evaluate::evaluate;
 use super::model::Model;
@@ -10,12 +10,12 @@ use super::state::State;
 use super::transfers::{Score, hide, hoist};
 use super::warm::sequences;
 use super::{greedy, polish, relief};
-use crate::{Limit, Outcome, StopReason};
+use crate::{Limit, Outcome, Stop, StopReason};
 
 /// Annealing steps for each unit of effort, whatever the size; for how many operations there is one more; and how many more there are at most.
 const STEPS: u64 = 200;
 const OPERATIONS_A_STEP: u64 = 2;
-const MORE_STEPS: u64 = 900;
+const MORE_STEPS: u64 = 700;
 
 /// Part of the effort that goes into the first gap cover of an order.
 const GAP_SHARE: u64 = 8;
@@ -29,6 +29,10 @@ const ROUNDS: u32 = 4;
 /// Rounds that look for the capacity before the first that looks for cost, each with a soft maximum twice as sharp as the one before.
 const SOFT_ROUNDS: u32 = 4;
 
+/// Searches that differ by chance, and which part of all steps each takes.
+const SEEDS: u64 = 4;
+const SHORT: u64 = 8;
+
 /// How often a plan with transfers is made anew for less bytes, where their times made it exceed the capacity.
 const REPAIRS: u32 = 4;
 
@@ -40,17 +44,25 @@ type Reduce = fn(&mut State, i64) -> bool;
 /// [`Outcome::value`] and [`Outcome::lower_bound`] are times: the makespan, and the sum of all costs, which no plan can beat. If the given order keeps
 /// the capacity, it is the answer. Without a solution nothing is proven: the outcome is [`crate::Status::Unknown`]. With no effort the answer is that
 /// of the heuristics: reordering, greedy recomputation, hidden transfers, descent. Each unit of effort is 200 annealing steps and one
-/// more for two operations, up to 900 more, each O(operands log n): the default effort is 5 million steps for 100 operations, 22 million from 1,800
-/// operations on.
+/// more for two operations, up to 700 more, each O(operands log n): the default effort is 5 million steps for 100 operations, 18 million from 1,400
+/// operations on; about a third of that where short searches agree.
 ///
 /// # Errors
 /// The problem is not valid.
 pub fn solve(problem: &Problem, capacity: u64, limit: Limit) -> Result<Outcome<Plan>, BudgetError> {
+    solve_until(problem, capacity, limit, Stop::default())
+}
+
+/// The same, ended early if somebody asks: with the best plan until then.
+///
+/// # Errors
+/// The problem is not valid.
+pub fn solve_until(problem: &Problem, capacity: u64, limit: Limit, stop: Stop) -> Result<Outcome<Plan>, BudgetError> {
     problem.validate()?;
     let model = Model::new(problem);
     let lower_bound = problem.runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.cost));
     let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX).min(i64::MAX >> 2);
-    let mut search = Search { problem, model: &model, capacity, ceiling, lower_bound, best: None, starts: Vec::new() };
+    let mut search = Search { problem, model: &model, capacity, ceiling, lower_bound, stop, best: None, starts: Vec::new() };
     search.run(limit);
     let effort = if search.is_done() { 0 } else { limit.nodes };
     let solution = search.best;
@@ -81,6 +93,7 @@ struct Search<'m> {
     /// The capacity as the searches see it.
     ceiling: i64,
     lower_bound: u64,
+    stop: Stop,
     best: Option<Plan>,
     starts: Vec<Start>,
 }
@@ -93,7 +106,9 @@ impl Search<'_> {
         if self.is_done() {
             return;
         }
-        if let Some(order) = reorder(self.model, &given, limit).filter(|order| *order != given) {
+        if let Some(order) =
+            reorder(self.model, &given, Limit { nodes: self.stop.bounded(limit.nodes) }).filter(|order| *order != given)
+        {
             self.warm_start(&order, None, greedy::reduce);
             orders.push(order);
         }
@@ -168,7 +183,7 @@ impl Search<'_> {
     fn gap_starts(&mut self, order: &[u32], limit: Limit) {
         let plain = State::new(self.model, order);
         let (base, top) = (plain.cost(), plain.peak());
-        for sequence in sequences(self.problem, order, self.capacity, limit.nodes / GAP_SHARE) {
+        for sequence in sequences(self.problem, order, self.capacity, self.stop.bounded(limit.nodes) / GAP_SHARE) {
             let mut state = State::new(self.model, &sequence);
             // Where one round is far from fitting, the others are too.
             if !greedy::reduce(&mut state, self.ceiling) {
@@ -212,11 +227,28 @@ impl Search<'_> {
         over
     }
 
-    /// Offers the cheapest sequence that annealing finds from a start, if any keeps the capacity.
+    /// Offers the cheapest sequence that annealing finds from a start, if any keeps the capacity: some short searches that differ by chance, then one from
+    /// the best of them; a short one too, if all came to the same cost.
     fn anneal(&mut self, start: &Start, steps: u64) {
-        let mut state = State::new(self.model, &start.sequence);
-        let mut annealer = Annealer::new(&mut state, self.ceiling, start.price, 1);
+        let short = steps / SHORT;
+        let mut found: Vec<Best> = (1..=SEEDS).map(|seed| self.annealed(start, &start.sequence, short, seed)).collect();
+        let agree = found.iter().all(|one| one.cost.is_some() && one.cost == found[0].cost);
+        found.sort_by_key(|one| (one.cost.is_none(), one.cost, one.peak));
+        let Some(first) = found.first() else { return };
+        let best = self.annealed(start, &first.sequence, if agree { short } else { steps / 2 }, SEEDS + 1);
+        if best.cost.is_some() {
+            let mut state = State::new(self.model, &best.sequence);
+            polish::drop_spare(&mut state, self.ceiling);
+            self.offer(&state);
+        }
+    }
+
+    /// The best sequence of one search that begins with a sequence, at the prices and temperatures of a start.
+    fn annealed(&self, start: &Start, sequence: &[u32], steps: u64, seed: u64) -> Best {
+        let mut state = State::new(self.model, sequence);
+        let mut annealer = Annealer::new(&mut state, self.ceiling, start.price, seed);
         annealer.keeps_order = start.has_transfers;
+        annealer.stop = self.stop;
         let loads: u64 = self.model.costs[self.model.runs..].iter().sum();
         let enough = self.lower_bound
             + if self.problem.values.iter().any(|value| matches!(value.origin, Origin::Far(_))) { loads } else { 0 };
@@ -236,10 +268,6 @@ impl Search<'_> {
             annealer.run(schedule);
             hot *= 0.5;
         }
-        if annealer.best.cost.is_some() {
-            let mut state = State::new(self.model, &annealer.best.sequence);
-            polish::drop_spare(&mut state, self.ceiling);
-            self.offer(&state);
-        }
+        annealer.best
     }
 }
