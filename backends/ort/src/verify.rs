@@ -15,7 +15,7 @@ use crate::memory::require;
 use crate::options::{PlayOptions, reference};
 use crate::played::Played;
 use crate::player::Player;
-use crate::runtime::{Runtime, SessionOptions};
+use crate::runtime::Runtime;
 use crate::weights::Weights;
 use crate::whole::Whole;
 
@@ -108,66 +108,122 @@ pub fn verify(
     for file in [given, out] {
         Weights::read(file, file.path().and_then(Path::parent).unwrap_or(Path::new("")))?;
     }
-    let sets = match given_inputs {
+    let made = match given_inputs {
         Some(_) => Vec::new(),
         None => (0..options.rounds.max(1))
             .map(|round| inputs::make(out, layout, options.seed.wrapping_add(round)))
             .collect::<Result<_, _>>()?,
     };
-    let sets: Vec<&BTreeMap<String, Array>> = given_inputs.into_iter().chain(&sets).collect();
-    let rounds = u64::try_from(sets.len()).unwrap_or(1).max(1);
-    let names = before_softmaxes(given.graph(), layout, MAX_SOFTMAX / rounds);
-    let (mut expected, mut feeding) = (Vec::new(), Vec::new());
-    {
-        let whole = whole(runtime, given, &names, reference(layout))?;
-        for set in &sets {
-            let (outputs, inner) = parted(whole.run(set).map_err(refuses)?.0, given);
-            expected.push(outputs);
-            feeding.push(inner);
-        }
-    }
-    let outputs = expected.first().map_or(0, BTreeMap::len);
-    let softmaxes = feeding.first().map_or(0, BTreeMap::len);
+    let sets: Vec<&BTreeMap<String, Array>> = given_inputs.into_iter().chain(&made).collect();
+    let trial = Trial { runtime, given, out, layout, sets: &sets, options: &options };
+    let names = before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (sets.len() as u64).max(1));
+    let expected = trial.run_whole(given, &names, refuses)?;
+    let (outputs, softmaxes) = expected.first().map_or((0, 0), |(outputs, inner)| (outputs.len(), inner.len()));
     let mut found = Verified { outputs, softmaxes, differences: Vec::new(), first: None, window: None, played: None };
-    let note = |round: usize,
-                subject,
-                expected: &BTreeMap<String, Array>,
-                results: &BTreeMap<String, TensorView<'_>>,
-                found: &mut Verified| {
-        let differences = compare(&views(expected), results, options.tolerance);
-        found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
-    };
-    {
-        let whole = whole(runtime, out, &names, reference(layout))?;
-        for (round, set) in sets.iter().enumerate() {
-            let (outputs, inner) = parted(whole.run(set)?.0, out);
-            note(round, Subject::Softmax, &feeding[round], &views(&inner), &mut found);
-            note(round, Subject::Model, &expected[round], &views(&outputs), &mut found);
-        }
-    }
-    drop(feeding);
-    let play =
-        PlayOptions { poison_check: options.poison_check, swap_folder: options.swap_folder.clone(), ..PlayOptions::default() };
-    let mut player = Player::new(runtime, out, layout, play.clone())?;
-    for (round, set) in sets.iter().enumerate() {
-        let played = player.play(*set)?;
-        note(round, Subject::Plan, &expected[round], &player.outputs()?, &mut found);
-        found.played = Some(played);
-    }
-    if let Some((round, subject, _)) = found.differences.iter().find(|(.., difference)| !difference.is_within()) {
-        let set = sets[usize::try_from(*round).unwrap_or(0)];
-        match subject {
-            Subject::Model | Subject::Softmax => {
-                (found.first, found.window) = first_in_model(runtime, given, out, layout, set, options.tolerance)?;
-            }
-            Subject::Plan => {
-                // Nodes that keep a state start over with fresh sessions.
-                let mut player = Player::new(runtime, out, layout, play)?;
-                found.first = first_in_plan(runtime, out, layout, set, &mut player)?;
-            }
-        }
-    }
+    trial.compare_model(&names, &expected, &mut found)?;
+    let expected: Vec<_> = expected.into_iter().map(|(outputs, _)| outputs).collect();
+    trial.compare_plan(&expected, &mut found)?;
+    trial.blame(&mut found)?;
     Ok(found)
+}
+
+/// What one run of a whole model gave: its outputs, and the values that it was asked for beside them.
+type Results = (BTreeMap<String, Array>, BTreeMap<String, Array>);
+
+/// Both models with the plan, and what they are run on.
+struct Trial<'a> {
+    runtime: &'a Runtime,
+    given: &'a ModelFile,
+    out: &'a ModelFile,
+    layout: &'a Layout,
+    sets: &'a [&'a BTreeMap<String, Array>],
+    options: &'a VerifyOptions,
+}
+
+impl Trial<'_> {
+    /// Runs a model in one session that rounds as stated, on all sets; gives these values too. `tell` says what the failure of a run is.
+    fn run_whole(&self, file: &ModelFile, names: &BTreeSet<&str>, tell: fn(Error) -> Error) -> Result<Vec<Results>, Error> {
+        let whole = match names.is_empty() {
+            true => Whole::as_stated(self.runtime, file, reference(self.layout))?,
+            false => Whole::traced(self.runtime, file, names, reference(self.layout))?,
+        };
+        let outputs: BTreeSet<&str> = file.graph().output.iter().map(|output| output.name()).collect();
+        let part = |results: BTreeMap<String, Array>| -> Results {
+            results.into_iter().partition(|(name, _)| outputs.contains(name.as_str()))
+        };
+        self.sets.iter().map(|set| Ok(part(whole.run(set).map_err(tell)?.0))).collect()
+    }
+
+    /// Compares the written model, whole, with what is expected, before softmaxes and at the outputs.
+    fn compare_model(&self, names: &BTreeSet<&str>, expected: &[Results], found: &mut Verified) -> Result<(), Error> {
+        for (round, (results, expected)) in
+            self.run_whole(self.out, names, std::convert::identity)?.iter().zip(expected).enumerate()
+        {
+            self.note(round, Subject::Softmax, &expected.1, &views(&results.1), found);
+            self.note(round, Subject::Model, &expected.0, &views(&results.0), found);
+        }
+        Ok(())
+    }
+
+    /// Compares the plan, played, with what is expected.
+    fn compare_plan(&self, expected: &[BTreeMap<String, Array>], found: &mut Verified) -> Result<(), Error> {
+        let mut player = self.player()?;
+        for (round, (set, expected)) in self.sets.iter().zip(expected).enumerate() {
+            let played = player.play(*set)?;
+            self.note(round, Subject::Plan, expected, &player.outputs()?, found);
+            found.played = Some(played);
+        }
+        Ok(())
+    }
+
+    fn note(
+        &self,
+        round: usize,
+        subject: Subject,
+        expected: &BTreeMap<String, Array>,
+        results: &BTreeMap<String, TensorView<'_>>,
+        found: &mut Verified,
+    ) {
+        let differences = compare(&views(expected), results, self.options.tolerance);
+        found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
+    }
+
+    fn player(&self) -> Result<Player<'_>, Error> {
+        let (poison_check, swap_folder) = (self.options.poison_check, self.options.swap_folder.clone());
+        Player::new(self.runtime, self.out, self.layout, PlayOptions { poison_check, swap_folder, ..PlayOptions::default() })
+    }
+
+    /// Where something differs beyond the tolerance, finds the first node, and the first rewritten window.
+    fn blame(&self, found: &mut Verified) -> Result<(), Error> {
+        let beyond = found.differences.iter().find(|(.., difference)| !difference.is_within());
+        let Some((round, subject, _)) = beyond else { return Ok(()) };
+        let set = self.sets[usize::try_from(*round).unwrap_or(0)];
+        match subject {
+            Subject::Model | Subject::Softmax => (found.first, found.window) = self.first_in_model(set)?,
+            Subject::Plan => found.first = self.first_in_plan(set)?,
+        }
+        Ok(())
+    }
+
+    /// The first node and the first rewritten window of the written model whose results differ.
+    fn first_in_model(&self, set: &BTreeMap<String, Array>) -> Result<(Option<String>, Option<WindowDifference>), Error> {
+        let Some(mut names) = traceable(self.layout, MAX_TRACE) else { return Ok((None, None)) };
+        names.extend(self.layout.rewrites.iter().flat_map(|window| &window.outputs).map(|value| value.given.as_str()));
+        let expected = Whole::traced(self.runtime, self.given, &names, reference(self.layout))?.run(set)?.0;
+        let found = Whole::traced(self.runtime, self.out, &names, reference(self.layout))?.run(set)?.0;
+        let order = &self.out.graph().node;
+        let node = first_node(order, &expected, &found, self.options.tolerance);
+        let window = first_window(self.layout, order, &expected, &found, self.options.tolerance);
+        Ok((node.map(|node| format!("{} ({})", node.name(), node.op_type())), window))
+    }
+
+    /// The first node whose result in the plan is not that of the written model.
+    fn first_in_plan(&self, set: &BTreeMap<String, Array>) -> Result<Option<String>, Error> {
+        let Some(names) = traceable(self.layout, MAX_TRACE) else { return Ok(None) };
+        let expected = Whole::traced(self.runtime, self.out, &names, reference(self.layout))?.run(set)?.0;
+        // Nodes that keep a state start over with fresh sessions.
+        self.player()?.play_against(set, &expected)
+    }
 }
 
 /// A failure of the given model, which is no fault of the plan.
@@ -176,56 +232,6 @@ fn refuses(error: Error) -> Error {
         Error::Runtime { message, .. } => Error::Given { message },
         error => error,
     }
-}
-
-/// A model in one session that rounds as stated and gives these values too.
-fn whole<'r>(
-    runtime: &'r Runtime,
-    file: &ModelFile,
-    names: &BTreeSet<&str>,
-    options: SessionOptions,
-) -> Result<Whole<'r>, Error> {
-    match names.is_empty() {
-        true => Whole::as_stated(runtime, file, options),
-        false => Whole::traced(runtime, file, names, options),
-    }
-}
-
-/// The model's outputs, and what else it gave.
-fn parted(results: BTreeMap<String, Array>, file: &ModelFile) -> (BTreeMap<String, Array>, BTreeMap<String, Array>) {
-    let outputs: BTreeSet<&str> = file.graph().output.iter().map(|output| output.name()).collect();
-    results.into_iter().partition(|(name, _)| outputs.contains(name.as_str()))
-}
-
-/// The first node and the first rewritten window whose results differ.
-fn first_in_model(
-    runtime: &Runtime,
-    given: &ModelFile,
-    out: &ModelFile,
-    layout: &Layout,
-    set: &BTreeMap<String, Array>,
-    tolerance: Tolerance,
-) -> Result<(Option<String>, Option<WindowDifference>), Error> {
-    let Some(mut names) = traceable(layout, MAX_TRACE) else { return Ok((None, None)) };
-    names.extend(layout.rewrites.iter().flat_map(|window| &window.outputs).map(|value| value.given.as_str()));
-    let expected = Whole::traced(runtime, given, &names, reference(layout))?.run(set)?.0;
-    let found = Whole::traced(runtime, out, &names, reference(layout))?.run(set)?.0;
-    let order = &out.graph().node;
-    let node = first_node(order, &expected, &found, tolerance);
-    let window = first_window(layout, order, &expected, &found, tolerance);
-    Ok((node.map(|node| format!("{} ({})", node.name(), node.op_type())), window))
-}
-
-fn first_in_plan(
-    runtime: &Runtime,
-    out: &ModelFile,
-    layout: &Layout,
-    set: &BTreeMap<String, Array>,
-    player: &mut Player<'_>,
-) -> Result<Option<String>, Error> {
-    let Some(names) = traceable(layout, MAX_TRACE) else { return Ok(None) };
-    let expected = Whole::traced(runtime, out, &names, reference(layout))?.run(set)?.0;
-    player.play_against(set, &expected)
 }
 
 /// Weights and the larger of both ways to run must fit what is free.
