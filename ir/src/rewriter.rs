@@ -321,6 +321,17 @@ impl<'m> Rewriter<'m> {
         }
         self.module.values[value].definition = Definition::Result(node, position);
     }
+    /// Leaves a result of a node out that nobody reads. Returns whether it did.
+    pub fn leave_out(&mut self, node: Node, position: usize) -> bool {
+        let Some(value) = self.module.nodes[node].outputs.get(position).copied().flatten() else { return false };
+        if self.is_pinned(value) || !self.uses[value].is_empty() {
+            return false;
+        }
+        self.module.nodes[node].outputs[position] = None;
+        self.module.values[value].definition = Definition::Erased;
+        self.edits += 1;
+        true
+    }
     /// Gives a node a new result at a position whose result is left out; nobody reads it yet.
     pub fn add_result(&mut self, node: Node, position: u32, name: String, ty: ValueType) {
         let Some(slot) = self.module.nodes[node].outputs.get_mut(position as usize).filter(|slot| slot.is_none()) else { return };

@@ -177,6 +177,8 @@ pub struct OpInfo {
     pub split: SplitAxes,
     /// Whether it can run again.
     pub repeat: Repeat,
+    /// Results that a node may leave out, and that its kernel then does not write, or writes into workspace that the formula counts.
+    pub optional: &'static [usize],
 }
 
 impl OpInfo {
@@ -198,7 +200,13 @@ impl OpInfo {
             workspace: Workspace::None,
             split: SplitAxes::None,
             repeat: Repeat::Yes,
+            optional: &[],
         }
+    }
+    /// Says which results may be left out.
+    pub const fn optional(mut self, results: &'static [usize]) -> Self {
+        self.optional = results;
+        self
     }
     /// Says what may be overwritten.
     pub const fn in_place(mut self, in_place: InPlace) -> Self {

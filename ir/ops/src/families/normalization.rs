@@ -109,14 +109,15 @@ pub const OPERATORS: &[OpInfo] = &[
         .in_place(InPlace::UnlessTraining)
         .work(Work::PerElement(2))
         .split(SplitAxes::All)
-        .repeat(Repeat::UnlessTraining),
+        .repeat(Repeat::UnlessTraining)
+        .optional(&[1]),
     OpInfo::onnx("GroupNormalization", per_channel).work(Work::PerElement(8)).split(SplitAxes::Batch),
     OpInfo::onnx("InstanceNormalization", per_channel).work(Work::PerElement(8)).split(SplitAxes::Batch),
     OpInfo::onnx("LRN", per_channel)
         .work(Work::Flops(lrn_flops))
         .workspace(Workspace::Bytes(lrn_workspace))
         .split(SplitAxes::Batch),
-    OpInfo::onnx("LayerNormalization", layer_normalization).work(Work::PerElement(24)),
+    OpInfo::onnx("LayerNormalization", layer_normalization).work(Work::PerElement(24)).optional(&[1, 2]),
     OpInfo::onnx("LpNormalization", lp_normalization).work(Work::PerElement(4)).split(SplitAxes::AllButAxis),
     OpInfo::onnx("MeanVarianceNormalization", same_as_first).work(Work::PerElement(8)),
     OpInfo::onnx("RMSNormalization", rms_normalization).work(Work::PerElement(6)),

@@ -119,7 +119,11 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("GlobalLpPool", global_pool).work(Work::PerInputElement(2)).split(SplitAxes::Batch),
     OpInfo::onnx("GlobalMaxPool", global_pool).work(Work::PerInputElement(1)).split(SplitAxes::Batch),
     OpInfo::onnx("LpPool", pool).work(Work::Flops(window_flops)).split(SplitAxes::Batch),
-    OpInfo::onnx("MaxPool", pool).work(Work::Flops(window_flops)).scalar(Scalar::Count(max_steps)).split(SplitAxes::Batch),
+    OpInfo::onnx("MaxPool", pool)
+        .work(Work::Flops(window_flops))
+        .scalar(Scalar::Count(max_steps))
+        .split(SplitAxes::Batch)
+        .optional(&[1]),
     OpInfo::onnx("MaxRoiPool", max_roi_pool).work(Work::PerElement(4)),
     OpInfo::onnx("MaxUnpool", max_unpool).work(Work::None),
     OpInfo::onnx("RoiAlign", roi_align).work(Work::Flops(roi_align_flops)),

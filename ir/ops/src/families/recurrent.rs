@@ -109,8 +109,8 @@ fn gate_workspace(node: &Typed<'_>) -> Option<Bytes> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("GRU", recurrent).work(Work::Flops(flops)).workspace(Workspace::Bytes(gate_workspace)),
-    OpInfo::onnx("LSTM", recurrent).work(Work::Flops(flops)).workspace(Workspace::Bytes(lstm_workspace)),
+    OpInfo::onnx("GRU", recurrent).work(Work::Flops(flops)).workspace(Workspace::Bytes(gate_workspace)).optional(&[0]),
+    OpInfo::onnx("LSTM", recurrent).work(Work::Flops(flops)).workspace(Workspace::Bytes(lstm_workspace)).optional(&[0, 1, 2]),
     OpInfo::onnx("RNN", recurrent).work(Work::Flops(flops)).workspace(Workspace::Bytes(gate_workspace)),
 ];
 
