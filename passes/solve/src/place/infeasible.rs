@@ -2,7 +2,7 @@
 
 use super::normal::Normal;
 use super::problem::{Problem, ProblemError};
-use super::solve;
+use super::stages::solve;
 use crate::{Limit, Status};
 
 /// Problems that are tried at most; each costs one call of [`solve`].

@@ -1,14 +1,11 @@
 //! The heuristics' portfolio: first fit and dive over ten orders, the best placement kept, stopped as soon as it reaches a target.
 
-use super::core::around_core;
 use super::dive::dive;
 use super::first_fit::{complete_first_fit, first_fit};
 use super::normal::Normal;
 use super::occupied::Occupied;
 use super::orders::{RULES, loads_met, order};
 use super::problem::{Problem, Solution};
-use super::repair::{repair, repairable};
-use super::skeleton::around_skeleton;
 
 /// Rectangles that every problem may look at, and more for each buffer and for those that live with it: some ten nanoseconds each.
 const BASE_BUDGET: u64 = 10_000_000;
@@ -19,7 +16,7 @@ const MOST_LIVE: u64 = 2_000;
 /// What the portfolio may still look at.
 pub(super) struct Budget {
     all: u64,
-    left: u64,
+    pub left: u64,
 }
 
 impl Budget {
@@ -29,38 +26,6 @@ impl Budget {
         let all = BASE_BUDGET + (BUDGET_PER_BUFFER + live / LIVE_PER_LOOK) * normal.items.len() as u64;
         Self { all, left: all }
     }
-}
-
-/// Problems of up to this many buffers are for the exact search. Larger ones are placed around their core, but for those in which the rest around it
-/// is so much that first fit alone does not place it well.
-const SMALL: usize = 1024;
-const LARGE: usize = 32_768;
-
-/// The best placement of the portfolio. Needs fixed offsets without conflict. Stops at the first height that is not above `target`.
-pub(super) fn best_of_all(problem: &Problem, normal: &Normal, target: u64) -> Solution {
-    let mut budget = Budget::new(normal);
-    if normal.items.len() < SMALL || normal.has_fixed {
-        return best_of_rules(problem, normal, target, &mut budget);
-    }
-    let items = order(normal, RULES[0], &loads_met(normal));
-    let is_large = normal.items.len() >= LARGE && repairable(normal);
-    let around = if is_large { around_skeleton(problem, normal, target, &mut budget.left) } else { None };
-    let first = around.unwrap_or_else(|| first_fit(normal, &items, &mut budget.left).offsets);
-    let mut best = solution(problem, normal, &first);
-    if best.height > target && normal.items.len() < LARGE {
-        for offsets in around_core(problem, normal, &items, target, &mut budget.left) {
-            keep_lower(problem, normal, Some(offsets), &mut best);
-        }
-    }
-    if best.height > target && repairable(normal) {
-        let offsets: Vec<u64> = normal.items.iter().map(|item| best.offsets[item.buffer as usize]).collect();
-        keep_lower(problem, normal, Some(repair(normal, &offsets, target, &mut budget.left)), &mut best);
-    }
-    if best.height > target && budget.left > 0 {
-        let next = best_of_rules(problem, normal, target, &mut budget);
-        best = if next.height < best.height { next } else { best };
-    }
-    best
 }
 
 /// The best placement of first fit and dive over all rules.
@@ -83,7 +48,8 @@ pub(super) fn best_of_rules(problem: &Problem, normal: &Normal, target: u64, bud
     best
 }
 
-fn keep_lower(problem: &Problem, normal: &Normal, offsets: Option<Vec<u64>>, best: &mut Solution) {
+/// Keeps the placement that these offsets of items are, if it is lower.
+pub(super) fn keep_lower(problem: &Problem, normal: &Normal, offsets: Option<Vec<u64>>, best: &mut Solution) {
     if let Some(next) = offsets.map(|offsets| solution(problem, normal, &offsets))
         && next.height < best.height
     {

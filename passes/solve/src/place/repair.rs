@@ -1,23 +1,30 @@
-//! Repair of a large placement: what sticks out of a lower arena is put into it in place of smaller buffers, which then look for new places themselves.
+//! Repair of a placement: what sticks out of a lower arena is put into it in place of other buffers, which then look for new places themselves.
 //!
 //! A placement by first fit is nearly everywhere as low as it needs to be; a few dozen buffers of a hundred thousand make its height. So each of those
 //! evicts, at the offset where that costs least, whatever lies there, and what was evicted follows, the largest first. Every eviction makes a buffer
 //! dearer to evict again, so that chains end. (Ejection chains, after Glover, *Ejection chains, reference structures and alternating path methods for
-//! traveling salesman problems*, 1996.)
+//! traveling salesman problems*, 1996; prices that are learned from failures, after Nagata and Bräysy, *A powerful route minimization heuristic for the
+//! vehicle routing problem with time windows*, 2009.)
 
 use std::collections::BinaryHeap;
 
-use super::normal::{Item, Normal, align_up};
-
-/// What a buffer that lives with another one costs, in looks of first fit at rectangles: those are sorted already.
-const FOUND_LOOKS: u64 = 6;
+use super::first_fit::first_fit;
+use super::neighbors::Neighbors;
+use super::normal::{Normal, align_up};
+use super::orders::{Rule, loads_met, order};
+use super::shake::{NOWHERE, Random, Shakes};
 
 /// Lowers a placement towards `target`. `budget` shrinks by the buffers looked at. Needs a [`repairable`] problem.
-pub(super) fn repair(normal: &Normal, offsets: &[u64], target: u64, budget: &mut u64) -> Vec<u64> {
-    let index = Index::new(normal);
+pub(super) fn repair(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], target: u64, budget: &mut u64) -> Vec<u64> {
     let mut best = offsets.to_vec();
-    let (offsets, evicted) = (best.clone(), vec![0; best.len()]);
-    let mut attempt = Attempt { normal, index: &index, offsets, evicted, open: BinaryHeap::new() };
+    let mut attempt = Attempt::new(normal, neighbors, offsets);
+    if attempt.shakes.is_some() {
+        // With the long-lived of each size below the others, less has to move than after most other rules.
+        let items = order(normal, Rule::SizeDuration, &loads_met(normal));
+        attempt.offsets = first_fit(normal, &items, budget).offsets;
+    }
+    // What fails could spend everything, so a part is left for heights that are easier.
+    let shares = if attempt.shakes.is_some() { 3 } else { 2 };
     let mut lowest = target;
     loop {
         let height = normal.height(&best);
@@ -26,8 +33,7 @@ pub(super) fn repair(normal: &Normal, offsets: &[u64], target: u64, budget: &mut
             return best;
         }
         let wanted = lowest + (height - lowest) / 5 * 3;
-        // What fails could spend everything, so a part is left for heights that are easier; those go on with what is half done.
-        let mut share = budget.div_ceil(2);
+        let mut share = budget.div_ceil(shares);
         *budget -= share;
         let done = attempt.run(wanted, &mut share);
         *budget += share;
@@ -35,6 +41,9 @@ pub(super) fn repair(normal: &Normal, offsets: &[u64], target: u64, budget: &mut
             best.clone_from(&attempt.offsets);
         } else {
             lowest = wanted + 1;
+            if attempt.shakes.is_some() {
+                attempt.restore(&best);
+            }
         }
     }
 }
@@ -44,64 +53,27 @@ pub(super) fn repairable(normal: &Normal) -> bool {
     !normal.has_fixed && !normal.windowed && normal.parts.len() == normal.items.len()
 }
 
-/// When an item lives.
-#[derive(Clone, Copy)]
-struct Life {
-    first: u32,
-    last: u32,
-    item: u32,
-}
-
-/// Items by how long they live and when they start, to find those that live at some time.
-struct Index {
-    /// For each class, the longest duration in it and its items by first section.
-    classes: Vec<(u32, Vec<Life>)>,
-}
-
-impl Index {
-    /// O(n log n).
-    fn new(normal: &Normal) -> Self {
-        let life = |(item, data): (usize, &Item)| Life { first: data.first, last: data.last, item: item as u32 };
-        let length = |life: &Life| life.last - life.first;
-        let class = |life: &Life| length(life).max(1).ilog2();
-        let mut lives: Vec<Life> = normal.items.iter().enumerate().map(life).collect();
-        lives.sort_by_key(|life| (class(life), life.first));
-        let classes = lives.chunk_by(|a, b| class(a) == class(b));
-        Self { classes: classes.map(|part| (part.iter().map(length).max().unwrap_or(0), part.to_vec())).collect() }
-    }
-
-    /// All other items that live while an item does.
-    fn overlapping(&self, normal: &Normal, item: u32, budget: &mut u64, mut visit: impl FnMut(u32)) {
-        let (first, last) = (normal.items[item as usize].first, normal.items[item as usize].last);
-        let (mut looks, mut found) = (0, 0);
-        for (longest, lives) in &self.classes {
-            let from = lives.partition_point(|other| other.first.saturating_add(*longest) <= first);
-            let to = lives.partition_point(|other| other.first < last);
-            let near = lives.get(from..to).unwrap_or_default();
-            looks += near.len() as u64;
-            for other in near.iter().filter(|other| other.item != item && other.last > first) {
-                found += 1;
-                visit(other.item);
-            }
-        }
-        *budget = budget.saturating_sub(looks + FOUND_LOOKS * found);
-    }
-}
-
-/// Offset of an item that has no place.
-const NOWHERE: u64 = u64::MAX;
-
 struct Attempt<'a> {
     normal: &'a Normal,
-    index: &'a Index,
+    neighbors: &'a Neighbors,
     offsets: Vec<u64>,
     /// How often each item lost its place.
     evicted: Vec<u32>,
     /// Items without a place, by area.
     open: BinaryHeap<(u128, u32)>,
+    /// What small problems can afford: prices that do not differ as much as areas do, and all items pushed together now and then.
+    shakes: Option<Shakes>,
+    random: Random,
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
+    fn new(normal: &'a Normal, neighbors: &'a Neighbors, offsets: &[u64]) -> Self {
+        let count = offsets.len();
+        let shakes = neighbors.are_listed().then(|| Shakes::new(count));
+        let (offsets, random) = (offsets.to_vec(), Random::new());
+        Self { normal, neighbors, offsets, evicted: vec![0; count], open: BinaryHeap::new(), shakes, random }
+    }
+
     /// Whether everything found a place below the wanted height.
     fn run(&mut self, wanted: u64, budget: &mut u64) -> bool {
         for index in 0..self.offsets.len() {
@@ -111,6 +83,9 @@ impl Attempt<'_> {
             }
         }
         while let Some((area, item)) = self.open.pop() {
+            if let Some(shakes) = &mut self.shakes {
+                shakes.turn(self.normal, &mut self.offsets, wanted, budget, &mut self.random);
+            }
             let place = if *budget > 0 { self.cheapest(item, wanted, budget) } else { None };
             let Some((offset, losers)) = place else {
                 self.open.push((area, item));
@@ -123,6 +98,12 @@ impl Attempt<'_> {
             }
         }
         true
+    }
+
+    /// Starts again from a whole placement, with what evictions taught.
+    fn restore(&mut self, offsets: &[u64]) {
+        self.offsets.copy_from_slice(offsets);
+        self.open.clear();
     }
 
     fn lose(&mut self, item: u32) {
@@ -139,14 +120,16 @@ impl Attempt<'_> {
     fn price(&self, item: u32) -> u64 {
         let data = &self.normal.items[item as usize];
         let times = u64::from(self.evicted[item as usize]) + 1;
-        data.size.saturating_mul(u64::from(data.duration)).max(1).saturating_mul(times * times)
+        let area = data.size.saturating_mul(u64::from(data.duration)).max(1);
+        let base = if self.shakes.is_some() { area.isqrt() } else { area };
+        base.saturating_mul(times * times)
     }
 
     /// The offset at which an item evicts least, the lowest one of several, and what it evicts. O(k log k) for k items that live with it.
-    fn cheapest(&self, item: u32, wanted: u64, budget: &mut u64) -> Option<(u64, Vec<u32>)> {
+    fn cheapest(&mut self, item: u32, wanted: u64, budget: &mut u64) -> Option<(u64, Vec<u32>)> {
         let data = &self.normal.items[item as usize];
         let mut others: Vec<(u64, u64, u32)> = Vec::new();
-        self.index.overlapping(self.normal, item, budget, |other| {
+        self.neighbors.visit(self.normal, item, budget, |other| {
             let offset = self.offsets[other as usize];
             if offset != NOWHERE {
                 others.push((offset, offset + self.normal.items[other as usize].size, other));
@@ -159,7 +142,7 @@ impl Attempt<'_> {
         by_top.sort_unstable();
         let highest = wanted.checked_sub(data.size)?;
         let (mut met, mut passed, mut price) = (0, 0, 0_u128);
-        let mut best: Option<(u128, u64)> = None;
+        let mut best: Option<(u128, u64, u64)> = None;
         for candidate in std::iter::once(0).chain(by_top.iter().map(|(top, _)| align_up(*top, data.alignment))) {
             if candidate > highest {
                 break;
@@ -172,19 +155,23 @@ impl Attempt<'_> {
                 price -= u128::from(*less);
                 passed += 1;
             }
-            if best.is_none_or(|(least, _)| price < least) {
-                best = Some((price, candidate));
+            if best.is_none_or(|(least, ..)| price < least) {
+                // Up to here it meets the same ones.
+                let next = by_bottom.get(met).map_or(highest, |(bottom, _)| (bottom - data.size).min(highest));
+                best = Some((price, candidate, next));
             }
             if price == 0 {
                 break;
             }
         }
-        let offset = best?.1;
+        let (price, low, high) = best?;
+        // Below the next one is as good a place as above the last one, and leaves other holes.
+        let is_high = self.shakes.is_some() && price > 0 && self.random.below(2) == 0;
+        let offset = if is_high { (high / data.alignment * data.alignment).max(low) } else { low };
         let meets = |(bottom, top, _): &&(u64, u64, u32)| *bottom < offset + data.size && *top > offset;
         Some((offset, others.iter().filter(meets).map(|(_, _, other)| *other).collect()))
     }
 }
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -200,11 +187,11 @@ mod tests {
         let problem = Problem { buffers: buffers.to_vec(), capacity: None };
         let normal = Normal::new(&problem);
         assert!(repairable(&normal));
-        let offsets = repair(&normal, &[0, 3, 4], 6, &mut 1_000_000);
+        let offsets = repair(&normal, &Neighbors::new(&normal), &[0, 3, 4], 6, &mut 1_000_000);
         let solution = Solution::from_offsets(&problem, offsets);
         assert_eq!((solution.height, check(&problem, &solution)), (6, Ok(())));
         // Without anything to spend, it stays as it is.
-        assert_eq!(repair(&normal, &[0, 3, 4], 6, &mut 0), [0, 3, 4]);
+        assert_eq!(repair(&normal, &Neighbors::new(&normal), &[0, 3, 4], 6, &mut 0), [0, 3, 4]);
     }
 
     #[test]
@@ -224,9 +211,10 @@ mod tests {
             let problem = Problem { buffers: (0..400).map(&mut buffer).collect(), capacity: None };
             let normal = Normal::new(&problem);
             let order: Vec<u32> = (0..normal.items.len() as u32).collect();
-            let before = super::super::first_fit::first_fit(&normal, &order, &mut 10_000_000).offsets;
+            let before = first_fit(&normal, &order, &mut 10_000_000).offsets;
             let target = normal.load.iter().copied().max().unwrap();
-            let after = Solution::from_offsets(&problem, repair(&normal, &before, target, &mut 100_000_000));
+            let after =
+                Solution::from_offsets(&problem, repair(&normal, &Neighbors::new(&normal), &before, target, &mut 3_000_000));
             assert_eq!(check(&problem, &after), Ok(()));
             assert!(after.height < normal.height(&before), "first fit by input order leaves something to gain");
         }

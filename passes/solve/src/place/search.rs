@@ -6,7 +6,7 @@
 
 use super::instance::Instance;
 use super::no_goods::{MOST_STATES, NoGoods, mix};
-use super::restart::Order;
+use super::ranking::Order;
 
 /// How a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 use super::core::{around, buffers_of, members};
 use super::first_fit::complete_first_fit;
+use super::neighbors::Neighbors;
 use super::normal::Normal;
 use super::orders::{Rule, loads_met, order};
 use super::problem::Problem;
@@ -54,14 +55,14 @@ fn place_skeleton(
         best = [best, placed].into_iter().flatten().min_by_key(|(height, _)| *height);
     }
     let (height, offsets) = best?;
-    // Not lower than needed: the fewer have moved, the more regular is what is left for the rest.
+    // Not lower than needed, and without shakes: the fewer have moved, the more regular is what is left for the rest.
     let target = target + target / SPARE;
     if height <= target {
         return Some(offsets);
     }
     let mut share = *budget / 3;
     *budget -= share;
-    let offsets = repair(&part, &offsets, target, &mut share);
+    let offsets = repair(&part, &Neighbors::unlisted(&part), &offsets, target, &mut share);
     *budget += share;
     Some(offsets)
 }
@@ -113,7 +114,8 @@ mod tests {
         let target = normal.load.iter().copied().max().unwrap();
         let offsets = around_skeleton(&problem, &normal, target, &mut 20_000_000).unwrap();
         assert_eq!(check(&problem, &Solution::from_offsets(&problem, offsets.clone())), Ok(()));
-        let placed = Solution::from_offsets(&problem, repair(&normal, &offsets, target, &mut 20_000_000));
+        let placed =
+            Solution::from_offsets(&problem, repair(&normal, &Neighbors::new(&normal), &offsets, target, &mut 20_000_000));
         assert_eq!(check(&problem, &placed), Ok(()));
         assert!(placed.height * 100 < target * 102, "{} against {target}", placed.height);
     }

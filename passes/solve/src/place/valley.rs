@@ -10,7 +10,7 @@ mod stack;
 
 use super::instance::Instance;
 use super::no_goods::{MOST_STATES, NoGoods, mix};
-use super::restart::Order;
+use super::ranking::Order;
 use super::search::Verdict;
 
 /// A change of the skyline, or an item that was placed.

@@ -1,0 +1,248 @@
+//! The stages of a placement: rules, cores and skeletons, exact search and repair, all of them for the large buffers first.
+
+use super::aside::large_items;
+use super::bound;
+use super::core::{around, around_core, buffers_of};
+use super::exact::{self, Known};
+use super::first_fit::first_fit;
+use super::neighbors::Neighbors;
+use super::normal::Normal;
+use super::orders::{RULES, loads_met, order};
+use super::portfolio::{Budget, best_of_rules, fixed_items_collide, keep_lower, solution};
+use super::problem::{Problem, ProblemError, Solution};
+use super::repair::{repair, repairable};
+use super::skeleton::around_skeleton;
+use crate::{Limit, Outcome, StopReason};
+
+/// Problems of fewer buffers get all rules first, and no core.
+const SMALL: usize = 1024;
+
+/// Larger ones are not placed around their core: the rest around it is so much that first fit alone does not place it well.
+const LARGE: usize = 32_768;
+
+/// Looks of repair for each node of the limit; and where there are more items than the exact search is good at, so many more, and one of so many nodes.
+const LOOKS_PER_NODE: u64 = 500;
+const FEW: usize = 512;
+const MORE_LOOKS: u64 = 6;
+const FEWER_NODES: u64 = 4;
+
+/// The large buffers get so many of the nodes, in quarters.
+const QUARTERS_FOR_LARGE: u64 = 3;
+
+/// Places all buffers as low as the limit allows; with a capacity, looks for any placement that keeps it.
+///
+/// The height of the answer is the exact highest offset + size. O(n log n + conflicts) for the heuristics, memory linear in the buffers;
+/// the exact search is bounded by `limit`.
+///
+/// # Errors
+/// The problem is not valid, see [`Problem::validate`].
+pub fn solve(problem: &Problem, limit: &Limit) -> Result<Outcome<Solution>, ProblemError> {
+    problem.validate()?;
+    let normal = Normal::new(problem);
+    let lower_bound = bound::lower_bound(problem, &normal);
+    let over_capacity = problem.capacity.is_some_and(|capacity| capacity < lower_bound);
+    if over_capacity || fixed_items_collide(&normal) {
+        return Ok(Outcome { solution: None, value: None, lower_bound, stop: StopReason::Exhausted, effort: 0 });
+    }
+    let known = large_first(problem, &normal, lower_bound, limit.nodes);
+    let value = known.best.as_ref().map(|best| best.height);
+    let stop = match value {
+        Some(value) if value <= lower_bound => StopReason::BoundReached,
+        Some(value) if value <= known.lower_bound => StopReason::Exhausted,
+        _ => known.stop,
+    };
+    Ok(Outcome { solution: known.best, value, lower_bound: known.lower_bound, stop, effort: known.nodes })
+}
+
+/// All stages for the large buffers, the small ones around them; and for all of them if that is not enough.
+fn large_first(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64) -> Known {
+    let target = problem.capacity.unwrap_or(lower_bound);
+    let mut budget = Budget::new(normal);
+    let mut best = first_placement(problem, normal, target, &mut budget);
+    let members = if best.height > target && !normal.has_fixed && normal.items.len() < LARGE {
+        large_items(normal, lower_bound)
+    } else {
+        None
+    };
+    let Some(members) = members else { return all_stages(problem, normal, lower_bound, nodes, best, &mut budget) };
+    let large = buffers_of(problem, normal, &members, problem.capacity);
+    let (part, own_nodes) = (Normal::new(&large), nodes / 4 * QUARTERS_FOR_LARGE);
+    let mut own_budget = Budget::new(&part);
+    let start = first_placement(&large, &part, target, &mut own_budget);
+    let placed = all_stages(&large, &part, bound::lower_bound(&large, &part), own_nodes, start, &mut own_budget);
+    if let Some(placed) = &placed.best {
+        let items = order(normal, RULES[0], &loads_met(normal));
+        keep_lower(problem, normal, around(normal, &members, &placed.offsets, &items, &mut budget.left), &mut best);
+    } else if placed.stop == StopReason::Exhausted {
+        return placed;
+    }
+    // What is proven of some holds for all.
+    let lower_bound = lower_bound.max(placed.lower_bound);
+    let rest = nodes - own_nodes;
+    let known = all_stages(problem, normal, lower_bound, rest, best, &mut budget);
+    Known { nodes: known.nodes + placed.nodes, ..known }
+}
+
+/// First fit by size, or around the skeleton of a very large problem.
+fn first_placement(problem: &Problem, normal: &Normal, target: u64, budget: &mut Budget) -> Solution {
+    let has_skeleton = normal.items.len() >= LARGE && repairable(normal);
+    let around = if has_skeleton { around_skeleton(problem, normal, target, &mut budget.left) } else { None };
+    let by_size = |budget: &mut Budget| {
+        let items = order(normal, RULES[0], &loads_met(normal));
+        first_fit(normal, &items, &mut budget.left).offsets
+    };
+    let offsets = around.unwrap_or_else(|| by_size(budget));
+    solution(problem, normal, &offsets)
+}
+
+/// All stages, from a first placement.
+fn all_stages(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64, first: Solution, budget: &mut Budget) -> Known {
+    let target = problem.capacity.unwrap_or(lower_bound);
+    let mut best = first;
+    let count = normal.items.len();
+    if count < SMALL || normal.has_fixed {
+        keep_best_of_rules(problem, normal, target, &mut best, budget);
+    }
+    let neighbors = repairable(normal).then(|| Neighbors::new(normal));
+    let are_listed = neighbors.as_ref().is_some_and(Neighbors::are_listed);
+    if best.height > target && (SMALL..LARGE).contains(&count) && !normal.has_fixed && !are_listed {
+        let items = order(normal, RULES[0], &loads_met(normal));
+        for offsets in around_core(problem, normal, &items, target, &mut budget.left) {
+            keep_lower(problem, normal, Some(offsets), &mut best);
+        }
+    }
+    let prefers_repair = are_listed && count > FEW && problem.capacity.is_none();
+    let looks = budget.left + nodes * if prefers_repair { LOOKS_PER_NODE * MORE_LOOKS } else { LOOKS_PER_NODE };
+    let mut repaired = Repair { problem, normal, neighbors: neighbors.as_ref(), target, looks };
+    if prefers_repair {
+        repaired.lower(&mut best);
+    }
+    let nodes = if prefers_repair { nodes / FEWER_NODES } else { nodes };
+    let mut known = Known { best: None, lower_bound, stop: StopReason::HeuristicsOnly, nodes: 0 };
+    if best.height > target && nodes > 0 {
+        let kept = problem.capacity.is_none_or(|capacity| best.height <= capacity);
+        known.best = kept.then(|| best.clone());
+        known = exact::improve(problem, normal, known, nodes);
+        best = known.best.take().unwrap_or(best);
+    }
+    if known.stop != StopReason::Exhausted {
+        if !prefers_repair {
+            repaired.lower(&mut best);
+        }
+        budget.left = budget.left.min(repaired.looks);
+        if count >= SMALL {
+            keep_best_of_rules(problem, normal, target, &mut best, budget);
+        }
+    }
+    let reached = best.height <= target;
+    known.stop = if reached && known.stop != StopReason::Exhausted { StopReason::TargetReached } else { known.stop };
+    let kept = problem.capacity.is_none_or(|capacity| best.height <= capacity);
+    Known { best: kept.then_some(best), ..known }
+}
+
+fn keep_best_of_rules(problem: &Problem, normal: &Normal, target: u64, best: &mut Solution, budget: &mut Budget) {
+    if best.height > target && budget.left > 0 {
+        let next = best_of_rules(problem, normal, target, budget);
+        if next.height < best.height {
+            *best = next;
+        }
+    }
+}
+
+/// Repair with what looks are left.
+struct Repair<'a> {
+    problem: &'a Problem,
+    normal: &'a Normal,
+    neighbors: Option<&'a Neighbors>,
+    target: u64,
+    looks: u64,
+}
+
+impl Repair<'_> {
+    fn lower(&mut self, best: &mut Solution) {
+        let Some(neighbors) = self.neighbors.filter(|_| best.height > self.target && self.looks > 0) else { return };
+        let offsets: Vec<u64> = self.normal.items.iter().map(|item| best.offsets[item.buffer as usize]).collect();
+        let lower = repair(self.normal, neighbors, &offsets, self.target, &mut self.looks);
+        keep_lower(self.problem, self.normal, Some(lower), best);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+    use super::super::check;
+    use super::super::problem::Buffer;
+    use super::super::shake::Random;
+    use super::*;
+    use crate::Status;
+
+    /// What a training run under a budget looks like: whatever still fits under the budget, a few of a quarter of it, many of sizes that double, and
+    /// small ones.
+    fn training_run(steps: usize) -> Problem {
+        let mut random = Random::new();
+        let (budget, mut load, mut buffers) = (256_u64 << 20, vec![0_u64; steps], Vec::new());
+        for start in 0..steps {
+            for turn in 0..12 {
+                let (kind, long) = (random.below(60), random.below(5) == 0);
+                let life = 1 + random.below(if long { steps as u64 / 2 } else { 12 }) as usize;
+                let (size, life) = if kind == 0 { (64 << 20, life.min(24)) } else { ((1 << 20) << random.below(4), life) };
+                let end = (start + life).min(steps);
+                if load[start..end].iter().all(|load| load + size <= budget) {
+                    load[start..end].iter_mut().for_each(|load| *load += size);
+                    buffers.push((start, end, size));
+                }
+                if turn < 2 {
+                    buffers.push((start, end, 512));
+                }
+            }
+        }
+        let buffer =
+            |(start, end, size): (usize, usize, u64)| Buffer { alignment: 64, ..Buffer::new(start as u32, end as u32, size) };
+        Problem { buffers: buffers.into_iter().map(buffer).collect(), capacity: None }
+    }
+
+    #[test]
+    fn training_runs_are_placed_closer_to_their_load_than_by_rules() {
+        for steps in [100, 200, 400] {
+            let problem = training_run(steps);
+            let normal = Normal::new(&problem);
+            let bound = bound::lower_bound(&problem, &normal);
+            let large = large_items(&normal, bound);
+            let by_rules = best_of_rules(&problem, &normal, bound, &mut Budget::new(&normal)).height;
+            let outcome = solve(&problem, &Limit { nodes: 500 }).unwrap();
+            let placed = outcome.solution.unwrap();
+            assert_eq!(check(&problem, &placed), Ok(()));
+            assert!(large.is_some_and(|large| large.len() * 5 < normal.items.len() * 4));
+            assert!((placed.height - bound) * 5 < (by_rules - bound) * 4, "{} and {by_rules} for {bound}", placed.height);
+        }
+    }
+
+    #[test]
+    fn small_buffers_change_nothing_about_what_is_possible() {
+        let (mut random, mut impossible) = (Random::new(), 0);
+        for _ in 0..600 {
+            // As many as keep a load of eight.
+            let (mut loads, mut buffers) = ([0_u64; 12], Vec::new());
+            for _ in 0..200 {
+                let (start, size) = (random.below(12) as usize, 1 + random.below(4));
+                let end = (start + 1 + random.below(6) as usize).min(12);
+                if loads[start..end].iter().all(|load| load + size <= 8) {
+                    loads[start..end].iter_mut().for_each(|load| *load += size);
+                    buffers.push(Buffer::new(start as u32, end as u32, size * 10_000));
+                }
+            }
+            let load = loads.into_iter().max().map(|load| load * 10_000);
+            let alone = Problem { buffers: buffers.clone(), capacity: load };
+            let status = solve(&alone, &Limit::default()).unwrap().status();
+            buffers.extend((0..24).map(|step| Buffer::new(step / 2, step / 2 + 1, 1)));
+            // Half of what a large one could use.
+            let with_small = Problem { buffers, capacity: load.map(|load| load + 5_000) };
+            let outcome = solve(&with_small, &Limit::default()).unwrap();
+            assert_eq!(outcome.status() == Status::Infeasible, status == Status::Infeasible, "{with_small:?}");
+            assert!(outcome.solution.is_none_or(|solution| check(&with_small, &solution) == Ok(())));
+            impossible += usize::from(status == Status::Infeasible);
+        }
+        assert!(impossible > 3, "{impossible} of 600");
+    }
+}
