@@ -23,8 +23,8 @@ pub(super) fn repair(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], ta
         let items = order(normal, Rule::SizeDuration, &loads_met(normal));
         attempt.offsets = first_fit(normal, &items, budget).offsets;
     }
-    // What fails could spend everything, so a part is left for heights that are easier.
-    let shares = if attempt.shakes.is_some() { 3 } else { 2 };
+    // What fails could spend everything, so a part is left for heights that are easier. Where looks are dear, the first one is one of those.
+    let (shares, fifths) = if attempt.shakes.is_some() { (3, 3) } else { (2, 4) };
     let mut lowest = target;
     loop {
         let height = normal.height(&best);
@@ -32,7 +32,7 @@ pub(super) fn repair(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], ta
         if height <= lowest || *budget == 0 || height - lowest < (height >> 10).max(1) {
             return best;
         }
-        let wanted = lowest + (height - lowest) / 5 * 3;
+        let wanted = lowest + (height - lowest) / 5 * fifths;
         let mut share = budget.div_ceil(shares);
         *budget -= share;
         let done = attempt.run(wanted, &mut share);
