@@ -162,6 +162,22 @@ proptest! {
     }
 
     #[test]
+    fn an_infeasible_subset_with_gaps_and_fixed_offsets_is_infeasible(problem in problem(true, true)) {
+        let best = brute_force(&problem);
+        prop_assume!(best != Some(0));
+        // Without any placement, every capacity is too small.
+        let capacity = best.map_or(1_000, |best| best - 1);
+        let found = place::infeasible_subset(&Problem { capacity: Some(capacity), ..problem.clone() }, &Limit::default()).unwrap();
+        let windowed = problem.buffers.iter().any(|buffer| buffer.gaps.iter().any(|gap| gap.window.is_some()));
+        prop_assert!(found.is_some() || windowed, "the search takes all problems without windows");
+        if let Some(set) = found {
+            let buffers = set.iter().map(|index| problem.buffers[*index].clone()).collect();
+            let alone = brute_force(&Problem { buffers, capacity: None });
+            prop_assert!(alone.is_none_or(|height| height > capacity), "{:?} keeps {capacity}", set);
+        }
+    }
+
+    #[test]
     fn the_checker_agrees_with_the_definition(problem in problem(true, false), seeds in prop::collection::vec(0..30_u64, 7)) {
         let offsets: Vec<u64> = problem.buffers.iter().zip(&seeds).map(|(buffer, seed)| seed / buffer.alignment * buffer.alignment).collect();
         let clash = (0..offsets.len()).any(|a| (0..a).any(|b| meets(&problem.buffers[a], offsets[a], &problem.buffers[b], offsets[b])));
