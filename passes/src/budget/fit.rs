@@ -17,6 +17,9 @@ use crate::window::candidates;
 
 /// So many plans are placed before the search for the smallest one begins.
 const MAX_ROUNDS: u32 = 6;
+/// So many plans are made for capacities between one that fits and one that does not, unless they are as close as this part of the budget.
+const CLOSER_ROUNDS: u32 = 2;
+const CLOSE: u64 = 200;
 /// What offsets waste is learned with such a part of the effort.
 const REHEARSAL: u64 = 8;
 /// So many capacities are tried in the search for the smallest arena, each with such a part of the effort: most of them have no plan, which takes longest.
@@ -79,6 +82,8 @@ pub(crate) fn within(
     };
     let mut capacity = aligned.saturating_add(saved);
     let (mut best, mut effort): (Option<Found>, u64) = (None, ctx.effort / REHEARSAL);
+    // The least capacity whose plan was too large once it was placed.
+    let mut too_much = u64::MAX;
     for round in 0..MAX_ROUNDS {
         let is_whole = effort > ctx.effort / REHEARSAL;
         if capacity < bound {
@@ -92,11 +97,9 @@ pub(crate) fn within(
             continue;
         };
         found.budgeted.rounds = round + 1;
-        if found.arena > limit && found.peak <= aligned {
-            // Only what might fit is worth a search.
-            found.arena = arena(&found.module, ctx, ctx.effort)?;
-        }
+        settle_arena(&mut found, ctx, limit)?;
         if found.arena > limit {
+            too_much = too_much.min(capacity);
             // What offsets waste is taken off the capacity; a plan that needs less than it was given starts from what it needs.
             capacity = capacity.min(found.peak).saturating_sub(found.arena.0 - limit.0);
             effort = if is_whole { effort / 2 } else { effort };
@@ -111,7 +114,7 @@ pub(crate) fn within(
         effort = ctx.effort;
     }
     if let Some(best) = best {
-        return Ok(certified(best));
+        return Ok(certified(closer(module, ctx, &stated, limit, best, too_much)?));
     }
     match least(module, ctx, &stated, bound)? {
         Some(found) if found.arena <= limit => Ok(certified(found)),
@@ -123,6 +126,44 @@ pub(crate) fn within(
             Err(PassError::Budget(Box::new(shortage(smallest, ctx, &stated, limit, bound)?)))
         }
     }
+}
+
+/// Searches for a smaller arena of a plan that might fit; elsewhere heuristics have said enough.
+fn settle_arena(found: &mut Found, ctx: &PassContext<'_>, limit: Bytes) -> Result<(), PassError> {
+    if found.arena > limit && found.peak <= ctx.options.aligned(limit).0 {
+        found.arena = arena(&found.module, ctx, ctx.effort)?;
+    }
+    Ok(())
+}
+
+/// A plan for a capacity between that of a plan that fits and one at which offsets wasted too much, if it takes less time.
+fn closer(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    stated: &Stated,
+    limit: Bytes,
+    mut best: Found,
+    mut too_much: u64,
+) -> Result<Found, PassError> {
+    let mut fits = best.budgeted.capacity;
+    for _ in 0..CLOSER_ROUNDS {
+        if too_much == u64::MAX || too_much.saturating_sub(fits) < limit.0 / CLOSE || ctx.options.stop.is_due() {
+            break;
+        }
+        let capacity = fits.midpoint(too_much);
+        let Some(mut found) = attempt(module, ctx, stated, capacity, ctx.effort / REHEARSAL)? else { break };
+        settle_arena(&mut found, ctx, limit)?;
+        if found.arena > limit {
+            too_much = capacity;
+            continue;
+        }
+        fits = capacity;
+        if found.budgeted.makespan < best.budgeted.makespan {
+            found.budgeted.rounds = best.budgeted.rounds + 1;
+            best = found;
+        }
+    }
+    Ok(best)
 }
 
 /// The problem as if every part that could lie in its whole did and took no bytes of its own: what no plan of this beats, none with windows does.
