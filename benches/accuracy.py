@@ -1,6 +1,6 @@
 """How far the results of memc's models are from those of the given ones, and whether `--exact` keeps every bit.
 
-    .deps/python/bin/python benches/accuracy.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] [--runtime ort|arena]
+    .deps/python/bin/python benches/accuracy.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] [--only NAME] [--runtime ort|arena]
         [--seeds N] FOLDER|MODEL ...
 
 Both run in ONNX Runtime with optimizations disabled, one thread, on the same seeded inputs; weights that are missing are made (seeded). Nodes
@@ -19,7 +19,8 @@ import tempfile
 import numpy as np
 import onnx
 
-from corpus import extents, external_bytes, feeds, model_files, place, session_options, weights
+from corpus import chosen, extents, feeds, place, session_options, weights
+from options import add_choice, add_dims, name_of, parse, parser
 
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
 DRAWING = {"RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "Bernoulli", "Multinomial"}
@@ -137,7 +138,7 @@ def empty(folder):
 
 
 def one(path, options, scratch):
-    name = os.path.basename(path)[: -len(".onnx")]
+    name = name_of(path)
     sizes = extents(path, [dim for model, dim in options["dims"] if model == name])
     beside = os.path.dirname(os.path.abspath(path))
     with tempfile.TemporaryDirectory(dir=beside if os.access(beside, os.W_OK) else scratch) as folder:
@@ -171,34 +172,20 @@ def one(path, options, scratch):
     return f"| {' | '.join(cells)} |"
 
 
-def parse(arguments):
-    options = {"memc": "target/release/memc", "dims": [], "folders": [], "runtime": "ort", "seeds": 1, "max_mb": 1e6}
-    arguments = list(arguments)
-    while arguments:
-        word = arguments.pop(0)
-        if word in ("--memc", "--runtime"):
-            options[word[2:]] = arguments.pop(0)
-        elif word == "--seeds":
-            options["seeds"] = int(arguments.pop(0))
-        elif word == "--max-mb":
-            options["max_mb"] = float(arguments.pop(0))
-        elif word == "--dim":
-            options["dims"].append(arguments.pop(0).split(":", 1))
-        else:
-            options["folders"].append(word)
-    return options
-
-
 def main():
     if sys.argv[1:2] == ["--child"]:
         return child(sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4]), sys.argv[5], bool(sys.argv[6]))
-    options = parse(sys.argv[1:])
+    made = parser(__doc__)
+    add_dims(made)
+    add_choice(made, max_mb=1e6)
+    made.add_argument("--runtime", default="ort", choices=["ort", "arena"])
+    made.add_argument("--seeds", type=int, default=1, metavar="N", help="inputs to compare on")
+    options = parse(made)
     print("| model | outputs | nodes: given / free / exact | absolute | relative | root mean square | beyond | nudged | exact |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|---|", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
-        for path in model_files(options["folders"]):
-            if external_bytes(path) <= options["max_mb"] * 1e6:
-                print(one(path, options, scratch), flush=True)
+        for path in chosen(options):
+            print(one(path, options, scratch), flush=True)
     return None
 
 

@@ -6,17 +6,11 @@ import shutil
 import numpy as np
 import onnx
 
+from options import name_of
+
 FLOATS = {1: np.float32, 10: np.float16, 11: np.float64}
 KINDS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64, "tensor(int64)": np.int64,
          "tensor(int32)": np.int32, "tensor(bool)": np.bool_, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8}
-
-
-def model_files(folders):
-    """Models by path: those named, and all below the folders named, sorted."""
-    found = [path for path in folders if path.endswith(".onnx")]
-    for folder in folders:
-        found += sorted(os.path.join(root, name) for root, _, names in os.walk(folder) for name in names if name.endswith(".onnx"))
-    return found
 
 
 def all_tensors(graph):
@@ -37,6 +31,13 @@ def external_tensors(path):
 
 def external_bytes(path):
     return sum(int(np.prod(tensor.dims, dtype=np.int64)) * 4 for tensor, _, _ in external_tensors(path))
+
+
+def chosen(options):
+    """The models that are asked for and have few enough weights outside their files."""
+    for path in options["models"]:
+        if (not options["only"] or name_of(path) in options["only"]) and external_bytes(path) <= options["max_mb"] * 1e6:
+            yield path
 
 
 def weights(path):

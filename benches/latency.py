@@ -1,7 +1,7 @@
 """Time of memc's models in stock ONNX Runtime without optimizations beside that of the given ones with them.
 
     .deps/python/bin/python benches/latency.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] [--rounds N]
-        [--level extended|all ...] [--operators] [--memc-option OPTION ...] FOLDER|MODEL ...
+        [--level extended|all ...] [--operators] FOLDER|MODEL ... [-- OPTIONS OF memc optimize]
 
 `memc optimize --runtime ort`, with the options given; one thread, all sessions in one process, a run of each in turn: processor milliseconds (medians), the median of
 the ratios of memc's runs to neighbouring ones of the given model at each level, and the quartiles of the ratios. `extended` is all that does
@@ -15,11 +15,11 @@ import math
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-from corpus import extents, external_bytes, feeds, model_files, place, session_options
+from corpus import chosen, extents, feeds, place, session_options
+from options import add_choice, add_dims, name_of, parse, parser
 
 LEVELS = {"basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
 
@@ -80,7 +80,7 @@ def table(given, ours, level, sizes, rounds, folder):
 
 
 def one(path, options, scratch):
-    name = os.path.basename(path)[: -len(".onnx")]
+    name = name_of(path)
     sizes = extents(path, [dim for model, dim in options["dims"] if model == name])
     beside = os.path.dirname(os.path.abspath(path))
     with tempfile.TemporaryDirectory(dir=beside if os.access(beside, os.W_OK) else scratch) as folder:
@@ -101,32 +101,18 @@ def one(path, options, scratch):
 
 
 def main():
-    options = {"memc": "target/release/memc", "dims": [], "folders": [], "rounds": 11, "max_mb": 1300.0, "levels": [], "operators": False, "extra": []}
-    arguments = sys.argv[1:]
-    while arguments:
-        word = arguments.pop(0)
-        if word == "--memc":
-            options["memc"] = arguments.pop(0)
-        elif word == "--rounds":
-            options["rounds"] = int(arguments.pop(0))
-        elif word == "--max-mb":
-            options["max_mb"] = float(arguments.pop(0))
-        elif word == "--level":
-            options["levels"].append(arguments.pop(0))
-        elif word == "--memc-option":
-            options["extra"].append(arguments.pop(0))
-        elif word == "--operators":
-            options["operators"] = True
-        elif word == "--dim":
-            options["dims"].append(arguments.pop(0).split(":", 1))
-        else:
-            options["folders"].append(word)
+    made = parser(__doc__)
+    add_dims(made)
+    add_choice(made, max_mb=1300.0)
+    made.add_argument("--rounds", type=int, default=11, metavar="N")
+    made.add_argument("--level", dest="levels", action="append", default=[], help="of the session that runs the given model")
+    made.add_argument("--operators", action="store_true", help="time by operator, too")
+    options = parse(made)
     options["levels"] = options["levels"] or ["all"]
     heads = "".join(f" given, {level}, ms | ratio | quartiles |" for level in options["levels"])
     print(f"| model | memc, ms |{heads}\n|---|--:|" + "--:|--:|--:|" * len(options["levels"]), flush=True)
     with tempfile.TemporaryDirectory() as scratch:
-        chosen = [path for path in model_files(options["folders"]) if external_bytes(path) <= options["max_mb"] * 1e6]
-        rows = [one(path, options, scratch) for path in chosen]
+        rows = [one(path, options, scratch) for path in chosen(options)]
     for level, ratios in zip(options["levels"], zip(*rows)):
         print(f"\n{level}: geometric mean of {len(ratios)}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}")
 

@@ -8,31 +8,14 @@ import json
 import os
 import resource
 import subprocess
-import sys
 import tempfile
 
-
-def parse(arguments):
-    options = {"memc": "target/release/memc", "dims": [], "folders": [], "extra": [], "out": None}
-    arguments = list(arguments)
-    while arguments:
-        word = arguments.pop(0)
-        if word == "--memc":
-            options["memc"] = arguments.pop(0)
-        elif word == "--out":
-            options["out"] = arguments.pop(0)
-        elif word == "--dim":
-            options["dims"].append(arguments.pop(0).split(":", 1))
-        elif word == "--":
-            options["extra"], arguments = arguments, []
-        else:
-            options["folders"].append(word)
-    return options
+from options import add_dims, name_of, parse, parser
 
 
 def plan(options, path, folder):
     """Run memc on one model; returns its layout and the CPU seconds that it took."""
-    name = os.path.basename(path)[: -len(".onnx")]
+    name = name_of(path)
     out = os.path.join(folder, name)
     dims = [word for model, dim in options["dims"] if model == name for word in ("--dim", dim)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -59,13 +42,14 @@ def row(name, layout, seconds):
 
 
 def main():
-    options = parse(sys.argv[1:])
-    models = sorted(os.path.join(root, file) for folder in options["folders"] for root, _, files in os.walk(folder)
-                    for file in files if file.endswith(".onnx"))
+    made = parser(__doc__)
+    add_dims(made)
+    made.add_argument("--out", metavar="FOLDER", help="where plans are kept")
+    options = parse(made)
     print("| model | steps | file order, bytes | peak | arena | saved | order | placement | CPU s |")
     print("|---|--:|--:|--:|--:|--:|---|---|--:|")
     with tempfile.TemporaryDirectory() as scratch:
-        for path in models:
+        for path in options["models"]:
             name, layout, seconds = plan(options, path, options["out"] or scratch)
             print(row(name, layout, seconds) if layout else f"| {name} | refused: {seconds} |", flush=True)
 

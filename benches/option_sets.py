@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-from corpus import external_bytes, feeds, session_options, write_weights
+from corpus import chosen, feeds, session_options, write_weights
+from options import add_choice, name_of, parse, parser
 from runtime import HERE
 
 # Graph optimizations, arena, memory pattern, reuse of buffers, order.
@@ -53,7 +54,7 @@ def child(path, sets):
 
 
 def one(path, options, library):
-    name = os.path.basename(path)[: -len(".onnx")]
+    name = name_of(path)
     with tempfile.TemporaryDirectory() as folder:
         write_weights(path, folder)
         files = {"given": os.path.join(folder, "given.onnx"), "ort": os.path.join(folder, "ort.onnx"), "anchored": os.path.join(folder, "anchored.onnx")}
@@ -74,28 +75,17 @@ def one(path, options, library):
 def main():
     if sys.argv[1:2] == ["--child"]:
         return child(sys.argv[2], json.loads(sys.argv[3]))
-    options, arguments = {"memc": "target/release/memc", "folders": [], "mb": 200.0, "only": []}, sys.argv[1:]
-    while arguments:
-        word = arguments.pop(0)
-        if word == "--memc":
-            options["memc"] = arguments.pop(0)
-        elif word == "--max-mb":
-            options["mb"] = float(arguments.pop(0))
-        elif word == "--only":
-            options["only"].append(arguments.pop(0))
-        else:
-            options["folders"].append(word)
+    made = parser(__doc__)
+    add_choice(made, max_mb=200.0)
+    options = parse(made)
     with tempfile.TemporaryDirectory() as folder:
         library = os.path.join(folder, "count.so")
         source = os.path.join(HERE, "count_allocations.c")
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", source, "-o", library, "-ldl", "-lpthread"], check=True)
         print(f"| model | {' | '.join(title for title, *_ in COLUMNS)} | promised |")
         print(f"|---{'|--:' * (len(COLUMNS) + 1)}|")
-        for root in options["folders"]:
-            for path in sorted(os.path.join(root, name) for name in os.listdir(root) if name.endswith(".onnx")):
-                wanted = not options["only"] or os.path.basename(path)[: -len(".onnx")] in options["only"]
-                if wanted and external_bytes(path) <= options["mb"] * 1e6:
-                    print(one(path, options, library), flush=True)
+        for path in chosen(options):
+            print(one(path, options, library), flush=True)
     return None
 
 

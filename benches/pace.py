@@ -9,15 +9,15 @@ Plans are for `--runtime player --exact`. Processor times of all threads, and ti
 import math
 import os
 import subprocess
-import sys
 import tempfile
 
-from corpus import external_bytes, model_files, place
+from corpus import chosen, place
+from options import add_choice, add_dims, name_of, parse, parser
 
 
 def row(path, options):
     """The cells of a model's row, or why there is none."""
-    name = os.path.basename(path)[: -len(".onnx")]
+    name = name_of(path)
     dims = [word for model, dim in options["dims"] if model == name for word in ("--dim", dim)]
     with tempfile.TemporaryDirectory() as folder:
         given, out = place(path, folder, f"{name}.onnx"), os.path.join(folder, "out.onnx")
@@ -30,25 +30,15 @@ def row(path, options):
 
 
 def main():
-    options = {"memc": "target/release/memc", "pace": "target/release/examples/pace", "repeat": "3", "dims": [], "mb": 1000.0, "only": []}
-    folders, arguments = [], sys.argv[1:]
-    while arguments:
-        word = arguments.pop(0)
-        if word in ("--memc", "--pace", "--repeat"):
-            options[word[2:]] = arguments.pop(0)
-        elif word == "--dim":
-            options["dims"].append(arguments.pop(0).split(":", 1))
-        elif word == "--max-mb":
-            options["mb"] = float(arguments.pop(0))
-        elif word == "--only":
-            options["only"].append(arguments.pop(0))
-        else:
-            folders.append(word)
+    made = parser(__doc__)
+    add_dims(made)
+    add_choice(made, max_mb=1000.0)
+    made.add_argument("--pace", default="target/release/examples/pace", help="the example that measures")
+    made.add_argument("--repeat", default="3", metavar="N")
+    options = parse(made)
     print(subprocess.run([options["pace"], "-"], capture_output=True, text=True, check=True).stdout, end="")
     ready, waited, runs = [], [], []
-    for path in model_files(folders):
-        if options["only"] and os.path.basename(path)[: -len(".onnx")] not in options["only"] or external_bytes(path) > options["mb"] * 1e6:
-            continue
+    for path in chosen(options):
         name, text = row(path, options)
         print(text if text.startswith("|") else f"| {name} | {text} | | | | | | | | | | |", flush=True)
         if text.startswith("|"):

@@ -9,11 +9,11 @@ every two milliseconds from outside, less weights and arena (workspace is in it)
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 
-from corpus import external_bytes, place
+from corpus import chosen, place
+from options import add_choice, add_dims, name_of, parse, parser
 
 
 def memc(options, *words):
@@ -42,7 +42,7 @@ def watched(options, *words):
 
 
 def one(path, options):
-    name = os.path.basename(path)[: -len(".onnx")]
+    name = name_of(path)
     dims = [word for model, dim in options["dims"] if model == name for word in ("--dim", dim)]
     with tempfile.TemporaryDirectory() as folder:
         given, out = place(path, folder), os.path.join(folder, "out.onnx")
@@ -71,28 +71,15 @@ def one(path, options):
 
 
 def main():
-    options, arguments = {"memc": "target/release/memc", "dims": [], "folders": [], "mb": 1000.0, "only": [], "repeat": "3"}, sys.argv[1:]
-    while arguments:
-        word = arguments.pop(0)
-        if word == "--memc":
-            options["memc"] = arguments.pop(0)
-        elif word == "--dim":
-            options["dims"].append(arguments.pop(0).split(":", 1))
-        elif word == "--max-mb":
-            options["mb"] = float(arguments.pop(0))
-        elif word == "--repeat":
-            options["repeat"] = arguments.pop(0)
-        elif word == "--only":
-            options["only"].append(arguments.pop(0))
-        else:
-            options["folders"].append(word)
+    made = parser(__doc__)
+    add_dims(made)
+    add_choice(made, max_mb=1000.0)
+    made.add_argument("--repeat", default="3", metavar="N")
+    options = parse(made)
     print("| model | outputs | arena, bytes | used | outside | workspace planned, most | taken, most | beyond | caller, MiB | beside, MiB | without the caller's |")
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
-    for root in options["folders"]:
-        for path in sorted(os.path.join(root, name) for name in os.listdir(root) if name.endswith(".onnx")):
-            wanted = not options["only"] or os.path.basename(path)[: -len(".onnx")] in options["only"]
-            if wanted and external_bytes(path) <= options["mb"] * 1e6:
-                print(one(path, options), flush=True)
+    for path in chosen(options):
+        print(one(path, options), flush=True)
 
 
 if __name__ == "__main__":

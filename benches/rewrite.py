@@ -1,7 +1,7 @@
 """Rewritten models side by side: memc's, and those of other optimizers, all planned by memc's own scheduler and placer.
 
     .deps/python/bin/python benches/rewrite.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] [--runtime ort|arena ...]
-        [--memc-option OPTION] FOLDER|MODEL ...
+        FOLDER|MODEL ... [-- OPTIONS OF memc optimize]
 
 Nodes, arena in bytes and modelled microseconds of: the model as given, memc's, ONNX Runtime's own offline optimization (extended, all), and of
 onnxsim, onnxslim, onnxoptimizer and onnxscript where they can be imported. All but memc's are planned by `memc optimize --no-rewrite`. External
@@ -15,7 +15,8 @@ import tempfile
 
 import onnx
 
-from corpus import extents, external_bytes, model_files, place, session_options
+from corpus import chosen, extents, place, session_options
+from options import add_choice, add_dims, name_of, parse, parser
 
 # Files above this size do not fit one protobuf message: tools' results are written with their weights beside them.
 WHOLE_MB = 1800
@@ -86,7 +87,7 @@ def plan(options, runtime, path, out, dims, extra):
 
 
 def one(path, options, scratch):
-    name = os.path.basename(path)[: -len(".onnx")]
+    name = name_of(path)
     dims = [f"{dim}={size}" for dim, size in sorted(extents(path, [dim for model, dim in options["dims"] if model == name]).items())]
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         given, target = place(path, folder, is_linked=False), os.path.join(folder, "tool.onnx")
@@ -109,35 +110,18 @@ def one(path, options, scratch):
     return found
 
 
-def parse(arguments):
-    options = {"memc": "target/release/memc", "dims": [], "folders": [], "extra": [], "runtimes": [], "max_mb": 1500.0}
-    arguments = list(arguments)
-    while arguments:
-        word = arguments.pop(0)
-        if word == "--memc":
-            options["memc"] = arguments.pop(0)
-        elif word == "--runtime":
-            options["runtimes"].append(arguments.pop(0))
-        elif word == "--max-mb":
-            options["max_mb"] = float(arguments.pop(0))
-        elif word == "--dim":
-            options["dims"].append(arguments.pop(0).split(":", 1))
-        elif word == "--memc-option":
-            options["extra"].append(arguments.pop(0))
-        else:
-            options["folders"].append(word)
-    return options
-
-
 def main():
     if sys.argv[1:2] == ["--tool"]:
         return TOOLS[sys.argv[2]](*sys.argv[3:5])
-    options = parse(sys.argv[1:])
+    made = parser(__doc__)
+    add_dims(made)
+    add_choice(made, max_mb=1500.0)
+    made.add_argument("--runtime", dest="runtimes", action="append", default=[], choices=["ort", "arena"])
+    options = parse(made)
     heads = ["model", "runtime", "given", "memc", *TOOLS]
     print("| " + " | ".join(heads) + " |\n|---" + "|--:" * (len(heads) - 1) + "|", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
-        chosen = [path for path in model_files(options["folders"]) if external_bytes(path) <= options["max_mb"] * 1e6]
-        results = [one(path, options, scratch) for path in chosen]
+        results = [one(path, options, scratch) for path in chosen(options)]
     print("\ncells: nodes/arena/modelled us")
     for runtime in options["runtimes"] or ["ort"]:
         rows = [found[runtime] for found in results]

@@ -16,7 +16,8 @@ import tempfile
 import numpy as np
 import onnx
 
-from corpus import external_bytes, feeds, session_options, write_weights
+from corpus import chosen, feeds, session_options, write_weights
+from options import add_choice, add_dims, name_of, parse, parser
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -54,7 +55,7 @@ def measure(path, order, dims, library):
 
 
 def one(path, options, library):
-    name = os.path.basename(path)[: -len(".onnx")]
+    name = name_of(path)
     dims = [dim for model, dim in options["dims"] if model == name]
     sizes = {dim.split("=")[0]: int(dim.split("=")[1]) for dim in dims}
     with tempfile.TemporaryDirectory() as folder:
@@ -83,27 +84,18 @@ def one(path, options, library):
 def main():
     if sys.argv[1:2] == ["--child"]:
         return child(sys.argv[2], sys.argv[3], json.loads(sys.argv[4]))
-    options, arguments = {"memc": "target/release/memc", "dims": [], "folders": [], "mb": 200.0}, sys.argv[1:]
-    while arguments:
-        word = arguments.pop(0)
-        if word == "--memc":
-            options["memc"] = arguments.pop(0)
-        elif word == "--dim":
-            options["dims"].append(arguments.pop(0).split(":", 1))
-        elif word == "--max-mb":
-            options["mb"] = float(arguments.pop(0))
-        else:
-            options["folders"].append(word)
+    made = parser(__doc__)
+    add_dims(made)
+    add_choice(made, max_mb=200.0)
+    options = parse(made)
     with tempfile.TemporaryDirectory() as folder:
         library = os.path.join(folder, "count.so")
         source = os.path.join(HERE, "count_allocations.c")
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", source, "-o", library, "-ldl", "-lpthread"], check=True)
         print("| model | file | default | planned | promised | outputs |")
         print("|---|--:|--:|--:|--:|---|")
-        for root in options["folders"]:
-            for path in sorted(os.path.join(root, name) for name in os.listdir(root) if name.endswith(".onnx")):
-                if external_bytes(path) <= options["mb"] * 1e6:
-                    print(one(path, options, library), flush=True)
+        for path in chosen(options):
+            print(one(path, options, library), flush=True)
     return None
 
 

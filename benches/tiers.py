@@ -8,24 +8,10 @@ before and after. Plans are for `--runtime player --exact`.
 import json
 import os
 import subprocess
-import sys
 import tempfile
 
 from corpus import place
-
-
-def parse(arguments):
-    options = {"memc": "target/release/memc", "near": "30MiB", "link": "host=4GB/s", "state": False, "models": []}
-    arguments = list(arguments)
-    while arguments:
-        word = arguments.pop(0)
-        if word == "--state":
-            options["state"] = True
-        elif word in ("--memc", "--near", "--link"):
-            options[word[2:]] = arguments.pop(0)
-        else:
-            options["models"].append(word)
-    return options
+from options import name_of, parse, parser
 
 
 def memc(options, *words):
@@ -77,7 +63,11 @@ def shared(options, given, out):
 
 
 def main():
-    options = parse(sys.argv[1:])
+    made = parser(__doc__)
+    made.add_argument("--near", default="30MiB", metavar="SIZE")
+    made.add_argument("--link", default="host=4GB/s")
+    made.add_argument("--state", action="store_true", help="what sharing of state saves, instead")
+    options = parse(made)
     if options["state"]:
         print("| model | values | arena | caller's | arena, shared | caller's, shared | less in all | bits |")
         print("|---|--:|--:|--:|--:|--:|--:|---|")
@@ -88,7 +78,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             given, out = place(path, folder), os.path.join(folder, "out.onnx")
             row = shared(options, given, out) if options["state"] else fetched(options, given, out)
-        print(f"| {os.path.basename(path)[:-5]} | {row} |", flush=True)
+        print(f"| {name_of(path)} | {row} |", flush=True)
 
 
 if __name__ == "__main__":
