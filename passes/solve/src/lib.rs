@@ -21,6 +21,7 @@
 
 pub mod budget;
 mod lists;
+mod no_goods;
 pub mod order;
 pub mod place;
 

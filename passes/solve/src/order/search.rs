@@ -9,10 +9,9 @@
 //! to be too low.
 
 use std::cell::Cell;
-use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use super::model::{Model, State};
+use crate::no_goods::{MOST_STATES, NoGoods, mix};
 
 /// How a search ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,24 +22,6 @@ pub(super) enum Verdict {
     Impossible(u64),
     /// The state limit was reached.
     Limit,
-}
-
-/// Keys are well mixed already.
-#[derive(Default)]
-struct LowHalf(u64);
-
-impl Hasher for LowHalf {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-    fn write_u128(&mut self, key: u128) {
-        self.0 = key as u64;
-    }
 }
 
 /// One operation that ran, and how to take it back.
@@ -94,7 +75,7 @@ pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
     if search.state.live > bound {
         return Verdict::Impossible(search.state.live as u64);
     }
-    let mut failed: HashSet<u128, BuildHasherDefault<LowHalf>> = HashSet::default();
+    let mut failed = NoGoods::default();
     let mut branches: Vec<Branch> = Vec::new();
     loop {
         search.run_free();
@@ -102,7 +83,8 @@ pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
         if search.past.len() == model.operations {
             return Verdict::Found(search.past.into_iter().map(|done| done.operation).collect());
         }
-        let untried = if failed.insert(search.key) { search.moves() } else { Vec::new() };
+        let is_new = if failed.len() < MOST_STATES { failed.insert(search.key) } else { !failed.contains(&search.key) };
+        let untried = if is_new { search.moves() } else { Vec::new() };
         if *limit == 0 {
             return Verdict::Limit;
         }
@@ -134,7 +116,7 @@ impl Search<'_> {
         let effect = self.state.run(operation);
         let newly = model.successors.of(operation).iter().filter(|next| self.state.waits[**next as usize] == 0);
         self.ready.extend(newly);
-        self.key ^= mix(operation);
+        self.key ^= mix(operation, 0);
         self.past.push(Done { operation, net: effect.net, ready_place: place as u32, allocated_from });
     }
 
@@ -157,7 +139,7 @@ impl Search<'_> {
                 self.state.allocated[buffer as usize] = false;
             }
             self.state.live -= done.net;
-            self.key ^= mix(done.operation);
+            self.key ^= mix(done.operation, 0);
             // The inverse of `swap_remove`.
             let place = done.ready_place as usize;
             self.ready.push(done.operation);
@@ -271,16 +253,4 @@ fn may_be_free(model: &Model) -> Vec<bool> {
         }
     }
     free
-}
-
-/// A well mixed number for an operation (the finalizer of SplitMix64, twice).
-fn mix(operation: u32) -> u128 {
-    u128::from(scramble(u64::from(operation))) << 64 | u128::from(scramble(u64::from(operation) ^ 0x6a09_e667_f3bc_c908))
-}
-
-fn scramble(seed: u64) -> u64 {
-    let mut value = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }

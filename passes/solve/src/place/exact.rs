@@ -4,12 +4,12 @@
 //! bound; running out of nodes proves nothing.
 
 use super::instance::Instance;
-use super::no_goods::NoGoods;
 use super::normal::Normal;
 use super::problem::{Problem, Solution};
 use super::restart::{Orders, decide};
 use super::search::Verdict;
 use crate::StopReason;
+use crate::no_goods::NoGoods;
 
 /// What is known so far.
 pub(super) struct Known {

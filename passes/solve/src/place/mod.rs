@@ -14,7 +14,6 @@ mod first_fit;
 mod infeasible;
 mod instance;
 mod neighbors;
-mod no_goods;
 mod normal;
 mod occupied;
 mod orders;

@@ -1,10 +1,10 @@
 //! Restarts of the placement search over orders: short slices in Luby's sequence, because run times are heavy-tailed.
 
 use super::instance::Instance;
-use super::no_goods::NoGoods;
 use super::ranking::{KEYS, Order};
 use super::search::{Search, Verdict};
 use super::valley::{Choice, ValleySearch};
+use crate::no_goods::NoGoods;
 
 /// Nodes of the shortest slice.
 const SLICE: u64 = 4_000;

@@ -5,8 +5,8 @@
 //! so a state is that list of offsets, and failed states are remembered as hashes.
 
 use super::instance::Instance;
-use super::no_goods::{MOST_STATES, NoGoods, mix};
 use super::ranking::Order;
+use crate::no_goods::{MOST_STATES, NoGoods, mix};
 
 /// How a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@
 mod stack;
 
 use super::instance::Instance;
-use super::no_goods::{MOST_STATES, NoGoods, mix};
 use super::ranking::Order;
 use super::search::Verdict;
+use crate::no_goods::{MOST_STATES, NoGoods, mix};
 
 /// A change of the skyline, or an item that was placed.
 #[derive(Clone, Copy, Debug)]

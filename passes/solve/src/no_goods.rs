@@ -1,14 +1,14 @@
-//! Failed states of the searches, remembered as 128-bit hashes.
+//! Failed states of searches, remembered as 128-bit hashes.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Failed states that are remembered at most: 16 bytes each and the table's slack.
-pub(super) const MOST_STATES: usize = 1 << 21;
+pub(crate) const MOST_STATES: usize = 1 << 21;
 
 /// Keys are sums of well mixed numbers; their low half is a good hash as it is.
 #[derive(Default)]
-pub(super) struct LowHalf(u64);
+pub(crate) struct LowHalf(u64);
 
 impl Hasher for LowHalf {
     fn finish(&self) -> u64 {
@@ -25,10 +25,10 @@ impl Hasher for LowHalf {
 }
 
 /// Failed states.
-pub(super) type NoGoods = HashSet<u128, BuildHasherDefault<LowHalf>>;
+pub(crate) type NoGoods = HashSet<u128, BuildHasherDefault<LowHalf>>;
 
-/// A well mixed number for an item at a place.
-pub(super) fn mix(item: u32, place: u32) -> u128 {
+/// A well mixed number for an item at a place; where there is but one, that is 0.
+pub(crate) fn mix(item: u32, place: u32) -> u128 {
     let seed = u64::from(item) << 32 | u64::from(place);
     u128::from(scramble(seed)) << 64 | u128::from(scramble(seed ^ 0x6a09_e667_f3bc_c908))
 }
