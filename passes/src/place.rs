@@ -1,7 +1,7 @@
 //! `place`: gives every buffer its offset in the arena.
 
 use memc_ir::{ArenaSize, Bytes, Module, Plan, SecondaryMap, Space, SpaceData, Stage, Step, Storage, Value};
-use memc_solve::place;
+use memc_solve::{Limit, Outcome, Status, place};
 
 use crate::analysis::buffers::{buffers, far_buffers, peak};
 use crate::analysis::class::classes;
@@ -35,7 +35,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     for (scratch, step) in module.plan.scratch.iter().zip(&steps) {
         problem.buffers.push(row(step.0, step.0 + 1, scratch.bytes, alignment));
     }
-    let outcome = in_time(ctx, |limit| place::solve(&problem, limit)).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
+    let outcome = solve(&problem, ctx).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
     let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
 
@@ -70,6 +70,17 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         effort: outcome.effort,
     });
     Ok(Changed::edits(edits))
+}
+
+/// The lowest placement that the effort finds; under a limit never above what no effort finds, since plans within limits are tried without any.
+fn solve(problem: &place::Problem, ctx: &PassContext<'_>) -> Result<Outcome<place::Solution>, place::ProblemError> {
+    let outcome = in_time(ctx, |limit| place::solve(problem, limit))?;
+    if ctx.effort == 0 || ctx.options.room().is_none() || outcome.status() == Status::Optimal {
+        return Ok(outcome);
+    }
+    let at_once = place::solve(problem, &Limit { nodes: 0 })?;
+    let is_lower = at_once.value.is_some_and(|value| outcome.value.is_none_or(|other| value < other));
+    Ok(if is_lower { Outcome { solution: at_once.solution, value: at_once.value, ..outcome } } else { outcome })
 }
 
 /// Places, workspace, sizes and spaces that were not so before.
@@ -129,4 +140,49 @@ fn steps_of_scratch(module: &Module) -> Vec<Step> {
         step_of.set(*node, index as u32);
     }
     module.plan.scratch.iter().map(|scratch| Step(step_of[scratch.node])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+    use super::*;
+    use crate::options::Options;
+
+    /// Buffers of a few sizes that come and go, of which `seed` makes others each time.
+    fn run_of_buffers(seed: u64) -> place::Problem {
+        let mut state = seed;
+        let mut below = |most: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % most
+        };
+        let mut buffers = Vec::new();
+        for start in 0..90 {
+            for _ in 0..7 {
+                let longest = if below(5) == 0 { 70 } else { 12 };
+                let life = 1 + below(longest);
+                let size = (64 << below(9)) * (1 + below(3));
+                buffers.push(row(start, start + life as u32, Bytes(size), 64));
+            }
+        }
+        place::Problem { buffers, capacity: None }
+    }
+
+    #[test]
+    fn under_a_limit_effort_never_places_higher_than_none() {
+        let text =
+            "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {\n  input %x : f32[64]\n  %y = Neg(%x) : f32[64]\n  return %y\n}\n";
+        let module = memc_ir::text::parse(text).unwrap();
+        let options = Options { budget: Some(Bytes(1)), ..Options::default() };
+        for seed in 0..12 {
+            let problem = run_of_buffers(seed);
+            let height = |effort: u64| {
+                let ctx = PassContext { effort, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+                solve(&problem, &ctx).unwrap().value.unwrap()
+            };
+            for effort in [20, 200] {
+                assert!(height(effort) <= height(0), "{seed} {effort}");
+            }
+        }
+    }
 }
