@@ -9,26 +9,9 @@ import json
 import os
 import resource
 import subprocess
-import sys
 import tempfile
 
-
-def parse(arguments):
-    options = {"memc": "target/release/memc", "parts": [50, 25], "models": [], "extra": []}
-    arguments = list(arguments)
-    while arguments:
-        word = arguments.pop(0)
-        if word == "--memc":
-            options["memc"] = arguments.pop(0)
-        elif word == "--parts":
-            options["parts"] = [int(part) for part in arguments.pop(0).split(",")]
-        elif word == "--":
-            options["extra"], arguments = arguments, []
-        elif os.path.isdir(word):
-            options["models"] += sorted(os.path.join(word, file) for file in os.listdir(word) if file.endswith(".onnx"))
-        else:
-            options["models"].append(word)
-    return options
+from options import name_of, parse, parser
 
 
 def plan(options, path, folder, budget):
@@ -47,14 +30,16 @@ def plan(options, path, folder, budget):
 
 
 def main():
-    options = parse(sys.argv[1:])
+    made = parser(__doc__)
+    made.add_argument("--parts", default=[50, 25], metavar="50,25", type=lambda text: [int(part) for part in text.split(",")])
+    options = parse(made)
     print("| model | budget | part | kept | arena | copies | extra time | bound | CPU s |")
     print("|---|--:|--:|---|--:|--:|--:|--:|--:|")
     extras = {part: [] for part in options["parts"]}
     refused = {part: 0 for part in options["parts"]}
     with tempfile.TemporaryDirectory() as folder:
         for path in options["models"]:
-            name = os.path.basename(path)[: -len(".onnx")]
+            name = name_of(path)
             free, why, _ = plan(options, path, folder, None)
             if free is None:
                 print(f"| {name} | refused: {why} |", flush=True)

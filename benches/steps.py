@@ -10,7 +10,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 
 import numpy as np
@@ -19,20 +18,7 @@ import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from corpus import write_weights
-
-
-def parse(arguments):
-    options = {"memc": "target/release/memc", "part": 50, "link": "host=16GB/s", "models": []}
-    arguments = list(arguments)
-    while arguments:
-        word = arguments.pop(0)
-        if word in ("--memc", "--link"):
-            options[word[2:]] = arguments.pop(0)
-        elif word == "--part":
-            options["part"] = int(arguments.pop(0))
-        else:
-            options["models"].append(word)
-    return options
+from options import name_of, parse, parser
 
 
 def memc(options, folder, *words):
@@ -133,13 +119,16 @@ def one(options, path, folder):
 
 
 def main():
-    options = parse(sys.argv[1:])
+    made = parser(__doc__)
+    made.add_argument("--part", type=int, default=50, metavar="N", help="budget in percent of the arena of the plan without one")
+    made.add_argument("--link", default="host=16GB/s")
+    options = parse(made)
     print("| model | way | budget | arena, bytes | run again | moved | extra, modelled | extra, measured | bits, player | bits, session |")
     print("|---|---|--:|--:|--:|--:|--:|--:|---|---|")
     for path in options["models"]:
         with tempfile.TemporaryDirectory() as folder:
             for row in one(options, path, folder):
-                print(f"| {os.path.basename(path)[:-5]} | {row} |", flush=True)
+                print(f"| {name_of(path)} | {row} |", flush=True)
 
 
 if __name__ == "__main__":
