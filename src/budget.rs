@@ -9,7 +9,7 @@ use memc_ops::Data;
 use memc_passes::analysis::near_constants;
 use memc_passes::{ExternalData, Observer, PassContext, PassError, PipelineError, Planned, Silent};
 
-use crate::error::Error;
+use crate::error::{EARLY, Error};
 use crate::options::{OptimizeOptions, Size};
 
 /// What is known of elements, as inference found it.
@@ -141,8 +141,8 @@ fn limit(plan: &Layout, space: &str) -> Option<u64> {
 
 /// Refuses a plan whose arena passes a budget or what its space holds, and says why it is that large.
 ///
-/// `constants` are bytes that lie in the first space beside its arena.
-pub(crate) fn keep_budget(plan: &Layout, constants: Bytes) -> Result<(), Error> {
+/// `constants` are bytes that lie in the first space beside its arena; `is_early` says that searches were asked to end before they did.
+pub(crate) fn keep_budget(plan: &Layout, constants: Bytes, is_early: bool) -> Result<(), Error> {
     for (index, arena) in plan.arenas.iter().enumerate() {
         let beside = if index == 0 { constants.0 } else { 0 };
         let size = arena.size.saturating_add(beside);
@@ -158,6 +158,7 @@ pub(crate) fn keep_budget(plan: &Layout, constants: Bytes) -> Result<(), Error> 
             let name = |owner: &memc_layout::Owner| plan.tensors.get(owner.tensor).map_or("?", |tensor| tensor.name.as_str());
             notes.extend(alive.iter().take(8).map(|owner| format!("alive there: `{}`, {}", name(owner), Bytes(owner.bytes))));
         }
+        notes.extend(is_early.then(|| EARLY.to_owned()));
         let lower = plan.lower_bound.get(&arena.space);
         let bound = lower.and_then(|lower| lower.order).unwrap_or(0);
         return Err(Error::Budget { space: arena.space.clone(), budget, arena: size, bound, notes });

@@ -38,7 +38,7 @@ pub enum Error {
         passes: String,
     },
     /// No plan keeps the budget.
-    #[error("no plan fits {budget} bytes in {space}: the best one needs {arena}, and no order of these nodes less than {bound}")]
+    #[error("no plan was found that fits {budget} bytes in {space}: the best one needs {arena}{}", at_least(*bound))]
     Budget {
         /// Space.
         space: String,
@@ -46,7 +46,7 @@ pub enum Error {
         budget: u64,
         /// What the best plan needs.
         arena: u64,
-        /// What every plan of these nodes needs.
+        /// What every order of these nodes needs; 0 where that is not known.
         bound: u64,
         /// Where the peak is and who is alive there.
         notes: Vec<String>,
@@ -197,11 +197,19 @@ impl Error {
     }
 }
 
+/// Said where searches were asked to end before they did.
+pub(crate) const EARLY: &str = "the time limit ended the searches: with more time there may be a smaller plan";
+
+fn at_least(bound: u64) -> String {
+    if bound == 0 { String::new() } else { format!(", and no order of these nodes less than {bound}") }
+}
+
 /// Where the smallest plan is full, who is alive there, and what cannot be dropped.
 fn notes(short: &memc_passes::Shortage) -> Vec<String> {
     let (name, operator) = &short.node;
     let mut notes = vec![format!("the smallest plan is full at step {}: \"{name}\" ({operator})", short.step)];
     notes.extend(short.alive.iter().map(|(name, bytes)| format!("alive there: `{name}`, {bytes}")));
     notes.extend(short.reasons.iter().map(|reason| format!("stays whatever is recomputed: {reason}")));
+    notes.extend(short.is_early.then(|| EARLY.to_owned()));
     notes
 }

@@ -120,7 +120,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     (context.input_sha256, context.output_sha256) = hashes(file, &model);
     let plan = layout(&module, &model, &context);
     let constants = options.plan.weights.as_ref().map(|_| near_constants(&module));
-    keep_budget(&plan, constants.unwrap_or_default())?;
+    keep_budget(&plan, constants.unwrap_or_default(), options.plan.stop.is_due())?;
     let before = match planned.base.filter(|_| options.compare) {
         Some(base) => {
             let model = memc_onnx_export::export(file, &base, &export)?;

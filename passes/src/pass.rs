@@ -75,6 +75,8 @@ pub struct Shortage {
     pub alive: Vec<(String, Bytes)>,
     /// What keeps more from being dropped.
     pub reasons: Vec<String>,
+    /// The searches were asked to end before they did.
+    pub is_early: bool,
 }
 
 impl fmt::Display for Shortage {

@@ -38,6 +38,7 @@ pub(crate) fn shortage(
         step,
         alive: alive.collect(),
         reasons: reasons(stated),
+        is_early: ctx.options.stop.is_due(),
     })
 }
 
