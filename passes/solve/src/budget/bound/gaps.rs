@@ -200,3 +200,19 @@ fn gaps(rows: &Rows, value: &Value, users: &[u32], can_be_absent: bool, cuts: &[
     }
     gaps
 }
+
+/// Which values can be absent between two uses.
+pub fn can_be_absent(problem: &Problem, absences: &[Absence]) -> Vec<bool> {
+    let can = |(absence, value): (&Absence, &Value)| !value.kept && (absence.again.is_some() || absence.load.is_some());
+    absences.iter().zip(&problem.values).map(can).collect()
+}
+
+/// What an absence adds to the cost of runs: nothing where a transfer can end it.
+pub fn run_cost(absence: &Absence) -> u64 {
+    if absence.load.is_some() { 0 } else { absence.again.unwrap_or(0) }
+}
+
+/// Parts of the cost unit as whole units, rounded up: costs of plans are whole.
+pub fn whole_units(parts: u128) -> u64 {
+    u64::try_from(parts.div_ceil(u128::from(COST_PARTS))).unwrap_or(u64::MAX)
+}

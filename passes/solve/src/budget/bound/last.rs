@@ -1,7 +1,7 @@
 //! What stays to the end: of a set of runs that make kept values one is the last, and beside it lies what all others of the set made.
 
+use super::conflict::Conflict;
 use super::gaps::{distinct, own_bytes};
-use super::lower::Conflict;
 use super::rows::predecessors;
 use crate::budget::problem::{Origin, Problem};
 

@@ -1,11 +1,12 @@
 //! Both scopes together: the given order of first runs, and any order.
 
 use super::chains::Chains;
-use super::gaps::{self, Absence, COST_PARTS, Model, Parts};
+use super::conflict::Conflict;
+use super::cover::MOST_PIVOTS;
+use super::gaps::{self, Absence, COST_PARTS, Model, Parts, can_be_absent, run_cost, whole_units};
 use super::integral;
 use super::last::last_of_kept;
 use super::rows::Rows;
-use super::{MOST_PIVOTS, can_be_absent, run_cost, whole};
 use crate::budget::problem::{Origin, Problem};
 
 /// What plans of one scope need at least.
@@ -15,15 +16,6 @@ pub struct Least {
     pub cost: u64,
     /// End of the last event; the same without links.
     pub makespan: u64,
-}
-
-/// A run that no plan of a scope can fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    /// The run.
-    pub run: u32,
-    /// Bytes of the near space while it runs for the first time, at least.
-    pub needed: u64,
 }
 
 /// Lower bounds of a problem at a capacity.
@@ -134,7 +126,7 @@ fn most_needed(conflicts: impl Iterator<Item = Conflict>) -> Option<Conflict> {
 fn least(problem: &Problem, absences: &[Absence], model: &Model, effort: u64, enough: u64) -> Least {
     let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
     let enough = u128::from(enough.saturating_sub(base)) * u128::from(COST_PARTS);
-    let cost = base.saturating_add(whole(integral::solve(&model.cover, effort, enough).bound));
+    let cost = base.saturating_add(whole_units(integral::solve(&model.cover, effort, enough).bound));
     let makespan = if problem.links.is_empty() { cost } else { least_makespan(problem, absences, model, cost) };
     Least { cost, makespan }
 }

@@ -2,6 +2,7 @@
 
 mod beyond;
 mod chains;
+mod conflict;
 mod cover;
 mod gaps;
 mod integral;
@@ -13,8 +14,9 @@ mod simplex;
 
 use std::collections::BTreeMap;
 
-use self::gaps::{Absence, COST_PARTS};
-pub use self::lower::{Bounding, Bounds, Conflict, Least, lower_bounds};
+pub use self::conflict::Conflict;
+use self::gaps::COST_PARTS;
+pub use self::lower::{Bounding, Bounds, Least, lower_bounds};
 use self::rows::Rows;
 use super::problem::Problem;
 
@@ -77,9 +79,6 @@ pub struct GapCover {
     pub impossible: Option<u32>,
 }
 
-/// Pivots of one linear program; a bound that needs more is valid and weaker.
-const MOST_PIVOTS: u64 = 2_000_000;
-
 /// Solves the gap-cover program of an order of first runs, for a valid problem; what moves for nothing costs nothing.
 ///
 /// `effort` limits a search for whole absences, in nodes of a [`crate::Limit`]: if it ends, fractions are 0 or 1. Prices are always those of the linear program.
@@ -101,15 +100,15 @@ pub(super) struct Guess {
 pub(super) fn gap_cover_with(problem: &Problem, order: &[u32], capacity: u64, effort: u64, guess: &Guess) -> GapCover {
     let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
     let absences = gaps::absences(problem);
-    let mut model = gaps::model(problem, &Rows::of_order(order), capacity, &can_be_absent(problem, &absences), &guess.cuts);
+    let mut model = gaps::model(problem, &Rows::of_order(order), capacity, &gaps::can_be_absent(problem, &absences), &guess.cuts);
     for (gap, value) in model.cover.gaps.iter_mut().zip(&model.values) {
         let more = guess.more.get(&(*value, gap.last + 1)).map_or(0, |more| more.saturating_mul(COST_PARTS));
-        gap.cost = run_cost(&absences[*value as usize]).saturating_add(more);
+        gap.cost = gaps::run_cost(&absences[*value as usize]).saturating_add(more);
     }
     if let Some(position) = model.cover.uncoverable() {
         return GapCover { lower_bound: base, impossible: Some(position as u32), ..GapCover::default() };
     }
-    let solution = model.cover.solve(MOST_PIVOTS);
+    let solution = model.cover.solve(cover::MOST_PIVOTS);
     let whole_gaps = integral::solve(&model.cover, effort, u128::MAX);
     let gap = |(index, value): (usize, &u32)| {
         let interval = &model.cover.gaps[index];
@@ -119,26 +118,9 @@ pub(super) fn gap_cover_with(problem: &Problem, order: &[u32], capacity: u64, ef
     };
     let unit = (COST_PARTS as f64) * 2.0_f64.powi(solution.shift as i32);
     GapCover {
-        lower_bound: base.saturating_add(whole(solution.bound.max(whole_gaps.bound))),
+        lower_bound: base.saturating_add(gaps::whole_units(solution.bound.max(whole_gaps.bound))),
         gaps: model.values.iter().enumerate().map(gap).collect(),
         prices: solution.prices.iter().map(|price| *price as f64 / unit).collect(),
         impossible: None,
     }
-}
-
-/// Which values can be absent between two uses.
-fn can_be_absent(problem: &Problem, absences: &[Absence]) -> Vec<bool> {
-    let can =
-        |(absence, value): (&Absence, &super::problem::Value)| !value.kept && (absence.again.is_some() || absence.load.is_some());
-    absences.iter().zip(&problem.values).map(can).collect()
-}
-
-/// What an absence adds to the cost of runs: nothing where a transfer can end it.
-fn run_cost(absence: &Absence) -> u64 {
-    if absence.load.is_some() { 0 } else { absence.again.unwrap_or(0) }
-}
-
-/// Parts of the cost unit as whole units, rounded up: costs of plans are whole.
-fn whole(parts: u128) -> u64 {
-    u64::try_from(parts.div_ceil(u128::from(COST_PARTS))).unwrap_or(u64::MAX)
 }
