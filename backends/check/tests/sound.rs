@@ -273,6 +273,31 @@ fn a_bound_of_orders_that_no_single_step_shows_is_a_remark() {
     }
 }
 
+#[test]
+fn a_bound_of_orders_counts_once_what_may_be_overwritten() {
+    let bound = |nodes: Vec<NodeProto>, shapes: &[(&'static str, Vec<u64>)], views: &[(&'static str, u64)]| {
+        let mut case = Case::same(nodes, |graph| graph.output = vec![info("z", FLOAT, &[-1, -1])]);
+        case.shapes.extend([("w", (FLOAT, vec![16, 16])), ("flag", (BOOL, vec![]))]);
+        case.shapes.extend([("flat", (INT64, vec![2])), ("from", (INT64, vec![1])), ("to", (INT64, vec![1]))]);
+        case.shapes.extend(shapes.iter().map(|(name, shape)| (*name, (FLOAT, shape.clone()))));
+        case.aliases.extend(views.iter().map(|(name, at)| (*name, ("a", AliasKind::View, *at))));
+        case.report().summary.spaces["device"].order_bound
+    };
+    let up = || node("up", "MatMul", &["x", "w"], &["a"]);
+    // The result of `bend` may take the 256 bytes of `a`; 4 bytes more are live at `down`.
+    let nodes = vec![up(), node("bend", "Relu", &["a"], &["b"]), node("down", "ReduceMax", &["b"], &["z"])];
+    assert_eq!(bound(nodes, &[("z", vec![1, 1])], &[]), 260);
+    // Halves of `a` are overwritten while the whole lives on: nothing beside its 256 bytes is sure to be live.
+    let nodes = vec![
+        up(),
+        with(node("cut", "Split", &["a"], &["s0", "s1"]), int("axis", 0)),
+        node("bend", "Relu", &["s0"], &["r"]),
+        node("join", "Sub", &["s1", "r"], &["z"]),
+    ];
+    let half = || vec![2, 16];
+    assert_eq!(bound(nodes, &[("s0", half()), ("s1", half()), ("r", half()), ("z", half())], &[("s0", 0), ("s1", 128)]), 256);
+}
+
 /// A chain of `count` nodes with long skips, and a plan that gives each freed slot to the next tensor.
 fn chain(count: usize) -> Case {
     let name = |index: usize| format!("v{index}");
