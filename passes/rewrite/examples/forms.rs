@@ -1,18 +1,20 @@
 //! Prints the candidates of each window of a text module: `forms FILE`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::print_stdout)]
+
+use std::error::Error;
 
 use memc_cost::CostModel;
 use memc_ir::{Bytes, text};
 use memc_ops::Profile;
 use memc_rewrite::{Limits, Measure, RuleBook, Setting, Shift, candidates, own_bytes, windows};
 
-fn main() {
-    let source = std::fs::read_to_string(std::env::args().nth(1).expect("a file")).unwrap();
-    let mut module = text::parse(&source).unwrap_or_else(|errors| panic!("{}", errors[0]));
+fn main() -> Result<(), Box<dyn Error>> {
+    let source = std::fs::read_to_string(std::env::args().nth(1).ok_or("give a file of a text module")?)?;
+    let mut module = text::parse(&source).map_err(|errors| errors.first().map(ToString::to_string).unwrap_or_default())?;
     memc_ops::infer(&mut module);
     let cost = CostModel::default();
     let setting = Setting {
-        book: RuleBook::standard().unwrap(),
+        book: RuleBook::standard()?,
         profile: &Profile::ARENA,
         cost: &cost,
         opset: module.opsets.get("").copied().unwrap_or(0),
@@ -37,4 +39,5 @@ fn main() {
             println!("    {:?}", candidate.fragment.map(|fragment| fragment.rules));
         }
     }
+    Ok(())
 }

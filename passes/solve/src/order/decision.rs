@@ -38,7 +38,7 @@ pub(super) fn with_arcs<T>(looks: &mut u64, share: u64, work: impl FnOnce(&mut u
 }
 
 /// Runs what counts looks with no more than `most` of them.
-fn limited<T>(looks: &mut u64, most: u64, work: impl FnOnce(&mut u64) -> T) -> T {
+pub(super) fn limited<T>(looks: &mut u64, most: u64, work: impl FnOnce(&mut u64) -> T) -> T {
     let before = most.min(*looks);
     let mut left = before;
     let result = work(&mut left);
@@ -227,11 +227,7 @@ pub(super) fn decide_both_ways(forward: &Model, target: u64, limit: &mut u64) ->
     let mut slice = FIRST_SLICE;
     while *limit > 0 {
         for model in [forward, &backward] {
-            let mut left = slice.min(*limit);
-            let before = left;
-            let verdict = decide(model, target, &mut left);
-            *limit -= before - left;
-            match verdict {
+            match limited(limit, slice, |looks| decide(model, target, looks)) {
                 Verdict::Limit => {}
                 Verdict::Found(mut order) if model.backward => {
                     order.reverse();

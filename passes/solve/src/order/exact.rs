@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::bound;
-use super::decision::decide_both_ways;
+use super::decision::{decide_both_ways, limited};
 use super::model::{Model, peak, positions, profile};
 use super::portfolio::Best;
 use super::search::Verdict;
@@ -96,10 +96,8 @@ fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, looks: &m
                 let start = worst.saturating_sub(shift);
                 let range = start..(start + width).min(order.len());
                 let window = Window::new(model, &order, &position, range.clone());
-                let mut left = WINDOW_LOOKS.min(*looks);
-                let before = left;
-                let verdict = decide_both_ways(&Model::new(&window.problem), current - 1, &mut left);
-                *looks -= before - left;
+                let freed = Model::new(&window.problem);
+                let verdict = limited(looks, WINDOW_LOOKS, |looks| decide_both_ways(&freed, current - 1, looks));
                 if let Verdict::Found(local) = verdict {
                     for (place, local) in range.zip(local) {
                         order[place] = window.operations[local as usize];

@@ -1,6 +1,6 @@
 //! One segment: bounds, then ever lower peaks, each decided, until the peak is proven or the looks are spent.
 
-use super::decision::{Decision, with_arcs};
+use super::decision::{Decision, limited, with_arcs};
 use super::model::{Model, peak, profile};
 use super::problem::Problem;
 use super::search::Verdict;
@@ -65,11 +65,8 @@ fn round(model: &Model, answer: &mut Answer, decisions: &mut Vec<Decision>, gran
         let Some(mut decision) = known.cloned() else { return };
         // If this is the only peak left, nothing else needs looks.
         let last = answer.peak - answer.lower_bound.next_multiple_of(granule) <= granule;
-        let before = if last { *looks } else { share.min(*looks) };
-        let mut left = before;
-        let verdict = decision.decide(target, &mut left);
-        *looks -= before - left;
-        match verdict {
+        let most = if last { u64::MAX } else { share };
+        match limited(looks, most, |looks| decision.decide(target, looks)) {
             Verdict::Found(order) => {
                 answer.peak = peak(model, &order);
                 answer.order = order;
