@@ -1,9 +1,10 @@
 """Plan models within parts of what they need freely and print a table: is the budget kept, at which time, how far from the bound.
 
-    python3 benches/budget.py [--memc target/release/memc] [--parts 50,25] MODEL.onnx|FOLDER ... [-- OPTIONS OF memc optimize]
+    python3 benches/budget.py [--memc target/release/memc] [--parts 50,25] [--whole order|free] MODEL.onnx|FOLDER ... [-- OPTIONS OF memc optimize]
 
-The whole is the arena of the plan without a budget. Extra time is modelled, against that plan; the bound is the least extra time of any plan that the
-search could prove. Time is CPU seconds of the whole process.
+The whole is the arena of the plan that has no budget and changes nothing but the order (`--no-rewrite`), or with `--whole free` of the one that may
+rewrite, too. Extra time is modelled, against the plan that may rewrite; the bound is the least extra time of any plan that the search could prove.
+Time is CPU seconds of the whole process.
 """
 import json
 import os
@@ -14,10 +15,9 @@ import tempfile
 from options import name_of, parse, parser
 
 
-def plan(options, path, folder, budget):
+def plan(options, path, folder, *limit):
     """Run memc; returns the layout or the first line of the refusal, and the CPU seconds."""
     out = os.path.join(folder, "out")
-    limit = ["--budget", str(budget)] if budget is not None else []
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [options["memc"], "optimize", path, "-o", out + ".onnx", "--quiet", *limit, *options["extra"]]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -32,6 +32,7 @@ def plan(options, path, folder, budget):
 def main():
     made = parser(__doc__)
     made.add_argument("--parts", default=[50, 25], metavar="50,25", type=lambda text: [int(part) for part in text.split(",")])
+    made.add_argument("--whole", default="order", choices=["order", "free"])
     options = parse(made)
     print("| model | budget | part | kept | arena | copies | extra time | bound | CPU s |")
     print("|---|--:|--:|---|--:|--:|--:|--:|--:|")
@@ -40,14 +41,15 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for path in options["models"]:
             name = name_of(path)
-            free, why, _ = plan(options, path, folder, None)
-            if free is None:
+            free, why, _ = plan(options, path, folder)
+            ordered = plan(options, path, folder, "--no-rewrite")[0] if options["whole"] == "order" else free
+            if free is None or ordered is None:
                 print(f"| {name} | refused: {why} |", flush=True)
                 continue
-            whole, time = free["arenas"][0]["size"], free["cost"]["modelled_ns_after"]
+            whole, time = ordered["arenas"][0]["size"], free["cost"]["modelled_ns_after"]
             for part in options["parts"]:
                 budget = whole * part // 100
-                found, why, seconds = plan(options, path, folder, budget)
+                found, why, seconds = plan(options, path, folder, "--budget", str(budget))
                 if found is None:
                     impossible = "no plan fits" in why
                     refused[part] += 1

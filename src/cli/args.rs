@@ -244,6 +244,21 @@ pub struct Library {
     pub ort_lib: Option<PathBuf>,
 }
 
+/// How plans are played.
+#[cfg(feature = "ort")]
+#[derive(Args, Debug)]
+pub struct Playing {
+    /// Watch every value in the arena, and fill with poison what the plan says is dead
+    #[arg(long)]
+    pub poison_check: bool,
+    /// Folder of the files behind spaces named disk; the system's folder for temporary files without
+    #[arg(long, value_name = "DIR")]
+    pub swap_dir: Option<PathBuf>,
+    /// Library
+    #[command(flatten)]
+    pub library: Library,
+}
+
 /// `memc run`.
 #[cfg(feature = "ort")]
 #[derive(Args, Debug)]
@@ -265,15 +280,9 @@ pub struct Run {
     /// Play so many times
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub repeat: u32,
-    /// Watch every value in the arena, and fill with poison what the plan says is dead
-    #[arg(long)]
-    pub poison_check: bool,
-    /// Folder of the files behind spaces named disk; the system's folder for temporary files without
-    #[arg(long, value_name = "DIR")]
-    pub swap_dir: Option<PathBuf>,
-    /// Library
+    /// How plans are played
     #[command(flatten)]
-    pub library: Library,
+    pub playing: Playing,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -305,15 +314,9 @@ pub struct Verify {
     /// Allowed difference, whatever the number; without, 0 for plans made with --exact, else 0.0001
     #[arg(long)]
     pub atol: Option<f64>,
-    /// Watch every value in the arena while the plan is played
-    #[arg(long)]
-    pub poison_check: bool,
-    /// Folder of the files behind spaces named disk; the system's folder for temporary files without
-    #[arg(long, value_name = "DIR")]
-    pub swap_dir: Option<PathBuf>,
-    /// Library
+    /// How plans are played
     #[command(flatten)]
-    pub library: Library,
+    pub playing: Playing,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -22,14 +22,14 @@ const MOST: usize = 10;
 pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
     let out = ModelFile::open(&arguments.model).map_err(Error::from)?;
     let layout = layout(&arguments.layout)?;
-    let runtime = load(arguments.library.ort_lib.as_deref())?;
+    let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
     let given: Box<dyn Inputs> = match &arguments.inputs {
         Some(path) => Box::new(Archive::open(path).map_err(refuse)?),
         None => Box::new(Seeded::new(&out, &layout, arguments.seed).map_err(refuse)?),
     };
     let options = PlayOptions {
-        poison_check: arguments.poison_check,
-        swap_folder: arguments.swap_dir.clone(),
+        poison_check: arguments.playing.poison_check,
+        swap_folder: arguments.playing.swap_dir.clone(),
         clock: Some(nanoseconds),
         ..PlayOptions::default()
     };

@@ -30,7 +30,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         return Ok(ExitCode::from(1));
     }
     voice.say("check: nothing wrong");
-    let runtime = load(arguments.library.ort_lib.as_deref())?;
+    let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
     let inputs = given(arguments.inputs.as_deref())?;
     // Rewrites that round otherwise are admitted unless the plan was asked to be exact.
     let is_exact = layout.options.get("exact").is_some_and(|exact| exact == "true");
@@ -39,8 +39,8 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         rounds: arguments.rounds,
         seed: arguments.seed,
         tolerance: Tolerance { relative: arguments.rtol.unwrap_or(usual.0), absolute: arguments.atol.unwrap_or(usual.1) },
-        poison_check: arguments.poison_check,
-        swap_folder: arguments.swap_dir.clone(),
+        poison_check: arguments.playing.poison_check,
+        swap_folder: arguments.playing.swap_dir.clone(),
     };
     let found = play::verify(&runtime, &input, &output, &layout, inputs.as_ref(), options).map_err(refuse)?;
     for (round, subject, difference) in found.differences.iter().take(MOST) {

@@ -54,27 +54,31 @@ fn gather(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+/// Where in `data` the index at `at` of `indices` points: its own position, but along `axis`, where the index itself is the position. None where it is
+/// unknown or out of range.
+pub(super) fn indexed_element(data: &Data, indices: &Data, axis: usize, at: usize) -> Option<usize> {
+    let (own, other) = (strides(&data.dims), strides(&indices.dims));
+    let mut rest = at as i64;
+    let mut element = 0i64;
+    for current in 0..data.dims.len() {
+        let mut position = rest / other[current];
+        rest %= other[current];
+        if current == axis {
+            position = index_into(&indices.items[at], data.dims[axis])? as i64;
+        }
+        if position as u64 >= data.dims[current] {
+            return None;
+        }
+        element += position * own[current];
+    }
+    usize::try_from(element).ok()
+}
+
 fn gathered_element_items(data: &Data, indices: &Data, axis: usize) -> Option<Vec<Item>> {
     if data.dims.len() != indices.dims.len() {
         return None;
     }
-    let (own, other) = (strides(&data.dims), strides(&indices.dims));
-    let pick = |at: usize| -> Option<Item> {
-        let mut rest = at as i64;
-        let mut source = 0i64;
-        for current in 0..data.dims.len() {
-            let mut position = rest / other[current];
-            rest %= other[current];
-            if current == axis {
-                position = index_into(&indices.items[at], data.dims[axis])? as i64;
-            }
-            if position as u64 >= data.dims[current] {
-                return None;
-            }
-            source += position * own[current];
-        }
-        data.items.get(usize::try_from(source).ok()?).cloned()
-    };
+    let pick = |at: usize| data.items.get(indexed_element(data, indices, axis, at)?).cloned();
     Some((0..indices.items.len()).map(|at| pick(at).unwrap_or(Item::Unknown)).collect())
 }
 

@@ -6,7 +6,7 @@ use crate::context::{Infer, InferError};
 use crate::fact::{Data, Item};
 use crate::families::broadcasting::{data_or_unknown, item_count, strides};
 use crate::families::dims::agree;
-use crate::families::gather::index_into;
+use crate::families::gather::{index_into, indexed_element};
 use crate::families::slicing::axis_of;
 use crate::info::{OpInfo, Work};
 
@@ -27,23 +27,10 @@ fn scattered_elements(mut data: Data, indices: &Data, updates: &Data, axis: usiz
     if data.dims.len() != indices.dims.len() || updates.dims != indices.dims {
         return None;
     }
-    let (own, other) = (strides(&data.dims), strides(&indices.dims));
     for (at, update) in updates.items.iter().enumerate() {
-        let mut rest = at as i64;
-        let mut target = 0i64;
-        for current in 0..data.dims.len() {
-            let mut position = rest / other[current];
-            rest %= other[current];
-            if current == axis {
-                // An unknown index may hit anything.
-                position = index_into(&indices.items[at], data.dims[axis])? as i64;
-            }
-            if position as u64 >= data.dims[current] {
-                return None;
-            }
-            target += position * own[current];
-        }
-        *data.items.get_mut(usize::try_from(target).ok()?)? = update.clone();
+        // An unknown index may hit anything.
+        let target = indexed_element(&data, indices, axis, at)?;
+        *data.items.get_mut(target)? = update.clone();
     }
     Some(data.items)
 }
