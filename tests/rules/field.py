@@ -208,6 +208,42 @@ def reshaped(attributes, array, shape):
     return array.reshape(shape)
 
 
+def sum_of(attributes, array, axes=None):
+    """The sum over axes, which are an operand."""
+    if axes is None and attributes.get("noop_with_empty_axes", 0):
+        return array
+    axes = tuple(int(axis) for axis in axes) if axes is not None and len(axes) else None
+    return reduced(np.asarray(np.sum(array, axis=axes, keepdims=bool(attributes.get("keepdims", 1)), dtype=object), object))
+
+
+def written(attributes, array, places):
+    """A copy of a tensor of the field into which values are written at places, in order."""
+    found = np.array(array)
+    reduction = attributes.get("reduction", b"none")
+    if reduction not in (b"none", b"add"):
+        raise Outside("a reduction that is no sum")
+    for place, update in places:
+        found[place] = (found[place] + update) % PRIME if reduction == b"add" else update
+    return found
+
+
+def scattered_elements(attributes, array, indices, updates):
+    axis = attributes.get("axis", 0) % array.ndim
+    places = ((at[:axis] + (int(indices[at]),) + at[axis + 1:], updates[at]) for at in np.ndindex(*indices.shape))
+    return written(attributes, array, places)
+
+
+def scattered_slices(attributes, array, indices, updates):
+    places = ((tuple(int(index) for index in indices[at]), updates[at]) for at in np.ndindex(*indices.shape[:-1]))
+    return written(attributes, array, places)
+
+
+def zeros(attributes, shape):
+    if "value" in attributes:
+        raise Outside("zeros of another kind")
+    return np.full(tuple(int(extent) for extent in shape), 0, object)
+
+
 def power(array, exponent):
     whole = {number(float(candidate)): candidate for candidate in range(5)}
     exponents = {int(item) for item in np.asarray(exponent, object).reshape(-1)}
@@ -233,6 +269,10 @@ OPERATORS = {
     "Concat": lambda a, *xs: np.concatenate(xs, a["axis"]),
     "Slice": lambda a, *xs: sliced(*xs),
     "ReduceMean": reduce_mean,
+    "ReduceSum": sum_of,
+    "ConstantOfShape": zeros,
+    "ScatterElements": scattered_elements,
+    "ScatterND": scattered_slices,
     "MatMul": lambda a, x, y: matmul(x, y),
     "FusedMatMul": lambda a, x, y: fused_product(x, y, a),
     "Softmax": lambda a, x: softmax(x, a.get("axis", -1)),

@@ -9,7 +9,7 @@ use super::argument::Argument;
 use super::compute::{one_int, splat};
 use super::shapes::{axis_list, is_vector_of};
 use crate::fact::Graph;
-use crate::term::Head;
+use crate::term::{Head, Term};
 
 /// What a condition is evaluated in.
 #[derive(Clone, Copy)]
@@ -69,6 +69,7 @@ const PREDICATES: &[Predicate] = &[
     Predicate { name: "vector-of", arguments: 2, holds: vector_of },
     Predicate { name: "wider", arguments: 2, holds: wider },
     Predicate { name: "without", arguments: 2, holds: without },
+    Predicate { name: "zeros", arguments: 1, holds: |scene, a| class(a, 0).is_some_and(|id| is_zero(scene.graph, id)) },
 ];
 
 fn class(arguments: &[Argument], position: usize) -> Option<Id> {
@@ -258,4 +259,22 @@ fn same_element(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
 fn vector_of(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let (vector, of) = (tensor(scene, arguments, 0), tensor(scene, arguments, 1));
     vector.zip(of).is_some_and(|(vector, of)| is_vector_of(vector, of))
+}
+
+/// `zeros ?z`: all elements are zero, because they are known, spread from one that is, or made so. Of both signs.
+fn is_zero(graph: &Graph<'_>, id: Id) -> bool {
+    let made = |term: &Term| match term.head {
+        Head::Apply { operator, attributes, .. } => {
+            let names = &graph.analysis.names;
+            let operator = names.operator_at(operator);
+            match (&*operator.domain, &*operator.name) {
+                ("", "Expand") => splat(graph, term.children[0]) == Some(0.0),
+                // A value of its own is a tensor that the attribute holds, which no window has.
+                ("", "ConstantOfShape") => names.attributes_at(attributes).is_empty(),
+                _ => false,
+            }
+        }
+        _ => false,
+    };
+    splat(graph, id) == Some(0.0) || graph[id].nodes.iter().any(made)
 }

@@ -120,6 +120,7 @@ const FILES: &[(&str, &str)] = &[
     ("layout", include_str!("../../rules/layout.rules")),
     ("concat", include_str!("../../rules/concat.rules")),
     ("broadcast", include_str!("../../rules/broadcast.rules")),
+    ("scatter", include_str!("../../rules/scatter.rules")),
     ("normalization", include_str!("../../rules/normalization.rules")),
     ("activation", include_str!("../../rules/activation.rules")),
     ("tanh", include_str!("../../rules/tanh.rules")),
