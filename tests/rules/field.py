@@ -244,6 +244,21 @@ def zeros(attributes, shape):
     return np.full(tuple(int(extent) for extent in shape), 0, object)
 
 
+def padded(attributes, array, pads, value=None):
+    if attributes.get("mode", b"constant") != b"constant" or min(pads, default=0) < 0:
+        raise Outside("a border of something else than a number")
+    borders = [(int(pads[axis]), int(pads[array.ndim + axis])) for axis in range(array.ndim)]
+    found = np.full(tuple(low + extent + high for extent, (low, high) in zip(array.shape, borders)), 0 if value is None else value, object)
+    found[tuple(slice(low, low + extent) for extent, (low, _) in zip(array.shape, borders))] = array
+    return found
+
+
+def gemm(attributes, a, b, c=None):
+    a, b = swapped(a) if attributes.get("transA", 0) else a, swapped(b) if attributes.get("transB", 0) else b
+    product = reduced(matmul(a, b) * number(attributes.get("alpha", 1.0)))
+    return product if c is None else reduced(product + c * number(attributes.get("beta", 1.0)))
+
+
 def power(array, exponent):
     whole = {number(float(candidate)): candidate for candidate in range(5)}
     exponents = {int(item) for item in np.asarray(exponent, object).reshape(-1)}
@@ -264,6 +279,7 @@ OPERATORS = {
     "Identity": lambda a, x: x,
     "Shape": lambda a, x: np.array(x.shape[a.get("start", 0):a.get("end", x.ndim)], np.int64),
     "Expand": lambda a, x, s: expanded(x, s),
+    "Pad": padded,
     "Reshape": lambda a, x, s: reshaped(a, x, s),
     "Transpose": lambda a, x: np.transpose(x, a.get("perm")),
     "Concat": lambda a, *xs: np.concatenate(xs, a["axis"]),
@@ -273,6 +289,7 @@ OPERATORS = {
     "ConstantOfShape": zeros,
     "ScatterElements": scattered_elements,
     "ScatterND": scattered_slices,
+    "Gemm": gemm,
     "MatMul": lambda a, x, y: matmul(x, y),
     "FusedMatMul": lambda a, x, y: fused_product(x, y, a),
     "Softmax": lambda a, x: softmax(x, a.get("axis", -1)),

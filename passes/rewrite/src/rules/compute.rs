@@ -23,16 +23,20 @@ pub(super) fn function(name: &str) -> Option<Function> {
 /// All functions; `doc/rules.md` says what each means.
 const FUNCTIONS: &[Function] = &[
     Function { name: "add", value: |_, a| arithmetic(a, i64::checked_add, |x, y| x + y) },
+    Function { name: "all-moved", value: all_moved },
     Function { name: "compose", value: compose },
     Function { name: "div", value: |_, a| arithmetic(a, exact_quotient, |x, y| x / y) },
     Function { name: "extent", value: extent },
     Function { name: "halves", value: halves },
     Function { name: "int", value: |graph, a| one_int(graph, class(a, 0)?).map(Attribute::Int) },
     Function { name: "inverse", value: inverse },
+    Function { name: "leading", value: leading },
     Function { name: "list", value: list },
     Function { name: "moved", value: moved },
     Function { name: "mul", value: |_, a| arithmetic(a, i64::checked_mul, |x, y| x * y) },
     Function { name: "or", value: |_, a| a.iter().find_map(attribute).cloned() },
+    Function { name: "pad-ends", value: pad_ends },
+    Function { name: "pad-starts", value: pad_starts },
     Function { name: "shape", value: shape },
     Function { name: "splat", value: |graph, a| Some(Attribute::Float(splat(graph, class(a, 0)?)? as f32)) },
     Function { name: "sub", value: |_, a| arithmetic(a, i64::checked_sub, |x, y| x - y) },
@@ -131,6 +135,14 @@ fn moved(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     axes.get(normalize_axis(int(arguments, 1)?, axes.len())?).copied().map(Attribute::Int)
 }
 
+/// `(all-moved $p AXES)`: the axes of the operand of a Transpose by `$p` that axes of its result are.
+fn all_moved(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let Attribute::Ints(order) = attribute(arguments.first()?)? else { return None };
+    let axes = axis_list(graph, arguments.get(1)?)?;
+    let moved = axes.iter().map(|axis| order.get(normalize_axis(*axis, order.len())?).copied());
+    moved.collect::<Option<Vec<i64>>>().map(Attribute::Ints)
+}
+
 /// `extent ?x AXIS`: a known extent.
 fn extent(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let dims = graph[class(arguments, 0)?].data.tensor()?.shape.as_ref()?;
@@ -159,4 +171,24 @@ fn list(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
 fn shape(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let dims = graph[class(arguments, 0)?].data.tensor()?.known_dims()?;
     dims.into_iter().map(|extent| i64::try_from(extent).ok()).collect::<Option<Vec<i64>>>().map(Attribute::Ints)
+}
+
+/// `(leading ?x)`: all axes but the last.
+fn leading(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let rank = graph[class(arguments, 0)?].data.tensor()?.rank()?;
+    Some(Attribute::Ints((0..i64::try_from(rank).ok()? - 1).collect()))
+}
+
+/// `(pad-starts PADS)`: where the operand of a Pad begins in its result, on all axes but the last.
+fn pad_starts(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let pads = axis_list(graph, arguments.first()?)?;
+    Some(Attribute::Ints(pads.get(..(pads.len() / 2).checked_sub(1)?)?.to_vec()))
+}
+
+/// `(pad-ends PADS ?x)`: where the operand `?x` of a Pad ends in its result, on all axes but the last.
+fn pad_ends(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let Attribute::Ints(starts) = pad_starts(graph, arguments)? else { return None };
+    let extents = graph[class(arguments, 1)?].data.tensor()?.known_dims()?;
+    let end = |(start, extent): (&i64, &u64)| start.checked_add(i64::try_from(*extent).ok()?);
+    starts.iter().zip(&extents).map(end).collect::<Option<Vec<i64>>>().map(Attribute::Ints)
 }

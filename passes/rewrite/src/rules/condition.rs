@@ -36,6 +36,7 @@ pub(super) fn predicate(name: &str) -> Option<Predicate> {
 const PREDICATES: &[Predicate] = &[
     Predicate { name: "as-many-axes", arguments: 2, holds: as_many_axes },
     Predicate { name: "axis-last", arguments: 2, holds: axis_last },
+    Predicate { name: "before-last", arguments: 2, holds: before_last },
     Predicate {
         name: "constant",
         arguments: 1,
@@ -54,11 +55,13 @@ const PREDICATES: &[Predicate] = &[
         holds: |scene, a| tensor(scene, a, 0).is_some_and(|ty| ty.elements() == Some(1)),
     },
     Predicate { name: "pair", arguments: 1, holds: |scene, a| axis_list(scene.graph, &a[0]).is_some_and(|list| list.len() == 2) },
+    Predicate { name: "pads-rows", arguments: 2, holds: pads_rows },
     Predicate { name: "parts", arguments: 5, holds: parts },
     Predicate { name: "power-of-two", arguments: 1, holds: power_of_two },
     Predicate { name: "rank", arguments: 2, holds: rank },
     Predicate { name: "rank-at-least", arguments: 2, holds: rank_at_least },
     Predicate { name: "repeats", arguments: 1, holds: repeats },
+    Predicate { name: "rows-same", arguments: 2, holds: rows_same },
     Predicate { name: "same-class", arguments: 2, holds: |scene, a| same_class(scene, a) },
     Predicate { name: "same-shape", arguments: 2, holds: |scene, a| same_shape(scene, a) },
     Predicate { name: "same-type", arguments: 2, holds: |scene, a| same_shape(scene, a) && same_element(scene, a) },
@@ -107,6 +110,29 @@ fn axis_last(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
         (Some([axis]), Some(rank)) => normalize_axis(*axis, rank) == Some(rank.wrapping_sub(1)),
         _ => false,
     }
+}
+
+/// `before-last AXES ?x`: axes are named and known, and none is the last of `?x`.
+fn before_last(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let rank = tensor(scene, arguments, 1).and_then(TensorType::rank);
+    let axes = axis_list(scene.graph, &arguments[0]);
+    axes.zip(rank).is_some_and(|(axes, rank)| {
+        !axes.is_empty() && axes.iter().all(|axis| normalize_axis(*axis, rank).is_some_and(|axis| axis + 1 < rank))
+    })
+}
+
+/// `pads-rows PADS ?x`: the borders of a Pad of `?x` are known, none is negative, and the last axis has none.
+fn pads_rows(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let rank = tensor(scene, arguments, 1).and_then(TensorType::rank);
+    axis_list(scene.graph, &arguments[0]).zip(rank).is_some_and(|(pads, rank)| {
+        pads.len() == 2 * rank && rank > 0 && pads.iter().all(|pad| *pad >= 0) && pads[rank - 1] == 0 && pads[2 * rank - 1] == 0
+    })
+}
+
+/// `rows-same ?x ?y`: as many axes, and all extents but the last are provably the same.
+fn rows_same(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let rows = |position| tensor(scene, arguments, position)?.shape.as_ref()?.split_last().map(|(_, rows)| rows);
+    rows(0).zip(rows(1)).is_some_and(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b)))
 }
 
 /// `element ?x NAME...`: the element type is one of these, by their names in the text form.
