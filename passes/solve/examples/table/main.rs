@@ -1,9 +1,9 @@
 //! Solves instance files and prints a table: value, bound, status, effort and CPU time of each.
 //!
-//! `cargo run --release -p memc-solve --example table -- [--nodes N] [--capacity BYTES] [--random BUFFERS] [--layered BUFFERS] [--dissect PIECES SEED] [--random-order OPERATIONS]
-//! [--cell NODES SEED] FILES…`
+//! `cargo run --release -p memc-solve --example table -- [--nodes N] [--capacity BYTES] [--random BUFFERS] [--layered BUFFERS] [--dissect PIECES SEED]
+//! [--thin PIECES SEED] [--random-order OPERATIONS] [--cell NODES SEED] FILES…`
 //!
-//! A file that ends in `.csv` is a placement problem, another one an ordering problem. `--random`, `--layered`, `--dissect` and
+//! A file that ends in `.csv` is a placement problem, another one an ordering problem. `--random`, `--layered`, `--dissect`, `--thin` and
 //! `--random-order` generate one of so many buffers or operations, `--cell` a randomly wired network (Watts and Strogatz, 4 neighbors, rewired with
 //! probability 3/4).
 //!
@@ -44,6 +44,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--dissect" => {
                 let (pieces, seed) = (number()?, number()?);
                 place_one(&format!("dissection {seed}"), dissection(pieces, seed), &settings)?;
+            }
+            "--thin" => {
+                let (pieces, seed) = (number()?, number()?);
+                place_one(&format!("thinned {seed}"), thinned(pieces, seed), &settings)?;
             }
             "--random-order" => order_one("random", &random_network(number()? as u32), &settings)?,
             "--cell" => {
@@ -181,6 +185,21 @@ fn dissection(pieces: u64, seed: u64) -> place::Problem {
     list.sort_by_key(|[left, right, low, high]| ((right - left) * (high - low), *left));
     let buffers = list.iter().map(|[left, right, low, high]| place::Buffer::new(*left as u32, *right as u32, (high - low) << 10));
     place::Problem { buffers: buffers.collect(), capacity: None }
+}
+
+/// A dissection of so many pieces and a seventh more, of which an eighth is taken out, nothing that lives at one moment: the load of this moment is the optimum.
+fn thinned(pieces: u64, seed: u64) -> place::Problem {
+    let mut problem = dissection(pieces * 8 / 7, seed);
+    let mut next = numbers_from(seed.wrapping_mul(0x1234_5678_9abc_def1) | 1);
+    let moment = next(1024) as u32;
+    let kept = problem.buffers.len() - problem.buffers.len() / 8;
+    while problem.buffers.len() > kept {
+        let index = next(problem.buffers.len() as u64) as usize;
+        if moment < problem.buffers[index].start || problem.buffers[index].end <= moment {
+            problem.buffers.remove(index);
+        }
+    }
+    problem
 }
 
 /// Operations that read one to three recent values, listed in a bad order; every eleventh one reads something old.

@@ -1,7 +1,7 @@
 //! Placement: offsets in one arena for buffers with known live ranges ("dynamic storage allocation").
 //!
 //! See `doc/place.md` for the algorithms. In short: normal form in sections, the maximum load as lower bound, first fit and dive over ten orders,
-//! then branch and bound at the bound first.
+//! then branch and bound at the bound first, and a search for planar networks where hardly anything is empty.
 
 mod aside;
 mod bound;
@@ -17,6 +17,7 @@ mod neighbors;
 mod normal;
 mod occupied;
 mod orders;
+mod planar;
 mod portfolio;
 mod problem;
 mod ranking;

@@ -8,6 +8,7 @@ use super::first_fit::first_fit;
 use super::neighbors::Neighbors;
 use super::normal::Normal;
 use super::orders::{RULES, loads_met, order};
+use super::planar::pack;
 use super::portfolio::{Budget, best_of_rules, fixed_items_collide, keep_lower, solution};
 use super::problem::{Problem, ProblemError, Solution};
 use super::repair::{repair, repairable};
@@ -25,6 +26,9 @@ const LOOKS_PER_NODE: u64 = 500;
 const FEW: usize = 512;
 const MORE_LOOKS: u64 = 6;
 const FEWER_NODES: u64 = 4;
+
+/// Reductions of the search for nearly perfect packings for each node.
+const REDUCTIONS_PER_NODE: u64 = 2;
 
 /// The large buffers get so many of the nodes, in quarters.
 const QUARTERS_FOR_LARGE: u64 = 3;
@@ -126,6 +130,9 @@ fn all_stages(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64, 
         best = known.best.take().unwrap_or(best);
     }
     if known.stop != StopReason::Exhausted {
+        if best.height > target && repairable(normal) {
+            keep_lower(problem, normal, pack(problem, normal, known.lower_bound, &mut (nodes * REDUCTIONS_PER_NODE)), &mut best);
+        }
         if !prefers_repair {
             repaired.lower(&mut best);
         }
