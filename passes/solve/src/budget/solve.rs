@@ -33,6 +33,10 @@ const SOFT_ROUNDS: u32 = 4;
 const SEEDS: u64 = 4;
 const SHORT: u64 = 8;
 
+/// How hot searches begin, in units of a start: those that may tear down much of it, and one that stays near it.
+const HOT: f64 = 2.0;
+const COOL: f64 = 0.1;
+
 /// How often a plan with transfers is made anew for less bytes, where their times made it exceed the capacity.
 const REPAIRS: u32 = 4;
 
@@ -228,14 +232,19 @@ impl Search<'_> {
     }
 
     /// Offers the cheapest sequence that annealing finds from a start, if any keeps the capacity: some short searches that differ by chance, then one from
-    /// the best of them; a short one too, if all came to the same cost.
+    /// the best of them, a short one too if all came to the same cost; else a cool one from the start as well.
     fn anneal(&mut self, start: &Start, steps: u64) {
         let short = steps / SHORT;
-        let mut found: Vec<Best> = (1..=SEEDS).map(|seed| self.annealed(start, &start.sequence, short, seed)).collect();
+        let mut found: Vec<Best> = (1..=SEEDS).map(|seed| self.annealed(start, &start.sequence, short, HOT, seed)).collect();
         let agree = found.iter().all(|one| one.cost.is_some() && one.cost == found[0].cost);
-        found.sort_by_key(|one| (one.cost.is_none(), one.cost, one.peak));
+        let rank = |one: &Best| (one.cost.is_none(), one.cost, one.peak);
+        found.sort_by_key(rank);
         let Some(first) = found.first() else { return };
-        let best = self.annealed(start, &first.sequence, if agree { short } else { steps / 2 }, SEEDS + 1);
+        let mut best = self.annealed(start, &first.sequence, if agree { short } else { steps / 2 }, HOT, SEEDS + 1);
+        if !agree {
+            let near = self.annealed(start, &start.sequence, short, COOL, SEEDS + 2);
+            best = [best, near].into_iter().min_by_key(rank).unwrap_or_default();
+        }
         if best.cost.is_some() {
             let mut state = State::new(self.model, &best.sequence);
             polish::drop_spare(&mut state, self.ceiling);
@@ -243,8 +252,8 @@ impl Search<'_> {
         }
     }
 
-    /// The best sequence of one search that begins with a sequence, at the prices and temperatures of a start.
-    fn annealed(&self, start: &Start, sequence: &[u32], steps: u64, seed: u64) -> Best {
+    /// The best sequence of one search that begins with a sequence, at the prices and in the units of a start.
+    fn annealed(&self, start: &Start, sequence: &[u32], steps: u64, heat: f64, seed: u64) -> Best {
         let mut state = State::new(self.model, sequence);
         let mut annealer = Annealer::new(&mut state, self.ceiling, start.price, seed);
         annealer.keeps_order = start.has_transfers;
@@ -252,7 +261,7 @@ impl Search<'_> {
         let loads: u64 = self.model.costs[self.model.runs..].iter().sum();
         let enough = self.lower_bound
             + if self.problem.values.iter().any(|value| matches!(value.origin, Origin::Far(_))) { loads } else { 0 };
-        let mut hot = 2.0 * start.unit;
+        let mut hot = heat * start.unit;
         let mut schedule = Schedule { steps: steps / u64::from(ROUNDS), hot, cold: 0.01 * hot, enough, soft: None };
         let mut sharpness = 50.0 / self.ceiling.max(1) as f64;
         for _ in 0..SOFT_ROUNDS {
