@@ -178,7 +178,7 @@ fn no_bound_is_above_the_best_plan() {
         if let (Exact::AtLeast(extra), Some(best)) = (exact::solve(&problem, capacity, numbers.below(2)), any) {
             assert!(base + extra <= best, "{extra} {best} {capacity} {problem:#?}");
         }
-        let bounds = lower_bounds(&problem, &given, capacity, numbers.below(3) * 100);
+        let bounds = lower_bounds(&problem, &given, capacity, numbers.below(3) * 5_000);
         let in_order = cheapest(&problem, capacity, true);
         let context = format!("capacity {capacity}, {in_order:?}, {any:?}, {bounds:?}, {problem:#?}");
         match (bounds.any_order, any) {

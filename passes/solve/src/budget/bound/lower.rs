@@ -1,12 +1,13 @@
 //! Both scopes together: the given order of first runs, and any order.
 
+use super::branches::Branches;
 use super::chains::Chains;
 use super::conflict::Conflict;
 use super::cover::MOST_PIVOTS;
 use super::gaps::{self, Absence, COST_PARTS, Model, Parts, can_be_absent, run_cost, whole_units};
 use super::integral;
 use super::last::last_of_kept;
-use super::rows::Rows;
+use super::rows::{Rows, predecessors};
 use crate::budget::problem::{Origin, Problem};
 
 /// What plans of one scope need at least.
@@ -45,6 +46,8 @@ pub struct Bounding<'a> {
     absences: Vec<Absence>,
     in_order: Model,
     chain: Model,
+    /// How far the given order is above the capacity at each run.
+    weights: Vec<u64>,
     /// The run that needs most in every plan, and in those that keep the order.
     worst: Option<Conflict>,
     worst_in_order: Option<Conflict>,
@@ -61,12 +64,12 @@ impl<'a> Bounding<'a> {
         for (run, need) in order.iter().zip(&in_order.cover.needs) {
             weights[*run as usize] = need.saturating_add(1);
         }
-        let chain_rows = Rows::of_heaviest_chain(problem, &weights);
+        let chain_rows = Rows::of_heaviest_chain(&predecessors(problem), order, &weights);
         let chain = priced_model(problem, &chain_rows, capacity, &absences);
         let own = (0..problem.runs.len() as u32).map(|run| Conflict { run, needed: gaps::own_bytes(problem, run) });
         let worst = most_needed(own.chain(last_of_kept(problem)).chain(conflicts(&chain_rows.runs, &chain)));
         let worst_in_order = most_needed(conflicts(order, &in_order));
-        Self { problem, capacity, absences, in_order, chain, worst, worst_in_order }
+        Self { problem, capacity, absences, in_order, chain, weights, worst, worst_in_order }
     }
 
     /// Bytes of the near space that every plan needs at some time.
@@ -81,7 +84,19 @@ impl<'a> Bounding<'a> {
     /// There is no plan.
     pub fn any_order(&self, effort: u64, enough: u64) -> Result<Least, Conflict> {
         self.refuse(self.worst)?;
-        Ok(least(self.problem, &self.absences, &self.chain, effort, enough))
+        let chain = least(self.problem, &self.absences, &self.chain, effort, enough);
+        if chain.cost >= enough || effort == 0 || !self.problem.links.is_empty() {
+            return Ok(chain);
+        }
+        let base = all_once(self.problem);
+        let more = u128::from(enough.saturating_sub(base)) * u128::from(COST_PARTS);
+        let bound = |rows: &Rows, effort: u64| {
+            let model = priced_model(self.problem, rows, self.capacity, &self.absences);
+            model.cover.uncoverable().is_none().then(|| integral::solve(&model.cover, effort, more).bound)
+        };
+        let extra = Branches::new(self.problem, &self.weights, bound).least(effort, more).unwrap_or(0);
+        let cost = chain.cost.max(base.saturating_add(whole_units(extra)));
+        Ok(Least { cost, makespan: cost })
     }
 
     /// What plans need whose first runs keep the order; `any_order` holds for them too.
@@ -122,9 +137,14 @@ fn most_needed(conflicts: impl Iterator<Item = Conflict>) -> Option<Conflict> {
     conflicts.max_by_key(|conflict| (conflict.needed, std::cmp::Reverse(conflict.run)))
 }
 
+/// The cost of all runs once.
+fn all_once(problem: &Problem) -> u64 {
+    problem.runs.iter().map(|run| run.cost).sum()
+}
+
 /// Bounds from one set of rows, which can be covered.
 fn least(problem: &Problem, absences: &[Absence], model: &Model, effort: u64, enough: u64) -> Least {
-    let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
+    let base = all_once(problem);
     let enough = u128::from(enough.saturating_sub(base)) * u128::from(COST_PARTS);
     let cost = base.saturating_add(whole_units(integral::solve(&model.cover, effort, enough).bound));
     let makespan = if problem.links.is_empty() { cost } else { least_makespan(problem, absences, model, cost) };
@@ -138,7 +158,7 @@ const MIX_PARTS: u64 = 64;
 /// back; the best of some mixes counts.
 fn least_makespan(problem: &Problem, absences: &[Absence], model: &Model, least_cost: u64) -> u64 {
     let mut cover = model.cover.clone();
-    let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
+    let base = all_once(problem);
     let mut absences_of = vec![0_u64; absences.len()];
     for value in &model.values {
         absences_of[*value as usize] += 1;

@@ -1,6 +1,7 @@
 //! What no plan can beat: lower bounds on cost, end time and bytes, for the given order of first runs and for any order.
 
 mod beyond;
+mod branches;
 mod chains;
 mod conflict;
 mod cover;

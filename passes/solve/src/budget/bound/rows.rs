@@ -25,17 +25,17 @@ impl Rows {
     }
 
     /// A chain of runs of which each needs the one before, so that every plan has them in this order: the one of the most weight. A run that all others
-    /// precede or follow can always be in it. O(n + uses).
+    /// precede or follow can always be in it. `before` lists who stands before each run, and `order` is an order that keeps to it. O(n + uses).
     #[must_use]
-    pub fn of_heaviest_chain(problem: &Problem, weights: &[u64]) -> Self {
-        let before = predecessors(problem);
-        let count = problem.runs.len();
+    pub fn of_heaviest_chain(before: &[Vec<u32>], order: &[u32], weights: &[u64]) -> Self {
+        let count = before.len();
         // Weight of the heaviest chain that ends at each run, and who stands before it there.
-        let mut heaviest: Vec<(u64, Option<u32>)> = Vec::with_capacity(count);
-        for (run, before) in before.iter().enumerate() {
-            let best = before.iter().copied().max_by_key(|other| (heaviest[*other as usize].0, std::cmp::Reverse(*other)));
+        let mut heaviest: Vec<(u64, Option<u32>)> = vec![(0, None); count];
+        for &run in order {
+            let others = before[run as usize].iter().copied();
+            let best = others.max_by_key(|other| (heaviest[*other as usize].0, std::cmp::Reverse(*other)));
             let weight = best.map_or(0, |other| heaviest[other as usize].0);
-            heaviest.push((weight.saturating_add(weights[run]), best));
+            heaviest[run as usize] = (weight.saturating_add(weights[run as usize]), best);
         }
         let mut next = (0..count as u32).max_by_key(|run| (heaviest[*run as usize].0, std::cmp::Reverse(*run)));
         let mut runs = Vec::new();
@@ -49,14 +49,15 @@ impl Rows {
             row[*run as usize] = Some(place as u32);
         }
         let mut from = vec![0; count];
-        for (run, before) in before.iter().enumerate() {
+        for &run in order {
+            let (run, before) = (run as usize, &before[run as usize]);
             let behind = |other: &u32| row[*other as usize].map_or(from[*other as usize], |place| place + 1);
             from[run] = row[run].unwrap_or_else(|| before.iter().map(behind).max().unwrap_or(0));
         }
         let mut to = vec![runs.len() as u32; count];
-        for (run, before) in before.iter().enumerate().rev() {
-            let limit = row[run].unwrap_or(to[run]);
-            for &other in before {
+        for &run in order.iter().rev() {
+            let limit = row[run as usize].unwrap_or(to[run as usize]);
+            for &other in &before[run as usize] {
                 to[other as usize] = to[other as usize].min(limit);
             }
         }

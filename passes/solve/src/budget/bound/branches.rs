@@ -1,0 +1,151 @@
+//! Any order, one question at a time: on which side of a row does a run stand that the rows leave open? Each answer is a part of all orders, with more rows.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use super::gaps::own_bytes;
+use super::rows::{Rows, predecessors};
+use crate::budget::problem::Problem;
+
+/// A part of so many runs and uses takes about as long to look at as a node of a limit.
+const SIZE_PER_NODE: u64 = 32;
+
+/// Effort of one look at a part, in nodes of a limit.
+const LOOK: u64 = 400;
+
+/// Parts of all orders, and what bounds each.
+pub struct Branches<'a, F> {
+    problem: &'a Problem,
+    /// How much it matters where each run stands: nothing at 1.
+    weights: &'a [u64],
+    /// What plans cost at least beyond all runs once whose first runs keep to some rows, with some effort; `None` if there are none.
+    bound: F,
+    /// Who stands before whom in all orders.
+    before: Vec<Vec<u32>>,
+}
+
+/// Some orders: those in which, for each pair, the first run stands before the second.
+#[derive(Clone, Default)]
+struct Part {
+    pairs: Vec<(u32, u32)>,
+    /// Whether its bound is all that one look at it gives.
+    is_sharp: bool,
+}
+
+impl<'a, F: Fn(&Rows, u64) -> Option<u128>> Branches<'a, F> {
+    /// All orders of a valid problem.
+    pub fn new(problem: &'a Problem, weights: &'a [u64], bound: F) -> Self {
+        Self { problem, weights, bound, before: predecessors(problem) }
+    }
+
+    /// What all plans cost at least: the least bound of parts that together are all orders. Best first, until it is `enough` or the effort is spent, in
+    /// nodes of a [`crate::Limit`]; `None` if no part has a plan. A part is looked at twice, since most are never the best again.
+    pub fn least(&self, effort: u64, enough: u128) -> Option<u128> {
+        let uses: usize = self.problem.runs.iter().map(|run| run.reads.len() + run.writes.len()).sum();
+        let glance = 1 + (self.problem.runs.len() + uses) as u64 / SIZE_PER_NODE;
+        let mut parts = vec![Part::default()];
+        // Of equal bounds the part with the most answers, then the last.
+        let mut queue = BinaryHeap::from([(Reverse(0), 0, 0)]);
+        let mut spent = 0;
+        while let Some((Reverse(least), answers, index)) = queue.pop() {
+            if least >= enough || spent >= effort {
+                return Some(least);
+            }
+            let part = std::mem::take(&mut parts[index]);
+            let Some(rows) = self.rows(&part.pairs) else { continue };
+            let mut open = vec![part.clone()];
+            if part.is_sharp {
+                let Some((run, row)) = self.question(&rows) else { return Some(least) };
+                let answer = |pair| Part { pairs: part.pairs.iter().copied().chain([pair]).collect(), is_sharp: false };
+                open = vec![answer((run, row)), answer((row, run))];
+            }
+            for mut part in open {
+                let Some(rows) = self.rows(&part.pairs) else { continue };
+                let (look, length) = if part.pairs.len() > answers { (0, glance) } else { (LOOK, LOOK + glance) };
+                spent += length;
+                part.is_sharp = look > 0;
+                let Some(bound) = (self.bound)(&rows, look) else { continue };
+                queue.push((Reverse(bound.max(least)), part.pairs.len(), parts.len()));
+                parts.push(part);
+            }
+        }
+        None
+    }
+
+    /// The rows of the orders that keep to pairs; `None` if there are no such orders. O((runs + uses) log).
+    fn rows(&self, pairs: &[(u32, u32)]) -> Option<Rows> {
+        let mut before = self.before.clone();
+        for (first, second) in pairs {
+            before[*second as usize].push(*first);
+        }
+        let mut after = vec![Vec::new(); before.len()];
+        let mut waits: Vec<usize> = before.iter().map(Vec::len).collect();
+        for (run, before) in before.iter().enumerate() {
+            before.iter().for_each(|other| after[*other as usize].push(run as u32));
+        }
+        let mut ready: BTreeSet<u32> = (0..before.len() as u32).filter(|run| waits[*run as usize] == 0).collect();
+        let mut order = Vec::with_capacity(before.len());
+        while let Some(run) = ready.pop_first() {
+            order.push(run);
+            for &other in &after[run as usize] {
+                waits[other as usize] -= 1;
+                if waits[other as usize] == 0 {
+                    ready.insert(other);
+                }
+            }
+        }
+        (order.len() == before.len()).then(|| Rows::of_heaviest_chain(&before, &order, self.weights))
+    }
+
+    /// The run off the rows that matters most, and a row whose side of it is open: the first one behind it in the given order, or the last.
+    fn question(&self, rows: &Rows) -> Option<(u32, u32)> {
+        let mut is_row = vec![false; self.weights.len()];
+        rows.runs.iter().for_each(|run| is_row[*run as usize] = true);
+        let open = |run: &u32| {
+            let run = *run as usize;
+            !is_row[run] && self.weights[run] > 1 && rows.from[run] < rows.to[run]
+        };
+        let run = (0..self.weights.len() as u32).filter(open).max_by_key(|run| (own_bytes(self.problem, *run), Reverse(*run)))?;
+        let sides = &rows.runs[rows.from[run as usize] as usize..rows.to[run as usize] as usize];
+        sides.iter().find(|row| **row > run).or(sides.last()).map(|row| (run, *row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Branches, Rows};
+    use crate::budget::problem::{Problem, Run, Value};
+
+    /// Three runs that need nothing of each other.
+    fn problem() -> Problem {
+        let run = |value| Run { writes: vec![value], ..Run::default() };
+        Problem { runs: (0..3).map(run).collect(), values: vec![Value { size: 1, ..Value::default() }; 3], ..Problem::default() }
+    }
+
+    /// What an order costs: dear where run 2 stands before run 1, and less dear elsewhere; nothing as long as that is open.
+    fn cost(rows: &Rows) -> Option<u128> {
+        let place = |run: u32| rows.runs.iter().position(|row| *row == run);
+        let (one, two) = (place(1)?, place(2)?);
+        Some(if two < one { 7 } else { 5 })
+    }
+
+    #[test]
+    fn the_least_of_all_answers_counts() {
+        let problem = problem();
+        let bound = |rows: &Rows, _| cost(rows).or(Some(0));
+        assert_eq!(Branches::new(&problem, &[2; 3], bound).least(100_000, u128::MAX), Some(5));
+        // Nothing to ask, nothing to ask it with, and enough.
+        assert_eq!(Branches::new(&problem, &[1; 3], bound).least(100_000, u128::MAX), Some(0));
+        assert_eq!(Branches::new(&problem, &[2; 3], bound).least(1, u128::MAX), Some(0));
+        assert_eq!(Branches::new(&problem, &[2; 3], bound).least(100_000, 0), Some(0));
+    }
+
+    #[test]
+    fn parts_without_a_plan_are_left_out() {
+        let problem = problem();
+        let bound = |rows: &Rows, _| if rows.runs.len() < 3 { Some(0) } else { cost(rows).filter(|cost| *cost > 5) };
+        assert_eq!(Branches::new(&problem, &[2; 3], bound).least(100_000, u128::MAX), Some(7));
+        let none = |rows: &Rows, _| (rows.runs.len() < 3).then_some(0);
+        assert_eq!(Branches::new(&problem, &[2; 3], none).least(100_000, u128::MAX), None);
+    }
+}
