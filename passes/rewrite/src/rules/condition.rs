@@ -68,6 +68,11 @@ const PREDICATES: &[Predicate] = &[
     Predicate { name: "splat", arguments: 1, holds: |scene, a| class(a, 0).is_some_and(|id| splat(scene.graph, id).is_some()) },
     Predicate { name: "swaps-last", arguments: 1, holds: swaps_last },
     Predicate { name: "table-of", arguments: 2, holds: table_of },
+    Predicate {
+        name: "triple",
+        arguments: 1,
+        holds: |scene, a| axis_list(scene.graph, &a[0]).is_some_and(|list| list.len() == 3),
+    },
     Predicate { name: "true", arguments: 1, holds: |_, a| matches!(a[0], Argument::Attribute(Attribute::Int(1))) },
     Predicate { name: "vector-of", arguments: 2, holds: vector_of },
     Predicate { name: "wider", arguments: 2, holds: wider },

@@ -133,6 +133,7 @@ const FILES: &[(&str, &str)] = &[
     ("rotation", include_str!("../../rules/rotation.rules")),
     ("attention", include_str!("../../rules/attention.rules")),
     ("heads", include_str!("../../rules/heads.rules")),
+    ("apart", include_str!("../../rules/apart.rules")),
     ("fission", include_str!("../../rules/fission.rules")),
 ];
 
