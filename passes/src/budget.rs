@@ -1,7 +1,9 @@
 //! `budget`: keeps the arena within a budget by computing again what there is no room to keep.
 
+mod attempt;
 mod fit;
 mod issue;
+mod mend;
 mod realize;
 mod shortage;
 mod state;

@@ -29,7 +29,7 @@ mod worth;
 
 pub use memc_rewrite::Replaced;
 pub use options::{Io, Options, Rewriting};
-pub use pass::{Budgeted, Changed, ExternalData, PassContext, PassError, PassInfo, Shortage, SolverReport};
+pub use pass::{Budgeted, Changed, ExternalData, PassContext, PassError, PassInfo, Seeks, Shortage, SolverReport};
 pub use pipeline::{Observer, Pipeline, PipelineError, Silent};
 pub use portfolio::{Planned, plan};
 pub use within::plan_within;

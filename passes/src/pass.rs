@@ -126,6 +126,8 @@ pub struct PassContext<'o> {
     pub external: Option<&'o dyn ExternalData>,
     /// Search nodes that each exact solver may visit; the options' unless a portfolio tries something out.
     pub effort: u64,
+    /// How long a plan within a budget is looked for.
+    pub seeks: Seeks,
     /// Windows that the pass of that name takes; all that are legal unless a portfolio chooses.
     pub windows: WindowChoice,
     /// Elements of small tensors that inference knows.
@@ -142,6 +144,17 @@ pub struct PassContext<'o> {
     pub budgeted: Option<Budgeted>,
 }
 
+/// How long a plan within a budget is looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seeks {
+    /// As long as short searches find one: another way is tried where they do not.
+    Soon,
+    /// With all effort; then for the smallest arena, so that it can be said.
+    Longest,
+    /// For the smallest arena alone: longer searches found nothing.
+    Least,
+}
+
 /// What keeping a budget took, by the model of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budgeted {
@@ -151,7 +164,7 @@ pub struct Budgeted {
     pub makespan: u64,
     /// No plan within the budget takes less time, as far as known.
     pub lower_bound: u64,
-    /// Capacity for which the plan was made: the budget, or less where offsets waste room.
+    /// Capacity for which the plan was made: the budget, and what windows save.
     pub capacity: u64,
     /// How many plans were placed until one fitted.
     pub rounds: u32,
@@ -170,6 +183,7 @@ impl<'o> PassContext<'o> {
             options,
             external: None,
             effort: options.effort,
+            seeks: Seeks::Longest,
             windows,
             data,
             given_order,

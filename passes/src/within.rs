@@ -2,8 +2,8 @@
 
 use memc_ir::Module;
 
-use crate::pass::{PassContext, PassError};
-use crate::pipeline::{Observer, Pipeline, PipelineError};
+use crate::pass::{Changed, PassContext, PassError, Seeks};
+use crate::pipeline::{Observer, Pipeline, PipelineError, Silent};
 use crate::portfolio::Planned;
 
 /// The default pipeline with a budget.
@@ -14,10 +14,13 @@ const WITHOUT_CSE: &str = "fold,canonicalize,dce,view,window,schedule,budget,in-
 const REWRITTEN: &str =
     "fold,canonicalize,dce,cse,dce,rewrite,fold,canonicalize,dce,cse,dce,view,window,schedule,budget,in-place,place";
 
+/// What comes before the merging of equal nodes in all of them.
+const PREPARED: &str = "fold,canonicalize,dce";
+
 /// Plans a typed module within the budget of the context's options, for when [`crate::plan`] needs more.
 ///
 /// `free` is the plan that needs more: what is made here is rewritten if it was, and has windows where it has some. Nodes that compute the same are merged first: the plan may split them
-/// again where that pays. Only where no plan is found then, they are left as they are.
+/// again where that pays. Where no plan is found soon then, they are left as they are.
 ///
 /// # Errors
 /// The first pipeline that fails; [`PassError::Budget`] where no plan is found, with what the better of the two needs.
@@ -28,25 +31,39 @@ pub fn plan_within<'o>(
     verify: bool,
     observer: &mut dyn Observer,
 ) -> Result<Planned, PipelineError> {
-    let mut run = |text: &str| {
+    let mut run = |text: &str, seeks: Seeks| {
         let mut module = module.clone();
-        let mut ctx = PassContext { windows: free.windows.clone(), ..context(&module) };
+        let mut ctx = PassContext { windows: free.windows.clone(), seeks, ..context(&module) };
         Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
         Ok(Planned::of(module, ctx))
     };
-    let short = match run(if free.rewrites.is_empty() { MERGED } else { REWRITTEN }) {
-        Err(PipelineError::Pass(PassError::Budget(short))) => short,
+    let is_rewritten = !free.rewrites.is_empty();
+    let first = if is_rewritten { REWRITTEN } else { MERGED };
+    let is_only = !is_rewritten && !has_equal_nodes(module, context(module))?;
+    let short = match run(first, if is_only { Seeks::Longest } else { Seeks::Soon }) {
+        Err(PipelineError::Pass(PassError::Budget(short))) if !is_only => short,
         other => return other,
     };
     // What is proven of merged nodes holds without merging too: a plan may run a merged node again wherever another stood.
-    if free.rewrites.is_empty() && short.bound > short.budget {
-        return Err(PipelineError::Pass(PassError::Budget(short)));
+    if !is_rewritten && short.bound > short.budget {
+        return run(first, Seeks::Least);
     }
-    match run(WITHOUT_CSE) {
-        Err(PipelineError::Pass(PassError::Budget(other))) => {
+    let other = match run(WITHOUT_CSE, Seeks::Longest) {
+        Err(PipelineError::Pass(PassError::Budget(other))) => other,
+        other => return other,
+    };
+    match run(first, Seeks::Least) {
+        Err(PipelineError::Pass(PassError::Budget(short))) => {
             let better = if other.least < short.least { other } else { short };
             Err(PipelineError::Pass(PassError::Budget(better)))
         }
         other => other,
     }
+}
+
+/// Whether there is something to merge.
+fn has_equal_nodes(module: &Module, mut ctx: PassContext<'_>) -> Result<bool, PipelineError> {
+    let mut module = module.clone();
+    Pipeline::parse(PREPARED, module.stage)?.run(&mut module, &mut ctx, false, &mut Silent)?;
+    Ok(Pipeline::parse("cse", module.stage)?.run(&mut module, &mut ctx, false, &mut Silent)? != Changed::No)
 }

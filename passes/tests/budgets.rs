@@ -7,7 +7,7 @@ mod oracle;
 use case::Case;
 use memc_ir::{Bytes, Module, Stage, text};
 use memc_ops::Profile;
-use memc_passes::{Io, Options, PassError, PipelineError, Planned, Shortage, Silent};
+use memc_passes::{Io, Options, PassContext, PassError, Pipeline, PipelineError, Planned, Seeks, Shortage, Silent};
 use proptest::prelude::*;
 
 /// A net with a forward and a backward half: each layer's result is read again in reverse order, with a reduction between them.
@@ -142,4 +142,20 @@ fn refusals_know_what_windows_save() {
     let short = within(text, free - 1).unwrap_err();
     assert!(short.bound <= Bytes(free) && short.least == Bytes(free), "{short:?}");
     assert!(!short.node.0.is_empty(), "a node without a name is called by its result: {short:?}");
+}
+
+#[test]
+fn the_smallest_arena_is_looked_for_unless_another_way_is_tried() {
+    let case = case(&net(&[64], &[0, 3, 0, 3, 0, 1]), Some(100));
+    let least = |seeks: Seeks| {
+        let (mut module, inference) = case.module();
+        let mut ctx = PassContext { seeks, ..case.context(&module, &inference) };
+        let pipeline = Pipeline::parse("schedule,budget", module.stage).unwrap();
+        match pipeline.run(&mut module, &mut ctx, true, &mut Silent) {
+            Err(PipelineError::Pass(PassError::Budget(short))) => short.least,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(least(Seeks::Longest) < least(Seeks::Soon));
+    assert_eq!(least(Seeks::Longest), least(Seeks::Least));
 }

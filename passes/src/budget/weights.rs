@@ -2,7 +2,8 @@
 
 use memc_ir::{Bytes, Module, Value};
 
-use super::fit::{Found, attempt, within};
+use super::attempt::{Found, attempt};
+use super::fit::within;
 use super::state::{fetchable, state};
 use super::trial::arena;
 use crate::analysis::near_constants;

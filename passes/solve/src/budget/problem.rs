@@ -175,6 +175,16 @@ pub enum BudgetError {
 const LARGEST_SUM: u64 = 1 << 61;
 
 impl Problem {
+    /// Bytes that a run of that index needs at least: what it reads, what it makes but for what takes over an operand, and its workspace.
+    #[must_use]
+    pub fn need(&self, run: usize) -> u64 {
+        let Some(run) = self.runs.get(run) else { return 0 };
+        let size = |value: &u32| self.values.get(*value as usize).map_or(0, |value| value.size);
+        let takes_over = |value: &&u32| self.values.get(**value as usize).is_some_and(|value| !value.takes_over.is_empty());
+        let made = run.writes.iter().filter(|value| !takes_over(value)).map(size);
+        run.reads.iter().map(size).chain(made).fold(run.scratch, u64::saturating_add)
+    }
+
     /// Checks indices, the given order, makers and sums. O(n + uses).
     ///
     /// # Errors

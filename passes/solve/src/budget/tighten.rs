@@ -1,0 +1,109 @@
+//! Plans from plans: what keeps a capacity is changed a little, so that it keeps a stricter one.
+
+use super::anneal::{Annealer, Schedule};
+use super::emit::events;
+use super::evaluate::evaluate;
+use super::model::Model;
+use super::problem::{BudgetError, Event, Plan, Problem};
+use super::state::State;
+use super::{greedy, polish, relief};
+use crate::{Limit, Stop};
+
+/// Annealing steps for each unit of effort.
+const STEPS: u64 = 600;
+/// Rounds of annealing, each half as hot as the one before; the first one so much colder than that of a search from nothing.
+const ROUNDS: u32 = 3;
+const COLDER: f64 = 4.0;
+
+/// A plan within `capacity` that differs from `from` by what is run again where it needs more, and by what need not run again then.
+///
+/// `from` is a plan of this problem, or of one that differs in scratch alone. `None` where recomputation alone does not get there, and where `from` has
+/// transfers. Of two ways to choose what runs again, greedy and by relief, the cheaper one. With effort it is annealed: it takes less time, and much lies elsewhere than in
+/// `from`. O(changes x operations log n + effort x operands log n).
+///
+/// # Errors
+/// The problem is not valid.
+pub fn tighten(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: Stop) -> Result<Option<Plan>, BudgetError> {
+    problem.validate()?;
+    let run = |event: &Event| if let Event::Run(run) = event { Some(*run) } else { None };
+    let Some(sequence) = from.events.iter().map(run).collect::<Option<Vec<u32>>>() else { return Ok(None) };
+    let model = Model::new(problem);
+    let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX).min(i64::MAX >> 2);
+    let ways: [fn(&mut State, i64) -> bool; 2] = [greedy::reduce, relief::reduce];
+    let found = ways.into_iter().filter_map(|reduce| {
+        let mut state = State::new(&model, &sequence);
+        reduce(&mut state, ceiling).then(|| polish::drop_spare(&mut state, ceiling))?;
+        Some((state.cost(), state.sequence()))
+    });
+    let Some((_, mut sequence)) = found.min() else { return Ok(None) };
+    if limit.nodes > 0 {
+        sequence = annealed(&model, ceiling, &sequence, limit, stop);
+    }
+    let plan = evaluate(problem, &model, &events(&model, &sequence)).map(|found| found.plan);
+    Ok(plan.filter(|plan| plan.peak <= capacity))
+}
+
+/// The best sequence within a ceiling that is found near one that keeps it.
+fn annealed(model: &Model, ceiling: i64, sequence: &[u32], limit: Limit, stop: Stop) -> Vec<u32> {
+    let (given, mut state) = (State::new(model, &model.given()), State::new(model, sequence));
+    let extra = state.cost().saturating_sub(given.cost()).max(1) as f64;
+    let added = state.count().saturating_sub(given.count()).max(1) as f64;
+    let price = 2.0 * extra / (given.peak() - ceiling).max(1) as f64;
+    let mut hot = 2.0 * extra / added / COLDER;
+    let mut annealer = Annealer::new(&mut state, ceiling, price, 1);
+    annealer.stop = stop;
+    for _ in 0..ROUNDS {
+        annealer.restart();
+        let steps = limit.nodes.saturating_mul(STEPS) / u64::from(ROUNDS);
+        annealer.run(Schedule { steps, hot, cold: 0.01 * hot, enough: given.cost(), soft: None });
+        hot *= 0.5;
+    }
+    let mut state = State::new(model, &annealer.best.sequence);
+    polish::drop_spare(&mut state, ceiling);
+    state.sequence()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+    use super::super::problem::{Run, Value};
+    use super::super::{check, measure};
+    use super::*;
+
+    /// A value of each size in a row, each made from the one before, then read again in the opposite order.
+    fn there_and_back(sizes: &[u64]) -> Problem {
+        let mut problem = Problem::default();
+        for (index, size) in (0..).zip(sizes) {
+            problem.values.push(Value { size: *size, ..Value::default() });
+            let reads = if index > 0 { vec![index - 1] } else { Vec::new() };
+            problem.runs.push(Run { reads, writes: vec![index], cost: 10, repeatable: true, ..Run::default() });
+        }
+        for index in (0..sizes.len() as u32).rev() {
+            problem.runs.push(Run { reads: vec![index], cost: 10, ..Run::default() });
+        }
+        problem
+    }
+
+    #[test]
+    fn a_plan_for_less_repeats_more_and_keeps_what_it_repeated() {
+        let (none, stop) = (Limit { nodes: 0 }, Stop::default());
+        let mut problem = there_and_back(&[5, 5, 5, 5, 5, 5]);
+        let order: Vec<Event> = (0..problem.runs.len() as u32).map(Event::Run).collect();
+        let given = measure(&problem, &order).unwrap();
+        assert_eq!(given.peak, 30);
+        let first = tighten(&problem, 25, &given, none, stop).unwrap().unwrap();
+        assert_eq!(check(&problem, 25, &first), Ok(()));
+        let second = tighten(&problem, 20, &first, none, stop).unwrap().unwrap();
+        assert_eq!(check(&problem, 20, &second), Ok(()));
+        assert!(given.cost < first.cost && first.cost < second.cost);
+        let searched = tighten(&problem, 20, &first, Limit { nodes: 100 }, stop).unwrap().unwrap();
+        assert_eq!(check(&problem, 20, &searched), Ok(()));
+        assert!(searched.cost <= second.cost);
+        // Nothing changes where nothing has to.
+        assert_eq!(tighten(&problem, 25, &first, none, stop).unwrap().unwrap(), first);
+        // No run leaves room for what it needs and a scratch of the whole capacity.
+        problem.runs[3].scratch = 25;
+        assert_eq!(tighten(&problem, 25, &first, none, stop).unwrap(), None);
+    }
+}
