@@ -5,12 +5,22 @@ use std::sync::Arc;
 
 use memc_ir::{Bytes, Module, SecondaryMap, Value};
 use memc_layout::{Layout, ParetoPoint};
-use memc_ops::Data;
+use memc_ops::{Data, Repeat, lookup};
 use memc_passes::analysis::near_constants;
-use memc_passes::{ExternalData, Observer, PassContext, PassError, PipelineError, Planned, Silent};
+use memc_passes::micro_batch::is_divided;
+use memc_passes::{Budgeted, ExternalData, Observer, PassContext, PassError, PipelineError, Planned, Silent};
 
 use crate::error::{EARLY, Error};
 use crate::options::{OptimizeOptions, Size};
+
+/// The part of the time that a plan may take beyond what there is without a budget, for which no other plan is looked for.
+const SMALL: u64 = 100;
+/// The part of its bytes that a plan of twice as many parts must save for still more parts to be tried.
+const WORTH: u64 = 32;
+/// The part of a limit by which a plan without rewriting may pass it for one with rewriting to be tried.
+const NEAR: u64 = 8;
+/// At most two to this power is the number of parts of a batch.
+const MOST_DOUBLINGS: u32 = 6;
 
 /// What is known of elements, as inference found it.
 pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
@@ -41,12 +51,81 @@ impl Budgets<'_> {
         }
     }
 
+    /// The plan within a limit that takes less time: one that computes the batch in parts, or one that computes again or moves.
     fn plan(&self, limit: Bytes, free: &Planned, observer: &mut dyn Observer) -> Result<Planned, PipelineError> {
         let own =
             memc_passes::Options { budget: Some(limit), far_budgets: far_budgets(self.options), ..self.options.plan.clone() };
+        let base = self.nanos(free);
+        let divided = self.divided(&own, limit)?.map(|planned| self.measured(planned, base, limit));
+        let extra = |planned: &Planned| self.nanos(planned).saturating_sub(base);
+        if let Some(divided) = divided.as_ref().filter(|planned| own.farther.is_empty() && extra(planned) <= base / SMALL) {
+            return Ok(divided.clone());
+        }
         let fresh =
             |module: &Module| PassContext { external: Some(self.external), ..PassContext::new(&own, self.data.clone(), module) };
-        memc_passes::plan_within(self.given, fresh, free, self.options.verify, observer)
+        match (memc_passes::plan_within(self.given, fresh, free, self.options.verify, observer), divided) {
+            (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
+            (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
+            (planned, _) => planned,
+        }
+    }
+
+    /// The plan that computes the batch in the fewest parts, in powers of two, with which it fits.
+    ///
+    /// Sums over parts are taken in another order than over the whole batch. Who fixes the seeds of random operators wants every bit back:
+    /// models with such operators are left whole.
+    fn divided(&self, own: &memc_passes::Options, limit: Bytes) -> Result<Option<Planned>, PipelineError> {
+        let rewrite = own.rewrite;
+        if !rewrite.enabled || rewrite.exact || rewrite.micro_batches.is_some() || self.draws() {
+            return Ok(None);
+        }
+        let mut last = Bytes(u64::MAX);
+        for parts in (1..=MOST_DOUBLINGS).map(|doublings| 1 << doublings) {
+            let quick = self.in_parts(own, parts, false)?;
+            let need = self.need(&quick);
+            if !is_divided(&quick.module) || need.0 > last.0 - last.0 / WORTH {
+                break;
+            }
+            if need.0 <= limit.0.saturating_add(limit.0 / NEAR) {
+                let plan = self.in_parts(own, parts, true)?;
+                let plans = [plan, quick].into_iter().filter(|plan| is_divided(&plan.module) && self.need(plan) <= limit);
+                if let Some(found) = plans.min_by_key(|plan| self.nanos(plan)) {
+                    return Ok(Some(found));
+                }
+            }
+            last = need;
+        }
+        Ok(None)
+    }
+
+    /// Whether a node of the model draws random numbers.
+    fn draws(&self) -> bool {
+        let draws = |operator| lookup(operator).is_some_and(|info| info.repeat == Repeat::Random);
+        self.given.nodes().iter().any(|(_, node)| draws(&node.operator))
+    }
+
+    /// A plan by heuristics alone that computes the batch in so many parts.
+    fn in_parts(&self, own: &memc_passes::Options, parts: u64, enabled: bool) -> Result<Planned, PipelineError> {
+        let rewrite = memc_passes::Rewriting { micro_batches: Some(parts), enabled, ..own.rewrite };
+        let own = memc_passes::Options { rewrite, effort: 0, ..own.clone() };
+        let fresh =
+            |module: &Module| PassContext { external: Some(self.external), ..PassContext::new(&own, self.data.clone(), module) };
+        memc_passes::plan(self.given, fresh, self.options.verify, &mut Silent)
+    }
+
+    /// A plan that keeps a budget without a search for copies, with what that takes.
+    fn measured(&self, planned: Planned, base: u64, limit: Bytes) -> Planned {
+        let makespan = self.nanos(&planned);
+        let budgeted = Budgeted {
+            base_cost: base,
+            makespan,
+            lower_bound: base.min(makespan),
+            capacity: limit.0,
+            rounds: 1,
+            stop: "micro-batches",
+            effort: 0,
+        };
+        Planned { budgeted: Some(budgeted), ..planned }
     }
 
     /// What as many budgets as were asked for take, evenly from the smallest that is reachable to what the plan without a budget needs.

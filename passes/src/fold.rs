@@ -68,7 +68,7 @@ pub(crate) fn keeps_bits(rewriter: &Rewriter<'_>, value: Value) -> bool {
         for site in rewriter.uses(value) {
             let Use::Operand(node, _) = site else { continue };
             match lookup(&module.node(*node).operator) {
-                Some(info) if info.split == SplitAxes::All => {}
+                Some(info) if matches!(info.split, SplitAxes::All) => {}
                 Some(info) if matches!(info.work, Work::None) => open.extend(module.node(*node).results()),
                 _ => return false,
             }

@@ -40,11 +40,13 @@ pub struct Rewriting {
     pub standard: bool,
     /// Channels of a block, where images are laid out in blocks of channels.
     pub nchwc: Option<u32>,
+    /// Equal parts in which the batch is computed, one after another; without, as many as a budget takes.
+    pub micro_batches: Option<u64>,
 }
 
 impl Default for Rewriting {
     fn default() -> Self {
-        Self { enabled: true, exact: false, standard: false, nchwc: None }
+        Self { enabled: true, exact: false, standard: false, nchwc: None, micro_batches: None }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::window_search::search;
 use crate::worth::Price;
 
 /// The best plan, and what it is measured against.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Planned {
     /// The module at stage `Planned`.
     pub module: Module,
@@ -44,7 +44,7 @@ impl Planned {
 
 /// What only ever helps, and is done once: the ways below begin with its result. Together with [`MERGED`] it is
 /// [`crate::pipeline::DEFAULT`].
-const PREPARED: &str = "fold,canonicalize,dce";
+const PREPARED: &str = "fold,canonicalize,dce,micro-batch,dce";
 /// What follows, with merging of equal nodes.
 const MERGED: &str = "cse,dce,view,window,schedule,in-place,place";
 /// What follows, without: a merged value lives longer, which can raise the peak.

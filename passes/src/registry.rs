@@ -10,6 +10,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &crate::dce::INFO,
     &crate::fold::INFO,
     &crate::in_place::INFO,
+    &crate::micro_batch::INFO,
     &crate::nchwc::INFO,
     &crate::place::INFO,
     &crate::rewrite::INFO,

@@ -7,12 +7,11 @@ use crate::pipeline::{Observer, Pipeline, PipelineError, Silent};
 use crate::portfolio::Planned;
 
 /// The default pipeline with a budget.
-const MERGED: &str = "fold,canonicalize,dce,cse,dce,view,window,schedule,budget,in-place,place";
+const MERGED: &str = "fold,canonicalize,dce,micro-batch,dce,cse,dce,view,window,schedule,budget,in-place,place";
 /// The same without merging of equal nodes.
-const WITHOUT_CSE: &str = "fold,canonicalize,dce,view,window,schedule,budget,in-place,place";
+const WITHOUT_CSE: &str = "fold,canonicalize,dce,micro-batch,dce,view,window,schedule,budget,in-place,place";
 /// The same with rewriting.
-const REWRITTEN: &str =
-    "fold,canonicalize,dce,cse,dce,rewrite,fold,canonicalize,dce,cse,dce,view,window,schedule,budget,in-place,place";
+const REWRITTEN: &str = "fold,canonicalize,dce,micro-batch,dce,cse,dce,rewrite,fold,canonicalize,dce,cse,dce,view,window,schedule,budget,in-place,place";
 
 /// What comes before the merging of equal nodes in all of them.
 const PREPARED: &str = "fold,canonicalize,dce";

@@ -173,6 +173,9 @@ pub struct Optimize {
     /// 8 on other x86-64. The model is for such processors alone, and wrong on others
     #[arg(long, value_name = "8|16", value_parser = block, conflicts_with_all = ["exact", "std_ops"])]
     pub nchwc: Option<u32>,
+    /// Compute the batch in so many equal parts, one after another; without, as many as a budget takes; 1 never
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536))]
+    pub micro_batches: Option<u64>,
     /// Plan the graph as it is, without rewriting it
     #[arg(long)]
     pub no_rewrite: bool,

@@ -52,8 +52,13 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     };
     let mut plan = arguments.planning.options()?;
     plan.stop = arguments.time_limit.map(stop_after).unwrap_or_default();
-    plan.rewrite =
-        Rewriting { enabled: !arguments.no_rewrite, exact: arguments.exact, standard: arguments.std_ops, nchwc: arguments.nchwc };
+    plan.rewrite = Rewriting {
+        enabled: !arguments.no_rewrite,
+        exact: arguments.exact,
+        standard: arguments.std_ops,
+        nchwc: arguments.nchwc,
+        micro_batches: arguments.micro_batches,
+    };
     let options = OptimizeOptions {
         import: arguments.planning.import(),
         plan,

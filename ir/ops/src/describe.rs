@@ -127,6 +127,7 @@ fn split(value: SplitAxes) -> &'static str {
         SplitAxes::AllButAxis => "all but axis",
         SplitAxes::Batch => "batch",
         SplitAxes::AllButLast => "all but last",
+        SplitAxes::Rule(_) => "some",
     }
 }
 
@@ -137,6 +138,7 @@ fn split_words(value: SplitAxes) -> &'static str {
         SplitAxes::AllButAxis => "can be computed piece by piece along every axis but the one that attribute `axis` names",
         SplitAxes::Batch => "can be computed piece by piece along the first axis",
         SplitAxes::AllButLast => "can be computed piece by piece along every axis but the last",
+        SplitAxes::Rule(_) => "can be computed piece by piece along the axes that a rule of its own finds",
     }
 }
 

@@ -3,6 +3,7 @@
 use memc_ir::{Bytes, Module, Node, NodeData, TensorType};
 
 use crate::context::{Infer, InferError};
+use crate::pieces::{Pieces, Share};
 
 /// Shape function: states the facts of all results.
 pub type InferFn = fn(&mut Infer<'_>) -> Result<(), InferError>;
@@ -122,8 +123,11 @@ pub enum Workspace {
     Bytes(fn(&Typed<'_>) -> Option<Bytes>),
 }
 
+/// How a node takes part in the computation of a part of a batch; see [`crate::pieces`].
+pub type PieceRule = fn(&Share<'_>) -> Option<Pieces>;
+
 /// Axes of result 0 along which a node can be computed piece by piece from the same pieces of its operands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum SplitAxes {
     /// None is known.
     None,
@@ -133,8 +137,21 @@ pub enum SplitAxes {
     AllButAxis,
     /// The first (the batch).
     Batch,
-    /// All but the last (rows of a matrix product's left operand).
+    /// All but the last.
     AllButLast,
+    /// Those that the rule finds.
+    Rule(PieceRule),
+}
+
+/// Operands in which a node is linear: what it makes of sums is the sum of what it makes of the addends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Linear {
+    /// None.
+    No,
+    /// Operand 0; others say how, not how much.
+    First,
+    /// All together.
+    All,
 }
 
 /// Whether running a node again gives the same result.
@@ -175,6 +192,8 @@ pub struct OpInfo {
     pub workspace: Workspace,
     /// Where it can be split.
     pub split: SplitAxes,
+    /// In which operands it is linear.
+    pub linear: Linear,
     /// Whether it can run again.
     pub repeat: Repeat,
     /// Results that a node may leave out, and that its kernel then does not write, or writes into workspace that the formula counts.
@@ -199,6 +218,7 @@ impl OpInfo {
             reads: Reads::All,
             workspace: Workspace::None,
             split: SplitAxes::None,
+            linear: Linear::No,
             repeat: Repeat::Yes,
             optional: &[],
         }
@@ -241,6 +261,11 @@ impl OpInfo {
     /// Says where it can be split.
     pub const fn split(mut self, split: SplitAxes) -> Self {
         self.split = split;
+        self
+    }
+    /// Says in which operands it is linear.
+    pub const fn linear(mut self, linear: Linear) -> Self {
+        self.linear = linear;
         self
     }
     /// Says whether it can run again.

@@ -8,6 +8,7 @@ use super::dims::dim_at;
 use super::matrix::matmul_dims;
 use crate::context::{Infer, InferError};
 use crate::info::{OpInfo, SplitAxes, Typed, Work, Workspace};
+use crate::pieces::rules;
 
 /// States the product of two operands.
 fn set_product(ctx: &mut Infer<'_>, element: ElementType, left: usize, right: usize) -> Result<(), InferError> {
@@ -191,7 +192,7 @@ pub const OPERATORS: &[OpInfo] = &[
         .workspace(Workspace::Bytes(contrib_workspace::quantized_operand))
         .split(SplitAxes::None),
     matrix("FusedGemm", general).split(SplitAxes::None),
-    matrix("FusedMatMul", fused).split(SplitAxes::None),
+    matrix("FusedMatMul", fused).split(SplitAxes::Rule(rules::product)),
     matrix("FusedMatMulActivation", fused).split(SplitAxes::None),
     matrix("GemmFastGelu", product),
     matrix("GemmFloat8", eight_bit_float).split(SplitAxes::None),
@@ -209,7 +210,7 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("QMoE", like_first).work(Work::Flops(experts_flops)),
     matrix("QOrderedMatMul", ordered).split(SplitAxes::None),
     matrix("SparseToDenseMatMul", sparse).split(SplitAxes::None),
-    matrix("TransposeMatMul", fused).split(SplitAxes::None),
+    matrix("TransposeMatMul", fused).split(SplitAxes::Rule(rules::product)),
 ];
 
 #[cfg(test)]

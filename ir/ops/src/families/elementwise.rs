@@ -6,7 +6,7 @@ use crate::context::{Infer, InferError};
 use crate::fact::{Data, Item};
 use crate::families::arithmetic as on;
 use crate::families::broadcasting::{broadcast_shapes, follow, zip_items};
-use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Typed, Work};
+use crate::info::{InPlace, InferFn, Linear, OpInfo, SplitAxes, Typed, Work};
 
 type BinaryItem = fn(ElementType, &Item, &Item) -> Item;
 
@@ -94,7 +94,7 @@ const fn element_wise(name: &'static str, infer: InferFn, work: Work) -> OpInfo 
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    element_wise("Add", add, Work::PerElement(1)),
+    element_wise("Add", add, Work::PerElement(1)).linear(Linear::All),
     element_wise("Div", div, Work::PerElement(1)),
     element_wise("Max", max, Work::Flops(per_operand)),
     element_wise("Mean", mean, Work::Flops(per_operand)),
@@ -103,8 +103,8 @@ pub const OPERATORS: &[OpInfo] = &[
     element_wise("Mul", mul, Work::PerElement(1)),
     element_wise("PRelu", prelu, Work::PerElement(2)),
     element_wise("Pow", pow, Work::PerElement(10)),
-    element_wise("Sub", sub, Work::PerElement(1)),
-    element_wise("Sum", sum, Work::Flops(per_operand)),
+    element_wise("Sub", sub, Work::PerElement(1)).linear(Linear::All),
+    element_wise("Sum", sum, Work::Flops(per_operand)).linear(Linear::All),
 ];
 
 #[cfg(test)]

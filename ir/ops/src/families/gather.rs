@@ -6,7 +6,8 @@ use crate::context::{Infer, InferError};
 use crate::fact::{Data, Item};
 use crate::families::broadcasting::{item_count, product, strides};
 use crate::families::slicing::axis_of;
-use crate::info::{OpInfo, Reads, Work};
+use crate::info::{OpInfo, Reads, SplitAxes, Work};
+use crate::pieces::rules;
 
 /// The position that an index names on an axis of this extent; negative ones count from the end.
 pub(crate) fn index_into(item: &Item, extent: u64) -> Option<usize> {
@@ -197,8 +198,11 @@ fn compress(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Compress", compress).work(Work::None).reads(Reads::Picked(&[0])),
-    OpInfo::onnx("Gather", gather).work(Work::None).reads(Reads::Picked(&[0])),
-    OpInfo::onnx("GatherElements", gather_elements).work(Work::None).reads(Reads::Picked(&[0])),
+    OpInfo::onnx("Gather", gather).work(Work::None).reads(Reads::Picked(&[0])).split(SplitAxes::Rule(rules::gathered)),
+    OpInfo::onnx("GatherElements", gather_elements)
+        .work(Work::None)
+        .reads(Reads::Picked(&[0]))
+        .split(SplitAxes::Rule(rules::element_indexed)),
     OpInfo::onnx("GatherND", gather_nd).work(Work::None).reads(Reads::Picked(&[0])),
 ];
 

@@ -8,6 +8,7 @@ use super::dims::{agree, dim_at, product};
 use crate::context::{Infer, InferError};
 use crate::fact::Data;
 use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Typed, Work, Workspace};
+use crate::pieces::rules;
 
 /// Result `i` is the gradient of operand `of[i]`.
 fn gradients_of(ctx: &mut Infer<'_>, of: &[usize]) -> Result<(), InferError> {
@@ -189,7 +190,7 @@ const fn overwriting(name: &'static str, work: u32) -> OpInfo {
 pub const OPERATORS: &[OpInfo] = &[
     // Average pooling's and max pooling's gradients stand in ONNX's own domain without being part of it.
     OpInfo::onnx("AveragePoolGrad", pool).work(Work::PerElement(4)).split(SplitAxes::Batch),
-    OpInfo::onnx("MaxPoolGrad", pool).work(Work::PerElement(2)).split(SplitAxes::Batch),
+    OpInfo::onnx("MaxPoolGrad", pool).work(Work::PerElement(2)),
     microsoft("BatchNormalizationGrad", of_data_and_scale).work(Work::PerElement(12)),
     elementwise("BiasFastGeluGrad_dX", like_both, 20),
     microsoft("BiasGeluGrad", bias_gelu).work(Work::PerElement(20)),
@@ -203,15 +204,17 @@ pub const OPERATORS: &[OpInfo] = &[
     elementwise("EluGrad", like_both, 10),
     overwriting("FastGeluGrad", 20),
     microsoft("GatherElementsGrad", shape_second).work(Work::PerElement(1)),
-    microsoft("GatherGrad", gather).work(Work::PerElement(1)),
+    microsoft("GatherGrad", gather).work(Work::PerElement(1)).split(SplitAxes::Rule(rules::gathered_gradient)),
     microsoft("GatherNDGrad", gather).work(Work::PerElement(1)),
     overwriting("GeluGrad", 20),
     elementwise("HardSigmoidGrad", like_both, 3),
     microsoft("InvertibleLayerNormalizationGrad", of_scale_from_result).work(Work::PerElement(12)),
-    microsoft("LayerNormalizationGrad", of_data_and_scale).work(Work::PerElement(12)),
+    microsoft("LayerNormalizationGrad", of_data_and_scale)
+        .work(Work::PerElement(12))
+        .split(SplitAxes::Rule(rules::layer_gradient)),
     elementwise("LeakyReluGrad", like_both, 2),
-    microsoft("LogSoftmaxGrad", like_first).work(Work::PerElement(12)).split(SplitAxes::AllButAxis),
-    microsoft("LogSoftmaxGrad_13", like_first).work(Work::PerElement(12)).split(SplitAxes::AllButAxis),
+    microsoft("LogSoftmaxGrad", like_first).work(Work::PerElement(12)).split(SplitAxes::Rule(rules::softmax)),
+    microsoft("LogSoftmaxGrad_13", like_first).work(Work::PerElement(12)).split(SplitAxes::Rule(rules::softmax)),
     microsoft("PadGrad", pad).work(Work::None),
     overwriting("QuickGeluGrad", 16),
     overwriting("ReluGrad", 1),
@@ -221,11 +224,13 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("SliceGrad", shape_second).work(Work::None),
     microsoft("SoftmaxCrossEntropy", loss).work(Work::PerInputElement(14)),
     microsoft("SoftmaxCrossEntropyGrad", like_second).work(Work::PerElement(12)),
-    microsoft("SoftmaxCrossEntropyLossGrad", like_second).work(Work::PerElement(12)),
+    microsoft("SoftmaxCrossEntropyLossGrad", like_second)
+        .work(Work::PerElement(12))
+        .split(SplitAxes::Rule(rules::cross_entropy_gradient)),
     microsoft("SoftmaxCrossEntropyLossInternal", loss).work(Work::PerInputElement(14)),
     microsoft("SoftmaxCrossEntropyLossInternalGrad", like_second).work(Work::PerElement(12)),
-    microsoft("SoftmaxGrad", like_first).work(Work::PerElement(6)).split(SplitAxes::AllButAxis),
-    microsoft("SoftmaxGrad_13", like_first).work(Work::PerElement(6)).split(SplitAxes::AllButAxis),
+    microsoft("SoftmaxGrad", like_first).work(Work::PerElement(6)).split(SplitAxes::Rule(rules::softmax)),
+    microsoft("SoftmaxGrad_13", like_first).work(Work::PerElement(6)).split(SplitAxes::Rule(rules::softmax)),
     overwriting("TanhGrad", 3),
     elementwise("TrainableDropoutGrad", like_first, 3),
 ];

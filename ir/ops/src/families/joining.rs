@@ -9,6 +9,7 @@ use crate::families::broadcasting::{data_or_unknown, item_count, pick, positions
 use crate::families::constant::check_extents;
 use crate::families::dims::agree;
 use crate::info::{OpInfo, SplitAxes, View, Work};
+use crate::pieces::rules;
 
 /// Extents of a concatenation; `None` where no operand's rank is known.
 fn concatenated(ctx: &Infer<'_>, axis: i64) -> Result<Option<(usize, Vec<Dim>)>, InferError> {
@@ -228,8 +229,8 @@ fn tile(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("Concat", concat).work(Work::None).view(View::Concat).split(SplitAxes::AllButAxis),
-    OpInfo::onnx("Pad", pad).work(Work::None),
+    OpInfo::onnx("Concat", concat).work(Work::None).view(View::Concat).split(SplitAxes::Rule(rules::joined)),
+    OpInfo::onnx("Pad", pad).work(Work::None).split(SplitAxes::Rule(rules::padded)),
     OpInfo::onnx("Tile", tile).work(Work::None),
 ];
 

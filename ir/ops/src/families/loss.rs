@@ -4,7 +4,8 @@ use memc_ir::Shape;
 
 use crate::context::{Infer, InferError};
 use crate::families::dims::{agree, dim_at};
-use crate::info::{OpInfo, Work};
+use crate::info::{OpInfo, SplitAxes, Work};
+use crate::pieces::rules;
 
 /// Shape of the loss: that of the labels, or a scalar where it is reduced.
 fn loss_shape(ctx: &Infer<'_>) -> Result<Shape, InferError> {
@@ -49,7 +50,9 @@ fn softmax_cross_entropy(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("NegativeLogLikelihoodLoss", negative_log_likelihood).work(Work::PerInputElement(2)),
-    OpInfo::onnx("SoftmaxCrossEntropyLoss", softmax_cross_entropy).work(Work::PerInputElement(26)),
+    OpInfo::onnx("SoftmaxCrossEntropyLoss", softmax_cross_entropy)
+        .work(Work::PerInputElement(26))
+        .split(SplitAxes::Rule(rules::cross_entropy)),
 ];
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::fact::Item;
 use crate::families::activation::same_as_first;
 use crate::families::arithmetic::{at_least, expr_item, float_item, int_item, lower_bound};
 use crate::families::broadcasting::follow_one;
-use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Work};
+use crate::info::{InPlace, InferFn, Linear, OpInfo, SplitAxes, Work};
 
 fn followed(ctx: &mut Infer<'_>, function: fn(ElementType, &Item) -> Item) -> Result<(), InferError> {
     same_as_first(ctx)?;
@@ -96,7 +96,7 @@ pub const OPERATORS: &[OpInfo] = &[
     of("Exp", same_as_first, 10),
     of("Floor", floor, 1),
     of("Log", same_as_first, 12),
-    of("Neg", neg, 1),
+    of("Neg", neg, 1).linear(Linear::First),
     of("Reciprocal", same_as_first, 4),
     of("Round", round, 1),
     of("Sign", sign, 1),

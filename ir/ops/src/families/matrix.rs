@@ -5,6 +5,7 @@ use memc_ir::{Dim, ElementType, Shape};
 use crate::context::{Infer, InferError, broadcast};
 use crate::families::dims::{agree, dim_at, require_rank};
 use crate::info::{InPlace, OpInfo, SplitAxes, Typed, Work};
+use crate::pieces::rules;
 
 /// Shape of a product as NumPy's `matmul` defines it: vectors are promoted, leading axes broadcast.
 pub(crate) fn matmul_dims(left: &[Dim], right: &[Dim]) -> Result<Vec<Dim>, InferError> {
@@ -104,10 +105,13 @@ fn det_flops(node: &Typed<'_>) -> Option<u64> {
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Det", det).work(Work::Flops(det_flops)).split(SplitAxes::All),
     // The product accumulates onto C where the kernel is given C's buffer.
-    OpInfo::onnx("Gemm", gemm).in_place(InPlace::Operands(&[2])).work(Work::Flops(gemm_flops)).split(SplitAxes::AllButLast),
-    OpInfo::onnx("MatMul", matmul).work(Work::Flops(matmul_flops)).split(SplitAxes::AllButLast),
-    OpInfo::onnx("MatMulInteger", matmul_integer).work(Work::Flops(matmul_flops)).split(SplitAxes::AllButLast),
-    OpInfo::onnx("QLinearMatMul", qlinear_matmul).work(Work::Flops(matmul_flops)).split(SplitAxes::AllButLast),
+    OpInfo::onnx("Gemm", gemm)
+        .in_place(InPlace::Operands(&[2]))
+        .work(Work::Flops(gemm_flops))
+        .split(SplitAxes::Rule(rules::general_product)),
+    OpInfo::onnx("MatMul", matmul).work(Work::Flops(matmul_flops)).split(SplitAxes::Rule(rules::product)),
+    OpInfo::onnx("MatMulInteger", matmul_integer).work(Work::Flops(matmul_flops)),
+    OpInfo::onnx("QLinearMatMul", qlinear_matmul).work(Work::Flops(matmul_flops)),
 ];
 
 #[cfg(test)]

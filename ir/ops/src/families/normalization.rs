@@ -6,6 +6,7 @@ use crate::context::{Infer, InferError};
 use crate::families::activation::same_as_first;
 use crate::families::dims::{agree, bytes_in_full, dim_at};
 use crate::info::{InPlace, OpInfo, Repeat, SplitAxes, Typed, Work, Workspace};
+use crate::pieces::rules;
 
 /// Results after the first are statistics: mean and variance, before version 14 also those saved for the gradient.
 fn batch_normalization(ctx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -117,7 +118,10 @@ pub const OPERATORS: &[OpInfo] = &[
         .work(Work::Flops(lrn_flops))
         .workspace(Workspace::Bytes(lrn_workspace))
         .split(SplitAxes::Batch),
-    OpInfo::onnx("LayerNormalization", layer_normalization).work(Work::PerElement(24)).optional(&[1, 2]),
+    OpInfo::onnx("LayerNormalization", layer_normalization)
+        .work(Work::PerElement(24))
+        .optional(&[1, 2])
+        .split(SplitAxes::Rule(rules::layer_normalized)),
     OpInfo::onnx("LpNormalization", lp_normalization).work(Work::PerElement(4)).split(SplitAxes::AllButAxis),
     OpInfo::onnx("MeanVarianceNormalization", same_as_first).work(Work::PerElement(8)),
     OpInfo::onnx("RMSNormalization", rms_normalization).work(Work::PerElement(6)),

@@ -8,7 +8,8 @@ use crate::families::activation::same_as_first;
 use crate::families::axes::positions_of;
 use crate::families::broadcasting::{data_or_unknown, item_count, pick, positions, strides, zip_items};
 use crate::families::gather::index_into;
-use crate::info::{InPlace, OpInfo, Scalar, SplitAxes, Work};
+use crate::info::{InPlace, Linear, OpInfo, Scalar, SplitAxes, Work};
+use crate::pieces::rules;
 
 /// The permutation that a Transpose names, or the one that reverses all axes.
 fn permutation(ctx: &Infer<'_>, rank: usize) -> Result<Vec<usize>, InferError> {
@@ -219,7 +220,7 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("OneHot", one_hot).work(Work::None),
     OpInfo::onnx("ReverseSequence", same_as_first).work(Work::None),
     OpInfo::onnx("SpaceToDepth", space_to_depth).work(Work::None).split(SplitAxes::Batch),
-    OpInfo::onnx("Transpose", transpose).work(Work::None),
+    OpInfo::onnx("Transpose", transpose).work(Work::None).split(SplitAxes::Rule(rules::transposition)).linear(Linear::First),
     OpInfo::onnx("Trilu", trilu).work(Work::None),
     OpInfo::onnx("Where", choose).scalar(Scalar::PerElement(8)).in_place(InPlace::Operands(&[1, 2])).split(SplitAxes::All),
 ];

@@ -7,7 +7,8 @@ use crate::fact::Item;
 use crate::families::arithmetic as on;
 use crate::families::axes::{Axes, axes, set_of};
 use crate::families::lanes::reduce as reduce_items;
-use crate::info::{InferFn, OpInfo, Work};
+use crate::info::{InferFn, OpInfo, SplitAxes, Work};
+use crate::pieces::rules;
 
 /// Elements of a reduction; `None` where they are not followed.
 type Follow = fn(ElementType, &[&Item]) -> Item;
@@ -113,21 +114,21 @@ fn unfollowed(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 const fn of(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
-    OpInfo::onnx(name, infer).work(Work::PerInputElement(work))
+    OpInfo::onnx(name, infer).work(Work::PerInputElement(work)).split(SplitAxes::Rule(rules::reduced_apart))
 }
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    of("ReduceL1", unfollowed, 2),
+    of("ReduceL1", unfollowed, 2).split(SplitAxes::Rule(rules::reduced_sum)),
     of("ReduceL2", unfollowed, 2),
     of("ReduceLogSum", unfollowed, 1),
     of("ReduceLogSumExp", unfollowed, 12),
     of("ReduceMax", max, 1),
-    of("ReduceMean", unfollowed, 1),
+    of("ReduceMean", unfollowed, 1).split(SplitAxes::Rule(rules::reduced_mean)),
     of("ReduceMin", min, 1),
     of("ReduceProd", prod, 1),
-    of("ReduceSum", sum, 1),
-    of("ReduceSumSquare", unfollowed, 2),
+    of("ReduceSum", sum, 1).split(SplitAxes::Rule(rules::reduced_sum)),
+    of("ReduceSumSquare", unfollowed, 2).split(SplitAxes::Rule(rules::reduced_sum)),
 ];
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use crate::context::{Infer, InferError};
 use crate::fact::Item;
 use crate::families::axes::vector_length;
 use crate::families::broadcasting::{follow_same, product};
-use crate::info::{OpInfo, View, Work};
+use crate::info::{Linear, OpInfo, SplitAxes, View, Work};
+use crate::pieces::rules;
 
 /// One element of the shape operand, resolved as far as it stands alone.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,7 +148,11 @@ fn reshape(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// The operators of this family.
-pub const OPERATORS: &[OpInfo] = &[OpInfo::onnx("Reshape", reshape).work(Work::None).view(View::Reshape)];
+pub const OPERATORS: &[OpInfo] = &[OpInfo::onnx("Reshape", reshape)
+    .work(Work::None)
+    .view(View::Reshape)
+    .split(SplitAxes::Rule(rules::reshaped))
+    .linear(Linear::First)];
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,8 @@ use crate::families::broadcasting::{data_or_unknown, item_count, strides};
 use crate::families::dims::agree;
 use crate::families::gather::{index_into, indexed_element};
 use crate::families::slicing::axis_of;
-use crate::info::{OpInfo, Work};
+use crate::info::{OpInfo, SplitAxes, Work};
+use crate::pieces::rules;
 
 /// Whether written elements replace what was there.
 fn replaces(ctx: &Infer<'_>) -> bool {
@@ -111,8 +112,8 @@ fn tensor_scatter(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Scatter", scatter_elements).work(Work::None),
-    OpInfo::onnx("ScatterElements", scatter_elements).work(Work::None),
-    OpInfo::onnx("ScatterND", scatter_nd).work(Work::None),
+    OpInfo::onnx("ScatterElements", scatter_elements).work(Work::None).split(SplitAxes::Rule(rules::element_indexed)),
+    OpInfo::onnx("ScatterND", scatter_nd).work(Work::None).split(SplitAxes::Rule(rules::slices_written)),
     OpInfo::onnx("TensorScatter", tensor_scatter).work(Work::None),
 ];
 

@@ -7,7 +7,8 @@ use crate::fact::{Data, Item};
 use crate::families::axes::{Axes, axes, positions_of, set_of};
 use crate::families::broadcasting::{expand as expand_items, follow_same, product};
 use crate::families::constant::check_extents;
-use crate::info::{InferFn, OpInfo, Reads, View, Work};
+use crate::info::{InferFn, Linear, OpInfo, Reads, SplitAxes, View, Work};
+use crate::pieces::rules;
 
 /// The element that an extent is.
 fn extent_item(dim: &Dim) -> Item {
@@ -143,12 +144,12 @@ fn expand(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 const fn reinterpretation(name: &'static str, infer: InferFn) -> OpInfo {
-    OpInfo::onnx(name, infer).work(Work::None).view(View::Reshape)
+    OpInfo::onnx(name, infer).work(Work::None).view(View::Reshape).split(SplitAxes::Rule(rules::reshaped)).linear(Linear::First)
 }
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("Expand", expand).work(Work::None),
+    OpInfo::onnx("Expand", expand).work(Work::None).split(SplitAxes::Rule(rules::expanded)),
     reinterpretation("Flatten", flatten),
     reinterpretation("Identity", identity),
     OpInfo::onnx("Shape", shape).work(Work::None).reads(Reads::Extents),

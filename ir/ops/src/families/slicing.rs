@@ -8,6 +8,7 @@ use crate::families::arithmetic::{at_least, compare_exprs};
 use crate::families::axes::{positions_of, vector_length};
 use crate::families::broadcasting::{pick, positions, strides};
 use crate::info::{OpInfo, Reads, Scalar, SplitAxes, Typed, View, Work};
+use crate::pieces::rules;
 
 /// Bounds from here on mean "to the end": exporters write the largest 32- or 64-bit integer, and no extent is that large.
 const FAR: i64 = i32::MAX as i64;
@@ -280,8 +281,13 @@ fn slice_steps(node: &Typed<'_>) -> Option<u64> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("Slice", slice).work(Work::None).scalar(Scalar::Count(slice_steps)).reads(Reads::Picked(&[0])).view(View::Slice),
-    OpInfo::onnx("Split", split).work(Work::None).view(View::Split).split(SplitAxes::AllButAxis),
+    OpInfo::onnx("Slice", slice)
+        .work(Work::None)
+        .scalar(Scalar::Count(slice_steps))
+        .reads(Reads::Picked(&[0]))
+        .view(View::Slice)
+        .split(SplitAxes::Rule(rules::sliced)),
+    OpInfo::onnx("Split", split).work(Work::None).view(View::Split).split(SplitAxes::Rule(rules::cut)),
 ];
 
 #[cfg(test)]

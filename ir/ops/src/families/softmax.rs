@@ -1,7 +1,8 @@
 //! Softmax and its kin.
 
 use crate::context::{Infer, InferError};
-use crate::info::{InPlace, OpInfo, Work};
+use crate::info::{InPlace, OpInfo, SplitAxes, Work};
+use crate::pieces::rules;
 
 /// Shape as the operand. Before version 13 the default axis is 1 and all axes from it on are normalized together.
 fn softmax(ctx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -20,9 +21,15 @@ fn softmax(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// The operators of this family. Which axes are independent depends on the version, so none is stated.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("Hardmax", softmax).work(Work::PerElement(2)),
-    OpInfo::onnx("LogSoftmax", softmax).in_place(InPlace::Operands(&[0])).work(Work::PerElement(24)),
-    OpInfo::onnx("Softmax", softmax).in_place(InPlace::Operands(&[0])).work(Work::PerElement(24)),
+    OpInfo::onnx("Hardmax", softmax).work(Work::PerElement(2)).split(SplitAxes::Rule(rules::softmax)),
+    OpInfo::onnx("LogSoftmax", softmax)
+        .in_place(InPlace::Operands(&[0]))
+        .work(Work::PerElement(24))
+        .split(SplitAxes::Rule(rules::softmax)),
+    OpInfo::onnx("Softmax", softmax)
+        .in_place(InPlace::Operands(&[0]))
+        .work(Work::PerElement(24))
+        .split(SplitAxes::Rule(rules::softmax)),
 ];
 
 #[cfg(test)]

@@ -1,0 +1,168 @@
+//! What a node computes from pieces of its operands, for batches that are computed in equal parts, one after another.
+
+pub(crate) mod rules;
+
+use memc_ir::ElementType;
+
+use crate::info::{Linear, SplitAxes, Typed};
+use crate::{Data, lookup, repeatable};
+
+/// What stands for a value while one of the equal parts of a batch is computed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Piece {
+    /// The whole value, the same for every part.
+    Whole,
+    /// The part's own share of this axis: of `n` parts the `k`-th holds positions `k * extent / n` to `(k + 1) * extent / n`.
+    Along(usize),
+    /// A value of full extents; the whole value is the sum of those of all parts.
+    Sum,
+    /// A value of full extents; the whole value is the mean of those of all parts.
+    Mean,
+}
+
+impl Piece {
+    /// Whether the parts' values are added.
+    pub fn is_added(self) -> bool {
+        matches!(self, Self::Sum | Self::Mean)
+    }
+}
+
+/// How a node takes part in the computation of a part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pieces {
+    /// What each operand has to be; one that is left out is [`Piece::Whole`].
+    pub operands: Vec<Piece>,
+    /// What each result then is.
+    pub results: Vec<Piece>,
+    /// Operand that states the extents of result 0, and must state those of the part's.
+    pub extents: Option<usize>,
+    /// Operand that must be divided by the number of parts.
+    pub divided: Option<usize>,
+    /// Operand that is left out or holds zeros, and to which result 0 is added: it may hold the sum of what earlier parts gave.
+    pub accumulates: Option<usize>,
+}
+
+/// A node, and what is there of its operands.
+#[derive(Clone, Copy, Debug)]
+pub struct Share<'a> {
+    /// The node with its types.
+    pub node: Typed<'a>,
+    /// What is there of each operand.
+    pub operands: &'a [Piece],
+    /// Number of parts, at least two.
+    pub parts: u64,
+}
+
+/// How a node takes part, of whose operands these pieces are there; `None` where it needs whole ones, or where nothing is in parts.
+///
+/// A whole operand may be asked for in parts (they can be cut out of it), never the other way round. Nodes with bodies, and nodes that may
+/// not run twice, take no part. Linear in the number of extents.
+pub fn pieces(share: Share<'_>) -> Option<Pieces> {
+    let data = share.node.data();
+    let info = lookup(&data.operator)?;
+    let may = data.bodies().next().is_none() && repeatable(share.node.module, share.node.node);
+    if !may || share.operands.iter().all(|piece| *piece == Piece::Whole) {
+        return None;
+    }
+    let found = if share.operands.iter().any(|piece| piece.is_added()) {
+        added(share, info.linear)?
+    } else {
+        match info.split {
+            SplitAxes::None => return None,
+            SplitAxes::All => rules::element_wise(&share)?,
+            SplitAxes::AllButAxis => rules::all_but_axis(&share)?,
+            SplitAxes::AllButLast => rules::all_but_last(&share)?,
+            SplitAxes::Batch => rules::batch(&share)?,
+            SplitAxes::Rule(rule) => rule(&share)?,
+        }
+    };
+    is_possible(share, &found).then_some(found)
+}
+
+/// Sums and means of what a linear node makes of each part.
+fn added(share: Share<'_>, linear: Linear) -> Option<Pieces> {
+    let first = *share.operands.first()?;
+    let same = match linear {
+        Linear::No => false,
+        Linear::First => first.is_added() && share.operands[1..].iter().all(|piece| *piece == Piece::Whole),
+        Linear::All => share.operands.iter().all(|piece| *piece == first),
+    };
+    let results = vec![first; share.node.data().outputs.len()];
+    same.then(|| Pieces { operands: share.operands.to_vec(), results, extents: None, divided: None, accumulates: None })
+}
+
+/// Whether pieces of operands are there or can be cut out, and all extents can be divided.
+fn is_possible(share: Share<'_>, found: &Pieces) -> bool {
+    let fits = |(given, asked): (&Piece, &Piece)| given == asked || (*given == Piece::Whole && matches!(asked, Piece::Along(_)));
+    let divides = |dims: Option<Vec<u64>>, piece: Piece| match piece {
+        Piece::Along(axis) => {
+            dims.is_some_and(|dims| dims.get(axis).is_some_and(|extent| extent.is_multiple_of(share.parts) && *extent > 0))
+        }
+        _ => true,
+    };
+    let floats =
+        |index: usize| share.node.output(index).is_some_and(|ty| matches!(ty.element, ElementType::Float | ElementType::Double));
+    share.operands.len() == found.operands.len()
+        && share.operands.iter().zip(&found.operands).all(fits)
+        && found.operands.iter().enumerate().all(|(index, piece)| divides(share.node.input_dims(index), *piece))
+        && found.results.iter().enumerate().all(|(index, piece)| {
+            share.node.data().outputs[index].is_none()
+                || divides(share.node.output_dims(index), *piece) && (*piece != Piece::Mean || floats(index))
+        })
+}
+
+impl Share<'_> {
+    /// Number of operands, those that are left out included.
+    fn count(&self) -> usize {
+        self.operands.len()
+    }
+
+    /// Extents of an operand.
+    fn input(&self, index: usize) -> Option<Vec<u64>> {
+        self.node.input_dims(index)
+    }
+
+    /// Extents of result 0.
+    fn output(&self) -> Option<Vec<u64>> {
+        self.node.output_dims(0)
+    }
+
+    /// The axis along which an operand is in parts.
+    fn along(&self, index: usize) -> Option<usize> {
+        match self.operands.get(index)? {
+            Piece::Along(axis) => Some(*axis),
+            _ => None,
+        }
+    }
+
+    /// An axis by attribute, counted from the front.
+    fn axis(&self, default: i64, rank: usize) -> Option<usize> {
+        crate::normalize_axis(self.node.data().int("axis", default), rank)
+    }
+
+    /// A constant operand's integers.
+    fn ints(&self, index: usize) -> Option<Vec<i64>> {
+        let value = (*self.node.data().inputs.get(index)?)?;
+        let constant = self.node.module.constant_of(value)?;
+        Data::from_constant(self.node.module.constant(constant))?.known_ints()
+    }
+
+    /// One operand along an axis, all others whole.
+    fn only(&self, index: usize, axis: usize) -> Vec<Piece> {
+        (0..self.count()).map(|other| if other == index { Piece::Along(axis) } else { Piece::Whole }).collect()
+    }
+
+    /// Pieces with these results, one for each that the node has.
+    fn made(&self, operands: Vec<Piece>, result: Piece) -> Pieces {
+        Pieces {
+            operands,
+            results: vec![result; self.node.data().outputs.len()],
+            extents: None,
+            divided: None,
+            accumulates: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

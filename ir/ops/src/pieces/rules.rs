@@ -1,0 +1,374 @@
+//! How operators take part in the computation of a part of a batch: one function a family.
+//!
+//! Each is asked with at least one operand in parts along an axis and none that is an addend, and says which pieces it takes and makes.
+
+use memc_ir::{ConstData, Payload, Value};
+
+use super::{Piece, Pieces, Share};
+
+/// Element by element with broadcasting: the axis that all operands in parts share.
+pub(crate) fn element_wise(share: &Share<'_>) -> Option<Pieces> {
+    let dims = share.output()?;
+    let mut axis = None;
+    for index in 0..share.count() {
+        if let Some(own) = share.along(index) {
+            let result = (own + dims.len()).checked_sub(share.input(index)?.len())?;
+            (*axis.get_or_insert(result) == result).then_some(())?;
+        }
+    }
+    let axis = axis?;
+    let operand = |index: usize| match share.input(index) {
+        None => Some(Piece::Whole),
+        Some(own) => match (axis + own.len()).checked_sub(dims.len()) {
+            None => Some(Piece::Whole),
+            Some(at) if own[at] == 1 => Some(Piece::Whole),
+            Some(at) => (own[at] == dims[axis]).then_some(Piece::Along(at)),
+        },
+    };
+    let operands: Option<Vec<Piece>> = (0..share.count()).map(operand).collect();
+    let alike = (1..share.node.data().outputs.len()).all(|index| share.node.output_dims(index).is_none_or(|other| other == dims));
+    alike.then_some(share.made(operands?, Piece::Along(axis)))
+}
+
+/// Along every axis before the one that attribute `axis` names, where all operands of the result's rank have its extents; others are whole.
+pub(crate) fn all_but_axis(share: &Share<'_>) -> Option<Pieces> {
+    let axis = (0..share.count()).find_map(|index| share.along(index))?;
+    let dims = share.output()?;
+    (axis < share.axis(-1, dims.len())?).then_some(())?;
+    let operand = |index: usize| match share.input(index) {
+        Some(own) if own.len() == dims.len() => (own == dims).then_some(Piece::Along(axis)),
+        _ => Some(Piece::Whole),
+    };
+    let operands: Option<Vec<Piece>> = (0..share.count()).map(operand).collect();
+    Some(share.made(operands?, Piece::Along(axis)))
+}
+
+/// Along every axis but the last of operand 0, where all others are vectors; result 0 alone.
+pub(crate) fn all_but_last(share: &Share<'_>) -> Option<Pieces> {
+    let axis = share.along(0)?;
+    let rank = share.input(0)?.len();
+    let vectors = (1..share.count()).all(|index| share.input(index).is_none_or(|dims| dims.len() <= 1));
+    (axis + 1 < rank && vectors && alone(share)).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
+}
+
+/// The batch of operand 0, where all others are constants; result 0 alone (further ones of pooling count through the batch).
+pub(crate) fn batch(share: &Share<'_>) -> Option<Pieces> {
+    let is_constant = |value: Option<Value>| value.is_none_or(|value| share.node.module.constant_of(value).is_some());
+    let fixed = share.node.data().inputs[1..].iter().all(|value| is_constant(*value));
+    (share.along(0)? == 0 && fixed && alone(share)).then(|| share.made(share.only(0, 0), Piece::Along(0)))
+}
+
+/// Whether result 0 is the only one.
+fn alone(share: &Share<'_>) -> bool {
+    share.node.data().outputs.iter().skip(1).all(Option::is_none)
+}
+
+/// A convolution: the batch of operand 0, by whole filters.
+pub(crate) fn convolution(share: &Share<'_>) -> Option<Pieces> {
+    (share.along(0)? == 0).then(|| share.made(share.only(0, 0), Piece::Along(0)))
+}
+
+/// A matrix product: rows, columns, leading axes that both have or that broadcast, and sums of products along the inner one.
+pub(crate) fn product(share: &Share<'_>) -> Option<Pieces> {
+    let data = share.node.data();
+    let plain = data.int("transBatchA", 0) == 0 && data.int("transBatchB", 0) == 0;
+    let (left, right) = (share.input(0)?, share.input(1)?);
+    (plain && left.len() >= 2 && right.len() >= 2).then_some(())?;
+    let (row, inner) = matrix_axes(left.len(), data.int("transA", 0) != 0);
+    let (inner_right, column) = matrix_axes(right.len(), data.int("transB", 0) != 0);
+    let rank = share.output()?.len();
+    let mut operands = vec![Piece::Whole; share.count()];
+    let result = match (share.along(0), share.along(1)) {
+        (Some(axis), _) if axis == inner => {
+            (operands[0], operands[1]) = (Piece::Along(inner), Piece::Along(inner_right));
+            Piece::Sum
+        }
+        (_, Some(axis)) if axis == inner_right => {
+            (operands[0], operands[1]) = (Piece::Along(inner), Piece::Along(inner_right));
+            Piece::Sum
+        }
+        (Some(axis), None) if axis == row => {
+            operands[0] = Piece::Along(row);
+            Piece::Along(rank - 2)
+        }
+        (None, Some(axis)) if axis == column => {
+            operands[1] = Piece::Along(column);
+            Piece::Along(rank - 1)
+        }
+        (Some(axis), _) if axis + 2 < left.len() => leading(&mut operands, axis + rank - left.len(), [&left, &right], rank)?,
+        (_, Some(axis)) if axis + 2 < right.len() => leading(&mut operands, axis + rank - right.len(), [&left, &right], rank)?,
+        _ => return None,
+    };
+    Some(share.made(operands, result))
+}
+
+/// Axes of rows and columns of a matrix.
+fn matrix_axes(rank: usize, is_transposed: bool) -> (usize, usize) {
+    if is_transposed { (rank - 1, rank - 2) } else { (rank - 2, rank - 1) }
+}
+
+/// Both operands along a leading axis of the result, where they have it.
+fn leading(operands: &mut [Piece], axis: usize, dims: [&[u64]; 2], rank: usize) -> Option<Piece> {
+    for (piece, dims) in operands.iter_mut().zip(dims) {
+        if let Some(own) = (axis + dims.len()).checked_sub(rank).filter(|own| dims[*own] != 1) {
+            *piece = Piece::Along(own);
+        }
+    }
+    Some(Piece::Along(axis))
+}
+
+/// A matrix product with an addend, which sums of products along the inner axis cannot have.
+pub(crate) fn general_product(share: &Share<'_>) -> Option<Pieces> {
+    let mut found = product(&Share { operands: &share.operands[..2], ..*share })?;
+    found.operands.resize(share.count(), Piece::Whole);
+    let dims = share.output()?;
+    let has_addend = share.node.data().inputs.get(2).copied().flatten().is_some();
+    let Piece::Along(axis) = found.results[0] else {
+        let accumulates = (share.node.data().float("beta", 1.0) == 1.0).then_some(2);
+        return (!has_addend).then_some(Pieces { accumulates, ..found });
+    };
+    let Some(addend) = share.input(2) else { return (!has_addend).then_some(found) };
+    if let Some(own) = (axis + addend.len()).checked_sub(dims.len()).filter(|own| addend[*own] != 1) {
+        found.operands[2] = Piece::Along(own);
+    }
+    Some(found)
+}
+
+/// A reduction whose results over parts are added.
+pub(crate) fn reduced_sum(share: &Share<'_>) -> Option<Pieces> {
+    reduced(share, Some(Piece::Sum))
+}
+
+/// A reduction whose results over equal parts are averaged.
+pub(crate) fn reduced_mean(share: &Share<'_>) -> Option<Pieces> {
+    reduced(share, Some(Piece::Mean))
+}
+
+/// A reduction that does not join parts.
+pub(crate) fn reduced_apart(share: &Share<'_>) -> Option<Pieces> {
+    reduced(share, None)
+}
+
+fn reduced(share: &Share<'_>, joined: Option<Piece>) -> Option<Pieces> {
+    let (axis, dims) = (share.along(0)?, share.input(0)?);
+    let data = share.node.data();
+    let is_stated = data.inputs.get(1).copied().flatten().is_some();
+    let axes = match data.ints("axes") {
+        Some(axes) => axes.to_vec(),
+        None if is_stated => share.ints(1)?,
+        None => Vec::new(),
+    };
+    let mut axes: Vec<usize> = axes.iter().map(|axis| crate::normalize_axis(*axis, dims.len())).collect::<Option<_>>()?;
+    if axes.is_empty() {
+        (data.int("noop_with_empty_axes", 0) == 0).then_some(())?;
+        axes = (0..dims.len()).collect();
+    }
+    let result = if axes.contains(&axis) {
+        joined?
+    } else {
+        let gone = if data.int("keepdims", 1) == 0 { axes.iter().filter(|other| **other < axis).count() } else { 0 };
+        Piece::Along(axis - gone)
+    };
+    Some(share.made(share.only(0, axis), result))
+}
+
+/// Axes change places.
+pub(crate) fn transposition(share: &Share<'_>) -> Option<Pieces> {
+    let (axis, rank) = (share.along(0)?, share.input(0)?.len());
+    let to = match share.node.data().ints("perm") {
+        Some(perm) => perm.iter().position(|from| *from == axis as i64)?,
+        None => rank - 1 - axis,
+    };
+    Some(share.made(share.only(0, axis), Piece::Along(to)))
+}
+
+/// The same bytes with other extents: the axis behind as many elements whose parts are the same bytes.
+pub(crate) fn reshaped(share: &Share<'_>) -> Option<Pieces> {
+    let (axis, from, to) = (share.along(0)?, share.input(0)?, share.output()?);
+    let before: u64 = from[..axis].iter().product();
+    let mut product = 1;
+    let mut found = None;
+    for (index, extent) in to.iter().enumerate() {
+        if product == before && extent.is_multiple_of(share.parts) && *extent > 0 {
+            found = Some(index);
+            break;
+        }
+        product *= extent;
+    }
+    let stated = share.node.data().inputs.get(1).copied().flatten().is_some();
+    let is_stated = stated && &*share.node.data().operator.name == "Reshape";
+    Some(Pieces { extents: is_stated.then_some(1), ..share.made(share.only(0, axis), Piece::Along(found?)) })
+}
+
+/// Repeats along other axes.
+pub(crate) fn expanded(share: &Share<'_>) -> Option<Pieces> {
+    let (axis, from, to) = (share.along(0)?, share.input(0)?, share.output()?);
+    let result = (axis + to.len()).checked_sub(from.len())?;
+    (to[result] == from[axis]).then_some(())?;
+    Some(Pieces { extents: Some(1), ..share.made(share.only(0, axis), Piece::Along(result)) })
+}
+
+/// Rows looked up by indices: parts of the indices, or of the table along another axis.
+pub(crate) fn gathered(share: &Share<'_>) -> Option<Pieces> {
+    let (table, indices) = (share.input(0)?, share.input(1)?);
+    let axis = share.axis(0, table.len())?;
+    let (index, own, result) = match (share.along(0), share.along(1)) {
+        (None, Some(own)) => (1, own, axis + own),
+        (Some(own), None) if own < axis => (0, own, own),
+        (Some(own), None) if own > axis => (0, own, own + indices.len() - 1),
+        _ => return None,
+    };
+    Some(share.made(share.only(index, own), Piece::Along(result)))
+}
+
+/// Elements looked up or written along one axis: all operands along another one in which they agree; written by adding to zeros, along any.
+pub(crate) fn element_indexed(share: &Share<'_>) -> Option<Pieces> {
+    let dims = share.input(0)?;
+    let axis = share.axis(0, dims.len())?;
+    let own = (0..share.count()).find_map(|index| share.along(index))?;
+    if own != axis {
+        let agree = (1..share.count()).all(|index| share.input(index).is_some_and(|other| other.get(own) == dims.get(own)));
+        let all = vec![Piece::Along(own); share.count()];
+        return agree.then(|| share.made(all, Piece::Along(own)));
+    }
+    adds_to_zeros(share, own)
+}
+
+/// Slices written by index: sums over parts of what is added to zeros.
+pub(crate) fn slices_written(share: &Share<'_>) -> Option<Pieces> {
+    let own = share.along(2).or(share.along(1))?;
+    (own + 1 < share.input(1)?.len()).then_some(())?;
+    adds_to_zeros(share, own)
+}
+
+/// Indices and updates along an axis, added to zeros.
+fn adds_to_zeros(share: &Share<'_>, axis: usize) -> Option<Pieces> {
+    let data = share.node.data();
+    let sound = data.string("reduction") == Some("add") && share.operands[0] == Piece::Whole;
+    let zero = data.inputs[0].is_some_and(|value| is_zero(share, value));
+    let operands = vec![Piece::Whole, Piece::Along(axis), Piece::Along(axis)];
+    let found = || Pieces { accumulates: Some(0), ..share.made(operands, Piece::Sum) };
+    (sound && zero && share.count() == 3).then(found)
+}
+
+/// Whether a value is known to hold zeros alone.
+fn is_zero(share: &Share<'_>, value: Value) -> bool {
+    let module = share.node.module;
+    let zeros = |constant: &ConstData| matches!(&constant.payload, Payload::Raw(bytes) if bytes.iter().all(|byte| *byte == 0));
+    if let Some(constant) = module.constant_of(value) {
+        return zeros(module.constant(constant));
+    }
+    let Some(data) = module.producer(value).map(|node| module.node(node)) else { return false };
+    match &*data.operator.name {
+        "Expand" => data.inputs[0].and_then(|value| module.constant_of(value)).is_some_and(|id| zeros(module.constant(id))),
+        "ConstantOfShape" => match data.attribute("value") {
+            Some(memc_ir::Attribute::Tensor(constant)) => zeros(module.constant(*constant)),
+            _ => true,
+        },
+        _ => false,
+    }
+}
+
+/// Gradient of a table that was looked up: sums over parts of the indices.
+pub(crate) fn gathered_gradient(share: &Share<'_>) -> Option<Pieces> {
+    let shape = share.ints(0).map(|dims| dims.len()).or(Some(share.output()?.len()))?;
+    let axis = share.axis(0, shape)?;
+    let own = share.along(1).or(share.along(2)?.checked_sub(axis))?;
+    (own < share.input(1)?.len()).then_some(())?;
+    let operands = vec![Piece::Whole, Piece::Along(own), Piece::Along(axis + own)];
+    (share.count() == 3).then(|| share.made(operands, Piece::Sum))
+}
+
+/// A layer normalized from attribute `axis` on, with its mean and deviation.
+pub(crate) fn layer_normalized(share: &Share<'_>) -> Option<Pieces> {
+    let axis = share.along(0)?;
+    (axis < share.axis(-1, share.input(0)?.len())?).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
+}
+
+/// Gradient of a normalized layer: of the data by parts, of scale and shift summed.
+pub(crate) fn layer_gradient(share: &Share<'_>) -> Option<Pieces> {
+    let axis = share.along(0).or(share.along(1))?;
+    (axis < share.axis(-1, share.input(1)?.len())? && share.count() == 5).then_some(())?;
+    let part = Piece::Along(axis);
+    let mut found = share.made(vec![part, part, Piece::Whole, part, part], Piece::Sum);
+    *found.results.first_mut()? = part;
+    Some(found)
+}
+
+/// Softmax and its gradient, along every axis before the one that is summed over.
+pub(crate) fn softmax(share: &Share<'_>) -> Option<Pieces> {
+    let operator = &share.node.data().operator;
+    let coerces = if operator.domain.is_empty() { operator.version < 13 } else { !operator.name.ends_with("_13") };
+    let axis = (0..share.count()).find_map(|index| share.along(index))?;
+    let summed = share.axis(if coerces { 1 } else { -1 }, share.output()?.len())?;
+    (axis < summed).then(|| share.made(vec![Piece::Along(axis); share.count()], Piece::Along(axis)))
+}
+
+/// Joining and cutting along one axis, in parts along any other.
+pub(crate) fn joined(share: &Share<'_>) -> Option<Pieces> {
+    let axis = share.along(0).or_else(|| (1..share.count()).find_map(|index| share.along(index)))?;
+    (axis != share.axis(0, share.output()?.len())?)
+        .then(|| share.made(vec![Piece::Along(axis); share.count()], Piece::Along(axis)))
+}
+
+/// Cutting along one axis, in parts along any other.
+pub(crate) fn cut(share: &Share<'_>) -> Option<Pieces> {
+    let axis = share.along(0)?;
+    (axis != share.axis(0, share.input(0)?.len())?).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
+}
+
+/// A slice, in parts along an axis that it keeps whole.
+pub(crate) fn sliced(share: &Share<'_>) -> Option<Pieces> {
+    let (axis, rank) = (share.along(0)?, share.input(0)?.len());
+    let data = share.node.data();
+    let is_stated = |index: usize| data.inputs.get(index).copied().flatten().is_some();
+    let axes: Vec<i64> = match data.ints("axes") {
+        Some(axes) => axes.to_vec(),
+        None if is_stated(3) => share.ints(3)?,
+        None => (0..rank as i64).collect(),
+    };
+    let touched = axes.iter().any(|other| crate::normalize_axis(*other, rank).is_none_or(|other| other == axis));
+    (!touched).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
+}
+
+/// Padding, in parts along an axis that gets none.
+pub(crate) fn padded(share: &Share<'_>) -> Option<Pieces> {
+    let (axis, from, to) = (share.along(0)?, share.input(0)?, share.output()?);
+    let pads = match share.node.data().ints("pads") {
+        Some(pads) => pads.to_vec(),
+        None => share.ints(1)?,
+    };
+    let plain = pads.len() == 2 * from.len() && pads[axis] == 0 && pads[axis + from.len()] == 0 && from[axis] == to[axis];
+    plain.then(|| share.made(share.only(0, axis), Piece::Along(axis)))
+}
+
+/// Cross entropy of scores by labels, where each label counts as much as any other.
+pub(crate) fn cross_entropy(share: &Share<'_>) -> Option<Pieces> {
+    let loss = loss_piece(share, 2)?;
+    let operands = vec![Piece::Along(0); share.count()];
+    let mut found = share.made(operands, Piece::Along(0));
+    *found.results.first_mut()? = loss;
+    Some(found)
+}
+
+/// Gradient of cross entropy: parts of a mean count as much less as there are parts.
+pub(crate) fn cross_entropy_gradient(share: &Share<'_>) -> Option<Pieces> {
+    let loss = loss_piece(share, 3)?;
+    let mut operands = vec![Piece::Along(0); share.count()];
+    operands[0] = if loss == Piece::Along(0) { Piece::Along(0) } else { Piece::Whole };
+    Some(Pieces { divided: (loss == Piece::Mean).then_some(0), ..share.made(operands, Piece::Along(0)) })
+}
+
+/// What a loss is for a part, given that its node has no operand of class weights (at position `count`) or beyond.
+fn loss_piece(share: &Share<'_>, count: usize) -> Option<Piece> {
+    let data = share.node.data();
+    let batch = (0..share.count()).all(|index| share.along(index).is_none_or(|axis| axis == 0));
+    (batch && share.count() == count).then_some(())?;
+    match data.string("reduction").unwrap_or("mean") {
+        "none" => Some(Piece::Along(0)),
+        "sum" => Some(Piece::Sum),
+        // Labels that are ignored make parts count differently.
+        "mean" if data.attribute("ignore_index").is_none() => Some(Piece::Mean),
+        _ => None,
+    }
+}

@@ -1,0 +1,203 @@
+//! What operators make of pieces: a row a case.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use memc_ir::{Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Operator, Origin, Payload, Value};
+
+use super::{Piece, Share, pieces};
+use crate::families::testing::{tensor, ty};
+use crate::info::Typed;
+
+/// A node over operands `f32[8,4]` or constants `f32[2]=0,0`, each followed by ` @AXIS`, ` +` (an addend) or ` ~` (a sample) where it is in parts.
+fn asked(name: &str, version: i64, operands: &[&str], attributes: &[(&str, Attribute)], results: &[&str]) -> String {
+    let mut builder = ModuleBuilder::new();
+    let main = builder.module().main();
+    let mut given = Vec::new();
+    let mut inputs = Vec::new();
+    for (index, text) in operands.iter().enumerate() {
+        let (text, piece) = match text.split_once(' ') {
+            Some((text, "+")) => (text, Piece::Sum),
+            Some((text, "~")) => (text, Piece::Mean),
+            Some((text, axis)) => (text, Piece::Along(axis[1..].parse().unwrap())),
+            None => (*text, Piece::Whole),
+        };
+        given.push(piece);
+        inputs.push(Some(operand(&mut builder, index, text)));
+    }
+    let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let (domain, name) = name.split_once("::").map_or(("", name), |(domain, name)| (domain, name));
+    let operator = Operator { domain: domain.into(), ..Operator::onnx(name, version) };
+    let new = NewNode { operator, name: String::new(), inputs, attributes, origin: Origin::Text };
+    let outputs: Vec<_> = results.iter().enumerate().map(|(index, text)| Some((format!("y{index}"), ty(text)))).collect();
+    let node = builder.node(main, new, &outputs);
+    let module: &Module = builder.module();
+    let share = Share { node: Typed { module, node }, operands: &given, parts: 2 };
+    let Some(found) = pieces(share) else { return "-".to_owned() };
+    let word = |piece: &Piece| match piece {
+        Piece::Whole => "w".to_owned(),
+        Piece::Along(axis) => axis.to_string(),
+        Piece::Sum => "+".to_owned(),
+        Piece::Mean => "~".to_owned(),
+    };
+    let words = |pieces: &[Piece]| pieces.iter().map(word).collect::<Vec<_>>().join(" ");
+    let mut text = format!("{} -> {}", words(&found.operands), words(&found.results));
+    for (name, index) in [("extents", found.extents), ("divided", found.divided), ("adds", found.accumulates)] {
+        text += &index.map(|index| format!(", {name} {index}")).unwrap_or_default();
+    }
+    text
+}
+
+fn operand(builder: &mut ModuleBuilder, index: usize, text: &str) -> Value {
+    let main = builder.module().main();
+    let Some((text, items)) = text.split_once('=') else {
+        return builder.input(main, &format!("x{index}"), ty(text), None);
+    };
+    let ty = tensor(text);
+    let numbers = items.split(',').map(|item| item.parse::<i64>().unwrap());
+    let raw: Vec<u8> = match ty.element {
+        memc_ir::ElementType::Int64 => numbers.flat_map(i64::to_le_bytes).collect(),
+        _ => numbers.flat_map(|number| (number as f32).to_le_bytes()).collect(),
+    };
+    let constant = ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New };
+    let constant = builder.constant(constant);
+    builder.initializer(main, &format!("c{index}"), constant)
+}
+
+fn axis(value: i64) -> (&'static str, Attribute) {
+    ("axis", Attribute::Int(value))
+}
+
+#[test]
+fn products_are_cut_by_rows_columns_and_batches_and_added_along_the_inner_axis() {
+    let product = |left, right, result| asked("MatMul", 13, &[left, right], &[], &[result]);
+    assert_eq!(product("f32[8,4] @0", "f32[4,6]", "f32[8,6]"), "0 w -> 0");
+    assert_eq!(product("f32[8,4]", "f32[4,6] @1", "f32[8,6]"), "w 1 -> 1");
+    assert_eq!(product("f32[8,4] @1", "f32[4,6]", "f32[8,6]"), "1 0 -> +");
+    assert_eq!(product("f32[2,8,4] @0", "f32[2,4,6] @0", "f32[2,8,6]"), "0 0 -> 0");
+    assert_eq!(product("f32[2,8,4] @0", "f32[4,6]", "f32[2,8,6]"), "0 w -> 0");
+    assert_eq!(product("f32[8,4]", "f32[2,4,6] @0", "f32[2,8,6]"), "w 0 -> 0");
+    assert_eq!(product("f32[8,4] @0", "f32[4,6] @1", "f32[8,6]"), "-");
+    assert_eq!(product("f32[7,4] @0", "f32[4,6]", "f32[7,6]"), "-");
+    let fused = [("transA", Attribute::Int(1))];
+    assert_eq!(asked("com.microsoft::FusedMatMul", 1, &["f32[8,4] @0", "f32[8,6] @0"], &fused, &["f32[4,6]"]), "0 0 -> +");
+}
+
+#[test]
+fn general_products_add_to_what_they_are_given() {
+    let gemm =
+        |operands: &[&str], result: &str, attributes: &[(&str, Attribute)]| asked("Gemm", 13, operands, attributes, &[result]);
+    assert_eq!(gemm(&["f32[8,4] @0", "f32[4,6]", "f32[6]"], "f32[8,6]", &[]), "0 w w -> 0");
+    assert_eq!(gemm(&["f32[8,4] @0", "f32[4,6]", "f32[8,1]"], "f32[8,6]", &[]), "0 w 0 -> 0");
+    let transposed = ("transA", Attribute::Int(1));
+    assert_eq!(gemm(&["f32[8,4] @0", "f32[8,6] @0"], "f32[4,6]", std::slice::from_ref(&transposed)), "0 0 -> +, adds 2");
+    assert_eq!(gemm(&["f32[8,4] @0", "f32[8,6] @0", "f32[6]"], "f32[4,6]", std::slice::from_ref(&transposed)), "-");
+    let half = ("beta", Attribute::Float(0.5));
+    assert_eq!(gemm(&["f32[8,4] @0", "f32[8,6] @0"], "f32[4,6]", &[transposed, half]), "0 0 -> +");
+}
+
+#[test]
+fn elements_keep_to_the_axis_they_share() {
+    let add = |left, right, result| asked("Add", 13, &[left, right], &[], &[result]);
+    assert_eq!(add("f32[8,4] @0", "f32[4]", "f32[8,4]"), "0 w -> 0");
+    assert_eq!(add("f32[8,4] @0", "f32[8,4]", "f32[8,4]"), "0 0 -> 0");
+    assert_eq!(add("f32[8,4] @0", "f32[1,4]", "f32[8,4]"), "0 w -> 0");
+    assert_eq!(add("f32[8,4] @1", "f32[4]", "f32[8,4]"), "1 0 -> 1");
+    assert_eq!(add("f32[4,4] @0", "f32[4,4] @1", "f32[4,4]"), "-");
+    assert_eq!(add("f32[4] +", "f32[4] +", "f32[4]"), "+ + -> +");
+    assert_eq!(add("f32[4] +", "f32[4]", "f32[4]"), "-");
+    assert_eq!(add("f32[4] +", "f32[4] ~", "f32[4]"), "-");
+    assert_eq!(asked("Mul", 13, &["f32[4] +", "f32[4] +"], &[], &["f32[4]"]), "-");
+    assert_eq!(asked("Neg", 13, &["f32[4] ~"], &[], &["f32[4]"]), "~ -> ~");
+    assert_eq!(asked("RandomUniformLike", 13, &["f32[8] @0"], &[], &["f32[8]"]), "-");
+}
+
+#[test]
+fn reductions_over_the_batch_are_added_averaged_or_refused() {
+    let over = |name: &str, axes: &[i64], keep: i64, from: &str, to: &str| {
+        let attributes = [("axes", Attribute::Ints(axes.to_vec())), ("keepdims", Attribute::Int(keep))];
+        asked(name, 11, &[from], &attributes, &[to])
+    };
+    assert_eq!(over("ReduceSum", &[0], 0, "f32[8,4] @0", "f32[4]"), "0 -> +");
+    assert_eq!(over("ReduceMean", &[-2], 0, "f32[8,4] @0", "f32[4]"), "0 -> ~");
+    assert_eq!(over("ReduceMax", &[0], 0, "f32[8,4] @0", "f32[4]"), "-");
+    assert_eq!(over("ReduceMax", &[1], 0, "f32[8,4] @0", "f32[8]"), "0 -> 0");
+    assert_eq!(over("ReduceSum", &[0], 0, "f32[4,8] @1", "f32[8]"), "1 -> 0");
+    assert_eq!(over("ReduceSum", &[0], 1, "f32[4,8] @1", "f32[1,8]"), "1 -> 1");
+    assert_eq!(asked("ReduceMean", 18, &["i64[8] @0"], &[("keepdims", Attribute::Int(0))], &["i64[]"]), "-");
+    let stated = |axes| asked("ReduceSum", 13, &["f32[8,4] @0", axes], &[("keepdims", Attribute::Int(0))], &["f32[4]"]);
+    assert_eq!(stated("i64[1]=0"), "0 w -> +");
+    assert_eq!(stated("i64[1]"), "-");
+}
+
+#[test]
+fn extents_may_change_behind_as_many_elements() {
+    let shape = |from, to| asked("Reshape", 13, &[from, "i64[2]"], &[], &[to]);
+    assert_eq!(shape("f32[8,3,4] @0", "f32[24,4]"), "0 w -> 0, extents 1");
+    assert_eq!(shape("f32[24,4] @0", "f32[8,3,4]"), "0 w -> 0, extents 1");
+    assert_eq!(shape("f32[1,8,4] @1", "f32[8,4]"), "1 w -> 0, extents 1");
+    assert_eq!(shape("f32[3,8,4] @1", "f32[24,4]"), "-");
+    assert_eq!(asked("Unsqueeze", 13, &["f32[8] @0", "i64[1]=1"], &[], &["f32[8,1]"]), "0 w -> 0");
+    assert_eq!(asked("Expand", 13, &["f32[8,1] @0", "i64[2]"], &[], &["f32[8,4]"]), "0 w -> 0, extents 1");
+    let perm = [("perm", Attribute::Ints(vec![0, 2, 1]))];
+    assert_eq!(asked("Transpose", 13, &["f32[3,8,4] @1"], &perm, &["f32[3,4,8]"]), "1 -> 2");
+    assert_eq!(asked("Transpose", 13, &["f32[3,4] +"], &[], &["f32[4,3]"]), "+ -> +");
+}
+
+#[test]
+fn indices_are_shared_and_what_they_write_into_zeros_is_added() {
+    assert_eq!(asked("Gather", 13, &["f32[9,4]", "i64[8,2] @0"], &[], &["f32[8,2,4]"]), "w 0 -> 0");
+    assert_eq!(asked("Gather", 13, &["f32[9,4] @1", "i64[8,2]"], &[], &["f32[8,2,4]"]), "1 w -> 2");
+    assert_eq!(asked("Gather", 13, &["f32[8,4] @0", "i64[3]"], &[], &["f32[3,4]"]), "-");
+    assert_eq!(asked("GatherElements", 13, &["f32[8,4] @0", "i64[8,1]"], &[axis(1)], &["f32[8,1]"]), "0 0 -> 0");
+    assert_eq!(asked("GatherElements", 13, &["f32[8,4] @0", "i64[8,4]"], &[axis(0)], &["f32[8,4]"]), "-");
+    let add = ("reduction", Attribute::String("add".into()));
+    let zeros = "f32[2,1]=0,0";
+    let write = |into, attributes: &[(&str, Attribute)]| {
+        asked("ScatterND", 18, &[into, "i64[8,1] @0", "f32[8,1] @0"], attributes, &["f32[2,1]"])
+    };
+    assert_eq!(write(zeros, std::slice::from_ref(&add)), "w 0 0 -> +, adds 0");
+    assert_eq!(write("f32[2,1]=0,1", std::slice::from_ref(&add)), "-");
+    assert_eq!(write(zeros, &[]), "-");
+    let gradient = asked("com.microsoft::GatherGrad", 1, &["i64[2]=9,4", "i64[8] @0", "f32[8,4] @0"], &[axis(0)], &["f32[9,4]"]);
+    assert_eq!(gradient, "w 0 0 -> +");
+}
+
+#[test]
+fn layers_are_normalized_before_their_axis() {
+    let layer = ["f32[8,4] @0", "f32[4]"];
+    assert_eq!(asked("LayerNormalization", 17, &layer, &[], &["f32[8,4]", "f32[8,1]", "f32[8,1]"]), "0 w -> 0 0 0");
+    assert_eq!(asked("LayerNormalization", 17, &["f32[8,4] @1", "f32[4]"], &[], &["f32[8,4]"]), "-");
+    let gradient = ["f32[8,4] @0", "f32[8,4] @0", "f32[4]", "f32[8,1] @0", "f32[8,1] @0"];
+    let found = asked("com.microsoft::LayerNormalizationGrad", 1, &gradient, &[], &["f32[8,4]", "f32[4]", "f32[4]"]);
+    assert_eq!(found, "0 0 w 0 0 -> 0 + +");
+    assert_eq!(asked("Softmax", 13, &["f32[8,4] @0"], &[], &["f32[8,4]"]), "0 -> 0");
+    assert_eq!(asked("Softmax", 13, &["f32[8,4] @1"], &[], &["f32[8,4]"]), "-");
+    assert_eq!(asked("Softmax", 11, &["f32[8,4,2] @1"], &[], &["f32[8,4,2]"]), "-");
+    assert_eq!(asked("Concat", 13, &["f32[8,4] @0", "f32[8,2]"], &[axis(1)], &["f32[8,6]"]), "0 0 -> 0");
+    assert_eq!(asked("Concat", 13, &["f32[8,4] @0", "f32[8,4]"], &[axis(0)], &["f32[16,4]"]), "-");
+    assert_eq!(asked("Split", 13, &["f32[8,4] @0"], &[axis(1)], &["f32[8,2]", "f32[8,2]"]), "0 -> 0 0");
+    let cut = |axes| asked("Slice", 13, &["f32[8,4] @0", "i64[1]=1", "i64[1]=3", axes], &[], &["f32[8,2]"]);
+    assert_eq!((cut("i64[1]=1"), cut("i64[1]=0")), ("0 w w w -> 0".to_owned(), "-".to_owned()));
+    let pad = |pads| asked("Pad", 13, &["f32[8,4] @0", pads], &[], &["f32[8,6]"]);
+    assert_eq!((pad("i64[4]=0,1,0,1"), pad("i64[4]=1,1,-1,1")), ("0 w -> 0".to_owned(), "-".to_owned()));
+}
+
+#[test]
+fn losses_count_each_label_alike() {
+    let ignore = ("ignore_index", Attribute::Int(-1));
+    let sum = ("reduction", Attribute::String("sum".into()));
+    let loss = |attributes: &[(&str, Attribute)]| {
+        asked("SoftmaxCrossEntropyLoss", 13, &["f32[8,4] @0", "i64[8]"], attributes, &["f32[]", "f32[8,4]"])
+    };
+    assert_eq!(loss(&[]), "0 0 -> ~ 0");
+    assert_eq!(loss(std::slice::from_ref(&sum)), "0 0 -> + 0");
+    assert_eq!(loss(std::slice::from_ref(&ignore)), "-");
+    let gradient = |attributes: &[(&str, Attribute)]| {
+        let operands = ["f32[]", "f32[8,4] @0", "i64[8]"];
+        asked("com.microsoft::SoftmaxCrossEntropyLossGrad", 1, &operands, attributes, &["f32[8,4]"])
+    };
+    assert_eq!(gradient(&[]), "w 0 0 -> 0, divided 0");
+    assert_eq!(gradient(&[sum]), "w 0 0 -> 0");
+    assert_eq!(gradient(&[ignore]), "-");
+    assert_eq!(asked("Conv", 11, &["f32[8,3,4,4] @0", "f32[2,3,1,1]"], &[], &["f32[8,2,4,4]"]), "0 w -> 0");
+    assert_eq!(asked("MaxPool", 11, &["f32[8,3,4,4] @0"], &[], &["f32[8,3,2,2]", "i64[8,3,2,2]"]), "-");
+}

@@ -1,0 +1,197 @@
+//! Which nodes of the main graph can be computed in parts of the batch, found by following graph inputs forward.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{Module, Node, SecondaryMap, Use, Value, uses};
+use memc_ops::{Linear, Piece, Pieces, Share, Typed, lookup, pieces};
+
+/// Of the largest value in parts, the share that all may hold together that is computed whole because parts need it whole: how many labels
+/// count, say, by which each part's gradient is divided.
+const WHOLE: u64 = 16;
+
+/// The nodes that are computed in parts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Divided {
+    /// How each takes part; none where a node is computed once.
+    pub(super) nodes: SecondaryMap<Node, Option<Pieces>>,
+    /// What each value is for a part; none where it is whole.
+    pub(super) values: SecondaryMap<Value, Option<Piece>>,
+    /// Nodes that read, directly or not, what parts give.
+    pub(super) late: SecondaryMap<Node, bool>,
+    /// Bytes of all values that are there in shares of a batch.
+    bytes: u64,
+}
+
+/// The nodes that can be computed in so many parts of a batch: of the batches that graph inputs may have (their first extents), the one of
+/// which most bytes depend. None where nothing can.
+pub(super) fn divided(module: &Module, parts: u64) -> Option<Divided> {
+    let mut batches: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
+    for input in &module.graph(module.main()).inputs {
+        let dims = module.ty(*input).tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
+        if let Some(batch) = dims.first().filter(|batch| **batch > 0 && batch.is_multiple_of(parts)) {
+            batches.entry(*batch).or_default().push(*input);
+        }
+    }
+    let found = batches.values().map(|inputs| settled(module, inputs, parts));
+    found.max_by_key(|divided| divided.bytes).filter(|divided| divided.bytes > 0)
+}
+
+/// Bytes that are held between any two parts: sums of what parts give, and shares, for what is needed whole.
+pub(super) fn held(module: &Module, divided: &Divided) -> u64 {
+    let uses = uses(module);
+    let beside = |site: &Use| match site {
+        Use::Output(..) => true,
+        Use::Operand(node, _) => divided.nodes[*node].is_none(),
+    };
+    let sums = module.values().keys().filter(|value| divided.values[*value].is_some_and(Piece::is_added));
+    let needed = sums.filter(|value| uses[*value].iter().any(beside));
+    needed.fold(0u64, |sum, value| sum.saturating_add(bytes(module, value)))
+}
+
+/// Follows inputs until everything that parts need whole and that is small is computed whole.
+fn settled(module: &Module, inputs: &[Value], parts: u64) -> Divided {
+    let mut whole = BTreeSet::new();
+    loop {
+        let mut follow = Follow {
+            module,
+            shares: inputs.iter().map(|input| (*input, 0)).collect(),
+            whole: &whole,
+            parts,
+            found: Divided::default(),
+            largest: 0,
+            missing: None,
+        };
+        follow.run();
+        let (mut found, largest) = (follow.found, follow.largest);
+        let cone = follow.missing.map(|value| cone(module, value, &found));
+        match cone.filter(|cone| bytes_of(module, cone) <= largest / WHOLE) {
+            Some(cone) => whole.extend(cone),
+            None => {
+                retract(module, &mut found);
+                return found;
+            }
+        }
+    }
+}
+
+/// One walk forward over the main graph.
+struct Follow<'m> {
+    module: &'m Module,
+    /// Whole values whose shares of the batch lie along an axis: graph inputs, and what is computed whole of them.
+    shares: BTreeMap<Value, usize>,
+    /// Nodes that are computed whole.
+    whole: &'m BTreeSet<Node>,
+    parts: u64,
+    found: Divided,
+    /// Bytes of the largest value in parts.
+    largest: u64,
+    /// The first value that a part needs whole and that is there only when all parts are done.
+    missing: Option<Value>,
+}
+
+impl Follow<'_> {
+    fn run(&mut self) {
+        for node in &self.module.graph(self.module.main()).nodes {
+            match self.pieces(*node) {
+                Some(pieces) if self.whole.contains(node) => self.share(*node, &pieces),
+                Some(pieces) => self.take(*node, pieces),
+                None => self.found.late.set(*node, self.module.reads(*node).iter().any(|value| self.is_late(*value))),
+            }
+        }
+    }
+
+    /// Whether a value is there only when all parts are done.
+    fn is_late(&self, value: Value) -> bool {
+        self.found.values[value].is_some() || self.module.producer(value).is_some_and(|node| self.found.late[node])
+    }
+
+    fn pieces(&mut self, node: Node) -> Option<Pieces> {
+        let data = self.module.node(node);
+        let piece = |value: &Option<Value>| match value {
+            Some(value) => match self.shares.get(value) {
+                Some(axis) => Piece::Along(*axis),
+                None => self.found.values[*value].unwrap_or(Piece::Whole),
+            },
+            None => Piece::Whole,
+        };
+        let operands: Vec<Piece> = data.inputs.iter().map(piece).collect();
+        let typed = Typed { module: self.module, node };
+        let ask = |operands: &[Piece]| pieces(Share { node: typed, operands, parts: self.parts });
+        let found = ask(&operands);
+        // Where sums are what stands in the way, they may be small enough to be computed before the parts.
+        let whole: Vec<Piece> = operands.iter().map(|piece| if piece.is_added() { Piece::Whole } else { *piece }).collect();
+        if found.is_none() && (whole == operands || ask(&whole).is_none()) {
+            return None;
+        }
+        let read_whole = data.inputs.iter().zip(&whole).filter(|(_, piece)| **piece == Piece::Whole);
+        let late = read_whole.filter_map(|(value, _)| *value).find(|value| self.is_late(*value));
+        if let Some(late) = late.filter(|_| found.is_none() || operands == whole) {
+            self.missing = self.missing.or(Some(late).filter(|_| !self.whole.contains(&node)));
+            return None;
+        }
+        found
+    }
+
+    /// Remembers where shares of the batch lie in what a node computes whole.
+    fn share(&mut self, node: Node, pieces: &Pieces) {
+        for (value, piece) in self.module.node(node).outputs.iter().zip(&pieces.results) {
+            if let (Some(value), Piece::Along(axis)) = (value, piece) {
+                self.shares.insert(*value, *axis);
+            }
+        }
+    }
+
+    fn take(&mut self, node: Node, pieces: Pieces) {
+        let outputs = &self.module.node(node).outputs;
+        for (value, piece) in outputs.iter().zip(&pieces.results).filter_map(|(value, piece)| Some(((*value)?, *piece))) {
+            self.found.values.set(value, Some(piece));
+            if let Piece::Along(_) = piece {
+                let bytes = bytes(self.module, value);
+                self.found.bytes = self.found.bytes.saturating_add(bytes);
+                self.largest = self.largest.max(bytes);
+            }
+        }
+        self.found.nodes.set(node, Some(pieces));
+    }
+}
+
+/// All nodes that a value depends on and that are not there before the parts.
+fn cone(module: &Module, value: Value, found: &Divided) -> BTreeSet<Node> {
+    let mut nodes = BTreeSet::new();
+    let mut open = vec![value];
+    while let Some(node) = open.pop().map(|value| module.producer(value)) {
+        let Some(node) = node.filter(|node| found.nodes[*node].is_some() || found.late[*node]) else { continue };
+        if nodes.insert(node) {
+            open.extend(module.reads(node));
+        }
+    }
+    nodes
+}
+
+fn bytes_of(module: &Module, nodes: &BTreeSet<Node>) -> u64 {
+    let results = nodes.iter().flat_map(|node| module.node(*node).results());
+    results.fold(0u64, |sum, value| sum.saturating_add(bytes(module, value)))
+}
+
+/// Bytes of a value; what has no known size is too large.
+fn bytes(module: &Module, value: Value) -> u64 {
+    module.ty(value).tensor().and_then(|ty| ty.size()).map_or(u64::MAX, |size| size.0)
+}
+
+/// Adds before what is linear rather than behind it, where nothing else is added behind it: it then runs once.
+fn retract(module: &Module, found: &mut Divided) {
+    let mut read: SecondaryMap<Value, bool> = SecondaryMap::default();
+    for node in module.graph(module.main()).nodes.iter().rev() {
+        let data = module.node(*node);
+        let Some(pieces) = &found.nodes[*node] else { continue };
+        let added = pieces.operands.first().is_some_and(|piece| piece.is_added());
+        let alone = lookup(&data.operator).is_some_and(|info| info.linear == Linear::First);
+        if added && alone && data.results().all(|value| !read[value]) {
+            found.nodes.set(*node, None);
+            found.late.set(*node, true);
+            data.results().for_each(|value| found.values.set(value, None));
+            continue;
+        }
+        data.operands().for_each(|value| read.set(value, true));
+    }
+}

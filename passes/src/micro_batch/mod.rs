@@ -1,0 +1,33 @@
+//! `micro-batch`: computes the batch in equal parts, one after another, and joins what they give.
+
+mod follow;
+mod parts;
+
+use memc_ir::{Module, Node, Origin, Stage};
+
+use crate::pass::{Changed, PassContext, PassError, PassInfo};
+
+/// The pass.
+pub const INFO: PassInfo = PassInfo {
+    name: "micro-batch",
+    summary: "Computes the batch in equal parts, one after another, and joins what they give.",
+    page: include_str!("../../doc/micro-batch.md"),
+    needs: Stage::Typed,
+    gives: Stage::Typed,
+    run,
+};
+
+/// Whether nodes of a module were written by the pass.
+pub fn is_divided(module: &Module) -> bool {
+    let is_own = |node: &Node| matches!(&module.node(*node).origin, Origin::Pass { pass } if *pass == INFO.name);
+    module.graph(module.main()).nodes.iter().any(is_own)
+}
+
+fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+    let Some(parts) = ctx.options.rewrite.micro_batches.filter(|parts| *parts > 1) else { return Ok(Changed::No) };
+    let Some(divided) = follow::divided(module, parts) else { return Ok(Changed::No) };
+    if ctx.options.room().is_some_and(|room| follow::held(module, &divided) > room.0) {
+        return Ok(Changed::No);
+    }
+    Ok(Changed::edits(parts::write(module, &divided, parts)))
+}

@@ -1,0 +1,385 @@
+//! Writes the nodes of each part, and what joins their results.
+
+use std::collections::BTreeMap;
+
+use memc_ir::{
+    Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, Origin, Payload, Rewriter,
+    SecondaryMap, TensorType, Use, Value, ValueType,
+};
+use memc_ops::{Data, Item, Piece, Pieces, Repeat, Work, lookup};
+
+use super::follow::Divided;
+
+/// Operator set from which extents, slices and the like are operands.
+const OPERANDS: i64 = 10;
+
+/// Computes divided nodes in parts. Returns the number of edits: none where the operator set is too old to say it.
+pub(super) fn write(module: &mut Module, divided: &Divided, parts: u64) -> u64 {
+    let version = module.opsets.get("").copied().unwrap_or(0);
+    if version < OPERANDS {
+        return 0;
+    }
+    let nodes = module.graph(module.main()).nodes.clone();
+    let mut writer = Writer {
+        rewriter: Rewriter::new(module),
+        divided,
+        parts,
+        version,
+        part: 0,
+        own: SecondaryMap::default(),
+        joined: BTreeMap::new(),
+        cut: BTreeMap::new(),
+        shared: BTreeMap::new(),
+        once: Vec::new(),
+        order: Vec::new(),
+    };
+    for part in 0..parts {
+        writer.begin(part);
+        for node in &nodes {
+            if let Some(pieces) = &divided.nodes[*node] {
+                writer.node(*node, pieces);
+            }
+        }
+    }
+    writer.end(&nodes);
+    writer.rewriter.finish()
+}
+
+struct Writer<'m, 'd> {
+    rewriter: Rewriter<'m>,
+    divided: &'d Divided,
+    parts: u64,
+    version: i64,
+    /// The part that is being written.
+    part: u64,
+    /// What stands for a value in this part.
+    own: SecondaryMap<Value, Option<Value>>,
+    /// What parts so far give for a value that somebody needs whole: shares, or their sum.
+    joined: BTreeMap<Value, Vec<Value>>,
+    /// Shares of whole values in this part, by axis.
+    cut: BTreeMap<(Value, usize), Value>,
+    /// What all parts read: divided values, and constants by their elements.
+    shared: BTreeMap<Shared, Value>,
+    /// Nodes that run before all parts.
+    once: Vec<Node>,
+    /// Nodes of the parts.
+    order: Vec<Node>,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Shared {
+    /// A value divided by the number of parts.
+    Divided(Value),
+    /// One number of parts' reciprocal.
+    Reciprocal(String),
+    /// A vector of integers.
+    Integers(Vec<i64>),
+}
+
+impl Writer<'_, '_> {
+    fn module(&self) -> &Module {
+        self.rewriter.module()
+    }
+
+    fn begin(&mut self, part: u64) {
+        self.part = part;
+        self.own = SecondaryMap::default();
+        self.cut.clear();
+    }
+
+    /// Writes a node's copy for this part, and adds what it gives to what earlier parts gave.
+    fn node(&mut self, node: Node, pieces: &Pieces) {
+        let data = self.module().node(node).clone();
+        let mut operands = Vec::new();
+        for (index, (value, piece)) in data.inputs.iter().zip(&pieces.operands).enumerate() {
+            let operand = value.map(|value| match pieces.divided {
+                Some(divided) if divided == index => self.divided(value),
+                _ => self.operand(value, *piece),
+            });
+            operands.push(operand);
+        }
+        let sum = self.sum_so_far(&data, pieces);
+        if let Some((index, sum)) = pieces.accumulates.zip(sum) {
+            operands.resize(operands.len().max(index + 1), None);
+            operands[index] = Some(sum);
+        }
+        if let Some((index, piece)) = pieces.extents.zip(pieces.results.first())
+            && let Some(result) = data.outputs.first().copied().flatten()
+        {
+            let dims = self.dims(result, *piece);
+            operands[index] = Some(self.integers(&dims));
+        }
+        let types: Vec<Option<(String, ValueType)>> = data
+            .outputs
+            .iter()
+            .zip(&pieces.results)
+            .map(|(value, piece)| value.map(|value| (self.name(value), self.ty(value, *piece))))
+            .collect();
+        let made = self.append(data.operator, operands, data.attributes, &types);
+        let results = self.module().node(made).outputs.clone();
+        for ((old, new), piece) in data.outputs.iter().zip(results).zip(&pieces.results) {
+            if let Some((old, new)) = old.zip(new) {
+                self.own.set(old, Some(new));
+                if sum.is_some() {
+                    self.joined.insert(old, vec![new]);
+                    self.close(old, *piece);
+                } else {
+                    self.join(old, new, *piece);
+                }
+            }
+        }
+    }
+
+    /// What earlier parts gave for the result of a node that can add to it.
+    fn sum_so_far(&mut self, data: &NodeData, pieces: &Pieces) -> Option<Value> {
+        let result =
+            data.outputs.first().copied().flatten().filter(|_| pieces.accumulates.is_some() && data.results().count() == 1)?;
+        // A part whose own addend is read must give it.
+        let apart = self.rewriter.uses(result).iter().any(|site| matches!(site, Use::Operand(node, _) if !self.is_beside(*node)));
+        if apart { None } else { self.joined.get(&result)?.last().copied() }
+    }
+
+    fn name(&mut self, value: Value) -> String {
+        let hint = format!("{}_part{}", self.module().value(value).name, self.part);
+        self.rewriter.fresh_name(&hint)
+    }
+
+    /// Extents of a value for a part.
+    fn dims(&self, value: Value, piece: Piece) -> Vec<i64> {
+        let ty = self.ty(value, piece);
+        let dims = ty.tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
+        dims.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect()
+    }
+
+    /// Type of a value for a part.
+    fn ty(&self, value: Value, piece: Piece) -> ValueType {
+        let mut ty = self.module().ty(value).clone();
+        if let (Piece::Along(axis), ValueType::Tensor(TensorType { shape: Some(dims), .. })) = (piece, &mut ty)
+            && let Some(Dim::Known(extent)) = dims.get_mut(axis)
+        {
+            *extent /= self.parts;
+        }
+        ty
+    }
+
+    /// What a part reads for a value: its own share, a share cut out of the whole, or the whole.
+    fn operand(&mut self, value: Value, piece: Piece) -> Value {
+        match piece {
+            _ if self.own[value].is_some() => self.own[value].unwrap_or(value),
+            Piece::Along(axis) => self.share(value, axis),
+            _ => self.weights(value),
+        }
+    }
+
+    /// Weights in another form, moved for this part alone: bytes that are not kept from part to part.
+    fn weights(&mut self, value: Value) -> Value {
+        let Some(node) = self.module().producer(value).filter(|node| self.moves_weights(*node)) else { return value };
+        let data = self.module().node(node).clone();
+        let operands = data.inputs.iter().map(|operand| operand.map(|operand| self.weights(operand))).collect();
+        let result = Some((self.name(value), self.module().ty(value).clone()));
+        let made = self.append(data.operator, operands, data.attributes, &[result]);
+        let copy = self.module().node(made).results().next().unwrap_or(value);
+        self.own.set(value, Some(copy));
+        copy
+    }
+
+    /// Whether a node computes nothing, and only of constants.
+    fn moves_weights(&self, node: Node) -> bool {
+        let data = self.module().node(node);
+        let moves = lookup(&data.operator).is_some_and(|info| matches!(info.work, Work::None) && info.repeat == Repeat::Yes);
+        let fixed = |value: Value| match self.module().producer(value) {
+            Some(node) => self.moves_weights(node),
+            None => self.module().constant_of(value).is_some(),
+        };
+        moves && data.bodies().next().is_none() && data.results().count() == 1 && data.operands().all(fixed)
+    }
+
+    /// The part's share of a whole value.
+    fn share(&mut self, value: Value, axis: usize) -> Value {
+        if let Some(known) = self.cut.get(&(value, axis)) {
+            return *known;
+        }
+        let (operator, operands) = self.repeated(value, axis).unwrap_or_else(|| {
+            let extent = self.dims(value, Piece::Along(axis)).get(axis).copied().unwrap_or(0);
+            let start = extent * self.part as i64;
+            let ranges = [start, start + extent, axis as i64].map(|number| Some(self.integers(&[number])));
+            ("Slice", [Some(value)].into_iter().chain(ranges).collect())
+        });
+        let result = Some((self.name(value), self.ty(value, Piece::Along(axis))));
+        let made = self.append(Operator::onnx(operator, self.version), operands, Vec::new(), &[result]);
+        let share = self.module().node(made).outputs.first().copied().flatten().unwrap_or(value);
+        self.cut.insert((value, axis), share);
+        share
+    }
+
+    /// The share of a value that is another one repeated along that axis: the other one repeated less.
+    fn repeated(&mut self, value: Value, axis: usize) -> Option<(&'static str, Vec<Option<Value>>)> {
+        let data = self.module().node(self.module().producer(value)?);
+        let source = data.inputs.first().copied().flatten().filter(|_| &*data.operator.name == "Expand")?;
+        let from = self.module().ty(source).tensor()?.known_dims()?;
+        let rank = self.module().ty(value).tensor()?.rank()?;
+        let own = (axis + from.len()).checked_sub(rank);
+        own.is_none_or(|own| from[own] == 1).then_some(())?;
+        let dims = self.dims(value, Piece::Along(axis));
+        Some(("Expand", vec![Some(source), Some(self.integers(&dims))]))
+    }
+
+    /// A value divided by the number of parts, before all parts.
+    fn divided(&mut self, value: Value) -> Value {
+        if let Some(known) = self.shared.get(&Shared::Divided(value)) {
+            return *known;
+        }
+        let (name, ty) = (self.name(value), self.module().ty(value).clone());
+        let operands = vec![Some(value), self.reciprocal(value)];
+        let made = self.insert(Operator::onnx("Mul", self.version), operands, Vec::new(), &[Some((name, ty))]);
+        self.once.push(made);
+        let result = self.module().node(made).outputs.first().copied().flatten().unwrap_or(value);
+        self.shared.insert(Shared::Divided(value), result);
+        result
+    }
+
+    /// The reciprocal of the number of parts, of a value's element type.
+    fn reciprocal(&mut self, value: Value) -> Option<Value> {
+        let element = self.module().ty(value).tensor()?.element;
+        let key = Shared::Reciprocal(element.to_string());
+        if let Some(known) = self.shared.get(&key) {
+            return Some(*known);
+        }
+        let items = vec![Item::Float(1.0 / self.parts as f64)];
+        let constant = self.constant("parts", Data { element, dims: Vec::new(), items })?;
+        self.shared.insert(key, constant);
+        Some(constant)
+    }
+
+    /// A vector of integers.
+    fn integers(&mut self, numbers: &[i64]) -> Value {
+        let key = Shared::Integers(numbers.to_vec());
+        if let Some(known) = self.shared.get(&key) {
+            return *known;
+        }
+        let raw: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let made = self.initializer("extents", TensorType::fixed(ElementType::Int64, &[numbers.len() as u64]), raw);
+        self.shared.insert(key, made);
+        made
+    }
+
+    fn constant(&mut self, hint: &str, data: Data) -> Option<Value> {
+        let raw = data.to_raw()?;
+        Some(self.initializer(hint, TensorType::fixed(data.element, &data.dims), raw))
+    }
+
+    fn initializer(&mut self, hint: &str, ty: TensorType, raw: Vec<u8>) -> Value {
+        let name = self.rewriter.fresh_name(hint);
+        let main = self.module().main();
+        self.rewriter.initializer(main, &name, ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New })
+    }
+
+    /// Adds what a part gives for a value that somebody needs whole to what earlier parts gave.
+    fn join(&mut self, whole: Value, own: Value, piece: Piece) {
+        if !self.is_needed(whole) {
+            return;
+        }
+        let given = self.joined.entry(whole).or_default();
+        if !piece.is_added() || given.is_empty() {
+            given.push(own);
+            return;
+        }
+        let Some(sum) = given.pop() else { return };
+        let result = Some((self.name(whole), self.module().ty(whole).clone()));
+        let made = self.append(Operator::onnx("Add", self.version), vec![Some(sum), Some(own)], Vec::new(), &[result]);
+        let sum = self.module().node(made).results().collect();
+        self.joined.insert(whole, sum);
+        self.close(whole, piece);
+    }
+
+    /// Lets the sum of the last part be the whole value.
+    fn close(&mut self, whole: Value, piece: Piece) {
+        if self.part + 1 < self.parts {
+            return;
+        }
+        let Some(sum) = self.joined.remove(&whole).and_then(|given| given.last().copied()) else { return };
+        if piece == Piece::Mean {
+            let operands = vec![Some(sum), self.reciprocal(whole)];
+            let mean = self.append(Operator::onnx("Mul", self.version), operands, Vec::new(), &[None]);
+            self.rewriter.move_result(whole, mean, 0);
+        } else if let Some(last) = self.module().producer(sum) {
+            self.rewriter.leave_out(last, 0);
+            self.rewriter.move_result(whole, last, 0);
+        }
+    }
+
+    /// Whether somebody beside the parts reads a value.
+    fn is_needed(&self, value: Value) -> bool {
+        self.rewriter.uses(value).iter().any(|site| match site {
+            Use::Output(..) => true,
+            Use::Operand(node, _) => self.module().node(*node).graph != self.module().main() || self.is_beside(*node),
+        })
+    }
+
+    /// Whether a node was there before and runs once.
+    fn is_beside(&self, node: Node) -> bool {
+        self.divided.nodes[node].is_none()
+    }
+
+    /// Joins the shares that somebody needs whole, and puts all nodes in order: what parts need, the parts, and what needs them.
+    fn end(&mut self, nodes: &[Node]) {
+        for (whole, shares) in std::mem::take(&mut self.joined) {
+            let Some(Piece::Along(axis)) = self.divided.values[whole] else { continue };
+            let attributes = vec![("axis".to_owned(), Attribute::Int(axis as i64))];
+            let operands = shares.into_iter().map(Some).collect();
+            let made = self.append(Operator::onnx("Concat", self.version), operands, attributes, &[None]);
+            self.rewriter.move_result(whole, made, 0);
+        }
+        let (divided, rest): (Vec<Node>, Vec<Node>) = nodes.iter().partition(|node| self.divided.nodes[**node].is_some());
+        let needed = self.needed();
+        let (early, late): (Vec<Node>, Vec<Node>) = rest.iter().partition(|node| needed[**node]);
+        let main = self.module().main();
+        // Erased nodes stand behind, in the order of their operands, until they are taken out.
+        let order = [early, std::mem::take(&mut self.once), std::mem::take(&mut self.order), late, divided.clone()].concat();
+        self.rewriter.set_schedule(main, order);
+        for node in divided.into_iter().rev() {
+            self.rewriter.erase(node);
+        }
+        self.rewriter.drop_unused_constants();
+    }
+
+    /// Nodes on which parts depend.
+    fn needed(&self) -> SecondaryMap<Node, bool> {
+        let mut needed: SecondaryMap<Node, bool> = SecondaryMap::default();
+        let mut open: Vec<Node> = [&self.once[..], &self.order[..]].concat();
+        while let Some(node) = open.pop() {
+            if !needed[node] {
+                needed.set(node, true);
+                open.extend(self.module().node(node).operands().filter_map(|value| self.module().producer(value)));
+            }
+        }
+        needed
+    }
+
+    /// A new node of this part.
+    fn append(
+        &mut self,
+        operator: Operator,
+        operands: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+        results: &[Option<(String, ValueType)>],
+    ) -> Node {
+        let made = self.insert(operator, operands, attributes, results);
+        self.order.push(made);
+        made
+    }
+
+    fn insert(
+        &mut self,
+        operator: Operator,
+        inputs: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+        results: &[Option<(String, ValueType)>],
+    ) -> Node {
+        let new = NewNode { operator, name: String::new(), inputs, attributes, origin: ORIGIN };
+        let main = self.module().main();
+        self.rewriter.insert(main, None, new, results)
+    }
+}
+
+const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("micro-batch") };

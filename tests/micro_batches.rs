@@ -1,0 +1,189 @@
+//! Batches computed in parts: planned, checked, and run on ONNX Runtime's kernels beside the model as given.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+
+mod command;
+mod models_made;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use command::Folder;
+use memc::proto::onnx::{AttributeProto, ModelProto, NodeProto, TensorProto, attribute_proto::AttributeType};
+use models_made::{bytes, fixed, node, raw, with};
+use prost::Message as _;
+
+fn ints(name: &str, values: &[i64]) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(AttributeType::Ints.into()),
+        ints: values.to_vec(),
+        ..AttributeProto::default()
+    }
+}
+
+fn int(name: &str, value: i64) -> AttributeProto {
+    let integer = Some(AttributeType::Int.into());
+    AttributeProto { name: Some(name.to_owned()), r#type: integer, i: Some(value), ..AttributeProto::default() }
+}
+
+fn stated(mut node: NodeProto, attributes: Vec<AttributeProto>) -> NodeProto {
+    node.attribute.extend(attributes);
+    node
+}
+
+fn floats(name: &str, dims: &[i64]) -> TensorProto {
+    let count: i64 = dims.iter().product();
+    let numbers = (0..count).flat_map(|i| (((i * 29 + name.len() as i64 * 7) % 67) as f32 / 134.0 - 0.25).to_le_bytes());
+    raw(name, dims, &numbers.collect::<Vec<u8>>())
+}
+
+fn integers(name: &str, values: &[i64]) -> TensorProto {
+    let raw_data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    TensorProto { data_type: Some(7), ..raw(name, &[values.len() as i64], &raw_data) }
+}
+
+/// Attention over a batch of eight, its gradient-like products, and reductions over the batch: every way in which parts are followed and joined.
+fn network() -> ModelProto {
+    let heads = || vec![ints("perm", &[0, 2, 1, 3])];
+    let nodes = vec![
+        node("LayerNormalization", &["x", "scale", "shift"], &["n"]),
+        stated(node("Transpose", &["wq"], &["wqt"]), vec![ints("perm", &[1, 0])]),
+        node("MatMul", &["n", "wqt"], &["q"]),
+        node("Reshape", &["q", "split"], &["q4"]),
+        stated(node("Transpose", &["q4"], &["qh"]), heads()),
+        stated(node("Transpose", &["q4"], &["kh"]), vec![ints("perm", &[0, 2, 3, 1])]),
+        node("MatMul", &["qh", "kh"], &["s"]),
+        node("Add", &["s", "mask"], &["sm"]),
+        stated(node("Softmax", &["sm"], &["p"]), vec![int("axis", -1)]),
+        node("MatMul", &["p", "qh"], &["o"]),
+        stated(node("Transpose", &["o"], &["ot"]), heads()),
+        node("Reshape", &["ot", "join"], &["rows"]),
+        stated(node("Gemm", &["rows", "w1", "b1"], &["h"]), vec![int("transB", 1)]),
+        node("Relu", &["h"], &["r"]),
+        stated(node("Gemm", &["r", "rows"], &["grad"]), vec![int("transA", 1)]),
+        stated(node("Transpose", &["r"], &["rt"]), vec![ints("perm", &[1, 0])]),
+        node("MatMul", &["rt", "rows"], &["grad2"]),
+        stated(node("ReduceMean", &["r"], &["mean"]), vec![ints("axes", &[0]), int("keepdims", 0)]),
+        stated(node("ReduceMax", &["r"], &["most"]), vec![ints("axes", &[1]), int("keepdims", 1)]),
+        stated(node("Concat", &["r", "most"], &["y"]), vec![int("axis", 1)]),
+        stated(node("ReduceSum", &["y"], &["total"]), vec![int("keepdims", 0)]),
+        node("Div", &["r", "total"], &["z"]),
+    ];
+    let mut model = with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[8, 6, 16])];
+        graph.output = vec![
+            fixed("grad", &[24, 16]),
+            fixed("grad2", &[24, 16]),
+            fixed("mean", &[24]),
+            fixed("y", &[48, 25]),
+            fixed("z", &[48, 24]),
+        ];
+        graph.initializer = vec![
+            floats("scale", &[16]),
+            floats("shift", &[16]),
+            floats("wq", &[16, 16]),
+            floats("mask", &[1, 1, 6, 6]),
+            floats("w1", &[24, 16]),
+            floats("b1", &[24]),
+            integers("split", &[8, 6, 4, 4]),
+            integers("join", &[48, 16]),
+        ];
+    });
+    // Reductions have their axes as attributes until operator set 17.
+    model.opset_import[0].version = Some(17);
+    model
+}
+
+/// Writes the files in which a model's weights lie, with numbers of no pattern.
+fn fill_weights(folder: &Folder, model: &ModelProto) {
+    let mut files: BTreeMap<&str, u64> = BTreeMap::new();
+    for tensor in &model.graph.as_ref().unwrap().initializer {
+        let entry = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
+        if let Some(location) = entry("location") {
+            let number = |key: &str| entry(key).map_or(0, |text| text.parse::<u64>().unwrap());
+            let end = files.entry(location).or_default();
+            *end = (*end).max(number("offset") + number("length"));
+        }
+    }
+    for (location, length) in files {
+        let number = |index: u64| ((index.wrapping_mul(2_654_435_761) >> 7) % 2001) as f32 / 20_000.0 - 0.05;
+        folder.write(location, (0..length / 4).flat_map(|index| number(index).to_le_bytes()).collect::<Vec<u8>>());
+    }
+}
+
+/// Plans in parts, checks, and runs; holds that nodes are in parts.
+fn runs(folder: &Folder, parts: u64, more: &str) {
+    folder.memc(&format!("optimize in.onnx -o out.onnx --micro-batches {parts} {more}")).done();
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    assert!(folder.read("out.layout.json").contains(&format!("_part{}\"", parts - 1)), "nothing is in {parts} parts");
+    let ran = folder.memc("verify in.onnx out.onnx -n 2");
+    if ran.err.contains("E0701") {
+        eprintln!("no ONNX Runtime here: the plan was checked, not run");
+        return;
+    }
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+}
+
+#[test]
+fn parts_give_the_numbers_of_the_whole_batch() {
+    let folder = Folder::new("parts");
+    folder.write("in.onnx", bytes(&network()));
+    for (parts, more) in [(2, "--runtime player"), (8, "--runtime player --no-rewrite"), (4, "--runtime ort")] {
+        runs(&folder, parts, more);
+    }
+}
+
+#[test]
+fn a_training_step_gives_the_same_gradients_in_parts() {
+    let folder = Folder::new("parts-mlp");
+    let model = fs::read(command::model("mlp_grad_tiny")).unwrap();
+    folder.write("in.onnx", &model);
+    fill_weights(&folder, &ModelProto::decode(&*model).unwrap());
+    runs(&folder, 2, "--runtime player");
+    runs(&folder, 4, "--runtime ort --no-rewrite");
+}
+
+#[test]
+fn a_budget_is_kept_by_parts_where_that_is_faster_than_computing_again() {
+    let folder = Folder::new("parts-budget");
+    folder.write("in.onnx", bytes(&wide()));
+    folder.memc("optimize in.onnx -o out.onnx --no-rewrite").done();
+    let free: u64 = arena(&folder.read("out.layout.json"));
+    let budget = free * 45 / 100;
+    folder.memc(&format!("optimize in.onnx -o out.onnx --budget {budget}")).done();
+    let layout = folder.read("out.layout.json");
+    assert!(layout.contains("_part1\""), "the batch is in parts");
+    assert!(arena(&layout) <= budget);
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    // What changes no bit has no parts: the budget is kept by other means or refused.
+    folder.memc(&format!("optimize in.onnx -o exact.onnx --budget {budget} --exact"));
+    let exact = "exact.layout.json".to_owned();
+    assert!(!folder.names().contains(&exact) || !folder.read(&exact).contains("_part1\""), "--exact computes whole batches");
+}
+
+fn arena(layout: &str) -> u64 {
+    let layout = memc::layout_file::read(layout).unwrap();
+    layout.arenas[0].size
+}
+
+/// A deep chain of wide layers with the gradients of its weights: half its time are products that nobody wants twice.
+fn wide() -> ModelProto {
+    const LAYERS: usize = 6;
+    let mut nodes = Vec::new();
+    let name = |k: usize| if k == 0 { "x".to_owned() } else { format!("a{k}") };
+    for k in 0..LAYERS {
+        nodes.push(node("MatMul", &[&name(k), "w"], &[&format!("h{k}")]));
+        nodes.push(node("Tanh", &[&format!("h{k}")], &[&name(k + 1)]));
+    }
+    for k in (0..LAYERS).rev() {
+        let from = if k + 1 == LAYERS { name(LAYERS) } else { format!("d{}", k + 1) };
+        nodes.push(node("Mul", &[&from, &name(k + 1)], &[&format!("e{k}")]));
+        nodes.push(stated(node("Gemm", &[&name(k), &format!("e{k}")], &[&format!("g{k}")]), vec![int("transA", 1)]));
+        nodes.push(node("MatMul", &[&format!("e{k}"), "w"], &[&format!("d{k}")]));
+    }
+    with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[4096, 64])];
+        graph.output = (0..LAYERS).map(|k| fixed(&format!("g{k}"), &[64, 64])).collect();
+        graph.initializer = vec![floats("w", &[64, 64])];
+    })
+}
