@@ -176,10 +176,14 @@ impl<'r> Player<'r> {
             return Err(Error::WorkspaceKept { step: position as u64, node: step.name.clone() });
         }
         played.requests += tally.requests;
-        let bytes = step.outputs.iter().try_fold(0, |sum, slot| Ok::<_, Error>(sum + stage.loose_bytes(*slot)?))?;
+        let mut bytes = step.outputs.iter().try_fold(0, |sum, slot| Ok::<_, Error>(sum + stage.loose_bytes(*slot)?))?;
+        if step.is_apart {
+            bytes += step.outputs.iter().map(|slot| stage.places.slots[*slot].bytes as u64).sum::<u64>();
+        }
         if step.bound.is_none() || (step.has_bodies && tally.peak > 0) {
             let reason = match step.has_bodies {
                 true => "its bodies need more than was planned for them",
+                false if step.is_apart => "its kernel reads again what the plan writes over (plans of `--runtime player` do not)",
                 false if bytes > 0 => "nobody knows the size of its results before they are there",
                 false => "it works on values without a fixed place",
             };

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memc_onnx_proto::onnx::{NodeProto, TypeProto};
+use memc_ops::profile::player::reads_again;
 
 use crate::cut::{Cut, Cutter, tensor_type};
 use crate::error::Error;
@@ -165,6 +166,11 @@ pub(crate) fn bind<'r>(stage: &Stage<'r>, steps: &mut [Step<'r>]) -> Result<(), 
         let find = |slots: &[usize]| slots.iter().map(|slot| stage.values[*slot].as_ref()).collect::<Option<Vec<_>>>();
         let (Some(inputs), Some(outputs)) = (find(&step.inputs), find(&step.outputs)) else { continue };
         let Some(session) = &step.session else { continue };
+        let meets = |result: &usize| step.inputs.iter().any(|operand| stage.meet(*operand, *result));
+        step.is_apart = reads_again(&step.domain, &step.op) && step.outputs.iter().any(meets);
+        if step.is_apart {
+            continue;
+        }
         // SAFETY: the values live as long as the stage. Which bytes results share with operands is what the plan says: a wrong plan gives
         // wrong numbers, inside the arena.
         step.bound = Some(unsafe { Session::bind(session, &inputs, &outputs)? });

@@ -154,6 +154,29 @@ impl<'r> Stage<'r> {
         }
     }
 
+    /// Copies a tensor to the place of a slot in its arena.
+    ///
+    /// # Errors
+    /// The runtime does not describe the value.
+    pub(crate) fn put(&mut self, slot: usize, value: &Value<'_>) -> Result<(), Error> {
+        let view = value.tensor()?;
+        if let (Some(view), Place::Arena { arena, offset }) = (view, self.places.slots[slot].place) {
+            let bytes = view.bytes.len().min(self.places.slots[slot].bytes);
+            self.arenas[arena].bytes_mut()[offset..offset + bytes].copy_from_slice(&view.bytes[..bytes]);
+        }
+        Ok(())
+    }
+
+    /// Whether two slots share bytes of one arena.
+    pub(crate) fn meet(&self, left: usize, right: usize) -> bool {
+        let span = |slot: usize| match self.places.slots[slot] {
+            Slot { place: Place::Arena { arena, offset }, bytes, .. } => Some((arena, offset, offset + bytes)),
+            _ => None,
+        };
+        let spans = span(left).zip(span(right));
+        spans.is_some_and(|((arena, from, to), (other, start, end))| arena == other && from < end && start < to)
+    }
+
     /// Keeps a value that was computed once, whatever size it turned out to have.
     ///
     /// # Errors

@@ -43,6 +43,8 @@ pub(crate) struct Step<'r> {
     pub(crate) session: Option<Rc<Session<'r>>>,
     /// Operands and results fixed once, where all have their places before the run.
     pub(crate) bound: Option<Bound<'r>>,
+    /// The plan writes the result over an operand that the kernel reads again: the result is made beside the arena and copied there.
+    pub(crate) is_apart: bool,
     pub(crate) has_bodies: bool,
     pub(crate) is_transfer: bool,
 }
@@ -60,6 +62,7 @@ impl<'r> Step<'r> {
             outputs: outputs.map(|name| places.slot(name)).collect(),
             session: None,
             bound: None,
+            is_apart: false,
             has_bodies: has_bodies(node),
             is_transfer: is_transfer(node),
         }
@@ -80,13 +83,16 @@ impl<'r> Step<'r> {
             };
             inputs.push(stage.values[*slot].as_ref().ok_or_else(none)?);
         }
-        let place = |slot: &usize| stage.values[*slot].as_ref().filter(|_| stage.places.slots[*slot].place != Place::Runtime);
+        let has_place = |slot: &usize| !self.is_apart && stage.places.slots[*slot].place != Place::Runtime;
+        let place = |slot: &usize| stage.values[*slot].as_ref().filter(|_| has_place(slot));
         let outputs: Vec<Option<&Value<'_>>> = self.outputs.iter().map(place).collect();
         // SAFETY: all values live; sharing of bytes is what the plan says.
         let fresh = unsafe { session.run_into(&inputs, &outputs) }.map_err(|error| self.blame(position, error))?;
         for (slot, value) in self.outputs.iter().zip(fresh) {
-            if let Some(value) = value {
-                stage.values[*slot] = Some(value);
+            match value {
+                Some(value) if self.is_apart => stage.put(*slot, &value)?,
+                Some(value) => stage.values[*slot] = Some(value),
+                None => {}
             }
         }
         Ok(())

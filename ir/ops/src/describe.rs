@@ -215,7 +215,8 @@ fn workspace_words(value: Workspace) -> &'static str {
 /// What a runtime makes of the table's entry.
 fn runtime_words(profile: &Profile, info: &OpInfo) -> String {
     let overwrites = match profile.kernels {
-        Kernels::All => in_place(info.in_place),
+        Kernels::AllBut(excluded) if excluded.contains(&(info.domain, info.name)) => "-".to_owned(),
+        Kernels::All | Kernels::AllBut(_) => in_place(info.in_place),
         Kernels::Listed(kernels) => {
             let own = kernels.iter().filter(|kernel| (kernel.domain, kernel.name) == (info.domain, info.name));
             let positions: Vec<usize> = own.map(|kernel| kernel.operand).collect();

@@ -36,6 +36,8 @@ pub(crate) struct InPlaceKernel {
 pub(crate) enum Kernels {
     /// All that their table entry allows.
     All,
+    /// All that their table entry allows but of these operators, by domain and name.
+    AllBut(&'static [(&'static str, &'static str)]),
     /// Only these.
     Listed(&'static [InPlaceKernel]),
 }
@@ -123,6 +125,7 @@ impl Profile {
         };
         let does = |position: &usize| match self.kernels {
             Kernels::All => true,
+            Kernels::AllBut(excluded) => !excluded.contains(&(info.domain, info.name)),
             Kernels::Listed(kernels) => kernels.iter().any(|kernel| {
                 (kernel.domain, kernel.name, kernel.operand) == (info.domain, info.name, *position)
                     && typed

@@ -1,9 +1,21 @@
 //! Profile `player`: memc's own player, which obeys the layout as `arena` does and runs ONNX Runtime's kernels, one node at a time.
 //!
-//! Places, windows and in-place writes are those of `arena`; the workspace is what ONNX Runtime's kernels take.
+//! Places, windows and in-place writes are those of `arena`, but for kernels that read their operand again; the workspace is what ONNX Runtime's
+//! kernels take.
 
 use super::ort_temporaries::temporaries;
-use super::{Profile, arena};
+use super::{Kernels, Profile, arena};
 
 /// The profile.
-pub(crate) const PROFILE: Profile = Profile { name: "player", temporaries, ..arena::PROFILE };
+pub(crate) const PROFILE: Profile =
+    Profile { name: "player", temporaries, kernels: Kernels::AllBut(READ_AGAIN), ..arena::PROFILE };
+
+/// Operators, by domain and name, whose kernels write a first result and then read the operand again (an error function, a hyperbolic tangent or a
+/// logistic function over the whole tensor, then a product with what came in). On some processors another kernel does it in one pass.
+const READ_AGAIN: &[(&str, &str)] =
+    &[("", "Gelu"), ("com.microsoft", "FastGelu"), ("com.microsoft", "Gelu"), ("com.microsoft", "QuickGelu")];
+
+/// Whether an operator's kernel of ONNX Runtime may read an operand again after it began to write its result.
+pub fn reads_again(domain: &str, name: &str) -> bool {
+    READ_AGAIN.contains(&(domain, name))
+}
