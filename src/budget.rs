@@ -1,14 +1,14 @@
 //! Budgets: what the user asked for in bytes, a plan that keeps it, and what to say where a plan does not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memc_ir::{Bytes, Module, SecondaryMap, Value};
 use memc_layout::{Layout, ParetoPoint};
-use memc_ops::{Data, Repeat, lookup};
+use memc_ops::{Data, Repeat, View, lookup};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
-use memc_passes::{Budgeted, ExternalData, Observer, PassContext, PassError, PipelineError, Planned, Silent};
+use memc_passes::{Budgeted, ExternalData, Io, Observer, PassContext, PassError, PipelineError, Planned, Shortage, Silent};
 
 use crate::error::{EARLY, Error};
 use crate::options::{OptimizeOptions, Size};
@@ -17,6 +17,8 @@ use crate::options::{OptimizeOptions, Size};
 const SMALL: u64 = 100;
 /// The part of its bytes that a plan of twice as many parts must save for still more parts to be tried.
 const WORTH: u64 = 32;
+/// Models of more nodes are not planned in parts where sums over parts alone pass the budget.
+const LARGE: usize = 1000;
 /// The part of a limit by which a plan without rewriting may pass it for one with rewriting to be tried.
 const NEAR: u64 = 8;
 /// At most two to this power is the number of parts of a batch.
@@ -56,7 +58,8 @@ impl Budgets<'_> {
         let own =
             memc_passes::Options { budget: Some(limit), far_budgets: far_budgets(self.options), ..self.options.plan.clone() };
         let base = self.nanos(free);
-        let divided = self.divided(&own, limit)?.map(|planned| self.measured(planned, base, limit));
+        let (divided, smallest) = self.divided(&own, limit)?;
+        let divided = divided.map(|planned| self.measured(planned, base, limit));
         let extra = |planned: &Planned| self.nanos(planned).saturating_sub(base);
         if let Some(divided) = divided.as_ref().filter(|planned| own.farther.is_empty() && extra(planned) <= base / SMALL) {
             return Ok(divided.clone());
@@ -66,36 +69,66 @@ impl Budgets<'_> {
         match (memc_passes::plan_within(self.given, fresh, free, self.options.verify, observer), divided) {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
+            (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
+                Err(PipelineError::Pass(PassError::Budget(self.with_parts(short, smallest, &own))))
+            }
             (planned, _) => planned,
         }
     }
 
-    /// The plan that computes the batch in the fewest parts, in powers of two, with which it fits.
+    /// A shortage of plans of the whole batch as one of plans in parts, too: `smallest` is what the smallest one of these needs.
+    fn with_parts(&self, mut short: Box<Shortage>, smallest: Option<Bytes>, own: &memc_passes::Options) -> Box<Shortage> {
+        short.least = smallest.map_or(short.least, |smallest| short.least.min(smallest));
+        // What is proven of whole batches is not of parts; but all results are there in the end.
+        if smallest.is_some_and(|smallest| smallest < short.bound) {
+            short.bound = short.bound.min(Bytes(self.output_bytes(own)));
+        }
+        short
+    }
+
+    /// Bytes of the results that are made in the arena: they stay until the end.
+    fn output_bytes(&self, own: &memc_passes::Options) -> u64 {
+        let own_bytes = |value: Value| {
+            let node = self.given.producer(value)?;
+            let info = lookup(&self.given.node(node).operator)?;
+            let size = self.given.ty(value).tensor()?.size()?;
+            (matches!(info.view, View::None | View::Concat) && own.io != Io::External).then_some(size.0)
+        };
+        let outputs: BTreeSet<Value> = self.given.graph(self.given.main()).outputs.iter().copied().collect();
+        outputs.into_iter().filter_map(own_bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Whether memc may compute the batch in parts without being asked.
+    fn may_divide(&self, own: &memc_passes::Options) -> bool {
+        let rewrite = own.rewrite;
+        rewrite.enabled && !rewrite.exact && rewrite.micro_batches.is_none() && !self.draws()
+    }
+
+    /// The plan that computes the batch in the fewest parts, in powers of two, with which it fits; and what the smallest one in parts needs.
     ///
     /// Sums over parts are taken in another order than over the whole batch. Who fixes the seeds of random operators wants every bit back:
     /// models with such operators are left whole.
-    fn divided(&self, own: &memc_passes::Options, limit: Bytes) -> Result<Option<Planned>, PipelineError> {
-        let rewrite = own.rewrite;
-        if !rewrite.enabled || rewrite.exact || rewrite.micro_batches.is_some() || self.draws() {
-            return Ok(None);
+    fn divided(&self, own: &memc_passes::Options, limit: Bytes) -> Result<(Option<Planned>, Option<Bytes>), PipelineError> {
+        if !self.may_divide(own) {
+            return Ok((None, None));
         }
-        let mut last = Bytes(u64::MAX);
+        let mut last = None;
         for parts in (1..=MOST_DOUBLINGS).map(|doublings| 1 << doublings) {
             let quick = self.in_parts(own, parts, false)?;
             let need = self.need(&quick);
-            if !is_divided(&quick.module) || need.0 > last.0 - last.0 / WORTH {
+            if !is_divided(&quick.module) || last.is_some_and(|last: Bytes| need.0 > last.0 - last.0 / WORTH) {
                 break;
             }
+            last = Some(need);
             if need.0 <= limit.0.saturating_add(limit.0 / NEAR) {
                 let plan = self.in_parts(own, parts, true)?;
                 let plans = [plan, quick].into_iter().filter(|plan| is_divided(&plan.module) && self.need(plan) <= limit);
                 if let Some(found) = plans.min_by_key(|plan| self.nanos(plan)) {
-                    return Ok(Some(found));
+                    return Ok((Some(found), last));
                 }
             }
-            last = need;
         }
-        Ok(None)
+        Ok((None, last))
     }
 
     /// Whether a node of the model draws random numbers.
@@ -107,7 +140,10 @@ impl Budgets<'_> {
     /// A plan by heuristics alone that computes the batch in so many parts.
     fn in_parts(&self, own: &memc_passes::Options, parts: u64, enabled: bool) -> Result<Planned, PipelineError> {
         let rewrite = memc_passes::Rewriting { micro_batches: Some(parts), enabled, ..own.rewrite };
-        let own = memc_passes::Options { rewrite, effort: 0, ..own.clone() };
+        // What small models need in parts is found out even where the budget is hopeless, for what is said of smaller ones.
+        let is_large = self.given.graph(self.given.main()).nodes.len() > LARGE;
+        let budget = own.budget.filter(|_| enabled || is_large);
+        let own = memc_passes::Options { rewrite, effort: 0, budget, ..own.clone() };
         let fresh =
             |module: &Module| PassContext { external: Some(self.external), ..PassContext::new(&own, self.data.clone(), module) };
         memc_passes::plan(self.given, fresh, self.options.verify, &mut Silent)

@@ -181,6 +181,9 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
     if let Some(space) = &planning.weights {
         stated.insert("weights".to_owned(), space.clone());
     }
+    if let Some(parts) = arguments.micro_batches {
+        stated.insert("micro_batches".to_owned(), parts.to_string());
+    }
     if let Some(block) = arguments.nchwc {
         stated.insert("nchwc".to_owned(), block.to_string());
     }
