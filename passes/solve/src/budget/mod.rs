@@ -19,6 +19,7 @@ mod problem;
 mod random;
 mod relief;
 mod reorder;
+mod ruin;
 mod soft;
 mod solve;
 mod state;

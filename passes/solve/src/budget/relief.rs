@@ -4,8 +4,11 @@
 //! each change (as in multiplicative weights for covering programs). What an absence is worth is what it takes off the sum of weights, with all that its
 //! recomputation needs: operands that are made again too, or that live longer.
 
+use std::collections::BTreeSet;
+
 use super::edits::Edits;
 use super::model::NONE;
+use super::random::Random;
 use super::state::State;
 
 /// Operations in a chain of recomputations, at most.
@@ -36,8 +39,24 @@ struct Aim {
     cost: f64,
 }
 
+/// By how much scores differ by chance where they do, either way.
+const NOISE: f64 = 0.3;
+
+/// Chance in the choice of absences, for searches.
+pub(super) struct Whim {
+    pub random: Random,
+    /// Operations whose results are not made absent for themselves.
+    pub banned: BTreeSet<u32>,
+}
+
+impl Whim {
+    fn noise(&mut self) -> f64 {
+        1.0 + NOISE * (2.0 * self.random.unit() - 1.0)
+    }
+}
+
 /// Keeps the soft maximum of a state at the steepness that relief works with.
-fn soften(state: &mut State, capacity: i64) {
+pub(super) fn soften(state: &mut State, capacity: i64) {
     let steepest = STEEPEST / state.peak().max(1) as f64;
     state.soften(capacity, (STEEPNESS / capacity.max(1) as f64).min(steepest));
 }
@@ -54,7 +73,7 @@ pub(super) fn reduce(state: &mut State, capacity: i64) -> bool {
         *state = State::new(state.model, &state.sequence());
         soften(state, capacity);
         let mut edits = Edits::default();
-        while state.peak() > capacity && state.count() <= most && lower_peak(state, &mut edits) {
+        while state.peak() > capacity && state.count() <= most && lower_peak(state, &mut edits, None) {
             edits.settle();
         }
     }
@@ -62,11 +81,15 @@ pub(super) fn reduce(state: &mut State, capacity: i64) -> bool {
     state.peak() <= capacity
 }
 
-/// Frees bytes at the worst slot; `false` if nothing does.
-fn lower_peak(state: &mut State, edits: &mut Edits) -> bool {
+/// Frees bytes at the worst slot of a softened state; `false` if nothing does. Not always in the best way, where there is a whim.
+pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, mut whim: Option<&mut Whim>) -> bool {
     let worst = state.tree.peak();
     let (level, weight) = (state.peak(), state.weight());
     let mut absences = absences(state, worst);
+    if let Some(whim) = &mut whim {
+        absences.retain(|absence| !whim.banned.contains(&absence.maker));
+        absences.iter_mut().for_each(|absence| absence.score *= whim.noise());
+    }
     absences.sort_by(|one, two| two.score.total_cmp(&one.score).then(one.maker.cmp(&two.maker)));
     let mut best: Option<(f64, Vec<(u32, u32)>)> = None;
     for absence in absences.iter().take(TRIED) {
@@ -87,7 +110,8 @@ fn lower_peak(state: &mut State, edits: &mut Edits) -> bool {
                 edits.undo(state, mark);
                 chain.iter().for_each(|(operation, slot)| edits.put_in(state, *operation, *slot));
                 let worth = weight - state.weight();
-                let score = worth / ((state.cost() - cost) as f64 + 1.0);
+                let noise = whim.as_mut().map_or(1.0, |whim| whim.noise());
+                let score = noise * worth / ((state.cost() - cost) as f64 + 1.0);
                 let helps = worth > 1e-9 * weight && state.tree.top_of(worst, worst) < level;
                 if helps && best.as_ref().is_none_or(|(best, _)| score > *best) {
                     best = Some((score, chain));

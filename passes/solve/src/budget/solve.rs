@@ -6,10 +6,11 @@ use super::evaluate::evaluate;
 use super::model::Model;
 use super::problem::{BudgetError, Origin, Plan, Problem};
 use super::reorder::reorder;
+use super::ruin::Ruin;
 use super::state::State;
 use super::transfers::{Score, hide, hoist};
 use super::warm::sequences;
-use super::{greedy, polish, relief};
+use super::{greedy, polish, relief, ruin};
 use crate::{Limit, Outcome, Stop, StopReason};
 
 /// Annealing steps for each unit of effort, whatever the size; for how many operations there is one more; and how many more there are at most.
@@ -19,6 +20,10 @@ const MORE_STEPS: u64 = 700;
 
 /// Part of the effort that goes into the first gap cover of an order.
 const GAP_SHARE: u64 = 8;
+
+/// The part of the annealing steps that are spent on large models where ruin and recreate came before: more find next to nothing.
+const REBUILT: u64 = 8;
+const LARGE: u64 = 600;
 
 /// Annealing steps for each operation, at most: small problems are searched through long before the effort ends.
 const STEPS_PER_OPERATION: u64 = 30_000;
@@ -145,11 +150,26 @@ impl Search<'_> {
         self.starts.sort_by_key(|start| (start.has_transfers, start.peak.max(ceiling), start.cost));
         let mut starts = std::mem::take(&mut self.starts);
         starts.dedup_by_key(|start| start.has_transfers);
-        for start in starts.iter().filter(|_| steps > 0) {
+        let kinds = starts.len().max(1) as u64;
+        for start in starts.iter_mut().filter(|_| steps > 0) {
             if !self.is_done() {
-                self.anneal(start, steps / starts.len() as u64);
+                let is_rebuilt = self.rebuild(start, limit.nodes / kinds);
+                let part = if is_rebuilt && operations > LARGE { REBUILT } else { 1 };
+                self.anneal(start, steps / kinds / part);
             }
         }
+    }
+
+    /// Lets a start that keeps the capacity begin where ruin and recreate ends; `false` where it does not keep it.
+    fn rebuild(&mut self, start: &mut Start, effort: u64) -> bool {
+        if start.peak > self.ceiling {
+            return false;
+        }
+        let mut state = State::new(self.model, &start.sequence);
+        Ruin::new(&mut state, self.ceiling, start.has_transfers, self.stop).run(ruin::rounds(self.model, effort));
+        self.offer(&state);
+        start.sequence = state.sequence();
+        true
     }
 
     /// Whether nothing can be better.

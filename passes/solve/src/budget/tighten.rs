@@ -1,25 +1,19 @@
 //! Plans from plans: what keeps a capacity is changed a little, so that it keeps a stricter one.
 
-use super::anneal::{Annealer, Schedule};
 use super::emit::events;
 use super::evaluate::evaluate;
 use super::model::Model;
 use super::problem::{BudgetError, Event, Plan, Problem};
+use super::ruin::Ruin;
 use super::state::State;
-use super::{greedy, polish, relief};
+use super::{greedy, polish, relief, ruin};
 use crate::{Limit, Stop};
-
-/// Annealing steps for each unit of effort.
-const STEPS: u64 = 600;
-/// Rounds of annealing, each half as hot as the one before; the first one so much colder than that of a search from nothing.
-const ROUNDS: u32 = 3;
-const COLDER: f64 = 4.0;
 
 /// A plan within `capacity` that differs from `from` by what is run again where it needs more, and by what need not run again then.
 ///
 /// `from` is a plan of this problem, or of one that differs in scratch alone. `None` where recomputation alone does not get there, and where `from` has
-/// transfers. Of two ways to choose what runs again, greedy and by relief, the cheaper one. With effort it is annealed: it takes less time, and much lies elsewhere than in
-/// `from`. O(changes x operations log n + effort x operands log n).
+/// transfers. Of two ways to choose what runs again, greedy and by relief, the cheaper one. With effort, parts of it are decided anew: it takes less time, and much lies
+/// elsewhere than in `from`. O(changes x operations log n), and the rounds of ruin and recreate.
 ///
 /// # Errors
 /// The problem is not valid.
@@ -37,30 +31,12 @@ pub fn tighten(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop
     });
     let Some((_, mut sequence)) = found.min() else { return Ok(None) };
     if limit.nodes > 0 {
-        sequence = annealed(&model, ceiling, &sequence, limit, stop);
+        let mut state = State::new(&model, &sequence);
+        Ruin::new(&mut state, ceiling, false, stop).run(ruin::rounds(&model, limit.nodes));
+        sequence = state.sequence();
     }
     let plan = evaluate(problem, &model, &events(&model, &sequence)).map(|found| found.plan);
     Ok(plan.filter(|plan| plan.peak <= capacity))
-}
-
-/// The best sequence within a ceiling that is found near one that keeps it.
-fn annealed(model: &Model, ceiling: i64, sequence: &[u32], limit: Limit, stop: Stop) -> Vec<u32> {
-    let (given, mut state) = (State::new(model, &model.given()), State::new(model, sequence));
-    let extra = state.cost().saturating_sub(given.cost()).max(1) as f64;
-    let added = state.count().saturating_sub(given.count()).max(1) as f64;
-    let price = 2.0 * extra / (given.peak() - ceiling).max(1) as f64;
-    let mut hot = 2.0 * extra / added / COLDER;
-    let mut annealer = Annealer::new(&mut state, ceiling, price, 1);
-    annealer.stop = stop;
-    for _ in 0..ROUNDS {
-        annealer.restart();
-        let steps = limit.nodes.saturating_mul(STEPS) / u64::from(ROUNDS);
-        annealer.run(Schedule { steps, hot, cold: 0.01 * hot, enough: given.cost(), soft: None });
-        hot *= 0.5;
-    }
-    let mut state = State::new(model, &annealer.best.sequence);
-    polish::drop_spare(&mut state, ceiling);
-    state.sequence()
 }
 
 #[cfg(test)]

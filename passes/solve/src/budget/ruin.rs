@@ -1,0 +1,281 @@
+//! Ruin and recreate: some of what runs again is taken out of a plan, or runs elsewhere, and what pays most is put in until the capacity holds again.
+//!
+//! A large neighborhood search (Shaw 1998; Schrimpf, Schneider, Stamm-Wilbrandt and Dueck 2000) around `relief.rs`: each round decides anew what only makes
+//! sense together, where annealing would have to pass through sequences that are far over the capacity.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use super::edits::Edits;
+use super::model::{Model, NONE};
+use super::random::Random;
+use super::relief::{self, Whim};
+use super::state::State;
+use crate::Stop;
+
+/// Units of effort for each round.
+const EFFORT_A_ROUND: u64 = 12;
+
+/// From so many operations on there are fewer rounds: each takes longer.
+const MANY_OPERATIONS: u64 = 2000;
+
+/// So many times the search begins anew at the best sequence.
+const RESTARTS: u64 = 4;
+
+/// The part of the first sequence's extra cost that a round may lose at first, on average.
+const HEAT: f64 = 0.02;
+
+/// Rounds after which weights are computed anew: rounding errors add up.
+const FRESH: u64 = 64;
+
+/// The part of all repeats that one round takes out in a row, and how many it takes out anywhere, at most.
+const ROW: u32 = 4;
+const ANYWHERE: u32 = 4;
+
+/// How many operations one round moves, and how many absences it makes, at most.
+const MOVES: u32 = 2;
+const ABSENCES: u32 = 64;
+
+/// How many rounds an effort is, for a model.
+pub(super) fn rounds(model: &Model, effort: u64) -> u64 {
+    let operations = (model.fixed as u64).max(1);
+    let rounds = effort / EFFORT_A_ROUND;
+    rounds.min(rounds.saturating_mul(MANY_OPERATIONS) / operations)
+}
+
+/// The search's state.
+pub(super) struct Ruin<'s, 'm> {
+    state: &'s mut State<'m>,
+    capacity: i64,
+    whim: Whim,
+    edits: Edits,
+    /// How many repeats were looked at to let their readers run earlier: in turn, since few are worth it.
+    turn: usize,
+    /// Whether only what repeats may move, since transfers were planned for this order.
+    keeps_order: bool,
+    stop: Stop,
+}
+
+impl<'s, 'm> Ruin<'s, 'm> {
+    /// A search from a state that keeps the capacity.
+    pub fn new(state: &'s mut State<'m>, capacity: i64, keeps_order: bool, stop: Stop) -> Self {
+        Self {
+            state,
+            capacity,
+            whim: Whim { random: Random::new(1), banned: BTreeSet::new() },
+            edits: Edits::default(),
+            turn: 0,
+            keeps_order,
+            stop,
+        }
+    }
+
+    /// Leaves the state at the cheapest sequence within the capacity that was met. O(rounds x absences x (values + tried chains) log slots).
+    pub fn run(&mut self, rounds: u64) {
+        let given = State::new(self.state.model, &self.state.model.given()).cost();
+        let mut best = (self.state.cost(), self.state.sequence());
+        let hot = HEAT * best.0.saturating_sub(given) as f64;
+        let leg = (rounds / RESTARTS).max(1);
+        for round in 0..rounds {
+            if self.stop.is_due() || self.state.repeated().is_empty() {
+                break;
+            }
+            if round % leg == 0 {
+                self.begin(&best.1);
+            } else if round % FRESH == 0 || 3 * self.state.count() > self.state.end() as usize {
+                self.begin(&self.state.sequence());
+            }
+            let heat = hot * (1.0 - round as f64 / rounds as f64);
+            let allowed = self.state.cost() as f64 - heat * self.whim.random.unit().max(1e-300).ln();
+            self.edits.settle();
+            self.whim.banned.clear();
+            self.ruin();
+            if self.edits.mark() == 0 || !self.recreate(allowed) {
+                self.edits.undo(self.state, 0);
+            } else if self.state.cost() < best.0 {
+                best = (self.state.cost(), self.state.sequence());
+            }
+        }
+        *self.state = State::new(self.state.model, &best.1);
+    }
+
+    fn begin(&mut self, sequence: &[u32]) {
+        *self.state = State::new(self.state.model, sequence);
+        relief::soften(self.state, self.capacity);
+    }
+
+    fn ruin(&mut self) {
+        match self.whim.random.below(if self.keeps_order { 2 } else { 4 }) {
+            0 => self.take_row(),
+            1 => self.take_anywhere(),
+            2 => self.advance(),
+            _ => self.displace(),
+        }
+    }
+
+    /// Makes absences until the capacity holds, and takes out what it can do without; `false` if that costs more than is allowed.
+    fn recreate(&mut self, allowed: f64) -> bool {
+        for _ in 0..ABSENCES {
+            if self.state.peak() <= self.capacity || self.state.cost() as f64 > allowed {
+                break;
+            }
+            if !relief::lower_peak(self.state, &mut self.edits, Some(&mut self.whim)) {
+                return false;
+            }
+        }
+        if self.state.peak() > self.capacity {
+            return false;
+        }
+        self.drop_spare();
+        self.state.cost() as f64 <= allowed
+    }
+
+    /// The slots of what runs more than once, ascending.
+    fn repeats(&self) -> Vec<u32> {
+        let repeated = self.state.repeated().iter().filter(|operation| self.is_free(**operation));
+        let mut slots: Vec<u32> = repeated.flat_map(|operation| self.state.slots_of(*operation)).copied().collect();
+        slots.sort_unstable();
+        slots
+    }
+
+    /// Whether an operation may be taken out and moved: transfers stay as they were planned.
+    fn is_free(&self, operation: u32) -> bool {
+        operation != NONE && (operation as usize) < self.state.model.fixed
+    }
+
+    /// Takes out what is at a slot, if it runs elsewhere too, with what served it alone.
+    fn take_out(&mut self, slot: u32) {
+        let operation = self.state.operation(slot);
+        if self.is_free(operation) && self.state.is_spare(slot) {
+            self.edits.take_out(self.state, slot);
+            self.edits.take_out_unread(self.state, operation, slot);
+        }
+    }
+
+    /// Takes out repeats that follow each other.
+    fn take_row(&mut self) {
+        let slots = self.repeats();
+        let count = slots.len() as u32;
+        let first = self.whim.random.below(count);
+        let last = (first + self.whim.random.below(1 + count / ROW)).min(count.saturating_sub(1));
+        for index in (first..=last).rev() {
+            if let Some(slot) = slots.get(index as usize) {
+                self.take_out(*slot);
+            }
+        }
+    }
+
+    /// Takes out some repeats.
+    fn take_anywhere(&mut self) {
+        let slots = self.repeats();
+        for _ in 0..=self.whim.random.below(ANYWHERE) {
+            if let Some(slot) = self.whim.random.pick(&slots) {
+                self.take_out(slot);
+            }
+        }
+    }
+
+    /// Lets everything that reads one repeat run as early as it can, and no second time, and takes the repeat out: what is made early may be smaller
+    /// than what it is made of.
+    fn advance(&mut self) {
+        let is_first = |slot: &u32| self.state.slots_of(self.state.operation(*slot)).first() == Some(slot);
+        let slots: Vec<u32> = self.repeats().into_iter().filter(|slot| !is_first(slot)).collect();
+        let Some(&slot) = slots.get(self.turn % slots.len().max(1)) else { return };
+        self.turn += 1;
+        let model = self.state.model;
+        let operation = self.state.operation(slot);
+        for &value in model.writes.of(operation) {
+            let stop = self.state.next_made(value, slot);
+            let read_here = self.state.used(value).iter().filter(|used| **used > slot && **used <= stop);
+            for reader in read_here.copied().collect::<Vec<u32>>() {
+                let (low, high) = self.state.bounds(reader);
+                self.whim.banned.insert(self.state.operation(reader));
+                self.put_at(reader, low + 1, (low, reader.min(high)));
+            }
+        }
+        if self.state.operation(slot) == operation {
+            self.take_out(slot);
+        }
+    }
+
+    /// Lets some operations run elsewhere, and takes out some repeats.
+    fn displace(&mut self) {
+        for _ in 0..=self.whim.random.below(MOVES) {
+            let operation = self.whim.random.below(self.state.model.fixed as u32);
+            let Some(slot) = self.whim.random.pick(self.state.slots_of(operation)) else { continue };
+            let (low, high) = self.state.bounds(slot);
+            if high > low + 1 {
+                let target = match self.whim.random.below(3) {
+                    0 => low + 1,
+                    1 => high - 1,
+                    _ => low + 1 + self.whim.random.below(high - low - 1),
+                };
+                self.put_at(slot, target, (low, high));
+            }
+        }
+        self.take_anywhere();
+    }
+
+    /// Moves what is at a slot to or near another one between two (both excluded), if there is room.
+    fn put_at(&mut self, slot: u32, target: u32, (low, high): (u32, u32)) {
+        let operation = self.state.operation(slot);
+        if !self.is_free(operation) || high <= low + 1 {
+            return;
+        }
+        if let Some(free) = self.state.free_near(target, low, high) {
+            self.edits.take_out(self.state, slot);
+            self.edits.put_in(self.state, operation, free);
+        }
+    }
+
+    /// Takes out repeats that the capacity can do without, the costliest first.
+    fn drop_spare(&mut self) {
+        let mut slots = self.repeats();
+        slots.sort_by_key(|slot| (Reverse(self.state.model.costs[self.state.operation(*slot) as usize]), *slot));
+        for slot in slots {
+            let mark = self.edits.mark();
+            self.take_out(slot);
+            if self.state.peak() > self.capacity {
+                self.edits.undo(self.state, mark);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::problem::{Problem, Run, Value};
+    use super::*;
+
+    /// `a` (ten bytes) is read early, and late by what makes `c` of it (one byte); two runs with ten bytes stand between.
+    fn read_early_and_late() -> Problem {
+        let sizes = [10, 1, 10, 1, 1];
+        let run = |reads: &[u32], writes: &[u32]| Run {
+            reads: reads.to_vec(),
+            writes: writes.to_vec(),
+            cost: 10,
+            repeatable: true,
+            ..Run::default()
+        };
+        let runs = vec![run(&[], &[0]), run(&[0], &[1]), run(&[1], &[2]), run(&[2], &[3]), run(&[0], &[4]), run(&[3, 4], &[])];
+        Problem { runs, values: sizes.map(|size| Value { size, ..Value::default() }).to_vec(), ..Problem::default() }
+    }
+
+    #[test]
+    fn what_is_made_late_of_a_repeat_is_made_early_without() {
+        let problem = read_early_and_late();
+        let model = Model::new(&problem);
+        let sequence = [0, 1, 2, 3, 0, 4, 5];
+        let searched = |keeps_order: bool| {
+            let mut state = State::new(&model, &sequence);
+            assert!(state.peak() <= 12 && state.cost() == 70);
+            Ruin::new(&mut state, 12, keeps_order, Stop::default()).run(20);
+            assert!(state.peak() <= 12);
+            (state.cost(), state.sequence())
+        };
+        assert_eq!(searched(false).0, 60);
+        // Nothing may move there, and nothing can be done without.
+        assert_eq!(searched(true), (70, sequence.to_vec()));
+        assert_eq!((rounds(&model, 0), rounds(&model, 120)), (0, 10));
+    }
+}
