@@ -9,6 +9,7 @@ use std::rc::Rc;
 use super::flow::{Flow, Network};
 use super::model::Model;
 use super::witness::{Witness, Witnesses};
+use crate::lists::Lists;
 
 /// What an operation of the network is known to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -194,7 +195,7 @@ impl Probe {
             *looks = looks.saturating_sub(flow.arcs() / 4);
             for other in &group {
                 if let Side::Free(index) = question.sides[*other as usize] {
-                    flow.open(4 * index + if question.ran { 0 } else { 2 });
+                    if question.ran { flow.demand_source(index) } else { flow.demand_sink(index) }
                 }
             }
             if self.try_flow(&mut flow, question.fixed, looks)? {
@@ -223,17 +224,16 @@ impl Probe {
 /// Which operations are before, behind, or beside an operation, and how many are beside it. O(n + edges).
 fn sides(model: &Model, operation: u32) -> (Vec<Side>, usize) {
     let mut sides = vec![Side::Free(0); model.operations];
-    let mut mark = |side: Side, next: &dyn Fn(u32) -> Vec<u32>| {
-        let mut stack = next(operation);
+    let mut stack = Vec::new();
+    for (side, neighbors) in [(Side::Before, &model.predecessors), (Side::Behind, &model.successors)] {
+        stack.extend_from_slice(neighbors.of(operation));
         while let Some(other) = stack.pop() {
             if sides[other as usize] != side {
                 sides[other as usize] = side;
-                stack.extend(next(other));
+                stack.extend_from_slice(neighbors.of(other));
             }
         }
-    };
-    mark(Side::Before, &|operation| model.predecessors.of(operation).to_vec());
-    mark(Side::Behind, &|operation| model.successors.of(operation).to_vec());
+    }
     sides[operation as usize] = Side::Behind;
     let mut free = 0;
     for side in &mut sides {
@@ -288,14 +288,9 @@ struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    /// The network for one way, and the bytes that count whatever ran. The arc from the source to the free operation `i` has the number `4 i`, the one
-    /// to the sink `4 i + 2`.
+    /// The network for one way, and the bytes that count whatever ran. Free operations have the first numbers.
     fn of(model: &'a Model, operation: u32, sides: &'a [Side], free: usize, way: &Way) -> (Flow, u64) {
         let mut cut = Self { model, operation, sides, network: Network::new(free), fixed: model.scratch[operation as usize] };
-        for index in 0..free as u32 {
-            cut.network.source_arc(index, 0);
-            cut.network.sink_arc(index, 0);
-        }
         cut.state(way);
         (cut.network.build(), cut.fixed - way.constant_saving)
     }
@@ -328,32 +323,45 @@ impl<'a> Cut<'a> {
         let own = users.binary_search(&self.operation).is_ok();
         let begun = own || model.from_start[buffer as usize] || is(Side::Before);
         let open = own || model.kept[buffer as usize] || is(Side::Behind);
-        let free = users.iter().filter_map(|user| match self.sides[*user as usize] {
-            Side::Free(index) => Some(index),
-            _ => None,
-        });
-        match (begun, open) {
-            (true, true) => self.fixed += size,
-            _ if free.clone().next().is_none() => {}
-            (true, false) => {
-                let rest = self.network.node();
-                self.network.source_arc(rest, size);
-                free.for_each(|user| self.network.follow(rest, user));
-            }
-            (false, true) => {
-                let first = self.network.node();
-                self.network.sink_arc(first, size);
-                free.for_each(|user| self.network.follow(user, first));
-            }
-            (false, false) => {
-                let (first, rest) = (self.network.node(), self.network.node());
-                self.network.arc(first, rest, size);
-                for user in free {
-                    self.network.follow(user, first);
-                    self.network.follow(rest, user);
-                }
-            }
+        if begun && open {
+            self.fixed += size;
+            return;
         }
+        if begun {
+            if let Some(last) = self.join(users, &model.successors, Network::follow) {
+                self.network.source_arc(last, size);
+            }
+            return;
+        }
+        let Some(first) = self.join(users, &model.predecessors, |network, join, user| network.follow(user, join)) else { return };
+        if open {
+            self.network.sink_arc(first, size);
+        } else if let Some(last) = self.join(users, &model.successors, Network::follow) {
+            self.network.arc(first, last, size);
+        }
+    }
+
+    /// One node for all free users that have no user as neighbor: the only one, or a new one that `follow` ties to each. Who runs has predecessors that
+    /// ran, so that the first users ran, and that the last ones did not, says all.
+    fn join(&mut self, users: &[u32], neighbors: &Lists, follow: impl Fn(&mut Network, u32, u32)) -> Option<u32> {
+        let (mut only, mut join) = (None, None);
+        for &user in users {
+            let Side::Free(index) = self.sides[user as usize] else { continue };
+            if users.len() > 1 && neighbors.of(user).iter().any(|other| users.binary_search(other).is_ok()) {
+                continue;
+            }
+            let Some(first) = only else {
+                only = Some(index);
+                continue;
+            };
+            let join = *join.get_or_insert_with(|| {
+                let node = self.network.node();
+                follow(&mut self.network, node, first);
+                node
+            });
+            follow(&mut self.network, join, index);
+        }
+        join.or(only)
     }
 
     /// A taker counts beside what it would take over unless all other users of that ran. It was counted in full already.

@@ -10,7 +10,7 @@ use super::window::{Window, segments};
 use super::witness::Witnesses;
 
 /// Arcs of a network that cost about as much as one look at an operation.
-const ARCS_PER_LOOK: u64 = 8;
+const ARCS_PER_LOOK: u64 = 5;
 
 /// Looks at each operation that the heuristics cost.
 const PORTFOLIO_LOOKS: u64 = 400;

@@ -10,6 +10,9 @@ const SOURCE: u32 = 0;
 const SINK: u32 = 1;
 const FIRST: u32 = 2;
 
+/// Arcs and reverses for which room is made, for each node.
+const ARCS_PER_NODE: usize = 10;
+
 /// A network. Nodes are named by numbers from 0; source and sink have no names.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
@@ -23,7 +26,8 @@ pub(super) struct Network {
 impl Network {
     /// A network of so many nodes without arcs.
     pub fn new(nodes: usize) -> Self {
-        Self { nodes: nodes as u32, heads: Vec::new(), tails: Vec::new(), capacities: Vec::new() }
+        let arcs = || Vec::with_capacity(ARCS_PER_NODE * nodes);
+        Self { nodes: nodes as u32, heads: arcs(), tails: arcs(), capacities: Vec::with_capacity(ARCS_PER_NODE * nodes) }
     }
 
     /// One more node.
@@ -76,8 +80,18 @@ impl Network {
             fill[*tail as usize] += 1;
         }
         let shape = Shape { heads: self.heads, tails: self.tails, starts, arcs };
-        Flow { shape: Rc::new(shape), capacities: self.capacities, value: 0 }
+        let mut role = vec![Role::Inner; count];
+        (role[SOURCE as usize], role[SINK as usize]) = (Role::Source, Role::Sink);
+        Flow { shape: Rc::new(shape), capacities: self.capacities, role, sources: vec![SOURCE], sinks: vec![SINK], value: 0 }
     }
+}
+
+/// What a node is to a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Source,
+    Sink,
+    Inner,
 }
 
 /// What all flows through one network have in common.
@@ -96,6 +110,9 @@ pub(super) struct Flow {
     shape: Rc<Shape>,
     /// What still fits through each arc.
     capacities: Vec<u64>,
+    role: Vec<Role>,
+    sources: Vec<u32>,
+    sinks: Vec<u32>,
     value: u64,
 }
 
@@ -108,7 +125,9 @@ impl Flow {
             && let Some(levels) = self.levels(looks)
         {
             let mut next = self.shape.starts.clone();
-            self.block(&levels, &mut next, enough, looks)?;
+            for source in 0..self.sources.len() {
+                self.block(self.sources[source], &levels, &mut next, enough, looks)?;
+            }
         }
         (*looks > 0).then_some(self.value)
     }
@@ -123,31 +142,35 @@ impl Flow {
         self.shape.arcs.len() as u64
     }
 
-    /// Lets any amount flow through an arc, so that no cut separates its ends.
-    pub fn open(&mut self, arc: u32) {
-        self.capacities[arc as usize] = UNLIMITED;
+    /// Demands that a node is on the source's side.
+    pub fn demand_source(&mut self, node: u32) {
+        self.role[(node + FIRST) as usize] = Role::Source;
+        self.sources.push(node + FIRST);
+    }
+
+    /// Demands that a node is on the sink's side.
+    pub fn demand_sink(&mut self, node: u32) {
+        self.role[(node + FIRST) as usize] = Role::Sink;
+        self.sinks.push(node + FIRST);
     }
 
     /// The nodes on the source's side of the least cut with the fewest nodes there. Needs a flow that is as large as it can be.
     pub fn source_side(&self) -> Vec<bool> {
-        let mut side = self.reach(SOURCE, |arc| arc);
-        side.drain(..FIRST as usize);
-        side
+        self.reach(&self.sources, |arc| arc)
     }
 
     /// The nodes on the sink's side of the least cut with the fewest nodes there. Needs a flow that is as large as it can be.
     pub fn sink_side(&self) -> Vec<bool> {
         // Against an arc goes who comes from its head: the room of its reverse's reverse.
-        let mut side = self.reach(SINK, |arc| arc ^ 1);
-        side.drain(..FIRST as usize);
-        side
+        self.reach(&self.sinks, |arc| arc ^ 1)
     }
 
-    /// What can be reached through arcs whose `room` is an arc with capacity.
-    fn reach(&self, from: u32, room: impl Fn(usize) -> usize) -> Vec<bool> {
-        let mut seen = vec![false; self.shape.starts.len() - 1];
-        seen[from as usize] = true;
-        let mut stack = vec![from];
+    /// The nodes that can be reached through arcs whose `room` is an arc with capacity.
+    fn reach(&self, from: &[u32], room: impl Fn(usize) -> usize) -> Vec<bool> {
+        let mut seen = vec![false; self.role.len()];
+        let mut stack = Vec::with_capacity(self.role.len());
+        stack.extend_from_slice(from);
+        from.iter().for_each(|node| seen[*node as usize] = true);
         while let Some(node) = stack.pop() {
             for &arc in self.arcs_of(node) {
                 let head = self.shape.heads[arc as usize];
@@ -156,6 +179,7 @@ impl Flow {
                 }
             }
         }
+        seen.drain(..FIRST as usize);
         seen
     }
 
@@ -163,14 +187,17 @@ impl Flow {
         &self.shape.arcs[self.shape.starts[node as usize] as usize..self.shape.starts[node as usize + 1] as usize]
     }
 
-    /// Distance of each node to the sink through arcs with room, of those that are nearer than the source; `None` if the source is cut off or the
-    /// looks ran out. From the sink's side, so that few ways end blind: what a flow leaves open is near the source.
+    /// Distance of each node to a sink through arcs with room, of those that are no farther than the nearest source; `None` if all sources are cut off or
+    /// the looks ran out. From the sinks' side, so that few ways end blind: what a flow leaves open is near the source.
     fn levels(&self, looks: &mut u64) -> Option<Vec<u32>> {
-        let mut levels = vec![u32::MAX; self.shape.starts.len() - 1];
-        levels[SINK as usize] = 0;
-        let mut queue = vec![SINK];
-        let mut place = 0;
-        while let Some(&node) = queue.get(place) {
+        let mut levels = vec![u32::MAX; self.role.len()];
+        let mut queue = Vec::with_capacity(self.role.len());
+        queue.extend_from_slice(&self.sinks);
+        queue.iter().for_each(|node| levels[*node as usize] = 0);
+        let (mut place, mut last) = (0, u32::MAX);
+        while let Some(&node) = queue.get(place)
+            && levels[node as usize] < last
+        {
             place += 1;
             let own = self.arcs_of(node);
             *looks = looks.checked_sub(own.len() as u64)?;
@@ -178,22 +205,26 @@ impl Flow {
                 let head = self.shape.heads[arc as usize] as usize;
                 if self.capacities[arc as usize ^ 1] > 0 && levels[head] == u32::MAX {
                     levels[head] = levels[node as usize] + 1;
-                    if head == SOURCE as usize {
-                        return Some(levels);
+                    if self.role[head] == Role::Source {
+                        last = levels[head];
+                    } else {
+                        queue.push(head as u32);
                     }
-                    queue.push(head as u32);
                 }
             }
         }
-        None
+        (last < u32::MAX).then_some(levels)
     }
 
-    /// Adds a blocking flow along falling levels, or more than `enough`. `next` is the first arc of each node that may still have room.
-    fn block(&mut self, levels: &[u32], next: &mut [u32], enough: u64, looks: &mut u64) -> Option<()> {
+    /// Adds a blocking flow from a source along falling levels, or more than `enough`. `next` is the first arc of each node that may still have room.
+    fn block(&mut self, source: u32, levels: &[u32], next: &mut [u32], enough: u64, looks: &mut u64) -> Option<()> {
+        if levels[source as usize] == u32::MAX {
+            return Some(());
+        }
         let mut path: Vec<u32> = Vec::new();
         while self.value <= enough {
-            let node = path.last().map_or(SOURCE, |arc| self.shape.heads[*arc as usize]);
-            if node == SINK {
+            let node = path.last().map_or(source, |arc| self.shape.heads[*arc as usize]);
+            if self.role[node as usize] == Role::Sink {
                 self.push(&mut path);
                 continue;
             }

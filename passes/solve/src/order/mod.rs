@@ -6,6 +6,8 @@
 mod bound;
 mod check;
 mod closure;
+mod commit;
+mod contract;
 mod decision;
 mod depth_first;
 mod exact;

@@ -26,14 +26,7 @@ impl Model {
     /// Needs a valid problem. O(n + uses, sorted).
     pub fn new(problem: &Problem) -> Self {
         let (operations, buffers) = (problem.operations.len(), problem.buffers.len());
-        let (mut before, mut after, mut uses, mut users, mut takes) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (index, operation) in problem.operations.iter().enumerate() {
-            for &other in &operation.predecessors {
-                before.push((index as u32, other));
-                after.push((other, index as u32));
-            }
-        }
+        let (mut uses, mut users, mut takes) = (Vec::new(), Vec::new(), Vec::new());
         for (index, buffer) in problem.buffers.iter().enumerate() {
             for &user in &buffer.users {
                 uses.push((user, index as u32));
@@ -41,10 +34,10 @@ impl Model {
             }
             takes.extend(buffer.takes_over.iter().map(|&other| (index as u32, other)));
         }
-        Self {
+        let mut model = Self {
             operations,
-            predecessors: Lists::group(operations, before),
-            successors: Lists::group(operations, after),
+            predecessors: Lists::default(),
+            successors: Lists::default(),
             uses: Lists::group(operations, uses),
             users: Lists::group(buffers, users),
             takes_over: Lists::group(buffers, takes),
@@ -53,7 +46,22 @@ impl Model {
             from_start: problem.buffers.iter().map(|buffer| buffer.live_from_start).collect(),
             kept: problem.buffers.iter().map(|buffer| buffer.kept).collect(),
             backward: false,
+        };
+        model.follow(problem);
+        model
+    }
+
+    /// Takes over the predecessors of a problem that is otherwise the same. O(edges, sorted).
+    pub fn follow(&mut self, problem: &Problem) {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for (index, operation) in problem.operations.iter().enumerate() {
+            for &other in &operation.predecessors {
+                before.push((index as u32, other));
+                after.push((other, index as u32));
+            }
         }
+        self.predecessors = Lists::group(self.operations, before);
+        self.successors = Lists::group(self.operations, after);
     }
 
     /// The same problem run backward: what was kept is there from the start. An order's steps have the same bytes as the turned order's.

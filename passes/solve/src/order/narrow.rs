@@ -4,7 +4,7 @@
 //! guide the heuristics. A circle of them, or an operation that nothing may precede and nothing may follow, proves that there is no such order.
 
 use super::closure::{Forced, forced_at};
-use super::model::Model;
+use super::model::{Model, positions};
 use super::problem::Problem;
 use super::witness::Witnesses;
 
@@ -37,8 +37,7 @@ pub(super) fn narrow(
     let mut problem = problem.clone();
     let mut sequence: Vec<usize> = (0..order.len()).collect();
     sequence.sort_by_key(|place| (std::cmp::Reverse(steps[*place]), *place));
-    let mut position = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(place, operation)| position[*operation as usize] = place as u32);
+    let position = positions(order);
     let mut model = Model::new(&problem);
     let (mut refused, mut base) = (u64::MAX, order.to_vec());
     // Operations in a row from which nothing new followed.
@@ -61,7 +60,7 @@ pub(super) fn narrow(
                     Some(sorted) => base = sorted,
                     None => return Narrowed::Impossible(refused),
                 }
-                model = Model::new(&problem);
+                model.follow(&problem);
             }
             Forced::Pairs(..) => {}
         }

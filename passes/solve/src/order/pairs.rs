@@ -3,7 +3,7 @@
 use super::model::{Model, profile};
 
 /// Operations at the highest steps of an order of which pairs are looked at.
-const CANDIDATES: usize = 8;
+const CANDIDATES: usize = 2;
 const WORD: usize = u64::BITS as usize;
 
 /// Two operations of which neither need run first, the one at a high step of the order; `None` if those at the highest steps have no such partner.

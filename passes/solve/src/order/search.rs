@@ -5,11 +5,13 @@
 //! - an operation that is ready, fits under B and leaves no more bytes alive than before runs at once;
 //! - so does a chain: an operation, what it alone makes ready, and so on, that fits and ends with no more bytes alive than before.
 //!
-//! Otherwise every ready operation that fits is tried, fewest live bytes first. States that failed are remembered, so the search ends, and then B is proven
+//! Otherwise every ready operation that fits is tried, fewest live bytes first; where that leads to a set with the fewest live bytes of all between, the other
+//! branches on the way are left out. States that failed are remembered, so the search ends, and then B is proven
 //! to be too low.
 
 use std::cell::Cell;
 
+use super::commit::Interval;
 use super::model::{Model, State};
 use crate::no_goods::{MOST_STATES, NoGoods, mix};
 
@@ -36,6 +38,7 @@ struct Done {
 struct Branch {
     untried: Vec<u32>,
     past: usize,
+    live: i64,
 }
 
 struct Search<'a> {
@@ -77,18 +80,24 @@ pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
     }
     let mut failed = NoGoods::default();
     let mut branches: Vec<Branch> = Vec::new();
+    let mut interval = Interval::new(model.operations, model.sizes.len());
     loop {
-        search.run_free();
+        // A set from which the free ones ran before needs no second look at what is free.
+        let is_new = remember(&mut failed, search.key) && {
+            let key = search.key;
+            search.run_free();
+            search.key == key || remember(&mut failed, search.key)
+        };
         *limit = search.most_looks.saturating_sub(search.looks.get());
         if search.past.len() == model.operations {
             return Verdict::Found(search.past.into_iter().map(|done| done.operation).collect());
         }
-        let is_new = if failed.len() < MOST_STATES { failed.insert(search.key) } else { !failed.contains(&search.key) };
+        search.commit(&mut branches, &mut interval);
         let untried = if is_new { search.moves() } else { Vec::new() };
         if *limit == 0 {
             return Verdict::Limit;
         }
-        branches.push(Branch { untried, past: search.past.len() });
+        branches.push(Branch { untried, past: search.past.len(), live: search.state.live });
         // Back to the last branch that has something left.
         let next = loop {
             let Some(branch) = branches.last_mut() else { return Verdict::Impossible(search.lowest_refused.get() as u64) };
@@ -102,6 +111,11 @@ pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
         };
         search.run(next);
     }
+}
+
+/// Whether a state was not met before; remembers it while there is room.
+fn remember(met: &mut NoGoods, key: u128) -> bool {
+    if met.len() < MOST_STATES { met.insert(key) } else { !met.contains(&key) }
 }
 
 impl Search<'_> {
@@ -159,6 +173,31 @@ impl Search<'_> {
         }
     }
 
+    /// Drops what is left to try of branches, if what ran since leaves no more bytes than any part of it would: then it may run before all else.
+    fn commit(&self, branches: &mut [Branch], interval: &mut Interval) {
+        let live = self.state.live;
+        let low = branches.iter().rev().take_while(|branch| branch.live >= live).count();
+        let first = branches.len() - low;
+        for index in first..branches.len() {
+            if branches[index..].iter().all(|branch| branch.untried.is_empty()) {
+                return;
+            }
+            let ran = &self.past[branches[index].past..];
+            if !ran.iter().all(|done| self.may_be_free[done.operation as usize]) {
+                continue;
+            }
+            let allocated = &self.allocations[ran[0].allocated_from as usize..];
+            let mut arcs = 8 * self.most_looks.saturating_sub(self.looks.get());
+            let before = arcs;
+            let lowest = interval.is_lowest(&self.state, ran.iter().map(|done| done.operation), allocated, &mut arcs);
+            self.look((before - arcs) / 8 + 1);
+            if lowest {
+                branches[index..].iter_mut().for_each(|branch| branch.untried.clear());
+                return;
+            }
+        }
+    }
+
     fn free_operation(&self) -> Option<u32> {
         self.ready.iter().copied().find(|operation| self.is_free(*operation))
     }
@@ -183,11 +222,15 @@ impl Search<'_> {
 
     /// Tries for each ready operation the chain that it starts; keeps the first one that ends no higher than here.
     fn run_free_chain(&mut self) -> bool {
-        let (past, live) = (self.past.len(), self.state.live);
+        let (past, live, model) = (self.past.len(), self.state.live, self.state.model);
         for start in self.ready.clone() {
             self.look(1);
             if self.looks.get() >= self.most_looks {
                 return false;
+            }
+            // Nothing that costs bytes is free alone, and nothing joins it.
+            if !model.successors.of(start).iter().any(|next| self.state.waits[*next as usize] == 1) {
+                continue;
             }
             // Only what the chain itself makes ready may join: everything in it then depends on its start.
             let others = self.ready.len() - 1;

@@ -1,5 +1,6 @@
 //! One segment: bounds, then ever lower peaks, each decided, until the peak is proven or the looks are spent.
 
+use super::contract::contract;
 use super::decision::{Decision, limited, with_arcs};
 use super::model::{Model, peak, profile};
 use super::problem::Problem;
@@ -26,7 +27,13 @@ pub(super) struct Answer {
 
 /// Lowers a segment's peak by search until it is proven or the looks are spent.
 pub(super) fn solve_window(window: &Window, looks: &mut u64) -> Answer {
-    let model = Model::new(&window.problem);
+    let contracted = contract(&window.problem);
+    let answer = solve_problem(&contracted.problem, looks);
+    Answer { order: contracted.expand(&answer.order), ..answer }
+}
+
+fn solve_problem(problem: &Problem, looks: &mut u64) -> Answer {
+    let model = Model::new(problem);
     let given: Vec<u32> = (0..model.operations as u32).collect();
     let mut answer = Answer { peak: peak(&model, &given), order: given, lower_bound: bound::lower_bound(&model) };
     let mut tried = Vec::new();
@@ -40,10 +47,10 @@ pub(super) fn solve_window(window: &Window, looks: &mut u64) -> Answer {
         answer.lower_bound =
             with_arcs(looks, share, |arcs| closure::raise(&model, &answer.order, &steps, answer.lower_bound, arcs));
     }
-    let mut first = Decision::new(&window.problem, &answer.order);
+    let mut first = Decision::new(problem, &answer.order);
     first.learn(&model, &tried, answer.peak);
     let mut decisions = vec![first];
-    let granule = granule(&window.problem);
+    let granule = granule(problem);
     let mut share = (*looks / FIRST_SHARE).max(FIRST_LOOKS * model.operations as u64);
     while answer.peak > answer.lower_bound && *looks > 0 {
         round(&model, &mut answer, &mut decisions, granule, share.max(1), looks);

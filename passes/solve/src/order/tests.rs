@@ -4,12 +4,14 @@
 use proptest::prelude::*;
 
 use super::closure::{Forced, forced_at, least_bytes_at};
+use super::commit::Interval;
+use super::contract::contract;
 use super::decision::Decision;
 use super::model::{Model, State, peak, profile};
 use super::narrow::{Narrowed, narrow};
 use super::pairs::pair;
 use super::problem::{Buffer, Operation, Problem};
-use super::search::Verdict;
+use super::search::{Verdict, decide};
 use super::witness::Witnesses;
 
 /// Enough for any problem of these tests.
@@ -175,6 +177,137 @@ proptest! {
             }
         }
     }
+}
+
+/// Chains with readers beside them: what may be contracted, and what looks like it.
+fn chains(most: usize) -> impl Strategy<Value = Problem> {
+    let operation = (1..6_u64, prop_oneof![3 => Just(0_u64), 2 => 1..9_u64], 0..6_u8, any::<u8>(), any::<u8>());
+    prop::collection::vec(operation, 2..=most).prop_map(|list| {
+        let mut problem = Problem::default();
+        for (index, (size, scratch, from, second, flags)) in list.into_iter().enumerate() {
+            let index = index as u32;
+            let before = match (index, from) {
+                (0, _) => Vec::new(),
+                (_, 0..3) => vec![index - 1],
+                _ if flags & 3 == 3 && index > 1 => vec![u32::from(second) % (index - 1), index - 1],
+                _ => vec![u32::from(second) % index],
+            };
+            // Some run behind others without reading them.
+            let reads = if from == 5 { Vec::new() } else { before.clone() };
+            reads.iter().for_each(|other| problem.buffers[*other as usize].users.push(index));
+            let over = |other: &u32| flags & 4 == 4 && problem.buffers[*other as usize].size >= size;
+            let takes_over = reads.into_iter().filter(over).collect();
+            problem.operations.push(Operation { predecessors: before, scratch });
+            let (kept, live_from_start) = (flags & 56 == 56, flags & 248 == 192);
+            problem.buffers.push(Buffer { size, users: vec![index], kept, live_from_start, takes_over });
+        }
+        problem
+    })
+}
+
+fn least_peak(problem: &Problem) -> u64 {
+    let model = Model::new(problem);
+    all_orders(problem).iter().map(|order| peak(&model, order)).min().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn contraction_keeps_the_least_peak(problem in prop_oneof![chains(7), problem(7, true)]) {
+        let contracted = contract(&problem);
+        prop_assert_eq!(contracted.problem.validate(), Ok(()));
+        prop_assert_eq!(least_peak(&contracted.problem), least_peak(&problem));
+        let (before, after) = (Model::new(&problem), Model::new(&contracted.problem));
+        for order in all_orders(&contracted.problem) {
+            let expanded = contracted.expand(&order);
+            prop_assert_eq!(problem.validate_order(&expanded), Ok(()));
+            prop_assert_eq!(peak(&before, &expanded), peak(&after, &order));
+        }
+        let given: Vec<u32> = (0..contracted.problem.operations.len() as u32).collect();
+        prop_assert_eq!(contracted.problem.validate_order(&given), Ok(()));
+    }
+
+    #[test]
+    fn the_search_finds_the_least_peak_both_ways(problem in prop_oneof![chains(7), problem(7, true)]) {
+        let best = least_peak(&problem);
+        let forward = Model::new(&problem);
+        for model in [&forward, &forward.reversed()] {
+            prop_assert!(matches!(decide(model, best, &mut LOOKS.clone()), Verdict::Found(order) if peak(model, &order) <= best));
+            if best > 0 {
+                let verdict = decide(model, best - 1, &mut LOOKS.clone());
+                prop_assert!(matches!(verdict, Verdict::Impossible(next) if next == best), "{verdict:?} {best}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_lowest_of_all_sets_between_is_known(problem in problem(7, true), start in 0..4_usize) {
+        let model = Model::new(&problem);
+        let order = all_orders(&problem).pop().unwrap();
+        let start = start.min(order.len());
+        for end in start + 1..=order.len() {
+            let mut state = State::new(&model);
+            order[..start].iter().for_each(|operation| {
+                state.run(*operation);
+            });
+            let allocated = state.allocated.clone();
+            let ran = &order[start..end];
+            // Of every set between, in an order that runs it.
+            let lowest = (0..1_u32 << ran.len()).filter_map(|set| {
+                let mut state = state.clone();
+                let chosen = ran.iter().enumerate().filter(|(place, _)| set >> place & 1 == 1);
+                chosen.map(|(_, operation)| (state.waits[*operation as usize] == 0).then(|| state.run(*operation))).collect::<Option<Vec<_>>>()?;
+                Some(state.live)
+            });
+            let lowest = lowest.min().unwrap();
+            ran.iter().for_each(|operation| {
+                state.run(*operation);
+            });
+            let new: Vec<u32> = (0..model.sizes.len() as u32)
+                .filter(|buffer| state.allocated[*buffer as usize] && !allocated[*buffer as usize])
+                .collect();
+            let mut interval = Interval::new(model.operations, model.sizes.len());
+            let answer = interval.is_lowest(&state, ran.iter().copied(), &new, &mut LOOKS.clone());
+            prop_assert_eq!(answer, state.live <= lowest);
+        }
+    }
+}
+
+/// A problem of values: size, which ones an operation reads, and whether its result is kept.
+fn values(list: &[(u64, &[u32], bool)]) -> Problem {
+    let mut problem = Problem::default();
+    for (index, (size, reads, kept)) in list.iter().enumerate() {
+        reads.iter().for_each(|other| problem.buffers[*other as usize].users.push(index as u32));
+        problem.operations.push(Operation { predecessors: reads.to_vec(), scratch: 0 });
+        problem.buffers.push(Buffer { size: *size, users: vec![index as u32], kept: *kept, ..Buffer::default() });
+    }
+    problem
+}
+
+#[test]
+fn pairs_that_a_third_may_come_between_stay_apart() {
+    // The first frees much and the second makes much: what only waits for the value that was freed runs between them.
+    for (freed, result, scratch, least) in [(9, 5, [4, 0], 14), (5, 6, [0, 5], 13)] {
+        let mut problem = values(&[(freed, &[], false), (1, &[0], false), (result, &[1], true), (12, &[], false)]);
+        problem.operations[3].predecessors.push(0);
+        (problem.operations[1].scratch, problem.operations[2].scratch) = (scratch[0], scratch[1]);
+        assert_eq!(contract(&problem).problem.operations.len(), 4);
+        assert_eq!(least_peak(&problem), least);
+    }
+}
+
+#[test]
+fn a_chain_between_others_becomes_fewer_operations() {
+    // A sum, taken over by its activation, and two convolutions; the first value is read again.
+    let list: [(u64, &[u32], bool); 6] =
+        [(4, &[], false), (4, &[0], false), (4, &[1], false), (4, &[2], false), (4, &[3], false), (4, &[4, 0], true)];
+    let mut problem = values(&list);
+    problem.buffers[2].takes_over = vec![1];
+    let contracted = contract(&problem);
+    assert_eq!(contracted.problem.operations.len(), 4);
+    assert_eq!(contracted.expand(&[0, 1, 2, 3]), vec![0, 1, 2, 3, 4, 5]);
+    assert_eq!(least_peak(&contracted.problem), 12);
 }
 
 #[test]
