@@ -8,7 +8,7 @@ use crate::families::broadcasting::{data_or_unknown, item_count, strides};
 use crate::families::dims::agree;
 use crate::families::gather::{index_into, indexed_element};
 use crate::families::slicing::axis_of;
-use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Work};
+use crate::info::{OpInfo, SplitAxes, Work};
 use crate::pieces::rules;
 
 /// Whether written elements replace what was there.
@@ -109,16 +109,11 @@ fn tensor_scatter(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Elements are written over a copy of the data: over the data itself, where nobody reads it later.
-const fn scatter(name: &'static str, infer: InferFn) -> OpInfo {
-    OpInfo::onnx(name, infer).in_place(InPlace::Operands(&[0])).work(Work::None)
-}
-
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    scatter("Scatter", scatter_elements),
-    scatter("ScatterElements", scatter_elements).split(SplitAxes::Rule(rules::element_indexed)),
-    scatter("ScatterND", scatter_nd).split(SplitAxes::Rule(rules::slices_written)),
+    OpInfo::onnx("Scatter", scatter_elements).work(Work::None),
+    OpInfo::onnx("ScatterElements", scatter_elements).work(Work::None).split(SplitAxes::Rule(rules::element_indexed)),
+    OpInfo::onnx("ScatterND", scatter_nd).work(Work::None).split(SplitAxes::Rule(rules::slices_written)),
     OpInfo::onnx("TensorScatter", tensor_scatter).work(Work::None),
 ];
 
