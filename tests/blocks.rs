@@ -5,8 +5,8 @@ mod command;
 mod models_made;
 
 use command::Folder;
-use memc::proto::onnx::{AttributeProto, ModelProto, NodeProto, TensorProto, attribute_proto::AttributeType};
-use models_made::{bytes, fixed, node, raw, with};
+use memc::proto::onnx::{ModelProto, TensorProto};
+use models_made::{bytes, fixed, int, ints, node, raw, stated, with};
 
 /// Channels of a block on this machine.
 fn block() -> Option<u32> {
@@ -14,29 +14,6 @@ fn block() -> Option<u32> {
     return Some(if std::arch::is_x86_feature_detected!("avx512f") { 16 } else { 8 });
     #[cfg(not(target_arch = "x86_64"))]
     None
-}
-
-fn ints(name: &str, values: &[i64]) -> AttributeProto {
-    AttributeProto {
-        name: Some(name.to_owned()),
-        r#type: Some(AttributeType::Ints.into()),
-        ints: values.to_vec(),
-        ..AttributeProto::default()
-    }
-}
-
-fn int(name: &str, value: i64) -> AttributeProto {
-    AttributeProto {
-        name: Some(name.to_owned()),
-        r#type: Some(AttributeType::Int.into()),
-        i: Some(value),
-        ..AttributeProto::default()
-    }
-}
-
-fn stated(mut node: NodeProto, attributes: Vec<AttributeProto>) -> NodeProto {
-    node.attribute.extend(attributes);
-    node
 }
 
 fn weights(name: &str, dims: &[i64]) -> TensorProto {

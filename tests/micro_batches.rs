@@ -8,39 +8,9 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use command::Folder;
-use memc::proto::onnx::{AttributeProto, ModelProto, NodeProto, TensorProto, attribute_proto::AttributeType};
-use models_made::{bytes, fixed, node, raw, with};
+use memc::proto::onnx::ModelProto;
+use models_made::{bytes, fixed, floats, int, integers, ints, node, stated, with};
 use prost::Message as _;
-
-fn ints(name: &str, values: &[i64]) -> AttributeProto {
-    AttributeProto {
-        name: Some(name.to_owned()),
-        r#type: Some(AttributeType::Ints.into()),
-        ints: values.to_vec(),
-        ..AttributeProto::default()
-    }
-}
-
-fn int(name: &str, value: i64) -> AttributeProto {
-    let integer = Some(AttributeType::Int.into());
-    AttributeProto { name: Some(name.to_owned()), r#type: integer, i: Some(value), ..AttributeProto::default() }
-}
-
-fn stated(mut node: NodeProto, attributes: Vec<AttributeProto>) -> NodeProto {
-    node.attribute.extend(attributes);
-    node
-}
-
-fn floats(name: &str, dims: &[i64]) -> TensorProto {
-    let count: i64 = dims.iter().product();
-    let numbers = (0..count).flat_map(|i| (((i * 29 + name.len() as i64 * 7) % 67) as f32 / 134.0 - 0.25).to_le_bytes());
-    raw(name, dims, &numbers.collect::<Vec<u8>>())
-}
-
-fn integers(name: &str, values: &[i64]) -> TensorProto {
-    let raw_data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    TensorProto { data_type: Some(7), ..raw(name, &[values.len() as i64], &raw_data) }
-}
 
 /// Attention over a batch of eight, its gradient-like products, and reductions over the batch: every way in which parts are followed and joined.
 fn network() -> ModelProto {

@@ -42,11 +42,20 @@ pub struct Rewriting {
     pub nchwc: Option<u32>,
     /// Equal parts in which the batch is computed, one after another; without, as many as a budget takes.
     pub micro_batches: Option<u64>,
+    /// What less memory may cost where nothing limits it: hundredths of a per cent of the modelled time.
+    pub slowdown: u32,
+}
+
+impl Rewriting {
+    /// The longest that a rewritten module may take in place of one that takes so many nanoseconds.
+    pub(crate) fn longest(&self, nanos: u64) -> u64 {
+        nanos.saturating_add((u128::from(nanos) * u128::from(self.slowdown) / 10_000) as u64)
+    }
 }
 
 impl Default for Rewriting {
     fn default() -> Self {
-        Self { enabled: true, exact: false, standard: false, nchwc: None, micro_batches: None }
+        Self { enabled: true, exact: false, standard: false, nchwc: None, micro_batches: None, slowdown: 0 }
     }
 }
 
@@ -129,6 +138,11 @@ impl Options {
     /// A size rounded up to the arena's alignment.
     pub(crate) fn aligned(&self, bytes: Bytes) -> Bytes {
         Bytes(bytes.0.checked_next_multiple_of(self.space.alignment.max(1)).unwrap_or(u64::MAX))
+    }
+
+    /// Modelled time of all nodes of the main graph in whole nanoseconds.
+    pub(crate) fn total_nanos(&self, module: &Module) -> u64 {
+        self.cost.total_nanos(module).0.round() as u64
     }
 
     /// Modelled time of a node in whole nanoseconds, at least one.

@@ -128,6 +128,8 @@ pub struct PassContext<'o> {
     pub effort: u64,
     /// How long a plan within a budget is looked for.
     pub seeks: Seeks,
+    /// Modelled time that no rewritten module may pass, in nanoseconds, where anything limits it.
+    pub time_limit: Option<u64>,
     /// Windows that the pass of that name takes; all that are legal unless a portfolio chooses.
     pub windows: WindowChoice,
     /// Elements of small tensors that inference knows.
@@ -184,6 +186,7 @@ impl<'o> PassContext<'o> {
             external: None,
             effort: options.effort,
             seeks: Seeks::Longest,
+            time_limit: None,
             windows,
             data,
             given_order,

@@ -11,6 +11,7 @@ use crate::analysis::{Liveness, buffers, classes, peak};
 use crate::options::Options;
 use crate::pass::{Budgeted, Changed, PassContext, SolverReport};
 use crate::pipeline::{FILE_ORDER, FILE_ORDER_LAID_OUT, Observer, Pipeline, PipelineError, Silent};
+use crate::split::is_split;
 use crate::window::{WindowChoice, candidates};
 use crate::window_search::search;
 use crate::worth::Price;
@@ -55,6 +56,9 @@ const WINDOW: &str = "window";
 /// What the rewritten way begins with, after [`PREPARED`]: rewriting, and what cleans up behind it.
 const REWRITTEN: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce";
 
+/// What computes regions around the peak in parts.
+const SPLIT: &str = "split,dce";
+
 /// What lays images out in blocks of channels.
 const LAID_OUT: &str = "nchwc,dce";
 
@@ -80,7 +84,8 @@ pub fn plan<'o>(
     let (mut base, mut limit) = run(&given, file_order, Some(0), none(), verify, &mut Silent)?;
     let rewritten = rewritten(&prepared, verify, observer)?;
     let prepared = laid_out(prepared, verify, observer)?;
-    let (best, rank) = match rewritten {
+    let split = split(rewritten.as_ref().unwrap_or(&prepared), &prepared, verify, observer)?;
+    let (best, rank) = match leaner(split, rewritten, &prepared, verify)? {
         None => best(&prepared, &tried(&prepared, verify)?, verify, observer)?,
         Some(rewritten) => better(&rewritten, &prepared, verify, observer)?,
     };
@@ -107,6 +112,41 @@ fn rewritten<'o>(prepared: &Start<'o>, verify: bool, observer: &mut dyn Observer
     laid_out(start, verify, observer).map(Some)
 }
 
+/// A start with regions around its peak in parts, if there are any. Where nothing limits memory, they may not take more time than what was given
+/// and what less memory may cost.
+fn split<'o>(
+    start: &Start<'o>,
+    given: &Start<'o>,
+    verify: bool,
+    observer: &mut dyn Observer,
+) -> Result<Option<Start<'o>>, PipelineError> {
+    let options = start.ctx.options;
+    if !options.rewrite.enabled {
+        return Ok(None);
+    }
+    let mut start = start.clone();
+    start.ctx.time_limit = options.room().is_none().then(|| options.rewrite.longest(options.total_nanos(&given.module)));
+    Pipeline::parse(SPLIT, start.module.stage)?.run(&mut start.module, &mut start.ctx, verify, observer)?;
+    Ok(is_split(&start.module).then_some(start))
+}
+
+/// Of a module with regions in parts and the same without, the one that heuristics make more of.
+fn leaner<'o>(
+    split: Option<Start<'o>>,
+    whole: Option<Start<'o>>,
+    given: &Start<'o>,
+    verify: bool,
+) -> Result<Option<Start<'o>>, PipelineError> {
+    let Some(split) = split else { return Ok(whole) };
+    let options = split.ctx.options;
+    let nanos = |start: &Start<'_>| options.total_nanos(&start.module);
+    let other = whole.as_ref().unwrap_or(given);
+    let (own, its) = (tried(&split, verify)?.rank.arena, tried(other, verify)?.rank.arena);
+    let price = Price::new(options, its, nanos(other));
+    let is_better = price.of(own, nanos(&split)) < price.of(its, nanos(other));
+    Ok(if is_better { Some(split) } else { whole })
+}
+
 /// A start with images in blocks of channels, where that is asked for.
 fn laid_out<'o>(mut start: Start<'o>, verify: bool, observer: &mut dyn Observer) -> Result<Start<'o>, PipelineError> {
     if start.ctx.options.rewrite.nchwc.is_some() {
@@ -128,17 +168,21 @@ fn better(
     observer: &mut dyn Observer,
 ) -> Result<(Planned, Rank), PipelineError> {
     let options = first.ctx.options;
-    let nanos = |module: &Module| options.cost.total_nanos(module).0.round() as u64;
+    let nanos = |module: &Module| options.total_nanos(module);
     let (own, its) = (tried(first, verify)?, tried(second, verify)?);
     let (own_nanos, its_nanos) = (nanos(&own.planned.module), nanos(&its.planned.module));
     let saved = its_nanos.saturating_sub(own_nanos);
-    if own_nanos > its_nanos || own.rank.arena >= its.rank.arena && saved < its_nanos / WORTH {
+    // Where only one of them keeps within the room, the other's time is of no use.
+    let alone_fits = |own: Rank, its: Rank| options.room().is_some_and(|room| own.arena <= room && its.arena > room);
+    let longest = |nanos: u64| if options.room().is_none() { options.rewrite.longest(nanos) } else { nanos };
+    let takes_longer = own_nanos > longest(its_nanos) && !alone_fits(own.rank, its.rank);
+    if takes_longer || own.rank.arena >= its.rank.arena && saved < its_nanos / WORTH {
         return best(second, &its, verify, observer);
     }
     let (planned, rank) = best(first, &own, verify, observer)?;
     let bound = its.planned.reports.iter().map(|report| report.lower_bound).min().unwrap_or(0);
     // Windows can go below the bound of an order without them.
-    if !its.has_windows() && rank.arena.0 <= bound && nanos(&planned.module) <= its_nanos {
+    if !its.has_windows() && rank.arena.0 <= bound && nanos(&planned.module) <= longest(its_nanos) {
         return Ok((planned, rank));
     }
     let (other, other_rank) = best(second, &its, verify, &mut Silent)?;
@@ -146,7 +190,7 @@ fn better(
     let price = Price::new(options, its.rank.arena, its_nanos);
     let is_better = price.of(rank.arena, own_nanos) < price.of(other_rank.arena, its_nanos);
     let needs_less = rank.arena <= other_rank.arena.max(options.room().unwrap_or_default());
-    if is_better && needs_less && own_nanos <= its_nanos {
+    if is_better && needs_less && (own_nanos <= longest(its_nanos) || alone_fits(rank, other_rank)) {
         return Ok((planned, rank));
     }
     best(second, &its, verify, observer)

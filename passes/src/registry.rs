@@ -15,6 +15,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &crate::place::INFO,
     &crate::rewrite::INFO,
     &crate::schedule::INFO,
+    &crate::split::INFO,
     &crate::view::INFO,
     &crate::window::INFO,
 ];

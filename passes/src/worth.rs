@@ -14,7 +14,7 @@ const PART_OF_TIME: f64 = 0.02;
 /// Where a budget or a capacity limits memory, what keeps within it costs nothing, and time decides. Where nothing does, memory and time are
 /// added up: a plan that needs less is taken as long as the bytes that it saves are worth the time that it takes more. A byte is worth the
 /// time in which ten are read from memory (a nanosecond on the default target), or its share of a fiftieth of the run, if that is more: half
-/// the arena of a long run is worth a hundredth of its time.
+/// the arena of a long run is worth a hundredth of its time. Where it is said how much time less memory may cost, memory decides.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Price {
     room: Option<Bytes>,
@@ -34,7 +34,9 @@ impl Price {
     pub(crate) fn new(options: &Options, bytes: Bytes, nanos: u64) -> Self {
         let read = BYTES_READ * 1e9 / options.cost.target.machine.bytes_per_second;
         let share = PART_OF_TIME * nanos as f64 / bytes.0.max(1) as f64;
-        Self { room: options.room(), nanos_per_byte: read.max(share) }
+        // Who says what less memory may cost wants as much of it as that buys.
+        let none = (options.rewrite.slowdown > 0).then_some(Bytes(0));
+        Self { room: options.room().or(none), nanos_per_byte: read.max(share) }
     }
 
     /// What a plan is worth that needs so many bytes and takes so long.

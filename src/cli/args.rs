@@ -176,6 +176,9 @@ pub struct Optimize {
     /// Compute the batch in so many equal parts, one after another; without, as many as a budget takes; 1 never
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub micro_batches: Option<u64>,
+    /// Without a budget: how much longer the model may take for less memory, in per cent of its modelled time
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0")]
+    pub slowdown: u32,
     /// Plan the graph as it is, without rewriting it
     #[arg(long)]
     pub no_rewrite: bool,
@@ -441,6 +444,13 @@ fn block(text: &str) -> Result<u32, String> {
         "16" => Ok(16),
         other => Err(format!("`{other}` is neither 8 nor 16")),
     }
+}
+
+/// Hundredths of a per cent.
+fn percent(text: &str) -> Result<u32, String> {
+    let parsed = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|percent: &f64| (0.0..=1000.0).contains(percent));
+    let hundredths = parsed.map(|percent| (percent * 100.0).round() as u32);
+    hundredths.ok_or_else(|| format!("`{text}` is no part of the time; write per cent up to 1000: 1 or 0.5%"))
 }
 
 /// A language with an interface to ONNX Runtime.

@@ -58,6 +58,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         standard: arguments.std_ops,
         nchwc: arguments.nchwc,
         micro_batches: arguments.micro_batches,
+        slowdown: arguments.slowdown,
     };
     let options = OptimizeOptions {
         import: arguments.planning.import(),
@@ -183,6 +184,9 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
     }
     if let Some(parts) = arguments.micro_batches {
         stated.insert("micro_batches".to_owned(), parts.to_string());
+    }
+    if arguments.slowdown > 0 {
+        stated.insert("slowdown".to_owned(), format!("{}%", f64::from(arguments.slowdown) / 100.0));
     }
     if let Some(block) = arguments.nchwc {
         stated.insert("nchwc".to_owned(), block.to_string());

@@ -33,6 +33,41 @@ pub fn call(function: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     NodeProto { domain: Some("local".into()), ..node(function, inputs, outputs) }
 }
 
+/// An attribute of integers.
+pub fn ints(name: &str, values: &[i64]) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(AttributeType::Ints.into()),
+        ints: values.to_vec(),
+        ..AttributeProto::default()
+    }
+}
+
+/// An integer as an attribute.
+pub fn int(name: &str, value: i64) -> AttributeProto {
+    let integer = Some(AttributeType::Int.into());
+    AttributeProto { name: Some(name.to_owned()), r#type: integer, i: Some(value), ..AttributeProto::default() }
+}
+
+/// A node with attributes.
+pub fn stated(mut node: NodeProto, attributes: Vec<AttributeProto>) -> NodeProto {
+    node.attribute.extend(attributes);
+    node
+}
+
+/// Small numbers of no pattern.
+pub fn floats(name: &str, dims: &[i64]) -> TensorProto {
+    let count: i64 = dims.iter().product();
+    let numbers = (0..count).flat_map(|i| (((i * 29 + name.len() as i64 * 7) % 67) as f32 / 134.0 - 0.25).to_le_bytes());
+    raw(name, dims, &numbers.collect::<Vec<u8>>())
+}
+
+/// A vector of integers.
+pub fn integers(name: &str, values: &[i64]) -> TensorProto {
+    let raw_data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    TensorProto { data_type: Some(7), ..raw(name, &[values.len() as i64], &raw_data) }
+}
+
 fn value(name: &str, dims: Vec<tensor_shape_proto::dimension::Value>) -> ValueInfoProto {
     let dim = dims.into_iter().map(|value| tensor_shape_proto::Dimension { value: Some(value), denotation: None }).collect();
     let tensor = type_proto::Tensor { elem_type: Some(FLOAT), shape: Some(TensorShapeProto { dim }) };

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Module, Node, Value};
 use memc_layout::{Class, Io, Tensor};
-use memc_ops::{Typed, Workspace};
+use memc_ops::{Profile, Typed};
 
 use crate::ctx::{Ctx, Steps};
 use crate::levels::{Held, highest, levels};
@@ -155,7 +155,7 @@ fn parts(side: &Side<'_>) -> BTreeSet<Value> {
     pairs.filter(|(part, whole)| !offsets(side, *part, *whole).is_empty()).map(|(part, _)| part).collect()
 }
 
-/// Kernel workspace as the operator table states it.
+/// Kernel workspace: the most that any runtime that memc knows takes, since the layout names none.
 fn workspace(side: &Side<'_>) -> Vec<Held> {
     let steps = side.rows.iter().enumerate();
     steps
@@ -167,10 +167,8 @@ fn workspace(side: &Side<'_>) -> Vec<Held> {
 }
 
 fn kernel(module: &Module, node: Node) -> Option<u64> {
-    match memc_ops::lookup(&module.node(node).operator)?.workspace {
-        Workspace::Bytes(formula) => formula(&Typed { module, node }).map(|bytes| bytes.0),
-        Workspace::None => None,
-    }
+    let bytes = Profile::ALL.iter().filter_map(|profile| profile.workspace(&Typed { module, node }));
+    bytes.map(|bytes| bytes.0).max().filter(|bytes| *bytes > 0)
 }
 
 /// Workspace that the layout gives to nodes, at the rows of the input model that `row_of` finds.

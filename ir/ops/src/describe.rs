@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::info::{InPlace, OpInfo, Reads, Repeat, Scalar, SplitAxes, View, Work, Workspace};
+use crate::info::{Gathers, InPlace, OpInfo, Reads, Repeat, Scalar, SplitAxes, View, Work, Workspace};
 use crate::profile::{Kernels, Profile};
 use crate::table::all;
 
@@ -60,6 +60,9 @@ pub fn describe(info: &OpInfo) -> String {
     }
     if let Some(words) = scalar_words(info.scalar) {
         let _ = writeln!(text, "  {:9}  {words}", "scalar");
+    }
+    if matches!(info.gathers, Gathers::Elements(_)) {
+        let _ = writeln!(text, "  {:9}  what its windows cover, before it multiplies", "gathers");
     }
     if let Some(words) = reads_words(info.reads) {
         let _ = writeln!(text, "  {:9}  {words}", "reads");

@@ -123,6 +123,15 @@ pub enum Workspace {
     Bytes(fn(&Typed<'_>) -> Option<Bytes>),
 }
 
+/// Elements that a kernel brings into the order of its products before it multiplies: as many however many products share them.
+#[derive(Clone, Copy, Debug)]
+pub enum Gathers {
+    /// None.
+    None,
+    /// A formula; `None` where extents are unknown.
+    Elements(fn(&Typed<'_>) -> Option<u64>),
+}
+
 /// How a node takes part in the computation of a part of a batch; see [`crate::pieces`].
 pub type PieceRule = fn(&Share<'_>) -> Option<Pieces>;
 
@@ -186,6 +195,8 @@ pub struct OpInfo {
     pub work: Work,
     /// Steps of kernels that use no vector unit.
     pub scalar: Scalar,
+    /// Elements that are brought into the order of products before these begin.
+    pub gathers: Gathers,
     /// Part of the operands that is read.
     pub reads: Reads,
     /// Kernel workspace.
@@ -215,6 +226,7 @@ impl OpInfo {
             view: View::None,
             work: Work::PerElement(1),
             scalar: Scalar::None,
+            gathers: Gathers::None,
             reads: Reads::All,
             workspace: Workspace::None,
             split: SplitAxes::None,
@@ -246,6 +258,11 @@ impl OpInfo {
     /// Says what its kernel does one element at a time.
     pub const fn scalar(mut self, scalar: Scalar) -> Self {
         self.scalar = scalar;
+        self
+    }
+    /// Says what it gathers before it multiplies.
+    pub const fn gathers(mut self, gathers: fn(&Typed<'_>) -> Option<u64>) -> Self {
+        self.gathers = Gathers::Elements(gathers);
         self
     }
     /// Says how much of its operands it reads.

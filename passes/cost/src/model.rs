@@ -25,6 +25,11 @@ impl CostModel {
         }
     }
 
+    /// Of the time of a node, what it takes to gather operand 0 for products: each of several nodes that share these products takes it again.
+    pub fn gathering(&self, module: &Module, node: Node) -> Nanos {
+        crate::node::gathering(module, node, &self.target.machine)
+    }
+
     /// Time of the main graph, node after node.
     pub fn total_nanos(&self, module: &Module) -> Nanos {
         let nodes = &module.graph(module.main()).nodes;

@@ -1,7 +1,7 @@
 //! Work and traffic of single nodes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use memc_cost::{CostModel, UNKNOWN_NANOS, flops, scalar_steps, traffic};
+use memc_cost::{CostModel, UNKNOWN_NANOS, flops, gathered, scalar_steps, traffic};
 use memc_ir::{Module, Nanos, text};
 
 fn module(inputs: &[&str], node: &str, result: &str) -> Module {
@@ -66,6 +66,21 @@ fn what_kernels_do_one_by_one_takes_its_time() {
     let module = module(&["bool[1000000]", "f32[1000000]", "f32[1000000]"], "Where(%a, %b, %c)", "f32[1000000]");
     let time = CostModel::default().nanos(&module, module.graph(module.main()).nodes[0]);
     assert_eq!(time.0.round(), 2_561_500.0);
+}
+
+#[test]
+fn what_windows_cover_is_gathered_once_for_all_filters() {
+    let convolution = |filters: &str, attributes: &str, result: &str| {
+        let module = module(&["f32[1,4,10,10]", filters], &format!("Conv(%a, %b){attributes}"), result);
+        let node = module.graph(module.main()).nodes[0];
+        (gathered(&module, node), CostModel::default().nanos(&module, node).0.round())
+    };
+    // 64 positions of windows that cover 4 * 9 elements, each ten operations; 2 * 2304 more for each filter; 50 operations a nanosecond.
+    assert_eq!(convolution("f32[8,4,3,3]", "", "f32[1,8,8,8]"), (Some(2304), 2_698.0));
+    assert_eq!(convolution("f32[16,4,3,3]", "", "f32[1,16,8,8]").0, Some(2304));
+    assert_eq!(convolution("f32[4,1,3,3]", " {group = 4}", "f32[1,4,8,8]").0, Some(2304));
+    assert_eq!(convolution("f32[8,4,1,1]", "", "f32[1,8,10,10]").0, Some(200));
+    assert_eq!(convolution("f32[8,4,1,1]", " {strides = ints [2, 2]}", "f32[1,8,5,5]").0, Some(100));
 }
 
 #[test]

@@ -5,19 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_ir::{Module, Node, SecondaryMap, Use, Value, uses};
 use memc_ops::{Linear, Piece, Pieces, Share, Typed, lookup, pieces};
 
+use crate::parts::Divided;
+
 /// Of the largest value in parts, the share that all may hold together that is computed whole because parts need it whole: how many labels
 /// count, say, by which each part's gradient is divided.
 const WHOLE: u64 = 16;
 
-/// The nodes that are computed in parts.
+/// What a walk finds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Divided {
-    /// How each takes part; none where a node is computed once.
-    pub(super) nodes: SecondaryMap<Node, Option<Pieces>>,
-    /// What each value is for a part; none where it is whole.
-    pub(super) values: SecondaryMap<Value, Option<Piece>>,
+struct Found {
+    divided: Divided,
     /// Nodes that read, directly or not, what parts give.
-    pub(super) late: SecondaryMap<Node, bool>,
+    late: SecondaryMap<Node, bool>,
     /// Bytes of all values that are there in shares of a batch.
     bytes: u64,
 }
@@ -33,7 +32,7 @@ pub(super) fn divided(module: &Module, parts: u64) -> Option<Divided> {
         }
     }
     let found = batches.values().map(|inputs| settled(module, inputs, parts));
-    found.max_by_key(|divided| divided.bytes).filter(|divided| divided.bytes > 0)
+    found.max_by_key(|found| found.bytes).filter(|found| found.bytes > 0).map(|found| found.divided)
 }
 
 /// Bytes that are held between any two parts: sums of what parts give, and shares, for what is needed whole.
@@ -49,7 +48,7 @@ pub(super) fn held(module: &Module, divided: &Divided) -> u64 {
 }
 
 /// Follows inputs until everything that parts need whole and that is small is computed whole.
-fn settled(module: &Module, inputs: &[Value], parts: u64) -> Divided {
+fn settled(module: &Module, inputs: &[Value], parts: u64) -> Found {
     let mut whole = BTreeSet::new();
     loop {
         let mut follow = Follow {
@@ -57,7 +56,7 @@ fn settled(module: &Module, inputs: &[Value], parts: u64) -> Divided {
             shares: inputs.iter().map(|input| (*input, 0)).collect(),
             whole: &whole,
             parts,
-            found: Divided::default(),
+            found: Found::default(),
             largest: 0,
             missing: None,
         };
@@ -82,7 +81,7 @@ struct Follow<'m> {
     /// Nodes that are computed whole.
     whole: &'m BTreeSet<Node>,
     parts: u64,
-    found: Divided,
+    found: Found,
     /// Bytes of the largest value in parts.
     largest: u64,
     /// The first value that a part needs whole and that is there only when all parts are done.
@@ -102,7 +101,7 @@ impl Follow<'_> {
 
     /// Whether a value is there only when all parts are done.
     fn is_late(&self, value: Value) -> bool {
-        self.found.values[value].is_some() || self.module.producer(value).is_some_and(|node| self.found.late[node])
+        self.found.divided.values[value].is_some() || self.module.producer(value).is_some_and(|node| self.found.late[node])
     }
 
     fn pieces(&mut self, node: Node) -> Option<Pieces> {
@@ -110,7 +109,7 @@ impl Follow<'_> {
         let piece = |value: &Option<Value>| match value {
             Some(value) => match self.shares.get(value) {
                 Some(axis) => Piece::Along(*axis),
-                None => self.found.values[*value].unwrap_or(Piece::Whole),
+                None => self.found.divided.values[*value].unwrap_or(Piece::Whole),
             },
             None => Piece::Whole,
         };
@@ -144,23 +143,23 @@ impl Follow<'_> {
     fn take(&mut self, node: Node, pieces: Pieces) {
         let outputs = &self.module.node(node).outputs;
         for (value, piece) in outputs.iter().zip(&pieces.results).filter_map(|(value, piece)| Some(((*value)?, *piece))) {
-            self.found.values.set(value, Some(piece));
+            self.found.divided.values.set(value, Some(piece));
             if let Piece::Along(_) = piece {
                 let bytes = bytes(self.module, value);
                 self.found.bytes = self.found.bytes.saturating_add(bytes);
                 self.largest = self.largest.max(bytes);
             }
         }
-        self.found.nodes.set(node, Some(pieces));
+        self.found.divided.nodes.set(node, Some(pieces));
     }
 }
 
 /// All nodes that a value depends on and that are not there before the parts.
-fn cone(module: &Module, value: Value, found: &Divided) -> BTreeSet<Node> {
+fn cone(module: &Module, value: Value, found: &Found) -> BTreeSet<Node> {
     let mut nodes = BTreeSet::new();
     let mut open = vec![value];
     while let Some(node) = open.pop().map(|value| module.producer(value)) {
-        let Some(node) = node.filter(|node| found.nodes[*node].is_some() || found.late[*node]) else { continue };
+        let Some(node) = node.filter(|node| found.divided.nodes[*node].is_some() || found.late[*node]) else { continue };
         if nodes.insert(node) {
             open.extend(module.reads(node));
         }
@@ -179,17 +178,17 @@ fn bytes(module: &Module, value: Value) -> u64 {
 }
 
 /// Adds before what is linear rather than behind it, where nothing else is added behind it: it then runs once.
-fn retract(module: &Module, found: &mut Divided) {
+fn retract(module: &Module, found: &mut Found) {
     let mut read: SecondaryMap<Value, bool> = SecondaryMap::default();
     for node in module.graph(module.main()).nodes.iter().rev() {
         let data = module.node(*node);
-        let Some(pieces) = &found.nodes[*node] else { continue };
+        let Some(pieces) = &found.divided.nodes[*node] else { continue };
         let added = pieces.operands.first().is_some_and(|piece| piece.is_added());
         let alone = lookup(&data.operator).is_some_and(|info| info.linear == Linear::First);
         if added && alone && data.results().all(|value| !read[value]) {
-            found.nodes.set(*node, None);
+            found.divided.nodes.set(*node, None);
             found.late.set(*node, true);
-            data.results().for_each(|value| found.values.set(value, None));
+            data.results().for_each(|value| found.divided.values.set(value, None));
             continue;
         }
         data.operands().for_each(|value| read.set(value, true));

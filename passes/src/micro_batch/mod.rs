@@ -1,10 +1,10 @@
 //! `micro-batch`: computes the batch in equal parts, one after another, and joins what they give.
 
 mod follow;
-mod parts;
 
 use memc_ir::{Module, Node, Origin, Stage};
 
+use crate::parts::{Weights, write};
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
 /// The pass.
@@ -29,5 +29,6 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     if ctx.options.room().is_some_and(|room| follow::held(module, &divided) > room.0) {
         return Ok(Changed::No);
     }
-    Ok(Changed::edits(parts::write(module, &divided, parts)))
+    let edits = write(module, &divided, parts, &mut Weights::new(ctx), INFO.name);
+    Ok(Changed::edits(edits))
 }

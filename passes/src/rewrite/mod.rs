@@ -1,6 +1,5 @@
 //! `rewrite`: replaces pieces of the graph by equal forms that need less memory or time.
 
-mod judge;
 mod search;
 
 use std::collections::BTreeMap;
@@ -8,6 +7,7 @@ use std::collections::BTreeMap;
 use memc_ir::{Module, Stage};
 use memc_rewrite::{Candidate, Limits, RuleBook, Setting, Shift, Window, apply, candidates, windows};
 
+use crate::judge::alone;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 use crate::worth::Price;
 use search::{Form, best, chosen};
@@ -68,7 +68,7 @@ fn round(
     let all = windows(module, &setting.limits, shift, &|constant| ctx.bytes_of(constant));
     for window in &all {
         if !known.contains_key(&window.key) {
-            known.insert(window.key.clone(), candidates(module, window, &setting, &|piece| judge::alone(piece, options)));
+            known.insert(window.key.clone(), candidates(module, window, &setting, &|piece| alone(piece, options)));
         }
     }
     let forms = forms(&all, known);

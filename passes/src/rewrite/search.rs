@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use memc_ir::{Bytes, Module, Node, Rewriter, SecondaryMap, Value};
 use memc_rewrite::{Candidate, Fragment, Window, apply};
 
-use super::judge::{Judged, judge};
+use crate::judge::{Judged, judge};
 use crate::options::Options;
 use crate::worth::{Price, Worth};
 

@@ -5,9 +5,11 @@ use memc_ir::{Dim, ElementType};
 use super::contrib_rules::{extent, like_first, microsoft, ranked, slide, unknown_dims};
 use super::contrib_workspace;
 use super::conv_workspace;
+use super::convolution::window_elements;
 use super::dims::{dim_at, product};
 use crate::context::{Infer, InferError};
 use crate::info::{InPlace, OpInfo, SplitAxes, Typed, Work, Workspace};
+use crate::pieces::rules;
 
 /// Where the channels of an image stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -243,7 +245,11 @@ pub const OPERATORS: &[OpInfo] = &[
     conv("CausalConvWithState", causal).split(SplitAxes::None),
     conv("ConvTransposeWithDynamicPads", transposed_dynamic).workspace(Workspace::Bytes(conv_workspace::transposed)),
     microsoft("CropAndResize", crop_and_resize).work(Work::PerElement(8)),
-    conv("FusedConv", convolution).in_place(InPlace::Operands(&[3])).workspace(Workspace::Bytes(conv_workspace::conv)),
+    conv("FusedConv", convolution)
+        .in_place(InPlace::Operands(&[3]))
+        .gathers(|node| window_elements(node, 1))
+        .workspace(Workspace::Bytes(conv_workspace::conv))
+        .split(SplitAxes::Rule(rules::convolution)),
     microsoft("GridSample", grid_sample).work(Work::PerElement(10)).split(SplitAxes::Batch),
     pooling("MaxpoolWithMask", pool).split(SplitAxes::None),
     conv("NhwcConv", convolution_channels_last),

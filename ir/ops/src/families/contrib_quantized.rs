@@ -6,6 +6,7 @@ use super::contrib_rules::{like_first, microsoft, set_shaped_like};
 use super::contrib_workspace;
 use crate::context::{Infer, InferError, broadcast};
 use crate::info::{InferFn, OpInfo, Reads, SplitAxes, Work, Workspace};
+use crate::pieces::rules;
 
 /// Extents of several operands broadcast together.
 fn broadcast_operands(ctx: &Infer<'_>, operands: &[usize]) -> Result<Shape, InferError> {
@@ -177,7 +178,7 @@ const fn elementwise(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     microsoft("DequantizeBFP", dequantize_blocks).work(Work::PerElement(2)),
-    microsoft("DequantizeLinear", dequantize).work(Work::PerElement(2)),
+    microsoft("DequantizeLinear", dequantize).work(Work::PerElement(2)).split(SplitAxes::Rule(rules::quantized)),
     microsoft("DequantizeWithOrder", dequantize_ordered).work(Work::PerElement(2)),
     microsoft("GatherBlockQuantized", gather_blocks).work(Work::PerElement(2)).reads(Reads::Picked(&[0, 2])),
     elementwise("MulInteger", integer_product, 3),
@@ -194,7 +195,7 @@ pub const OPERATORS: &[OpInfo] = &[
     elementwise("QLinearWhere", choice, 4).workspace(Workspace::Bytes(contrib_workspace::two_copies)),
     elementwise("QOrderedGelu", like_first, 14),
     microsoft("QuantizeBFP", quantize_blocks).work(Work::PerInputElement(3)),
-    microsoft("QuantizeLinear", quantize).work(Work::PerElement(3)),
+    microsoft("QuantizeLinear", quantize).work(Work::PerElement(3)).split(SplitAxes::Rule(rules::quantized)),
     microsoft("QuantizeWithOrder", quantize_ordered).work(Work::PerElement(3)),
     microsoft("ReduceSumInteger", integer_sum).work(Work::PerInputElement(1)),
 ];

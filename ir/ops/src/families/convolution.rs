@@ -155,6 +155,19 @@ fn conv_flops(node: &Typed<'_>, weights: usize) -> Option<u64> {
     node.output_elements()?.checked_mul(per_element)?.checked_mul(2)
 }
 
+/// What the windows of every position cover, channel by channel, brought into the columns of a matrix. Where windows are points, operands lie so
+/// already and are only packed: half as much.
+pub(crate) fn window_elements(node: &Typed<'_>, weights: usize) -> Option<u64> {
+    let data = node.data();
+    let weights = node.input_dims(weights)?;
+    let positions = node.output_elements()?.checked_div(*weights.first()?)?;
+    let groups = u64::try_from(data.int("group", 1)).ok()?;
+    let elements = positions.checked_mul(groups)?.checked_mul(product(weights.get(1..)?)?)?;
+    let all = |name: &str, value: i64| data.ints(name).is_none_or(|values| values.iter().all(|own| *own == value));
+    let is_point = weights.get(2..)?.iter().all(|extent| *extent == 1) && all("strides", 1) && all("pads", 0);
+    Some(if is_point { elements / 2 } else { elements })
+}
+
 fn transposed_flops(node: &Typed<'_>) -> Option<u64> {
     let weights = node.input_dims(1)?;
     node.input(0)?.elements()?.checked_mul(product(weights.get(1..)?)?)?.checked_mul(2)
@@ -166,13 +179,14 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Col2Im", col2im).work(Work::PerInputElement(1)).split(SplitAxes::Batch),
     OpInfo::onnx("Conv", conv)
         .work(Work::Flops(|node| conv_flops(node, 1)))
+        .gathers(|node| window_elements(node, 1))
         .workspace(Workspace::Bytes(conv_workspace::conv))
         .split(SplitAxes::Rule(rules::convolution)),
     OpInfo::onnx("ConvInteger", conv_integer).work(Work::Flops(|node| conv_flops(node, 1))).split(SplitAxes::Batch),
     OpInfo::onnx("ConvTranspose", conv_transpose)
         .work(Work::Flops(transposed_flops))
         .workspace(Workspace::Bytes(conv_workspace::transposed))
-        .split(SplitAxes::Rule(rules::convolution)),
+        .split(SplitAxes::Rule(rules::transposed_convolution)),
     OpInfo::onnx("DeformConv", conv).work(Work::Flops(|node| conv_flops(node, 1))),
     OpInfo::onnx("QLinearConv", qlinear_conv).work(Work::Flops(|node| conv_flops(node, 3))).split(SplitAxes::Batch),
 ];

@@ -104,8 +104,10 @@ fn lrn_flops(node: &Typed<'_>) -> Option<u64> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    // In training mode the statistics of the whole batch enter every element, so no axis can be split.
-    OpInfo::onnx("BatchNormalization", batch_normalization).in_place(InPlace::UnlessTraining).work(Work::PerElement(4)),
+    OpInfo::onnx("BatchNormalization", batch_normalization)
+        .in_place(InPlace::UnlessTraining)
+        .work(Work::PerElement(4))
+        .split(SplitAxes::Rule(rules::batch_normalized)),
     OpInfo::onnx("Dropout", dropout)
         .in_place(InPlace::UnlessTraining)
         .work(Work::PerElement(2))
@@ -113,11 +115,13 @@ pub const OPERATORS: &[OpInfo] = &[
         .repeat(Repeat::UnlessTraining)
         .optional(&[1]),
     OpInfo::onnx("GroupNormalization", per_channel).work(Work::PerElement(8)).split(SplitAxes::Batch),
-    OpInfo::onnx("InstanceNormalization", per_channel).work(Work::PerElement(8)).split(SplitAxes::Batch),
+    OpInfo::onnx("InstanceNormalization", per_channel)
+        .work(Work::PerElement(8))
+        .split(SplitAxes::Rule(rules::instance_normalized)),
     OpInfo::onnx("LRN", per_channel)
         .work(Work::Flops(lrn_flops))
         .workspace(Workspace::Bytes(lrn_workspace))
-        .split(SplitAxes::Batch),
+        .split(SplitAxes::Rule(rules::across_channels)),
     OpInfo::onnx("LayerNormalization", layer_normalization)
         .work(Work::PerElement(24))
         .optional(&[1, 2])

@@ -4,7 +4,8 @@ use memc_ir::ElementType;
 
 use crate::context::{Infer, InferError};
 use crate::families::dims::element_attribute;
-use crate::info::{OpInfo, Work};
+use crate::info::{OpInfo, SplitAxes, Work};
+use crate::pieces::rules;
 
 /// Refuses an axis out of range where the scale makes the axis matter.
 fn check_axis(ctx: &Infer<'_>) -> Result<(), InferError> {
@@ -57,9 +58,9 @@ fn dynamic_quantize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("DequantizeLinear", dequantize).work(Work::PerElement(4)),
+    OpInfo::onnx("DequantizeLinear", dequantize).work(Work::PerElement(4)).split(SplitAxes::Rule(rules::quantized)),
     OpInfo::onnx("DynamicQuantizeLinear", dynamic_quantize).work(Work::PerElement(5)),
-    OpInfo::onnx("QuantizeLinear", quantize).work(Work::PerElement(12)),
+    OpInfo::onnx("QuantizeLinear", quantize).work(Work::PerElement(12)).split(SplitAxes::Rule(rules::quantized)),
 ];
 
 #[cfg(test)]

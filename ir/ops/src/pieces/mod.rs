@@ -38,6 +38,8 @@ pub struct Pieces {
     pub extents: Option<usize>,
     /// Operand that must be divided by the number of parts.
     pub divided: Option<usize>,
+    /// Integer attribute that counts what the parts share (groups of channels): each part has its share of them.
+    pub count: Option<&'static str>,
     /// Operand that is left out or holds zeros, and to which result 0 is added: it may hold the sum of what earlier parts gave.
     pub accumulates: Option<usize>,
 }
@@ -79,6 +81,24 @@ pub fn pieces(share: Share<'_>) -> Option<Pieces> {
     is_possible(share, &found).then_some(found)
 }
 
+/// How a node gives the part's share of result 0 along an axis: the first of its operands, and the first axis of that, of which shares
+/// make it, with what that takes of the others. `None` where there is none. Linear in the axes of all operands.
+pub fn pieces_giving(node: Typed<'_>, axis: usize, parts: u64) -> Option<Pieces> {
+    let count = node.data().inputs.len();
+    let mut operands = vec![Piece::Whole; count];
+    for index in 0..count {
+        for own in 0..node.input_dims(index).map_or(0, |dims| dims.len()) {
+            operands[index] = Piece::Along(own);
+            let found = pieces(Share { node, operands: &operands, parts });
+            if let Some(found) = found.filter(|found| found.results.first() == Some(&Piece::Along(axis))) {
+                return Some(found);
+            }
+        }
+        operands[index] = Piece::Whole;
+    }
+    None
+}
+
 /// Sums and means of what a linear node makes of each part.
 fn added(share: Share<'_>, linear: Linear) -> Option<Pieces> {
     let first = *share.operands.first()?;
@@ -88,7 +108,14 @@ fn added(share: Share<'_>, linear: Linear) -> Option<Pieces> {
         Linear::All => share.operands.iter().all(|piece| *piece == first),
     };
     let results = vec![first; share.node.data().outputs.len()];
-    same.then(|| Pieces { operands: share.operands.to_vec(), results, extents: None, divided: None, accumulates: None })
+    same.then(|| Pieces {
+        operands: share.operands.to_vec(),
+        results,
+        extents: None,
+        divided: None,
+        count: None,
+        accumulates: None,
+    })
 }
 
 /// Whether pieces of operands are there or can be cut out, and all extents can be divided.
@@ -159,6 +186,7 @@ impl Share<'_> {
             results: vec![result; self.node.data().outputs.len()],
             extents: None,
             divided: None,
+            count: None,
             accumulates: None,
         }
     }

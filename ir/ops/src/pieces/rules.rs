@@ -63,19 +63,120 @@ fn alone(share: &Share<'_>) -> bool {
     share.node.data().outputs.iter().skip(1).all(Option::is_none)
 }
 
-/// A convolution: the batch of operand 0, by whole filters.
+/// A convolution, with what is added to it (a bias, an image): its batch by whole filters; its filters, or whole groups of them, each with
+/// its own bias; or sums over channels.
 pub(crate) fn convolution(share: &Share<'_>) -> Option<Pieces> {
-    (share.along(0)? == 0).then(|| share.made(share.only(0, 0), Piece::Along(0)))
+    let groups = u64::try_from(share.node.data().int("group", 1)).ok()?;
+    let data = share.along(0);
+    if data.or(share.along(3)) == Some(0) {
+        return Some(share.made(convolved(share, [Some(0), None, None, Some(0)]), Piece::Along(0)));
+    }
+    if groups > 1 {
+        let found = share.made(convolved(share, [Some(1), Some(0), Some(0), Some(1)]), Piece::Along(1));
+        return groups.is_multiple_of(share.parts).then_some(Pieces { count: Some("group"), ..found });
+    }
+    match data {
+        None => Some(share.made(convolved(share, [None, Some(0), Some(0), Some(1)]), Piece::Along(1))),
+        Some(1) => {
+            // What is not linear must see the whole sum.
+            let linear = share.node.data().attribute("activation").is_none() && share.input(3).is_none();
+            let divided = share.input(2).map(|_| 2);
+            linear.then(|| Pieces { divided, ..share.made(convolved(share, [Some(1), Some(1), None, None]), Piece::Sum) })
+        }
+        Some(_) => None,
+    }
+}
+
+/// Pieces of a convolution's data, filters, bias and addend.
+fn convolved(share: &Share<'_>, axes: [Option<usize>; 4]) -> Vec<Piece> {
+    let piece = |index: usize| match (share.input(index), axes.get(index)) {
+        (Some(_), Some(Some(axis))) => Piece::Along(*axis),
+        _ => Piece::Whole,
+    };
+    (0..share.count()).map(piece).collect()
+}
+
+/// A transposed convolution: its batch by whole filters, or its filters.
+pub(crate) fn transposed_convolution(share: &Share<'_>) -> Option<Pieces> {
+    match share.along(0) {
+        Some(0) => Some(share.made(share.only(0, 0), Piece::Along(0))),
+        None if share.node.data().int("group", 1) == 1 => {
+            Some(share.made(convolved(share, [None, Some(1), Some(0), None]), Piece::Along(1)))
+        }
+        _ => None,
+    }
+}
+
+/// Windows that slide over images: batch and channels of operand 0; result 0 alone (further ones count through the batch).
+pub(crate) fn pooled(share: &Share<'_>) -> Option<Pieces> {
+    let axis = share.along(0).filter(|axis| *axis < 2)?;
+    alone(share).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
+}
+
+/// Sums over neighboring channels: every other axis.
+pub(crate) fn across_channels(share: &Share<'_>) -> Option<Pieces> {
+    let axis = share.along(0).filter(|axis| *axis != 1)?;
+    Some(share.made(share.only(0, axis), Piece::Along(axis)))
+}
+
+/// Numbers a channel, each applied to its own: channels with their numbers. Other axes by `apart`, where no result but the first is there.
+fn per_channel(share: &Share<'_>, apart: impl Fn(usize) -> bool) -> Option<Pieces> {
+    let numbers = (1..share.count()).find_map(|index| share.along(index));
+    let vectors = (1..share.count()).all(|index| share.input(index).is_some_and(|dims| dims.len() == 1));
+    match share.along(0).or(numbers.map(|_| 1))? {
+        1 if vectors => {
+            let operands = (0..share.count()).map(|index| Piece::Along(usize::from(index == 0))).collect();
+            let mut found = share.made(operands, Piece::Along(0));
+            *found.results.first_mut()? = Piece::Along(1);
+            Some(found)
+        }
+        1 => None,
+        axis => (apart(axis) && alone(share)).then(|| share.made(share.only(0, axis), Piece::Along(axis))),
+    }
+}
+
+/// Normalization of channels by numbers that are given, or by their own statistics over everything else.
+pub(crate) fn batch_normalized(share: &Share<'_>) -> Option<Pieces> {
+    let given = share.node.data().int("training_mode", 0) == 0;
+    per_channel(share, |_| given)
+}
+
+/// Normalization of each image's channels by their own statistics: batch, and channels with their scales.
+pub(crate) fn instance_normalized(share: &Share<'_>) -> Option<Pieces> {
+    per_channel(share, |axis| axis == 0)
+}
+
+/// Numbers that stand for others by scale and zero point: any axis, where these are the same for all; where each position of one axis has its
+/// own, that axis too, with them. Scales for blocks are not followed.
+pub(crate) fn quantized(share: &Share<'_>) -> Option<Pieces> {
+    let axis = share.along(0)?;
+    let dims = share.input(0)?;
+    let scales = share.input(1)?;
+    (share.node.data().int("block_size", 0) == 0 && scales.len() <= 1).then_some(())?;
+    let mut operands = share.only(0, axis);
+    if scales.len() == 1 && scales[0] != 1 && share.axis(1, dims.len())? == axis {
+        operands[1..].fill(Piece::Along(0));
+    }
+    Some(share.made(operands, Piece::Along(axis)))
+}
+
+/// Images of other extents: axes that keep theirs.
+pub(crate) fn resized(share: &Share<'_>) -> Option<Pieces> {
+    let (axis, from, to) = (share.along(0)?, share.input(0)?, share.output()?);
+    let data = share.node.data();
+    let plain = data.attribute("axes").is_none() && data.string("coordinate_transformation_mode") != Some("tf_crop_and_resize");
+    let extents = data.inputs.get(3).copied().flatten().map(|_| 3);
+    (plain && from[axis] == to[axis]).then(|| Pieces { extents, ..share.made(share.only(0, axis), Piece::Along(axis)) })
 }
 
 /// A matrix product: rows, columns, leading axes that both have or that broadcast, and sums of products along the inner one.
 pub(crate) fn product(share: &Share<'_>) -> Option<Pieces> {
     let data = share.node.data();
-    let plain = data.int("transBatchA", 0) == 0 && data.int("transBatchB", 0) == 0;
     let (left, right) = (share.input(0)?, share.input(1)?);
-    (plain && left.len() >= 2 && right.len() >= 2).then_some(())?;
-    let (row, inner) = matrix_axes(left.len(), data.int("transA", 0) != 0);
-    let (inner_right, column) = matrix_axes(right.len(), data.int("transB", 0) != 0);
+    (left.len() >= 2 && right.len() >= 2).then_some(())?;
+    let is_set = |name: &str| data.int(name, 0) != 0;
+    let (row, inner) = matrix_axes(left.len(), is_set("transA"), is_set("transBatchA"));
+    let (inner_right, column) = matrix_axes(right.len(), is_set("transB"), is_set("transBatchB"));
     let rank = share.output()?.len();
     let mut operands = vec![Piece::Whole; share.count()];
     let result = match (share.along(0), share.along(1)) {
@@ -95,22 +196,30 @@ pub(crate) fn product(share: &Share<'_>) -> Option<Pieces> {
             operands[1] = Piece::Along(column);
             Piece::Along(rank - 1)
         }
-        (Some(axis), _) if axis + 2 < left.len() => leading(&mut operands, axis + rank - left.len(), [&left, &right], rank)?,
-        (_, Some(axis)) if axis + 2 < right.len() => leading(&mut operands, axis + rank - right.len(), [&left, &right], rank)?,
+        (Some(axis), _) if axis != row => {
+            let moved = [is_set("transBatchA"), is_set("transBatchB")].map(usize::from);
+            leading(&mut operands, axis + rank - left.len() - moved[0], [&left, &right], moved, rank)?
+        }
+        (_, Some(axis)) if axis != column => {
+            let moved = [is_set("transBatchA"), is_set("transBatchB")].map(usize::from);
+            leading(&mut operands, axis + rank - right.len() - moved[1], [&left, &right], moved, rank)?
+        }
         _ => return None,
     };
     Some(share.made(operands, result))
 }
 
-/// Axes of rows and columns of a matrix.
-fn matrix_axes(rank: usize, is_transposed: bool) -> (usize, usize) {
-    if is_transposed { (rank - 1, rank - 2) } else { (rank - 2, rank - 1) }
+/// Axes of rows and columns of a matrix, whose rows may stand before the batch.
+fn matrix_axes(rank: usize, is_transposed: bool, has_rows_first: bool) -> (usize, usize) {
+    let row = if has_rows_first { 0 } else { rank - 2 };
+    if is_transposed { (rank - 1, row) } else { (row, rank - 1) }
 }
 
-/// Both operands along a leading axis of the result, where they have it.
-fn leading(operands: &mut [Piece], axis: usize, dims: [&[u64]; 2], rank: usize) -> Option<Piece> {
-    for (piece, dims) in operands.iter_mut().zip(dims) {
-        if let Some(own) = (axis + dims.len()).checked_sub(rank).filter(|own| dims[*own] != 1) {
+/// Both operands along a leading axis of the result, where they have it: `moved` further behind where rows stand first.
+fn leading(operands: &mut [Piece], axis: usize, dims: [&[u64]; 2], moved: [usize; 2], rank: usize) -> Option<Piece> {
+    for ((piece, dims), moved) in operands.iter_mut().zip(dims).zip(moved) {
+        let own = (axis + moved + dims.len()).checked_sub(rank).filter(|own| *own >= moved);
+        if let Some(own) = own.filter(|own| dims[*own] != 1) {
             *piece = Piece::Along(own);
         }
     }

@@ -40,6 +40,7 @@ fn asked(name: &str, version: i64, operands: &[&str], attributes: &[(&str, Attri
     };
     let words = |pieces: &[Piece]| pieces.iter().map(word).collect::<Vec<_>>().join(" ");
     let mut text = format!("{} -> {}", words(&found.operands), words(&found.results));
+    text += &found.count.map(|count| format!(", share of {count}")).unwrap_or_default();
     for (name, index) in [("extents", found.extents), ("divided", found.divided), ("adds", found.accumulates)] {
         text += &index.map(|index| format!(", {name} {index}")).unwrap_or_default();
     }
@@ -77,6 +78,16 @@ fn products_are_cut_by_rows_columns_and_batches_and_added_along_the_inner_axis()
     assert_eq!(product("f32[8,4]", "f32[2,4,6] @0", "f32[2,8,6]"), "w 0 -> 0");
     assert_eq!(product("f32[8,4] @0", "f32[4,6] @1", "f32[8,6]"), "-");
     assert_eq!(product("f32[7,4] @0", "f32[4,6]", "f32[7,6]"), "-");
+    let moved = |left, right, names: &[&'static str]| {
+        let attributes: Vec<_> = names.iter().map(|name| (*name, Attribute::Int(1))).collect();
+        asked("com.microsoft::FusedMatMul", 1, &[left, right], &attributes, &["f32[2,6,8,10]"])
+    };
+    assert_eq!(moved("f32[8,2,6,4] @2", "f32[2,6,4,10]", &["transBatchA"]), "2 1 -> 1");
+    assert_eq!(moved("f32[8,2,6,4] @0", "f32[2,6,4,10]", &["transBatchA"]), "0 w -> 2");
+    assert_eq!(moved("f32[8,2,6,4] @3", "f32[2,6,4,10]", &["transBatchA"]), "3 2 -> +");
+    assert_eq!(moved("f32[2,6,8,4] @1", "f32[10,2,6,4]", &["transBatchB", "transB"]), "1 2 -> 1");
+    assert_eq!(moved("f32[2,6,8,4]", "f32[10,2,6,4] @0", &["transBatchB", "transB"]), "w 0 -> 3");
+    assert_eq!(moved("f32[2,6,8,4]", "f32[4,2,6,10] @1", &["transBatchB"]), "0 1 -> 0");
     let fused = [("transA", Attribute::Int(1))];
     assert_eq!(asked("com.microsoft::FusedMatMul", 1, &["f32[8,4] @0", "f32[8,6] @0"], &fused, &["f32[4,6]"]), "0 0 -> +");
 }
@@ -200,4 +211,76 @@ fn losses_count_each_label_alike() {
     assert_eq!(gradient(&[ignore]), "-");
     assert_eq!(asked("Conv", 11, &["f32[8,3,4,4] @0", "f32[2,3,1,1]"], &[], &["f32[8,2,4,4]"]), "0 w -> 0");
     assert_eq!(asked("MaxPool", 11, &["f32[8,3,4,4] @0"], &[], &["f32[8,3,2,2]", "i64[8,3,2,2]"]), "-");
+}
+
+#[test]
+fn convolutions_are_cut_by_batch_and_filters_and_added_over_channels() {
+    let conv =
+        |operands: &[&str], group: i64| asked("Conv", 13, operands, &[("group", Attribute::Int(group))], &["f32[2,8,5,5]"]);
+    assert_eq!(conv(&["f32[2,4,5,5] @0", "f32[8,4,1,1]", "f32[8]"], 1), "0 w w -> 0");
+    assert_eq!(conv(&["f32[2,4,5,5]", "f32[8,4,1,1] @0", "f32[8]"], 1), "w 0 0 -> 1");
+    assert_eq!(conv(&["f32[2,4,5,5] @1", "f32[8,4,1,1]"], 1), "1 1 -> +");
+    assert_eq!(conv(&["f32[2,4,5,5] @1", "f32[8,4,1,1]", "f32[8]"], 1), "1 1 w -> +, divided 2");
+    assert_eq!(conv(&["f32[2,8,5,5] @1", "f32[8,1,1,1]", "f32[8]"], 8), "1 0 0 -> 1, share of group");
+    assert_eq!(conv(&["f32[2,6,5,5] @1", "f32[8,2,1,1]"], 3), "-");
+    assert_eq!(conv(&["f32[2,4,5,5] @2", "f32[8,4,1,1]"], 1), "-");
+    let fused = |operands: &[&str], activation: &str| {
+        let activation = ("activation", Attribute::String(activation.as_bytes().to_vec().into()));
+        asked("com.microsoft::FusedConv", 1, operands, &[activation], &["f32[2,8,5,5]"])
+    };
+    assert_eq!(fused(&["f32[2,4,5,5]", "f32[8,4,1,1]", "f32[8]", "f32[2,8,5,5] @1"], "Relu"), "w 0 0 1 -> 1");
+    assert_eq!(fused(&["f32[2,4,5,5] @0", "f32[8,4,1,1]", "f32[8]", "f32[2,8,5,5] @0"], "Relu"), "0 w w 0 -> 0");
+    assert_eq!(fused(&["f32[2,4,5,5] @1", "f32[8,4,1,1]", "f32[8]"], "Relu"), "-");
+    let transposed = |operands: &[&str]| asked("ConvTranspose", 11, operands, &[], &["f32[2,8,5,5]"]);
+    assert_eq!(transposed(&["f32[2,4,5,5]", "f32[4,8,1,1] @1", "f32[8]"]), "w 1 0 -> 1");
+    assert_eq!(transposed(&["f32[2,4,5,5] @0", "f32[4,8,1,1]", "f32[8]"]), "0 w w -> 0");
+}
+
+#[test]
+fn channels_keep_their_numbers() {
+    let image = "f32[2,4,6,6]";
+    let pool =
+        |results: &[&str], text: &str| asked("MaxPool", 12, &[text], &[("kernel_shape", Attribute::Ints(vec![2, 2]))], results);
+    assert_eq!(pool(&["f32[2,4,5,5]"], "f32[2,4,6,6] @1"), "1 -> 1");
+    assert_eq!(pool(&["f32[2,4,5,5]", "i64[2,4,5,5]"], "f32[2,4,6,6] @1"), "-");
+    assert_eq!(pool(&["f32[2,4,5,5]"], "f32[2,4,6,6] @2"), "-");
+    let lrn = |text: &str| asked("LRN", 13, &[text], &[("size", Attribute::Int(3))], &[image]);
+    assert_eq!((lrn("f32[2,4,6,6] @2"), lrn("f32[2,4,6,6] @1")), ("2 -> 2".to_owned(), "-".to_owned()));
+    let normalized = |training: i64, text: &str, results: &[&str]| {
+        let operands = [text, "f32[4]", "f32[4]", "f32[4]", "f32[4]"];
+        asked("BatchNormalization", 15, &operands, &[("training_mode", Attribute::Int(training))], results)
+    };
+    assert_eq!(normalized(0, "f32[2,4,6,6] @1", &[image]), "1 0 0 0 0 -> 1");
+    assert_eq!(normalized(0, "f32[2,4,6,6] @0", &[image]), "0 w w w w -> 0");
+    assert_eq!(normalized(1, "f32[2,4,6,6] @0", &[image]), "-");
+    let instance = |text: &str| asked("InstanceNormalization", 6, &[text, "f32[4]", "f32[4]"], &[], &[image]);
+    assert_eq!((instance("f32[2,4,6,6] @1"), instance("f32[2,4,6,6] @2")), ("1 0 0 -> 1".to_owned(), "-".to_owned()));
+    let quantized = |text: &str, scale: &str| asked("QuantizeLinear", 13, &[text, scale, scale], &[axis(1)], &[image]);
+    assert_eq!(quantized("f32[2,4,6,6] @1", "f32[4]"), "1 0 0 -> 1");
+    assert_eq!(quantized("f32[2,4,6,6] @0", "f32[4]"), "0 w w -> 0");
+    assert_eq!(quantized("f32[2,4,6,6] @1", "f32[]"), "1 w w -> 1");
+    let resized = |text: &str, operands: &[&str]| asked("Resize", 13, &[&[text], operands].concat(), &[], &["f32[2,4,12,12]"]);
+    assert_eq!(resized("f32[2,4,6,6] @1", &["f32[0]=0", "f32[4]"]), "1 w w -> 1");
+    assert_eq!(resized("f32[2,4,6,6] @1", &["f32[0]=0", "f32[0]=0", "i64[4]"]), "1 w w w -> 1, extents 3");
+    assert_eq!(resized("f32[2,4,6,6] @2", &["f32[0]=0", "f32[4]"]), "-");
+}
+
+#[test]
+fn shares_of_a_result_come_from_the_first_operand_that_gives_them() {
+    let giving = |name: &str, operands: &[&str], result: &str, axis: usize| {
+        let mut builder = ModuleBuilder::new();
+        let main = builder.module().main();
+        let inputs = operands.iter().enumerate().map(|(index, text)| Some(operand(&mut builder, index, text))).collect();
+        let operator = Operator::onnx(name, 13);
+        let new = NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: Origin::Text };
+        let node = builder.node(main, new, &[Some(("y".to_owned(), ty(result)))]);
+        let found = super::pieces_giving(Typed { module: builder.module(), node }, axis, 2);
+        found.map(|found| found.operands)
+    };
+    let (whole, along) = (Piece::Whole, Piece::Along);
+    assert_eq!(giving("MatMul", &["f32[8,4]", "f32[4,6]"], "f32[8,6]", 1), Some(vec![whole, along(1)]));
+    assert_eq!(giving("MatMul", &["f32[8,4]", "f32[4,6]"], "f32[8,6]", 0), Some(vec![along(0), whole]));
+    assert_eq!(giving("Conv", &["f32[2,4,5,5]", "f32[8,4,1,1]"], "f32[2,8,5,5]", 1), Some(vec![whole, along(0)]));
+    assert_eq!(giving("Add", &["f32[8,1]", "f32[8,6]"], "f32[8,6]", 1), Some(vec![whole, along(1)]));
+    assert_eq!(giving("Softmax", &["f32[8,6]"], "f32[8,6]", 1), None);
 }

@@ -1,5 +1,6 @@
 //! Writes the nodes of each part, and what joins their results.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use memc_ir::{
@@ -8,15 +9,23 @@ use memc_ir::{
 };
 use memc_ops::{Data, Item, Piece, Pieces, Repeat, Work, lookup};
 
-use super::follow::Divided;
+use super::{Divided, Weights};
 
-/// Operator set from which extents, slices and the like are operands.
-const OPERANDS: i64 = 10;
+/// Operator set from which operands of different extents need no attribute to say so.
+const OLDEST: i64 = 7;
+/// Operator set from which the ranges of a slice are operands.
+const RANGES: i64 = 10;
 
-/// Computes divided nodes in parts. Returns the number of edits: none where the operator set is too old to say it.
-pub(super) fn write(module: &mut Module, divided: &Divided, parts: u64) -> u64 {
+/// Computes divided nodes in parts, as the pass of this name. Returns the number of edits: none where the operator set is too old to say it.
+pub(crate) fn write(
+    module: &mut Module,
+    divided: &Divided,
+    parts: u64,
+    weights: &mut Weights<'_, '_>,
+    pass: &'static str,
+) -> u64 {
     let version = module.opsets.get("").copied().unwrap_or(0);
-    if version < OPERANDS {
+    if version < OLDEST {
         return 0;
     }
     let nodes = module.graph(module.main()).nodes.clone();
@@ -25,6 +34,8 @@ pub(super) fn write(module: &mut Module, divided: &Divided, parts: u64) -> u64 {
         divided,
         parts,
         version,
+        weights,
+        origin: Origin::Pass { pass: Cow::Borrowed(pass) },
         part: 0,
         own: SecondaryMap::default(),
         joined: BTreeMap::new(),
@@ -45,11 +56,14 @@ pub(super) fn write(module: &mut Module, divided: &Divided, parts: u64) -> u64 {
     writer.rewriter.finish()
 }
 
-struct Writer<'m, 'd> {
+struct Writer<'m, 'd, 'w, 'o> {
     rewriter: Rewriter<'m>,
     divided: &'d Divided,
     parts: u64,
     version: i64,
+    weights: &'d mut Weights<'w, 'o>,
+    /// Who writes.
+    origin: Origin,
     /// The part that is being written.
     part: u64,
     /// What stands for a value in this part.
@@ -76,7 +90,7 @@ enum Shared {
     Integers(Vec<i64>),
 }
 
-impl Writer<'_, '_> {
+impl Writer<'_, '_, '_, '_> {
     fn module(&self) -> &Module {
         self.rewriter.module()
     }
@@ -115,7 +129,8 @@ impl Writer<'_, '_> {
             .zip(&pieces.results)
             .map(|(value, piece)| value.map(|value| (self.name(value), self.ty(value, *piece))))
             .collect();
-        let made = self.append(data.operator, operands, data.attributes, &types);
+        let attributes = self.attributes(data.attributes, pieces);
+        let made = self.append(data.operator, operands, attributes, &types);
         let results = self.module().node(made).outputs.clone();
         for ((old, new), piece) in data.outputs.iter().zip(results).zip(&pieces.results) {
             if let Some((old, new)) = old.zip(new) {
@@ -128,6 +143,18 @@ impl Writer<'_, '_> {
                 }
             }
         }
+    }
+
+    /// Attributes of a part's node.
+    fn attributes(&self, mut attributes: Vec<(String, Attribute)>, pieces: &Pieces) -> Vec<(String, Attribute)> {
+        for (name, value) in &mut attributes {
+            if let (Some(count), Attribute::Int(count_of_all)) = (pieces.count, value)
+                && name == count
+            {
+                *count_of_all /= self.parts as i64;
+            }
+        }
+        attributes
     }
 
     /// What earlier parts gave for the result of a node that can add to it.
@@ -199,21 +226,43 @@ impl Writer<'_, '_> {
         if let Some(known) = self.cut.get(&(value, axis)) {
             return *known;
         }
-        let (operator, operands) = self.repeated(value, axis).unwrap_or_else(|| {
-            let extent = self.dims(value, Piece::Along(axis)).get(axis).copied().unwrap_or(0);
-            let start = extent * self.part as i64;
-            let ranges = [start, start + extent, axis as i64].map(|number| Some(self.integers(&[number])));
-            ("Slice", [Some(value)].into_iter().chain(ranges).collect())
-        });
-        let result = Some((self.name(value), self.ty(value, Piece::Along(axis))));
-        let made = self.append(Operator::onnx(operator, self.version), operands, Vec::new(), &[result]);
+        if let Some(share) = self.constant_share(value, axis) {
+            self.cut.insert((value, axis), share);
+            return share;
+        }
+        let made = self.repeated(value, axis).unwrap_or_else(|| self.slice(value, axis));
         let share = self.module().node(made).outputs.first().copied().flatten().unwrap_or(value);
         self.cut.insert((value, axis), share);
         share
     }
 
+    /// The part's share of a constant.
+    fn constant_share(&mut self, value: Value, axis: usize) -> Option<Value> {
+        let constant = self.rewriter.module().constant(self.rewriter.module().constant_of(value)?);
+        let share = self.weights.share(constant, axis, self.part, self.parts)?;
+        let (name, main) = (self.name(value), self.module().main());
+        Some(self.rewriter.initializer(main, &name, share))
+    }
+
+    /// Cuts the part's share out of a whole value.
+    fn slice(&mut self, value: Value, axis: usize) -> Node {
+        let extent = self.dims(value, Piece::Along(axis)).get(axis).copied().unwrap_or(0);
+        let start = extent * self.part as i64;
+        let ranges = [("starts", start), ("ends", start + extent), ("axes", axis as i64)];
+        let result = Some((self.name(value), self.ty(value, Piece::Along(axis))));
+        let (mut operands, mut attributes) = (vec![Some(value)], Vec::new());
+        for (name, number) in ranges {
+            if self.version < RANGES {
+                attributes.push((name.to_owned(), Attribute::Ints(vec![number])));
+            } else {
+                operands.push(Some(self.integers(&[number])));
+            }
+        }
+        self.append(Operator::onnx("Slice", self.version), operands, attributes, &[result])
+    }
+
     /// The share of a value that is another one repeated along that axis: the other one repeated less.
-    fn repeated(&mut self, value: Value, axis: usize) -> Option<(&'static str, Vec<Option<Value>>)> {
+    fn repeated(&mut self, value: Value, axis: usize) -> Option<Node> {
         let data = self.module().node(self.module().producer(value)?);
         let source = data.inputs.first().copied().flatten().filter(|_| &*data.operator.name == "Expand")?;
         let from = self.module().ty(source).tensor()?.known_dims()?;
@@ -221,7 +270,9 @@ impl Writer<'_, '_> {
         let own = (axis + from.len()).checked_sub(rank);
         own.is_none_or(|own| from[own] == 1).then_some(())?;
         let dims = self.dims(value, Piece::Along(axis));
-        Some(("Expand", vec![Some(source), Some(self.integers(&dims))]))
+        let operands = vec![Some(source), Some(self.integers(&dims))];
+        let result = Some((self.name(value), self.ty(value, Piece::Along(axis))));
+        Some(self.append(Operator::onnx("Expand", self.version), operands, Vec::new(), &[result]))
     }
 
     /// A value divided by the number of parts, before all parts.
@@ -376,10 +427,8 @@ impl Writer<'_, '_> {
         attributes: Vec<(String, Attribute)>,
         results: &[Option<(String, ValueType)>],
     ) -> Node {
-        let new = NewNode { operator, name: String::new(), inputs, attributes, origin: ORIGIN };
+        let new = NewNode { operator, name: String::new(), inputs, attributes, origin: self.origin.clone() };
         let main = self.module().main();
         self.rewriter.insert(main, None, new, results)
     }
 }
-
-const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("micro-batch") };

@@ -9,26 +9,26 @@ use memc_solve::order;
 
 use crate::analysis::scratch::scratch;
 use crate::options::Options;
-use crate::pass::{Changed, PassContext};
-use crate::pipeline::{Pipeline, PipelineError, Silent};
+use crate::pass::{PassContext, PassError};
 use crate::schedule::problem;
 use crate::window::WindowChoice;
+use crate::{dce, view};
 
 /// A module in the order that heuristics found for it.
 #[derive(Debug)]
-pub(super) struct Judged {
+pub(crate) struct Judged {
     /// The module, ordered, without what depends on constants alone.
-    pub(super) module: Module,
+    pub(crate) module: Module,
     /// Its peak in bytes.
-    pub(super) peak: u64,
+    pub(crate) peak: u64,
     /// Modelled time in nanoseconds.
-    pub(super) nanos: u64,
+    pub(crate) nanos: u64,
     /// Bytes at each step.
-    pub(super) profile: Vec<u64>,
+    pub(crate) profile: Vec<u64>,
 }
 
 /// Orders a module by heuristics, until `enough` bytes are kept; `None` where it cannot be ordered. Takes O((n + uses) log n).
-pub(super) fn judge(mut module: Module, options: &Options, enough: u64) -> Option<Judged> {
+pub(crate) fn judge(mut module: Module, options: &Options, enough: u64) -> Option<Judged> {
     without_constants(&mut module);
     clean(&mut module, options).ok()?;
     module.plan.scratch = scratch(&module, options);
@@ -37,7 +37,7 @@ pub(super) fn judge(mut module: Module, options: &Options, enough: u64) -> Optio
     let outcome = order::portfolio(&problem, &given, enough).ok()?;
     let (best, peak) = (outcome.solution?, outcome.value?);
     let profile = order::profile(&problem, &best).ok()?;
-    let nanos = options.cost.total_nanos(&module).0.round() as u64;
+    let nanos = options.total_nanos(&module);
     let main = module.main();
     let nodes = &module.graph(main).nodes;
     let schedule: Vec<Node> = best.iter().map(|position| nodes[*position as usize]).collect();
@@ -48,18 +48,20 @@ pub(super) fn judge(mut module: Module, options: &Options, enough: u64) -> Optio
 }
 
 /// Measures a window by itself.
-pub(super) fn alone(piece: &Module, options: &Options) -> Measure {
+pub(crate) fn alone(piece: &Module, options: &Options) -> Measure {
     let judged = judge(piece.clone(), options, 0);
     let measure = judged.map(|judged| Measure { peak: Bytes(judged.peak), nanos: memc_ir::Nanos(judged.nanos as f64) });
     measure.unwrap_or(Measure { peak: Bytes(u64::MAX), nanos: memc_ir::Nanos(f64::MAX) })
 }
 
 /// Erases what nobody reads any more, and lets views share bytes.
-fn clean(module: &mut Module, options: &Options) -> Result<Changed, PipelineError> {
+fn clean(module: &mut Module, options: &Options) -> Result<(), PassError> {
     let mut ctx = PassContext::new(options, SecondaryMap::default(), module);
     ctx.effort = 0;
     ctx.windows = WindowChoice::Only(Default::default());
-    Pipeline::parse("dce,view", module.stage)?.run(module, &mut ctx, false, &mut Silent)
+    (dce::INFO.run)(module, &mut ctx)?;
+    (view::INFO.run)(module, &mut ctx)?;
+    Ok(())
 }
 
 /// Makes constants of what rules made from constants alone: it is computed before the plan is made. Their elements are of no interest here.

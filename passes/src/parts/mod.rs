@@ -1,0 +1,19 @@
+//! Nodes of the main graph that are computed in equal parts, one part after another: what they are, and how they are written.
+
+mod weights;
+mod write;
+
+use memc_ir::{Node, SecondaryMap, Value};
+use memc_ops::{Piece, Pieces};
+
+pub(crate) use weights::Weights;
+pub(crate) use write::write;
+
+/// The nodes that are computed in parts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Divided {
+    /// How each takes part; none where a node is computed once.
+    pub(crate) nodes: SecondaryMap<Node, Option<Pieces>>,
+    /// What each value is for a part; none where it is whole.
+    pub(crate) values: SecondaryMap<Value, Option<Piece>>,
+}

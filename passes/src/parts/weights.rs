@@ -1,0 +1,111 @@
+//! Shares of constants: made before the model runs, so that nothing is cut out of weights while it does.
+
+use memc_ir::{ConstData, ConstOrigin, Dim, Payload};
+
+use crate::pass::PassContext;
+
+/// Makes shares of constants.
+#[derive(Debug)]
+pub(crate) struct Weights<'c, 'o> {
+    ctx: &'c PassContext<'o>,
+    /// Nobody will read what is made: only its type counts.
+    is_trial: bool,
+    /// Bytes that may still be copied.
+    left: u64,
+}
+
+impl<'c, 'o> Weights<'c, 'o> {
+    /// Shares with their bytes.
+    pub(crate) fn new(ctx: &'c PassContext<'o>) -> Self {
+        Self { ctx, is_trial: false, left: ctx.options.max_weight_bytes.0 }
+    }
+
+    /// Shares of which only the types count.
+    pub(crate) fn on_trial(ctx: &'c PassContext<'o>) -> Self {
+        Self { is_trial: true, ..Self::new(ctx) }
+    }
+
+    /// Of `parts` equal shares of a constant along an axis number `part`. `None` where its bytes are needed and cannot be read, or would be
+    /// more than may be copied. What lies in one piece is not copied, and need not be read. Linear in the bytes of the share.
+    pub(crate) fn share(&mut self, constant: &ConstData, axis: usize, part: u64, parts: u64) -> Option<ConstData> {
+        let dims = constant.ty.known_dims()?;
+        let width = u64::from(constant.ty.element.bits().filter(|bits| bits % 8 == 0)? / 8);
+        let extent = dims.get(axis).filter(|extent| **extent > 0 && extent.is_multiple_of(parts))?;
+        let product = |dims: &[u64]| dims.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent));
+        let (rows, run) = (product(&dims[..axis])?, product(&dims[axis..])?.checked_mul(width)?);
+        let (own, mut ty) = (run / parts, constant.ty.clone());
+        *ty.shape.as_mut()?.get_mut(axis)? = Dim::Known(extent / parts);
+        let start = own * part;
+        let payload = match &constant.payload {
+            Payload::External { location, offset, .. } if rows == 1 => {
+                Payload::External { location: location.clone(), offset: offset.checked_add(start)?, length: Some(own) }
+            }
+            _ => self.copied(constant, [rows, run, start, own])?,
+        };
+        Some(ConstData { ty, payload, origin: ConstOrigin::New })
+    }
+
+    /// Of each of `rows` runs of `run` bytes those from `start` on, `own` of them.
+    fn copied(&mut self, constant: &ConstData, [rows, run, start, own]: [u64; 4]) -> Option<Payload> {
+        let bytes = self.ctx.bytes_of(constant)?;
+        let size = |number: u64| usize::try_from(number).ok();
+        if rows == 1 {
+            return Some(Payload::Raw(bytes.slice(size(start)?..size(start + own)?)));
+        }
+        self.left = self.left.checked_sub(rows.checked_mul(own)?)?;
+        if self.is_trial {
+            return Some(Payload::Elided);
+        }
+        let mut raw = Vec::with_capacity(size(rows * own)?);
+        for row in 0..rows {
+            let from = row * run + start;
+            raw.extend_from_slice(bytes.get(size(from)?..size(from + own)?)?);
+        }
+        Some(Payload::Raw(raw.into()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use memc_ir::{ElementType, ModuleBuilder, SecondaryMap, TensorType};
+
+    use super::*;
+    use crate::options::Options;
+
+    fn share(payload: Payload, axis: usize, part: u64, is_trial: bool) -> Option<Payload> {
+        let options = Options::default();
+        let ctx = PassContext::new(&options, SecondaryMap::default(), ModuleBuilder::new().module());
+        let ty = TensorType::fixed(ElementType::Uint8, &[2, 4]);
+        let constant = ConstData { ty, payload, origin: ConstOrigin::New };
+        let mut weights = if is_trial { Weights::on_trial(&ctx) } else { Weights::new(&ctx) };
+        let found = weights.share(&constant, axis, part, 2)?;
+        let expected: [u64; 2] = if axis == 0 { [1, 4] } else { [2, 2] };
+        assert_eq!(found.ty.known_dims().unwrap(), expected);
+        Some(found.payload)
+    }
+
+    fn raw(bytes: &'static [u8]) -> Payload {
+        Payload::Raw(bytes::Bytes::from_static(bytes))
+    }
+
+    #[test]
+    fn rows_and_columns_of_bytes_at_hand() {
+        let whole = || raw(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(share(whole(), 0, 1, false), Some(raw(&[4, 5, 6, 7])));
+        assert_eq!(share(whole(), 1, 0, false), Some(raw(&[0, 1, 4, 5])));
+        assert_eq!(share(whole(), 1, 1, false), Some(raw(&[2, 3, 6, 7])));
+        assert_eq!(share(whole(), 1, 1, true), Some(Payload::Elided));
+        assert_eq!(share(raw(&[0, 1]), 0, 0, false), None);
+    }
+
+    #[test]
+    fn rows_of_another_file_are_named_and_columns_need_its_bytes() {
+        let whole = || Payload::External { location: "w".to_owned(), offset: 16, length: Some(8) };
+        let rows = |offset| Payload::External { location: "w".to_owned(), offset, length: Some(4) };
+        assert_eq!(share(whole(), 0, 0, false), Some(rows(16)));
+        assert_eq!(share(whole(), 0, 1, false), Some(rows(20)));
+        assert_eq!(share(whole(), 1, 0, false), None);
+        assert_eq!(share(whole(), 1, 0, true), None);
+    }
+}

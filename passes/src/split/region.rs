@@ -1,0 +1,290 @@
+//! Regions: nodes around a large value that can be computed in parts of one axis, while everything around them stays whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{Module, Node, Origin, SecondaryMap, Use, Value, uses};
+use memc_ops::{Piece, Pieces, Share, Typed, pieces, pieces_giving};
+
+use crate::parts::Divided;
+
+/// Nodes of a region, at most: of larger ones little is at the peak.
+const MOST_NODES: usize = 256;
+/// How many nodes that come too late are left out, one after another, before a region is given up.
+const MOST_LEFT_OUT: usize = 8;
+
+/// Name of the pass.
+pub(super) const NAME: &str = "split";
+
+/// Whether the pass wrote a node: parts are not divided again.
+pub(super) fn is_own(module: &Module, node: Node) -> bool {
+    matches!(&module.node(node).origin, Origin::Pass { pass } if *pass == NAME)
+}
+
+/// What regions of one module are grown in.
+#[derive(Debug)]
+pub(super) struct Ground<'m> {
+    pub(super) module: &'m Module,
+    uses: SecondaryMap<Value, Vec<Use>>,
+    /// Nodes that stay as they are: a random number depends on what they make.
+    kept: SecondaryMap<Node, bool>,
+    /// Position of each node of the main graph in its order.
+    step: SecondaryMap<Node, usize>,
+}
+
+/// Nodes that are computed in parts.
+#[derive(Debug)]
+pub(super) struct Region {
+    pub(super) parts: u64,
+    /// The nodes by their positions.
+    pub(super) nodes: BTreeMap<usize, Node>,
+    pub(super) divided: Divided,
+    /// What parts make, and whether somebody beside them needs it whole.
+    pub(super) made: BTreeMap<Value, bool>,
+    /// Whole values that parts read, and whether shares are cut out of them.
+    pub(super) read: BTreeMap<Value, bool>,
+    /// Bytes of the smallest value that was followed: up to these nothing would change if more were taken for small.
+    pub(super) smallest: u64,
+}
+
+impl Region {
+    /// Its first and last step.
+    pub(super) fn span(&self) -> (usize, usize) {
+        let first = self.nodes.keys().next().copied().unwrap_or(0);
+        (first, self.nodes.keys().next_back().copied().unwrap_or(first))
+    }
+
+    /// What it makes in shares of an axis.
+    pub(super) fn shares(&self) -> impl Iterator<Item = (Value, usize)> {
+        self.made.keys().filter_map(|value| match self.divided.values[*value] {
+            Some(Piece::Along(axis)) => Some((*value, axis)),
+            _ => None,
+        })
+    }
+}
+
+/// Where a region begins, and how far it goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Seed {
+    /// A value that is to be there in shares.
+    pub(super) value: Value,
+    /// The axis of the shares.
+    pub(super) axis: usize,
+    /// Number of shares.
+    pub(super) parts: u64,
+    /// Values of more bytes are followed to where they are read and made.
+    pub(super) small: u64,
+}
+
+impl<'m> Ground<'m> {
+    /// Linear in nodes and operands.
+    pub(super) fn of(module: &'m Module) -> Self {
+        let nodes = &module.graph(module.main()).nodes;
+        let mut step: SecondaryMap<Node, usize> = SecondaryMap::default();
+        nodes.iter().enumerate().for_each(|(index, node)| step.set(*node, index));
+        Self { module, uses: uses(module), kept: memc_ops::feeds_unrepeatable(module, nodes), step }
+    }
+
+    /// The region around a seed; `None` where nothing there can be computed in parts.
+    ///
+    /// A node is left out where a part would need a value that is there only when all parts are done. Linear in the region's nodes and what
+    /// lies between them, for each node that is left out.
+    ///
+    /// `visits` is what is left of the nodes that may be looked at; none is grown where that does not last.
+    pub(super) fn region(&self, seed: Seed, visits: &mut usize) -> Option<Region> {
+        let mut left_out = BTreeSet::new();
+        while left_out.len() <= MOST_LEFT_OUT {
+            let mut growth = Growth {
+                ground: self,
+                seed,
+                left_out: &left_out,
+                visits,
+                smallest: u64::MAX,
+                nodes: BTreeMap::new(),
+                made: BTreeMap::new(),
+                axes: BTreeMap::new(),
+            };
+            if !growth.grow() || growth.nodes.is_empty() {
+                return None;
+            }
+            match growth.too_late() {
+                Some(node) => left_out.insert(node),
+                None => return Some(growth.finish()),
+            };
+        }
+        None
+    }
+
+    /// Bytes of a value.
+    pub(super) fn bytes(&self, value: Value) -> u64 {
+        self.module.ty(value).tensor().and_then(|ty| ty.size()).map_or(0, |size| size.0)
+    }
+
+    /// The node of the main graph that makes a value.
+    fn producer(&self, value: Value) -> Option<Node> {
+        self.module.producer(value).filter(|node| self.module.node(*node).graph == self.module.main())
+    }
+}
+
+/// A region that grows.
+struct Growth<'g, 'm> {
+    ground: &'g Ground<'m>,
+    seed: Seed,
+    /// Nodes that may not take part.
+    left_out: &'g BTreeSet<Node>,
+    visits: &'g mut usize,
+    /// Bytes of the smallest value that was followed.
+    smallest: u64,
+    nodes: BTreeMap<usize, (Node, Pieces)>,
+    /// What parts make.
+    made: BTreeMap<Value, Piece>,
+    /// How values are read by parts: along an axis, or whole.
+    axes: BTreeMap<Value, Option<usize>>,
+}
+
+impl Growth<'_, '_> {
+    /// Grows until nothing can be added; whether it came to that before all visits were made, or it was too large.
+    fn grow(&mut self) -> bool {
+        self.axes.insert(self.seed.value, Some(self.seed.axis));
+        let mut open = vec![self.seed.value];
+        let mut met = BTreeSet::from([self.seed.value]);
+        while let Some(value) = open.pop() {
+            let Some(Some(axis)) = self.axes.get(&value).copied() else { continue };
+            let bytes = self.ground.bytes(value);
+            let is_small = value != self.seed.value && bytes <= self.seed.small;
+            // Who else reads the same weights has nothing to do with the region.
+            if is_small || self.ground.module.constant_of(value).is_some() {
+                continue;
+            }
+            if value != self.seed.value {
+                self.smallest = self.smallest.min(bytes);
+            }
+            let Some(left) = self.visits.checked_sub(1 + self.ground.uses[value].len()) else { return false };
+            *self.visits = left;
+            if self.nodes.len() > MOST_NODES {
+                return false;
+            }
+            let mut joined = Vec::new();
+            joined.extend(self.ground.producer(value).filter(|node| self.give(*node, value, axis)));
+            for site in &self.ground.uses[value] {
+                if let Use::Operand(node, _) = site
+                    && self.read(*node)
+                {
+                    joined.push(*node);
+                }
+            }
+            for node in joined {
+                let data = self.ground.module.node(node);
+                open.extend(data.operands().chain(data.results()).filter(|value| met.insert(*value)));
+            }
+        }
+        true
+    }
+
+    /// Whether a node may be looked at.
+    fn is_open(&self, node: Node) -> bool {
+        let ground = self.ground;
+        let inside = ground.module.node(node).graph == ground.module.main();
+        inside
+            && !ground.kept[node]
+            && !is_own(ground.module, node)
+            && !self.left_out.contains(&node)
+            && !self.nodes.contains_key(&ground.step[node])
+    }
+
+    /// Takes the node in that makes a value, if it can make shares of it.
+    fn give(&mut self, node: Node, value: Value, axis: usize) -> bool {
+        let typed = Typed { module: self.ground.module, node };
+        let is_first = self.ground.module.node(node).outputs.first() == Some(&Some(value));
+        let found = (is_first && self.is_open(node)).then(|| pieces_giving(typed, axis, self.seed.parts)).flatten();
+        found.is_some_and(|pieces| self.take(node, pieces))
+    }
+
+    /// Takes a node in that reads a share of something, if it can make something of that.
+    fn read(&mut self, node: Node) -> bool {
+        if !self.is_open(node) {
+            return false;
+        }
+        let piece = |value: &Option<Value>| match value.and_then(|value| self.axes.get(&value)) {
+            Some(Some(axis)) => Piece::Along(*axis),
+            _ => value.and_then(|value| self.made.get(&value).copied()).unwrap_or(Piece::Whole),
+        };
+        let operands: Vec<Piece> = self.ground.module.node(node).inputs.iter().map(piece).collect();
+        let share = Share { node: Typed { module: self.ground.module, node }, operands: &operands, parts: self.seed.parts };
+        pieces(share).is_some_and(|pieces| self.take(node, pieces))
+    }
+
+    /// Takes a node in, unless somebody else takes what it reads or makes in another way.
+    fn take(&mut self, node: Node, pieces: Pieces) -> bool {
+        let data = self.ground.module.node(node);
+        let axis = |piece: Piece| match piece {
+            Piece::Along(axis) => Some(axis),
+            _ => None,
+        };
+        let reads: Vec<(Value, Piece)> = pairs(&data.inputs, &pieces.operands);
+        let makes: Vec<(Value, Piece)> = pairs(&data.outputs, &pieces.results);
+        let reads_agree = reads.iter().all(|(value, piece)| match self.made.get(value) {
+            Some(made) => made == piece,
+            None => !piece.is_added() && self.axes.get(value).is_none_or(|known| *known == axis(*piece)),
+        });
+        let makes_agree = makes.iter().all(|(value, piece)| self.axes.get(value).is_none_or(|known| *known == axis(*piece)));
+        if !reads_agree || !makes_agree {
+            return false;
+        }
+        for (value, piece) in reads.into_iter().filter(|(_, piece)| !piece.is_added()) {
+            self.axes.insert(value, axis(piece));
+        }
+        for (value, piece) in makes {
+            self.made.insert(value, piece);
+            if let Piece::Along(axis) = piece {
+                self.axes.insert(value, Some(axis));
+            }
+        }
+        self.nodes.insert(self.ground.step[node], (node, pieces));
+        true
+    }
+
+    /// A node of the region that reads what is there only when all parts are done.
+    fn too_late(&self) -> Option<Node> {
+        let module = self.ground.module;
+        let (first, last) = (*self.nodes.keys().next()?, *self.nodes.keys().next_back()?);
+        let mut late: BTreeSet<Value> = BTreeSet::new();
+        for (step, node) in module.graph(module.main()).nodes.iter().enumerate().take(last + 1).skip(first) {
+            let reads = module.reads(*node);
+            if self.nodes.contains_key(&step) {
+                if reads.iter().any(|value| late.contains(value)) {
+                    return Some(*node);
+                }
+            } else if reads.iter().any(|value| late.contains(value) || self.made.contains_key(value)) {
+                late.extend(module.node(*node).results());
+            }
+        }
+        None
+    }
+
+    fn finish(self) -> Region {
+        let mut divided = Divided::default();
+        let inside: BTreeSet<Node> = self.nodes.values().map(|(node, _)| *node).collect();
+        let beside = |site: &Use| match site {
+            Use::Output(..) => true,
+            Use::Operand(node, _) => !inside.contains(node),
+        };
+        let made = self.made.keys().map(|value| (*value, self.ground.uses[*value].iter().any(beside))).collect();
+        let is_constant = |value: Value| self.ground.module.constant_of(value).is_some();
+        let is_read = |(value, _): &(&Value, &Option<usize>)| !self.made.contains_key(value) && !is_constant(**value);
+        let read = self.axes.iter().filter(is_read).map(|(value, axis)| (*value, axis.is_some())).collect();
+        let mut nodes = BTreeMap::new();
+        for (step, (node, pieces)) in self.nodes {
+            nodes.insert(step, node);
+            divided.nodes.set(node, Some(pieces));
+        }
+        for (value, piece) in self.made {
+            divided.values.set(value, Some(piece));
+        }
+        Region { parts: self.seed.parts, nodes, divided, made, read, smallest: self.smallest }
+    }
+}
+
+/// Values with their pieces.
+fn pairs(values: &[Option<Value>], pieces: &[Piece]) -> Vec<(Value, Piece)> {
+    values.iter().zip(pieces).filter_map(|(value, piece)| Some(((*value)?, *piece))).collect()
+}

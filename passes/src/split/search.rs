@@ -1,0 +1,183 @@
+//! Looks for regions whose parts keep every step within a goal.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_cost::CostModel;
+use memc_ir::{Bytes, Node, Value};
+use memc_ops::Piece;
+
+use super::estimate::Levels;
+use super::region::{Ground, Region, Seed};
+use crate::judge::Judged;
+use crate::options::Options;
+use crate::worth::{Price, Worth};
+
+/// Values of at most so many parts of the peak are not followed further.
+const SMALL: [u64; 4] = [64, 16, 8, 4];
+/// At a step, so many values are tried as seeds, the largest; none that is less than this part of the peak.
+const SEEDS: usize = 8;
+const LEAST_SEED: u64 = 32;
+/// Numbers of parts that are tried.
+const PARTS: std::ops::RangeInclusive<u64> = 2..=16;
+/// Of the seeds at a step, so many are grown with every number of parts.
+const PROMISING: usize = 3;
+/// The part by which an estimate may pass what it is to lower.
+const NEARLY: u64 = 8;
+/// Nodes that may be looked at while regions are grown.
+const VISITS: usize = 200_000;
+
+/// Looks for regions in one module.
+#[derive(Debug)]
+pub(super) struct Search<'s> {
+    ground: Ground<'s>,
+    levels: Levels<'s>,
+    cost: &'s CostModel,
+    price: Price,
+    peak: u64,
+    /// What was grown so far, by seeds; none where nothing grew.
+    grown: BTreeMap<Seed, Option<Grown>>,
+    /// Nodes that may still be looked at while regions are grown.
+    visits: usize,
+}
+
+/// What is estimated of a region.
+#[derive(Clone, Copy, Debug)]
+struct Grown {
+    /// First and last step.
+    span: (usize, usize),
+    /// Bytes that are needed while its parts are computed.
+    level: u64,
+    /// What would be left of these with more and more parts.
+    least: u64,
+    /// Time that it takes longer in parts, in nanoseconds.
+    nanos: u64,
+}
+
+impl<'s> Search<'s> {
+    /// Regions of a judged module.
+    pub(super) fn new(judged: &'s Judged, options: &'s Options, price: Price) -> Self {
+        Self {
+            ground: Ground::of(&judged.module),
+            levels: Levels::of(judged, options),
+            cost: &options.cost,
+            price,
+            peak: judged.peak,
+            grown: BTreeMap::new(),
+            visits: VISITS,
+        }
+    }
+
+    /// Regions that keep every step within the goal, as far as estimates say and there are any; no two share a node.
+    pub(super) fn regions(&mut self, goal: u64) -> Vec<Region> {
+        let mut steps: Vec<usize> = (0..self.levels.profile.len()).filter(|step| self.levels.profile[*step] > goal).collect();
+        steps.sort_by_key(|step| (Reverse(self.levels.profile[*step]), *step));
+        let mut taken: BTreeSet<Node> = BTreeSet::new();
+        let mut covered: BTreeSet<usize> = BTreeSet::new();
+        let mut regions = Vec::new();
+        for step in steps {
+            if covered.contains(&step) {
+                continue;
+            }
+            let Some((region, grown)) = self.best(step, goal) else { continue };
+            covered.extend(grown.span.0..=grown.span.1);
+            if region.nodes.values().all(|node| !taken.contains(node)) {
+                taken.extend(region.nodes.values());
+                regions.push(region);
+            }
+        }
+        regions
+    }
+
+    /// Whether every step where the peak stands is within some region: it stays where it is otherwise.
+    pub(super) fn covers_peak(&self, regions: &[Region]) -> bool {
+        let within = |step: usize| regions.iter().map(Region::span).any(|(first, last)| (first..=last).contains(&step));
+        let profile = self.levels.profile;
+        (0..profile.len()).filter(|step| profile[*step] == self.peak).all(within)
+    }
+
+    /// The region that brings a step to the goal in the least time, or else what is worth most.
+    ///
+    /// Each seed is grown with the fewest parts that its axis has; the most promising ones with all others, too.
+    fn best(&mut self, step: usize, goal: u64) -> Option<(Region, Grown)> {
+        let mut found: Vec<(Worth, Seed, u64)> = Vec::new();
+        for (value, axis, extent) in self.axes(step) {
+            let Some(parts) = numbers_of_parts(extent).next() else { continue };
+            for small in SMALL.map(|part| self.peak / part) {
+                let seed = Seed { value, axis, parts, small };
+                found.extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
+            }
+        }
+        found.sort();
+        found.truncate(PROMISING);
+        let mut best: Option<(Worth, Seed)> = None;
+        for (_, seed, extent) in found {
+            for parts in numbers_of_parts(extent) {
+                let seed = Seed { parts, ..seed };
+                let worth = self.worth(seed, step, goal, |grown| grown.level);
+                best = best.into_iter().chain(worth.map(|worth| (worth, seed))).min();
+            }
+        }
+        let seed = best?.1;
+        self.ground.region(seed, &mut self.visits).zip(self.grown.get(&seed).copied().flatten())
+    }
+
+    /// Axes of the largest values at a step, with their extents.
+    fn axes(&self, step: usize) -> Vec<(Value, usize, u64)> {
+        let least = self.peak / LEAST_SEED;
+        let large = self.levels.live(step).into_iter().take(SEEDS).filter(|(_, bytes)| *bytes >= least);
+        let axes = |(value, _)| self.levels.dims(value).into_iter().enumerate().map(move |(axis, extent)| (value, axis, extent));
+        large.flat_map(axes).collect()
+    }
+
+    /// What the region of a seed would make of a step, going by one of its levels: nothing where it does not lower it.
+    fn worth(&mut self, seed: Seed, step: usize, goal: u64, level: impl Fn(&Grown) -> u64) -> Option<Worth> {
+        let grown = self.grown(seed)?;
+        let level = level(&grown);
+        // Estimates know nothing of what is written in place: what is a little higher may still be lower.
+        let before = self.levels.profile[step];
+        let helps = (grown.span.0..=grown.span.1).contains(&step) && level < before + before / NEARLY;
+        helps.then(|| self.price.of(Bytes(level.max(goal)), grown.nanos))
+    }
+
+    /// Time that a region takes longer in parts: more calls, and what each of them gathers again, in nanoseconds.
+    fn nanos(&self, region: &Region) -> u64 {
+        let cut = region.read.values().filter(|is_cut| **is_cut).count();
+        let joins = region.made.values().filter(|needed| **needed).count() as u64;
+        let calls = (region.nodes.len() + cut) as u64 * region.parts - region.nodes.len() as u64 + joins;
+        let again = |node: &Node| match &region.divided.nodes[*node] {
+            Some(pieces) if pieces.operands.first() == Some(&Piece::Whole) => self.cost.gathering(self.levels.module, *node).0,
+            _ => 0.0,
+        };
+        let gathered: f64 = region.nodes.values().map(again).sum();
+        (calls as f64 * self.cost.target.machine.overhead.0 + gathered * (region.parts - 1) as f64).round() as u64
+    }
+
+    fn grown(&mut self, seed: Seed) -> Option<Grown> {
+        if let Some(known) = self.grown.get(&seed) {
+            return *known;
+        }
+        let region = self.ground.region(seed, &mut self.visits);
+        let grown = region.as_ref().map(|region| {
+            let (level, least) = self.levels.with(region);
+            Grown { span: region.span(), level, least, nanos: self.nanos(region) }
+        });
+        self.grown.insert(seed, grown);
+        if let Some(region) = region {
+            // The same region would grow from any other large value in it, and if more were small.
+            let smalls = SMALL.map(|part| self.peak / part);
+            for (value, axis) in region.shares().chain([(seed.value, seed.axis)]) {
+                let bytes = self.ground.bytes(value);
+                let same = |small: &u64| *small >= seed.small && *small < region.smallest && *small < bytes;
+                let seeds = smalls.into_iter().filter(same).map(|small| Seed { value, axis, small, ..seed });
+                self.grown.extend(seeds.map(|seed| (seed, grown)));
+            }
+        }
+        grown
+    }
+}
+
+/// Numbers of equal parts of an axis, the fewest first.
+fn numbers_of_parts(extent: u64) -> impl Iterator<Item = u64> {
+    PARTS.filter(move |parts| extent > 0 && extent.is_multiple_of(*parts))
+}

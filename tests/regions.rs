@@ -1,0 +1,129 @@
+//! Regions computed in parts: planned, checked, and run on ONNX Runtime's kernels beside the model as given.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+
+mod command;
+mod models_made;
+
+use command::Folder;
+use memc::proto::onnx::{ModelProto, NodeProto, TensorProto};
+use models_made::{bytes, fixed, floats, int, ints, node, stated, with};
+
+fn model(nodes: Vec<NodeProto>, input: &[i64], output: &[i64], weights: Vec<TensorProto>) -> ModelProto {
+    with(nodes, |graph| {
+        graph.input = vec![fixed("x", input)];
+        graph.output = vec![fixed("y", output)];
+        graph.initializer = weights;
+    })
+}
+
+fn convolution(inputs: &[&str], output: &str, group: i64, pad: i64) -> NodeProto {
+    stated(node("Conv", inputs, &[output]), vec![int("group", group), ints("pads", &[pad; 4])])
+}
+
+/// Filters, groups of channels and sums over channels, images that are normalized, pooled and added.
+fn images() -> ModelProto {
+    let window = || vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])];
+    let nodes = vec![
+        convolution(&["x", "w0", "b0"], "c0", 1, 1),
+        node("BatchNormalization", &["c0", "scale", "shift", "mean", "variance"], &["n0"]),
+        node("Sigmoid", &["n0"], &["s0"]),
+        node("Mul", &["n0", "s0"], &["a0"]),
+        convolution(&["a0", "w1"], "c1", 96, 1),
+        stated(node("LRN", &["c1"], &["n1"]), vec![int("size", 3)]),
+        stated(node("AveragePool", &["n1"], &["p1"]), window()),
+        convolution(&["p1", "w2", "b2"], "y", 1, 0),
+    ];
+    let vector = |name: &str| TensorProto {
+        raw_data: Some(floats(name, &[96]).raw_data().iter().map(|byte| byte & 0x7f).collect()),
+        ..floats(name, &[96])
+    };
+    let weights = vec![
+        floats("w0", &[96, 4, 3, 3]),
+        floats("b0", &[96]),
+        floats("scale", &[96]),
+        floats("shift", &[96]),
+        floats("mean", &[96]),
+        vector("variance"),
+        floats("w1", &[96, 1, 3, 3]),
+        floats("w2", &[8, 96, 1, 1]),
+        floats("b2", &[8]),
+    ];
+    model(nodes, &[1, 4, 96, 96], &[1, 8, 48, 48], weights)
+}
+
+/// Attention of heads that lie in rows, and a wide value between two products.
+fn attention() -> ModelProto {
+    let heads = |name: &str, perm: &[i64]| stated(node("Transpose", &["rows"], &[name]), vec![ints("perm", perm)]);
+    let nodes = vec![
+        node("MatMul", &["x", "wq"], &["q"]),
+        node("Reshape", &["q", "split"], &["rows"]),
+        heads("left", &[0, 2, 1, 3]),
+        heads("right", &[0, 2, 3, 1]),
+        node("MatMul", &["left", "right"], &["s"]),
+        stated(node("Softmax", &["s"], &["p"]), vec![int("axis", -1)]),
+        node("MatMul", &["p", "left"], &["o"]),
+        stated(node("Transpose", &["o"], &["t"]), vec![ints("perm", &[0, 2, 1, 3])]),
+        node("Reshape", &["t", "join"], &["j"]),
+        node("MatMul", &["j", "w1"], &["h"]),
+        node("Relu", &["h"], &["r"]),
+        node("MatMul", &["r", "w2"], &["y"]),
+    ];
+    let weights = vec![
+        floats("wq", &[32, 64]),
+        models_made::integers("split", &[1, 256, 4, 16]),
+        models_made::integers("join", &[1, 256, 64]),
+        floats("w1", &[64, 1024]),
+        floats("w2", &[1024, 32]),
+    ];
+    model(nodes, &[1, 256, 32], &[1, 256, 32], weights)
+}
+
+fn planned(folder: &Folder, options: &str) -> memc::layout_file::Layout {
+    folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).done();
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    memc::layout_file::read(&folder.read("out.layout.json")).unwrap()
+}
+
+/// Plans whole, and in parts within a part of what that needs; runs the latter.
+fn runs(name: &str, model: &ModelProto, runtime: &str, hundredths: u64) {
+    let folder = Folder::new(name);
+    folder.write("in.onnx", bytes(model));
+    let whole = planned(&folder, &format!("--runtime {runtime} --exact")).arenas[0].size;
+    let budget = whole * hundredths / 100;
+    let layout = planned(&folder, &format!("--runtime {runtime} --budget {budget}"));
+    assert!(layout.arenas[0].size <= budget, "{} of {whole}", layout.arenas[0].size);
+    assert!(layout.tensors.iter().any(|tensor| tensor.name.contains("_part1")), "{name}: nothing is in parts");
+    assert_eq!(layout.cost.recomputed_nodes, 0, "nothing is computed twice");
+    let ran = folder.memc("verify in.onnx out.onnx -n 2");
+    if ran.err.contains("E0701") {
+        eprintln!("no ONNX Runtime here: the plan was checked, not run");
+        return;
+    }
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+}
+
+#[test]
+fn parts_of_images_give_the_numbers_of_the_whole() {
+    runs("regions-images-arena", &images(), "arena", 50);
+    runs("regions-images-ort", &images(), "ort", 50);
+    runs("regions-images-player", &images(), "player", 60);
+}
+
+#[test]
+fn parts_of_heads_and_rows_give_the_numbers_of_the_whole() {
+    runs("regions-attention-arena", &attention(), "arena", 50);
+    runs("regions-attention-ort", &attention(), "ort", 50);
+    runs("regions-attention-player", &attention(), "player", 50);
+}
+
+#[test]
+fn less_memory_costs_no_time_unless_it_is_said_how_much() {
+    let folder = Folder::new("regions-slowdown");
+    folder.write("in.onnx", bytes(&attention()));
+    let plain = planned(&folder, "--no-rewrite");
+    let free = planned(&folder, "");
+    assert!(free.cost.modelled_ns_after <= plain.cost.modelled_ns_after);
+    let slower = planned(&folder, "--slowdown 50%");
+    assert!(slower.cost.modelled_ns_after <= plain.cost.modelled_ns_after * 1.5);
+    assert!(slower.arenas[0].size < free.arenas[0].size, "{} is not below {}", slower.arenas[0].size, free.arenas[0].size);
+}
