@@ -1,15 +1,21 @@
 //! Plans within a budget, for models whose best order needs more.
 
+use std::collections::BTreeSet;
+
 use memc_ir::Module;
 
-use crate::pass::{Changed, PassContext, PassError, Seeks};
+use crate::pass::{Changed, PassContext, PassError, Seeks, Shortage};
 use crate::pipeline::{Observer, Pipeline, PipelineError, Silent};
 use crate::portfolio::Planned;
+use crate::split::is_split;
+use crate::window::WindowChoice;
 
 /// The default pipeline with a budget.
 const MERGED: &str = "fold,canonicalize,dce,micro-batch,dce,cse,dce,view,window,schedule,budget,in-place,place";
 /// The same without merging of equal nodes.
 const WITHOUT_CSE: &str = "fold,canonicalize,dce,micro-batch,dce,view,window,schedule,budget,in-place,place";
+/// The same from the file's own order: what is best without a budget need not be where much is computed again.
+const GIVEN_ORDER: &str = "fold,canonicalize,dce,micro-batch,dce,view,window,budget,in-place,place";
 /// The same with rewriting.
 const REWRITTEN: &str = "fold,canonicalize,dce,micro-batch,dce,cse,dce,rewrite,fold,canonicalize,dce,cse,dce,view,window,schedule,budget,in-place,place";
 
@@ -30,9 +36,11 @@ pub fn plan_within<'o>(
     verify: bool,
     observer: &mut dyn Observer,
 ) -> Result<Planned, PipelineError> {
+    // Windows of a module with regions in parts are of values that there are not here.
+    let windows = if is_split(&free.module) { WindowChoice::Only(BTreeSet::new()) } else { free.windows.clone() };
     let mut run = |text: &str, seeks: Seeks| {
         let mut module = module.clone();
-        let mut ctx = PassContext { windows: free.windows.clone(), seeks, ..context(&module) };
+        let mut ctx = PassContext { windows: windows.clone(), seeks, ..context(&module) };
         Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
         Ok(Planned::of(module, ctx))
     };
@@ -47,17 +55,24 @@ pub fn plan_within<'o>(
     if !is_rewritten && short.bound > short.budget {
         return run(first, Seeks::Least);
     }
-    let other = match run(WITHOUT_CSE, Seeks::Longest) {
-        Err(PipelineError::Pass(PassError::Budget(other))) => other,
-        other => return other,
-    };
-    match run(first, Seeks::Least) {
-        Err(PipelineError::Pass(PassError::Budget(short))) => {
-            let better = if other.least < short.least { other } else { short };
-            Err(PipelineError::Pass(PassError::Budget(better)))
+    let mut least: Option<Box<Shortage>> = None;
+    for (text, seeks) in [(WITHOUT_CSE, Seeks::Longest), (GIVEN_ORDER, Seeks::Longest), (first, Seeks::Least)] {
+        // Where it is proven that there is no plan, only what the smallest one needs is still looked for.
+        let is_hopeless = least.as_ref().is_some_and(|short| short.bound > short.budget);
+        if is_hopeless && seeks == Seeks::Longest {
+            continue;
         }
-        other => other,
+        match run(text, seeks) {
+            Err(PipelineError::Pass(PassError::Budget(short))) => {
+                least = Some(match least {
+                    Some(other) if other.least <= short.least => other,
+                    _ => short,
+                });
+            }
+            other => return other,
+        }
     }
+    Err(PipelineError::Pass(PassError::Budget(least.unwrap_or(short))))
 }
 
 /// Whether there is something to merge.
