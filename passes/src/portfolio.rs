@@ -130,7 +130,7 @@ fn split<'o>(
     Ok(is_split(&start.module).then_some(start))
 }
 
-/// Of a module with regions in parts and the same without, the one that heuristics make more of.
+/// Of a module with regions in parts and the same without, the one that heuristics make more of, windows aside.
 fn leaner<'o>(
     split: Option<Start<'o>>,
     whole: Option<Start<'o>>,
@@ -141,7 +141,8 @@ fn leaner<'o>(
     let options = split.ctx.options;
     let nanos = |start: &Start<'_>| options.total_nanos(&start.module);
     let other = whole.as_ref().unwrap_or(given);
-    let (own, its) = (tried(&split, verify)?.rank.arena, tried(other, verify)?.rank.arena);
+    let arena = |start: &Start<'_>| run(start, MERGED, Some(0), none(), verify, &mut Silent).map(|(_, rank)| rank.arena);
+    let (own, its) = (arena(&split)?, arena(other)?);
     let price = Price::new(options, its, nanos(other));
     let is_better = price.of(own, nanos(&split)) < price.of(its, nanos(other));
     Ok(if is_better { Some(split) } else { whole })

@@ -17,7 +17,7 @@ use crate::window::WindowChoice;
 /// Sets that are planned at most.
 const MAX_TRIALS: usize = 24;
 /// Nodes that are planned at most, over all sets: large graphs get fewer trials.
-const MAX_NODES: usize = 40_000;
+const MAX_NODES: usize = 16_000;
 
 /// A set of windows, by node and part.
 type Set = BTreeSet<(Node, Value)>;
