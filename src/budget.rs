@@ -8,6 +8,7 @@ use memc_layout::{Layout, ParetoPoint};
 use memc_ops::{Data, Repeat, View, lookup};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
+use memc_passes::split::is_split;
 use memc_passes::{Budgeted, ExternalData, Io, Observer, PassContext, PassError, PipelineError, Planned, Shortage, Silent};
 
 use crate::error::{EARLY, Error};
@@ -70,16 +71,18 @@ impl Budgets<'_> {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
+                let regions = is_split(&free.module).then(|| self.need(free));
+                let smallest = smallest.into_iter().chain(regions).min();
                 Err(PipelineError::Pass(PassError::Budget(self.with_parts(short, smallest, &own))))
             }
             (planned, _) => planned,
         }
     }
 
-    /// A shortage of plans of the whole batch as one of plans in parts, too: `smallest` is what the smallest one of these needs.
+    /// A shortage of plans of whole values as one of plans in parts (of the batch, or of regions), too: `smallest` is what the smallest one of these needs.
     fn with_parts(&self, mut short: Box<Shortage>, smallest: Option<Bytes>, own: &memc_passes::Options) -> Box<Shortage> {
         short.least = smallest.map_or(short.least, |smallest| short.least.min(smallest));
-        // What is proven of whole batches is not of parts; but all results are there in the end.
+        // What is proven of whole values is not of parts; but all results are there in the end.
         if smallest.is_some_and(|smallest| smallest < short.bound) {
             short.bound = short.bound.min(Bytes(self.output_bytes(own)));
         }

@@ -33,7 +33,7 @@ const ROUNDS: usize = 8;
 const TRIAL_NODES: usize = 10_000;
 
 /// Whether nodes of a module were written by the pass.
-pub(crate) fn is_split(module: &Module) -> bool {
+pub fn is_split(module: &Module) -> bool {
     module.graph(module.main()).nodes.iter().any(|node| is_own(module, *node))
 }
 
