@@ -1,5 +1,5 @@
 //! Images in blocks of channels: planned, checked, and run on ONNX Runtime's kernels beside the model as given.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod command;
 mod models_made;
@@ -66,12 +66,7 @@ fn every_form_gives_the_numbers_of_the_model_as_given() {
         folder.memc("check in.onnx out.onnx out.layout.json").done();
         let layout = folder.read("out.layout.json");
         assert_eq!(layout.matches("\"Conv\"").count(), 5, "all convolutions are laid out: {layout}");
-        let ran = folder.memc("verify in.onnx out.onnx -n 3");
-        if ran.err.contains("E0701") {
-            eprintln!("no ONNX Runtime here: the plan was checked, not run");
-            return;
-        }
-        assert_eq!(ran.code, Some(0), "{ran:#?}");
+        folder.memc("verify in.onnx out.onnx -n 3").equal();
     }
 }
 

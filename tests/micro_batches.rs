@@ -1,5 +1,5 @@
 //! Batches computed in parts: planned, checked, and run on ONNX Runtime's kernels beside the model as given.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod command;
 mod models_made;
@@ -86,12 +86,7 @@ fn runs(folder: &Folder, parts: u64, more: &str) {
     folder.memc(&format!("optimize in.onnx -o out.onnx --micro-batches {parts} {more}")).done();
     folder.memc("check in.onnx out.onnx out.layout.json").done();
     assert!(folder.read("out.layout.json").contains(&format!("_part{}\"", parts - 1)), "nothing is in {parts} parts");
-    let ran = folder.memc("verify in.onnx out.onnx -n 2");
-    if ran.err.contains("E0701") {
-        eprintln!("no ONNX Runtime here: the plan was checked, not run");
-        return;
-    }
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    folder.memc("verify in.onnx out.onnx -n 2").equal();
 }
 
 #[test]
