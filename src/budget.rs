@@ -1,15 +1,15 @@
 //! Budgets: what the user asked for in bytes, a plan that keeps it, and what to say where a plan does not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memc_ir::{Bytes, Module, SecondaryMap, Value};
 use memc_layout::{Layout, ParetoPoint};
-use memc_ops::{Data, Repeat, View, lookup};
+use memc_ops::{Data, Repeat, lookup};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
 use memc_passes::split::is_split;
-use memc_passes::{Budgeted, ExternalData, Io, Observer, PassContext, PassError, PipelineError, Planned, Shortage, Silent};
+use memc_passes::{Budgeted, ExternalData, Observer, PassContext, PassError, PipelineError, Planned, Seeks, Shortage, Silent};
 
 use crate::error::{EARLY, Error};
 use crate::options::{OptimizeOptions, Size};
@@ -71,34 +71,34 @@ impl Budgets<'_> {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
-                let regions = is_split(&free.module).then(|| self.need(free));
-                let smallest = smallest.into_iter().chain(regions).min();
-                Err(PipelineError::Pass(PassError::Budget(self.with_parts(short, smallest, &own))))
+                let regions = self.smallest_in_regions(&own)?;
+                let parts = smallest.into_iter().chain(regions).min().map_or(short.least, |smallest| smallest.min(short.least));
+                let only_whole = may_split(&own) || self.may_divide(&own);
+                Err(PipelineError::Pass(PassError::Budget(Box::new(Shortage { least: parts, only_whole, ..*short }))))
             }
             (planned, _) => planned,
         }
     }
 
-    /// A shortage of plans of whole values as one of plans in parts (of the batch, or of regions), too: `smallest` is what the smallest one of these needs.
-    fn with_parts(&self, mut short: Box<Shortage>, smallest: Option<Bytes>, own: &memc_passes::Options) -> Box<Shortage> {
-        short.least = smallest.map_or(short.least, |smallest| short.least.min(smallest));
-        // What is proven of whole values is not of parts; but all results are there in the end.
-        if smallest.is_some_and(|smallest| smallest < short.bound) {
-            short.bound = short.bound.min(Bytes(self.output_bytes(own)));
+    /// What the smallest plan with regions in parts needs, where there is one: a budget of so much is kept.
+    fn smallest_in_regions(&self, own: &memc_passes::Options) -> Result<Option<Bytes>, PipelineError> {
+        if !may_split(own) {
+            return Ok(None);
         }
-        short
-    }
-
-    /// Bytes of the results that are made in the arena: they stay until the end.
-    fn output_bytes(&self, own: &memc_passes::Options) -> u64 {
-        let own_bytes = |value: Value| {
-            let node = self.given.producer(value)?;
-            let info = lookup(&self.given.node(node).operator)?;
-            let size = self.given.ty(value).tensor()?.size()?;
-            (matches!(info.view, View::None | View::Concat) && own.io != Io::External).then_some(size.0)
+        let plan = |limit: Bytes, seeks: Seeks, effort: u64| {
+            let own = memc_passes::Options { budget: Some(limit), effort, ..own.clone() };
+            let fresh = |module: &Module| PassContext {
+                external: Some(self.external),
+                seeks,
+                ..PassContext::new(&own, self.data.clone(), module)
+            };
+            memc_passes::plan(self.given, fresh, self.options.verify, &mut Silent)
         };
-        let outputs: BTreeSet<Value> = self.given.graph(self.given.main()).outputs.iter().copied().collect();
-        outputs.into_iter().filter_map(own_bytes).fold(0, u64::saturating_add)
+        let smallest = plan(Bytes(0), Seeks::Least, 0)?;
+        let need = self.need(&smallest);
+        // Which regions are taken depends on the limit, too: what is said is what was seen.
+        let is_kept = is_split(&smallest.module) && self.need(&plan(need, Seeks::Longest, own.effort)?) <= need;
+        Ok(is_kept.then_some(need))
     }
 
     /// Whether memc may compute the batch in parts without being asked.
@@ -218,6 +218,11 @@ impl Budgets<'_> {
     fn nanos(&self, planned: &Planned) -> u64 {
         self.options.plan.cost.total_nanos(&planned.module).0.round() as u64
     }
+}
+
+/// Whether regions may be computed in parts.
+fn may_split(own: &memc_passes::Options) -> bool {
+    own.rewrite.enabled && !own.rewrite.exact
 }
 
 /// Limits of farther spaces; a part of the whole means nothing there.

@@ -207,7 +207,8 @@ fn at_least(bound: u64) -> String {
 /// Where the smallest plan is full, who is alive there, and what cannot be dropped.
 fn notes(short: &memc_passes::Shortage) -> Vec<String> {
     let (name, operator) = &short.node;
-    let mut notes = vec![format!("the smallest plan is full at step {}: \"{name}\" ({operator})", short.step)];
+    let whole = if short.only_whole { " of whole nodes" } else { "" };
+    let mut notes = vec![format!("the smallest plan{whole} is full at step {}: \"{name}\" ({operator})", short.step)];
     notes.extend(short.alive.iter().map(|(name, bytes)| format!("alive there: `{name}`, {bytes}")));
     notes.extend(short.reasons.iter().map(|reason| format!("stays whatever is recomputed: {reason}")));
     notes.extend(short.is_early.then(|| EARLY.to_owned()));

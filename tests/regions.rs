@@ -122,3 +122,20 @@ fn less_memory_costs_no_time_unless_it_is_said_how_much() {
     assert!(slower.cost.modelled_ns_after <= plain.cost.modelled_ns_after * 1.5);
     assert!(slower.arenas[0].size < free.arenas[0].size, "{} is not below {}", slower.arenas[0].size, free.arenas[0].size);
 }
+
+#[test]
+fn a_refusal_names_what_parts_reach() {
+    let folder = Folder::new("regions-refused");
+    folder.write("in.onnx", bytes(&images()));
+    let ran = folder.memc("optimize in.onnx -o out.onnx --budget 1000");
+    let number = |text: &str| -> u64 {
+        let after = ran.err.split(text).nth(1).unwrap_or_else(|| panic!("{text}: {ran:#?}"));
+        after.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+    };
+    assert!(ran.err.contains("with its nodes whole: every one needs at least"), "{ran:#?}");
+    let (bound, smallest) = (number("needs at least "), number("the smallest one found, in parts, "));
+    assert!(smallest < bound, "{smallest} is not below {bound}");
+    assert!(planned(&folder, &format!("--budget {smallest}")).arenas[0].size <= smallest);
+    let exact = folder.memc("optimize in.onnx -o out.onnx --budget 1000 --exact");
+    assert!(!exact.err.contains("whole") && exact.code == Some(3), "{exact:#?}");
+}

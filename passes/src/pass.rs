@@ -65,6 +65,8 @@ pub struct Shortage {
     pub budget: Bytes,
     /// No plan of these nodes needs less, whatever is recomputed or moved.
     pub bound: Bytes,
+    /// The bound is of plans that compute each node whole, and nodes may be computed in parts, too.
+    pub only_whole: bool,
     /// The smallest arena that was found: a budget of this size is kept.
     pub least: Bytes,
     /// Name and operator of the node where that arena is full.
@@ -79,11 +81,23 @@ pub struct Shortage {
     pub is_early: bool,
 }
 
+impl Shortage {
+    /// The same, where other nodes that give the same results are only known to need so much.
+    #[must_use]
+    pub(crate) fn with_bound(mut self: Box<Self>, bound: Bytes) -> Box<Self> {
+        self.bound = self.bound.min(bound);
+        self
+    }
+}
+
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (space, budget, bound, least) = (&self.space, self.budget.0, self.bound.0, self.least.0);
         if budget < bound {
-            write!(f, "no plan fits {budget} bytes in {space}: every one needs at least {bound}, the smallest one found {least}")
+            let whole = if self.only_whole { " with its nodes whole" } else { "" };
+            let parts = if least < bound { ", in parts," } else { "" };
+            let all = format!("every one needs at least {bound}, the smallest one found{parts} {least}");
+            write!(f, "no plan fits {budget} bytes in {space}{whole}: {all}")
         } else {
             write!(
                 f,

@@ -9,7 +9,7 @@ use memc_rewrite::Replaced;
 use crate::analysis::scratch::scratch;
 use crate::analysis::{Liveness, buffers, classes, peak};
 use crate::options::Options;
-use crate::pass::{Budgeted, Changed, PassContext, SolverReport};
+use crate::pass::{Budgeted, Changed, PassContext, Seeks, SolverReport};
 use crate::pipeline::{FILE_ORDER, FILE_ORDER_LAID_OUT, Observer, Pipeline, PipelineError, Silent};
 use crate::split::is_split;
 use crate::window::{WindowChoice, candidates};
@@ -173,8 +173,11 @@ fn better(
     let (own, its) = (tried(first, verify)?, tried(second, verify)?);
     let (own_nanos, its_nanos) = (nanos(&own.planned.module), nanos(&its.planned.module));
     let saved = its_nanos.saturating_sub(own_nanos);
-    // Where only one of them keeps within the room, the other's time is of no use.
-    let alone_fits = |own: Rank, its: Rank| options.room().is_some_and(|room| own.arena <= room && its.arena > room);
+    // Where only one of them keeps within the room, the other's time is of no use; nor is any where the least is asked for.
+    let seeks_least = first.ctx.seeks == Seeks::Least;
+    let alone_fits = |own: Rank, its: Rank| {
+        options.room().is_some_and(|room| its.arena > room && (own.arena <= room || seeks_least && own.arena < its.arena))
+    };
     let longest = |nanos: u64| if options.room().is_none() { options.rewrite.longest(nanos) } else { nanos };
     let takes_longer = own_nanos > longest(its_nanos) && !alone_fits(own.rank, its.rank);
     if takes_longer || own.rank.arena >= its.rank.arena && saved < its_nanos / WORTH {

@@ -65,14 +65,16 @@ pub fn plan_within<'o>(
         match run(text, seeks) {
             Err(PipelineError::Pass(PassError::Budget(short))) => {
                 least = Some(match least {
-                    Some(other) if other.least <= short.least => other,
-                    _ => short,
+                    Some(other) if other.least <= short.least => other.with_bound(short.bound),
+                    Some(other) => short.with_bound(other.bound),
+                    None => short,
                 });
             }
             other => return other,
         }
     }
-    Err(PipelineError::Pass(PassError::Budget(least.unwrap_or(short))))
+    let bound = short.bound;
+    Err(PipelineError::Pass(PassError::Budget(least.unwrap_or(short).with_bound(bound))))
 }
 
 /// Whether there is something to merge.

@@ -30,6 +30,7 @@ pub(crate) fn shortage(
     let alive = there.iter().take(SHOWN).map(|buffer| (placed.value(buffer.owner).name.clone(), buffer.bytes));
     let node = placed.graph(placed.main()).nodes.get(full).copied();
     Ok(Shortage {
+        only_whole: false,
         space: ctx.options.space.name.clone(),
         budget,
         bound,
