@@ -252,14 +252,25 @@ impl<'m> Rewriter<'m> {
         self.module.values[old].definition = Definition::Erased;
         true
     }
-    /// A name that no value of the module has or had: `hint`, or `hint` with a number behind it.
+    /// A name that no value of the module has or had: `hint`, or `hint` with a number behind it of which the one before is taken.
     ///
-    /// The first call walks over all values.
+    /// The first call walks over all values; others look up as many names as the number has bits, twice.
     pub fn fresh_name(&mut self, hint: &str) -> String {
         let module = &*self.module;
         let names = self.names.get_or_insert_with(|| module.values.iter().map(|(_, value)| value.name.clone()).collect());
-        let numbered = (0u64..).map(|number| if number == 0 { hint.to_owned() } else { format!("{hint}_{number}") });
-        let name = numbered.into_iter().find(|name| !names.contains(name)).unwrap_or_default();
+        let numbered = |number: u64| if number == 0 { hint.to_owned() } else { format!("{hint}_{number}") };
+        let is_taken = |number: u64| names.contains(&numbered(number));
+        let mut free = 0;
+        while is_taken(free) {
+            free = 2 * free + 1;
+        }
+        // What is taken is always below what is free.
+        let mut taken = free / 2;
+        while free > 0 && taken + 1 < free {
+            let middle = taken + (free - taken) / 2;
+            if is_taken(middle) { taken = middle } else { free = middle }
+        }
+        let name = numbered(free);
         names.insert(name.clone());
         name
     }

@@ -5,6 +5,7 @@
 //! keeps the best of several pipelines and never returns a plan that is worse than the file's own order.
 
 pub mod analysis;
+pub mod answers;
 pub mod budget;
 pub mod canonicalize;
 pub mod cse;

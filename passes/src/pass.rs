@@ -8,6 +8,7 @@ use memc_ops::Data;
 use memc_rewrite::Replaced;
 
 use crate::analysis::windows::WindowChoice;
+use crate::answers::Answers;
 use crate::options::Options;
 
 /// Whether a pass changed the module. `No` means that the printed text is identical.
@@ -140,6 +141,10 @@ pub struct PassContext<'o> {
     pub external: Option<&'o dyn ExternalData>,
     /// Search nodes that each exact solver may visit; the options' unless a portfolio tries something out.
     pub effort: u64,
+    /// Orders of no fewer bytes are of no interest: something as good is known. None where all are.
+    pub below: Option<u64>,
+    /// What the solvers said before.
+    pub answers: Answers,
     /// How long a plan within a budget is looked for.
     pub seeks: Seeks,
     /// Modelled time that no rewritten module may pass, in nanoseconds, where anything limits it.
@@ -199,6 +204,8 @@ impl<'o> PassContext<'o> {
             options,
             external: None,
             effort: options.effort,
+            below: None,
+            answers: Answers::default(),
             seeks: Seeks::Longest,
             time_limit: None,
             windows,

@@ -35,7 +35,10 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     for (scratch, step) in module.plan.scratch.iter().zip(&steps) {
         problem.buffers.push(row(step.0, step.0 + 1, scratch.bytes, alignment));
     }
-    let outcome = solve(&problem, ctx).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
+    // What is no better than something known is placed by heuristics alone.
+    let load = peak(module, &buffers, liveness.steps).0;
+    let effort = if ctx.below.is_some_and(|below| load.0 >= below) { 0 } else { ctx.effort };
+    let outcome = solve(&problem, ctx, effort).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
     let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
 
@@ -61,7 +64,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     }
     let edits = edits(module, &before);
     module.stage = Stage::Planned;
-    debug_assert!(peak(module, &buffers, liveness.steps).0 <= size);
+    debug_assert!(load <= size);
     ctx.reports.push(SolverReport {
         pass: INFO.name,
         value: solution.height,
@@ -73,12 +76,12 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 }
 
 /// The lowest placement that the effort finds; under a limit never above what no effort finds, since plans within limits are tried without any.
-fn solve(problem: &place::Problem, ctx: &PassContext<'_>) -> Result<Outcome<place::Solution>, place::ProblemError> {
-    let outcome = in_time(ctx, |limit| place::solve(problem, limit))?;
-    if ctx.effort == 0 || ctx.options.room().is_none() || outcome.status() == Status::Optimal {
+fn solve(problem: &place::Problem, ctx: &PassContext<'_>, effort: u64) -> Result<Outcome<place::Solution>, place::ProblemError> {
+    let outcome = in_time(ctx, effort, |limit| ctx.answers.place(problem, limit))?;
+    if effort == 0 || ctx.options.room().is_none() || outcome.status() == Status::Optimal {
         return Ok(outcome);
     }
-    let at_once = place::solve(problem, &Limit { nodes: 0 })?;
+    let at_once = ctx.answers.place(problem, &Limit { nodes: 0 })?;
     let is_lower = at_once.value.is_some_and(|value| outcome.value.is_none_or(|other| value < other));
     Ok(if is_lower { Outcome { solution: at_once.solution, value: at_once.value, ..outcome } } else { outcome })
 }
@@ -110,7 +113,8 @@ fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Re
     let space = space(module, data);
     let rows = buffers.iter().map(|buffer| row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, data.alignment));
     let problem = place::Problem { buffers: rows.collect(), ..place::Problem::default() };
-    let outcome = in_time(ctx, |limit| place::solve(&problem, limit)).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
+    let outcome = in_time(ctx, ctx.effort, |limit| ctx.answers.place(&problem, limit))
+        .map_err(|_| PassError::TooLarge { pass: INFO.name })?;
     let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
     for (buffer, offset) in buffers.iter().zip(&solution.offsets) {
@@ -178,7 +182,7 @@ mod tests {
             let problem = run_of_buffers(seed);
             let height = |effort: u64| {
                 let ctx = PassContext { effort, ..PassContext::new(&options, SecondaryMap::default(), &module) };
-                solve(&problem, &ctx).unwrap().value.unwrap()
+                solve(&problem, &ctx, effort).unwrap().value.unwrap()
             };
             for effort in [20, 200] {
                 assert!(height(effort) <= height(0), "{seed} {effort}");

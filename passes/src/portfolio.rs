@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Bytes, Module, Node, Value};
+use memc_ir::{Bytes, Module, Node, Stage, Value};
 use memc_ops::Profile;
 use memc_rewrite::Replaced;
 
@@ -52,6 +52,9 @@ const MERGED: &str = "cse,dce,view,window,schedule,in-place,place";
 const WITHOUT_CSE: &str = "view,window,schedule,in-place,place";
 /// The pass that the search for windows begins with; what stands before it depends on no choice.
 const WINDOW: &str = "window";
+/// What depends on the choice: what the order needs, and what becomes of that.
+const ORDERED: &str = "window,schedule";
+const PLACED: &str = "in-place,place";
 
 /// What the rewritten way begins with, after [`PREPARED`]: rewriting, and what cleans up behind it.
 const REWRITTEN: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce";
@@ -189,6 +192,9 @@ fn better(
     if !its.has_windows() && rank.arena.0 <= bound && nanos(&planned.module) <= longest(its_nanos) {
         return Ok((planned, rank));
     }
+    // What takes more time is kept only if it needs less memory.
+    let is_faster = options.room().is_none() && nanos(&planned.module) < its_nanos;
+    let second = if is_faster { &second.below(rank.arena.0) } else { second };
     let (other, other_rank) = best(second, &its, verify, &mut Silent)?;
     let (own_nanos, its_nanos) = (nanos(&planned.module), nanos(&other.module));
     let price = Price::new(options, its.rank.arena, its_nanos);
@@ -238,9 +244,10 @@ fn best(from: &Start<'_>, tried: &Tried, verify: bool, observer: &mut dyn Observ
     let found = run(from, tried.text, None, tried.windows.clone(), verify, observer)?;
     if tried.has_windows() {
         // What helps the heuristics need not help the search.
-        let without = run(from, tried.text, None, none(), verify, &mut Silent)?;
+        let from = from.below(found.1.arena.0 + 1);
+        let without = run(&from, tried.text, None, none(), verify, &mut Silent)?;
         if (without.1.arena, without.1.peak) <= (found.1.arena, found.1.peak) {
-            return run(from, tried.text, None, none(), verify, observer);
+            return run(&from, tried.text, None, none(), verify, observer);
         }
     }
     Ok(found)
@@ -273,6 +280,15 @@ struct Start<'o> {
     ctx: PassContext<'o>,
 }
 
+impl Start<'_> {
+    /// The same where only an arena of fewer bytes is of interest.
+    fn below(&self, bytes: u64) -> Self {
+        let mut start = self.clone();
+        start.ctx.below = Some(start.ctx.below.map_or(bytes, |below| below.min(bytes)));
+        start
+    }
+}
+
 /// The set of windows with which a pipeline does best by heuristics alone.
 fn choose_windows(from: &Start<'_>, text: &str) -> Result<WindowChoice, PipelineError> {
     let Start { module: mut prepared, mut ctx } = from.clone();
@@ -282,14 +298,19 @@ fn choose_windows(from: &Start<'_>, text: &str) -> Result<WindowChoice, Pipeline
     };
     Pipeline::parse(first, prepared.stage)?.run(&mut prepared, &mut ctx, false, &mut Silent)?;
     let candidates = candidates(&prepared, &ctx);
-    let rest = Pipeline::parse(&text[first.len()..], prepared.stage)?;
+    let ordered = Pipeline::parse(ORDERED, prepared.stage)?;
+    let placed = Pipeline::parse(PLACED, Stage::Scheduled)?;
     let options = ctx.options;
-    let set = search(&prepared, &candidates, options, |windows| {
+    let set = search(&prepared, &candidates, options, |windows, below| {
         let mut trial = prepared.clone();
         ctx.windows = windows;
         ctx.reports.clear();
-        rest.run(&mut trial, &mut ctx, false, &mut Silent)?;
-        Ok(trial)
+        ordered.run(&mut trial, &mut ctx, false, &mut Silent)?;
+        if ctx.reports.iter().any(|report| report.value >= below) {
+            return Ok(None);
+        }
+        placed.run(&mut trial, &mut ctx, false, &mut Silent)?;
+        Ok(Some(trial))
     })?;
     Ok(WindowChoice::Only(set))
 }

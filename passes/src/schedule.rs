@@ -31,9 +31,9 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let problem = problem(module, ctx.options);
     let main = module.main();
     let nodes = module.graph(main).nodes.clone();
-    let given: Vec<u32> = (0..nodes.len() as u32).collect();
-    let outcome = in_time(ctx, |limit| order::solve(&problem, &given, limit)).map_err(refused)?;
-    let best = outcome.solution.unwrap_or(given);
+    let below = ctx.below.unwrap_or(u64::MAX);
+    let outcome = in_time(ctx, ctx.effort, |limit| ctx.answers.order(&problem, below, limit)).map_err(refused)?;
+    let best = outcome.solution.unwrap_or_else(|| (0..nodes.len() as u32).collect());
     let value = outcome.value.unwrap_or(outcome.lower_bound);
     order::check(&problem, &best, value)
         .map_err(|violation| PassError::WrongAnswer { pass: INFO.name, why: violation.to_string() })?;
@@ -83,7 +83,7 @@ fn arena(module: &Module, ctx: &PassContext<'_>, nodes: &[Node], order: &[u32]) 
     set_order(&mut module, nodes, order);
     module.stage = module.stage.max(Stage::Scheduled);
     let mut trial = PassContext::new(ctx.options, ctx.data.clone(), &module);
-    trial.effort = 0;
+    (trial.effort, trial.answers) = (0, ctx.answers.clone());
     (crate::in_place::INFO.run)(&mut module, &mut trial)?;
     (crate::place::INFO.run)(&mut module, &mut trial)?;
     Ok(module.plan.arenas.iter().map(|arena| arena.size).max().unwrap_or_default())

@@ -8,22 +8,26 @@ use crate::pass::PassContext;
 const FIRST: u64 = 5_000;
 const GROWTH: u64 = 4;
 
-/// A solver's answer with the effort of a context: at once where nobody may ask for an end, so that slices change nothing there; else that of the last
+/// A solver's answer with so much effort: at once where nobody may ask for an end, so that slices change nothing there; else that of the last
 /// slice which began in time.
 ///
 /// # Errors
 /// What the solver refuses.
-pub(crate) fn in_time<S, E>(ctx: &PassContext<'_>, solve: impl Fn(&Limit) -> Result<Outcome<S>, E>) -> Result<Outcome<S>, E> {
+pub(crate) fn in_time<S, E>(
+    ctx: &PassContext<'_>,
+    effort: u64,
+    solve: impl Fn(&Limit) -> Result<Outcome<S>, E>,
+) -> Result<Outcome<S>, E> {
     let stop = ctx.options.stop;
     if !stop.may_come() {
-        return solve(&Limit { nodes: ctx.effort });
+        return solve(&Limit { nodes: effort });
     }
-    let mut nodes = if stop.is_due() { 0 } else { FIRST.min(ctx.effort) };
+    let mut nodes = if stop.is_due() { 0 } else { FIRST.min(effort) };
     loop {
         let outcome = solve(&Limit { nodes })?;
-        if nodes >= ctx.effort || stop.is_due() || matches!(outcome.status(), Status::Optimal | Status::Infeasible) {
+        if nodes >= effort || stop.is_due() || matches!(outcome.status(), Status::Optimal | Status::Infeasible) {
             return Ok(outcome);
         }
-        nodes = nodes.saturating_mul(GROWTH).min(ctx.effort);
+        nodes = nodes.saturating_mul(GROWTH).min(effort);
     }
 }

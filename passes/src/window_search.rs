@@ -58,7 +58,7 @@ struct Search<'a, F> {
 
 /// The best set of windows that was found; empty if none is better than no windows at all.
 ///
-/// `plan` plans `module`, where `candidates` are legal one by one, with a choice of windows. The search starts from all windows, and from those
+/// `plan` plans `module`, where `candidates` are legal one by one, with a choice of windows, unless its order needs so many bytes or more. The search starts from all windows, and from those
 /// of each Concat's last operand with those of results; then it puts windows at the peak in and out. At most 24 plans, and no more than a
 /// fixed sum of nodes.
 ///
@@ -68,7 +68,7 @@ pub(crate) fn search(
     module: &Module,
     candidates: &[Window],
     options: &Options,
-    plan: impl FnMut(WindowChoice) -> Result<Module, PipelineError>,
+    plan: impl FnMut(WindowChoice, u64) -> Result<Option<Module>, PipelineError>,
 ) -> Result<Set, PipelineError> {
     let nodes = module.graph(module.main()).nodes.len().max(1);
     let left = (MAX_NODES / nodes).min(MAX_TRIALS);
@@ -78,7 +78,7 @@ pub(crate) fn search(
     }
     let mut starts = Vec::new();
     for set in [Set::new(), all(candidates), last_operands(module, candidates)] {
-        starts.extend(search.trial(set)?);
+        starts.extend(search.trial(set, u64::MAX)?);
     }
     starts.sort_by_key(Trial::rank);
     let mut best: Option<Trial> = None;
@@ -91,15 +91,15 @@ pub(crate) fn search(
     Ok(best.map(|best| best.set).unwrap_or_default())
 }
 
-impl<F: FnMut(WindowChoice) -> Result<Module, PipelineError>> Search<'_, F> {
-    /// Plans a set, if it is new and trials are left.
-    fn trial(&mut self, set: Set) -> Result<Option<Trial>, PipelineError> {
+impl<F: FnMut(WindowChoice, u64) -> Result<Option<Module>, PipelineError>> Search<'_, F> {
+    /// Plans a set, if it is new, trials are left, and its order needs fewer bytes than `below`.
+    fn trial(&mut self, set: Set, below: u64) -> Result<Option<Trial>, PipelineError> {
         if self.left == 0 || !self.seen.insert(set.clone()) {
             return Ok(None);
         }
         self.left -= 1;
-        let planned = (self.plan)(WindowChoice::Only(set.clone()))?;
-        Ok(Some(judge(set, &planned, self.options)))
+        let planned = (self.plan)(WindowChoice::Only(set.clone()), below)?;
+        Ok(planned.map(|planned| judge(set, &planned, self.options)))
     }
 
     /// Takes the first move that helps, again and again.
@@ -107,7 +107,7 @@ impl<F: FnMut(WindowChoice) -> Result<Module, PipelineError>> Search<'_, F> {
         let mut current = start;
         'next: loop {
             for set in self.moves(&current) {
-                if let Some(found) = self.trial(set)?.filter(|found| found.cost < current.cost) {
+                if let Some(found) = self.trial(set, current.cost.arena.0 + 1)?.filter(|found| found.cost < current.cost) {
                     current = found;
                     continue 'next;
                 }

@@ -134,6 +134,22 @@ proptest! {
             prop_assert!(best <= value && value <= before && (enough < before || sequence == given(&problem)));
         }
     }
+
+    #[test]
+    fn what_is_no_better_than_known_is_excluded(mut problem in problem(7), off in 0..3_u64) {
+        // Of sizes with a common divisor, what is known need not have it.
+        problem.buffers.iter_mut().for_each(|buffer| buffer.size *= 3);
+        problem.operations.iter_mut().for_each(|operation| operation.scratch *= 3);
+        let best = optimum(&problem);
+        for below in [best.saturating_sub(3) + off, best + off, best + 3 + off] {
+            let outcome = order::solve_below(&problem, &given(&problem), below, &Limit::default()).unwrap();
+            let (sequence, value) = (outcome.solution.clone().unwrap(), outcome.value.unwrap());
+            prop_assert_eq!(order::check(&problem, &sequence, value), Ok(()));
+            prop_assert!(outcome.lower_bound <= best && best <= value);
+            let is_told = if best < below { value == best && outcome.lower_bound == best } else { outcome.lower_bound >= below };
+            prop_assert!(is_told, "below {}: value {} bound {} optimum {}", below, value, outcome.lower_bound, best);
+        }
+    }
 }
 
 proptest! {

@@ -23,31 +23,30 @@ const WINDOW_LOOKS: u64 = 120_000;
 /// What is known of the whole.
 pub(super) struct Known {
     pub lower_bound: u64,
-    pub complete: bool,
     pub nodes: u64,
 }
 
-/// Improves `best` and finds a lower bound of all orders.
-pub(super) fn improve(model: &Model, best: &mut Best<'_>, limit: u64) -> Known {
+/// Improves `best` and finds a lower bound of all orders, unless none has fewer than `below` bytes.
+pub(super) fn improve(model: &Model, best: &mut Best<'_>, below: u64, limit: u64) -> Known {
     let mut looks = limit.saturating_mul(LOOKS_PER_NODE);
     let before = looks;
     let mut lower_bound = bound::lower_bound(model);
     let mut complete = true;
-    if best.peak > lower_bound {
-        let (order, bound, ended) = solve_segments(model, &best.order, lower_bound, &mut looks);
+    if best.peak.min(below) > lower_bound {
+        let (order, bound, ended) = solve_segments(model, &best.order, lower_bound, below, &mut looks);
         lower_bound = lower_bound.max(bound);
         complete = ended;
         best.offer(order);
     }
-    if best.peak > lower_bound && !complete {
+    if best.peak.min(below) > lower_bound && !complete {
         let order = slide_windows(model, best.order.clone(), lower_bound, &mut looks);
         best.offer(order);
     }
-    Known { lower_bound, complete: complete || best.peak <= lower_bound, nodes: (before - looks).div_ceil(LOOKS_PER_NODE) }
+    Known { lower_bound, nodes: (before - looks).div_ceil(LOOKS_PER_NODE) }
 }
 
-/// Solves the segments from the worst one down, until what is left cannot matter. Returns the order, a bound, and whether all that matter are proven.
-fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, looks: &mut u64) -> (Vec<u32>, u64, bool) {
+/// Solves the segments from the worst one down, until what is left cannot matter, or no order has fewer than `below` bytes. Returns the order, a bound, and whether all that matter are proven.
+fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, below: u64, looks: &mut u64) -> (Vec<u32>, u64, bool) {
     let position = positions(order);
     let steps = profile(model, order);
     let height = |range: &Range<usize>| steps[range.clone()].iter().copied().max().unwrap_or(0);
@@ -60,11 +59,11 @@ fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, looks: &mut u6
     let mut known: BTreeMap<Vec<u64>, Answer> = BTreeMap::new();
     let mut highest_open = 0;
     for (height, range) in ranges {
-        if height <= proven {
+        if height.min(below) <= proven {
             break;
         }
         let window = Window::new(model, order, &position, range.clone());
-        let answer = known.entry(window.key()).or_insert_with(|| solve_window(&window, looks)).clone();
+        let answer = known.entry(window.key()).or_insert_with(|| solve_window(&window, below, looks)).clone();
         // Below the peak of an unproven segment, only the bound is of interest.
         if height > highest_open {
             for (place, local) in range.zip(&answer.order) {
@@ -72,12 +71,12 @@ fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, looks: &mut u6
             }
         }
         proven = proven.max(answer.lower_bound);
-        if answer.peak > answer.lower_bound {
+        if answer.peak.min(below) > answer.lower_bound {
             complete = false;
             highest_open = highest_open.max(answer.peak);
         }
     }
-    let complete = complete || peak(model, &result) <= proven;
+    let complete = complete || peak(model, &result).min(below) <= proven;
     (result, proven, complete)
 }
 

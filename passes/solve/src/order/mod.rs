@@ -105,14 +105,22 @@ pub fn thorough_limit(problem: &Problem) -> Limit {
 /// # Errors
 /// The problem is not valid, or `given` is no order of it.
 pub fn solve(problem: &Problem, given: &[u32], limit: &Limit) -> Result<Outcome<Vec<u32>>, OrderError> {
+    solve_below(problem, given, u64::MAX, limit)
+}
+
+/// As [`solve`] for who knows something with a peak of `below` bytes already: it ends as soon as it is proven that no order has a lower one.
+///
+/// # Errors
+/// The problem is not valid, or `given` is no order of it.
+pub fn solve_below(problem: &Problem, given: &[u32], below: u64, limit: &Limit) -> Result<Outcome<Vec<u32>>, OrderError> {
     problem.validate()?;
     problem.validate_order(given)?;
     let model = Model::new(problem);
     let mut best = portfolio::improve(&model, given);
-    let known = exact::improve(&model, &mut best, limit.nodes);
+    let known = exact::improve(&model, &mut best, below, limit.nodes);
     let stop = if best.peak <= known.lower_bound && known.nodes == 0 {
         StopReason::BoundReached
-    } else if known.complete {
+    } else if best.peak <= known.lower_bound {
         StopReason::Exhausted
     } else {
         StopReason::NodeLimit

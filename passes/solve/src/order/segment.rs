@@ -25,23 +25,24 @@ pub(super) struct Answer {
     pub lower_bound: u64,
 }
 
-/// Lowers a segment's peak by search until it is proven or the looks are spent.
-pub(super) fn solve_window(window: &Window, looks: &mut u64) -> Answer {
+/// Lowers a segment's peak by search until it is proven, no order has fewer than `below` bytes, or the looks are spent.
+pub(super) fn solve_window(window: &Window, below: u64, looks: &mut u64) -> Answer {
     let contracted = contract(&window.problem);
-    let answer = solve_problem(&contracted.problem, looks);
+    let answer = solve_problem(&contracted.problem, below, looks);
     Answer { order: contracted.expand(&answer.order), ..answer }
 }
 
-fn solve_problem(problem: &Problem, looks: &mut u64) -> Answer {
+fn solve_problem(problem: &Problem, below: u64, looks: &mut u64) -> Answer {
     let model = Model::new(problem);
     let given: Vec<u32> = (0..model.operations as u32).collect();
     let mut answer = Answer { peak: peak(&model, &given), order: given, lower_bound: bound::lower_bound(&model) };
+    let asked = Asked::new(problem, below);
     let mut tried = Vec::new();
-    if answer.peak > answer.lower_bound {
+    if asked.ceiling(&answer) > answer.lower_bound {
         let better = portfolio::improve(&model, &answer.order);
         (answer.order, answer.peak, tried) = (better.order, better.peak, better.tried);
     }
-    if answer.peak > answer.lower_bound {
+    if asked.ceiling(&answer) > answer.lower_bound {
         let steps = profile(&model, &answer.order);
         let share = *looks / 4;
         answer.lower_bound =
@@ -50,28 +51,28 @@ fn solve_problem(problem: &Problem, looks: &mut u64) -> Answer {
     let mut first = Decision::new(problem, &answer.order);
     first.learn(&model, &tried, answer.peak);
     let mut decisions = vec![first];
-    let granule = granule(problem);
     let mut share = (*looks / FIRST_SHARE).max(FIRST_LOOKS * model.operations as u64);
-    while answer.peak > answer.lower_bound && *looks > 0 {
-        round(&model, &mut answer, &mut decisions, granule, share.max(1), looks);
+    while asked.ceiling(&answer) > answer.lower_bound && *looks > 0 {
+        round(&model, &mut answer, &mut decisions, asked, share.max(1), looks);
         share = share.saturating_mul(SHARE_GROWTH).max(1);
     }
     answer
 }
 
-/// Asks for peaks between bound and best peak with the same share of looks each, until what is left between those that took too long is nothing.
-fn round(model: &Model, answer: &mut Answer, decisions: &mut Vec<Decision>, granule: u64, share: u64, looks: &mut u64) {
+/// Asks for peaks between bound and ceiling with the same share of looks each, until what is left between those that took too long is nothing.
+fn round(model: &Model, answer: &mut Answer, decisions: &mut Vec<Decision>, asked: Asked, share: u64, looks: &mut u64) {
+    let granule = asked.granule;
     let mut targets = Targets { hard: None, upward: false, granule };
     let mut given_up = 0;
     while *looks > 0
         && given_up < GIVEN_UP
-        && let Some(target) = targets.next(answer.lower_bound, answer.peak)
+        && let Some(target) = targets.next(answer.lower_bound, asked.ceiling(answer))
     {
         // What is forced at one peak is forced at all lower ones.
         let known = decisions.iter().filter(|decision| decision.bound >= target).min_by_key(|decision| decision.bound);
         let Some(mut decision) = known.cloned() else { return };
         // If this is the only peak left, nothing else needs looks.
-        let last = answer.peak - answer.lower_bound.next_multiple_of(granule) <= granule;
+        let last = asked.ceiling(answer) - answer.lower_bound.next_multiple_of(granule) <= granule;
         let most = if last { u64::MAX } else { share };
         match limited(looks, most, |looks| decision.decide(target, looks)) {
             Verdict::Found(order) => {
@@ -86,6 +87,26 @@ fn round(model: &Model, answer: &mut Answer, decisions: &mut Vec<Decision>, gran
         }
         decisions.retain(|other| other.bound != decision.bound);
         decisions.push(decision);
+    }
+}
+
+/// Which peaks are of interest.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// A multiple of the granule: lower ones only.
+    below: u64,
+    granule: u64,
+}
+
+impl Asked {
+    fn new(problem: &Problem, below: u64) -> Self {
+        let granule = granule(problem);
+        Self { below: below.checked_next_multiple_of(granule).unwrap_or(u64::MAX), granule }
+    }
+
+    /// Only peaks below this one are worth asking for.
+    fn ceiling(self, answer: &Answer) -> u64 {
+        answer.peak.min(self.below)
     }
 }
 

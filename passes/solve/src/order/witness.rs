@@ -46,53 +46,76 @@ impl Witness {
 /// Witnesses of each operation of a problem.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Witnesses {
-    of: Vec<Vec<Rc<Witness>>>,
+    of: Vec<Rc<Own>>,
     words: usize,
+}
+
+/// Witnesses of one operation.
+#[derive(Clone, Debug, Default)]
+struct Own {
+    list: Vec<Rc<Witness>>,
+    /// What some of them ran, and what all of them ran; nothing where there are none.
+    some: Vec<u64>,
+    all: Vec<u64>,
+}
+
+impl Own {
+    fn of(list: impl Iterator<Item = Rc<Witness>>) -> Self {
+        let mut own = Self::default();
+        list.for_each(|witness| own.push(witness));
+        own
+    }
+
+    fn push(&mut self, witness: Rc<Witness>) {
+        if self.list.is_empty() {
+            (self.some, self.all) = (witness.ran.clone(), witness.ran.clone());
+        }
+        self.some.iter_mut().zip(&witness.ran).for_each(|(some, ran)| *some |= ran);
+        self.all.iter_mut().zip(&witness.ran).for_each(|(all, ran)| *all &= ran);
+        self.list.push(witness);
+    }
+
+    /// Whether a set has an operation on a side on which none of those known has it.
+    fn is_news(&self, ran: &[u64]) -> bool {
+        let is_new = |(ran, (some, all)): (&u64, (&u64, &u64))| ran & !some != 0 || !ran & all != 0;
+        self.list.is_empty() || ran.iter().zip(self.some.iter().zip(&self.all)).any(is_new)
+    }
 }
 
 impl Witnesses {
     /// Forgets those of an operation that are above a bound or do not keep all predecessors of the model, and gives the others.
     pub fn retain(&mut self, model: &Model, operation: u32, bound: u64) -> &[Rc<Witness>] {
-        self.of.resize(self.of.len().max(model.operations), Vec::new());
+        self.of.resize_with(self.of.len().max(model.operations), Rc::default);
         let own = &mut self.of[operation as usize];
-        let words = &mut self.words;
-        own.retain(|witness| {
-            let holds = witness.bytes <= bound && witness.keeps(model, operation);
-            *words -= if holds { 0 } else { witness.ran.len() };
-            holds
-        });
-        own
+        let holds = |witness: &&Rc<Witness>| witness.bytes <= bound && witness.keeps(model, operation);
+        let left: Vec<Rc<Witness>> = own.list.iter().filter(holds).cloned().collect();
+        if left.len() < own.list.len() {
+            self.words -= (own.list.len() - left.len()) * model.operations.div_ceil(WORD);
+            *own = Rc::new(Own::of(left.into_iter()));
+        }
+        &own.list
     }
 
     /// Keeps what an order shows: before each operation, all that the order runs before it. Only what tells something new, and in half of the room.
     pub fn add_order(&mut self, model: &Model, order: &[u32], steps: &[u64], bound: u64) {
-        self.of.resize(self.of.len().max(model.operations), Vec::new());
+        self.of.resize_with(self.of.len().max(model.operations), Rc::default);
         let mut ran = vec![0; model.operations.div_ceil(WORD)];
         for (operation, bytes) in order.iter().zip(steps) {
             if self.words + ran.len() > MOST_WORDS / 2 {
                 return;
             }
-            if *bytes <= bound && self.is_news(*operation, &ran) {
+            if *bytes <= bound && self.of[*operation as usize].is_news(&ran) {
                 self.add(*operation, Witness { ran: ran.clone(), bytes: *bytes });
             }
             ran[*operation as usize / WORD] |= 1 << (*operation as usize % WORD);
         }
     }
 
-    /// Whether a set has an operation on a side on which none of those known has it.
-    fn is_news(&self, operation: u32, ran: &[u64]) -> bool {
-        let own = &self.of[operation as usize];
-        ran.iter().enumerate().any(|(word, bits)| {
-            let (any, all) = own.iter().fold((0, u64::MAX), |(any, all), known| (any | known.ran[word], all & known.ran[word]));
-            bits & !any != 0 || !bits & all != 0
-        })
-    }
-
     /// Keeps one more, while there is room.
     pub fn add(&mut self, operation: u32, witness: Witness) {
         if self.words + witness.ran.len() <= MOST_WORDS {
             self.words += witness.ran.len();
-            self.of[operation as usize].push(Rc::new(witness));
+            Rc::make_mut(&mut self.of[operation as usize]).push(Rc::new(witness));
         }
     }
 }

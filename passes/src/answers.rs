@@ -1,0 +1,113 @@
+//! Answers of the solvers to problems that were asked before: several ways of planning a module often come to the same problem.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use memc_solve::{Limit, Outcome, order, place};
+
+/// Operations or buffers of all problems together that one solver's answers are remembered for.
+const MOST: usize = 50_000;
+
+/// What the solvers said, shared by all contexts that one was cloned to.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    orders: Known<(order::Problem, u64), Vec<u32>>,
+    places: Known<place::Problem, place::Solution>,
+}
+
+impl Answers {
+    /// Orders a problem from the order at hand, looking for fewer bytes than `below` only; see [`order::solve_below`].
+    ///
+    /// # Errors
+    /// What the solver refuses.
+    pub fn order(&self, problem: &order::Problem, below: u64, limit: &Limit) -> Result<Outcome<Vec<u32>>, order::OrderError> {
+        let count = problem.operations.len();
+        self.orders.ask(&(problem.clone(), below), count, limit, || {
+            let given: Vec<u32> = (0..count as u32).collect();
+            order::solve_below(problem, &given, below, limit)
+        })
+    }
+
+    /// Places the buffers of a problem; see [`place::solve`].
+    ///
+    /// # Errors
+    /// What the solver refuses.
+    pub fn place(&self, problem: &place::Problem, limit: &Limit) -> Result<Outcome<place::Solution>, place::ProblemError> {
+        self.places.ask(problem, problem.buffers.len(), limit, || place::solve(problem, limit))
+    }
+}
+
+/// Answers by question and limit, the oldest first.
+#[derive(Clone, Debug)]
+struct Known<Q, S>(Rc<RefCell<VecDeque<Entry<Q, S>>>>);
+
+#[derive(Debug)]
+struct Entry<Q, S> {
+    question: Q,
+    size: usize,
+    limit: Limit,
+    answer: Outcome<S>,
+}
+
+impl<Q, S> Default for Known<Q, S> {
+    fn default() -> Self {
+        Self(Rc::default())
+    }
+}
+
+impl<Q: Clone + PartialEq, S: Clone> Known<Q, S> {
+    /// The answer that is known, or that `solve` gives.
+    fn ask<E>(
+        &self,
+        question: &Q,
+        size: usize,
+        limit: &Limit,
+        solve: impl FnOnce() -> Result<Outcome<S>, E>,
+    ) -> Result<Outcome<S>, E> {
+        let is_it = |entry: &&Entry<Q, S>| entry.size == size && entry.limit == *limit && entry.question == *question;
+        let known = self.0.borrow().iter().find(is_it).map(|entry| entry.answer.clone());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let answer = solve()?;
+        let mut entries = self.0.borrow_mut();
+        entries.push_back(Entry { question: question.clone(), size, limit: *limit, answer: answer.clone() });
+        while entries.iter().map(|entry| entry.size).sum::<usize>() > MOST {
+            entries.pop_front();
+        }
+        Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use memc_solve::StopReason;
+
+    fn outcome(value: u64) -> Result<Outcome<u64>, ()> {
+        Ok(Outcome { solution: Some(value), value: Some(value), lower_bound: 0, stop: StopReason::NodeLimit, effort: 0 })
+    }
+
+    #[test]
+    fn only_the_same_question_at_the_same_limit_is_answered_from_memory() {
+        let known: Known<u32, u64> = Known::default();
+        let ask = |question: u32, nodes: u64, answer: u64| {
+            known.ask(&question, 1, &Limit { nodes }, || outcome(answer)).unwrap().value.unwrap()
+        };
+        assert_eq!([ask(1, 0, 10), ask(2, 0, 20), ask(1, 5, 30)], [10, 20, 30]);
+        assert_eq!([ask(1, 0, 0), ask(2, 0, 0), ask(1, 5, 0)], [10, 20, 30]);
+    }
+
+    #[test]
+    fn the_oldest_answers_are_forgotten_when_all_are_too_large_together() {
+        let known: Known<u32, u64> = Known::default();
+        let ask = |question: u32, answer: u64| {
+            known.ask(&question, MOST / 2, &Limit { nodes: 0 }, || outcome(answer)).unwrap().value.unwrap()
+        };
+        assert_eq!([ask(1, 10), ask(2, 20), ask(3, 30)], [10, 20, 30]);
+        assert_eq!([ask(3, 0), ask(2, 0), ask(1, 11)], [30, 20, 11]);
+    }
+}
