@@ -6,6 +6,7 @@
 mod anneal;
 pub mod bound;
 mod certified;
+mod chain;
 mod check;
 mod edits;
 mod emit;

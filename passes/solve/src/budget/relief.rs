@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use super::chain;
 use super::edits::Edits;
 use super::model::NONE;
 use super::random::Random;
@@ -85,14 +86,9 @@ pub(super) fn reduce(state: &mut State, capacity: i64) -> bool {
 pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, mut whim: Option<&mut Whim>) -> bool {
     let worst = state.tree.peak();
     let (level, weight) = (state.peak(), state.weight());
-    let mut absences = absences(state, worst);
-    if let Some(whim) = &mut whim {
-        absences.retain(|absence| !whim.banned.contains(&absence.maker));
-        absences.iter_mut().for_each(|absence| absence.score *= whim.noise());
-    }
-    absences.sort_by(|one, two| two.score.total_cmp(&one.score).then(one.maker.cmp(&two.maker)));
+    let absences = chosen(absences(state, worst), whim.as_deref_mut());
     let mut best: Option<(f64, Vec<(u32, u32)>)> = None;
-    for absence in absences.iter().take(TRIED) {
+    for absence in &absences {
         if best.as_ref().is_some_and(|(score, _)| *score >= absence.score) {
             break;
         }
@@ -120,9 +116,84 @@ pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, mut whim: Option<
         }
         edits.undo(state, mark);
     }
-    let Some((_, chain)) = best else { return false };
+    let Some((_, chain)) = best else { return make_late(state, edits, worst, whim) };
     for (operation, slot) in chain {
         edits.put_in(state, operation, slot);
+    }
+    true
+}
+
+/// The absences that are tried, those with the best scores first.
+fn chosen(mut absences: Vec<Absence>, whim: Option<&mut Whim>) -> Vec<Absence> {
+    if let Some(whim) = whim {
+        absences.retain(|absence| !whim.banned.contains(&absence.maker));
+        absences.iter_mut().for_each(|absence| absence.score *= whim.noise());
+    }
+    absences.sort_by(|one, two| two.score.total_cmp(&one.score).then(one.maker.cmp(&two.maker)));
+    absences.truncate(TRIED);
+    absences
+}
+
+/// Frees bytes at the worst slot where no absence alone does: by a run that nobody needs up to there and that may stand later, with what has to run again
+/// for it by then; `false` if nothing does.
+fn make_late(state: &mut State, edits: &mut Edits, worst: u32, mut whim: Option<&mut Whim>) -> bool {
+    let (level, weight, cost) = (state.peak(), state.weight(), state.cost());
+    let mut best: Option<(f64, Absence, Vec<u32>)> = None;
+    for absence in chosen(movable(state, worst), whim.as_deref_mut()) {
+        let own = state.model.costs[absence.maker as usize] as f64;
+        let worth = absence.score * (own + 1.0);
+        let Some(chain) = chain::best(state, absence.maker, absence.next_use, worth, own) else { continue };
+        let mark = edits.mark();
+        if chain.len() < CHAIN && put_late(state, edits, &absence, worst, &chain) {
+            let worth = weight - state.weight();
+            let noise = whim.as_mut().map_or(1.0, |whim| whim.noise());
+            let score = noise * worth / (state.cost().saturating_sub(cost) as f64 + 1.0);
+            let helps = worth > 1e-9 * weight && state.tree.top_of(worst, worst) < level;
+            if helps && best.as_ref().is_none_or(|(best, ..)| score > *best) {
+                best = Some((score, absence, chain));
+            }
+        }
+        edits.undo(state, mark);
+    }
+    best.is_some_and(|(_, absence, chain)| put_late(state, edits, &absence, worst, &chain))
+}
+
+/// Runs whose results live over a slot and are not used up to there, with the slot before which they may stand.
+fn movable(state: &State, worst: u32) -> Vec<Absence> {
+    let model = state.model;
+    // Transfers are planned for an order.
+    if model.moves.iter().any(Option::is_some) {
+        return Vec::new();
+    }
+    let made = |value: &u32| {
+        let (start, last) = state.copy_at(*value, worst)?;
+        let maker = if last > worst { state.operation(start) } else { NONE };
+        let next_use = if (maker as usize) < model.fixed { latest(state, start, worst)? } else { return None };
+        let worth = state.weight_of(start + 1, next_use - 1) * state.relief(model.sizes[*value as usize]);
+        Some(Absence { maker, next_use, score: worth / (model.costs[maker as usize] as f64 + 1.0) })
+    };
+    (0..model.values() as u32).filter_map(|value| made(&value)).collect()
+}
+
+/// The slot before which a run may stand that nobody needs up to the worst slot: where an operand is made again behind that, or else the last one.
+fn latest(state: &State, start: u32, worst: u32) -> Option<u32> {
+    let (model, operation) = (state.model, state.operation(start));
+    let used = model.writes.of(operation).iter().map(|value| state.next_used(*value, start)).min();
+    let last = state.bounds(start).1.min(used.unwrap_or(NONE));
+    let again = model.reads.of(operation).iter().map(|value| state.last_made(*value, last)).max().unwrap_or(0);
+    let before = if again > worst { state.free_near(again + 1, again, last).map_or(last, |free| free + 1) } else { last };
+    (before > worst + 1).then_some(before)
+}
+
+/// Moves a run to where it is needed, and lets a chain run again right before; `false`, and some of it done, if there are too few free slots.
+fn put_late(state: &mut State, edits: &mut Edits, absence: &Absence, worst: u32, chain: &[u32]) -> bool {
+    let Some(&from) = state.slots_of(absence.maker).iter().rfind(|slot| **slot < worst) else { return false };
+    edits.take_out(state, from);
+    let mut before = absence.next_use;
+    for operation in [absence.maker].iter().chain(chain.iter().rev()) {
+        let Some(slot) = state.free_before(before, worst) else { return false };
+        edits.put_in(state, *operation, slot);
+        before = slot;
     }
     true
 }
@@ -185,4 +256,50 @@ fn sorted(state: &State, chain: &[(u32, u32)]) -> Vec<(u32, u32)> {
     operations.sort_by_key(|operation| state.slots_of(*operation).first().copied());
     slots.sort_unstable();
     operations.into_iter().zip(slots).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::Model;
+    use super::super::problem::{Problem, Run, Value};
+    use super::*;
+
+    /// A wide value is made of a small one, and a result of it; then come two results that leave room for either of both, but not for both.
+    fn results_that_meet() -> Problem {
+        let value = |(size, kept): (u64, bool)| Value { size, kept, ..Value::default() };
+        let run = |reads: &[u32], writes: &[u32], cost: u64| Run {
+            reads: reads.to_vec(),
+            writes: writes.to_vec(),
+            cost,
+            repeatable: true,
+            ..Run::default()
+        };
+        let values = [(1, false), (1000, false), (800, true), (1200, false), (100, true)].map(value).to_vec();
+        let runs = vec![run(&[], &[0], 90), run(&[0], &[1], 5), run(&[1], &[2], 50), run(&[], &[3], 50), run(&[3], &[4], 50)];
+        Problem { runs, values, ..Problem::default() }
+    }
+
+    #[test]
+    fn a_result_is_made_late_where_no_absence_helps() {
+        let problem = results_that_meet();
+        let model = Model::new(&problem);
+        let mut state = State::new(&model, &model.given());
+        assert_eq!(state.peak(), 2100);
+        assert!(reduce(&mut state, 1901));
+        // The wide value is made again for it; what that is made of lives on, since to make it again takes longer.
+        assert_eq!((state.sequence(), state.cost()), (vec![0, 1, 3, 4, 1, 2], 250));
+        // The last results and what they are made of need as much by themselves.
+        let mut state = State::new(&model, &model.given());
+        assert!(!reduce(&mut state, 1899));
+    }
+
+    #[test]
+    fn what_transfers_were_planned_for_stays() {
+        let mut problem = results_that_meet();
+        problem.spaces.push(super::super::problem::Space::default());
+        problem.links.push(super::super::problem::Link { store_rate: 1, load_rate: 1, ..Default::default() });
+        problem.values[1].movable = true;
+        let model = Model::new(&problem);
+        assert!(!reduce(&mut State::new(&model, &model.given()), 1901));
+    }
 }

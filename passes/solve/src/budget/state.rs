@@ -261,6 +261,12 @@ impl<'a> State<'a> {
         made.get(made.partition_point(|other| *other <= slot)).copied().unwrap_or(NONE)
     }
 
+    /// The last slot before `slot` that makes a value, or the start.
+    pub fn last_made(&self, value: u32, slot: u32) -> u32 {
+        let made = &self.made[value as usize];
+        made.partition_point(|other| *other < slot).checked_sub(1).map_or(0, |index| made[index])
+    }
+
     fn add(&mut self, first: u32, last: u32, bytes: i64) {
         self.tree.add(first, last, bytes);
         if let Some(soft) = &mut self.soft {
