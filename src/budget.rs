@@ -22,6 +22,8 @@ const WORTH: u64 = 32;
 const LARGE: usize = 1000;
 /// The part of a limit by which a plan without rewriting may pass it for one with rewriting to be tried.
 const NEAR: u64 = 8;
+/// Hundredths of a limit for which regions are divided where those for the whole limit do not keep it.
+const LESS: [u64; 4] = [97, 90, 80, 65];
 /// At most two to this power is the number of parts of a batch.
 const MOST_DOUBLINGS: u32 = 6;
 
@@ -43,14 +45,18 @@ pub(crate) struct Budgets<'a> {
 }
 
 impl Budgets<'_> {
-    /// The plan, if its arena keeps the limit; else one that computes again what there is no room to keep.
+    /// The plan, if its arena keeps the limit; else one that computes again what there is no room to keep. Where regions in parts keep the limit, but
+    /// take noticeably longer, the faster of both.
     pub(crate) fn within(&self, planned: Planned, limit: Option<Bytes>, observer: &mut dyn Observer) -> Result<Planned, Error> {
-        match limit.filter(|limit| self.need(&planned) > *limit) {
-            None => Ok(planned),
-            Some(limit) => {
-                let found = self.plan(limit, &planned, observer)?;
-                Ok(Planned { base: planned.base, ..found })
-            }
+        let Some(limit) = limit else { return Ok(planned) };
+        let fits = self.need(&planned) <= limit;
+        if fits && (!is_split(&planned.module) || self.nanos(&planned) <= self.given_nanos() / SMALL * (SMALL + 1)) {
+            return Ok(planned);
+        }
+        match self.plan(limit, &planned, observer) {
+            Ok(found) if !fits || self.nanos(&found) < self.nanos(&planned) => Ok(Planned { base: planned.base, ..found }),
+            Err(error) if !fits => Err(error.into()),
+            _ => Ok(planned),
         }
     }
 
@@ -58,7 +64,7 @@ impl Budgets<'_> {
     fn plan(&self, limit: Bytes, free: &Planned, observer: &mut dyn Observer) -> Result<Planned, PipelineError> {
         let own =
             memc_passes::Options { budget: Some(limit), far_budgets: far_budgets(self.options), ..self.options.plan.clone() };
-        let base = self.nanos(free);
+        let base = self.nanos(free).min(self.given_nanos());
         let (divided, smallest) = self.divided(&own, limit)?;
         let divided = divided.map(|planned| self.measured(planned, base, limit));
         let extra = |planned: &Planned| self.nanos(planned).saturating_sub(base);
@@ -71,17 +77,23 @@ impl Budgets<'_> {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
-                let regions = self.smallest_in_regions(&own)?;
-                let parts = smallest.into_iter().chain(regions).min().map_or(short.least, |smallest| smallest.min(short.least));
+                let regions = self.in_regions(&own, limit)?;
+                if let Some(planned) = regions.as_ref().filter(|planned| self.need(planned) <= limit) {
+                    return Ok(planned.clone());
+                }
+                let parts = smallest.into_iter().chain(regions.map(|planned| self.need(&planned))).min();
+                let least = parts.map_or(short.least, |parts| parts.min(short.least));
                 let only_whole = may_split(&own) || self.may_divide(&own);
-                Err(PipelineError::Pass(PassError::Budget(Box::new(Shortage { least: parts, only_whole, ..*short }))))
+                Err(PipelineError::Pass(PassError::Budget(Box::new(Shortage { least, only_whole, ..*short }))))
             }
             (planned, _) => planned,
         }
     }
 
-    /// What the smallest plan with regions in parts needs, where there is one: a budget of so much is kept.
-    fn smallest_in_regions(&self, own: &memc_passes::Options) -> Result<Option<Bytes>, PipelineError> {
+    /// A plan with regions in parts that keeps a limit, or else the smallest one: a budget of what that needs is kept.
+    ///
+    /// Regions are chosen by what is live, and offsets may need a little more: plans for less may keep the limit where one for it does not.
+    fn in_regions(&self, own: &memc_passes::Options, limit: Bytes) -> Result<Option<Planned>, PipelineError> {
         if !may_split(own) {
             return Ok(None);
         }
@@ -96,9 +108,18 @@ impl Budgets<'_> {
         };
         let smallest = plan(Bytes(0), Seeks::Least, 0)?;
         let need = self.need(&smallest);
+        if !is_split(&smallest.module) {
+            return Ok(None);
+        }
+        for part in LESS.into_iter().filter(|_| need <= limit) {
+            let found = plan(Bytes((u128::from(limit.0) * u128::from(part) / 100) as u64), Seeks::Longest, own.effort)?;
+            if self.need(&found) <= limit {
+                return Ok(Some(found));
+            }
+        }
         // Which regions are taken depends on the limit, too: what is said is what was seen.
-        let is_kept = is_split(&smallest.module) && self.need(&plan(need, Seeks::Longest, own.effort)?) <= need;
-        Ok(is_kept.then_some(need))
+        let found = plan(need, Seeks::Longest, own.effort)?;
+        Ok((self.need(&found) <= need).then_some(found))
     }
 
     /// Whether memc may compute the batch in parts without being asked.
@@ -212,6 +233,11 @@ impl Budgets<'_> {
     fn need(&self, planned: &Planned) -> Bytes {
         let constants = self.options.plan.weights.as_ref().map(|_| near_constants(&planned.module));
         arena(planned).saturating_add(constants.unwrap_or_default())
+    }
+
+    /// Modelled time of the model as it was given.
+    fn given_nanos(&self) -> u64 {
+        self.options.plan.cost.total_nanos(self.given).0.round() as u64
     }
 
     /// Modelled time of a plan.

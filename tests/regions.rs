@@ -4,9 +4,11 @@
 mod command;
 mod models_made;
 
+use std::collections::BTreeMap;
+
 use command::Folder;
-use memc::proto::onnx::{ModelProto, NodeProto, TensorProto};
-use models_made::{bytes, fixed, floats, int, ints, node, stated, with};
+use memc::proto::onnx::{AttributeProto, ModelProto, NodeProto, TensorProto};
+use models_made::{bytes, fixed, floats, int, ints, node, numbers, stated, text, with};
 
 fn model(nodes: Vec<NodeProto>, input: &[i64], output: &[i64], weights: Vec<TensorProto>) -> ModelProto {
     with(nodes, |graph| {
@@ -51,6 +53,67 @@ fn images() -> ModelProto {
     model(nodes, &[1, 4, 96, 96], &[1, 8, 48, 48], weights)
 }
 
+fn windowed(operator: &str, inputs: &[&str], output: &str, attributes: Vec<AttributeProto>) -> NodeProto {
+    stated(node(operator, inputs, &[output]), attributes)
+}
+
+/// Neighboring channels depend on each other: rows are all that can be in parts.
+fn normalized(input: &str, output: &str) -> NodeProto {
+    stated(node("LRN", &[input], &[output]), vec![int("size", 3)])
+}
+
+/// Windows of all kinds on images of odd extents: strides, gaps, pads on one side or by rule, and rows that are added to later ones.
+fn windows() -> ModelProto {
+    let nodes = vec![
+        windowed("Conv", &["x", "w0", "b0"], "c0", vec![ints("strides", &[2, 2]), ints("pads", &[1, 2, 0, 1])]),
+        normalized("c0", "r0"),
+        windowed("Conv", &["r0", "w1"], "c1", vec![int("group", 24), text("auto_pad", "SAME_LOWER")]),
+        windowed("AveragePool", &["c1"], "a1", vec![ints("kernel_shape", &[3, 3]), ints("pads", &[1, 1, 1, 1])]),
+        windowed("Conv", &["a1", "w2"], "c2", vec![ints("dilations", &[3, 2]), ints("pads", &[3, 2, 3, 2])]),
+        node("Add", &["c2", "r0"], &["s2"]),
+        windowed(
+            "MaxPool",
+            &["s2"],
+            "m2",
+            vec![ints("kernel_shape", &[2, 3]), ints("pads", &[0, 1, 0, 1]), ints("strides", &[2, 1]), int("ceil_mode", 1)],
+        ),
+        normalized("m2", "q2"),
+        windowed("Conv", &["q2", "w3"], "y", vec![ints("strides", &[3, 3])]),
+    ];
+    let weights = vec![
+        floats("w0", &[24, 3, 3, 4]),
+        floats("b0", &[24]),
+        floats("w1", &[24, 1, 2, 5]),
+        floats("w2", &[24, 24, 3, 3]),
+        floats("w3", &[2, 24, 3, 3]),
+    ];
+    model(nodes, &[1, 3, 149, 67], &[1, 2, 12, 11], weights)
+}
+
+/// Images that grow.
+fn growing() -> ModelProto {
+    let grown = |input: &str, output: &str, mode: &str| {
+        let attributes = vec![text("mode", mode), text("coordinate_transformation_mode", "half_pixel")];
+        windowed("Resize", &[input, "", "scales"], output, attributes)
+    };
+    let nodes = vec![
+        windowed(
+            "ConvTranspose",
+            &["x", "w0"],
+            "t0",
+            vec![ints("strides", &[2, 2]), ints("pads", &[1, 0, 0, 1]), ints("dilations", &[2, 1])],
+        ),
+        normalized("t0", "q0"),
+        grown("q0", "n1", "nearest"),
+        normalized("n1", "q1"),
+        grown("q1", "l2", "linear"),
+        normalized("l2", "q2"),
+        windowed("Conv", &["q2", "w3"], "y", vec![ints("strides", &[4, 4])]),
+    ];
+    let weights = vec![floats("w0", &[3, 6, 2, 3]), numbers("scales", &[1.0, 1.0, 2.0, 1.0]), floats("w3", &[2, 6, 3, 3])];
+    model(nodes, &[1, 3, 37, 34], &[1, 2, 74, 17], weights)
+}
+
 /// Attention of heads that lie in rows, and a wide value between two products.
 fn attention() -> ModelProto {
     let heads = |name: &str, perm: &[i64]| stated(node("Transpose", &["rows"], &[name]), vec![ints("perm", perm)]);
@@ -85,7 +148,7 @@ fn planned(folder: &Folder, options: &str) -> memc::layout_file::Layout {
 }
 
 /// Plans whole, and in parts within a part of what that needs; runs the latter.
-fn runs(name: &str, model: &ModelProto, runtime: &str, hundredths: u64) {
+fn runs(name: &str, model: &ModelProto, runtime: &str, hundredths: u64) -> Folder {
     let folder = Folder::new(name);
     folder.write("in.onnx", bytes(model));
     let whole = planned(&folder, &format!("--runtime {runtime} --exact")).arenas[0].size;
@@ -95,6 +158,7 @@ fn runs(name: &str, model: &ModelProto, runtime: &str, hundredths: u64) {
     assert!(layout.tensors.iter().any(|tensor| tensor.name.contains("_part1")), "{name}: nothing is in parts");
     assert_eq!(layout.cost.recomputed_nodes, 0, "nothing is computed twice");
     folder.memc("verify in.onnx out.onnx -n 2").equal();
+    folder
 }
 
 #[test]
@@ -138,4 +202,27 @@ fn a_refusal_names_what_parts_reach() {
     assert!(planned(&folder, &format!("--budget {smallest}")).arenas[0].size <= smallest);
     let exact = folder.memc("optimize in.onnx -o out.onnx --budget 1000 --exact");
     assert!(!exact.err.contains("whole") && exact.code == Some(3), "{exact:#?}");
+}
+
+/// Plans and runs; returns how often each operator is there.
+fn operators(name: &str, model: &ModelProto, runtime: &str, hundredths: u64) -> BTreeMap<String, usize> {
+    let folder = runs(&format!("{name}-{runtime}"), model, runtime, hundredths);
+    let file = memc::proto::ModelFile::open(folder.path("out.onnx")).unwrap();
+    let mut count = BTreeMap::new();
+    for node in &file.graph().node {
+        *count.entry(node.op_type().to_owned()).or_default() += 1;
+    }
+    count
+}
+
+#[test]
+fn rows_of_images_overlap_as_far_as_windows_go() {
+    for runtime in ["arena", "ort", "player"] {
+        let count = operators("regions-windows", &windows(), runtime, 45);
+        let in_parts = ["LRN", "Conv", "AveragePool", "MaxPool"].map(|operator| count[operator]);
+        assert!(in_parts.iter().all(|count| *count >= 2), "{runtime}: {count:?}");
+        let count = operators("regions-growing", &growing(), runtime, 40);
+        let in_parts = ["LRN", "ConvTranspose", "Resize", "Conv"].map(|operator| count[operator]);
+        assert!(in_parts.iter().all(|count| *count >= 2), "{runtime}: {count:?}");
+    }
 }

@@ -49,6 +49,13 @@ pub fn int(name: &str, value: i64) -> AttributeProto {
     AttributeProto { name: Some(name.to_owned()), r#type: integer, i: Some(value), ..AttributeProto::default() }
 }
 
+/// A word as an attribute.
+pub fn text(name: &str, value: &str) -> AttributeProto {
+    let text = Some(AttributeType::String.into());
+    let bytes = value.as_bytes().to_vec();
+    AttributeProto { name: Some(name.to_owned()), r#type: text, s: Some(bytes), ..AttributeProto::default() }
+}
+
 /// A node with attributes.
 pub fn stated(mut node: NodeProto, attributes: Vec<AttributeProto>) -> NodeProto {
     node.attribute.extend(attributes);
@@ -60,6 +67,11 @@ pub fn floats(name: &str, dims: &[i64]) -> TensorProto {
     let count: i64 = dims.iter().product();
     let numbers = (0..count).flat_map(|i| (((i * 29 + name.len() as i64 * 7) % 67) as f32 / 134.0 - 0.25).to_le_bytes());
     raw(name, dims, &numbers.collect::<Vec<u8>>())
+}
+
+/// A vector of numbers.
+pub fn numbers(name: &str, values: &[f32]) -> TensorProto {
+    raw(name, &[values.len() as i64], &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
 }
 
 /// A vector of integers.

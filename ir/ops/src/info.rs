@@ -3,7 +3,7 @@
 use memc_ir::{Bytes, Module, Node, NodeData, TensorType};
 
 use crate::context::{Infer, InferError};
-use crate::pieces::{Pieces, Share};
+use crate::pieces::{Pieces, ReachRule, Share};
 
 /// Shape function: states the facts of all results.
 pub type InferFn = fn(&mut Infer<'_>) -> Result<(), InferError>;
@@ -203,6 +203,8 @@ pub struct OpInfo {
     pub workspace: Workspace,
     /// Where it can be split.
     pub split: SplitAxes,
+    /// How far shares of images reach.
+    pub reach: Option<ReachRule>,
     /// In which operands it is linear.
     pub linear: Linear,
     /// Whether it can run again.
@@ -230,6 +232,7 @@ impl OpInfo {
             reads: Reads::All,
             workspace: Workspace::None,
             split: SplitAxes::None,
+            reach: None,
             linear: Linear::No,
             repeat: Repeat::Yes,
             optional: &[],
@@ -278,6 +281,11 @@ impl OpInfo {
     /// Says where it can be split.
     pub const fn split(mut self, split: SplitAxes) -> Self {
         self.split = split;
+        self
+    }
+    /// Says how far shares of images reach.
+    pub const fn reaches(mut self, rule: ReachRule) -> Self {
+        self.reach = Some(rule);
         self
     }
     /// Says in which operands it is linear.

@@ -1,11 +1,13 @@
-//! Nodes of the main graph that are computed in equal parts, one part after another: what they are, and how they are written.
+//! Nodes of the main graph that are computed in parts, one part after another: what they are, and how they are written.
 
+mod spans;
 mod weights;
 mod write;
 
 use memc_ir::{Node, SecondaryMap, Value};
 use memc_ops::{Piece, Pieces};
 
+pub(crate) use spans::Spans;
 pub(crate) use weights::Weights;
 pub(crate) use write::write;
 
@@ -16,4 +18,6 @@ pub(crate) struct Divided {
     pub(crate) nodes: SecondaryMap<Node, Option<Pieces>>,
     /// What each value is for a part; none where it is whole.
     pub(crate) values: SecondaryMap<Value, Option<Piece>>,
+    /// What parts hold of values where their shares overlap; they have equal shares where there is nothing here.
+    pub(crate) spans: Option<Spans>,
 }

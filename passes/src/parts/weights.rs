@@ -1,5 +1,7 @@
 //! Shares of constants: made before the model runs, so that nothing is cut out of weights while it does.
 
+use std::ops::Range;
+
 use memc_ir::{ConstData, ConstOrigin, Dim, Payload};
 
 use crate::pass::PassContext;
@@ -25,17 +27,17 @@ impl<'c, 'o> Weights<'c, 'o> {
         Self { is_trial: true, ..Self::new(ctx) }
     }
 
-    /// Of `parts` equal shares of a constant along an axis number `part`. `None` where its bytes are needed and cannot be read, or would be
-    /// more than may be copied. What lies in one piece is not copied, and need not be read. Linear in the bytes of the share.
-    pub(crate) fn share(&mut self, constant: &ConstData, axis: usize, part: u64, parts: u64) -> Option<ConstData> {
+    /// These positions of a constant along an axis. `None` where its bytes are needed and cannot be read, or would be more than may be copied.
+    /// What lies in one piece is not copied, and need not be read. Linear in the bytes of the share.
+    pub(crate) fn share(&mut self, constant: &ConstData, axis: usize, positions: Range<u64>) -> Option<ConstData> {
         let dims = constant.ty.known_dims()?;
         let width = u64::from(constant.ty.element.bits().filter(|bits| bits % 8 == 0)? / 8);
-        let extent = dims.get(axis).filter(|extent| **extent > 0 && extent.is_multiple_of(parts))?;
+        let extent = dims.get(axis).filter(|extent| **extent > 0 && positions.end <= **extent)?;
         let product = |dims: &[u64]| dims.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent));
         let (rows, run) = (product(&dims[..axis])?, product(&dims[axis..])?.checked_mul(width)?);
-        let (own, mut ty) = (run / parts, constant.ty.clone());
-        *ty.shape.as_mut()?.get_mut(axis)? = Dim::Known(extent / parts);
-        let start = own * part;
+        let (count, mut ty) = (positions.end.checked_sub(positions.start)?, constant.ty.clone());
+        *ty.shape.as_mut()?.get_mut(axis)? = Dim::Known(count);
+        let (start, own) = (run / extent * positions.start, run / extent * count);
         let payload = match &constant.payload {
             Payload::External { location, offset, .. } if rows == 1 => {
                 Payload::External { location: location.clone(), offset: offset.checked_add(start)?, length: Some(own) }
@@ -79,8 +81,8 @@ mod tests {
         let ty = TensorType::fixed(ElementType::Uint8, &[2, 4]);
         let constant = ConstData { ty, payload, origin: ConstOrigin::New };
         let mut weights = if is_trial { Weights::on_trial(&ctx) } else { Weights::new(&ctx) };
-        let found = weights.share(&constant, axis, part, 2)?;
-        let expected: [u64; 2] = if axis == 0 { [1, 4] } else { [2, 2] };
+        let (expected, count): ([u64; 2], u64) = if axis == 0 { ([1, 4], 1) } else { ([2, 2], 2) };
+        let found = weights.share(&constant, axis, count * part..count * (part + 1))?;
         assert_eq!(found.ty.known_dims().unwrap(), expected);
         Some(found.payload)
     }

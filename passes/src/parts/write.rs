@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use memc_ir::{
     Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, Origin, Payload, Rewriter,
@@ -9,6 +10,7 @@ use memc_ir::{
 };
 use memc_ops::{Data, Item, Piece, Pieces, Repeat, Work, lookup};
 
+use super::spans::{own, read, taken};
 use super::{Divided, Weights};
 
 /// Operator set from which operands of different extents need no attribute to say so.
@@ -70,8 +72,8 @@ struct Writer<'m, 'd, 'w, 'o> {
     own: SecondaryMap<Value, Option<Value>>,
     /// What parts so far give for a value that somebody needs whole: shares, or their sum.
     joined: BTreeMap<Value, Vec<Value>>,
-    /// Shares of whole values in this part, by axis.
-    cut: BTreeMap<(Value, usize), Value>,
+    /// Shares of whole values in this part, and shares of these: by axis, first position and end.
+    cut: BTreeMap<(Value, usize, u64, u64), Value>,
     /// What all parts read: divided values, and constants by their elements.
     shared: BTreeMap<Shared, Value>,
     /// Nodes that run before all parts.
@@ -104,14 +106,19 @@ impl Writer<'_, '_, '_, '_> {
     /// Writes a node's copy for this part, and adds what it gives to what earlier parts gave.
     fn node(&mut self, node: Node, pieces: &Pieces) {
         let data = self.module().node(node).clone();
+        let wanted = data.results().next().and_then(|value| self.divided.spans.as_ref()?.span(value, self.part));
+        let taken = wanted.as_ref().and_then(|wanted| taken(pieces, wanted));
         let mut operands = Vec::new();
         for (index, (value, piece)) in data.inputs.iter().zip(&pieces.operands).enumerate() {
-            let operand = value.map(|value| match pieces.divided {
-                Some(divided) if divided == index => self.divided(value),
-                _ => self.operand(value, *piece),
+            let positions = wanted.as_ref().map(|wanted| read(pieces, index, wanted));
+            let operand = value.map(|value| match (pieces.divided, piece) {
+                (Some(divided), _) if divided == index => self.divided(value),
+                (_, Piece::Along(axis)) => self.share(value, *axis, positions),
+                _ => self.whole(value),
             });
             operands.push(operand);
         }
+        let made = taken.as_ref().map(|taken| taken.made.clone()).or(wanted.clone());
         let sum = self.sum_so_far(&data, pieces);
         if let Some((index, sum)) = pieces.accumulates.zip(sum) {
             operands.resize(operands.len().max(index + 1), None);
@@ -120,20 +127,25 @@ impl Writer<'_, '_, '_, '_> {
         if let Some((index, piece)) = pieces.extents.zip(pieces.results.first())
             && let Some(result) = data.outputs.first().copied().flatten()
         {
-            let dims = self.dims(result, *piece);
+            let dims = extents(&self.ty(result, *piece, &made));
             operands[index] = Some(self.integers(&dims));
         }
         let types: Vec<Option<(String, ValueType)>> = data
             .outputs
             .iter()
             .zip(&pieces.results)
-            .map(|(value, piece)| value.map(|value| (self.name(value), self.ty(value, *piece))))
+            .map(|(value, piece)| value.map(|value| (self.name(value), self.ty(value, *piece, &made))))
             .collect();
-        let attributes = self.attributes(data.attributes, pieces);
-        let made = self.append(data.operator, operands, attributes, &types);
-        let results = self.module().node(made).outputs.clone();
+        let pads = taken.and_then(|taken| taken.pads);
+        let attributes = self.attributes(data.attributes, pieces, pads);
+        let copy = self.append(data.operator, operands, attributes, &types);
+        let results = self.module().node(copy).outputs.clone();
         for ((old, new), piece) in data.outputs.iter().zip(results).zip(&pieces.results) {
             if let Some((old, new)) = old.zip(new) {
+                let new = match (piece, wanted.clone().zip(made.clone())) {
+                    (Piece::Along(axis), Some((wanted, made))) => self.cut_out(new, *axis, &made, wanted),
+                    _ => new,
+                };
                 self.own.set(old, Some(new));
                 if sum.is_some() {
                     self.joined.insert(old, vec![new]);
@@ -146,7 +158,16 @@ impl Writer<'_, '_, '_, '_> {
     }
 
     /// Attributes of a part's node.
-    fn attributes(&self, mut attributes: Vec<(String, Attribute)>, pieces: &Pieces) -> Vec<(String, Attribute)> {
+    fn attributes(
+        &self,
+        mut attributes: Vec<(String, Attribute)>,
+        pieces: &Pieces,
+        pads: Option<Vec<i64>>,
+    ) -> Vec<(String, Attribute)> {
+        if let Some(pads) = pads {
+            attributes.retain(|(name, _)| name != "pads" && name != "auto_pad");
+            attributes.push(("pads".to_owned(), Attribute::Ints(pads)));
+        }
         for (name, value) in &mut attributes {
             if let (Some(count), Attribute::Int(count_of_all)) = (pieces.count, value)
                 && name == count
@@ -171,30 +192,43 @@ impl Writer<'_, '_, '_, '_> {
         self.rewriter.fresh_name(&hint)
     }
 
-    /// Extents of a value for a part.
-    fn dims(&self, value: Value, piece: Piece) -> Vec<i64> {
-        let ty = self.ty(value, piece);
-        let dims = ty.tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
-        dims.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect()
+    /// Positions of a value along an axis.
+    fn extent(&self, value: Value, axis: usize) -> u64 {
+        let dims = self.module().ty(value).tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
+        dims.get(axis).copied().unwrap_or_default()
     }
 
-    /// Type of a value for a part.
-    fn ty(&self, value: Value, piece: Piece) -> ValueType {
+    /// Type of a value for a part that has these positions of it, or else an equal share.
+    fn ty(&self, value: Value, piece: Piece, positions: &Option<Range<u64>>) -> ValueType {
         let mut ty = self.module().ty(value).clone();
         if let (Piece::Along(axis), ValueType::Tensor(TensorType { shape: Some(dims), .. })) = (piece, &mut ty)
             && let Some(Dim::Known(extent)) = dims.get_mut(axis)
         {
-            *extent /= self.parts;
+            *extent = positions.as_ref().map_or(*extent / self.parts, |positions| positions.end - positions.start);
         }
         ty
     }
 
-    /// What a part reads for a value: its own share, a share cut out of the whole, or the whole.
-    fn operand(&mut self, value: Value, piece: Piece) -> Value {
-        match piece {
-            _ if self.own[value].is_some() => self.own[value].unwrap_or(value),
-            Piece::Along(axis) => self.share(value, axis),
-            _ => self.weights(value),
+    /// What a part reads for a value that it needs whole, or that is an addend.
+    fn whole(&mut self, value: Value) -> Value {
+        self.own[value].unwrap_or_else(|| self.weights(value))
+    }
+
+    /// What a part reads for a value of which it needs these positions, or else an equal share: its own one, as much of that as is needed, or
+    /// what is cut out of the whole.
+    fn share(&mut self, value: Value, axis: usize, positions: Option<Range<u64>>) -> Value {
+        let spans = self.divided.spans.as_ref();
+        match (self.own[value], positions) {
+            (Some(own), Some(wanted)) => {
+                let held = spans.and_then(|spans| spans.span(value, self.part)).unwrap_or(wanted.clone());
+                self.cut_out(own, axis, &held, wanted)
+            }
+            (Some(own), None) => own,
+            (None, positions) => {
+                let extent = self.extent(value, axis);
+                let positions = positions.unwrap_or_else(|| own(extent, self.part, self.parts));
+                self.cut_out(value, axis, &(0..extent), positions)
+            }
         }
     }
 
@@ -221,35 +255,38 @@ impl Writer<'_, '_, '_, '_> {
         moves && data.bodies().next().is_none() && data.results().count() == 1 && data.operands().all(fixed)
     }
 
-    /// The part's share of a whole value.
-    fn share(&mut self, value: Value, axis: usize) -> Value {
-        if let Some(known) = self.cut.get(&(value, axis)) {
+    /// The positions of a value that are wanted, of those that it holds.
+    fn cut_out(&mut self, value: Value, axis: usize, held: &Range<u64>, wanted: Range<u64>) -> Value {
+        if *held == wanted {
+            return value;
+        }
+        let key = (value, axis, wanted.start, wanted.end);
+        if let Some(known) = self.cut.get(&key) {
             return *known;
         }
-        if let Some(share) = self.constant_share(value, axis) {
-            self.cut.insert((value, axis), share);
-            return share;
-        }
-        let made = self.repeated(value, axis).unwrap_or_else(|| self.slice(value, axis));
-        let share = self.module().node(made).outputs.first().copied().flatten().unwrap_or(value);
-        self.cut.insert((value, axis), share);
+        let share = self.constant_share(value, axis, &wanted).unwrap_or_else(|| {
+            let made = self.repeated(value, axis, &wanted);
+            let made = made.unwrap_or_else(|| self.slice(value, axis, wanted.start - held.start, &wanted));
+            self.module().node(made).outputs.first().copied().flatten().unwrap_or(value)
+        });
+        self.cut.insert(key, share);
         share
     }
 
-    /// The part's share of a constant.
-    fn constant_share(&mut self, value: Value, axis: usize) -> Option<Value> {
+    /// Positions of a constant.
+    fn constant_share(&mut self, value: Value, axis: usize, wanted: &Range<u64>) -> Option<Value> {
         let constant = self.rewriter.module().constant(self.rewriter.module().constant_of(value)?);
-        let share = self.weights.share(constant, axis, self.part, self.parts)?;
+        let share = self.weights.share(constant, axis, wanted.clone())?;
         let (name, main) = (self.name(value), self.module().main());
         Some(self.rewriter.initializer(main, &name, share))
     }
 
-    /// Cuts the part's share out of a whole value.
-    fn slice(&mut self, value: Value, axis: usize) -> Node {
-        let extent = self.dims(value, Piece::Along(axis)).get(axis).copied().unwrap_or(0);
-        let start = extent * self.part as i64;
-        let ranges = [("starts", start), ("ends", start + extent), ("axes", axis as i64)];
-        let result = Some((self.name(value), self.ty(value, Piece::Along(axis))));
+    /// Cuts as many positions as are wanted out of a value.
+    fn slice(&mut self, value: Value, axis: usize, start: u64, wanted: &Range<u64>) -> Node {
+        let end = start + (wanted.end - wanted.start);
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let ranges = [("starts", number(start)), ("ends", number(end)), ("axes", axis as i64)];
+        let result = Some((self.name(value), self.ty(value, Piece::Along(axis), &Some(wanted.clone()))));
         let (mut operands, mut attributes) = (vec![Some(value)], Vec::new());
         for (name, number) in ranges {
             if self.version < RANGES {
@@ -261,17 +298,17 @@ impl Writer<'_, '_, '_, '_> {
         self.append(Operator::onnx("Slice", self.version), operands, attributes, &[result])
     }
 
-    /// The share of a value that is another one repeated along that axis: the other one repeated less.
-    fn repeated(&mut self, value: Value, axis: usize) -> Option<Node> {
+    /// Positions of a value that is another one repeated along that axis: the other one repeated less.
+    fn repeated(&mut self, value: Value, axis: usize, wanted: &Range<u64>) -> Option<Node> {
         let data = self.module().node(self.module().producer(value)?);
         let source = data.inputs.first().copied().flatten().filter(|_| &*data.operator.name == "Expand")?;
         let from = self.module().ty(source).tensor()?.known_dims()?;
         let rank = self.module().ty(value).tensor()?.rank()?;
         let own = (axis + from.len()).checked_sub(rank);
         own.is_none_or(|own| from[own] == 1).then_some(())?;
-        let dims = self.dims(value, Piece::Along(axis));
-        let operands = vec![Some(source), Some(self.integers(&dims))];
-        let result = Some((self.name(value), self.ty(value, Piece::Along(axis))));
+        let ty = self.ty(value, Piece::Along(axis), &Some(wanted.clone()));
+        let operands = vec![Some(source), Some(self.integers(&extents(&ty)))];
+        let result = Some((self.name(value), ty));
         Some(self.append(Operator::onnx("Expand", self.version), operands, Vec::new(), &[result]))
     }
 
@@ -330,6 +367,13 @@ impl Writer<'_, '_, '_, '_> {
         if !self.is_needed(whole) {
             return;
         }
+        let own = match (piece, self.divided.spans.as_ref().and_then(|spans| spans.span(whole, self.part))) {
+            (Piece::Along(axis), Some(held)) => {
+                let wanted = super::spans::own(self.extent(whole, axis), self.part, self.parts);
+                self.cut_out(own, axis, &held, wanted)
+            }
+            _ => own,
+        };
         let given = self.joined.entry(whole).or_default();
         if !piece.is_added() || given.is_empty() {
             given.push(own);
@@ -431,4 +475,10 @@ impl Writer<'_, '_, '_, '_> {
         let main = self.module().main();
         self.rewriter.insert(main, None, new, results)
     }
+}
+
+/// Extents of a type, as operands state them.
+fn extents(ty: &ValueType) -> Vec<i64> {
+    let dims = ty.tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
+    dims.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect()
 }

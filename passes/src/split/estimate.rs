@@ -79,52 +79,86 @@ impl<'j> Levels<'j> {
     /// The most that would be needed while the parts of a region are computed.
     ///
     /// Shares take a part of what the whole values took; what somebody needs whole is there from the first part to the last, and sums beside the
-    /// addend of the part; what parts read stays until the last one, and shares of it are copies. The second number is what would be left of that with more and more parts. Linear
-    /// in the region's values and steps.
+    /// addend of the part, and joined rows beside their shares; what parts read stays until the last one, and shares of it are copies. The second
+    /// number is what would be left of that with more and more parts, where shares are equal. Linear in the region's values and steps.
     pub(super) fn with(&self, region: &Region) -> (u64, u64) {
         let (first, last) = region.span();
-        let share = |bytes: u64| bytes.div_ceil(region.parts);
-        // Bytes that begin and end at each step of the span: of what is there in shares, and of what is there whole.
-        let mut shared = vec![(0u64, 0u64); last - first + 2];
-        let mut there = shared.clone();
-        let live = |changes: &mut Vec<(u64, u64)>, value: Value, bytes: u64| {
-            let Some(range) = self.liveness.range(value).filter(|_| self.placed[value]) else { return };
-            let at = |step: usize| step.clamp(first, last + 1) - first;
-            changes[at(range.start.0 as usize)].0 += bytes;
-            changes[at(range.end.0 as usize)].1 += bytes;
-        };
+        let overlaps = region.divided.spans.is_some();
+        // Bytes that begin and end at each step of the span: of what is there in shares (as it was, and as it will be), and of what is there whole.
+        let mut before = Changes::new(first, last);
+        let (mut shared, mut there, mut longer) = (before.clone(), before.clone(), before.clone());
         let mut owners = BTreeSet::new();
         let cut = region.read.iter().filter(|(_, is_cut)| **is_cut);
-        let copies: u64 = cut.map(|(value, _)| share(self.bytes(*value))).sum();
+        let copies: u64 = cut.map(|(value, _)| region.share(*value, self.bytes(*value))).sum();
         let mut whole = 0;
         for (value, is_needed) in &region.made {
             let bytes = self.bytes(*value);
             if *is_needed {
                 let is_added = region.divided.values[*value].is_some_and(Piece::is_added);
                 whole += if is_added { bytes * 2 } else { bytes };
-                live(&mut there, *value, bytes);
+                there.live(self.range(*value), bytes);
             } else if owners.insert(self.owner(*value)) {
-                live(&mut shared, self.owner(*value), bytes);
+                let owner = self.owner(*value);
+                let bytes = self.bytes(owner);
+                before.live(self.range(owner), bytes);
+                shared.live(self.range(owner), region.share(*value, bytes));
             }
         }
         // What parts read is there until the last one has read it: longer than it was.
-        let mut longer = vec![0u64; last - first + 2];
-        for value in region.read.keys().filter(|value| self.placed[**value]) {
-            if let Some(range) = self.liveness.range(*value) {
-                longer[(range.end.0 as usize).clamp(first, last + 1) - first] += self.bytes(*value);
+        for value in region.read.keys() {
+            if let Some((_, end)) = self.range(*value) {
+                longer.live(Some((end, usize::MAX)), self.bytes(*value));
             }
         }
-        let (mut most, mut least, mut in_shares, mut is_there, mut is_longer) = (0, 0, 0, 0, 0);
-        for (index, (shared, there)) in shared.into_iter().zip(there).enumerate().take(last - first + 1) {
-            in_shares = in_shares + shared.0 - shared.1;
-            is_there = is_there + there.0 - there.1;
-            is_longer += longer[index];
-            let step = first + index;
+        let (mut most, mut least) = (0, 0);
+        for step in first..=last {
             let own = if region.nodes.contains_key(&step) { self.scratch.get(&step).copied().unwrap_or(0) } else { 0 };
-            let beside = self.profile[step].saturating_sub(in_shares + is_there + own) + is_longer;
-            most = most.max(beside + share(in_shares + own) + copies + whole);
+            let beside = self.profile[step].saturating_sub(before.at(step) + there.at(step) + own) + longer.at(step);
+            most = most.max(beside + shared.at(step) + own.div_ceil(region.parts) + copies + whole);
             least = least.max(beside + whole);
+            if overlaps && step == last {
+                // Rows of images do not lie in one piece: all shares are there when they are joined.
+                most = most.max(beside + 2 * whole);
+            }
         }
-        (most, least)
+        (most, if overlaps { most } else { least })
+    }
+
+    /// First step at which the arena holds a value, and the step behind the last one.
+    fn range(&self, value: Value) -> Option<(usize, usize)> {
+        let range = self.liveness.range(value).filter(|_| self.placed[value])?;
+        Some((range.start.0 as usize, range.end.0 as usize))
+    }
+}
+
+/// Bytes at the steps of a span, asked for in order.
+#[derive(Clone)]
+struct Changes {
+    first: usize,
+    last: usize,
+    /// Bytes that begin and end at each step.
+    steps: Vec<(u64, u64)>,
+    /// Bytes at the step that was asked for last.
+    now: u64,
+}
+
+impl Changes {
+    fn new(first: usize, last: usize) -> Self {
+        Self { first, last, steps: vec![(0, 0); last - first + 2], now: 0 }
+    }
+
+    /// Bytes are there from a step on, up to before another one.
+    fn live(&mut self, range: Option<(usize, usize)>, bytes: u64) {
+        let Some((start, end)) = range else { return };
+        let at = |step: usize| step.clamp(self.first, self.last + 1) - self.first;
+        self.steps[at(start)].0 += bytes;
+        self.steps[at(end)].1 += bytes;
+    }
+
+    /// Bytes at a step: the first one, or the one behind that which was asked for before.
+    fn at(&mut self, step: usize) -> u64 {
+        let (begun, ended) = self.steps[step - self.first];
+        self.now = self.now + begun - ended;
+        self.now
     }
 }

@@ -1,4 +1,4 @@
-//! `split`: computes regions around the peak in equal parts of one axis, one part after another.
+//! `split`: computes regions around the peak in parts of one axis, one part after another.
 
 mod estimate;
 mod region;
@@ -18,7 +18,7 @@ use search::Search;
 /// The pass.
 pub const INFO: PassInfo = PassInfo {
     name: NAME,
-    summary: "Computes regions around the peak in equal parts of one axis, one part after another.",
+    summary: "Computes regions around the peak in parts of one axis, one part after another.",
     page: include_str!("../../doc/split.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,

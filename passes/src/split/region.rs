@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Module, Node, Origin, SecondaryMap, Use, Value, uses};
-use memc_ops::{Piece, Pieces, Share, Typed, pieces, pieces_giving};
+use memc_ops::{Piece, Pieces, Share, Typed, pieces, pieces_giving, pieces_reaching};
 
-use crate::parts::Divided;
+use crate::parts::{Divided, Spans};
 
 /// Nodes of a region, at most: of larger ones little is at the peak.
 const MOST_NODES: usize = 256;
@@ -53,6 +53,20 @@ impl Region {
         (first, self.nodes.keys().next_back().copied().unwrap_or(first))
     }
 
+    /// What a part has of a value's bytes, at most.
+    pub(super) fn share(&self, value: Value, bytes: u64) -> u64 {
+        match self.divided.spans.as_ref().and_then(|spans| spans.shares(value)) {
+            Some((most, _)) => (bytes as f64 * most).ceil() as u64,
+            None => bytes.div_ceil(self.parts),
+        }
+    }
+
+    /// How often a node's work is done by all parts together: more than once where shares overlap.
+    pub(super) fn times(&self, module: &Module, node: Node) -> f64 {
+        let shares = |value| self.divided.spans.as_ref().and_then(|spans| spans.shares(value));
+        module.node(node).results().find_map(shares).map_or(1.0, |(_, all)| all)
+    }
+
     /// What it makes in shares of an axis.
     pub(super) fn shares(&self) -> impl Iterator<Item = (Value, usize)> {
         self.made.keys().filter_map(|value| match self.divided.values[*value] {
@@ -71,6 +85,8 @@ pub(super) struct Seed {
     pub(super) axis: usize,
     /// Number of shares.
     pub(super) parts: u64,
+    /// Whether shares overlap as far as windows reach; they are equal otherwise.
+    pub(super) overlap: bool,
     /// Values of more bytes are followed to where they are read and made.
     pub(super) small: u64,
 }
@@ -108,7 +124,7 @@ impl<'m> Ground<'m> {
             }
             match growth.too_late() {
                 Some(node) => left_out.insert(node),
-                None => return Some(growth.finish()),
+                None => return growth.finish(),
             };
         }
         None
@@ -191,11 +207,18 @@ impl Growth<'_, '_> {
             && !self.nodes.contains_key(&ground.step[node])
     }
 
+    /// How a node takes part, of whose operands these pieces are there.
+    fn pieces(&self, node: Node, operands: &[Piece]) -> Option<Pieces> {
+        let node = Typed { module: self.ground.module, node };
+        if self.seed.overlap { pieces_reaching(node, operands) } else { pieces(Share { node, operands, parts: self.seed.parts }) }
+    }
+
     /// Takes the node in that makes a value, if it can make shares of it.
     fn give(&mut self, node: Node, value: Value, axis: usize) -> bool {
         let typed = Typed { module: self.ground.module, node };
         let is_first = self.ground.module.node(node).outputs.first() == Some(&Some(value));
-        let found = (is_first && self.is_open(node)).then(|| pieces_giving(typed, axis, self.seed.parts)).flatten();
+        let giving = || pieces_giving(typed, axis, |operands| self.pieces(node, operands));
+        let found = (is_first && self.is_open(node)).then(giving).flatten();
         found.is_some_and(|pieces| self.take(node, pieces))
     }
 
@@ -209,8 +232,7 @@ impl Growth<'_, '_> {
             _ => value.and_then(|value| self.made.get(&value).copied()).unwrap_or(Piece::Whole),
         };
         let operands: Vec<Piece> = self.ground.module.node(node).inputs.iter().map(piece).collect();
-        let share = Share { node: Typed { module: self.ground.module, node }, operands: &operands, parts: self.seed.parts };
-        pieces(share).is_some_and(|pieces| self.take(node, pieces))
+        self.pieces(node, &operands).is_some_and(|pieces| self.take(node, pieces))
     }
 
     /// Takes a node in, unless somebody else takes what it reads or makes in another way.
@@ -261,14 +283,21 @@ impl Growth<'_, '_> {
         None
     }
 
-    fn finish(self) -> Region {
+    /// The region; `None` where an axis is too short for its parts.
+    fn finish(self) -> Option<Region> {
         let mut divided = Divided::default();
         let inside: BTreeSet<Node> = self.nodes.values().map(|(node, _)| *node).collect();
         let beside = |site: &Use| match site {
             Use::Output(..) => true,
             Use::Operand(node, _) => !inside.contains(node),
         };
-        let made = self.made.keys().map(|value| (*value, self.ground.uses[*value].iter().any(beside))).collect();
+        let made: BTreeMap<Value, bool> =
+            self.made.keys().map(|value| (*value, self.ground.uses[*value].iter().any(beside))).collect();
+        if self.seed.overlap {
+            let nodes: Vec<(Node, &Pieces)> = self.nodes.values().map(|(node, pieces)| (*node, pieces)).collect();
+            let is_needed = |value: Value| made.get(&value) == Some(&true);
+            divided.spans = Some(Spans::of(self.ground.module, &nodes, self.seed.parts, is_needed)?);
+        }
         let is_constant = |value: Value| self.ground.module.constant_of(value).is_some();
         let is_read = |(value, _): &(&Value, &Option<usize>)| !self.made.contains_key(value) && !is_constant(**value);
         let read = self.axes.iter().filter(is_read).map(|(value, axis)| (*value, axis.is_some())).collect();
@@ -280,7 +309,7 @@ impl Growth<'_, '_> {
         for (value, piece) in self.made {
             divided.values.set(value, Some(piece));
         }
-        Region { parts: self.seed.parts, nodes, divided, made, read, smallest: self.smallest }
+        Some(Region { parts: self.seed.parts, nodes, divided, made, read, smallest: self.smallest })
     }
 }
 

@@ -20,6 +20,12 @@ const SEEDS: usize = 8;
 const LEAST_SEED: u64 = 32;
 /// Numbers of parts that are tried.
 const PARTS: std::ops::RangeInclusive<u64> = 2..=16;
+/// The same where shares overlap.
+const OVERLAPPING: [u64; 7] = [4, 2, 3, 6, 8, 12, 16];
+/// Rows of a share at least.
+const LEAST_ROWS: u64 = 2;
+/// The axis of rows of an image.
+const ROWS: usize = 2;
 /// Of the seeds at a step, so many are grown with every number of parts.
 const PROMISING: usize = 3;
 /// The part by which an estimate may pass what it is to lower.
@@ -102,17 +108,21 @@ impl<'s> Search<'s> {
     fn best(&mut self, step: usize, goal: u64) -> Option<(Region, Grown)> {
         let mut found: Vec<(Worth, Seed, u64)> = Vec::new();
         for (value, axis, extent) in self.axes(step) {
-            let Some(parts) = numbers_of_parts(extent).next() else { continue };
-            for small in SMALL.map(|part| self.peak / part) {
-                let seed = Seed { value, axis, parts, small };
-                found.extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
+            for (overlap, parts) in [(false, equal_parts(extent).next()), (true, overlapping(axis, extent).next())] {
+                let Some(parts) = parts else { continue };
+                for small in SMALL.map(|part| self.peak / part) {
+                    let seed = Seed { value, axis, parts, overlap, small };
+                    found.extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
+                }
             }
         }
         found.sort();
         found.truncate(PROMISING);
         let mut best: Option<(Worth, Seed)> = None;
         for (_, seed, extent) in found {
-            for parts in numbers_of_parts(extent) {
+            let numbers: Vec<u64> =
+                if seed.overlap { overlapping(seed.axis, extent).collect() } else { equal_parts(extent).collect() };
+            for parts in numbers {
                 let seed = Seed { parts, ..seed };
                 let worth = self.worth(seed, step, goal, |grown| grown.level);
                 best = best.into_iter().chain(worth.map(|worth| (worth, seed))).min();
@@ -150,7 +160,10 @@ impl<'s> Search<'s> {
             _ => 0.0,
         };
         let gathered: f64 = region.nodes.values().map(again).sum();
-        (calls as f64 * self.cost.target.machine.overhead.0 + gathered * (region.parts - 1) as f64).round() as u64
+        let module = self.levels.module;
+        let more = |node: &Node| self.cost.nanos(module, *node).0 * (region.times(module, *node) - 1.0).max(0.0);
+        let repeated: f64 = region.nodes.values().map(more).sum();
+        (calls as f64 * self.cost.target.machine.overhead.0 + gathered * (region.parts - 1) as f64 + repeated).round() as u64
     }
 
     fn grown(&mut self, seed: Seed) -> Option<Grown> {
@@ -177,7 +190,12 @@ impl<'s> Search<'s> {
     }
 }
 
+/// Numbers of parts of an axis whose shares overlap, the one that says most of the others first: rows of images.
+fn overlapping(axis: usize, extent: u64) -> impl Iterator<Item = u64> {
+    OVERLAPPING.into_iter().filter(move |parts| axis == ROWS && extent >= parts * LEAST_ROWS)
+}
+
 /// Numbers of equal parts of an axis, the fewest first.
-fn numbers_of_parts(extent: u64) -> impl Iterator<Item = u64> {
+fn equal_parts(extent: u64) -> impl Iterator<Item = u64> {
     PARTS.filter(move |parts| extent > 0 && extent.is_multiple_of(*parts))
 }

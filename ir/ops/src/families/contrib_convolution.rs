@@ -9,7 +9,7 @@ use super::convolution::window_elements;
 use super::dims::{dim_at, product};
 use crate::context::{Infer, InferError};
 use crate::info::{InPlace, OpInfo, SplitAxes, Typed, Work, Workspace};
-use crate::pieces::rules;
+use crate::pieces::{reach, rules};
 
 /// Where the channels of an image stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -249,7 +249,8 @@ pub const OPERATORS: &[OpInfo] = &[
         .in_place(InPlace::Operands(&[3]))
         .gathers(|node| window_elements(node, 1))
         .workspace(Workspace::Bytes(conv_workspace::conv))
-        .split(SplitAxes::Rule(rules::convolution)),
+        .split(SplitAxes::Rule(rules::convolution))
+        .reaches(reach::slides),
     microsoft("GridSample", grid_sample).work(Work::PerElement(10)).split(SplitAxes::Batch),
     pooling("MaxpoolWithMask", pool).split(SplitAxes::None),
     conv("NhwcConv", convolution_channels_last),

@@ -7,7 +7,7 @@ use crate::families::conv_workspace;
 use crate::families::dims::{agree, dim_at, product, require_rank};
 use crate::families::window::{Window, entries};
 use crate::info::{OpInfo, SplitAxes, Typed, Work, Workspace};
-use crate::pieces::rules;
+use crate::pieces::{reach, rules};
 
 /// Rank of data, weights and `kernel_shape`, which must agree; at least 2.
 fn common_rank(ctx: &Infer<'_>, data: usize, weights: usize) -> Result<Option<usize>, InferError> {
@@ -181,14 +181,22 @@ pub const OPERATORS: &[OpInfo] = &[
         .work(Work::Flops(|node| conv_flops(node, 1)))
         .gathers(|node| window_elements(node, 1))
         .workspace(Workspace::Bytes(conv_workspace::conv))
-        .split(SplitAxes::Rule(rules::convolution)),
-    OpInfo::onnx("ConvInteger", conv_integer).work(Work::Flops(|node| conv_flops(node, 1))).split(SplitAxes::Batch),
+        .split(SplitAxes::Rule(rules::convolution))
+        .reaches(reach::slides),
+    OpInfo::onnx("ConvInteger", conv_integer)
+        .work(Work::Flops(|node| conv_flops(node, 1)))
+        .split(SplitAxes::Batch)
+        .reaches(reach::slides),
     OpInfo::onnx("ConvTranspose", conv_transpose)
         .work(Work::Flops(transposed_flops))
         .workspace(Workspace::Bytes(conv_workspace::transposed))
-        .split(SplitAxes::Rule(rules::transposed_convolution)),
+        .split(SplitAxes::Rule(rules::transposed_convolution))
+        .reaches(reach::spreads),
     OpInfo::onnx("DeformConv", conv).work(Work::Flops(|node| conv_flops(node, 1))),
-    OpInfo::onnx("QLinearConv", qlinear_conv).work(Work::Flops(|node| conv_flops(node, 3))).split(SplitAxes::Batch),
+    OpInfo::onnx("QLinearConv", qlinear_conv)
+        .work(Work::Flops(|node| conv_flops(node, 3)))
+        .split(SplitAxes::Batch)
+        .reaches(reach::slides),
 ];
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::context::{Infer, InferError};
 use crate::families::dims::{agree, dim_at, product, require_rank};
 use crate::families::window::{Window, entries};
 use crate::info::{OpInfo, Scalar, SplitAxes, Typed, Work};
-use crate::pieces::rules;
+use crate::pieces::{reach, rules};
 
 /// Extents of the kernel, one for each spatial axis of the data; an unknown rank is that which the kernel implies.
 fn pool_kernel(ctx: &Infer<'_>) -> Result<Vec<Dim>, InferError> {
@@ -115,15 +115,19 @@ fn roi_align_flops(node: &Typed<'_>) -> Option<u64> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("AveragePool", pool).work(Work::Flops(window_flops)).split(SplitAxes::Rule(rules::pooled)),
+    OpInfo::onnx("AveragePool", pool)
+        .work(Work::Flops(window_flops))
+        .split(SplitAxes::Rule(rules::pooled))
+        .reaches(reach::slides),
     OpInfo::onnx("GlobalAveragePool", global_pool).work(Work::PerInputElement(1)).split(SplitAxes::Rule(rules::pooled)),
     OpInfo::onnx("GlobalLpPool", global_pool).work(Work::PerInputElement(2)).split(SplitAxes::Rule(rules::pooled)),
     OpInfo::onnx("GlobalMaxPool", global_pool).work(Work::PerInputElement(1)).split(SplitAxes::Rule(rules::pooled)),
-    OpInfo::onnx("LpPool", pool).work(Work::Flops(window_flops)).split(SplitAxes::Rule(rules::pooled)),
+    OpInfo::onnx("LpPool", pool).work(Work::Flops(window_flops)).split(SplitAxes::Rule(rules::pooled)).reaches(reach::slides),
     OpInfo::onnx("MaxPool", pool)
         .work(Work::Flops(window_flops))
         .scalar(Scalar::Count(max_steps))
         .split(SplitAxes::Rule(rules::pooled))
+        .reaches(reach::slides)
         .optional(&[1]),
     OpInfo::onnx("MaxRoiPool", max_roi_pool).work(Work::PerElement(4)),
     OpInfo::onnx("MaxUnpool", max_unpool).work(Work::None),

@@ -6,7 +6,7 @@ use crate::context::{Infer, InferError};
 use crate::fact::Item;
 use crate::families::dims::floor_div;
 use crate::info::{OpInfo, SplitAxes, Typed, Work};
-use crate::pieces::rules;
+use crate::pieces::{reach, rules};
 
 /// The axes that an attribute `axes` names, or all.
 pub(crate) fn chosen_axes(ctx: &Infer<'_>, rank: usize) -> Result<Vec<usize>, InferError> {
@@ -152,8 +152,8 @@ pub(crate) fn sampling_flops(node: &Typed<'_>) -> Option<u64> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("Resize", resize).work(Work::Flops(sampling_flops)).split(SplitAxes::Rule(rules::resized)),
-    OpInfo::onnx("Upsample", upsample).work(Work::Flops(sampling_flops)),
+    OpInfo::onnx("Resize", resize).work(Work::Flops(sampling_flops)).split(SplitAxes::Rule(rules::resized)).reaches(reach::grows),
+    OpInfo::onnx("Upsample", upsample).work(Work::Flops(sampling_flops)).reaches(reach::grows),
 ];
 
 #[cfg(test)]

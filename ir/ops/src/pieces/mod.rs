@@ -1,11 +1,13 @@
 //! What a node computes from pieces of its operands, for batches that are computed in equal parts, one after another.
 
+pub(crate) mod reach;
 pub(crate) mod rules;
 
 use memc_ir::ElementType;
 
 use crate::info::{Linear, SplitAxes, Typed};
 use crate::{Data, lookup, repeatable};
+pub use reach::{Reach, ReachRule, Taken, pieces_reaching};
 
 /// What stands for a value while one of the equal parts of a batch is computed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -42,6 +44,8 @@ pub struct Pieces {
     pub count: Option<&'static str>,
     /// Operand that is left out or holds zeros, and to which result 0 is added: it may hold the sum of what earlier parts gave.
     pub accumulates: Option<usize>,
+    /// How positions of result 0 depend on those of operand 0, where these are not the same ones.
+    pub reach: Option<Reach>,
 }
 
 /// A node, and what is there of its operands.
@@ -81,16 +85,15 @@ pub fn pieces(share: Share<'_>) -> Option<Pieces> {
     is_possible(share, &found).then_some(found)
 }
 
-/// How a node gives the part's share of result 0 along an axis: the first of its operands, and the first axis of that, of which shares
-/// make it, with what that takes of the others. `None` where there is none. Linear in the axes of all operands.
-pub fn pieces_giving(node: Typed<'_>, axis: usize, parts: u64) -> Option<Pieces> {
-    let count = node.data().inputs.len();
-    let mut operands = vec![Piece::Whole; count];
-    for index in 0..count {
+/// How a node gives a share of result 0 along an axis: the first of its operands, and the first axis of that, of which shares
+/// make it, with what that takes of the others, as `found` says ([`pieces`], [`pieces_reaching`]). `None` where there is none. Linear in the
+/// axes of all operands.
+pub fn pieces_giving(node: Typed<'_>, axis: usize, found: impl Fn(&[Piece]) -> Option<Pieces>) -> Option<Pieces> {
+    let mut operands = vec![Piece::Whole; node.data().inputs.len()];
+    for index in 0..operands.len() {
         for own in 0..node.input_dims(index).map_or(0, |dims| dims.len()) {
             operands[index] = Piece::Along(own);
-            let found = pieces(Share { node, operands: &operands, parts });
-            if let Some(found) = found.filter(|found| found.results.first() == Some(&Piece::Along(axis))) {
+            if let Some(found) = found(&operands).filter(|found| found.results.first() == Some(&Piece::Along(axis))) {
                 return Some(found);
             }
         }
@@ -115,6 +118,7 @@ fn added(share: Share<'_>, linear: Linear) -> Option<Pieces> {
         divided: None,
         count: None,
         accumulates: None,
+        reach: None,
     })
 }
 
@@ -188,6 +192,7 @@ impl Share<'_> {
             divided: None,
             count: None,
             accumulates: None,
+            reach: None,
         }
     }
 }

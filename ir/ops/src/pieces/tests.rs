@@ -274,7 +274,10 @@ fn shares_of_a_result_come_from_the_first_operand_that_gives_them() {
         let operator = Operator::onnx(name, 13);
         let new = NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: Origin::Text };
         let node = builder.node(main, new, &[Some(("y".to_owned(), ty(result)))]);
-        let found = super::pieces_giving(Typed { module: builder.module(), node }, axis, 2);
+        let found = {
+            let node = Typed { module: builder.module(), node };
+            super::pieces_giving(node, axis, |operands| pieces(Share { node, operands, parts: 2 }))
+        };
         found.map(|found| found.operands)
     };
     let (whole, along) = (Piece::Whole, Piece::Along);

@@ -1,0 +1,360 @@
+//! How far shares of an image reach into what they are computed from: windows that slide, windows that spread, and images that grow.
+
+use std::ops::Range;
+
+use super::{Piece, Pieces, Share, pieces};
+use crate::families::window::Padding;
+use crate::info::{OpInfo, Typed};
+use crate::{Data, Item, lookup};
+
+/// Finds how positions of result 0 along an axis depend on those of operand 0 along the same axis; `None` where that is not known.
+pub type ReachRule = fn(&Typed<'_>, usize) -> Option<Reach>;
+
+/// How positions of result 0 along one axis of an image depend on those of operand 0 along it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reach {
+    kind: Kind,
+    /// Positions of the operand.
+    extent: u64,
+    /// Pads of all axes of images: of the beginnings first, then of the ends. Empty where the operator has none.
+    pads: Vec<u64>,
+    /// Place of the axis among those with pads.
+    spatial: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// Result position `p` reads `width` positions from `p * stride - begin` on.
+    Slides { stride: u64, begin: u64, width: u64 },
+    /// Operand position `p` is added to `width` positions from `p * stride - begin` on.
+    Spreads { stride: u64, begin: u64, width: u64 },
+    /// Each operand position becomes `factor` positions.
+    Grows { factor: u64, blend: Blend },
+}
+
+/// What else than its own operand position a position of a grown image depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Blend {
+    /// Nothing.
+    None,
+    /// The next one.
+    Next,
+    /// The nearer one of its neighbors.
+    Nearer,
+}
+
+/// What a part computes its share from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// Positions of operand 0.
+    pub operand: Range<u64>,
+    /// Positions that the node then makes: those that are wanted, or some more on both sides.
+    pub made: Range<u64>,
+    /// Attribute `pads` of the part's node, in place of `pads` and `auto_pad`; `None` where these stay.
+    pub pads: Option<Vec<i64>>,
+}
+
+impl Reach {
+    /// What positions of result 0 are computed from. The range must not be empty, and lie within the result.
+    pub fn of(&self, wanted: Range<u64>) -> Taken {
+        match self.kind {
+            Kind::Slides { stride, begin, width } => {
+                let (first, end) = (wanted.start * stride, (wanted.end - 1) * stride + width);
+                let operand = first.saturating_sub(begin)..(end.saturating_sub(begin)).min(self.extent);
+                let pads = (begin.saturating_sub(first), end.saturating_sub(begin + self.extent));
+                Taken { operand, made: wanted, pads: Some(self.padded(pads)) }
+            }
+            Kind::Spreads { stride, begin, width } => {
+                let (first, last) = (wanted.start + begin, wanted.end - 1 + begin);
+                let start = (first + 1).saturating_sub(width).div_ceil(stride).min(first / stride);
+                let end = (last / stride + 1).min(self.extent);
+                let all = (end - 1 - start) * stride + width;
+                let before = first - start * stride;
+                let after = all.saturating_sub(before + (wanted.end - wanted.start));
+                Taken { operand: start..end, made: wanted, pads: Some(self.padded((before, after))) }
+            }
+            Kind::Grows { factor, blend } => {
+                let (first, last) = (wanted.start, wanted.end - 1);
+                let (start, end) = match blend {
+                    Blend::None => (first / factor, last / factor + 1),
+                    Blend::Next => (first / factor, last / factor + 2),
+                    // Position p lies (2 p + 1 - factor) / (2 factor) behind the first position of the operand.
+                    Blend::Nearer => {
+                        let before = |position: u64| (2 * position + 1).saturating_sub(factor) / (2 * factor);
+                        (before(first), before(last) + 2)
+                    }
+                };
+                let operand = start..end.min(self.extent);
+                Taken { made: operand.start * factor..operand.end * factor, operand, pads: None }
+            }
+        }
+    }
+
+    /// Pads of all axes, with these along the own one.
+    fn padded(&self, (before, after): (u64, u64)) -> Vec<i64> {
+        let mut pads = self.pads.clone();
+        let ends = pads.len() / 2;
+        (pads[self.spatial], pads[self.spatial + ends]) = (before, after);
+        pads.into_iter().map(|pad| i64::try_from(pad).unwrap_or(i64::MAX)).collect()
+    }
+}
+
+/// How a node takes part, of whose operands these pieces are there, where the parts' shares may overlap and need not be equal: each part
+/// has the positions that later nodes reach for.
+///
+/// [`Piece::Along`] then stands for a range of positions; of result 0 and of all operands along an axis it is the same one, but of operand 0 where
+/// [`Pieces::reach`] says otherwise. Nothing is ever added up: positions would count twice.
+pub fn pieces_reaching(node: Typed<'_>, operands: &[Piece]) -> Option<Pieces> {
+    let share = Share { node, operands, parts: 1 };
+    let may = node.data().bodies().next().is_none() && crate::repeatable(node.module, node.node);
+    let info = lookup(&node.data().operator).filter(|_| may)?;
+    reached(&share, info).or_else(|| pieces(share).filter(|found| has_same_positions(&share, found)))
+}
+
+/// Data and an addend of its extents along an axis of images; everything else is whole.
+fn reached(share: &Share<'_>, info: &OpInfo) -> Option<Pieces> {
+    let rule = info.reach?;
+    let images = |index: usize| index == 0 || info.domain == "com.microsoft" && info.name == "FusedConv" && index == 3;
+    let axis = (0..share.count()).find_map(|index| share.along(index).filter(|_| images(index)))?;
+    let alone = share.node.data().outputs.iter().skip(1).all(Option::is_none);
+    (alone && axis >= 2 && (0..share.count()).all(|index| share.along(index).is_none() || images(index))).then_some(())?;
+    let reach = rule(&share.node, axis)?;
+    let is_there = |index: usize| images(index) && share.input(index).is_some();
+    let operands = (0..share.count()).map(|index| if is_there(index) { Piece::Along(axis) } else { Piece::Whole }).collect();
+    // Sizes of a grown image are those of the part.
+    let extents = matches!(reach.kind, Kind::Grows { .. }).then_some(3).filter(|index| share.input(*index).is_some());
+    Some(Pieces { reach: Some(reach), extents, ..share.made(operands, Piece::Along(axis)) })
+}
+
+/// Whether each position of a result depends on the same position of all operands that are in parts, and on no other one.
+fn has_same_positions(share: &Share<'_>, found: &Pieces) -> bool {
+    let extent = |dims: Option<Vec<u64>>, piece: &Piece| match piece {
+        Piece::Along(axis) => dims.and_then(|dims| dims.get(*axis).copied()),
+        _ => None,
+    };
+    let Some(first) = found.results.first().and_then(|piece| extent(share.output(), piece)) else { return false };
+    let whole = |piece: &Piece| *piece == Piece::Whole;
+    let operands = (0..share.count()).all(|index| {
+        let piece = &found.operands[index];
+        whole(piece) || extent(share.input(index), piece) == Some(first)
+    });
+    let results = found.results.iter().enumerate().all(|(index, piece)| {
+        share.node.data().outputs[index].is_none() || extent(share.node.output_dims(index), piece) == Some(first)
+    });
+    operands && results && found.divided.is_none() && found.count.is_none()
+}
+
+/// Windows that slide over operand 0, of the extents of attribute `kernel_shape` or of the filters.
+pub(crate) fn slides(node: &Typed<'_>, axis: usize) -> Option<Reach> {
+    let window = Window::of(node, axis)?;
+    let (from, to) = (window.extent, node.output_dims(0)?.get(axis).copied()?);
+    let all = to.checked_sub(1)?.checked_mul(window.stride)?.checked_add(window.width)?;
+    if Padding::of(node.data()) == Padding::Same {
+        return same(node, window);
+    }
+    let (begin, end) = window.own_pads();
+    // No window begins in the pads behind the image, and none is cut by its end.
+    let fits = all <= from + begin + end && (to - 1) * window.stride < from + begin && begin < window.width && end < window.width;
+    let kind = Kind::Slides { stride: window.stride, begin, width: window.width };
+    fits.then(|| Reach { kind, extent: from, pads: window.pads.clone(), spatial: window.spatial })
+}
+
+/// The same where the node pads as much as keeps the extents, divided by strides.
+fn same(node: &Typed<'_>, own: Window) -> Option<Reach> {
+    let is_lower = node.data().string("auto_pad") == Some("SAME_LOWER");
+    let count = own.pads.len() / 2;
+    let mut pads = vec![0; own.pads.len()];
+    for spatial in 0..count {
+        let window = Window::of(node, spatial + 2)?;
+        let to = node.output_dims(0)?.get(spatial + 2).copied()?;
+        let all = to.checked_sub(1)?.checked_mul(window.stride)?.checked_add(window.width)?;
+        let total = all.saturating_sub(window.extent);
+        pads[spatial] = if is_lower { total.div_ceil(2) } else { total / 2 };
+        pads[spatial + count] = total - pads[spatial];
+    }
+    let kind = Kind::Slides { stride: own.stride, begin: pads[own.spatial], width: own.width };
+    Some(Reach { kind, extent: own.extent, pads, spatial: own.spatial })
+}
+
+/// Windows around each position of operand 0 that are added up.
+pub(crate) fn spreads(node: &Typed<'_>, axis: usize) -> Option<Reach> {
+    let window = Window::of(node, axis)?;
+    let data = node.data();
+    let plain = matches!(Padding::of(data), Padding::Explicit)
+        && data.attribute("output_shape").is_none()
+        && data.ints("output_padding").is_none_or(|extra| extra.iter().all(|extra| *extra == 0));
+    let to = node.output_dims(0)?.get(axis).copied()?;
+    let (begin, end) = window.own_pads();
+    let all = window.extent.checked_sub(1)?.checked_mul(window.stride)?.checked_add(window.width)?;
+    let fits = all == to + begin + end && window.width >= window.stride;
+    let kind = Kind::Spreads { stride: window.stride, begin, width: window.width };
+    (plain && fits).then(|| Reach { kind, extent: window.extent, pads: window.pads.clone(), spatial: window.spatial })
+}
+
+/// Images that grow by whole factors.
+pub(crate) fn grows(node: &Typed<'_>, axis: usize) -> Option<Reach> {
+    let data = node.data();
+    let (from, to) = (node.input_dims(0)?.get(axis).copied()?, node.output_dims(0)?.get(axis).copied()?);
+    let factor = to.checked_div(from).filter(|factor| factor * from == to && *factor > 0 && from > 1)?;
+    let is_upsample = &*data.operator.name == "Upsample" || data.operator.version < 11;
+    let default = if is_upsample { "asymmetric" } else { "half_pixel" };
+    let mode = data.string("coordinate_transformation_mode").unwrap_or(default);
+    let nearest = data.string("nearest_mode").unwrap_or(if is_upsample { "floor" } else { "round_prefer_floor" });
+    let blend = match (data.string("mode").unwrap_or("nearest"), mode) {
+        ("nearest", "asymmetric") => {
+            (nearest == "floor" || nearest == "round_prefer_floor" && factor <= 2).then_some(Blend::None)?
+        }
+        ("nearest", "half_pixel" | "pytorch_half_pixel") => nearest.starts_with("round_prefer").then_some(Blend::None)?,
+        ("linear", "asymmetric") => Blend::Next,
+        ("linear", "half_pixel" | "pytorch_half_pixel") => Blend::Nearer,
+        _ => return None,
+    };
+    let plain = data.attribute("axes").is_none() && data.int("antialias", 0) == 0;
+    let sized = !is_upsample && node.input_dims(3).is_some_and(|dims| dims != [0]);
+    let scaled = || scale(node, axis, if is_upsample { 1 } else { 2 }) == Some(factor as f64);
+    let kind = Kind::Grows { factor, blend };
+    (plain && (sized || scaled())).then(|| Reach { kind, extent: from, pads: Vec::new(), spatial: 0 })
+}
+
+/// The scale of an axis, by attribute or by a constant operand.
+fn scale(node: &Typed<'_>, axis: usize, operand: usize) -> Option<f64> {
+    if let Some(memc_ir::Attribute::Floats(scales)) = node.data().attribute("scales") {
+        return scales.get(axis).map(|scale| f64::from(*scale));
+    }
+    let constant = node.module.constant_of((*node.data().inputs.get(operand)?)?)?;
+    match Data::from_constant(node.module.constant(constant))?.items.get(axis)? {
+        Item::Float(scale) => Some(*scale),
+        _ => None,
+    }
+}
+
+/// A window along one axis of images.
+struct Window {
+    /// Positions of the data.
+    extent: u64,
+    stride: u64,
+    /// Positions that it covers, those between its own ones included.
+    width: u64,
+    /// Attribute `pads`.
+    pads: Vec<u64>,
+    /// Place of the axis behind batch and channels.
+    spatial: usize,
+}
+
+impl Window {
+    /// Pads before and behind the data along the axis.
+    fn own_pads(&self) -> (u64, u64) {
+        (self.pads[self.spatial], self.pads[self.spatial + self.pads.len() / 2])
+    }
+
+    fn of(node: &Typed<'_>, axis: usize) -> Option<Self> {
+        let (data, dims) = (node.data(), node.input_dims(0)?);
+        let (count, spatial) = (dims.len().checked_sub(2)?, axis.checked_sub(2)?);
+        let own = |name: &str| match data.ints(name).filter(|values| !values.is_empty()) {
+            Some(values) => values.get(spatial).and_then(|value| u64::try_from(*value).ok()).filter(|value| *value > 0),
+            None => Some(1),
+        };
+        let filters = if &*data.operator.name == "QLinearConv" { 3 } else { 1 };
+        let kernel = match data.attribute("kernel_shape") {
+            Some(_) => own("kernel_shape")?,
+            None => node.input_dims(filters)?.get(axis).copied()?,
+        };
+        let pads = match data.ints("pads").filter(|_| matches!(Padding::of(data), Padding::Explicit)) {
+            Some(pads) => pads.iter().map(|pad| u64::try_from(*pad).ok()).collect::<Option<Vec<u64>>>()?,
+            None => vec![0; count * 2],
+        };
+        let width = kernel.checked_sub(1)?.checked_mul(own("dilations")?)?.checked_add(1)?;
+        let extent = dims.get(axis).copied()?;
+        (pads.len() == count * 2).then_some(Self { extent, stride: own("strides")?, width, pads, spatial })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Which operand positions a result position depends on, by the definition.
+    fn by_definition(kind: Kind, extent: u64, position: u64) -> Vec<u64> {
+        let all = 0..extent as i64;
+        let reads = |from: i64| -> bool {
+            let position = position as i64;
+            match kind {
+                Kind::Slides { stride, begin, width } => {
+                    let first = position * stride as i64 - begin as i64;
+                    (first..first + width as i64).contains(&from)
+                }
+                Kind::Spreads { stride, begin, width } => {
+                    let first = from * stride as i64 - begin as i64;
+                    (first..first + width as i64).contains(&position)
+                }
+                Kind::Grows { factor, blend } => {
+                    let place = match blend {
+                        Blend::Nearer => (position as f64 + 0.5) / factor as f64 - 0.5,
+                        _ => position as f64 / factor as f64,
+                    };
+                    let place = place.max(0.0);
+                    match blend {
+                        Blend::None => place.floor() as i64 == from,
+                        _ => place.floor() as i64 == from || (place.floor() as i64 + 1).min(extent as i64 - 1) == from,
+                    }
+                }
+            }
+        };
+        all.filter(|from| reads(*from)).map(|from| from as u64).collect()
+    }
+
+    #[test]
+    fn ranges_hold_all_that_their_positions_depend_on() {
+        let mut kinds = Vec::new();
+        for stride in 1..4 {
+            for width in 1..6 {
+                for begin in 0..width {
+                    kinds.push(Kind::Slides { stride, begin, width });
+                    if width >= stride {
+                        kinds.push(Kind::Spreads { stride, begin, width });
+                    }
+                }
+            }
+            kinds.extend([Blend::None, Blend::Next, Blend::Nearer].map(|blend| Kind::Grows { factor: stride, blend }));
+        }
+        for kind in kinds {
+            let extent = 11;
+            let reach = Reach { kind, extent, pads: vec![7, 0, 8, 0], spatial: 1 };
+            let to = match kind {
+                Kind::Slides { stride, begin, width } => (extent + 2 * begin - width) / stride + 1,
+                Kind::Spreads { stride, begin, width } => (extent - 1) * stride + width - 2 * begin,
+                Kind::Grows { factor, .. } => extent * factor,
+            };
+            for (start, end) in (0..to).flat_map(|start| (start + 1..=to).map(move |end| (start, end))) {
+                let taken = reach.of(start..end);
+                let needed: Vec<u64> = (start..end).flat_map(|position| by_definition(kind, extent, position)).collect();
+                let (first, last) = (*needed.iter().min().unwrap(), *needed.iter().max().unwrap());
+                assert!(taken.operand.start <= first && last < taken.operand.end, "{kind:?} {start}..{end}: {taken:?}");
+                assert!(taken.made.start <= start && end <= taken.made.end, "{kind:?} {start}..{end}: {taken:?}");
+                assert!(taken.operand.end <= extent, "{kind:?} {start}..{end}: {taken:?}");
+                agrees(kind, &taken);
+            }
+        }
+    }
+
+    /// The part's node makes as many positions as are said, and the first of them where it is said to be.
+    fn agrees(kind: Kind, taken: &Taken) {
+        let (given, made) = (taken.operand.end - taken.operand.start, taken.made.end - taken.made.start);
+        let pads: Vec<u64> = taken.pads.iter().flatten().map(|pad| u64::try_from(*pad).unwrap()).collect();
+        match kind {
+            Kind::Slides { stride, begin, width } => {
+                assert_eq!((pads[0], pads[2]), (7, 8), "pads of other axes stay");
+                assert_eq!((given + pads[1] + pads[3] - width) / stride + 1, made, "{kind:?} {taken:?}");
+                assert_eq!(taken.made.start * stride + pads[1], taken.operand.start + begin, "{kind:?} {taken:?}");
+            }
+            Kind::Spreads { stride, begin, width } => {
+                assert_eq!((given - 1) * stride + width - pads[1] - pads[3], made, "{kind:?} {taken:?}");
+                assert_eq!(taken.operand.start * stride + pads[1], taken.made.start + begin, "{kind:?} {taken:?}");
+            }
+            Kind::Grows { factor, .. } => {
+                assert_eq!((taken.operand.start * factor, given * factor), (taken.made.start, made));
+            }
+        }
+    }
+}

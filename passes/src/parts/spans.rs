@@ -1,0 +1,99 @@
+//! Ranges of positions that parts hold of each value, where shares overlap: as many as later nodes reach for.
+
+use std::ops::Range;
+
+use memc_ir::{Module, Node, SecondaryMap, Value};
+use memc_ops::{Piece, Pieces, Taken};
+
+/// Positions of each value along its axis, for each part.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spans {
+    values: SecondaryMap<Value, Option<Span>>,
+}
+
+/// Positions of one value.
+#[derive(Clone, Debug)]
+struct Span {
+    /// How many there are.
+    extent: u64,
+    /// Those of each part.
+    parts: Vec<Range<u64>>,
+}
+
+/// The positions of an axis that a part would have if shares did not overlap. All parts have some where there are as many positions.
+pub(crate) fn own(extent: u64, part: u64, parts: u64) -> Range<u64> {
+    let at = |part: u64| (u128::from(extent) * u128::from(part) / u128::from(parts.max(1))) as u64;
+    at(part)..at(part + 1)
+}
+
+impl Spans {
+    /// What nodes (in the order in which they run) need: each part of every value that is `needed` whole has its own share of it, and of
+    /// everything else what the part's nodes read. `None` where a node is there for nothing, or an axis is too short. Linear in operands times
+    /// parts.
+    pub(crate) fn of(module: &Module, nodes: &[(Node, &Pieces)], parts: u64, needed: impl Fn(Value) -> bool) -> Option<Self> {
+        let mut spans = Self::default();
+        for (node, pieces) in nodes.iter().rev() {
+            let data = module.node(*node);
+            for (value, piece) in data.outputs.iter().zip(&pieces.results) {
+                if let Some((value, Piece::Along(axis))) = value.zip(Some(*piece)).filter(|(value, _)| needed(*value)) {
+                    let extent = extent(module, value, axis).filter(|extent| *extent >= parts)?;
+                    spans.add(value, extent, (0..parts).map(|part| own(extent, part, parts)).collect());
+                }
+            }
+            let results: Vec<Value> = data.results().collect();
+            let made = results.iter().filter_map(|value| spans.values[*value].clone()).reduce(Span::hull)?;
+            results.into_iter().for_each(|value| spans.values.set(value, Some(made.clone())));
+            for (index, (value, piece)) in data.inputs.iter().zip(&pieces.operands).enumerate() {
+                if let (Some(value), Piece::Along(axis)) = (value, piece) {
+                    let read = made.parts.iter().map(|wanted| read(pieces, index, wanted)).collect();
+                    spans.add(*value, extent(module, *value, *axis)?, read);
+                }
+            }
+        }
+        Some(spans)
+    }
+
+    /// What a part holds of a value, or reads of one that is whole.
+    pub(crate) fn span(&self, value: Value, part: u64) -> Option<Range<u64>> {
+        self.values[value].as_ref()?.parts.get(usize::try_from(part).ok()?).cloned()
+    }
+
+    /// The largest share of a value that a part holds, and all parts' shares together, as parts of the whole.
+    pub(crate) fn shares(&self, value: Value) -> Option<(f64, f64)> {
+        let Span { extent, parts } = self.values[value].as_ref()?;
+        let counts = || parts.iter().map(|span| span.end - span.start);
+        let part = |count: u64| count as f64 / (*extent).max(1) as f64;
+        Some((part(counts().max()?), part(counts().sum())))
+    }
+
+    fn add(&mut self, value: Value, extent: u64, parts: Vec<Range<u64>>) {
+        let more = Span { extent, parts };
+        let all = match self.values[value].take() {
+            Some(known) => known.hull(more),
+            None => more,
+        };
+        self.values.set(value, Some(all));
+    }
+}
+
+impl Span {
+    /// Part by part, the least range that holds both.
+    fn hull(self, other: Self) -> Self {
+        let hull = |(left, right): (Range<u64>, Range<u64>)| left.start.min(right.start)..left.end.max(right.end);
+        Self { parts: self.parts.into_iter().zip(other.parts).map(hull).collect(), ..self }
+    }
+}
+
+/// What a part's node takes of operand 0 and makes, where its windows reach beyond what is wanted of its result.
+pub(crate) fn taken(pieces: &Pieces, wanted: &Range<u64>) -> Option<Taken> {
+    pieces.reach.as_ref().map(|reach| reach.of(wanted.clone()))
+}
+
+/// What a node reads of an operand that is there in parts, for the positions of its result that are wanted.
+pub(crate) fn read(pieces: &Pieces, operand: usize, wanted: &Range<u64>) -> Range<u64> {
+    taken(pieces, wanted).filter(|_| operand == 0).map_or(wanted.clone(), |taken| taken.operand)
+}
+
+fn extent(module: &Module, value: Value, axis: usize) -> Option<u64> {
+    module.ty(value).tensor()?.known_dims()?.get(axis).copied()
+}
