@@ -24,6 +24,8 @@ const LARGE: usize = 1000;
 const NEAR: u64 = 8;
 /// Hundredths of a limit for which regions are divided where those for the whole limit do not keep it.
 const LESS: [u64; 4] = [97, 90, 80, 65];
+/// Hundredths of what the smallest plan with regions in parts needs, for which others are looked for.
+const MORE: [u64; 4] = [100, 103, 110, 125];
 /// At most two to this power is the number of parts of a batch.
 const MOST_DOUBLINGS: u32 = 6;
 
@@ -78,10 +80,10 @@ impl Budgets<'_> {
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
                 let regions = self.in_regions(&own, limit)?;
-                if let Some(planned) = regions.as_ref().filter(|planned| self.need(planned) <= limit) {
+                if let Some((_, planned)) = regions.as_ref().filter(|(kept, _)| *kept <= limit) {
                     return Ok(planned.clone());
                 }
-                let parts = smallest.into_iter().chain(regions.map(|planned| self.need(&planned))).min();
+                let parts = smallest.into_iter().chain(regions.map(|(kept, _)| kept)).min();
                 let least = parts.map_or(short.least, |parts| parts.min(short.least));
                 let only_whole = may_split(&own) || self.may_divide(&own);
                 Err(PipelineError::Pass(PassError::Budget(Box::new(Shortage { least, only_whole, ..*short }))))
@@ -90,10 +92,10 @@ impl Budgets<'_> {
         }
     }
 
-    /// A plan with regions in parts that keeps a limit, or else the smallest one: a budget of what that needs is kept.
+    /// A plan with regions in parts that keeps a limit, or else one for the smallest limit that such a plan was seen to keep; with that limit.
     ///
     /// Regions are chosen by what is live, and offsets may need a little more: plans for less may keep the limit where one for it does not.
-    fn in_regions(&self, own: &memc_passes::Options, limit: Bytes) -> Result<Option<Planned>, PipelineError> {
+    fn in_regions(&self, own: &memc_passes::Options, limit: Bytes) -> Result<Option<(Bytes, Planned)>, PipelineError> {
         if !may_split(own) {
             return Ok(None);
         }
@@ -112,14 +114,20 @@ impl Budgets<'_> {
             return Ok(None);
         }
         for part in LESS.into_iter().filter(|_| need <= limit) {
-            let found = plan(Bytes((u128::from(limit.0) * u128::from(part) / 100) as u64), Seeks::Longest, own.effort)?;
+            let found = plan(hundredths(limit, part), Seeks::Longest, own.effort)?;
             if self.need(&found) <= limit {
-                return Ok(Some(found));
+                return Ok(Some((limit, found)));
             }
         }
         // Which regions are taken depends on the limit, too: what is said is what was seen.
-        let found = plan(need, Seeks::Longest, own.effort)?;
-        Ok((self.need(&found) <= need).then_some(found))
+        for part in MORE {
+            let limit = hundredths(need, part);
+            let found = plan(limit, Seeks::Longest, own.effort)?;
+            if self.need(&found) <= limit {
+                return Ok(Some((limit, found)));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether memc may compute the batch in parts without being asked.
@@ -244,6 +252,11 @@ impl Budgets<'_> {
     fn nanos(&self, planned: &Planned) -> u64 {
         self.options.plan.cost.total_nanos(&planned.module).0.round() as u64
     }
+}
+
+/// So many hundredths of a number of bytes.
+fn hundredths(bytes: Bytes, part: u64) -> Bytes {
+    Bytes((u128::from(bytes.0) * u128::from(part) / 100) as u64)
 }
 
 /// Whether regions may be computed in parts.

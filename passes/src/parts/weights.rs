@@ -27,6 +27,12 @@ impl<'c, 'o> Weights<'c, 'o> {
         Self { is_trial: true, ..Self::new(ctx) }
     }
 
+    /// Whether shares along an axis are made ahead: where they lie in one piece, or their bytes are at hand.
+    pub(crate) fn are_at_hand(&self, constant: &ConstData, axis: usize) -> bool {
+        let is_one_piece = || constant.ty.known_dims().is_some_and(|dims| dims.iter().take(axis).all(|extent| *extent == 1));
+        is_one_piece() || self.ctx.bytes_of(constant).is_some()
+    }
+
     /// These positions of a constant along an axis. `None` where its bytes are needed and cannot be read, or would be more than may be copied.
     /// What lies in one piece is not copied, and need not be read. Linear in the bytes of the share.
     pub(crate) fn share(&mut self, constant: &ConstData, axis: usize, positions: Range<u64>) -> Option<ConstData> {

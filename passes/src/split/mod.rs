@@ -87,7 +87,7 @@ impl Rounds<'_, '_> {
         if self.room.is_some_and(|room| peak <= room) {
             return None;
         }
-        let mut search = Search::new(&state.judged, self.ctx.options, self.price);
+        let mut search = Search::new(&state.judged, self.ctx.options, Weights::on_trial(self.ctx), self.price);
         let mut tried = BTreeSet::new();
         let mut best: Option<(State, Vec<Region>)> = None;
         for goal in GOALS.map(|part| peak / 100 * part).into_iter().chain(self.room) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_ir::{Module, Node, Origin, SecondaryMap, Use, Value, uses};
 use memc_ops::{Piece, Pieces, Share, Typed, pieces, pieces_giving, pieces_reaching};
 
-use crate::parts::{Divided, Spans};
+use crate::parts::{Divided, Spans, Weights};
 
 /// Nodes of a region, at most: of larger ones little is at the peak.
 const MOST_NODES: usize = 256;
@@ -24,6 +24,7 @@ pub(super) fn is_own(module: &Module, node: Node) -> bool {
 #[derive(Debug)]
 pub(super) struct Ground<'m> {
     pub(super) module: &'m Module,
+    weights: Weights<'m, 'm>,
     uses: SecondaryMap<Value, Vec<Use>>,
     /// Nodes that stay as they are: a random number depends on what they make.
     kept: SecondaryMap<Node, bool>,
@@ -40,7 +41,7 @@ pub(super) struct Region {
     pub(super) divided: Divided,
     /// What parts make, and whether somebody beside them needs it whole.
     pub(super) made: BTreeMap<Value, bool>,
-    /// Whole values that parts read, and whether shares are cut out of them.
+    /// Whole values that parts read, and whether shares are cut out of them while the model runs.
     pub(super) read: BTreeMap<Value, bool>,
     /// Bytes of the smallest value that was followed: up to these nothing would change if more were taken for small.
     pub(super) smallest: u64,
@@ -93,11 +94,11 @@ pub(super) struct Seed {
 
 impl<'m> Ground<'m> {
     /// Linear in nodes and operands.
-    pub(super) fn of(module: &'m Module) -> Self {
+    pub(super) fn of(module: &'m Module, weights: Weights<'m, 'm>) -> Self {
         let nodes = &module.graph(module.main()).nodes;
         let mut step: SecondaryMap<Node, usize> = SecondaryMap::default();
         nodes.iter().enumerate().for_each(|(index, node)| step.set(*node, index));
-        Self { module, uses: uses(module), kept: memc_ops::feeds_unrepeatable(module, nodes), step }
+        Self { module, weights, uses: uses(module), kept: memc_ops::feeds_unrepeatable(module, nodes), step }
     }
 
     /// The region around a seed; `None` where nothing there can be computed in parts.
@@ -298,8 +299,12 @@ impl Growth<'_, '_> {
             let is_needed = |value: Value| made.get(&value) == Some(&true);
             divided.spans = Some(Spans::of(self.ground.module, &nodes, self.seed.parts, is_needed)?);
         }
-        let is_constant = |value: Value| self.ground.module.constant_of(value).is_some();
-        let is_read = |(value, _): &(&Value, &Option<usize>)| !self.made.contains_key(value) && !is_constant(**value);
+        // Shares of weights are made ahead, or else cut out while the model runs, as those of other values.
+        let is_ahead = |value: Value, axis: &Option<usize>| {
+            let constant = self.ground.module.constant_of(value).map(|constant| self.ground.module.constant(constant));
+            constant.is_some_and(|constant| axis.is_none_or(|axis| self.ground.weights.are_at_hand(constant, axis)))
+        };
+        let is_read = |(value, axis): &(&Value, &Option<usize>)| !self.made.contains_key(value) && !is_ahead(**value, axis);
         let read = self.axes.iter().filter(is_read).map(|(value, axis)| (*value, axis.is_some())).collect();
         let mut nodes = BTreeMap::new();
         for (step, (node, pieces)) in self.nodes {

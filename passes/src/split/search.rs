@@ -11,6 +11,7 @@ use super::estimate::Levels;
 use super::region::{Ground, Region, Seed};
 use crate::judge::Judged;
 use crate::options::Options;
+use crate::parts::Weights;
 use crate::worth::{Price, Worth};
 
 /// Values of at most so many parts of the peak are not followed further.
@@ -20,8 +21,8 @@ const SEEDS: usize = 8;
 const LEAST_SEED: u64 = 32;
 /// Numbers of parts that are tried.
 const PARTS: std::ops::RangeInclusive<u64> = 2..=16;
-/// The same where shares overlap.
-const OVERLAPPING: [u64; 7] = [4, 2, 3, 6, 8, 12, 16];
+/// The same where shares are not equal.
+const UNEQUAL: [u64; 7] = [4, 2, 3, 6, 8, 12, 16];
 /// Rows of a share at least.
 const LEAST_ROWS: u64 = 2;
 /// The axis of rows of an image.
@@ -62,9 +63,9 @@ struct Grown {
 
 impl<'s> Search<'s> {
     /// Regions of a judged module.
-    pub(super) fn new(judged: &'s Judged, options: &'s Options, price: Price) -> Self {
+    pub(super) fn new(judged: &'s Judged, options: &'s Options, weights: Weights<'s, 's>, price: Price) -> Self {
         Self {
-            ground: Ground::of(&judged.module),
+            ground: Ground::of(&judged.module, weights),
             levels: Levels::of(judged, options),
             cost: &options.cost,
             price,
@@ -108,7 +109,7 @@ impl<'s> Search<'s> {
     fn best(&mut self, step: usize, goal: u64) -> Option<(Region, Grown)> {
         let mut found: Vec<(Worth, Seed, u64)> = Vec::new();
         for (value, axis, extent) in self.axes(step) {
-            for (overlap, parts) in [(false, equal_parts(extent).next()), (true, overlapping(axis, extent).next())] {
+            for (overlap, parts) in [(false, equal_parts(extent).next()), (true, unequal_parts(axis, extent).next())] {
                 let Some(parts) = parts else { continue };
                 for small in SMALL.map(|part| self.peak / part) {
                     let seed = Seed { value, axis, parts, overlap, small };
@@ -121,7 +122,7 @@ impl<'s> Search<'s> {
         let mut best: Option<(Worth, Seed)> = None;
         for (_, seed, extent) in found {
             let numbers: Vec<u64> =
-                if seed.overlap { overlapping(seed.axis, extent).collect() } else { equal_parts(extent).collect() };
+                if seed.overlap { unequal_parts(seed.axis, extent).collect() } else { equal_parts(extent).collect() };
             for parts in numbers {
                 let seed = Seed { parts, ..seed };
                 let worth = self.worth(seed, step, goal, |grown| grown.level);
@@ -152,9 +153,9 @@ impl<'s> Search<'s> {
 
     /// Time that a region takes longer in parts: more calls, and what each of them gathers again, in nanoseconds.
     fn nanos(&self, region: &Region) -> u64 {
-        let cut = region.read.values().filter(|is_cut| **is_cut).count();
+        let cut: Vec<Value> = region.read.iter().filter(|(_, is_cut)| **is_cut).map(|(value, _)| *value).collect();
         let joins = region.made.values().filter(|needed| **needed).count() as u64;
-        let calls = (region.nodes.len() + cut) as u64 * region.parts - region.nodes.len() as u64 + joins;
+        let calls = (region.nodes.len() + cut.len()) as u64 * region.parts - region.nodes.len() as u64 + joins;
         let again = |node: &Node| match &region.divided.nodes[*node] {
             Some(pieces) if pieces.operands.first() == Some(&Piece::Whole) => self.cost.gathering(self.levels.module, *node).0,
             _ => 0.0,
@@ -163,7 +164,11 @@ impl<'s> Search<'s> {
         let module = self.levels.module;
         let more = |node: &Node| self.cost.nanos(module, *node).0 * (region.times(module, *node) - 1.0).max(0.0);
         let repeated: f64 = region.nodes.values().map(more).sum();
-        (calls as f64 * self.cost.target.machine.overhead.0 + gathered * (region.parts - 1) as f64 + repeated).round() as u64
+        // What is cut out is read and written.
+        let machine = &self.cost.target.machine;
+        let copied: u64 = cut.into_iter().map(|value| 2 * self.ground.bytes(value)).sum();
+        let copying = copied as f64 * 1e9 / machine.bytes_per_second;
+        (calls as f64 * machine.overhead.0 + gathered * (region.parts - 1) as f64 + repeated + copying).round() as u64
     }
 
     fn grown(&mut self, seed: Seed) -> Option<Grown> {
@@ -190,9 +195,11 @@ impl<'s> Search<'s> {
     }
 }
 
-/// Numbers of parts of an axis whose shares overlap, the one that says most of the others first: rows of images.
-fn overlapping(axis: usize, extent: u64) -> impl Iterator<Item = u64> {
-    OVERLAPPING.into_iter().filter(move |parts| axis == ROWS && extent >= parts * LEAST_ROWS)
+/// Numbers of parts of an axis whose shares need not be equal, the one that says most of the others first: rows of images, whose shares
+/// overlap, and axes that cannot be divided equally.
+fn unequal_parts(axis: usize, extent: u64) -> impl Iterator<Item = u64> {
+    let may = axis == ROWS || equal_parts(extent).next().is_none();
+    UNEQUAL.into_iter().filter(move |parts| may && extent >= parts * LEAST_ROWS)
 }
 
 /// Numbers of equal parts of an axis, the fewest first.
