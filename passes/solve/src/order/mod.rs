@@ -22,6 +22,7 @@ mod portfolio;
 mod problem;
 mod search;
 mod segment;
+mod twins;
 mod window;
 mod witness;
 

@@ -6,7 +6,7 @@ use super::model::{Model, peak, profile};
 use super::problem::Problem;
 use super::search::Verdict;
 use super::window::Window;
-use super::{bound, closure, portfolio};
+use super::{bound, closure, portfolio, twins};
 
 /// One in so many looks goes to the first peak that is asked for, or so many for each operation; in each further round, each peak gets more.
 const FIRST_SHARE: u64 = 64;
@@ -28,14 +28,17 @@ pub(super) struct Answer {
 /// Lowers a segment's peak by search until it is proven, no order has fewer than `below` bytes, or the looks are spent.
 pub(super) fn solve_window(window: &Window, below: u64, looks: &mut u64) -> Answer {
     let contracted = contract(&window.problem);
-    let answer = solve_problem(&contracted.problem, below, looks);
+    let given: Vec<u32> = (0..contracted.problem.operations.len() as u32).collect();
+    let narrower = twins::ordered(&contracted.problem, &given);
+    let (problem, given) =
+        narrower.as_ref().map_or((&contracted.problem, given.as_slice()), |(problem, order)| (problem, order.as_slice()));
+    let answer = solve_problem(problem, given, below, looks);
     Answer { order: contracted.expand(&answer.order), ..answer }
 }
 
-fn solve_problem(problem: &Problem, below: u64, looks: &mut u64) -> Answer {
+fn solve_problem(problem: &Problem, given: &[u32], below: u64, looks: &mut u64) -> Answer {
     let model = Model::new(problem);
-    let given: Vec<u32> = (0..model.operations as u32).collect();
-    let mut answer = Answer { peak: peak(&model, &given), order: given, lower_bound: bound::lower_bound(&model) };
+    let mut answer = Answer { peak: peak(&model, given), order: given.to_vec(), lower_bound: bound::lower_bound(&model) };
     let asked = Asked::new(problem, below);
     let mut tried = Vec::new();
     if asked.ceiling(&answer) > answer.lower_bound {

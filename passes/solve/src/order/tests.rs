@@ -12,6 +12,7 @@ use super::narrow::{Narrowed, narrow};
 use super::pairs::pair;
 use super::problem::{Buffer, Operation, Problem};
 use super::search::{Verdict, decide};
+use super::twins;
 use super::witness::Witnesses;
 
 /// Enough for any problem of these tests.
@@ -337,4 +338,116 @@ fn the_heart_of_a_training_step_is_seen_by_cuts_alone() {
     let model = Model::new(&problem);
     assert_eq!(super::bound::lower_bound(&model), 36, "two gradients and a mask");
     assert_eq!(least_bytes_at(&model, loss, &mut LOOKS.clone()), Some(16 + 1 + 6 * 4));
+}
+
+/// A few operations that are there several times, each copy from a source of its own or all from the same. What they give is read by one for all, or
+/// added up one after the other, in either sequence; with bytes to take over, and a few more edges that make copies differ.
+fn copied(most: usize) -> impl Strategy<Value = Problem> {
+    let part = prop::collection::vec((0..5_u64, 0..3_u64, any::<u8>(), any::<u8>()), 1..=3);
+    let more = prop::collection::vec((any::<u8>(), any::<u8>()), 0..=3);
+    (part, 2..=most, any::<u8>(), 0..4_u64, more).prop_map(|(part, copies, flags, size, more)| {
+        let mut problem = Problem::default();
+        let mut add = |predecessors: Vec<u32>, scratch: u64, size: u64, reads: &[u32], takes: &[u32], kept: bool| {
+            let operation = problem.operations.len() as u32;
+            reads.iter().for_each(|buffer| problem.buffers[*buffer as usize].users.push(operation));
+            let takes_over = takes.iter().copied().filter(|other| problem.buffers[*other as usize].size >= size).collect();
+            problem.operations.push(Operation { predecessors, scratch });
+            problem.buffers.push(Buffer { size, users: vec![operation], kept, takes_over, ..Buffer::default() });
+            operation
+        };
+        let mut source = add(Vec::new(), 0, size, &[], &[], false);
+        let mut ends = Vec::new();
+        for _ in 0..copies {
+            // Each copy has a source of its own, made from the one before, or all have the same.
+            if flags & 4 == 4 {
+                source = add(vec![source], 0, size, &[source], &[], false);
+            }
+            let mut last = source;
+            for (size, scratch, reads, takes) in &part {
+                let mut from = vec![last];
+                from.extend((reads & 1 == 1 && last != source).then_some(source));
+                let taken = if takes & 3 == 3 { from.as_slice() } else { &[] };
+                last = add(from.clone(), *scratch, *size, &from, taken, takes & 12 == 12);
+            }
+            ends.push(last);
+        }
+        if flags & 8 == 8 {
+            ends.reverse();
+        }
+        if flags & 1 == 1 {
+            let mut sum: Option<u32> = None;
+            for end in ends {
+                let from: Vec<u32> = sum.into_iter().chain([end]).collect();
+                let taken = if flags & 2 == 2 { from.as_slice() } else { &[] };
+                sum = Some(add(from.clone(), 0, size, &from, taken, false));
+            }
+        } else {
+            add(ends.clone(), 0, size + 1, &ends, &[], true);
+        }
+        let count = problem.operations.len();
+        for (from, to) in more {
+            let (from, to) = (from as usize % count, to as usize % count);
+            let (first, second) = (from.min(to), from.max(to) as u32);
+            if first as u32 == second || problem.buffers[first].users.contains(&second) {
+                continue;
+            }
+            problem.operations[second as usize].predecessors.push(first as u32);
+            // Some only wait.
+            if to % 3 > 0 {
+                problem.buffers[first].users.push(second);
+            }
+        }
+        problem
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn twins_in_sequence_keep_the_best_order(copied in copied(2), other in copied(3)) {
+        for problem in [copied, other] {
+            let least = |problem: &Problem| {
+                let model = Model::new(problem);
+                all_orders(problem).iter().map(|order| peak(&model, order)).min().unwrap()
+            };
+            let given: Vec<u32> = (0..problem.operations.len() as u32).collect();
+            let Some((narrower, order)) = twins::ordered(&problem, &given) else { continue };
+            prop_assert!(peak(&Model::new(&problem), &order) <= peak(&Model::new(&problem), &given));
+            prop_assert!(narrower.validate_order(&order).is_ok());
+            prop_assert_eq!(least(&narrower), least(&problem), "{:?}", problem);
+        }
+    }
+}
+
+#[test]
+fn equal_parts_have_one_sequence() {
+    // Three parts of two operations each, of which one more joins the results.
+    let mut problem = Problem::default();
+    for part in 0..3 {
+        problem.operations.push(Operation::default());
+        problem.operations.push(Operation { predecessors: vec![2 * part], scratch: 0 });
+        problem.buffers.push(Buffer { size: 4, users: vec![2 * part, 2 * part + 1], ..Buffer::default() });
+        problem.buffers.push(Buffer { size: 2, users: vec![2 * part + 1, 6], ..Buffer::default() });
+    }
+    problem.operations.push(Operation { predecessors: vec![1, 3, 5], scratch: 0 });
+    // The given order begins with the last part.
+    let given = [4, 0, 1, 2, 5, 3, 6];
+    let (narrower, order) = twins::ordered(&problem, &given).unwrap();
+    assert_eq!(all_orders(&problem).len(), 90);
+    // As many as ways to close brackets.
+    assert_eq!(all_orders(&narrower).len(), 5);
+    assert!(narrower.validate_order(&order).is_ok());
+}
+
+#[test]
+fn who_waits_for_something_else_is_no_twin() {
+    // The last two free as much, but the first of them waits for more scratch than fits while both are there.
+    let mut problem = Problem::default();
+    problem.operations.extend([10, 4].map(|scratch| Operation { predecessors: Vec::new(), scratch }));
+    for index in 0..2 {
+        problem.operations.push(Operation { predecessors: vec![index], scratch: 0 });
+        problem.buffers.push(Buffer { size: 5, users: vec![index + 2], live_from_start: true, ..Buffer::default() });
+    }
+    assert!(twins::ordered(&problem, &[0, 1, 2, 3]).is_none());
 }
