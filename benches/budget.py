@@ -51,9 +51,10 @@ def main():
                 budget = whole * part // 100
                 found, why, seconds = plan(options, path, folder, "--budget", str(budget))
                 if found is None:
-                    impossible = "no plan fits" in why
+                    whole_only = " with its nodes whole" if "with its nodes whole" in why else ""
+                    verdict = "impossible" + whole_only if "no plan fits" in why else "not found"
                     refused[part] += 1
-                    print(f"| {name} | {budget:,} | {part} % | {'impossible' if impossible else 'not found'}: "
+                    print(f"| {name} | {budget:,} | {part} % | {verdict}: "
                           f"{why.split(': ', 2)[-1]} | - | - | - | - | {seconds:.1f} |", flush=True)
                     continue
                 cost = found["cost"]

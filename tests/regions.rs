@@ -75,7 +75,7 @@ fn windows() -> ModelProto {
             "MaxPool",
             &["s2"],
             "m2",
-            vec![ints("kernel_shape", &[2, 3]), ints("pads", &[0, 1, 0, 1]), ints("strides", &[2, 1]), int("ceil_mode", 1)],
+            vec![ints("kernel_shape", &[3, 3]), ints("pads", &[0, 1, 0, 1]), ints("strides", &[2, 1]), int("ceil_mode", 1)],
         ),
         normalized("m2", "q2"),
         windowed("Conv", &["q2", "w3"], "y", vec![ints("strides", &[3, 3])]),

@@ -153,10 +153,25 @@ pub(crate) fn slides(node: &Typed<'_>, axis: usize) -> Option<Reach> {
         return same(node, window);
     }
     let (begin, end) = window.own_pads();
-    // No window begins in the pads behind the image, and none is cut by its end.
-    let fits = all <= from + begin + end && (to - 1) * window.stride < from + begin && begin < window.width && end < window.width;
+    let end = end.max(all.saturating_sub(from + begin));
+    // No window begins in the pads behind the image. Where the end of the image cuts one, pads stand for what is missing.
+    let is_cut = all > from + begin + window.own_pads().1;
+    let fits = (to - 1) * window.stride < from + begin && begin < window.width && end < window.width;
+    (!is_cut || pads_count_for_nothing(node)).then_some(())?;
     let kind = Kind::Slides { stride: window.stride, begin, width: window.width };
     fits.then(|| Reach { kind, extent: from, pads: window.pads.clone(), spatial: window.spatial })
+}
+
+/// Whether a window gives the same with more pads: no filter and no mean sees them.
+fn pads_count_for_nothing(node: &Typed<'_>) -> bool {
+    let data = node.data();
+    let is_plain = data.ints("dilations").is_none_or(|gaps| gaps.iter().all(|gap| *gap == 1));
+    let is_apart = match &*data.operator.name {
+        "MaxPool" | "LpPool" => true,
+        "AveragePool" => data.int("count_include_pad", 0) == 0,
+        _ => false,
+    };
+    is_plain && is_apart
 }
 
 /// The same where the node pads as much as keeps the extents, divided by strides.
