@@ -73,8 +73,13 @@ impl Budgets<'_> {
         if let Some(divided) = divided.as_ref().filter(|planned| own.farther.is_empty() && extra(planned) <= base / SMALL) {
             return Ok(divided.clone());
         }
-        let fresh =
-            |module: &Module| PassContext { external: Some(self.external), ..PassContext::new(&own, self.data.clone(), module) };
+        // What is more than a short search would find is not needed where there is another plan.
+        let seeks = if divided.is_some() { Seeks::Soon } else { Seeks::Longest };
+        let fresh = |module: &Module| PassContext {
+            external: Some(self.external),
+            seeks,
+            ..PassContext::new(&own, self.data.clone(), module)
+        };
         match (memc_passes::plan_within(self.given, fresh, free, self.options.verify, observer), divided) {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
@@ -136,7 +141,8 @@ impl Budgets<'_> {
         rewrite.enabled && !rewrite.exact && rewrite.micro_batches.is_none() && !self.draws()
     }
 
-    /// The plan that computes the batch in the fewest parts, in powers of two, with which it fits; and what the smallest one in parts needs.
+    /// The plan that computes the batch in the fewest parts, in powers of two, with which it fits, or with which it nearly fits and does where they compute
+    /// again; and what the smallest one in parts needs that computes nothing again.
     ///
     /// Sums over parts are taken in another order than over the whole batch. Who fixes the seeds of random operators wants every bit back:
     /// models with such operators are left whole.
@@ -144,7 +150,7 @@ impl Budgets<'_> {
         if !self.may_divide(own) {
             return Ok((None, None));
         }
-        let mut last = None;
+        let (mut last, mut near) = (None, Vec::new());
         for parts in (1..=MOST_DOUBLINGS).map(|doublings| 1 << doublings) {
             let quick = self.in_parts(own, parts, false)?;
             let need = self.need(&quick);
@@ -154,10 +160,16 @@ impl Budgets<'_> {
             last = Some(need);
             if need.0 <= limit.0.saturating_add(limit.0 / NEAR) {
                 let plan = self.in_parts(own, parts, true)?;
-                let plans = [plan, quick].into_iter().filter(|plan| is_divided(&plan.module) && self.need(plan) <= limit);
-                if let Some(found) = plans.min_by_key(|plan| self.nanos(plan)) {
-                    return Ok((Some(found), last));
+                let fits = |plan: &&Planned| is_divided(&plan.module) && self.need(plan) <= limit;
+                if let Some(found) = [&plan, &quick].into_iter().filter(fits).min_by_key(|plan| self.nanos(plan)) {
+                    return Ok((Some(found.clone()), last));
                 }
+                near.push((parts, plan));
+            }
+        }
+        for (parts, plan) in near {
+            if let Some(found) = self.in_parts_again(own, parts, &plan)?.filter(|found| self.need(found) <= limit) {
+                return Ok((Some(found), last));
             }
         }
         Ok((None, last))
@@ -167,6 +179,21 @@ impl Budgets<'_> {
     fn draws(&self) -> bool {
         let draws = |operator| lookup(operator).is_some_and(|info| info.repeat == Repeat::Random);
         self.given.nodes().iter().any(|(_, node)| draws(&node.operator))
+    }
+
+    /// A plan that computes the batch in so many parts, and again or elsewhere what does not fit; none where none is found soon.
+    fn in_parts_again(&self, own: &memc_passes::Options, parts: u64, free: &Planned) -> Result<Option<Planned>, PipelineError> {
+        let rewrite = memc_passes::Rewriting { micro_batches: Some(parts), ..own.rewrite };
+        let own = memc_passes::Options { rewrite, ..own.clone() };
+        let fresh = |module: &Module| PassContext {
+            external: Some(self.external),
+            seeks: Seeks::Soon,
+            ..PassContext::new(&own, self.data.clone(), module)
+        };
+        match memc_passes::plan_within(self.given, fresh, free, self.options.verify, &mut Silent) {
+            Err(PipelineError::Pass(PassError::Budget(_))) => Ok(None),
+            found => found.map(Some),
+        }
     }
 
     /// A plan by heuristics alone that computes the batch in so many parts.
@@ -181,18 +208,15 @@ impl Budgets<'_> {
         memc_passes::plan(self.given, fresh, self.options.verify, &mut Silent)
     }
 
-    /// A plan that keeps a budget without a search for copies, with what that takes.
+    /// A plan in parts that keeps a budget, with what that takes: what is proven of its module says nothing of plans of the whole batch.
     fn measured(&self, planned: Planned, base: u64, limit: Bytes) -> Planned {
         let makespan = self.nanos(&planned);
-        let budgeted = Budgeted {
-            base_cost: base,
-            makespan,
-            lower_bound: base.min(makespan),
-            capacity: limit.0,
-            rounds: 1,
-            stop: "micro-batches",
-            effort: 0,
+        let (rounds, stop, effort) = match planned.budgeted {
+            Some(found) => (found.rounds, found.stop, found.effort),
+            None => (1, "micro-batches", 0),
         };
+        let lower_bound = base.min(makespan);
+        let budgeted = Budgeted { base_cost: base, makespan, lower_bound, capacity: limit.0, rounds, stop, effort };
         Planned { budgeted: Some(budgeted), ..planned }
     }
 

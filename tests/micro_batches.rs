@@ -126,6 +126,19 @@ fn a_budget_is_kept_by_parts_where_that_is_faster_than_computing_again() {
     assert!(!folder.names().contains(&exact) || !folder.read(&exact).contains("_part1\""), "--exact computes whole batches");
 }
 
+#[test]
+fn a_budget_that_parts_nearly_keep_is_kept_by_parts_that_compute_again() {
+    let folder = Folder::new("parts-again");
+    folder.write("in.onnx", bytes(&wide()));
+    // In 64 parts, the most that are tried, it needs 229,376 bytes.
+    folder.memc("optimize in.onnx -o out.onnx --runtime player --budget 220000").done();
+    let layout = folder.read("out.layout.json");
+    assert!(arena(&layout) <= 220_000);
+    assert!(layout.contains("_part63\"") && layout.contains("recompute_of"), "parts compute again");
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("verify in.onnx out.onnx -n 1").equal();
+}
+
 fn arena(layout: &str) -> u64 {
     let layout = memc::layout_file::read(layout).unwrap();
     layout.arenas[0].size

@@ -25,7 +25,7 @@ const PREPARED: &str = "fold,canonicalize,dce";
 /// Plans a typed module within the budget of the context's options, for when [`crate::plan`] needs more.
 ///
 /// `free` is the plan that needs more: what is made here is rewritten if it was, and has windows where it has some. Nodes that compute the same are merged first: the plan may split them
-/// again where that pays. Where no plan is found soon then, they are left as they are.
+/// again where that pays. Where no plan is found soon then, they are left as they are, unless the context only seeks what is found soon.
 ///
 /// # Errors
 /// The first pipeline that fails; [`PassError::Budget`] where no plan is found, with what the better of the two needs.
@@ -46,9 +46,10 @@ pub fn plan_within<'o>(
     };
     let is_rewritten = !free.rewrites.is_empty();
     let first = if is_rewritten { REWRITTEN } else { MERGED };
-    let is_only = !is_rewritten && !has_equal_nodes(module, context(module))?;
+    let ends_soon = context(module).seeks == Seeks::Soon;
+    let is_only = !ends_soon && !is_rewritten && !has_equal_nodes(module, context(module))?;
     let short = match run(first, if is_only { Seeks::Longest } else { Seeks::Soon }) {
-        Err(PipelineError::Pass(PassError::Budget(short))) if !is_only => short,
+        Err(PipelineError::Pass(PassError::Budget(short))) if !is_only && !ends_soon => short,
         other => return other,
     };
     // What is proven of merged nodes holds without merging too: a plan may run a merged node again wherever another stood.
