@@ -92,7 +92,8 @@ pub fn plan<'o>(
         None => best(&prepared, &tried(&prepared, verify)?, verify, observer)?,
         Some(rewritten) => better(&rewritten, &prepared, verify, observer)?,
     };
-    if limit.peak < rank.arena && limit.peak < limit.arena {
+    let alignment = prepared.ctx.options.space.alignment;
+    if limit.peak.0 + alignment <= rank.arena.0 && limit.peak < limit.arena {
         // The file's order might be placed better than what was found: only then is it worth the full effort.
         (base, limit) = run(&given, file_order, None, none(), verify, &mut Silent)?;
     }
@@ -163,6 +164,9 @@ fn laid_out<'o>(mut start: Start<'o>, verify: bool, observer: &mut dyn Observer)
 /// second search.
 const WORTH: u64 = 1000;
 
+/// What heuristics leave behind the plan of another start that is faster, too, is searched with so many times less effort.
+const LESS_EFFORT: u64 = 4;
+
 /// The better plan of two starts by [`Price`]: the second, unless the first takes no more time, and no more memory than that or the
 /// room.
 fn better(
@@ -194,7 +198,12 @@ fn better(
     }
     // What takes more time is kept only if it needs less memory.
     let is_faster = options.room().is_none() && nanos(&planned.module) < its_nanos;
-    let second = if is_faster { &second.below(rank.arena.0) } else { second };
+    let mut second = second.clone();
+    if is_faster {
+        second = second.below(rank.arena.0);
+        second.ctx.effort /= if its.rank.arena > rank.arena { LESS_EFFORT } else { 1 };
+    }
+    let second = &second;
     let (other, other_rank) = best(second, &its, verify, &mut Silent)?;
     let (own_nanos, its_nanos) = (nanos(&planned.module), nanos(&other.module));
     let price = Price::new(options, its.rank.arena, its_nanos);

@@ -27,6 +27,9 @@ const FEW: usize = 512;
 const MORE_LOOKS: u64 = 6;
 const FEWER_NODES: u64 = 4;
 
+/// Where less than the granule of all offsets is left between placement and bound, one of so many nodes is spent on it.
+const CLOSE_NODES: u64 = 8;
+
 /// Reductions of the search for nearly perfect packings for each node.
 const REDUCTIONS_PER_NODE: u64 = 2;
 
@@ -122,6 +125,8 @@ fn all_stages(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64, 
         repaired.lower(&mut best);
     }
     let nodes = if prefers_repair { nodes / FEWER_NODES } else { nodes };
+    let is_close = best.height - lower_bound.min(best.height) < bound::granule(normal);
+    let nodes = if is_close && problem.capacity.is_none() { nodes / CLOSE_NODES } else { nodes };
     let mut known = Known { best: None, lower_bound, stop: StopReason::HeuristicsOnly, nodes: 0 };
     if best.height > target && nodes > 0 {
         let kept = problem.capacity.is_none_or(|capacity| best.height <= capacity);
