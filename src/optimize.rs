@@ -10,6 +10,7 @@ use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::ModelFile;
 use memc_passes::analysis::near_constants;
+use memc_passes::micro_batch::is_divided;
 use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, Replaced, SolverReport};
 
 use crate::anchor::anchor;
@@ -88,6 +89,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         }
     }
     diagnostics.extend(planned.remarks);
+    diagnostics.extend(undivided(&module, &options.plan.rewrite));
     diagnostics.extend(unpinned.iter().map(|node| {
         Diagnostic::new(
             "W0301",
@@ -170,6 +172,14 @@ fn budget_solver(budgeted: &Budgeted) -> memc_layout::Solver {
 /// The least extra time of any plan within the budget, as a part of the time of all nodes.
 fn overhead_bound(budgeted: &Budgeted) -> f64 {
     budgeted.lower_bound.saturating_sub(budgeted.base_cost) as f64 / budgeted.base_cost.max(1) as f64
+}
+
+/// A warning where the batch was to be computed in parts and is not.
+fn undivided(module: &Module, rewrite: &memc_passes::Rewriting) -> Option<Diagnostic> {
+    let parts = rewrite.micro_batches.filter(|parts| *parts > 1)?;
+    let message = format!("nothing is computed in {parts} parts");
+    let help = "parts are of the first extent of graph inputs, which they must divide; sums over parts must fit a budget";
+    (!is_divided(module)).then(|| Diagnostic::new("W0303", Severity::Warning, message).with_help(help))
 }
 
 /// A warning where a profile lacks nodes.

@@ -139,6 +139,16 @@ fn a_budget_that_parts_nearly_keep_is_kept_by_parts_that_compute_again() {
     folder.memc("verify in.onnx out.onnx -n 1").equal();
 }
 
+#[test]
+fn a_batch_that_parts_do_not_divide_stays_whole_and_that_is_said() {
+    let folder = Folder::new("parts-uneven");
+    folder.write("in.onnx", bytes(&wide()));
+    let ran = folder.memc("optimize in.onnx -o out.onnx --micro-batches 7").done();
+    assert!(ran.err.contains("W0303") && !folder.read("out.layout.json").contains("_part1"), "{ran:#?}");
+    let ran = folder.memc("optimize in.onnx -o out.onnx --micro-batches 8").done();
+    assert!(!ran.err.contains("W0303"), "{ran:#?}");
+}
+
 fn arena(layout: &str) -> u64 {
     let layout = memc::layout_file::read(layout).unwrap();
     layout.arenas[0].size

@@ -107,4 +107,13 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         example: "a profile that was taken with --dim batch=1, given for --dim batch=8",
         action: "Measure this very model with `memc profile`, under the same --dim.",
     },
+    CodeInfo {
+        code: "W0303",
+        title: "the batch is not computed in parts",
+        fault: Fault::Request,
+        meaning: "--micro-batches was given, but no graph input has a first extent that so many parts divide, nothing that depends on one can be \
+            computed in parts, or the sums over parts alone pass the budget. The plan computes the whole batch.",
+        example: "memc optimize model.onnx -o out.onnx --micro-batches 7 where the batch is 8",
+        action: "Give a number that divides the batch; without the option, a budget finds one by itself.",
+    },
 ];
