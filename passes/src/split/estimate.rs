@@ -88,8 +88,6 @@ impl<'j> Levels<'j> {
         let mut before = Changes::new(first, last);
         let (mut shared, mut there, mut longer) = (before.clone(), before.clone(), before.clone());
         let mut owners = BTreeSet::new();
-        let cut = region.read.iter().filter(|(_, is_cut)| **is_cut);
-        let copies: u64 = cut.map(|(value, _)| region.share(*value, self.bytes(*value))).sum();
         let mut whole = 0;
         for (value, is_needed) in &region.made {
             let bytes = self.bytes(*value);
@@ -104,6 +102,10 @@ impl<'j> Levels<'j> {
                 shared.live(self.range(owner), region.share(*value, bytes));
             }
         }
+        // Shares that are cut out are copies, from the first node that reads them to the last one.
+        for (value, steps) in region.cut_at(self.module) {
+            shared.live(Some((steps.0, steps.1 + 1)), region.share(value, self.bytes(value)));
+        }
         // What parts read is there until the last one has read it: longer than it was.
         for value in region.read.keys() {
             if let Some((_, end)) = self.range(*value) {
@@ -114,7 +116,7 @@ impl<'j> Levels<'j> {
         for step in first..=last {
             let own = if region.nodes.contains_key(&step) { self.scratch.get(&step).copied().unwrap_or(0) } else { 0 };
             let beside = self.profile[step].saturating_sub(before.at(step) + there.at(step) + own) + longer.at(step);
-            most = most.max(beside + shared.at(step) + own.div_ceil(region.parts) + copies + whole);
+            most = most.max(beside + shared.at(step) + own.div_ceil(region.parts) + whole);
             least = least.max(beside + whole);
             if overlaps && step == last {
                 // Rows of images do not lie in one piece: all shares are there when they are joined.

@@ -26,11 +26,11 @@ pub const INFO: PassInfo = PassInfo {
 };
 
 /// Levels that a round aims at, as parts of the peak in hundredths.
-const GOALS: [u64; 5] = [97, 90, 75, 50, 35];
+const GOALS: [u64; 6] = [97, 90, 75, 50, 35, 22];
 /// Rounds at most: each begins at the peak that the one before left.
 const ROUNDS: usize = 8;
 /// Nodes that may be ordered on trial in all.
-const TRIAL_NODES: usize = 10_000;
+const TRIAL_NODES: usize = 40_000;
 
 /// Whether nodes of a module were written by the pass.
 pub fn is_split(module: &Module) -> bool {
@@ -90,8 +90,9 @@ impl Rounds<'_, '_> {
         let mut search = Search::new(&state.judged, self.ctx.options, Weights::on_trial(self.ctx), self.price);
         let mut tried = BTreeSet::new();
         let mut best: Option<(State, Vec<Region>)> = None;
-        for goal in GOALS.map(|part| peak / 100 * part).into_iter().chain(self.room) {
-            let regions = search.regions(goal);
+        let goals = GOALS.map(|part| peak / 100 * part).into_iter().chain(self.room);
+        for (goal, shared) in goals.flat_map(|goal| [(goal, false), (goal, true)]) {
+            let regions = search.regions(goal, shared);
             let key: Vec<(u64, Vec<Node>)> =
                 regions.iter().map(|region| (region.parts, region.nodes.values().copied().collect())).collect();
             if !search.covers_peak(&regions) || !tried.insert(key) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Module, Node, Origin, SecondaryMap, Use, Value, uses};
-use memc_ops::{Piece, Pieces, Share, Typed, pieces, pieces_giving, pieces_reaching};
+use memc_ops::{Piece, Pieces, Share, Typed, lookup, pieces, pieces_giving, pieces_reaching};
 
 use crate::parts::{Divided, Spans, Weights};
 
@@ -52,6 +52,18 @@ impl Region {
     pub(super) fn span(&self) -> (usize, usize) {
         let first = self.nodes.keys().next().copied().unwrap_or(0);
         (first, self.nodes.keys().next_back().copied().unwrap_or(first))
+    }
+
+    /// Values of which shares are cut out, with the first and the last step that reads them.
+    pub(super) fn cut_at(&self, module: &Module) -> BTreeMap<Value, (usize, usize)> {
+        let mut found: BTreeMap<Value, (usize, usize)> = BTreeMap::new();
+        for (step, node) in &self.nodes {
+            for value in module.node(*node).operands().filter(|value| self.read.get(value) == Some(&true)) {
+                let steps = found.entry(value).or_insert((*step, *step));
+                *steps = (steps.0.min(*step), steps.1.max(*step));
+            }
+        }
+        found
     }
 
     /// What a part has of a value's bytes, at most.
@@ -134,6 +146,13 @@ impl<'m> Ground<'m> {
     /// Bytes of a value.
     pub(super) fn bytes(&self, value: Value) -> u64 {
         self.module.ty(value).tensor().and_then(|ty| ty.size()).map_or(0, |size| size.0)
+    }
+
+    /// Whether windows make or read a value.
+    pub(super) fn is_beside_windows(&self, value: Value) -> bool {
+        let slides = |node: Node| lookup(&self.module.node(node).operator).is_some_and(|info| info.reach.is_some());
+        let reads = |site: &Use| matches!(site, Use::Operand(node, _) if slides(*node));
+        self.producer(value).is_some_and(slides) || self.uses[value].iter().any(reads)
     }
 
     /// The node of the main graph that makes a value.

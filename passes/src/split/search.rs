@@ -27,12 +27,12 @@ const UNEQUAL: [u64; 7] = [4, 2, 3, 6, 8, 12, 16];
 const LEAST_ROWS: u64 = 2;
 /// The axis of rows of an image.
 const ROWS: usize = 2;
-/// Of the seeds at a step, so many are grown with every number of parts.
+/// Of the seeds of each kind at a step, so many are grown with every number of parts.
 const PROMISING: usize = 3;
 /// The part by which an estimate may pass what it is to lower.
 const NEARLY: u64 = 8;
 /// Nodes that may be looked at while regions are grown.
-const VISITS: usize = 200_000;
+const VISITS: usize = 400_000;
 
 /// Looks for regions in one module.
 #[derive(Debug)]
@@ -42,6 +42,10 @@ pub(super) struct Search<'s> {
     cost: &'s CostModel,
     price: Price,
     peak: u64,
+    /// Steps that are still to be lowered.
+    high: BTreeSet<usize>,
+    /// Whether they share the time of a region that lowers several of them.
+    shared: bool,
     /// What was grown so far, by seeds; none where nothing grew.
     grown: BTreeMap<Seed, Option<Grown>>,
     /// Nodes that may still be looked at while regions are grown.
@@ -70,24 +74,30 @@ impl<'s> Search<'s> {
             cost: &options.cost,
             price,
             peak: judged.peak,
+            high: BTreeSet::new(),
+            shared: false,
             grown: BTreeMap::new(),
             visits: VISITS,
         }
     }
 
     /// Regions that keep every step within the goal, as far as estimates say and there are any; no two share a node.
-    pub(super) fn regions(&mut self, goal: u64) -> Vec<Region> {
+    ///
+    /// Steps are looked at from the highest one down, and each gets the region that takes the least time: by itself, or `shared` by the steps
+    /// above the goal that it lowers.
+    pub(super) fn regions(&mut self, goal: u64, shared: bool) -> Vec<Region> {
+        self.shared = shared;
         let mut steps: Vec<usize> = (0..self.levels.profile.len()).filter(|step| self.levels.profile[*step] > goal).collect();
         steps.sort_by_key(|step| (Reverse(self.levels.profile[*step]), *step));
         let mut taken: BTreeSet<Node> = BTreeSet::new();
-        let mut covered: BTreeSet<usize> = BTreeSet::new();
+        self.high = steps.iter().copied().collect();
         let mut regions = Vec::new();
         for step in steps {
-            if covered.contains(&step) {
+            if !self.high.contains(&step) {
                 continue;
             }
             let Some((region, grown)) = self.best(step, goal) else { continue };
-            covered.extend(grown.span.0..=grown.span.1);
+            (grown.span.0..=grown.span.1).for_each(|step| _ = self.high.remove(&step));
             if region.nodes.values().all(|node| !taken.contains(node)) {
                 taken.extend(region.nodes.values());
                 regions.push(region);
@@ -107,22 +117,30 @@ impl<'s> Search<'s> {
     ///
     /// Each seed is grown with the fewest parts that its axis has; the most promising ones with all others, too.
     fn best(&mut self, step: usize, goal: u64) -> Option<(Region, Grown)> {
-        let mut found: Vec<(Worth, Seed, u64)> = Vec::new();
+        // What is known of equal parts first is a limit, of others a guess: each kind is ranked by itself.
+        let mut found: [Vec<(Worth, Seed, u64)>; 2] = Default::default();
         for (value, axis, extent) in self.axes(step) {
-            for (overlap, parts) in [(false, equal_parts(extent).next()), (true, unequal_parts(axis, extent).next())] {
+            for (overlap, parts) in [(false, equal_parts(extent).next()), (true, self.unequal_parts(value, axis, extent).next())]
+            {
                 let Some(parts) = parts else { continue };
                 for small in SMALL.map(|part| self.peak / part) {
                     let seed = Seed { value, axis, parts, overlap, small };
-                    found.extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
+                    found[usize::from(overlap)]
+                        .extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
                 }
             }
         }
-        found.sort();
-        found.truncate(PROMISING);
+        for found in &mut found {
+            found.sort();
+            found.truncate(PROMISING);
+        }
         let mut best: Option<(Worth, Seed)> = None;
-        for (_, seed, extent) in found {
-            let numbers: Vec<u64> =
-                if seed.overlap { unequal_parts(seed.axis, extent).collect() } else { equal_parts(extent).collect() };
+        for (_, seed, extent) in found.concat() {
+            let numbers: Vec<u64> = if seed.overlap {
+                self.unequal_parts(seed.value, seed.axis, extent).collect()
+            } else {
+                equal_parts(extent).collect()
+            };
             for parts in numbers {
                 let seed = Seed { parts, ..seed };
                 let worth = self.worth(seed, step, goal, |grown| grown.level);
@@ -131,6 +149,14 @@ impl<'s> Search<'s> {
         }
         let seed = best?.1;
         self.ground.region(seed, &mut self.visits).zip(self.grown.get(&seed).copied().flatten())
+    }
+
+    /// Numbers of parts of an axis whose shares need not be equal, the one that says most of the others first: rows of images,
+    /// whose shares overlap, and axes that cannot be divided equally.
+    fn unequal_parts(&self, value: Value, axis: usize, extent: u64) -> impl Iterator<Item = u64> + use<> {
+        let may = equal_parts(extent).next().is_none()
+            || axis == ROWS && (self.levels.dims(value).len() > 3 || self.ground.is_beside_windows(value));
+        UNEQUAL.into_iter().filter(move |parts| may && extent >= parts * LEAST_ROWS)
     }
 
     /// Axes of the largest values at a step, with their extents.
@@ -148,7 +174,8 @@ impl<'s> Search<'s> {
         // Estimates know nothing of what is written in place: what is a little higher may still be lower.
         let before = self.levels.profile[step];
         let helps = (grown.span.0..=grown.span.1).contains(&step) && level < before + before / NEARLY;
-        helps.then(|| self.price.of(Bytes(level.max(goal)), grown.nanos))
+        let lowers = if self.shared { self.high.range(grown.span.0..=grown.span.1).count().max(1) as u64 } else { 1 };
+        helps.then(|| self.price.of(Bytes(level.max(goal)), grown.nanos / lowers))
     }
 
     /// Time that a region takes longer in parts: more calls, and what each of them gathers again, in nanoseconds.
@@ -193,13 +220,6 @@ impl<'s> Search<'s> {
         }
         grown
     }
-}
-
-/// Numbers of parts of an axis whose shares need not be equal, the one that says most of the others first: rows of images, whose shares
-/// overlap, and axes that cannot be divided equally.
-fn unequal_parts(axis: usize, extent: u64) -> impl Iterator<Item = u64> {
-    let may = axis == ROWS || equal_parts(extent).next().is_none();
-    UNEQUAL.into_iter().filter(move |parts| may && extent >= parts * LEAST_ROWS)
 }
 
 /// Numbers of equal parts of an axis, the fewest first.
