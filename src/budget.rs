@@ -84,7 +84,7 @@ impl Budgets<'_> {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
-                let regions = self.in_regions(&own, limit)?;
+                let regions = self.in_regions(&own, limit, free)?;
                 if let Some((_, planned)) = regions.as_ref().filter(|(kept, _)| *kept <= limit) {
                     return Ok(planned.clone());
                 }
@@ -100,7 +100,12 @@ impl Budgets<'_> {
     /// A plan with regions in parts that keeps a limit, or else one for the smallest limit that such a plan was seen to keep; with that limit.
     ///
     /// Regions are chosen by what is live, and offsets may need a little more: plans for less may keep the limit where one for it does not.
-    fn in_regions(&self, own: &memc_passes::Options, limit: Bytes) -> Result<Option<(Bytes, Planned)>, PipelineError> {
+    fn in_regions(
+        &self,
+        own: &memc_passes::Options,
+        limit: Bytes,
+        free: &Planned,
+    ) -> Result<Option<(Bytes, Planned)>, PipelineError> {
         if !may_split(own) {
             return Ok(None);
         }
@@ -114,10 +119,8 @@ impl Budgets<'_> {
             memc_passes::plan(self.given, fresh, self.options.verify, &mut Silent)
         };
         let smallest = plan(Bytes(0), Seeks::Least, 0)?;
-        let need = self.need(&smallest);
-        if !is_split(&smallest.module) {
-            return Ok(None);
-        }
+        let in_regions = [&smallest, free].into_iter().filter(|planned| is_split(&planned.module));
+        let Some(need) = in_regions.map(|planned| self.need(planned)).min() else { return Ok(None) };
         for part in LESS.into_iter().filter(|_| need <= limit) {
             let found = plan(hundredths(limit, part), Seeks::Longest, own.effort)?;
             if self.need(&found) <= limit {
