@@ -39,6 +39,11 @@ impl Price {
         Self { room: options.room().or(none), nanos_per_byte: read.max(share) }
     }
 
+    /// The same where there is no more room than this, if anything limits it.
+    pub(crate) fn toward(&self, goal: Bytes) -> Self {
+        Self { room: self.room.map(|room| room.min(goal)), ..*self }
+    }
+
     /// What a plan is worth that needs so many bytes and takes so long.
     pub(crate) fn of(&self, bytes: Bytes, nanos: u64) -> Worth {
         match self.room {
@@ -73,6 +78,16 @@ mod tests {
         let price = Price::new(&options(None), Bytes(1000), 1_000_000);
         assert!(price.of(Bytes(500), 1_009_999) < price.of(Bytes(1000), 1_000_000));
         assert!(price.of(Bytes(500), 1_010_001) > price.of(Bytes(1000), 1_000_000));
+    }
+
+    #[test]
+    fn toward_a_goal_what_is_above_it_counts_first() {
+        let price = Price::new(&options(Some(1000)), Bytes(5000), 1000);
+        assert!(price.of(Bytes(900), 1) < price.of(Bytes(800), 2));
+        assert!(price.toward(Bytes(700)).of(Bytes(900), 1) > price.toward(Bytes(700)).of(Bytes(800), 2));
+        assert_eq!(price.toward(Bytes(2000)), price);
+        let free = Price::new(&options(None), Bytes(5000), 1000);
+        assert_eq!(free.toward(Bytes(700)), free);
     }
 
     #[test]

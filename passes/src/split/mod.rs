@@ -27,6 +27,8 @@ pub const INFO: PassInfo = PassInfo {
 
 /// Levels that a round aims at, as parts of the peak in hundredths.
 const GOALS: [u64; 6] = [97, 90, 75, 50, 35, 22];
+/// The same as hundredths of the room, where there is one: estimates may be too low.
+const OF_ROOM: [u64; 3] = [100, 75, 50];
 /// Rounds at most: each begins at the peak that the one before left.
 const ROUNDS: usize = 8;
 /// Nodes that may be ordered on trial in all.
@@ -90,7 +92,8 @@ impl Rounds<'_, '_> {
         let mut search = Search::new(&state.judged, self.ctx.options, Weights::on_trial(self.ctx), self.price);
         let mut tried = BTreeSet::new();
         let mut best: Option<(State, Vec<Region>)> = None;
-        let goals = GOALS.map(|part| peak / 100 * part).into_iter().chain(self.room);
+        let of_room = self.room.into_iter().flat_map(|room| OF_ROOM.map(|part| room / 100 * part));
+        let goals = GOALS.map(|part| peak / 100 * part).into_iter().chain(of_room);
         for (goal, shared) in goals.flat_map(|goal| [(goal, false), (goal, true)]) {
             let regions = search.regions(goal, shared);
             let key: Vec<(u64, Vec<Node>)> =

@@ -41,6 +41,8 @@ pub(super) struct Search<'s> {
     levels: Levels<'s>,
     cost: &'s CostModel,
     price: Price,
+    /// The price of what is above the goal.
+    aim: Price,
     peak: u64,
     /// Steps that are still to be lowered.
     high: BTreeSet<usize>,
@@ -73,6 +75,7 @@ impl<'s> Search<'s> {
             levels: Levels::of(judged, options),
             cost: &options.cost,
             price,
+            aim: price,
             peak: judged.peak,
             high: BTreeSet::new(),
             shared: false,
@@ -87,6 +90,8 @@ impl<'s> Search<'s> {
     /// above the goal that it lowers.
     pub(super) fn regions(&mut self, goal: u64, shared: bool) -> Vec<Region> {
         self.shared = shared;
+        // Estimates may be too low: what they say of the room alone need not keep it.
+        self.aim = self.price.toward(Bytes(goal));
         let mut steps: Vec<usize> = (0..self.levels.profile.len()).filter(|step| self.levels.profile[*step] > goal).collect();
         steps.sort_by_key(|step| (Reverse(self.levels.profile[*step]), *step));
         let mut taken: BTreeSet<Node> = BTreeSet::new();
@@ -175,7 +180,7 @@ impl<'s> Search<'s> {
         let before = self.levels.profile[step];
         let helps = (grown.span.0..=grown.span.1).contains(&step) && level < before + before / NEARLY;
         let lowers = if self.shared { self.high.range(grown.span.0..=grown.span.1).count().max(1) as u64 } else { 1 };
-        helps.then(|| self.price.of(Bytes(level.max(goal)), grown.nanos / lowers))
+        helps.then(|| self.aim.of(Bytes(level.max(goal)), grown.nanos / lowers))
     }
 
     /// Time that a region takes longer in parts: more calls, and what each of them gathers again, in nanoseconds.
