@@ -24,6 +24,8 @@ const LARGE: usize = 1000;
 const NEAR: u64 = 8;
 /// Hundredths of a limit for which regions are divided where those for the whole limit do not keep it.
 const LESS: [u64; 4] = [97, 90, 80, 65];
+/// Hundredths of a per cent of time that less memory may cost where no plan for a limit keeps it.
+const LAVISH: u32 = 2000;
 /// Hundredths of what the smallest plan with regions in parts needs, for which others are looked for.
 const MORE: [u64; 4] = [100, 103, 110, 125];
 /// At most two to this power is the number of parts of a batch.
@@ -109,8 +111,7 @@ impl Budgets<'_> {
         if !may_split(own) {
             return Ok(None);
         }
-        let plan = |limit: Bytes, seeks: Seeks, effort: u64| {
-            let own = memc_passes::Options { budget: Some(limit), effort, ..own.clone() };
+        let plan_as = |own: memc_passes::Options, seeks: Seeks| {
             let fresh = |module: &Module| PassContext {
                 external: Some(self.external),
                 seeks,
@@ -118,9 +119,19 @@ impl Budgets<'_> {
             };
             memc_passes::plan(self.given, fresh, self.options.verify, &mut Silent)
         };
+        let plan = |limit: Bytes, seeks: Seeks, effort: u64| {
+            plan_as(memc_passes::Options { budget: Some(limit), effort, ..own.clone() }, seeks)
+        };
+        // As much less as some time buys may be less than what is found toward a limit.
+        let rewrite = memc_passes::Rewriting { slowdown: own.rewrite.slowdown.max(LAVISH), ..own.rewrite };
+        let lavish = plan_as(memc_passes::Options { budget: None, rewrite, ..own.clone() }, Seeks::Longest)?;
+        let lavish = is_split(&lavish.module).then(|| (self.need(&lavish), lavish));
+        if let Some(found) = lavish.as_ref().filter(|(need, _)| *need <= limit) {
+            return Ok(Some(found.clone()));
+        }
         let smallest = plan(Bytes(0), Seeks::Least, 0)?;
         let in_regions = [&smallest, free].into_iter().filter(|planned| is_split(&planned.module));
-        let Some(need) = in_regions.map(|planned| self.need(planned)).min() else { return Ok(None) };
+        let Some(need) = in_regions.map(|planned| self.need(planned)).min() else { return Ok(lavish) };
         for part in LESS.into_iter().filter(|_| need <= limit) {
             let found = plan(hundredths(limit, part), Seeks::Longest, own.effort)?;
             if self.need(&found) <= limit {
@@ -132,10 +143,10 @@ impl Budgets<'_> {
             let limit = hundredths(need, part);
             let found = plan(limit, Seeks::Longest, own.effort)?;
             if self.need(&found) <= limit {
-                return Ok(Some((limit, found)));
+                return Ok(Some((limit, found)).into_iter().chain(lavish).min_by_key(|(kept, _)| *kept));
             }
         }
-        Ok(None)
+        Ok(lavish)
     }
 
     /// Whether memc may compute the batch in parts without being asked.
