@@ -317,7 +317,8 @@ pub struct Verify {
     /// Allowed difference, as a part of the expected number; without, 0 for plans made with --exact, else 0.001
     #[arg(long)]
     pub rtol: Option<f64>,
-    /// Allowed difference, whatever the number; without, 0 for plans made with --exact, else 0.0001
+    /// Allowed difference, whatever the number; without, 0 for plans made with --exact, else 0.0001 of the largest number that differs (more
+    /// for types of 16 bits)
     #[arg(long)]
     pub atol: Option<f64>,
     /// How plans are played

@@ -32,13 +32,11 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     voice.say("check: nothing wrong");
     let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
     let inputs = given(arguments.inputs.as_deref())?;
-    // Rewrites that round otherwise are admitted unless the plan was asked to be exact.
     let is_exact = layout.options.get("exact").is_some_and(|exact| exact == "true");
-    let usual = if is_exact { (0.0, 0.0) } else { (1e-3, 1e-4) };
     let options = VerifyOptions {
         rounds: arguments.rounds,
         seed: arguments.seed,
-        tolerance: Tolerance { relative: arguments.rtol.unwrap_or(usual.0), absolute: arguments.atol.unwrap_or(usual.1) },
+        tolerance: tolerance(arguments, is_exact),
         poison_check: arguments.playing.poison_check,
         swap_folder: arguments.playing.swap_dir.clone(),
     };
@@ -85,4 +83,14 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         found.outputs
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was asked for. Rewrites that round otherwise are admitted unless the plan was asked to be exact.
+fn tolerance(arguments: &Verify, is_exact: bool) -> Tolerance {
+    let usual = if is_exact { Tolerance::default() } else { Tolerance::of_roundings() };
+    Tolerance {
+        relative: arguments.rtol.unwrap_or(usual.relative),
+        absolute: arguments.atol.unwrap_or(usual.absolute),
+        of_largest: if arguments.atol.is_some() { 0.0 } else { usual.of_largest },
+    }
 }

@@ -19,6 +19,14 @@ pub struct TensorView<'v> {
     pub bytes: &'v [u8],
 }
 
+impl<'v> TensorView<'v> {
+    /// The elements one by one, as they lie in memory.
+    pub(crate) fn elements(&self) -> impl Iterator<Item = &'v [u8]> {
+        let count = usize::try_from(self.shape.iter().product::<u64>().max(1)).unwrap_or(1);
+        self.bytes.chunks_exact((self.bytes.len() / count).max(1))
+    }
+}
+
 /// A dense array that owns its elements.
 #[derive(Debug)]
 pub struct Array {

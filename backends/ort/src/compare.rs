@@ -6,13 +6,47 @@ use memc_onnx_proto::onnx::tensor_proto::DataType;
 
 use crate::arrays::TensorView;
 
-/// What is allowed between two numbers: `|a - b| <= absolute + relative * |b|`.
+/// What is allowed between an expected number `a` and the one found: `absolute + relative * |a| + of_largest * L`, `L` the largest finite
+/// magnitude that is expected where the array differs (masks absorb what is added to them: they are equal, and loosen nothing).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tolerance {
     /// Part of the expected number's size.
     pub relative: f64,
     /// Whatever the size.
     pub absolute: f64,
+    /// Part of the array's largest number, of floating-point arrays: what a sum that cancels is off by follows the terms, not the sum. In
+    /// types whose numbers lie farther apart than that, unless zero, [`Tolerance::ROUNDINGS`] of those distances.
+    pub of_largest: f64,
+}
+
+impl Tolerance {
+    /// How many distances between neighbouring numbers near the largest one are allowed in types of few bits.
+    pub const ROUNDINGS: f64 = 16.0;
+
+    /// For what is rounded otherwise: sums in another order, factors multiplied beforehand.
+    pub fn of_roundings() -> Self {
+        Self { relative: 1e-3, absolute: 1e-7, of_largest: 1e-4 }
+    }
+
+    /// What is allowed in an array, whatever the number.
+    fn anywhere(&self, ty: DataType, largest: f64) -> f64 {
+        let of_largest = match epsilon(ty) {
+            Some(epsilon) if self.of_largest > 0.0 => self.of_largest.max(Self::ROUNDINGS * epsilon),
+            _ => 0.0,
+        };
+        self.absolute + of_largest * largest
+    }
+}
+
+/// Distance from one to the next number of a floating-point type.
+fn epsilon(ty: DataType) -> Option<f64> {
+    match ty {
+        DataType::Double => Some(f64::EPSILON),
+        DataType::Float => Some(f64::from(f32::EPSILON)),
+        DataType::Float16 => Some(2f64.powi(-10)),
+        DataType::Bfloat16 => Some(2f64.powi(-7)),
+        _ => None,
+    }
 }
 
 /// How an output differs from what is expected.
@@ -39,7 +73,7 @@ pub enum DifferenceKind {
         of: u64,
         /// Largest absolute difference; not a number where one side is none.
         absolute: f64,
-        /// Largest difference relative to the expected number.
+        /// That, as a part of the largest expected magnitude among the elements that differ.
         relative: f64,
         /// Whether all are within the tolerance.
         within: bool,
@@ -55,7 +89,7 @@ impl std::fmt::Display for Difference {
                 let verdict = if *within { "within tolerance" } else { "beyond tolerance" };
                 write!(
                     f,
-                    "`{}`: {count} of {of} elements differ, by at most {absolute:e} ({relative:e} relative), {verdict}",
+                    "`{}`: {count} of {of} elements differ, by at most {absolute:e} ({relative:e} of the largest of them), {verdict}",
                     self.output
                 )
             }
@@ -97,24 +131,25 @@ pub(crate) fn difference(expected: &TensorView<'_>, found: &TensorView<'_>, tole
     if expected.bytes == found.bytes {
         return None;
     }
-    let (mut count, mut absolute, mut relative, mut within) = (0, 0.0f64, 0.0f64, true);
     let of = expected.shape.iter().product::<u64>();
-    let width = expected.bytes.len() / usize::try_from(of.max(1)).unwrap_or(1);
-    let pairs = expected.bytes.chunks_exact(width.max(1)).zip(found.bytes.chunks_exact(width.max(1)));
-    for (a, b) in pairs.filter(|(a, b)| a != b) {
+    let differing = || expected.elements().zip(found.elements()).filter(|(a, b)| a != b);
+    let ty = expected.element.data_type();
+    let finite = differing().filter_map(|(a, _)| number(ty, a)).map(f64::abs).filter(|a| a.is_finite());
+    let largest = finite.fold(0.0, f64::max);
+    let anywhere = tolerance.anywhere(ty, largest);
+    let (mut count, mut absolute, mut within) = (0, 0.0f64, true);
+    for (a, b) in differing() {
         count += 1;
-        let numbers = number(expected.element.data_type(), a).zip(number(expected.element.data_type(), b));
-        let Some((a, b)) = numbers else {
+        let Some((a, b)) = number(ty, a).zip(number(ty, b)) else {
             within = false;
             continue;
         };
         let gap = (a - b).abs();
         absolute = if gap.is_nan() || absolute.is_nan() { f64::NAN } else { absolute.max(gap) };
-        relative = if gap.is_nan() || relative.is_nan() { f64::NAN } else { relative.max(gap / a.abs().max(f64::MIN_POSITIVE)) };
-        // Not a number is within no tolerance.
-        within &= gap <= tolerance.absolute + tolerance.relative * a.abs();
+        // Not a number and infinity are within no tolerance.
+        within &= gap.is_finite() && gap <= anywhere + tolerance.relative * a.abs();
     }
-    Some(DifferenceKind::Elements { count, of, absolute, relative, within })
+    Some(DifferenceKind::Elements { count, of, absolute, relative: absolute / largest.max(f64::MIN_POSITIVE), within })
 }
 
 fn number(ty: DataType, bytes: &[u8]) -> Option<f64> {
@@ -141,4 +176,63 @@ fn half(bits: u16) -> f64 {
         _ => (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
     };
     if bits & 0x8000 == 0 { size } else { -size }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::Element;
+
+    /// How arrays of the type differ, one element apart.
+    fn differ(ty: DataType, expected: &[u8], found: &[u8], tolerance: Tolerance) -> Option<DifferenceKind> {
+        let element = Element::from_onnx(ty as i32).expect("a type of arrays");
+        let count = expected.len() as u64 / element.bytes(&[1]).expect("one element");
+        let view = |bytes| TensorView { element, shape: vec![count], bytes };
+        difference(&view(expected), &view(found), tolerance)
+    }
+
+    fn floats(numbers: &[f32]) -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    fn is_within(expected: &[f32], found: &[f32], tolerance: Tolerance) -> bool {
+        match differ(DataType::Float, &floats(expected), &floats(found), tolerance) {
+            None => true,
+            Some(DifferenceKind::Elements { within, .. }) => within,
+            Some(kind) => unreachable!("{kind:?}"),
+        }
+    }
+
+    #[test]
+    fn a_sum_that_cancels_may_be_off_by_what_its_terms_round() {
+        let usual = Tolerance::of_roundings();
+        assert!(is_within(&[1000.0, 0.01], &[1000.1, 0.05], usual));
+        assert!(!is_within(&[1000.0, 0.01], &[1000.1, 0.25], usual));
+        assert!(!is_within(&[1000.0, 0.01], &[1000.1, 0.05], Tolerance { of_largest: 0.0, ..usual }));
+    }
+
+    #[test]
+    fn small_outputs_are_held_to_their_own_size() {
+        assert!(!is_within(&[2e-5, 1e-5], &[2e-5, 1.1e-5], Tolerance::of_roundings()));
+        assert!(is_within(&[2e-5, 1e-5], &[2.001e-5, 1e-5], Tolerance::of_roundings()));
+    }
+
+    #[test]
+    fn a_mask_loosens_nothing() {
+        assert!(!is_within(&[-1e9, 1.0], &[-1e9, 1.1], Tolerance::of_roundings()));
+        assert!(!is_within(&[f32::NEG_INFINITY, 1.0], &[0.0, 1.0], Tolerance::of_roundings()));
+        assert!(!is_within(&[f32::NAN, 1.0], &[0.0, 1.0], Tolerance::of_roundings()));
+    }
+
+    #[test]
+    fn half_precision_is_allowed_its_own_distances() {
+        let halves = |bits: &[u16]| bits.iter().flat_map(|bits| bits.to_le_bytes()).collect::<Vec<u8>>();
+        let at = |bits| match differ(DataType::Float16, &halves(&[0x3c00]), &halves(&[bits]), Tolerance::of_roundings()) {
+            Some(DifferenceKind::Elements { within, .. }) => within,
+            kind => unreachable!("{kind:?}"),
+        };
+        assert!(at(0x3c08) && !at(0x3c18));
+        let exact = differ(DataType::Float16, &halves(&[0x3c00]), &halves(&[0x3c01]), Tolerance::default());
+        assert!(matches!(exact, Some(DifferenceKind::Elements { within: false, .. })));
+    }
 }

@@ -80,8 +80,7 @@ fn damaged(test: &str, model: &ModelProto, damage: impl FnOnce(&mut GraphProto))
 }
 
 fn verified(given: &ModelFile, out: &ModelFile, layout: &Layout) -> Verified {
-    let tolerance = Tolerance { relative: 1e-3, absolute: 1e-4 };
-    let options = VerifyOptions { tolerance, ..VerifyOptions::default() };
+    let options = VerifyOptions { tolerance: Tolerance::of_roundings(), ..VerifyOptions::default() };
     verify(&runtime(), given, out, layout, None, options).expect("everything runs")
 }
 
