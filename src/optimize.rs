@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memc_cost::Measured;
-use memc_ir::{Bytes, Diagnostic, Module, Node, Severity, Stage, Value};
+use memc_ir::{Bytes, Diagnostic, Module, Node, Payload, Severity, Stage, Value};
 use memc_layout::Layout;
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
@@ -39,6 +39,22 @@ pub struct Optimized {
     pub reports: Vec<SolverReport>,
     /// What is odd about the model or the plan.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Optimized {
+    /// Files that hold weights of the written model, by their paths in its folder.
+    pub fn weight_files(&self) -> BTreeSet<&str> {
+        let module = &self.module;
+        let graphs = || module.graphs().iter().map(|(_, graph)| graph);
+        let constants = graphs().flat_map(|graph| &graph.constants).filter_map(|value| module.constant_of(*value));
+        let defaults = graphs().flat_map(|graph| &graph.inputs).filter_map(|value| module.value(*value).default);
+        let payloads = constants.chain(defaults).map(|constant| &module.constant(constant).payload);
+        let locations = payloads.filter_map(|payload| match payload {
+            Payload::External { location, .. } => Some(location.as_str()),
+            _ => None,
+        });
+        locations.collect()
+    }
 }
 
 /// Plans a model.

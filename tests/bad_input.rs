@@ -179,6 +179,24 @@ fn external_data_stays_in_the_folder() {
 }
 
 #[test]
+fn weights_that_a_model_in_another_folder_would_miss() {
+    let folder = Folder::new("external-elsewhere");
+    std::fs::create_dir_all(folder.path("given/sub")).unwrap();
+    std::fs::create_dir_all(folder.path("out")).unwrap();
+    let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![external("w", &[4], "sub/w.bin")]);
+    folder.write("given/in.onnx", bytes(&model));
+    let optimize = |to: &str| folder.memc(&format!("optimize given/in.onnx -o {to}")).done().err;
+    assert!(!optimize("out/out.onnx").contains("W0401"), "nobody has them");
+    folder.write("given/sub/w.bin", [7; 16]);
+    assert!(!optimize("given/out.onnx").contains("W0401"), "they are beside it");
+    assert!(optimize("out/out.onnx").contains("W0401"));
+    assert!(!folder.path("out/sub").exists(), "nobody asked");
+    assert!(!optimize("out/out.onnx --copy-weights").contains("W0401"));
+    assert_eq!(std::fs::read(folder.path("out/sub/w.bin")).unwrap(), [7; 16]);
+    assert!(!optimize("out/out.onnx").contains("W0401"), "they are there");
+}
+
+#[test]
 fn initializers_that_do_not_fit() {
     let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![raw("w", &[4], &[0; 15])]);
     refuse_model("payload", &model, "E0119", "`w`");

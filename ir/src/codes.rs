@@ -74,7 +74,7 @@ impl fmt::Display for CodeInfo {
 }
 
 /// The groups, in the order of their codes.
-const GROUPS: [&[CodeInfo]; 8] = [
+const GROUPS: [&[CodeInfo]; 9] = [
     import::ERRORS,
     verify::ERRORS,
     plan::ERRORS,
@@ -83,6 +83,7 @@ const GROUPS: [&[CodeInfo]; 8] = [
     internal::ERRORS,
     import::WARNINGS,
     plan::WARNINGS,
+    export::WARNINGS,
 ];
 
 /// All codes, errors first, in ascending order.

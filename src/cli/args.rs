@@ -151,6 +151,9 @@ pub struct Optimize {
     /// Where layouts go, by extension: .json, .h, .rs, .csv (repeatable; the default is OUTPUT.layout.json)
     #[arg(long, value_name = "PATH")]
     pub layout: Vec<PathBuf>,
+    /// Copy the weight files that the written model reads beside it, where it goes into another folder
+    #[arg(long)]
+    pub copy_weights: bool,
     /// Limit of the arena: 512KiB, 2GB, 60% of the file-order peak, or SPACE=SIZE (repeatable)
     #[arg(long, value_name = "SIZE|SPACE=SIZE", value_parser = budget)]
     pub budget: Vec<(String, Size)>,
@@ -179,7 +182,7 @@ pub struct Optimize {
     /// Without a budget: how much longer the model may take for less memory, in per cent of its modelled time
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0")]
     pub slowdown: u32,
-    /// Plan the graph as it is, without rewriting it
+    /// Rewrite nothing for memory and compute nothing in parts; what is constant or changes nothing still goes
     #[arg(long)]
     pub no_rewrite: bool,
     /// Pin the order for runtimes that choose their own

@@ -18,6 +18,7 @@ mod solve;
 mod text;
 #[cfg(feature = "ort")]
 mod verify;
+mod weights;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;

@@ -19,6 +19,7 @@ use memc::{Error, OptimizeOptions, Optimized};
 use super::args::{Optimize, Runtime};
 use super::files::{Outputs, read};
 use super::observe::Watch;
+use super::weights::Elsewhere;
 use super::{Failure, Outcome, Voice, print, usage};
 
 /// Plans a model and writes it with its layouts and reports.
@@ -76,7 +77,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     let optimized =
         memc::optimize(&file, &options, &mut watch).map_err(|error| reproduce(error, &file, &options, &arguments.output))?;
     voice.diagnostics(&optimized.diagnostics);
-    write(arguments, &layouts, &optimized)?;
+    write(arguments, &layouts, &optimized, voice)?;
     if arguments.json {
         return print(&memc::report::json(&optimized.layout));
     }
@@ -212,7 +213,7 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
     stated
 }
 
-fn write(arguments: &Optimize, layouts: &[PathBuf], optimized: &Optimized) -> Result<(), Failure> {
+fn write(arguments: &Optimize, layouts: &[PathBuf], optimized: &Optimized, voice: &Voice) -> Result<(), Failure> {
     let mut outputs = Outputs::default();
     outputs.add(&arguments.output, |out| optimized.model.write_to(out))?;
     for path in layouts {
@@ -236,7 +237,13 @@ fn write(arguments: &Optimize, layouts: &[PathBuf], optimized: &Optimized) -> Re
         };
         outputs.add(path, |out| out.write_all(text.as_bytes()))?;
     }
-    Ok(outputs.commit()?)
+    let weights = Elsewhere::of(&optimized.weight_files(), &arguments.input, &arguments.output);
+    if arguments.copy_weights {
+        weights.copy(&mut outputs)?;
+    }
+    outputs.commit()?;
+    voice.diagnostics(weights.missed().as_slice());
+    Ok(())
 }
 
 /// For a defect of memc: leaves the imported module and the pipeline beside the output.

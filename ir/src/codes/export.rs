@@ -24,3 +24,14 @@ pub(super) const ERRORS: &[CodeInfo] = &[
             from the model.",
     },
 ];
+
+/// Warnings of export.
+pub(super) const WARNINGS: &[CodeInfo] = &[CodeInfo {
+    code: "W0401",
+    title: "weights are not beside the written model",
+    fault: Fault::Request,
+    meaning: "The model keeps weights in files of their own, which lie beside the given model; the written one goes into another folder and reads \
+        files of the same names there.",
+    example: "memc optimize model.onnx -o elsewhere/out.onnx, of a model with model.onnx.data beside it",
+    action: "Give --copy-weights, or write the model into the folder of the given one. ONNX Runtime takes no symbolic links that leave the folder.",
+}];
