@@ -180,6 +180,8 @@ fn half(bits: u16) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::expect_used)]
+
     use super::*;
     use crate::element::Element;
 
