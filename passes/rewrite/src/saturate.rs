@@ -8,7 +8,7 @@ use egg::Id;
 use memc_ir::{Attribute, ConstData, ConstOrigin, ElementType, Operator, TensorType};
 use memc_ops::{Data, Fact, Item};
 
-use crate::fact::{Facts, Graph, Leaf, LeafKind, agrees};
+use crate::fact::{Facts, Graph, Leaf, LeafKind, agrees, rebuild};
 use crate::matching::{Binding, Held, Matcher, Operand, evaluate};
 use crate::rules::{Argument, Expression, Memory, Pattern, Rule, Template};
 use crate::setting::Setting;
@@ -73,7 +73,7 @@ fn round_of(graph: &mut Graph<'_>, setting: &Setting<'_>, rules: &[(usize, &Rule
         }
         changed |= Maker { graph: &mut *graph, setting, rule, number, trace: &mut *trace }.run(class, &binding);
     }
-    graph.rebuild();
+    rebuild(graph);
     changed
 }
 

@@ -7,7 +7,7 @@ use egg::EGraph;
 use memc_ir::{ConstData, Module, Node, SecondaryMap, Value};
 use memc_ops::Fact;
 
-use crate::fact::{Graph, Knowledge, Leaf, LeafKind, shown};
+use crate::fact::{Graph, Knowledge, Leaf, LeafKind, rebuild, shown};
 use crate::term::{Head, Names, Term, attributes_key};
 
 /// A run of nodes that is rewritten as one.
@@ -123,7 +123,7 @@ impl Window {
             classes.insert(value, id);
         }
         let terms = self.nodes.iter().map(|node| add_node(&mut graph, &mut classes, module, *node)).collect();
-        graph.rebuild();
+        rebuild(&mut graph);
         (graph, classes, terms)
     }
 }
