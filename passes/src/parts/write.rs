@@ -18,11 +18,12 @@ const OLDEST: i64 = 7;
 /// Operator set from which the ranges of a slice are operands.
 const RANGES: i64 = 10;
 
-/// Computes divided nodes in parts, as the pass of this name. Returns the number of edits: none where the operator set is too old to say it.
-pub(crate) fn write(
+/// Computes regions in parts, as the pass of this name: the divided nodes of each, and their number of parts. No two regions share a node.
+/// Returns the number of edits: none where the operator set is too old to say it. Linear in the module, and for each region in its nodes times
+/// parts and in the list of nodes.
+pub(crate) fn write<'d>(
     module: &mut Module,
-    divided: &Divided,
-    parts: u64,
+    regions: impl IntoIterator<Item = (&'d Divided, u64)>,
     weights: &mut Weights<'_, '_>,
     pass: &'static str,
 ) -> u64 {
@@ -30,40 +31,36 @@ pub(crate) fn write(
     if version < OLDEST {
         return 0;
     }
-    let nodes = module.graph(module.main()).nodes.clone();
-    let mut writer = Writer {
-        rewriter: Rewriter::new(module),
-        divided,
-        parts,
-        version,
-        weights,
-        origin: Origin::Pass { pass: Cow::Borrowed(pass) },
-        part: 0,
-        own: SecondaryMap::default(),
-        joined: BTreeMap::new(),
-        cut: BTreeMap::new(),
-        shared: BTreeMap::new(),
-        once: Vec::new(),
-        order: Vec::new(),
-    };
-    for part in 0..parts {
-        writer.begin(part);
-        for node in &nodes {
-            if let Some(pieces) = &divided.nodes[*node] {
-                writer.node(*node, pieces);
-            }
-        }
+    let mut rewriter = Rewriter::new(module);
+    for (divided, parts) in regions {
+        let mut writer = Writer {
+            rewriter: &mut rewriter,
+            divided,
+            parts,
+            version,
+            weights,
+            origin: Origin::Pass { pass: Cow::Borrowed(pass) },
+            part: 0,
+            own: SecondaryMap::default(),
+            joined: BTreeMap::new(),
+            cut: BTreeMap::new(),
+            shared: BTreeMap::new(),
+            once: Vec::new(),
+            order: Vec::new(),
+        };
+        writer.all();
     }
-    writer.end(&nodes);
-    writer.rewriter.finish()
+    rewriter.drop_unused_constants();
+    rewriter.finish()
 }
 
-struct Writer<'m, 'd, 'w, 'o> {
-    rewriter: Rewriter<'m>,
+/// Writes one region.
+struct Writer<'r, 'm, 'd, 'w, 'o> {
+    rewriter: &'r mut Rewriter<'m>,
     divided: &'d Divided,
     parts: u64,
     version: i64,
-    weights: &'d mut Weights<'w, 'o>,
+    weights: &'r mut Weights<'w, 'o>,
     /// Who writes.
     origin: Origin,
     /// The part that is being written.
@@ -92,9 +89,25 @@ enum Shared {
     Integers(Vec<i64>),
 }
 
-impl Writer<'_, '_, '_, '_> {
+impl Writer<'_, '_, '_, '_, '_> {
     fn module(&self) -> &Module {
         self.rewriter.module()
+    }
+
+    fn all(&mut self) {
+        // What other regions left behind stays in the list until the rewriter is done.
+        let is_there = |node: &Node| !self.rewriter.is_erased(*node);
+        let nodes: Vec<Node> = self.module().graph(self.module().main()).nodes.iter().copied().filter(is_there).collect();
+        let divided = self.divided;
+        let inside: Vec<(Node, &Pieces)> =
+            nodes.iter().filter_map(|node| divided.nodes[*node].as_ref().map(|pieces| (*node, pieces))).collect();
+        for part in 0..self.parts {
+            self.begin(part);
+            for (node, pieces) in &inside {
+                self.node(*node, pieces);
+            }
+        }
+        self.end(&nodes);
     }
 
     fn begin(&mut self, part: u64) {
@@ -435,7 +448,6 @@ impl Writer<'_, '_, '_, '_> {
         for node in divided.into_iter().rev() {
             self.rewriter.erase(node);
         }
-        self.rewriter.drop_unused_constants();
     }
 
     /// Nodes on which parts depend.

@@ -63,7 +63,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 
 /// Writes regions in parts; returns the number of edits.
 fn divide(module: &mut Module, regions: &[Region], weights: &mut Weights<'_, '_>) -> u64 {
-    regions.iter().map(|region| write(module, &region.divided, region.parts, weights, INFO.name)).sum()
+    write(module, regions.iter().map(|region| (&region.divided, region.parts)), weights, INFO.name)
 }
 
 /// A module in a good order, with what it is worth.
