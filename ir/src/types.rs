@@ -42,12 +42,15 @@ impl TensorType {
     }
     /// Number of elements; `None` where unknown or over 64 bits.
     pub fn elements(&self) -> Option<u64> {
-        let dims = self.known_dims()?;
-        // A zero anywhere makes the tensor empty, even where the other extents would overflow.
-        if dims.contains(&0) {
-            return Some(0);
+        let mut product = Some(1u64);
+        let mut is_empty = false;
+        for dim in self.shape.as_ref()? {
+            let extent = dim.known()?;
+            // A zero anywhere makes the tensor empty, even where the other extents would overflow.
+            is_empty |= extent == 0;
+            product = product.and_then(|product| product.checked_mul(extent));
         }
-        dims.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent))
+        if is_empty { Some(0) } else { product }
     }
     /// Size in memory: `ceil(elements * bits / 8)`; `None` where nobody can tell it or it passes 2^62 bytes.
     pub fn size(&self) -> Option<Bytes> {

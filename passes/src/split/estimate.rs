@@ -1,8 +1,10 @@
 //! What a module needs at each step, and how much less that would be with a region in parts: estimates that say what is worth a trial.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use memc_ir::{LiveRange, Module, SecondaryMap, Value};
+use memc_ir::{Module, SecondaryMap, Value};
 use memc_ops::Piece;
 
 use super::region::Region;
@@ -21,11 +23,13 @@ pub(super) struct Levels<'j> {
     liveness: Liveness,
     /// Whether the arena holds a value.
     placed: SecondaryMap<Value, bool>,
+    /// Results of at least so many bytes that seeds may have, with the steps at which the arena holds them, largest first.
+    large: Vec<(Value, Range<usize>)>,
 }
 
 impl<'j> Levels<'j> {
-    /// Linear in nodes and operands.
-    pub(super) fn of(judged: &'j Judged, options: &Options) -> Self {
+    /// Values of less than `least` bytes are not large. Linear in nodes and operands.
+    pub(super) fn of(judged: &'j Judged, options: &Options, least: u64) -> Self {
         let module = &judged.module;
         let nodes = &module.graph(module.main()).nodes;
         let step_of: BTreeMap<_, usize> = nodes.iter().enumerate().map(|(step, node)| (*node, step)).collect();
@@ -41,17 +45,26 @@ impl<'j> Levels<'j> {
             placed.set(value, classes[value].is_some_and(|class| class.is_placed(options.io)));
         }
         let liveness = Liveness::of(module, module.main(), options.profile);
-        Self { module, profile: &judged.profile, scratch, liveness, placed }
+        let mut levels = Self { module, profile: &judged.profile, scratch, liveness, placed, large: Vec::new() };
+        levels.large = levels.large(least);
+        levels
     }
 
-    /// Values that own bytes of the arena at a step, largest first, with their sizes.
-    pub(super) fn live(&self, step: usize) -> Vec<(Value, u64)> {
+    fn large(&self, least: u64) -> Vec<(Value, Range<usize>)> {
         let nodes = &self.module.graph(self.module.main()).nodes;
-        let results = nodes.iter().take(step + 1).flat_map(|node| self.module.node(*node).results());
-        let mut live: Vec<(Value, u64)> =
-            results.filter(|value| self.is_live(*value, step)).map(|value| (value, self.bytes(value))).collect();
-        live.sort_by_key(|(value, bytes)| (std::cmp::Reverse(*bytes), *value));
-        live
+        let results = nodes.iter().flat_map(|node| self.module.node(*node).results());
+        let mut large: Vec<(u64, Value, Range<usize>)> = results
+            .map(|value| (self.bytes(value), value))
+            .filter(|(bytes, _)| *bytes >= least)
+            .filter_map(|(bytes, value)| self.range(value).map(|(start, end)| (bytes, value, start..end)))
+            .collect();
+        large.sort_by_key(|(bytes, value, _)| (Reverse(*bytes), *value));
+        large.into_iter().map(|(_, value, range)| (value, range)).collect()
+    }
+
+    /// Large values that own bytes of the arena at a step, largest first.
+    pub(super) fn live(&self, step: usize) -> impl Iterator<Item = Value> {
+        self.large.iter().filter(move |(_, range)| range.contains(&step)).map(|(value, _)| *value)
     }
 
     /// Extents of a value; none where they are not known.
@@ -61,11 +74,6 @@ impl<'j> Levels<'j> {
 
     fn bytes(&self, value: Value) -> u64 {
         self.module.ty(value).tensor().and_then(|ty| ty.size()).map_or(0, |size| size.0)
-    }
-
-    fn is_live(&self, value: Value, step: usize) -> bool {
-        let within = |range: LiveRange| range.start.0 as usize <= step && step < range.end.0 as usize;
-        self.placed[value] && self.liveness.range(value).is_some_and(within)
     }
 
     /// The value whose bytes a value shares.

@@ -72,7 +72,7 @@ impl<'s> Search<'s> {
     pub(super) fn new(judged: &'s Judged, options: &'s Options, weights: Weights<'s, 's>, price: Price) -> Self {
         Self {
             ground: Ground::of(&judged.module, weights),
-            levels: Levels::of(judged, options),
+            levels: Levels::of(judged, options, judged.peak / LEAST_SEED),
             cost: &options.cost,
             price,
             aim: price,
@@ -166,9 +166,8 @@ impl<'s> Search<'s> {
 
     /// Axes of the largest values at a step, with their extents.
     fn axes(&self, step: usize) -> Vec<(Value, usize, u64)> {
-        let least = self.peak / LEAST_SEED;
-        let large = self.levels.live(step).into_iter().take(SEEDS).filter(|(_, bytes)| *bytes >= least);
-        let axes = |(value, _)| self.levels.dims(value).into_iter().enumerate().map(move |(axis, extent)| (value, axis, extent));
+        let large = self.levels.live(step).take(SEEDS);
+        let axes = |value| self.levels.dims(value).into_iter().enumerate().map(move |(axis, extent)| (value, axis, extent));
         large.flat_map(axes).collect()
     }
 
