@@ -40,11 +40,11 @@ pub(super) fn held(module: &Module, divided: &Divided) -> u64 {
     let uses = uses(module);
     let beside = |site: &Use| match site {
         Use::Output(..) => true,
-        Use::Operand(node, _) => divided.nodes[*node].is_none(),
+        Use::Operand(node, _) => !divided.nodes.contains_key(node),
     };
-    let sums = module.values().keys().filter(|value| divided.values[*value].is_some_and(Piece::is_added));
-    let needed = sums.filter(|value| uses[*value].iter().any(beside));
-    needed.fold(0u64, |sum, value| sum.saturating_add(bytes(module, value)))
+    let sums = divided.values.iter().filter(|(_, piece)| piece.is_added());
+    let needed = sums.filter(|(value, _)| uses[**value].iter().any(beside));
+    needed.fold(0u64, |sum, (value, _)| sum.saturating_add(bytes(module, *value)))
 }
 
 /// Follows inputs until everything that parts need whole and that is small is computed whole.
@@ -101,7 +101,7 @@ impl Follow<'_> {
 
     /// Whether a value is there only when all parts are done.
     fn is_late(&self, value: Value) -> bool {
-        self.found.divided.values[value].is_some() || self.module.producer(value).is_some_and(|node| self.found.late[node])
+        self.found.divided.values.contains_key(&value) || self.module.producer(value).is_some_and(|node| self.found.late[node])
     }
 
     fn pieces(&mut self, node: Node) -> Option<Pieces> {
@@ -109,7 +109,7 @@ impl Follow<'_> {
         let piece = |value: &Option<Value>| match value {
             Some(value) => match self.shares.get(value) {
                 Some(axis) => Piece::Along(*axis),
-                None => self.found.divided.values[*value].unwrap_or(Piece::Whole),
+                None => self.found.divided.values.get(value).copied().unwrap_or(Piece::Whole),
             },
             None => Piece::Whole,
         };
@@ -143,14 +143,14 @@ impl Follow<'_> {
     fn take(&mut self, node: Node, pieces: Pieces) {
         let outputs = &self.module.node(node).outputs;
         for (value, piece) in outputs.iter().zip(&pieces.results).filter_map(|(value, piece)| Some(((*value)?, *piece))) {
-            self.found.divided.values.set(value, Some(piece));
+            self.found.divided.values.insert(value, piece);
             if let Piece::Along(_) = piece {
                 let bytes = bytes(self.module, value);
                 self.found.bytes = self.found.bytes.saturating_add(bytes);
                 self.largest = self.largest.max(bytes);
             }
         }
-        self.found.divided.nodes.set(node, Some(pieces));
+        self.found.divided.nodes.insert(node, pieces);
     }
 }
 
@@ -159,7 +159,7 @@ fn cone(module: &Module, value: Value, found: &Found) -> BTreeSet<Node> {
     let mut nodes = BTreeSet::new();
     let mut open = vec![value];
     while let Some(node) = open.pop().map(|value| module.producer(value)) {
-        let Some(node) = node.filter(|node| found.divided.nodes[*node].is_some() || found.late[*node]) else { continue };
+        let Some(node) = node.filter(|node| found.divided.nodes.contains_key(node) || found.late[*node]) else { continue };
         if nodes.insert(node) {
             open.extend(module.reads(node));
         }
@@ -182,13 +182,13 @@ fn retract(module: &Module, found: &mut Found) {
     let mut read: SecondaryMap<Value, bool> = SecondaryMap::default();
     for node in module.graph(module.main()).nodes.iter().rev() {
         let data = module.node(*node);
-        let Some(pieces) = &found.divided.nodes[*node] else { continue };
+        let Some(pieces) = found.divided.nodes.get(node) else { continue };
         let added = pieces.operands.first().is_some_and(|piece| piece.is_added());
         let alone = lookup(&data.operator).is_some_and(|info| info.linear == Linear::First);
         if added && alone && data.results().all(|value| !read[value]) {
-            found.divided.nodes.set(*node, None);
+            found.divided.nodes.remove(node);
             found.late.set(*node, true);
-            data.results().for_each(|value| found.divided.values.set(value, None));
+            data.results().for_each(|value| _ = found.divided.values.remove(&value));
             continue;
         }
         data.operands().for_each(|value| read.set(value, true));

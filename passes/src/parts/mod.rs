@@ -4,7 +4,9 @@ mod spans;
 mod weights;
 mod write;
 
-use memc_ir::{Node, SecondaryMap, Value};
+use std::collections::BTreeMap;
+
+use memc_ir::{Node, Value};
 use memc_ops::{Piece, Pieces};
 
 pub(crate) use spans::Spans;
@@ -14,10 +16,10 @@ pub(crate) use write::write;
 /// The nodes that are computed in parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Divided {
-    /// How each takes part; none where a node is computed once.
-    pub(crate) nodes: SecondaryMap<Node, Option<Pieces>>,
-    /// What each value is for a part; none where it is whole.
-    pub(crate) values: SecondaryMap<Value, Option<Piece>>,
+    /// How each takes part; the others are computed once.
+    pub(crate) nodes: BTreeMap<Node, Pieces>,
+    /// What each value is for a part; the others are whole.
+    pub(crate) values: BTreeMap<Value, Piece>,
     /// What parts hold of values where their shares overlap; they have equal shares where there is nothing here.
     pub(crate) spans: Option<Spans>,
 }

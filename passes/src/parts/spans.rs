@@ -1,14 +1,15 @@
 //! Ranges of positions that parts hold of each value, where shares overlap: as many as later nodes reach for.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use memc_ir::{Module, Node, SecondaryMap, Value};
+use memc_ir::{Module, Node, Value};
 use memc_ops::{Piece, Pieces, Taken};
 
 /// Positions of each value along its axis, for each part.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spans {
-    values: SecondaryMap<Value, Option<Span>>,
+    values: BTreeMap<Value, Span>,
 }
 
 /// Positions of one value.
@@ -41,8 +42,8 @@ impl Spans {
                 }
             }
             let results: Vec<Value> = data.results().collect();
-            let made = results.iter().filter_map(|value| spans.values[*value].clone()).reduce(Span::hull)?;
-            results.into_iter().for_each(|value| spans.values.set(value, Some(made.clone())));
+            let made = results.iter().filter_map(|value| spans.values.get(value).cloned()).reduce(Span::hull)?;
+            spans.values.extend(results.into_iter().map(|value| (value, made.clone())));
             for (index, (value, piece)) in data.inputs.iter().zip(&pieces.operands).enumerate() {
                 if let (Some(value), Piece::Along(axis)) = (value, piece) {
                     let read = made.parts.iter().map(|wanted| read(pieces, index, wanted)).collect();
@@ -55,12 +56,12 @@ impl Spans {
 
     /// What a part holds of a value, or reads of one that is whole.
     pub(crate) fn span(&self, value: Value, part: u64) -> Option<Range<u64>> {
-        self.values[value].as_ref()?.parts.get(usize::try_from(part).ok()?).cloned()
+        self.values.get(&value)?.parts.get(usize::try_from(part).ok()?).cloned()
     }
 
     /// The largest share of a value that a part holds, and all parts' shares together, as parts of the whole.
     pub(crate) fn shares(&self, value: Value) -> Option<(f64, f64)> {
-        let Span { extent, parts } = self.values[value].as_ref()?;
+        let Span { extent, parts } = self.values.get(&value)?;
         let counts = || parts.iter().map(|span| span.end - span.start);
         let part = |count: u64| count as f64 / (*extent).max(1) as f64;
         Some((part(counts().max()?), part(counts().sum())))
@@ -68,11 +69,11 @@ impl Spans {
 
     fn add(&mut self, value: Value, extent: u64, parts: Vec<Range<u64>>) {
         let more = Span { extent, parts };
-        let all = match self.values[value].take() {
+        let all = match self.values.remove(&value) {
             Some(known) => known.hull(more),
             None => more,
         };
-        self.values.set(value, Some(all));
+        self.values.insert(value, all);
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn write<'d>(
             weights,
             origin: Origin::Pass { pass: Cow::Borrowed(pass) },
             part: 0,
-            own: SecondaryMap::default(),
+            own: BTreeMap::new(),
             joined: BTreeMap::new(),
             cut: BTreeMap::new(),
             shared: BTreeMap::new(),
@@ -66,7 +66,7 @@ struct Writer<'r, 'm, 'd, 'w, 'o> {
     /// The part that is being written.
     part: u64,
     /// What stands for a value in this part.
-    own: SecondaryMap<Value, Option<Value>>,
+    own: BTreeMap<Value, Value>,
     /// What parts so far give for a value that somebody needs whole: shares, or their sum.
     joined: BTreeMap<Value, Vec<Value>>,
     /// Shares of whole values in this part, and shares of these: by axis, first position and end.
@@ -100,7 +100,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         let nodes: Vec<Node> = self.module().graph(self.module().main()).nodes.iter().copied().filter(is_there).collect();
         let divided = self.divided;
         let inside: Vec<(Node, &Pieces)> =
-            nodes.iter().filter_map(|node| divided.nodes[*node].as_ref().map(|pieces| (*node, pieces))).collect();
+            nodes.iter().filter_map(|node| divided.nodes.get(node).map(|pieces| (*node, pieces))).collect();
         for part in 0..self.parts {
             self.begin(part);
             for (node, pieces) in &inside {
@@ -112,7 +112,7 @@ impl Writer<'_, '_, '_, '_, '_> {
 
     fn begin(&mut self, part: u64) {
         self.part = part;
-        self.own = SecondaryMap::default();
+        self.own.clear();
         self.cut.clear();
     }
 
@@ -159,7 +159,7 @@ impl Writer<'_, '_, '_, '_, '_> {
                     (Piece::Along(axis), Some((wanted, made))) => self.cut_out(new, *axis, &made, wanted),
                     _ => new,
                 };
-                self.own.set(old, Some(new));
+                self.own.insert(old, new);
                 if sum.is_some() {
                     self.joined.insert(old, vec![new]);
                     self.close(old, *piece);
@@ -224,14 +224,14 @@ impl Writer<'_, '_, '_, '_, '_> {
 
     /// What a part reads for a value that it needs whole, or that is an addend.
     fn whole(&mut self, value: Value) -> Value {
-        self.own[value].unwrap_or_else(|| self.weights(value))
+        self.own.get(&value).copied().unwrap_or_else(|| self.weights(value))
     }
 
     /// What a part reads for a value of which it needs these positions, or else an equal share: its own one, as much of that as is needed, or
     /// what is cut out of the whole.
     fn share(&mut self, value: Value, axis: usize, positions: Option<Range<u64>>) -> Value {
         let spans = self.divided.spans.as_ref();
-        match (self.own[value], positions) {
+        match (self.own.get(&value).copied(), positions) {
             (Some(own), Some(wanted)) => {
                 let held = spans.and_then(|spans| spans.span(value, self.part)).unwrap_or(wanted.clone());
                 self.cut_out(own, axis, &held, wanted)
@@ -253,7 +253,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         let result = Some((self.name(value), self.module().ty(value).clone()));
         let made = self.append(data.operator, operands, data.attributes, &[result]);
         let copy = self.module().node(made).results().next().unwrap_or(value);
-        self.own.set(value, Some(copy));
+        self.own.insert(value, copy);
         copy
     }
 
@@ -426,19 +426,19 @@ impl Writer<'_, '_, '_, '_, '_> {
 
     /// Whether a node was there before and runs once.
     fn is_beside(&self, node: Node) -> bool {
-        self.divided.nodes[node].is_none()
+        !self.divided.nodes.contains_key(&node)
     }
 
     /// Joins the shares that somebody needs whole, and puts all nodes in order: what parts need, the parts, and what needs them.
     fn end(&mut self, nodes: &[Node]) {
         for (whole, shares) in std::mem::take(&mut self.joined) {
-            let Some(Piece::Along(axis)) = self.divided.values[whole] else { continue };
+            let Some(Piece::Along(axis)) = self.divided.values.get(&whole).copied() else { continue };
             let attributes = vec![("axis".to_owned(), Attribute::Int(axis as i64))];
             let operands = shares.into_iter().map(Some).collect();
             let made = self.append(Operator::onnx("Concat", self.version), operands, attributes, &[None]);
             self.rewriter.move_result(whole, made, 0);
         }
-        let (divided, rest): (Vec<Node>, Vec<Node>) = nodes.iter().partition(|node| self.divided.nodes[**node].is_some());
+        let (divided, rest): (Vec<Node>, Vec<Node>) = nodes.iter().partition(|node| self.divided.nodes.contains_key(*node));
         let needed = self.needed();
         let (early, late): (Vec<Node>, Vec<Node>) = rest.iter().partition(|node| needed[**node]);
         let main = self.module().main();

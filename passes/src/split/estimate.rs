@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use memc_ir::{Module, SecondaryMap, Value};
-use memc_ops::Piece;
 
 use super::region::Region;
 use crate::analysis::{Liveness, classes};
@@ -100,7 +99,7 @@ impl<'j> Levels<'j> {
         for (value, is_needed) in &region.made {
             let bytes = self.bytes(*value);
             if *is_needed {
-                let is_added = region.divided.values[*value].is_some_and(Piece::is_added);
+                let is_added = region.divided.values.get(value).is_some_and(|piece| piece.is_added());
                 whole += if is_added { bytes * 2 } else { bytes };
                 there.live(self.range(*value), bytes);
             } else if owners.insert(self.owner(*value)) {

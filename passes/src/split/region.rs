@@ -1,6 +1,7 @@
 //! Regions: nodes around a large value that can be computed in parts of one axis, while everything around them stays whole.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use memc_ir::{Module, Node, Origin, SecondaryMap, Use, Value, uses};
 use memc_ops::{Piece, Pieces, Share, Typed, lookup, pieces, pieces_giving, pieces_reaching};
@@ -30,6 +31,29 @@ pub(super) struct Ground<'m> {
     kept: SecondaryMap<Node, bool>,
     /// Position of each node of the main graph in its order.
     step: SecondaryMap<Node, usize>,
+    /// What the node of each step reads.
+    reads: Vec<Vec<Value>>,
+}
+
+/// What growing regions may still cost, and what is known from regions before.
+#[derive(Debug)]
+pub(super) struct Effort {
+    /// Nodes that may still be looked at; none is grown where that does not last.
+    visits: usize,
+    /// How nodes give a share of their first result along an axis; parts are none where shares overlap.
+    giving: BTreeMap<(Node, usize, Option<u64>), Option<Rc<Pieces>>>,
+    /// How nodes take part, of whose operands some pieces are there.
+    reading: BTreeMap<(Node, Option<u64>), Vec<Reading>>,
+}
+
+/// Pieces of operands, and how a node then takes part.
+type Reading = (Vec<Piece>, Option<Rc<Pieces>>);
+
+impl Effort {
+    /// Nothing is known.
+    pub(super) fn new(visits: usize) -> Self {
+        Self { visits, giving: BTreeMap::new(), reading: BTreeMap::new() }
+    }
 }
 
 /// Nodes that are computed in parts.
@@ -82,8 +106,8 @@ impl Region {
 
     /// What it makes in shares of an axis.
     pub(super) fn shares(&self) -> impl Iterator<Item = (Value, usize)> {
-        self.made.keys().filter_map(|value| match self.divided.values[*value] {
-            Some(Piece::Along(axis)) => Some((*value, axis)),
+        self.made.keys().filter_map(|value| match self.divided.values.get(value) {
+            Some(Piece::Along(axis)) => Some((*value, *axis)),
             _ => None,
         })
     }
@@ -110,23 +134,22 @@ impl<'m> Ground<'m> {
         let nodes = &module.graph(module.main()).nodes;
         let mut step: SecondaryMap<Node, usize> = SecondaryMap::default();
         nodes.iter().enumerate().for_each(|(index, node)| step.set(*node, index));
-        Self { module, weights, uses: uses(module), kept: memc_ops::feeds_unrepeatable(module, nodes), step }
+        let reads = nodes.iter().map(|node| module.reads(*node)).collect();
+        Self { module, weights, uses: uses(module), kept: memc_ops::feeds_unrepeatable(module, nodes), step, reads }
     }
 
     /// The region around a seed; `None` where nothing there can be computed in parts.
     ///
     /// A node is left out where a part would need a value that is there only when all parts are done. Linear in the region's nodes and what
     /// lies between them, for each node that is left out.
-    ///
-    /// `visits` is what is left of the nodes that may be looked at; none is grown where that does not last.
-    pub(super) fn region(&self, seed: Seed, visits: &mut usize) -> Option<Region> {
+    pub(super) fn region(&self, seed: Seed, effort: &mut Effort) -> Option<Region> {
         let mut left_out = BTreeSet::new();
         while left_out.len() <= MOST_LEFT_OUT {
             let mut growth = Growth {
                 ground: self,
                 seed,
                 left_out: &left_out,
-                visits,
+                effort,
                 smallest: u64::MAX,
                 nodes: BTreeMap::new(),
                 made: BTreeMap::new(),
@@ -167,10 +190,10 @@ struct Growth<'g, 'm> {
     seed: Seed,
     /// Nodes that may not take part.
     left_out: &'g BTreeSet<Node>,
-    visits: &'g mut usize,
+    effort: &'g mut Effort,
     /// Bytes of the smallest value that was followed.
     smallest: u64,
-    nodes: BTreeMap<usize, (Node, Pieces)>,
+    nodes: BTreeMap<usize, (Node, Rc<Pieces>)>,
     /// What parts make.
     made: BTreeMap<Value, Piece>,
     /// How values are read by parts: along an axis, or whole.
@@ -194,8 +217,8 @@ impl Growth<'_, '_> {
             if value != self.seed.value {
                 self.smallest = self.smallest.min(bytes);
             }
-            let Some(left) = self.visits.checked_sub(1 + self.ground.uses[value].len()) else { return false };
-            *self.visits = left;
+            let Some(left) = self.effort.visits.checked_sub(1 + self.ground.uses[value].len()) else { return false };
+            self.effort.visits = left;
             if self.nodes.len() > MOST_NODES {
                 return false;
             }
@@ -227,18 +250,34 @@ impl Growth<'_, '_> {
             && !self.nodes.contains_key(&ground.step[node])
     }
 
+    /// The number of parts, where it counts.
+    fn parts(&self) -> Option<u64> {
+        (!self.seed.overlap).then_some(self.seed.parts)
+    }
+
+    /// How a node gives a share of its first result.
+    fn giving(&mut self, node: Node, axis: usize) -> Option<Rc<Pieces>> {
+        let (typed, parts) = (Typed { module: self.ground.module, node }, self.parts());
+        let giving = || pieces_giving(typed, axis, |operands| found(typed, operands, parts)).map(Rc::new);
+        self.effort.giving.entry((node, axis, parts)).or_insert_with(giving).clone()
+    }
+
     /// How a node takes part, of whose operands these pieces are there.
-    fn pieces(&self, node: Node, operands: &[Piece]) -> Option<Pieces> {
-        let node = Typed { module: self.ground.module, node };
-        if self.seed.overlap { pieces_reaching(node, operands) } else { pieces(Share { node, operands, parts: self.seed.parts }) }
+    fn reading(&mut self, node: Node, operands: Vec<Piece>) -> Option<Rc<Pieces>> {
+        let (typed, parts) = (Typed { module: self.ground.module, node }, self.parts());
+        let known = self.effort.reading.entry((node, parts)).or_default();
+        if let Some((_, pieces)) = known.iter().find(|(other, _)| *other == operands) {
+            return pieces.clone();
+        }
+        let pieces = found(typed, &operands, parts).map(Rc::new);
+        known.push((operands, pieces.clone()));
+        pieces
     }
 
     /// Takes the node in that makes a value, if it can make shares of it.
     fn give(&mut self, node: Node, value: Value, axis: usize) -> bool {
-        let typed = Typed { module: self.ground.module, node };
         let is_first = self.ground.module.node(node).outputs.first() == Some(&Some(value));
-        let giving = || pieces_giving(typed, axis, |operands| self.pieces(node, operands));
-        let found = (is_first && self.is_open(node)).then(giving).flatten();
+        let found = if is_first && self.is_open(node) { self.giving(node, axis) } else { None };
         found.is_some_and(|pieces| self.take(node, pieces))
     }
 
@@ -252,11 +291,11 @@ impl Growth<'_, '_> {
             _ => value.and_then(|value| self.made.get(&value).copied()).unwrap_or(Piece::Whole),
         };
         let operands: Vec<Piece> = self.ground.module.node(node).inputs.iter().map(piece).collect();
-        self.pieces(node, &operands).is_some_and(|pieces| self.take(node, pieces))
+        self.reading(node, operands).is_some_and(|pieces| self.take(node, pieces))
     }
 
     /// Takes a node in, unless somebody else takes what it reads or makes in another way.
-    fn take(&mut self, node: Node, pieces: Pieces) -> bool {
+    fn take(&mut self, node: Node, pieces: Rc<Pieces>) -> bool {
         let data = self.ground.module.node(node);
         let axis = |piece: Piece| match piece {
             Piece::Along(axis) => Some(axis),
@@ -291,7 +330,7 @@ impl Growth<'_, '_> {
         let (first, last) = (*self.nodes.keys().next()?, *self.nodes.keys().next_back()?);
         let mut late: BTreeSet<Value> = BTreeSet::new();
         for (step, node) in module.graph(module.main()).nodes.iter().enumerate().take(last + 1).skip(first) {
-            let reads = module.reads(*node);
+            let reads = &self.ground.reads[step];
             if self.nodes.contains_key(&step) {
                 if reads.iter().any(|value| late.contains(value)) {
                     return Some(*node);
@@ -314,7 +353,7 @@ impl Growth<'_, '_> {
         let made: BTreeMap<Value, bool> =
             self.made.keys().map(|value| (*value, self.ground.uses[*value].iter().any(beside))).collect();
         if self.seed.overlap {
-            let nodes: Vec<(Node, &Pieces)> = self.nodes.values().map(|(node, pieces)| (*node, pieces)).collect();
+            let nodes: Vec<(Node, &Pieces)> = self.nodes.values().map(|(node, pieces)| (*node, &**pieces)).collect();
             let is_needed = |value: Value| made.get(&value) == Some(&true);
             divided.spans = Some(Spans::of(self.ground.module, &nodes, self.seed.parts, is_needed)?);
         }
@@ -325,15 +364,18 @@ impl Growth<'_, '_> {
         };
         let is_read = |(value, axis): &(&Value, &Option<usize>)| !self.made.contains_key(value) && !is_ahead(**value, axis);
         let read = self.axes.iter().filter(is_read).map(|(value, axis)| (*value, axis.is_some())).collect();
-        let mut nodes = BTreeMap::new();
-        for (step, (node, pieces)) in self.nodes {
-            nodes.insert(step, node);
-            divided.nodes.set(node, Some(pieces));
-        }
-        for (value, piece) in self.made {
-            divided.values.set(value, Some(piece));
-        }
+        let nodes = self.nodes.iter().map(|(step, (node, _))| (*step, *node)).collect();
+        divided.nodes = self.nodes.into_values().map(|(node, pieces)| (node, Rc::unwrap_or_clone(pieces))).collect();
+        divided.values = self.made;
         Some(Region { parts: self.seed.parts, nodes, divided, made, read, smallest: self.smallest })
+    }
+}
+
+/// How a node takes part in equal shares, or in shares that overlap.
+fn found(node: Typed<'_>, operands: &[Piece], parts: Option<u64>) -> Option<Pieces> {
+    match parts {
+        Some(parts) => pieces(Share { node, operands, parts }),
+        None => pieces_reaching(node, operands),
     }
 }
 

@@ -8,7 +8,7 @@ use memc_ir::{Bytes, Node, Value};
 use memc_ops::Piece;
 
 use super::estimate::Levels;
-use super::region::{Ground, Region, Seed};
+use super::region::{Effort, Ground, Region, Seed};
 use crate::judge::Judged;
 use crate::options::Options;
 use crate::parts::Weights;
@@ -50,8 +50,7 @@ pub(super) struct Search<'s> {
     shared: bool,
     /// What was grown so far, by seeds; none where nothing grew.
     grown: BTreeMap<Seed, Option<Grown>>,
-    /// Nodes that may still be looked at while regions are grown.
-    visits: usize,
+    effort: Effort,
 }
 
 /// What is estimated of a region.
@@ -80,7 +79,7 @@ impl<'s> Search<'s> {
             high: BTreeSet::new(),
             shared: false,
             grown: BTreeMap::new(),
-            visits: VISITS,
+            effort: Effort::new(VISITS),
         }
     }
 
@@ -153,7 +152,7 @@ impl<'s> Search<'s> {
             }
         }
         let seed = best?.1;
-        self.ground.region(seed, &mut self.visits).zip(self.grown.get(&seed).copied().flatten())
+        self.ground.region(seed, &mut self.effort).zip(self.grown.get(&seed).copied().flatten())
     }
 
     /// Numbers of parts of an axis whose shares need not be equal, the one that says most of the others first: rows of images,
@@ -187,7 +186,7 @@ impl<'s> Search<'s> {
         let cut: Vec<Value> = region.read.iter().filter(|(_, is_cut)| **is_cut).map(|(value, _)| *value).collect();
         let joins = region.made.values().filter(|needed| **needed).count() as u64;
         let calls = (region.nodes.len() + cut.len()) as u64 * region.parts - region.nodes.len() as u64 + joins;
-        let again = |node: &Node| match &region.divided.nodes[*node] {
+        let again = |node: &Node| match region.divided.nodes.get(node) {
             Some(pieces) if pieces.operands.first() == Some(&Piece::Whole) => self.cost.gathering(self.levels.module, *node).0,
             _ => 0.0,
         };
@@ -206,7 +205,7 @@ impl<'s> Search<'s> {
         if let Some(known) = self.grown.get(&seed) {
             return *known;
         }
-        let region = self.ground.region(seed, &mut self.visits);
+        let region = self.ground.region(seed, &mut self.effort);
         let grown = region.as_ref().map(|region| {
             let (level, least) = self.levels.with(region);
             Grown { span: region.span(), level, least, nanos: self.nanos(region) }
