@@ -243,24 +243,10 @@ impl<'f, 'm> Growth<'f, 'm> {
             self.lists(list.of(first), list.of(second))?;
         }
         let (own, other) = (model.uses.of(first), model.uses.of(second));
-        self.shared.extend(own.iter().filter(|buffer| other.contains(buffer)));
-        let left = |list: &[u32], without: &[u32]| {
-            let mut left: Vec<u32> = list.iter().copied().filter(|buffer| !without.contains(buffer)).collect();
-            left.sort_by_key(|buffer| {
-                (self.finder.model.sizes[*buffer as usize], self.finder.model.users.of(*buffer).len(), *buffer)
-            });
-            left
-        };
-        let (mut own, mut other) = (left(own, other), left(other, own));
-        own.retain(|buffer| match self.buffers.get(buffer) {
-            Some(image) => {
-                let found = other.iter().position(|buffer| buffer == image);
-                found.map(|place| other.remove(place)).is_none()
-            }
-            None => true,
-        });
-        (own.len() == other.len()).then_some(())?;
-        own.into_iter().zip(other).try_for_each(|(own, other)| self.buffer(own, other))
+        self.shared.extend(own.iter().filter(|buffer| other.binary_search(buffer).is_ok()));
+        let key = |buffer: &u32| (model.sizes[*buffer as usize], model.users.of(*buffer).len(), *buffer);
+        let open = unpaired(own, other, &self.buffers, key)?;
+        open.into_iter().try_for_each(|(own, other)| self.buffer(own, other))
     }
 
     /// Takes two buffers for the same of both sides.
@@ -282,22 +268,9 @@ impl<'f, 'm> Growth<'f, 'm> {
 
     /// Pairs the operations of two lists: those in both with themselves, the others with their twins or in sequence.
     fn lists(&mut self, own: &[u32], other: &[u32]) -> Option<()> {
-        let left = |list: &[u32], without: &[u32]| {
-            let mut left: Vec<u32> = list.iter().copied().filter(|operation| without.binary_search(operation).is_err()).collect();
-            left.dedup();
-            left
-        };
         self.fixed.extend(own.iter().filter(|operation| other.binary_search(operation).is_ok()));
-        let (mut own, mut other) = (left(own, other), left(other, own));
-        own.retain(|operation| match self.group.get(operation) {
-            Some(twin) => {
-                let found = other.iter().position(|operation| operation == twin);
-                found.map(|place| other.remove(place)).is_none()
-            }
-            None => true,
-        });
-        (own.len() == other.len()).then_some(())?;
-        own.into_iter().zip(other).try_for_each(|(own, other)| self.operations(own, other))
+        let open = unpaired(own, other, &self.group, |operation| *operation)?;
+        open.into_iter().try_for_each(|(own, other)| self.operations(own, other))
     }
 
     /// Whether no operation that keeps its place is one of a pair, no buffer is both shared and one side's, and bytes are taken over alike.
@@ -323,6 +296,21 @@ impl<'f, 'm> Growth<'f, 'm> {
         });
         own.eq(other)
     }
+}
+
+/// Pairs of what one sorted list has and the other has not, each in the sequence of their keys, without pairs that are known; `None` where their numbers differ.
+fn unpaired<K: Ord>(own: &[u32], other: &[u32], known: &BTreeMap<u32, u32>, key: impl Fn(&u32) -> K) -> Option<Vec<(u32, u32)>> {
+    let left = |list: &[u32], without: &[u32]| -> Vec<u32> {
+        list.iter().copied().filter(|entry| without.binary_search(entry).is_err()).collect()
+    };
+    let (mut own, mut other) = (left(own, other), left(other, own));
+    own.retain(|entry| {
+        let place = known.get(entry).and_then(|image| other.binary_search(image).ok());
+        place.map(|place| other.remove(place)).is_none()
+    });
+    own.sort_by_key(&key);
+    other.sort_by_key(&key);
+    (own.len() == other.len()).then(|| own.into_iter().zip(other).collect())
 }
 
 /// Buffers of an operation that may take over others of its buffers, with these.
