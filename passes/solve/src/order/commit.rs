@@ -65,7 +65,7 @@ impl Interval {
     fn count(&self, network: &mut Network, state: &State<'_>, buffer: u32) -> u64 {
         let size = state.model.sizes[buffer as usize];
         let users = || state.model.users.of(buffer).iter().map(|user| self.node[*user as usize]).filter(|node| *node != NONE);
-        let open = state.left[buffer as usize] > 0 || state.model.kept[buffer as usize];
+        let open = state.held[buffer as usize].left > 0 || state.model.kept[buffer as usize];
         match (!self.new[buffer as usize], open) {
             (true, true) => return 0,
             (true, false) => {

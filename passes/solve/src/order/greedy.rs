@@ -91,19 +91,22 @@ impl Ready<'_> {
     /// Runs an operation and refreshes what it changed.
     fn run(&mut self, operation: u32) -> i64 {
         let before = self.state.live;
-        self.current[operation as usize] = None;
-        let effect = self.state.run(operation);
+        // Whatever is ready has its effect of now.
+        let Some((effect, _)) = self.current[operation as usize].take() else { return before };
+        debug_assert_eq!(effect, self.state.effect(operation), "a change was missed");
+        self.state.apply(operation, effect);
         self.clock += 1;
         let model = self.state.model;
         for &buffer in model.uses.of(operation) {
             // Only a last user's effect changes, or, where several operations may allocate, that of the other users.
             let allocators = model.users.of(buffer);
-            if self.state.left[buffer as usize] == 1 {
-                let last = self.state.last_user[buffer as usize];
+            let held = &self.state.held[buffer as usize];
+            if held.left == 1 {
+                let last = held.last_user;
                 if self.current[last as usize].is_some() {
                     self.push(last);
                 }
-            } else if allocators.len() as u32 == self.state.left[buffer as usize] + 1 && !model.from_start[buffer as usize] {
+            } else if allocators.len() as u32 == held.left + 1 && !model.from_start[buffer as usize] {
                 for &user in allocators {
                     if self.current[user as usize].is_some() {
                         self.push(user);
@@ -120,8 +123,8 @@ impl Ready<'_> {
     }
 }
 
-/// A greedy order. `position` is each operation's place in the base order. O((n + uses) log n).
-pub(super) fn greedy(model: &Model, position: &[u32], aim: Aim, tie: Tie) -> Vec<u32> {
+/// A greedy order, and its peak. `position` is each operation's place in the base order. O((n + uses) log n).
+pub(super) fn greedy(model: &Model, position: &[u32], aim: Aim, tie: Tie) -> (Vec<u32>, u64) {
     let state = State::new(model);
     let mut ready = Ready { state, heap: BinaryHeap::new(), current: vec![None; model.operations], tie, position, clock: 0 };
     for operation in 0..model.operations as u32 {
@@ -135,13 +138,14 @@ pub(super) fn greedy(model: &Model, position: &[u32], aim: Aim, tie: Tie) -> Vec
         highest = highest.max(ready.run(operation));
         order.push(operation);
     }
-    order
+    (order, highest as u64)
 }
 
 /// Follows a base order, but runs at once whatever is ready, fits under `room` and leaves no more bytes alive than before.
 ///
-/// If an order keeps `room`, the result does too: such an operation may always be moved forward (see `doc/order.md`). O((n + uses) log n).
-pub(super) fn settle(model: &Model, base: &[u32], room: u64) -> Vec<u32> {
+/// If an order keeps `room`, the result does too: such an operation may always be moved forward (see `doc/order.md`). With the result's peak.
+/// O((n + uses) log n).
+pub(super) fn settle(model: &Model, base: &[u32], room: u64) -> (Vec<u32>, u64) {
     let mut position = vec![0; model.operations];
     for (place, operation) in base.iter().enumerate() {
         position[*operation as usize] = place as u32;
@@ -165,6 +169,7 @@ pub(super) fn settle(model: &Model, base: &[u32], room: u64) -> Vec<u32> {
     }
     let room = i64::try_from(room).unwrap_or(i64::MAX);
     let mut order = Vec::with_capacity(model.operations);
+    let mut highest = 0;
     loop {
         let free = eager(&mut ready, room);
         let next = free.or_else(|| {
@@ -172,8 +177,8 @@ pub(super) fn settle(model: &Model, base: &[u32], room: u64) -> Vec<u32> {
                 .map(|Reverse((_, operation))| operation)
                 .find(|operation| !done[*operation as usize])
         });
-        let Some(operation) = next else { return order };
-        ready.run(operation);
+        let Some(operation) = next else { return (order, highest as u64) };
+        highest = highest.max(ready.run(operation));
         done[operation as usize] = true;
         order.push(operation);
         for &next in model.successors.of(operation) {

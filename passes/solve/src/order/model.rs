@@ -173,16 +173,34 @@ pub(super) struct Effect {
     pub hill: i64,
 }
 
+/// A buffer in a partial order, beside what else is asked of it at every step.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    size: i64,
+    /// Its users that did not run yet.
+    pub left: u32,
+    /// Exclusive or of those users: the last one when one is left.
+    pub last_user: u32,
+    /// It was allocated; it lives while users are left or if it is kept.
+    pub allocated: bool,
+    kept: bool,
+    /// It may take over others.
+    takes: bool,
+}
+
+impl Held {
+    /// Whether an operation that uses it is the last one to do so, if it runs now.
+    fn ends(&self) -> bool {
+        self.left == 1 && !self.kept
+    }
+}
+
 /// A partial order: which operations ran, and what lives now.
 #[derive(Clone, Debug)]
 pub(super) struct State<'a> {
     pub model: &'a Model,
-    /// Users of each buffer that did not run yet.
-    pub left: Vec<u32>,
-    /// Exclusive or of those users: the last one when one is left.
-    pub last_user: Vec<u32>,
-    /// The buffer was allocated; it lives while users are left or if it is kept.
-    pub allocated: Vec<bool>,
+    /// All buffers.
+    pub held: Vec<Held>,
     /// Predecessors of each operation that did not run yet.
     pub waits: Vec<u32>,
     pub live: i64,
@@ -191,18 +209,21 @@ pub(super) struct State<'a> {
 impl<'a> State<'a> {
     /// Nothing ran yet.
     pub fn new(model: &'a Model) -> Self {
-        let buffers = model.sizes.len() as u32;
-        let left: Vec<u32> = (0..buffers).map(|buffer| model.users.of(buffer).len() as u32).collect();
-        let last_user = (0..buffers).map(|buffer| model.users.of(buffer).iter().fold(0, |all, user| all ^ user)).collect();
+        let held = |buffer: u32| {
+            let users = model.users.of(buffer);
+            Held {
+                size: model.sizes[buffer as usize] as i64,
+                left: users.len() as u32,
+                last_user: users.iter().fold(0, |all, user| all ^ user),
+                allocated: model.from_start[buffer as usize],
+                kept: model.kept[buffer as usize],
+                takes: !model.takes_over.of(buffer).is_empty(),
+            }
+        };
+        let held: Vec<Held> = (0..model.sizes.len() as u32).map(held).collect();
         let waits = (0..model.operations as u32).map(|operation| model.predecessors.of(operation).len() as u32).collect();
-        let lives = |buffer: &usize| model.from_start[*buffer] && (left[*buffer] > 0 || model.kept[*buffer]);
-        let live = (0..buffers as usize).filter(lives).map(|buffer| model.sizes[buffer] as i64).sum();
-        Self { model, left, last_user, allocated: model.from_start.clone(), waits, live }
-    }
-
-    /// Whether `operation`, if it runs now, is the last user of `buffer`.
-    fn ends(&self, buffer: u32) -> bool {
-        self.left[buffer as usize] == 1 && !self.model.kept[buffer as usize]
+        let live = held.iter().filter(|held| held.allocated && (held.left > 0 || held.kept)).map(|held| held.size).sum();
+        Self { model, held, waits, live }
     }
 
     /// What running `operation` now would do. O(its buffers).
@@ -210,19 +231,20 @@ impl<'a> State<'a> {
         let (mut allocated, mut freed) = (0_i64, 0_i64);
         let mut takes = false;
         for &buffer in self.model.uses.of(operation) {
-            let size = self.model.sizes[buffer as usize] as i64;
-            let (starts, ends) = (!self.allocated[buffer as usize], self.ends(buffer));
-            allocated += if starts { size } else { 0 };
-            freed += if ends { size } else { 0 };
-            takes |= (if self.model.backward { ends } else { starts }) && !self.model.takes_over.of(buffer).is_empty();
+            let held = &self.held[buffer as usize];
+            let (starts, ends) = (!held.allocated, held.ends());
+            allocated += if starts { held.size } else { 0 };
+            freed += if ends { held.size } else { 0 };
+            takes |= held.takes && if self.model.backward { ends } else { starts };
         }
         let mut hill = allocated + self.model.scratch[operation as usize] as i64;
         if takes {
-            let starts = |buffer: u32| !self.allocated[buffer as usize];
+            let starts = |buffer: u32| !self.held[buffer as usize].allocated;
+            let ends = |buffer: u32| self.held[buffer as usize].ends();
             let saved = if self.model.backward {
-                self.model.saved(operation, |taker| self.ends(taker), |taken| starts(taken) && !self.ends(taken))
+                self.model.saved(operation, ends, |taken| starts(taken) && !ends(taken))
             } else {
-                self.model.saved(operation, starts, |taken| !starts(taken) && self.ends(taken))
+                self.model.saved(operation, starts, |taken| !starts(taken) && ends(taken))
             };
             hill -= saved as i64;
         }
@@ -232,17 +254,36 @@ impl<'a> State<'a> {
     /// Runs `operation`; returns what it did.
     pub fn run(&mut self, operation: u32) -> Effect {
         let effect = self.effect(operation);
-        let model = self.model;
-        for &buffer in model.uses.of(operation) {
-            self.allocated[buffer as usize] = true;
-            self.left[buffer as usize] -= 1;
-            self.last_user[buffer as usize] ^= operation;
+        self.apply(operation, effect);
+        effect
+    }
+
+    /// Runs `operation`, of which it is known what it does.
+    pub fn apply(&mut self, operation: u32, effect: Effect) {
+        for &buffer in self.model.uses.of(operation) {
+            let held = &mut self.held[buffer as usize];
+            held.allocated = true;
+            held.left -= 1;
+            held.last_user ^= operation;
         }
-        for &next in model.successors.of(operation) {
+        for &next in self.model.successors.of(operation) {
             self.waits[next as usize] -= 1;
         }
         self.live += effect.net;
-        effect
+    }
+
+    /// Undoes what running `operation` last did, with the change of live bytes and the buffers that it allocated.
+    pub fn take_back(&mut self, operation: u32, net: i64, allocated: impl IntoIterator<Item = u32>) {
+        for &next in self.model.successors.of(operation) {
+            self.waits[next as usize] += 1;
+        }
+        for &buffer in self.model.uses.of(operation) {
+            let held = &mut self.held[buffer as usize];
+            held.left += 1;
+            held.last_user ^= operation;
+        }
+        allocated.into_iter().for_each(|buffer| self.held[buffer as usize].allocated = false);
+        self.live -= net;
     }
 }
 

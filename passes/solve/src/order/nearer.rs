@@ -60,25 +60,16 @@ impl Walk<'_> {
                 self.take_back();
                 return false;
             }
-            let new = model.uses.of(operation).iter().copied().filter(|buffer| !self.state.allocated[*buffer as usize]);
+            let new = model.uses.of(operation).iter().copied().filter(|buffer| !self.state.held[*buffer as usize].allocated);
             self.past.push((operation, effect.net, new.collect()));
-            self.state.run(operation);
+            self.state.apply(operation, effect);
         }
         true
     }
 
     fn take_back(&mut self) {
-        let model = self.state.model;
         while let Some((operation, net, allocated)) = self.past.pop() {
-            for &next in model.successors.of(operation) {
-                self.state.waits[next as usize] += 1;
-            }
-            for &buffer in model.uses.of(operation) {
-                self.state.left[buffer as usize] += 1;
-                self.state.last_user[buffer as usize] ^= operation;
-            }
-            allocated.into_iter().for_each(|buffer| self.state.allocated[buffer as usize] = false);
-            self.state.live -= net;
+            self.state.take_back(operation, net, allocated);
         }
     }
 }

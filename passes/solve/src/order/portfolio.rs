@@ -29,12 +29,17 @@ impl<'a> Best<'a> {
         Self { model, given_position, order: given.to_vec(), peak: peak(model, given), distance: 0, tried: vec![given.to_vec()] }
     }
 
-    /// Keeps an order if its peak is lower, or as low and the order closer to the given one. Returns its peak.
-    pub fn offer(&mut self, order: Vec<u32>) -> u64 {
+    /// As [`Best::keep`], for an order whose peak is not known.
+    pub fn offer(&mut self, order: Vec<u32>) {
         let value = peak(self.model, &order);
+        self.keep(order, value);
+    }
+
+    /// Keeps an order if its peak `value` is lower, or as low and the order closer to the given one.
+    fn keep(&mut self, order: Vec<u32>, value: u64) {
         self.tried.push(order.clone());
         if value > self.peak {
-            return value;
+            return;
         }
         let moved =
             |(place, operation): (usize, &u32)| (place as u64).abs_diff(u64::from(self.given_position[*operation as usize]));
@@ -42,7 +47,6 @@ impl<'a> Best<'a> {
         if (value, distance) < (self.peak, self.distance) {
             (self.order, self.peak, self.distance) = (order, value, distance);
         }
-        value
     }
 }
 
@@ -64,8 +68,8 @@ pub(super) fn improve_to<'a>(model: &'a Model, given: &[u32], enough: u64) -> Be
     };
     let (given_place, backward_place) = (place(given), place(&backward));
     let (estimates, backward_estimates) = (Estimates::new(model, given), Estimates::new(&reversed, &backward));
-    // Each candidate is made only if no order before it was low enough.
-    type Candidate<'c> = Box<dyn Fn() -> Vec<u32> + 'c>;
+    // Each candidate is made only if no order before it was low enough. Turned, an order has the same steps.
+    type Candidate<'c> = Box<dyn Fn() -> (Vec<u32>, u64) + 'c>;
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
     for tie in [Tie::First, Tie::Newest, Tie::Last] {
         for aim in [Aim::Residual, Aim::FitThenResidual] {
@@ -76,22 +80,32 @@ pub(super) fn improve_to<'a>(model: &'a Model, given: &[u32], enough: u64) -> Be
     }
     for visit in VISITS {
         let (backward, reversed, estimates, backward_estimates) = (&backward, &reversed, &estimates, &backward_estimates);
-        candidates.push(Box::new(move || depth_first(model, given, estimates, visit)));
-        candidates.push(Box::new(move || turned(depth_first(reversed, backward, backward_estimates, visit))));
+        let measured = move |model: &Model, order: Vec<u32>| {
+            let value = peak(model, &order);
+            (order, value)
+        };
+        candidates.push(Box::new(move || measured(model, depth_first(model, given, estimates, visit))));
+        candidates.push(Box::new(move || turned(measured(reversed, depth_first(reversed, backward, backward_estimates, visit)))));
     }
     let mut runners_up: Vec<(u64, Vec<u32>)> = Vec::new();
     for candidate in candidates {
         if best.peak <= enough {
             return best;
         }
-        let order = candidate();
-        let value = best.offer(order.clone());
+        let (order, value) = candidate();
+        best.keep(order.clone(), value);
         runners_up.push((value, order));
     }
     runners_up.push((best.peak, given.to_vec()));
     runners_up.sort_by_key(|entry| entry.0);
+    let mut polished: Vec<(Vec<u32>, u64)> = Vec::new();
     for (_, order) in runners_up.into_iter().take(3) {
-        polish(&mut best, model, &reversed, order, enough);
+        // Several heuristics may come to one order.
+        let start = (order, best.peak);
+        if !polished.contains(&start) {
+            polish(&mut best, model, &reversed, start.0.clone(), enough);
+            polished.push(start);
+        }
     }
     best
 }
@@ -105,11 +119,12 @@ fn polish(best: &mut Best<'_>, model: &Model, reversed: &Model, mut order: Vec<u
         }
         // Room for one byte less than the best: the operation that makes the peak is held back where it can be.
         let room = best.peak.saturating_sub(1);
-        order = settle(model, &order, room);
-        let forward = best.offer(order.clone());
-        order.reverse();
-        order = turned(settle(reversed, &order, room));
-        let backward = best.offer(order.clone());
+        let (mut settled, forward) = settle(model, &order, room);
+        best.keep(settled.clone(), forward);
+        settled.reverse();
+        let backward;
+        (order, backward) = turned(settle(reversed, &settled, room));
+        best.keep(order.clone(), backward);
         if forward.min(backward) >= lowest {
             return;
         }
@@ -117,7 +132,7 @@ fn polish(best: &mut Best<'_>, model: &Model, reversed: &Model, mut order: Vec<u
     }
 }
 
-fn turned(mut order: Vec<u32>) -> Vec<u32> {
+fn turned((mut order, peak): (Vec<u32>, u64)) -> (Vec<u32>, u64) {
     order.reverse();
-    order
+    (order, peak)
 }

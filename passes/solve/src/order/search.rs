@@ -125,7 +125,7 @@ impl Search<'_> {
         let place = self.ready.iter().position(|other| *other == operation).unwrap_or(0);
         self.ready.swap_remove(place);
         let allocated_from = self.allocations.len() as u32;
-        let new = model.uses.of(operation).iter().filter(|buffer| !self.state.allocated[**buffer as usize]);
+        let new = model.uses.of(operation).iter().filter(|buffer| !self.state.held[**buffer as usize].allocated);
         self.allocations.extend(new);
         let effect = self.state.run(operation);
         let newly = model.successors.of(operation).iter().filter(|next| self.state.waits[**next as usize] == 0);
@@ -142,17 +142,7 @@ impl Search<'_> {
             let successors = model.successors.of(done.operation);
             let newly = successors.iter().filter(|next| self.state.waits[**next as usize] == 0).count();
             self.ready.truncate(self.ready.len() - newly);
-            for &next in successors {
-                self.state.waits[next as usize] += 1;
-            }
-            for &buffer in model.uses.of(done.operation) {
-                self.state.left[buffer as usize] += 1;
-                self.state.last_user[buffer as usize] ^= done.operation;
-            }
-            for buffer in self.allocations.drain(done.allocated_from as usize..) {
-                self.state.allocated[buffer as usize] = false;
-            }
-            self.state.live -= done.net;
+            self.state.take_back(done.operation, done.net, self.allocations.drain(done.allocated_from as usize..));
             self.key ^= mix(done.operation, 0);
             // The inverse of `swap_remove`.
             let place = done.ready_place as usize;
