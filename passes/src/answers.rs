@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use memc_solve::{Limit, Outcome, order, place};
+use memc_solve::{Limit, Outcome, StopReason, order, place};
 
 /// Operations or buffers of all problems together that one solver's answers are remembered for.
 const MOST: usize = 50_000;
@@ -65,7 +65,10 @@ impl<Q: Clone + PartialEq, S: Clone> Known<Q, S> {
         limit: &Limit,
         solve: impl FnOnce() -> Result<Outcome<S>, E>,
     ) -> Result<Outcome<S>, E> {
-        let is_it = |entry: &&Entry<Q, S>| entry.size == size && entry.limit == *limit && entry.question == *question;
+        // What heuristics prove the best needs no search.
+        let is_enough = |entry: &Entry<Q, S>| entry.answer.stop == StopReason::BoundReached && entry.answer.effort == 0;
+        let answers = |entry: &Entry<Q, S>| entry.limit == *limit || entry.limit.nodes < limit.nodes && is_enough(entry);
+        let is_it = |entry: &&Entry<Q, S>| entry.size == size && answers(entry) && entry.question == *question;
         let known = self.0.borrow().iter().find(is_it).map(|entry| entry.answer.clone());
         if let Some(known) = known {
             return Ok(known);
@@ -85,7 +88,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use memc_solve::StopReason;
 
     fn outcome(value: u64) -> Result<Outcome<u64>, ()> {
         Ok(Outcome { solution: Some(value), value: Some(value), lower_bound: 0, stop: StopReason::NodeLimit, effort: 0 })
@@ -99,6 +101,23 @@ mod tests {
         };
         assert_eq!([ask(1, 0, 10), ask(2, 0, 20), ask(1, 5, 30)], [10, 20, 30]);
         assert_eq!([ask(1, 0, 0), ask(2, 0, 0), ask(1, 5, 0)], [10, 20, 30]);
+    }
+
+    #[test]
+    fn what_heuristics_prove_is_the_answer_at_every_higher_limit() {
+        let known: Known<u32, u64> = Known::default();
+        let ask = |nodes: u64, answer: u64, stop: StopReason, effort: u64| {
+            let outcome = |value| outcome(value).map(|outcome| Outcome { stop, effort, ..outcome });
+            known.ask(&1, 1, &Limit { nodes }, || outcome(answer)).unwrap().value.unwrap()
+        };
+        assert_eq!(ask(4, 10, StopReason::BoundReached, 0), 10);
+        assert_eq!([ask(5, 20, StopReason::NodeLimit, 0), ask(3, 30, StopReason::NodeLimit, 0)], [10, 30]);
+        let searched: Known<u32, u64> = Known::default();
+        let ask = |nodes: u64, answer: u64| {
+            let outcome = outcome(answer).map(|outcome| Outcome { stop: StopReason::BoundReached, effort: 1, ..outcome });
+            searched.ask(&1, 1, &Limit { nodes }, || outcome).unwrap().value.unwrap()
+        };
+        assert_eq!([ask(4, 10), ask(5, 20)], [10, 20]);
     }
 
     #[test]
