@@ -89,7 +89,7 @@ pub fn plan<'o>(
     let prepared = laid_out(prepared, verify, observer)?;
     let split = split(rewritten.as_ref().unwrap_or(&prepared), &prepared, verify, observer)?;
     let (best, rank) = match leaner(split, rewritten, &prepared, verify)? {
-        None => best(&prepared, &tried(&prepared, verify)?, verify, observer)?,
+        None => best(&prepared, &mut tried(&prepared, verify)?, verify, observer)?,
         Some(rewritten) => better(&rewritten, &prepared, verify, observer)?,
     };
     let alignment = prepared.ctx.options.space.alignment;
@@ -177,7 +177,7 @@ fn better(
 ) -> Result<(Planned, Rank), PipelineError> {
     let options = first.ctx.options;
     let nanos = |module: &Module| options.total_nanos(module);
-    let (own, its) = (tried(first, verify)?, tried(second, verify)?);
+    let (mut own, mut its) = (tried(first, verify)?, tried(second, verify)?);
     let (own_nanos, its_nanos) = (nanos(&own.planned.module), nanos(&its.planned.module));
     let saved = its_nanos.saturating_sub(own_nanos);
     // Where only one of them keeps within the room, the other's time is of no use; nor is any where the least is asked for.
@@ -188,23 +188,26 @@ fn better(
     let longest = |nanos: u64| if options.room().is_none() { options.rewrite.longest(nanos) } else { nanos };
     let takes_longer = own_nanos > longest(its_nanos) && !alone_fits(own.rank, its.rank);
     if takes_longer || own.rank.arena >= its.rank.arena && saved < its_nanos / WORTH {
-        return best(second, &its, verify, observer);
+        return best(second, &mut its, verify, observer);
     }
-    let (planned, rank) = best(first, &own, verify, observer)?;
-    let bound = its.planned.reports.iter().map(|report| report.lower_bound).min().unwrap_or(0);
-    // Windows can go below the bound of an order without them.
-    if !its.has_windows() && rank.arena.0 <= bound && nanos(&planned.module) <= longest(its_nanos) {
-        return Ok((planned, rank));
-    }
+    let (planned, rank) = best(first, &mut own, verify, observer)?;
     // What takes more time is kept only if it needs less memory.
     let is_faster = options.room().is_none() && nanos(&planned.module) < its_nanos;
+    if is_faster && its.rank.arena > rank.arena {
+        its.less = LESS_EFFORT;
+    }
+    let bound = its.planned.reports.iter().map(|report| report.lower_bound).min().unwrap_or(0);
+    // Windows can go below the bound of an order without them.
+    if rank.arena.0 <= bound && nanos(&planned.module) <= longest(its_nanos) && !its.has_windows(second)? {
+        return Ok((planned, rank));
+    }
     let mut second = second.clone();
     if is_faster {
         second = second.below(rank.arena.0);
-        second.ctx.effort /= if its.rank.arena > rank.arena { LESS_EFFORT } else { 1 };
+        second.ctx.effort /= its.less;
     }
     let second = &second;
-    let (other, other_rank) = best(second, &its, verify, &mut Silent)?;
+    let (other, other_rank) = best(second, &mut its, verify, &mut Silent)?;
     let (own_nanos, its_nanos) = (nanos(&planned.module), nanos(&other.module));
     let price = Price::new(options, its.rank.arena, its_nanos);
     let is_better = price.of(rank.arena, own_nanos) < price.of(other_rank.arena, its_nanos);
@@ -212,21 +215,33 @@ fn better(
     if is_better && needs_less && (own_nanos <= longest(its_nanos) || alone_fits(rank, other_rank)) {
         return Ok((planned, rank));
     }
-    best(second, &its, verify, observer)
+    best(second, &mut its, verify, observer)
 }
 
 /// What heuristics make of one start.
 struct Tried {
     /// The pipeline that does better: with equal nodes merged or not.
     text: &'static str,
-    windows: WindowChoice,
+    /// The best set of windows, once it was looked for.
+    windows: Option<WindowChoice>,
+    /// So many times fewer sets of windows are tried.
+    less: u64,
     planned: Planned,
     rank: Rank,
 }
 
 impl Tried {
-    fn has_windows(&self) -> bool {
-        !matches!(&self.windows, WindowChoice::Only(chosen) if chosen.is_empty())
+    /// The best set of windows of the start that this was made of.
+    fn windows(&mut self, from: &Start<'_>) -> Result<&WindowChoice, PipelineError> {
+        let windows = match self.windows.take() {
+            Some(known) => known,
+            None => choose_windows(from, self.text, self.less)?,
+        };
+        Ok(self.windows.insert(windows))
+    }
+
+    fn has_windows(&mut self, from: &Start<'_>) -> Result<bool, PipelineError> {
+        Ok(!matches!(self.windows(from)?, WindowChoice::Only(chosen) if chosen.is_empty()))
     }
 }
 
@@ -238,7 +253,7 @@ fn tried(from: &Start<'_>, verify: bool) -> Result<Tried, PipelineError> {
             (text, (planned, rank)) = (WITHOUT_CSE, plain);
         }
     }
-    Ok(Tried { text, windows: choose_windows(from, text)?, planned, rank })
+    Ok(Tried { text, windows: None, less: 1, planned, rank })
 }
 
 /// Whether there are equal nodes.
@@ -249,9 +264,15 @@ fn merges(from: &Start<'_>) -> Result<bool, PipelineError> {
 }
 
 /// The best plan of one start, with windows or not.
-fn best(from: &Start<'_>, tried: &Tried, verify: bool, observer: &mut dyn Observer) -> Result<(Planned, Rank), PipelineError> {
-    let found = run(from, tried.text, None, tried.windows.clone(), verify, observer)?;
-    if tried.has_windows() {
+fn best(
+    from: &Start<'_>,
+    tried: &mut Tried,
+    verify: bool,
+    observer: &mut dyn Observer,
+) -> Result<(Planned, Rank), PipelineError> {
+    let windows = tried.windows(from)?.clone();
+    let found = run(from, tried.text, None, windows, verify, observer)?;
+    if tried.has_windows(from)? {
         // What helps the heuristics need not help the search.
         let from = from.below(found.1.arena.0 + 1);
         let without = run(&from, tried.text, None, none(), verify, &mut Silent)?;
@@ -298,10 +319,11 @@ impl Start<'_> {
     }
 }
 
-/// The set of windows with which a pipeline does best by heuristics alone.
-fn choose_windows(from: &Start<'_>, text: &str) -> Result<WindowChoice, PipelineError> {
+/// The set of windows with which a pipeline does best by heuristics alone, where `less` times fewer sets are tried.
+fn choose_windows(from: &Start<'_>, text: &str, less: u64) -> Result<WindowChoice, PipelineError> {
     let Start { module: mut prepared, mut ctx } = from.clone();
-    ctx.effort = 0;
+    // Whoever knows a plan already looks for less than that with windows, too, but may come to it by way of others.
+    (ctx.effort, ctx.below) = (0, None);
     let Some((first, _)) = text.split_once(WINDOW).filter(|_| ctx.options.profile.windows) else {
         return Ok(WindowChoice::Only(BTreeSet::new()));
     };
@@ -310,7 +332,7 @@ fn choose_windows(from: &Start<'_>, text: &str) -> Result<WindowChoice, Pipeline
     let ordered = Pipeline::parse(ORDERED, prepared.stage)?;
     let placed = Pipeline::parse(PLACED, Stage::Scheduled)?;
     let options = ctx.options;
-    let set = search(&prepared, &candidates, options, |windows, below| {
+    let set = search(&prepared, &candidates, options, less as usize, |windows, below| {
         let mut trial = prepared.clone();
         ctx.windows = windows;
         ctx.reports.clear();

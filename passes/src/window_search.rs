@@ -60,7 +60,7 @@ struct Search<'a, F> {
 ///
 /// `plan` plans `module`, where `candidates` are legal one by one, with a choice of windows, unless its order needs so many bytes or more. The search starts from all windows, and from those
 /// of each Concat's last operand with those of results; then it puts windows at the peak in and out. At most 24 plans, and no more than a
-/// fixed sum of nodes.
+/// fixed sum of nodes; of both `less` times fewer.
 ///
 /// # Errors
 /// A plan that fails.
@@ -68,10 +68,11 @@ pub(crate) fn search(
     module: &Module,
     candidates: &[Window],
     options: &Options,
+    less: usize,
     plan: impl FnMut(WindowChoice, u64) -> Result<Option<Module>, PipelineError>,
 ) -> Result<Set, PipelineError> {
     let nodes = module.graph(module.main()).nodes.len().max(1);
-    let left = (MAX_NODES / nodes).min(MAX_TRIALS);
+    let left = (MAX_NODES / nodes).min(MAX_TRIALS) / less.max(1);
     let mut search = Search { module, candidates, options, plan, left, seen: BTreeSet::new() };
     if candidates.is_empty() || left < 2 {
         return Ok(Set::new());
