@@ -4,11 +4,9 @@
 //! then are a sum over buffers of "some user ran, some user did not", so the smallest sum over all such sets is a minimum cut (a closure problem after
 //! Picard, *Maximal closure of a graph*, 1976, with one hyperedge for each buffer). No order has fewer bytes at v.
 
-use std::rc::Rc;
-
 use super::flow::{Flow, Network};
 use super::model::Model;
-use super::witness::{Witness, Witnesses};
+use super::witness::{Own, Witness, Witnesses};
 use crate::lists::Lists;
 
 /// What an operation of the network is known to be.
@@ -72,8 +70,8 @@ pub(super) fn forced_at(model: &Model, operation: u32, bound: u64, witnesses: &m
     let (sides, free) = sides(model, operation);
     let known = witnesses.retain(model, operation, bound);
     let mut probe = Probe::new(free, bound, &sides, known);
-    *looks = looks.saturating_sub((known.len() * model.operations) as u64);
-    let mut possible = !known.is_empty();
+    *looks = looks.saturating_sub(model.operations as u64);
+    let mut possible = known.count() > 0;
     if possible && probe.knows_all() {
         return Some(Forced::Pairs(Vec::new(), u64::MAX));
     }
@@ -140,12 +138,12 @@ struct Question<'a> {
 }
 
 impl Probe {
-    fn new(free: usize, bound: u64, sides: &[Side], known: &[Rc<Witness>]) -> Self {
+    fn new(free: usize, bound: u64, sides: &[Side], known: &Own) -> Self {
         let (mut may_run, mut may_wait) = (vec![false; free], vec![false; free]);
         for (other, side) in sides.iter().enumerate() {
             if let Side::Free(index) = side {
-                may_run[*index as usize] = known.iter().any(|witness| witness.ran(other as u32));
-                may_wait[*index as usize] = known.iter().any(|witness| !witness.ran(other as u32));
+                may_run[*index as usize] = known.may_run(other as u32);
+                may_wait[*index as usize] = known.may_wait(other as u32);
             }
         }
         Self { may_run, may_wait, bound, refused: u64::MAX, found: Vec::new() }

@@ -131,6 +131,7 @@ impl Decision {
         for (before, after) in [(first, second), (second, first)] {
             let mut side = Self { narrowed: None, depth: self.depth + 1, ..self.clone() };
             side.problem.operations[after as usize].predecessors.push(before);
+            side.witnesses.demand(before, after);
             let Some(order) = sorted(&side.problem, &position) else { continue };
             side.order = order;
             match side.decide(target, looks) {

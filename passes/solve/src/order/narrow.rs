@@ -55,6 +55,7 @@ pub(super) fn narrow(
                 idle = 0;
                 for (before, after) in pairs {
                     problem.operations[after as usize].predecessors.push(before);
+                    witnesses.demand(before, after);
                 }
                 match sorted(&problem, &position) {
                     Some(sorted) => base = sorted,

@@ -152,6 +152,7 @@ proptest! {
         let (before, after) = (further.0.min(further.1).min(last), further.0.max(further.1).min(last));
         if before < after {
             tighter.operations[after as usize].predecessors.push(before);
+            witnesses.demand(before, after);
         }
         let (model, bound) = (Model::new(&tighter), (best + 3).saturating_sub(room));
         for operation in 0..model.operations as u32 {

@@ -29,18 +29,14 @@ impl Witness {
         Self { ran: set, bytes }
     }
 
-    /// Whether an operation ran.
-    pub fn ran(&self, operation: u32) -> bool {
-        self.ran[operation as usize / WORD] >> (operation as usize % WORD) & 1 == 1
+    /// Whether it can be before `operation` where the first operation of a pair runs before the second one.
+    fn keeps(&self, operation: u32, (before, after): (u32, u32)) -> bool {
+        has(&self.ran, before) || after != operation && !has(&self.ran, after)
     }
+}
 
-    /// Whether all predecessors of what ran, and of `operation`, ran, and `operation` itself did not. O(n + edges).
-    fn keeps(&self, model: &Model, operation: u32) -> bool {
-        let complete = |operation: u32| model.predecessors.of(operation).iter().all(|before| self.ran(*before));
-        !self.ran(operation)
-            && complete(operation)
-            && (0..model.operations as u32).all(|other| !self.ran(other) || complete(other))
-    }
+fn has(set: &[u64], operation: u32) -> bool {
+    set[operation as usize / WORD] >> (operation as usize % WORD) & 1 == 1
 }
 
 /// Witnesses of each operation of a problem.
@@ -48,11 +44,14 @@ impl Witness {
 pub(super) struct Witnesses {
     of: Vec<Rc<Own>>,
     words: usize,
+    /// Predecessors that were demanded since the first witness, and how many of them each operation's witnesses are known to keep.
+    demanded: Vec<(u32, u32)>,
+    kept: Vec<usize>,
 }
 
 /// Witnesses of one operation.
 #[derive(Clone, Debug, Default)]
-struct Own {
+pub(super) struct Own {
     list: Vec<Rc<Witness>>,
     /// What some of them ran, and what all of them ran; nothing where there are none.
     some: Vec<u64>,
@@ -75,6 +74,21 @@ impl Own {
         self.list.push(witness);
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether some witness shows that an operation may run before.
+    pub fn may_run(&self, operation: u32) -> bool {
+        !self.list.is_empty() && has(&self.some, operation)
+    }
+
+    /// Whether some witness shows that an operation may run behind.
+    pub fn may_wait(&self, operation: u32) -> bool {
+        !self.list.is_empty() && !has(&self.all, operation)
+    }
+
     /// Whether a set has an operation on a side on which none of those known has it.
     fn is_news(&self, ran: &[u64]) -> bool {
         let is_new = |(ran, (some, all)): (&u64, (&u64, &u64))| ran & !some != 0 || !ran & all != 0;
@@ -83,22 +97,35 @@ impl Own {
 }
 
 impl Witnesses {
-    /// Forgets those of an operation that are above a bound or do not keep all predecessors of the model, and gives the others.
-    pub fn retain(&mut self, model: &Model, operation: u32, bound: u64) -> &[Rc<Witness>] {
-        self.of.resize_with(self.of.len().max(model.operations), Rc::default);
+    /// Of a pair of operations the first is demanded to run before the second from now on: the model has it, or will have it before more is added.
+    pub fn demand(&mut self, before: u32, after: u32) {
+        self.demanded.push((before, after));
+    }
+
+    /// Forgets those of an operation that are above a bound or do not keep what was demanded, and gives the others. O(witnesses · new demands).
+    pub fn retain(&mut self, model: &Model, operation: u32, bound: u64) -> &Own {
+        self.make_room(model);
         let own = &mut self.of[operation as usize];
-        let holds = |witness: &&Rc<Witness>| witness.bytes <= bound && witness.keeps(model, operation);
-        let left: Vec<Rc<Witness>> = own.list.iter().filter(holds).cloned().collect();
-        if left.len() < own.list.len() {
-            self.words -= (own.list.len() - left.len()) * model.operations.div_ceil(WORD);
-            *own = Rc::new(Own::of(left.into_iter()));
+        let news = &self.demanded[std::mem::replace(&mut self.kept[operation as usize], self.demanded.len())..];
+        let holds =
+            |witness: &&Rc<Witness>| witness.bytes <= bound && news.iter().all(|demanded| witness.keeps(operation, *demanded));
+        let left = own.list.iter().filter(holds).count();
+        if left < own.list.len() {
+            self.words -= (own.list.len() - left) * model.operations.div_ceil(WORD);
+            *own = Rc::new(Own::of(own.list.iter().filter(holds).cloned()));
         }
-        &own.list
+        own
+    }
+
+    fn make_room(&mut self, model: &Model) {
+        let operations = self.of.len().max(model.operations);
+        self.of.resize_with(operations, Rc::default);
+        self.kept.resize(operations, 0);
     }
 
     /// Keeps what an order shows: before each operation, all that the order runs before it. Only what tells something new, and in half of the room.
     pub fn add_order(&mut self, model: &Model, order: &[u32], steps: &[u64], bound: u64) {
-        self.of.resize_with(self.of.len().max(model.operations), Rc::default);
+        self.make_room(model);
         let mut ran = vec![0; model.operations.div_ceil(WORD)];
         for (operation, bytes) in order.iter().zip(steps) {
             if self.words + ran.len() > MOST_WORDS / 2 {
