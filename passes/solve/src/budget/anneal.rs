@@ -294,9 +294,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
             _ => low + 1 + self.random.below(width),
         };
         let Some(target) = self.state.free_near(target, low, high) else { return false };
-        let operation = self.state.operation(slot);
-        self.take_out(slot);
-        self.put_in(operation, target);
+        self.edits.shift(self.state, slot, target);
         true
     }
 
@@ -324,8 +322,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
         }
         let target = low + 1 + self.random.below(high - low - 1);
         let Some(target) = self.state.free_near(target, low, high) else { return false };
-        self.take_out(slot);
-        self.put_in(operation, target);
+        self.edits.shift(self.state, slot, target);
         true
     }
 }

@@ -31,10 +31,11 @@ impl Edits {
     pub fn undo(&mut self, state: &mut State, mark: usize) {
         for edit in self.list.drain(mark.min(self.list.len())..).rev() {
             match edit {
-                Edit::In(slot) => state.remove(slot),
-                Edit::Out(operation, slot) => state.insert(operation, slot),
+                Edit::In(slot) => state.clear(slot),
+                Edit::Out(operation, slot) => state.place(operation, slot),
             }
         }
+        state.commit();
     }
 
     /// What was put in since a mark: operations with their slots.
@@ -56,6 +57,15 @@ impl Edits {
     pub fn take_out(&mut self, state: &mut State, slot: u32) {
         self.list.push(Edit::Out(state.operation(slot), slot));
         state.remove(slot);
+    }
+
+    /// Moves what is at a slot to a free one.
+    pub fn shift(&mut self, state: &mut State, slot: u32, to: u32) {
+        let operation = state.operation(slot);
+        self.list.extend([Edit::Out(operation, slot), Edit::In(to)]);
+        state.clear(slot);
+        state.place(operation, to);
+        state.commit();
     }
 
     /// Takes out, from a slot downward, what made operands for an operation that is no longer there, if nothing else reads them.

@@ -13,10 +13,10 @@ struct Candidate {
     score: f64,
 }
 
-/// Puts recomputations in until the capacity holds or nothing helps; says whether it holds.
+/// Puts recomputations in until the capacity holds, nothing helps, or all together costs as much as `dearest`; says whether it holds for less.
 ///
 /// The score is that of XLA's and DTR's rematerialization: bytes x slots / cost. O(recomputations x values log slots).
-pub(super) fn reduce(state: &mut State, capacity: i64) -> bool {
+pub(super) fn reduce(state: &mut State, capacity: i64, dearest: u64) -> bool {
     let operations = state.model.operations();
     let most = 8 * operations + 64;
     // Chains that are put in one after the other at the same peak: many steps may be equally full, but not without end.
@@ -24,7 +24,7 @@ pub(super) fn reduce(state: &mut State, capacity: i64) -> bool {
     while state.peak() > capacity {
         idle = if state.peak() < lowest { 0 } else { idle + 1 };
         lowest = lowest.min(state.peak());
-        if state.count() > most || idle > operations / 2 + 64 {
+        if state.count() > most || idle > operations / 2 + 64 || state.cost() >= dearest {
             return false;
         }
         if !lower_peak(state, capacity) {
@@ -35,7 +35,7 @@ pub(super) fn reduce(state: &mut State, capacity: i64) -> bool {
             }
         }
     }
-    true
+    state.cost() < dearest
 }
 
 /// Frees bytes at the worst slot; `false` if nothing does.

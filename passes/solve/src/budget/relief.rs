@@ -38,6 +38,8 @@ struct Aim {
     /// What the absence takes off the sum of weights, and what it costs.
     worth: f64,
     cost: f64,
+    /// Cost of all operations from which on the chain is of no use.
+    dearest: u64,
 }
 
 /// By how much scores differ by chance where they do, either way.
@@ -62,10 +64,10 @@ pub(super) fn soften(state: &mut State, capacity: i64) {
     state.soften(capacity, (STEEPNESS / capacity.max(1) as f64).min(steepest));
 }
 
-/// Puts recomputations in until the capacity holds or nothing helps; says whether it holds.
+/// Puts recomputations in until the capacity holds, nothing helps, or all together costs as much as `dearest`; says whether it holds for less.
 ///
 /// O(absences x (values + tried chains) log slots).
-pub(super) fn reduce(state: &mut State, capacity: i64) -> bool {
+pub(super) fn reduce(state: &mut State, capacity: i64, dearest: u64) -> bool {
     let most = 8 * state.model.operations() + 64;
     let mut count = 0;
     // Where nothing helps, perhaps only free slots were missing.
@@ -74,34 +76,42 @@ pub(super) fn reduce(state: &mut State, capacity: i64) -> bool {
         *state = State::new(state.model, &state.sequence());
         soften(state, capacity);
         let mut edits = Edits::default();
-        while state.peak() > capacity && state.count() <= most && lower_peak(state, &mut edits, None) {
+        while state.peak() > capacity
+            && state.count() <= most
+            && state.cost() < dearest
+            && lower_peak(state, &mut edits, u64::MAX, None)
+        {
             edits.settle();
         }
     }
     state.harden();
-    state.peak() <= capacity
+    state.peak() <= capacity && state.cost() < dearest
 }
 
-/// Frees bytes at the worst slot of a softened state; `false` if nothing does. Not always in the best way, where there is a whim.
-pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, mut whim: Option<&mut Whim>) -> bool {
+/// Frees bytes at the worst slot of a softened state, for at most so much cost in all; `false` if nothing does. Not always in the best way, where there
+/// is a whim.
+pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, allowed: u64, mut whim: Option<&mut Whim>) -> bool {
     let worst = state.tree.peak();
     let (level, weight) = (state.peak(), state.weight());
     let absences = chosen(absences(state, worst), whim.as_deref_mut());
     let mut best: Option<(f64, Vec<(u32, u32)>)> = None;
+    let mut is_too_dear = false;
     for absence in &absences {
         if best.as_ref().is_some_and(|(score, _)| *score >= absence.score) {
             break;
         }
         let mark = edits.mark();
         let cost = state.cost();
-        let aim = Aim {
-            worst,
-            worth: absence.score * (state.model.costs[absence.maker as usize] as f64 + 1.0),
-            cost: state.model.costs[absence.maker as usize] as f64,
-        };
+        let own = state.model.costs[absence.maker as usize] as f64;
+        let worth = absence.score * (own + 1.0);
+        // A chain that takes longer than this is worth less than the best one.
+        let useful = best.as_ref().map_or(f64::INFINITY, |(score, _)| (1.0 + NOISE) * worth / score);
+        let dearest = allowed.min(cost.saturating_add(useful as u64));
+        let aim = Aim { worst, worth, cost: own, dearest };
         let found = run_again(state, edits, absence.maker, absence.next_use, mark, &aim);
         let chain = edits.put_in_since(state, mark);
-        if found && chain.len() < CHAIN {
+        is_too_dear |= state.cost() > allowed;
+        if found && chain.len() < CHAIN && state.cost() <= dearest {
             for chain in [sorted(state, &chain), chain] {
                 edits.undo(state, mark);
                 chain.iter().for_each(|(operation, slot)| edits.put_in(state, *operation, *slot));
@@ -115,6 +125,9 @@ pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, mut whim: Option<
             }
         }
         edits.undo(state, mark);
+    }
+    if best.is_none() && is_too_dear {
+        return false;
     }
     let Some((_, chain)) = best else { return make_late(state, edits, worst, whim) };
     for (operation, slot) in chain {
@@ -223,7 +236,7 @@ fn absences(state: &State, worst: u32) -> Vec<Absence> {
 }
 
 /// Makes an operation run again right before a slot, with those of its operands that it pays not to let live until there; `false`, and nothing
-/// changed, if that cannot be.
+/// changed, if that cannot be. Unfinished where it is too dear.
 fn run_again(state: &mut State, edits: &mut Edits, operation: u32, before: u32, first: usize, aim: &Aim) -> bool {
     let model = state.model;
     if edits.mark() - first >= CHAIN || !model.repeatable[operation as usize] {
@@ -244,6 +257,9 @@ fn run_again(state: &mut State, edits: &mut Edits, operation: u32, before: u32, 
         if burden * (aim.cost + cost + 1.0) > aim.worth * (cost + 1.0) {
             // If it cannot run again, it lives on.
             run_again(state, edits, maker, slot, first, aim);
+            if state.cost() > aim.dearest {
+                break;
+            }
         }
     }
     true
@@ -285,12 +301,12 @@ mod tests {
         let model = Model::new(&problem);
         let mut state = State::new(&model, &model.given());
         assert_eq!(state.peak(), 2100);
-        assert!(reduce(&mut state, 1901));
+        assert!(reduce(&mut state, 1901, u64::MAX));
         // The wide value is made again for it; what that is made of lives on, since to make it again takes longer.
         assert_eq!((state.sequence(), state.cost()), (vec![0, 1, 3, 4, 1, 2], 250));
         // The last results and what they are made of need as much by themselves.
         let mut state = State::new(&model, &model.given());
-        assert!(!reduce(&mut state, 1899));
+        assert!(!reduce(&mut state, 1899, u64::MAX));
     }
 
     #[test]
@@ -300,6 +316,6 @@ mod tests {
         problem.links.push(super::super::problem::Link { store_rate: 1, load_rate: 1, ..Default::default() });
         problem.values[1].movable = true;
         let model = Model::new(&problem);
-        assert!(!reduce(&mut State::new(&model, &model.given()), 1901));
+        assert!(!reduce(&mut State::new(&model, &model.given()), 1901, u64::MAX));
     }
 }

@@ -119,7 +119,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
             if self.state.peak() <= self.capacity || self.state.cost() as f64 > allowed {
                 break;
             }
-            if !relief::lower_peak(self.state, &mut self.edits, Some(&mut self.whim)) {
+            if !relief::lower_peak(self.state, &mut self.edits, allowed as u64, Some(&mut self.whim)) {
                 return false;
             }
         }
@@ -223,8 +223,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
             return;
         }
         if let Some(free) = self.state.free_near(target, low, high) {
-            self.edits.take_out(self.state, slot);
-            self.edits.put_in(self.state, operation, free);
+            self.edits.shift(self.state, slot, free);
         }
     }
 

@@ -42,11 +42,14 @@ const SHORT: u64 = 8;
 const HOT: f64 = 2.0;
 const COOL: f64 = 0.1;
 
+/// Starts with so many times more extra time than the best plan beyond its own are given up.
+const SPARE: u64 = 1;
+
 /// How often a plan with transfers is made anew for less bytes, where their times made it exceed the capacity.
 const REPAIRS: u32 = 4;
 
-/// Puts recomputations into a sequence until a capacity holds; says whether it does.
-type Reduce = fn(&mut State, i64) -> bool;
+/// Puts recomputations into a sequence until a capacity holds, or until it costs too much; says whether it holds for less.
+type Reduce = fn(&mut State, i64, u64) -> bool;
 
 /// A plan that keeps the near space within `capacity` bytes, in as little time as the search finds.
 ///
@@ -111,19 +114,17 @@ impl Search<'_> {
     fn run(&mut self, limit: Limit) {
         let given = self.model.given();
         let mut orders = vec![given.clone()];
-        self.warm_start(&given, None, greedy::reduce);
-        if self.is_done() {
+        if State::new(self.model, &given).peak() <= self.ceiling {
+            self.warm_start(&given, None, relief::reduce);
             return;
         }
-        if let Some(order) =
-            reorder(self.model, &given, Limit { nodes: self.stop.bounded(limit.nodes) }).filter(|order| *order != given)
-        {
-            self.warm_start(&order, None, greedy::reduce);
-            orders.push(order);
-        }
-        for order in &orders {
-            if !self.is_done() {
-                self.warm_start(order, None, relief::reduce);
+        let reordered = reorder(self.model, &given, Limit { nodes: self.stop.bounded(limit.nodes) });
+        orders.extend(reordered.filter(|order| *order != given));
+        for reduce in [relief::reduce, greedy::reduce] {
+            for order in orders.iter().rev() {
+                if !self.is_done() {
+                    self.warm_start(order, None, reduce);
+                }
             }
         }
         // Covers help where greedy recomputation works at all; elsewhere chains are too long for them.
@@ -172,6 +173,12 @@ impl Search<'_> {
         true
     }
 
+    /// Time from which on a sequence is of no use: with so much more extra time than the best plan, which taking out what is spare does not make up for.
+    fn dearest(&self) -> u64 {
+        let extra = |best: &Plan| best.makespan.saturating_sub(self.lower_bound);
+        self.best.as_ref().map_or(u64::MAX, |best| best.makespan.saturating_add(SPARE * extra(best)))
+    }
+
     /// Whether nothing can be better.
     fn is_done(&self) -> bool {
         self.best.as_ref().is_some_and(|best| best.makespan <= self.lower_bound)
@@ -187,7 +194,8 @@ impl Search<'_> {
                 hide(self.problem, &mut state, ceiling, score);
             }
             let before = state.count();
-            let fits = reduce(&mut state, ceiling);
+            let dearest = if transfers.is_none() { self.dearest() } else { u64::MAX };
+            let fits = reduce(&mut state, ceiling, dearest);
             if fits {
                 polish::drop_spare(&mut state, ceiling);
             }
@@ -210,7 +218,11 @@ impl Search<'_> {
         for sequence in sequences(self.problem, order, self.capacity, self.stop.bounded(limit.nodes) / GAP_SHARE) {
             let mut state = State::new(self.model, &sequence);
             // Where one round is far from fitting, the others are too.
-            if !greedy::reduce(&mut state, self.ceiling) {
+            let dearest = self.dearest();
+            if !greedy::reduce(&mut state, self.ceiling, dearest) {
+                if state.cost() >= dearest {
+                    continue;
+                }
                 break;
             }
             polish::drop_spare(&mut state, self.ceiling);

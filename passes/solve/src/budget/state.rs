@@ -31,6 +31,8 @@ pub(super) struct State<'a> {
     place: Vec<u32>,
     /// Slots whose savings may have changed.
     stale: Vec<u32>,
+    /// From which slots on how many bytes are added, which the trees do not know yet.
+    pending: Vec<(u32, i64)>,
 }
 
 impl<'a> State<'a> {
@@ -52,6 +54,7 @@ impl<'a> State<'a> {
             repeated: Vec::new(),
             place: vec![NONE; model.operations()],
             stale: Vec::new(),
+            pending: Vec::new(),
         };
         for value in 0..model.values() {
             if model.kept[value] {
@@ -63,8 +66,9 @@ impl<'a> State<'a> {
         }
         for (index, &operation) in sequence.iter().enumerate() {
             let slot = 1 + (index as u64 * (slots as u64 - 2) / sequence.len() as u64) as u32;
-            state.insert(operation, slot);
+            state.place(operation, slot);
         }
+        state.commit();
         state
     }
 
@@ -184,6 +188,18 @@ impl<'a> State<'a> {
 
     /// Puts an operation into a free slot.
     pub fn insert(&mut self, operation: u32, slot: u32) {
+        self.place(operation, slot);
+        self.commit();
+    }
+
+    /// Takes the operation out of a slot.
+    pub fn remove(&mut self, slot: u32) {
+        self.clear(slot);
+        self.commit();
+    }
+
+    /// Puts an operation into a free slot; the bytes at slots are as before until [`State::commit`].
+    pub fn place(&mut self, operation: u32, slot: u32) {
         let model = self.model;
         self.slots[slot as usize] = operation;
         if let Some(soft) = &mut self.soft {
@@ -212,8 +228,8 @@ impl<'a> State<'a> {
         self.refresh(slot);
     }
 
-    /// Takes the operation out of a slot.
-    pub fn remove(&mut self, slot: u32) {
+    /// Takes the operation out of a slot; the bytes at slots are as before until [`State::commit`].
+    pub fn clear(&mut self, slot: u32) {
         let model = self.model;
         let operation = std::mem::replace(&mut self.slots[slot as usize], NONE);
         if let Some(soft) = &mut self.soft {
@@ -268,10 +284,33 @@ impl<'a> State<'a> {
     }
 
     fn add(&mut self, first: u32, last: u32, bytes: i64) {
-        self.tree.add(first, last, bytes);
-        if let Some(soft) = &mut self.soft {
-            soft.add(first, last, bytes);
+        if first <= last && bytes != 0 {
+            self.pending.extend([(first, bytes), (last + 1, -bytes)]);
         }
+    }
+
+    /// Brings the bytes at slots up to date: what several changes do together, or what one does and another takes back, is done once.
+    pub fn commit(&mut self) {
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.sort_unstable_by_key(|(slot, _)| *slot);
+        pending.dedup_by(|next, sum| {
+            let same = next.0 == sum.0;
+            sum.1 += if same { next.1 } else { 0 };
+            same
+        });
+        pending.retain(|(_, bytes)| *bytes != 0);
+        self.tree.change(&pending);
+        if let Some(soft) = &mut self.soft {
+            let mut bytes = 0;
+            for (index, &(slot, difference)) in pending.iter().enumerate() {
+                bytes += difference;
+                if let Some((next, _)) = pending.get(index + 1) {
+                    soft.add(slot, next - 1, bytes);
+                }
+            }
+        }
+        pending.clear();
+        self.pending = pending;
     }
 
     /// Keeps a soft maximum from here on, of the bytes over `capacity`; bytes fade over `1 / sharpness`.

@@ -23,13 +23,16 @@ pub fn tighten(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop
     let Some(sequence) = from.events.iter().map(run).collect::<Option<Vec<u32>>>() else { return Ok(None) };
     let model = Model::new(problem);
     let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX).min(i64::MAX >> 2);
-    let ways: [fn(&mut State, i64) -> bool; 2] = [greedy::reduce, relief::reduce];
-    let found = ways.into_iter().filter_map(|reduce| {
+    let ways: [fn(&mut State, i64, u64) -> bool; 2] = [relief::reduce, greedy::reduce];
+    let mut best: Option<(u64, Vec<u32>)> = None;
+    for reduce in ways {
         let mut state = State::new(&model, &sequence);
-        reduce(&mut state, ceiling).then(|| polish::drop_spare(&mut state, ceiling))?;
-        Some((state.cost(), state.sequence()))
-    });
-    let Some((_, mut sequence)) = found.min() else { return Ok(None) };
+        if reduce(&mut state, ceiling, best.as_ref().map_or(u64::MAX, |(cost, _)| *cost)) {
+            polish::drop_spare(&mut state, ceiling);
+            best = Some((state.cost(), state.sequence()));
+        }
+    }
+    let Some((_, mut sequence)) = best else { return Ok(None) };
     if limit.nodes > 0 {
         let mut state = State::new(&model, &sequence);
         Ruin::new(&mut state, ceiling, false, stop).run(ruin::rounds(&model, limit.nodes));

@@ -2,67 +2,70 @@
 
 /// Numbers at `2^k` slots, all zero at first; every operation is O(log slots).
 ///
-/// Non-propagating form: a node keeps what was added to its whole range, and the highest sum below it with that.
+/// A node keeps by how much the number changes over its slots, and the highest number there, counted from what it was before the first of them: to add to
+/// a range is to change two differences. What several ranges change together climbs once, and no further than something changes.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     leaves: usize,
     nodes: Vec<Node>,
+    /// Nodes to renew, of one level.
+    front: Vec<u32>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Node {
+    change: i64,
     top: i64,
-    added: i64,
 }
 
 impl Tree {
     /// A tree over at least `slots` slots.
     pub fn new(slots: usize) -> Self {
         let leaves = slots.max(2).next_power_of_two();
-        Self { leaves, nodes: vec![Node::default(); 2 * leaves] }
+        Self { leaves, nodes: vec![Node::default(); 2 * leaves], front: Vec::new() }
     }
 
     /// Adds to the slots `first..=last`; nothing if there are none.
     pub fn add(&mut self, first: u32, last: u32, delta: i64) {
-        if first > last || delta == 0 {
-            return;
+        if first <= last {
+            self.change(&[(first, delta), (last + 1, -delta)]);
         }
-        let (mut left, mut right) = (first as usize + self.leaves, last as usize + self.leaves);
-        let (mut left_done, mut right_done) = (left, right);
-        self.lift(left, delta);
-        if left != right {
-            self.lift(right, delta);
-        }
-        // Siblings between the two paths are whole inside the range.
-        while left ^ right > 1 {
-            if left & 1 == 0 {
-                self.lift(left + 1, delta);
+    }
+
+    /// Adds to all slots from one on, for each of some slots, which ascend; nothing for a slot behind the last.
+    pub fn change(&mut self, differences: &[(u32, i64)]) {
+        self.front.clear();
+        for &(slot, delta) in differences {
+            if (slot as usize) < self.leaves {
+                let leaf = slot as usize + self.leaves;
+                self.nodes[leaf].change += delta;
+                self.nodes[leaf].top += delta;
+                push_new(&mut self.front, leaf as u32 >> 1);
             }
-            if right & 1 == 1 {
-                self.lift(right - 1, delta);
-            }
-            left >>= 1;
-            right >>= 1;
-            (left_done, right_done) = (left, right);
-            self.renew(left);
-            self.renew(right);
         }
-        let mut node = left_done.min(right_done) >> 1;
-        while node > 0 {
-            self.renew(node);
+        while self.front.len() > 1 {
+            let mut kept = 0;
+            for index in 0..self.front.len() {
+                let node = self.front[index];
+                let above = node >> 1;
+                if self.renew(node as usize) && above > 0 && (kept == 0 || self.front[kept - 1] != above) {
+                    self.front[kept] = above;
+                    kept += 1;
+                }
+            }
+            self.front.truncate(kept);
+        }
+        let mut node = self.front.pop().map_or(0, |node| node as usize);
+        while node > 0 && self.renew(node) {
             node >>= 1;
         }
     }
 
-    fn lift(&mut self, node: usize, delta: i64) {
-        self.nodes[node].top += delta;
-        self.nodes[node].added += delta;
-    }
-
-    fn renew(&mut self, node: usize) {
-        let below = self.nodes[2 * node].top.max(self.nodes[2 * node + 1].top);
-        let node = &mut self.nodes[node];
-        node.top = below + node.added;
+    /// Whether what a node keeps has changed.
+    fn renew(&mut self, node: usize) -> bool {
+        let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
+        let new = joined(left, right);
+        std::mem::replace(&mut self.nodes[node], new) != new
     }
 
     /// The highest sum of all slots.
@@ -75,7 +78,7 @@ impl Tree {
         let mut node = 1;
         while node < self.leaves {
             node *= 2;
-            if self.nodes[node + 1].top > self.nodes[node].top {
+            if self.nodes[node].change + self.nodes[node + 1].top > self.nodes[node].top {
                 node += 1;
             }
         }
@@ -88,33 +91,47 @@ impl Tree {
             return i64::MIN;
         }
         let (mut left, mut right) = (first as usize + self.leaves, last as usize + self.leaves);
-        let (mut left_top, mut right_top) = (self.nodes[left].top, self.nodes[right].top);
+        let mut found = self.nodes[left];
+        let mut end = (left != right).then(|| self.nodes[right]);
         while left ^ right > 1 {
             if left & 1 == 0 {
-                left_top = left_top.max(self.nodes[left + 1].top);
+                found = joined(found, self.nodes[left + 1]);
             }
             if right & 1 == 1 {
-                right_top = right_top.max(self.nodes[right - 1].top);
+                end = end.map(|end| joined(self.nodes[right - 1], end));
             }
             left >>= 1;
             right >>= 1;
-            left_top += self.nodes[left].added;
-            right_top += self.nodes[right].added;
         }
-        let mut top = left_top.max(right_top);
-        let mut node = left >> 1;
-        // A range of one slot has not met its sibling: the walk above it is the same.
-        while node > 0 {
-            top += self.nodes[node].added;
+        end.map_or(found, |end| joined(found, end)).top + self.before(first)
+    }
+
+    /// The sum of all changes before a slot.
+    fn before(&self, slot: u32) -> i64 {
+        let (mut node, mut sum) = (slot as usize + self.leaves, 0);
+        while node > 1 {
+            if node & 1 == 1 {
+                sum += self.nodes[node - 1].change;
+            }
             node >>= 1;
         }
-        top
+        sum
     }
 
     /// The sum at a slot.
     #[cfg(test)]
     pub fn at(&self, slot: u32) -> i64 {
         self.top_of(slot, slot)
+    }
+}
+
+fn joined(left: Node, right: Node) -> Node {
+    Node { change: left.change + right.change, top: left.top.max(left.change + right.top) }
+}
+
+fn push_new(list: &mut Vec<u32>, entry: u32) {
+    if list.last() != Some(&entry) {
+        list.push(entry);
     }
 }
 
