@@ -21,6 +21,8 @@ const STEEPER: u64 = 3;
 /// So many capacities are tried in the search for the smallest arena, each with such a part of the effort: most of them have no plan, which takes longest.
 const LEAST_ROUNDS: u32 = 10;
 const LEAST_SHARE: u64 = 25;
+/// The search for it ends where the smallest capacity that has a plan is known to such a part: closer ones take longest and offsets differ by more.
+const LEAST_PART: u64 = 128;
 
 /// The module as it came to the pass, with windows that copies do not have.
 pub(crate) struct Given {
@@ -122,7 +124,7 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64) ->
     let (mut low, mut high) = (bound, arena(module, ctx, 0)?.0);
     let mut best: Option<Found> = None;
     for _ in 0..LEAST_ROUNDS {
-        if low >= high {
+        if high.saturating_sub(low) <= high / LEAST_PART {
             break;
         }
         let middle = low + (high - low) / 2;

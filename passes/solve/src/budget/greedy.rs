@@ -19,12 +19,13 @@ struct Candidate {
 pub(super) fn reduce(state: &mut State, capacity: i64, dearest: u64) -> bool {
     let operations = state.model.operations();
     let most = 8 * operations + 64;
+    let patience = operations / 16 + 64;
     // Chains that are put in one after the other at the same peak: many steps may be equally full, but not without end.
     let (mut lowest, mut idle) = (state.peak(), 0);
     while state.peak() > capacity {
         idle = if state.peak() < lowest { 0 } else { idle + 1 };
         lowest = lowest.min(state.peak());
-        if state.count() > most || idle > operations / 2 + 64 || state.cost() >= dearest {
+        if state.count() > most || idle > patience || state.cost() >= dearest {
             return false;
         }
         if !lower_peak(state, capacity) {

@@ -304,6 +304,9 @@ mod tests {
         assert!(reduce(&mut state, 1901, u64::MAX));
         // The wide value is made again for it; what that is made of lives on, since to make it again takes longer.
         assert_eq!((state.sequence(), state.cost()), (vec![0, 1, 3, 4, 1, 2], 250));
+        // What costs as much as another plan is given up.
+        assert!(!reduce(&mut State::new(&model, &model.given()), 1901, 250));
+        assert!(reduce(&mut State::new(&model, &model.given()), 1901, 251));
         // The last results and what they are made of need as much by themselves.
         let mut state = State::new(&model, &model.given());
         assert!(!reduce(&mut state, 1899, u64::MAX));

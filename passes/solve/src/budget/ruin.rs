@@ -14,10 +14,13 @@ use super::state::State;
 use crate::Stop;
 
 /// Units of effort for each round.
-const EFFORT_A_ROUND: u64 = 12;
+const EFFORT_A_ROUND: u64 = 4;
 
 /// From so many operations on there are fewer rounds: each takes longer.
 const MANY_OPERATIONS: u64 = 2000;
+
+/// Operations that are put in or taken out for each round, at most, all rounds together: from there on each takes too long.
+const WORK_A_ROUND: u64 = 4000;
 
 /// So many times the search begins anew at the best sequence.
 const RESTARTS: u64 = 4;
@@ -51,6 +54,8 @@ pub(super) struct Ruin<'s, 'm> {
     edits: Edits,
     /// How many repeats were looked at to let their readers run earlier: in turn, since few are worth it.
     turn: usize,
+    /// Operations that states before this one put in or took out.
+    work: u64,
     /// Whether only what repeats may move, since transfers were planned for this order.
     keeps_order: bool,
     stop: Stop,
@@ -65,19 +70,22 @@ impl<'s, 'm> Ruin<'s, 'm> {
             whim: Whim { random: Random::new(1), banned: BTreeSet::new() },
             edits: Edits::default(),
             turn: 0,
+            work: 0,
             keeps_order,
             stop,
         }
     }
 
-    /// Leaves the state at the cheapest sequence within the capacity that was met. O(rounds x absences x (values + tried chains) log slots).
-    pub fn run(&mut self, rounds: u64) {
+    /// Leaves the state at the cheapest sequence within the capacity that was met; whether rounds were so long that not all were made. O(rounds x absences x (values + tried chains) log slots).
+    pub fn run(&mut self, rounds: u64) -> bool {
         let given = State::new(self.state.model, &self.state.model.given()).cost();
         let mut best = (self.state.cost(), self.state.sequence());
         let hot = HEAT * best.0.saturating_sub(given) as f64;
         let leg = (rounds / RESTARTS).max(1);
+        let mut is_spent = false;
         for round in 0..rounds {
-            if self.stop.is_due() || self.state.repeated().is_empty() {
+            is_spent = self.work + self.state.work > WORK_A_ROUND.saturating_mul(rounds);
+            if is_spent || self.stop.is_due() || self.state.repeated().is_empty() {
                 break;
             }
             if round % leg == 0 {
@@ -97,9 +105,11 @@ impl<'s, 'm> Ruin<'s, 'm> {
             }
         }
         *self.state = State::new(self.state.model, &best.1);
+        is_spent
     }
 
     fn begin(&mut self, sequence: &[u32]) {
+        self.work += self.state.work;
         *self.state = State::new(self.state.model, sequence);
         relief::soften(self.state, self.capacity);
     }
@@ -275,6 +285,6 @@ mod tests {
         assert_eq!(searched(false).0, 60);
         // Nothing may move there, and nothing can be done without.
         assert_eq!(searched(true), (70, sequence.to_vec()));
-        assert_eq!((rounds(&model, 0), rounds(&model, 120)), (0, 10));
+        assert_eq!((rounds(&model, 0), rounds(&model, 120)), (0, 30));
     }
 }

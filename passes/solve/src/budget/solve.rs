@@ -42,9 +42,6 @@ const SHORT: u64 = 8;
 const HOT: f64 = 2.0;
 const COOL: f64 = 0.1;
 
-/// Starts with so many times more extra time than the best plan beyond its own are given up.
-const SPARE: u64 = 1;
-
 /// How often a plan with transfers is made anew for less bytes, where their times made it exceed the capacity.
 const REPAIRS: u32 = 4;
 
@@ -154,29 +151,39 @@ impl Search<'_> {
         let kinds = starts.len().max(1) as u64;
         for start in starts.iter_mut().filter(|_| steps > 0) {
             if !self.is_done() {
-                let is_rebuilt = self.rebuild(start, limit.nodes / kinds);
-                let part = if is_rebuilt && operations > LARGE { REBUILT } else { 1 };
-                self.anneal(start, steps / kinds / part);
+                self.improve(start, limit.nodes / kinds, steps / kinds);
             }
         }
     }
 
-    /// Lets a start that keeps the capacity begin where ruin and recreate ends; `false` where it does not keep it.
-    fn rebuild(&mut self, start: &mut Start, effort: u64) -> bool {
-        if start.peak > self.ceiling {
-            return false;
+    /// Looks for better plans from a start: by ruin and recreate, then by annealing; the other way round where only annealing keeps the capacity.
+    fn improve(&mut self, start: &mut Start, effort: u64, steps: u64) {
+        if start.peak <= self.ceiling {
+            let is_spent = self.rebuild(start, effort);
+            let part = if self.model.fixed as u64 > LARGE && !is_spent { REBUILT } else { 1 };
+            self.anneal(start, steps / part);
+            return;
         }
-        let mut state = State::new(self.model, &start.sequence);
-        Ruin::new(&mut state, self.ceiling, start.has_transfers, self.stop).run(ruin::rounds(self.model, effort));
-        self.offer(&state);
-        start.sequence = state.sequence();
-        true
+        let found = self.anneal(start, steps);
+        if found.cost.is_some() {
+            start.sequence = found.sequence;
+            self.rebuild(start, effort);
+        }
     }
 
-    /// Time from which on a sequence is of no use: with so much more extra time than the best plan, which taking out what is spare does not make up for.
+    /// Lets a start that keeps the capacity begin where ruin and recreate ends; whether that took too long to be finished.
+    fn rebuild(&mut self, start: &mut Start, effort: u64) -> bool {
+        let mut state = State::new(self.model, &start.sequence);
+        let rounds = ruin::rounds(self.model, effort);
+        let is_spent = Ruin::new(&mut state, self.ceiling, start.has_transfers, self.stop).run(rounds);
+        self.offer(&state);
+        start.sequence = state.sequence();
+        is_spent
+    }
+
+    /// Time from which on a sequence is of no use.
     fn dearest(&self) -> u64 {
-        let extra = |best: &Plan| best.makespan.saturating_sub(self.lower_bound);
-        self.best.as_ref().map_or(u64::MAX, |best| best.makespan.saturating_add(SPARE * extra(best)))
+        self.best.as_ref().map_or(u64::MAX, |best| polish::dearest(self.lower_bound, best.makespan))
     }
 
     /// Whether nothing can be better.
@@ -202,7 +209,7 @@ impl Search<'_> {
             let over_capacity = if fits { self.offer(&state) } else { 0 };
             if repair == 0 || over_capacity == 0 {
                 let added = state.count().saturating_sub(before);
-                self.starts.push(self.start(&state, (base, top, added), fits, transfers.is_some()));
+                self.push_start(&state, (base, top, added), fits, transfers.is_some());
             }
             if over_capacity == 0 {
                 return;
@@ -228,11 +235,11 @@ impl Search<'_> {
             polish::drop_spare(&mut state, self.ceiling);
             self.offer(&state);
             let added = state.count().saturating_sub(order.len());
-            self.starts.push(self.start(&state, (base, top, added), true, false));
+            self.push_start(&state, (base, top, added), true, false);
         }
     }
 
-    fn start(&self, state: &State, (base, top, added): (u64, i64, usize), fits: bool, has_transfers: bool) -> Start {
+    fn push_start(&mut self, state: &State, (base, top, added): (u64, i64, usize), fits: bool, has_transfers: bool) {
         let (extra, added) = (state.cost().saturating_sub(base) as f64, added.max(1) as f64);
         let mean = base as f64 / self.model.runs.max(1) as f64;
         let unit = if extra > 0.0 { extra / added } else { mean.max(1.0) };
@@ -240,7 +247,8 @@ impl Search<'_> {
         if !fits {
             price = price.max(base as f64 / self.ceiling.max(1) as f64);
         }
-        Start { sequence: state.sequence(), peak: state.peak(), cost: state.cost(), price, unit, has_transfers }
+        let (sequence, peak, cost) = (state.sequence(), state.peak(), state.cost());
+        self.starts.push(Start { sequence, peak, cost, price, unit, has_transfers });
     }
 
     /// Keeps a sequence as a plan if it fits and is the fastest; how many bytes it is over the capacity, once times are taken into account.
@@ -265,13 +273,13 @@ impl Search<'_> {
 
     /// Offers the cheapest sequence that annealing finds from a start, if any keeps the capacity: some short searches that differ by chance, then one from
     /// the best of them, a short one too if all came to the same cost; else a cool one from the start as well.
-    fn anneal(&mut self, start: &Start, steps: u64) {
+    fn anneal(&mut self, start: &Start, steps: u64) -> Best {
         let short = steps / SHORT;
         let mut found: Vec<Best> = (1..=SEEDS).map(|seed| self.annealed(start, &start.sequence, short, HOT, seed)).collect();
         let agree = found.iter().all(|one| one.cost.is_some() && one.cost == found[0].cost);
         let rank = |one: &Best| (one.cost.is_none(), one.cost, one.peak);
         found.sort_by_key(rank);
-        let Some(first) = found.first() else { return };
+        let Some(first) = found.first() else { return Best::default() };
         let mut best = self.annealed(start, &first.sequence, if agree { short } else { steps / 2 }, HOT, SEEDS + 1);
         if !agree {
             let near = self.annealed(start, &start.sequence, short, COOL, SEEDS + 2);
@@ -282,6 +290,7 @@ impl Search<'_> {
             polish::drop_spare(&mut state, self.ceiling);
             self.offer(&state);
         }
+        best
     }
 
     /// The best sequence of one search that begins with a sequence, at the prices and in the units of a start.

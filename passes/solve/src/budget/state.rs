@@ -29,6 +29,8 @@ pub(super) struct State<'a> {
     /// Operations that are there more than once, in no order that matters, and where each stands in this list.
     repeated: Vec<u32>,
     place: Vec<u32>,
+    /// How often an operation was put in or taken out.
+    pub work: u64,
     /// Slots whose savings may have changed.
     stale: Vec<u32>,
     /// From which slots on how many bytes are added, which the trees do not know yet.
@@ -53,6 +55,7 @@ impl<'a> State<'a> {
             count: 0,
             repeated: Vec::new(),
             place: vec![NONE; model.operations()],
+            work: 0,
             stale: Vec::new(),
             pending: Vec::new(),
         };
@@ -201,6 +204,7 @@ impl<'a> State<'a> {
     /// Puts an operation into a free slot; the bytes at slots are as before until [`State::commit`].
     pub fn place(&mut self, operation: u32, slot: u32) {
         let model = self.model;
+        self.work += 1;
         self.slots[slot as usize] = operation;
         if let Some(soft) = &mut self.soft {
             soft.occupy(slot, true);
@@ -231,6 +235,7 @@ impl<'a> State<'a> {
     /// Takes the operation out of a slot; the bytes at slots are as before until [`State::commit`].
     pub fn clear(&mut self, slot: u32) {
         let model = self.model;
+        self.work += 1;
         let operation = std::mem::replace(&mut self.slots[slot as usize], NONE);
         if let Some(soft) = &mut self.soft {
             soft.occupy(slot, false);

@@ -24,12 +24,14 @@ pub fn tighten(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop
     let model = Model::new(problem);
     let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX).min(i64::MAX >> 2);
     let ways: [fn(&mut State, i64, u64) -> bool; 2] = [relief::reduce, greedy::reduce];
+    let least = State::new(&model, &model.given()).cost();
     let mut best: Option<(u64, Vec<u32>)> = None;
     for reduce in ways {
         let mut state = State::new(&model, &sequence);
-        if reduce(&mut state, ceiling, best.as_ref().map_or(u64::MAX, |(cost, _)| *cost)) {
+        if reduce(&mut state, ceiling, best.as_ref().map_or(u64::MAX, |(cost, _)| polish::dearest(least, *cost))) {
             polish::drop_spare(&mut state, ceiling);
-            best = Some((state.cost(), state.sequence()));
+            let found = (state.cost(), state.sequence());
+            best = Some(best.map_or(found.clone(), |best| best.min(found)));
         }
     }
     let Some((_, mut sequence)) = best else { return Ok(None) };

@@ -153,6 +153,13 @@ mod tests {
             let delta = next(100) as i64 - 50;
             tree.add(first, last, delta);
             plain[first as usize..=last as usize].iter_mut().for_each(|sum| *sum += delta);
+            let mut slots = [0; 3].map(|_| next(65) as u32);
+            slots.sort_unstable();
+            let differences = slots.map(|slot| (slot, next(9) as i64 - 4));
+            tree.change(&differences);
+            for (slot, delta) in differences {
+                plain.iter_mut().skip(slot as usize).for_each(|sum| *sum += delta);
+            }
             let highest = plain.iter().copied().max().unwrap_or(0);
             assert_eq!(tree.top(), highest);
             assert_eq!(plain.iter().position(|sum| *sum == highest), Some(tree.peak() as usize));
