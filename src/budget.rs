@@ -26,8 +26,6 @@ const NEAR: u64 = 8;
 const LESS: [u64; 4] = [97, 90, 80, 65];
 /// Hundredths of a per cent of time that less memory may cost where no plan for a limit keeps it.
 const LAVISH: u32 = 2000;
-/// Hundredths of what the smallest plan with regions in parts needs, for which others are looked for.
-const MORE: [u64; 4] = [100, 103, 110, 125];
 /// At most two to this power is the number of parts of a batch.
 const MOST_DOUBLINGS: u32 = 6;
 
@@ -99,7 +97,7 @@ impl Budgets<'_> {
         }
     }
 
-    /// A plan with regions in parts that keeps a limit, or else one for the smallest limit that such a plan was seen to keep; with that limit.
+    /// A plan with regions in parts that keeps a limit, or else the smallest one that was seen, whatever its time; with what it needs.
     ///
     /// Regions are chosen by what is live, and offsets may need a little more: plans for less may keep the limit where one for it does not.
     fn in_regions(
@@ -131,22 +129,15 @@ impl Budgets<'_> {
         }
         let smallest = plan(Bytes(0), Seeks::Least, 0)?;
         let in_regions = [&smallest, free].into_iter().filter(|planned| is_split(&planned.module));
-        let Some(need) = in_regions.map(|planned| self.need(planned)).min() else { return Ok(lavish) };
+        let Some(least) = in_regions.min_by_key(|planned| self.need(planned)) else { return Ok(lavish) };
+        let need = self.need(least);
         for part in LESS.into_iter().filter(|_| need <= limit) {
             let found = plan(hundredths(limit, part), Seeks::Longest, own.effort)?;
             if self.need(&found) <= limit {
                 return Ok(Some((limit, found)));
             }
         }
-        // Which regions are taken depends on the limit, too: what is said is what was seen.
-        for part in MORE {
-            let limit = hundredths(need, part);
-            let found = plan(limit, Seeks::Longest, own.effort)?;
-            if self.need(&found) <= limit {
-                return Ok(Some((limit, found)).into_iter().chain(lavish).min_by_key(|(kept, _)| *kept));
-            }
-        }
-        Ok(lavish)
+        Ok(Some((need, least.clone())).into_iter().chain(lavish).min_by_key(|(need, _)| *need))
     }
 
     /// Whether memc may compute the batch in parts without being asked.

@@ -141,6 +141,33 @@ fn attention() -> ModelProto {
     model(nodes, &[1, 256, 32], &[1, 256, 32], weights)
 }
 
+/// Bottlenecks that are wide inside, as networks for small devices have them: two with a way around them, two that halve the image.
+fn bottlenecks() -> ModelProto {
+    let halving = vec![int("group", 72), ints("pads", &[1; 4]), ints("strides", &[2, 2])];
+    let mut nodes = vec![windowed("Conv", &["x", "stem"], "t0", vec![ints("pads", &[1; 4]), ints("strides", &[2, 2])])];
+    let mut weights = vec![floats("stem", &[12, 3, 3, 3])];
+    for block in 0..4 {
+        let name = |name: &str| format!("{name}{block}");
+        let (from, to) = (format!("t{block}"), format!("t{}", block + 1));
+        let is_halving = block % 2 == 1;
+        let inside = if is_halving { halving.clone() } else { vec![int("group", 72), ints("pads", &[1; 4])] };
+        nodes.push(windowed("Conv", &[&from, &name("wide")], &name("a"), Vec::new()));
+        nodes.push(node("Relu", &[&name("a")], &[&name("b")]));
+        nodes.push(windowed("Conv", &[&name("b"), &name("deep")], &name("c"), inside));
+        nodes.push(node("Relu", &[&name("c")], &[&name("d")]));
+        let last = if is_halving { to.clone() } else { name("e") };
+        nodes.push(windowed("Conv", &[&name("d"), &name("narrow")], &last, Vec::new()));
+        if !is_halving {
+            nodes.push(node("Add", &[&last, &from], &[&to]));
+        }
+        weights.push(floats(&name("wide"), &[72, 12, 1, 1]));
+        weights.push(floats(&name("deep"), &[72, 1, 3, 3]));
+        weights.push(floats(&name("narrow"), &[12, 72, 1, 1]));
+    }
+    nodes.push(node("GlobalAveragePool", &["t4"], &["y"]));
+    model(nodes, &[1, 3, 128, 128], &[1, 12, 1, 1], weights)
+}
+
 fn planned(folder: &Folder, options: &str) -> memc::layout_file::Layout {
     folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).done();
     folder.memc("check in.onnx out.onnx out.layout.json").done();
@@ -225,4 +252,9 @@ fn rows_of_images_overlap_as_far_as_windows_go() {
         let in_parts = ["LRN", "ConvTranspose", "Resize", "Conv"].map(|operator| count[operator]);
         assert!(in_parts.iter().all(|count| *count >= 2), "{runtime}: {count:?}");
     }
+}
+
+#[test]
+fn rows_end_at_waists_and_are_read_apart_where_a_budget_needs_it() {
+    runs("regions-bottlenecks", &bottlenecks(), "player", 12);
 }

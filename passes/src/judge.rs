@@ -15,7 +15,7 @@ use crate::window::WindowChoice;
 use crate::{dce, view};
 
 /// A module in the order that heuristics found for it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Judged {
     /// The module, ordered, without what depends on constants alone.
     pub(crate) module: Module,

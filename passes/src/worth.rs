@@ -57,6 +57,13 @@ impl Price {
     }
 }
 
+impl Worth {
+    /// Whether it keeps within the room, if anything limits it.
+    pub(crate) fn fits(&self) -> bool {
+        self.beyond == Bytes(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! Nodes of the main graph that are computed in parts, one part after another: what they are, and how they are written.
 
+mod apart;
 mod spans;
 mod weights;
 mod write;
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 use memc_ir::{Node, Value};
 use memc_ops::{Piece, Pieces};
 
+pub(crate) use apart::read_apart;
 pub(crate) use spans::Spans;
 pub(crate) use weights::Weights;
 pub(crate) use write::write;

@@ -7,7 +7,7 @@ use memc_ir::{ConstData, ConstOrigin, Dim, Payload};
 use crate::pass::PassContext;
 
 /// Makes shares of constants.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Weights<'c, 'o> {
     ctx: &'c PassContext<'o>,
     /// Nobody will read what is made: only its type counts.

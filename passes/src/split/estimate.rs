@@ -66,6 +66,23 @@ impl<'j> Levels<'j> {
         self.large.iter().filter(move |(_, range)| range.contains(&step)).map(|(value, _)| *value)
     }
 
+    /// Bytes that are there before and behind the border after each step: what crosses it.
+    pub(super) fn crossing(&self) -> Vec<u64> {
+        let mut changes = vec![(0, 0); self.profile.len() + 2];
+        for value in self.module.values().keys() {
+            if let Some((start, end)) = self.range(value).filter(|(start, end)| start + 1 < *end) {
+                changes[start.min(self.profile.len())].0 += self.bytes(value);
+                changes[(end - 1).min(self.profile.len())].1 += self.bytes(value);
+            }
+        }
+        let mut now = 0;
+        let after = |(begun, ended): &(u64, u64)| {
+            now = now + begun - ended;
+            now
+        };
+        changes.iter().take(self.profile.len()).map(after).collect()
+    }
+
     /// Extents of a value; none where they are not known.
     pub(super) fn dims(&self, value: Value) -> Vec<u64> {
         self.module.ty(value).tensor().and_then(|ty| ty.known_dims()).unwrap_or_default()
@@ -86,21 +103,22 @@ impl<'j> Levels<'j> {
     /// The most that would be needed while the parts of a region are computed.
     ///
     /// Shares take a part of what the whole values took; what somebody needs whole is there from the first part to the last, and sums beside the
-    /// addend of the part, and joined rows beside their shares; what parts read stays until the last one, and shares of it are copies. The second
+    /// addend of the part, and rows beside their shares where it is said that somebody `joins` them; what parts read stays until the last one, and shares of it are copies. The second
     /// number is what would be left of that with more and more parts, where shares are equal. Linear in the region's values and steps.
-    pub(super) fn with(&self, region: &Region) -> (u64, u64) {
+    pub(super) fn with(&self, region: &Region, joins: bool) -> (u64, u64) {
         let (first, last) = region.span();
         let overlaps = region.divided.spans.is_some();
         // Bytes that begin and end at each step of the span: of what is there in shares (as it was, and as it will be), and of what is there whole.
         let mut before = Changes::new(first, last);
         let (mut shared, mut there, mut longer) = (before.clone(), before.clone(), before.clone());
         let mut owners = BTreeSet::new();
-        let mut whole = 0;
+        let (mut whole, mut joined) = (0, 0);
         for (value, is_needed) in &region.made {
             let bytes = self.bytes(*value);
             if *is_needed {
                 let is_added = region.divided.values.get(value).is_some_and(|piece| piece.is_added());
                 whole += if is_added { bytes * 2 } else { bytes };
+                joined = joined.max(bytes);
                 there.live(self.range(*value), bytes);
             } else if owners.insert(self.owner(*value)) {
                 let owner = self.owner(*value);
@@ -126,8 +144,8 @@ impl<'j> Levels<'j> {
             most = most.max(beside + shared.at(step) + own.div_ceil(region.parts) + whole);
             least = least.max(beside + whole);
             if overlaps && step == last {
-                // Rows of images do not lie in one piece: all shares are there when they are joined.
-                most = most.max(beside + 2 * whole);
+                // Rows of images do not lie in one piece: all shares are there when the first value is joined, if they are not read apart.
+                most = most.max(beside + whole + if joins { joined } else { 0 });
             }
         }
         (most, if overlaps { most } else { least })

@@ -57,7 +57,7 @@ impl Effort {
 }
 
 /// Nodes that are computed in parts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Region {
     pub(super) parts: u64,
     /// The nodes by their positions.
@@ -126,6 +126,8 @@ pub(super) struct Seed {
     pub(super) overlap: bool,
     /// Values of more bytes are followed to where they are read and made.
     pub(super) small: u64,
+    /// First and last step of what may be taken in.
+    pub(super) steps: (usize, usize),
 }
 
 impl<'m> Ground<'m> {
@@ -243,11 +245,13 @@ impl Growth<'_, '_> {
     fn is_open(&self, node: Node) -> bool {
         let ground = self.ground;
         let inside = ground.module.node(node).graph == ground.module.main();
+        let step = ground.step[node];
         inside
+            && (self.seed.steps.0..=self.seed.steps.1).contains(&step)
             && !ground.kept[node]
             && !is_own(ground.module, node)
             && !self.left_out.contains(&node)
-            && !self.nodes.contains_key(&ground.step[node])
+            && !self.nodes.contains_key(&step)
     }
 
     /// The number of parts, where it counts.

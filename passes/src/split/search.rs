@@ -18,7 +18,7 @@ use crate::worth::{Price, Worth};
 const SMALL: [u64; 4] = [64, 16, 8, 4];
 /// At a step, so many values are tried as seeds, the largest; none that is less than this part of the peak.
 const SEEDS: usize = 8;
-const LEAST_SEED: u64 = 32;
+pub(super) const LEAST_SEED: u64 = 32;
 /// Numbers of parts that are tried.
 const PARTS: std::ops::RangeInclusive<u64> = 2..=16;
 /// The same where shares are not equal.
@@ -29,10 +29,24 @@ const LEAST_ROWS: u64 = 2;
 const ROWS: usize = 2;
 /// Of the seeds of each kind at a step, so many are grown with every number of parts.
 const PROMISING: usize = 3;
+/// Waists before and behind a step at which regions may end, and by how much of the last one each must be narrower.
+const WAISTS: usize = 4;
+const NARROWER: u64 = 4;
+/// Numbers of parts that say most of the others, where rows of shares overlap more the more nodes there are.
+const FEW_AND_MANY: [u64; 2] = [4, 12];
 /// The part by which an estimate may pass what it is to lower.
 const NEARLY: u64 = 8;
 /// Nodes that may be looked at while regions are grown.
 const VISITS: usize = 400_000;
+
+/// What regions are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// Whether they may begin and end where little crosses from step to step.
+    pub(super) between_waists: bool,
+    /// Whether rows that others need are taken to be joined: other regions may read the shares.
+    pub(super) joins: bool,
+}
 
 /// Looks for regions in one module.
 #[derive(Debug)]
@@ -44,8 +58,11 @@ pub(super) struct Search<'s> {
     /// The price of what is above the goal.
     aim: Price,
     peak: u64,
+    /// Bytes that cross the border after each step, where regions may end at narrow ones.
+    crossing: Vec<u64>,
     /// Steps that are still to be lowered.
     high: BTreeSet<usize>,
+    way: Way,
     /// Whether they share the time of a region that lowers several of them.
     shared: bool,
     /// What was grown so far, by seeds; none where nothing grew.
@@ -68,16 +85,19 @@ struct Grown {
 
 impl<'s> Search<'s> {
     /// Regions of a judged module.
-    pub(super) fn new(judged: &'s Judged, options: &'s Options, weights: Weights<'s, 's>, price: Price) -> Self {
+    pub(super) fn new(judged: &'s Judged, options: &'s Options, weights: Weights<'s, 's>, price: Price, way: Way) -> Self {
+        let levels = Levels::of(judged, options, judged.peak / LEAST_SEED);
         Self {
             ground: Ground::of(&judged.module, weights),
-            levels: Levels::of(judged, options, judged.peak / LEAST_SEED),
+            crossing: if way.between_waists { levels.crossing() } else { Vec::new() },
+            levels,
             cost: &options.cost,
             price,
             aim: price,
             peak: judged.peak,
             high: BTreeSet::new(),
             shared: false,
+            way,
             grown: BTreeMap::new(),
             effort: Effort::new(VISITS),
         }
@@ -122,17 +142,21 @@ impl<'s> Search<'s> {
     /// Each seed is grown with the fewest parts that its axis has; the most promising ones with all others, too.
     fn best(&mut self, step: usize, goal: u64) -> Option<(Region, Grown)> {
         // What is known of equal parts first is a limit, of others a guess: each kind is ranked by itself.
-        let mut found: [Vec<(Worth, Seed, u64)>; 2] = Default::default();
+        let mut found: [Vec<(Worth, Seed, u64)>; 3] = Default::default();
         for (value, axis, extent) in self.axes(step) {
             for (overlap, parts) in [(false, equal_parts(extent).next()), (true, self.unequal_parts(value, axis, extent).next())]
             {
                 let Some(parts) = parts else { continue };
                 for small in SMALL.map(|part| self.peak / part) {
-                    let seed = Seed { value, axis, parts, overlap, small };
+                    let seed = Seed { value, axis, parts, overlap, small, steps: (0, usize::MAX) };
                     found[usize::from(overlap)]
                         .extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
                 }
             }
+        }
+        for seed in self.between_waists(step) {
+            let extent = self.levels.dims(seed.value)[ROWS];
+            found[2].extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
         }
         for found in &mut found {
             found.sort();
@@ -161,6 +185,26 @@ impl<'s> Search<'s> {
         let may = equal_parts(extent).next().is_none()
             || axis == ROWS && (self.levels.dims(value).len() > 3 || self.ground.is_beside_windows(value));
         UNEQUAL.into_iter().filter(move |parts| may && extent >= parts * LEAST_ROWS)
+    }
+
+    /// Seeds of rows whose regions begin and end where little crosses from step to step, around a step.
+    fn between_waists(&self, step: usize) -> Vec<Seed> {
+        if self.crossing.is_empty() {
+            return Vec::new();
+        }
+        let numbers = |(value, axis, extent)| self.unequal_parts(value, axis, extent).map(move |parts| (value, parts)).collect();
+        let rows = self.axes(step).into_iter().filter(|(_, axis, _)| *axis == ROWS).map(numbers);
+        let seeds: Vec<(Value, u64)> = rows.into_iter().find(|numbers: &Vec<_>| !numbers.is_empty()).unwrap_or_default();
+        let seeds = seeds.into_iter().filter(|(_, parts)| FEW_AND_MANY.contains(parts)).collect::<Vec<_>>();
+        let before = (0..=step).rev().map(|first| (first, first.checked_sub(1).map_or(0, |border| self.crossing[border])));
+        let behind = (step..self.crossing.len()).map(|last| (last, self.crossing[last]));
+        let (firsts, lasts) = (waists(before), waists(behind));
+        let windows = firsts.iter().flat_map(|first| lasts.iter().map(move |last| (*first, *last)));
+        let small = self.peak / SMALL[0];
+        let seeded = |steps| {
+            seeds.iter().map(move |(value, parts)| Seed { value: *value, axis: ROWS, parts: *parts, overlap: true, small, steps })
+        };
+        windows.flat_map(seeded).collect()
     }
 
     /// Axes of the largest values at a step, with their extents.
@@ -207,7 +251,7 @@ impl<'s> Search<'s> {
         }
         let region = self.ground.region(seed, &mut self.effort);
         let grown = region.as_ref().map(|region| {
-            let (level, least) = self.levels.with(region);
+            let (level, least) = self.levels.with(region, self.way.joins);
             Grown { span: region.span(), level, least, nanos: self.nanos(region) }
         });
         self.grown.insert(seed, grown);
@@ -228,4 +272,20 @@ impl<'s> Search<'s> {
 /// Numbers of equal parts of an axis, the fewest first.
 fn equal_parts(extent: u64) -> impl Iterator<Item = u64> {
     PARTS.filter(move |parts| extent > 0 && extent.is_multiple_of(*parts))
+}
+
+/// Borders that are much narrower than all before them, the first ones.
+fn waists(borders: impl Iterator<Item = (usize, u64)>) -> Vec<usize> {
+    let mut narrowest: Option<u64> = None;
+    let mut found = Vec::new();
+    for (step, bytes) in borders {
+        if narrowest.is_none_or(|narrowest| bytes < narrowest - narrowest / NARROWER) {
+            narrowest = Some(bytes);
+            found.push(step);
+        }
+        if found.len() == WAISTS || bytes == 0 {
+            break;
+        }
+    }
+    found
 }

@@ -1,0 +1,213 @@
+//! Shares that nobody needs joined: parts that would cut what they read out of a joined value take it from the shares.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memc_ir::{
+    Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter, TensorType,
+    Use, Value, ValueType,
+};
+use memc_ops::Data;
+
+/// Of values that the pass of this name joined, and of which only shares are read that it cut out along the same axis: these are taken from the
+/// shares that were joined, and the value is never there whole. Returns the number of edits. Linear in nodes times shares.
+pub(crate) fn read_apart(module: &mut Module, pass: &'static str) -> u64 {
+    let nodes = module.graph(module.main()).nodes.clone();
+    let mut apart = Apart { rewriter: Rewriter::new(module), pass };
+    for node in nodes {
+        if let Some(joined) = apart.joined(node) {
+            for (cut, positions) in &joined.cuts {
+                apart.take(*cut, &joined, positions);
+            }
+            apart.rewriter.erase(node);
+        }
+    }
+    apart.rewriter.drop_unused_constants();
+    apart.rewriter.finish()
+}
+
+/// A joined value that is there only to be cut again.
+struct Joined {
+    axis: usize,
+    /// What was joined, and the positions that each holds.
+    shares: Vec<(Value, Range<u64>)>,
+    /// The nodes that cut their own shares out of it, and which positions.
+    cuts: Vec<(Node, Range<u64>)>,
+}
+
+struct Apart<'m> {
+    rewriter: Rewriter<'m>,
+    pass: &'static str,
+}
+
+impl Apart<'_> {
+    fn module(&self) -> &Module {
+        self.rewriter.module()
+    }
+
+    /// Whether the pass wrote a node of the operator.
+    fn is_own(&self, node: Node, operator: &str) -> bool {
+        let data = self.module().node(node);
+        data.operator.domain.is_empty()
+            && &*data.operator.name == operator
+            && matches!(&data.origin, Origin::Pass { pass } if *pass == self.pass)
+    }
+
+    /// What a node joins, where all that read it cut shares out of it along the same axis.
+    fn joined(&self, node: Node) -> Option<Joined> {
+        let data = self.module().node(node);
+        let axis = usize::try_from(data.int("axis", 0)).ok().filter(|_| self.is_own(node, "Concat"))?;
+        let joined = data.results().next()?;
+        let (mut shares, mut start) = (Vec::new(), 0);
+        for share in data.operands() {
+            let end = start + self.module().ty(share).tensor()?.known_dims()?.get(axis)?;
+            shares.push((share, start..end));
+            start = end;
+        }
+        let cut = |site: &Use| match site {
+            Use::Operand(node, 0) => Some((*node, self.positions(*node, axis)?)),
+            _ => None,
+        };
+        let cuts: Option<Vec<(Node, Range<u64>)>> = self.rewriter.uses(joined).iter().map(cut).collect();
+        Some(Joined { axis, shares, cuts: cuts.filter(|cuts| !cuts.is_empty())? })
+    }
+
+    /// The positions along an axis that a node cuts out, if that is what it does.
+    fn positions(&self, node: Node, axis: usize) -> Option<Range<u64>> {
+        let data = self.module().node(node);
+        let numbers = |operand: usize, attribute: &str| {
+            let stated = data.inputs.get(operand).copied().flatten();
+            let constant =
+                stated.and_then(|value| self.module().constant_of(value)).map(|constant| self.module().constant(constant));
+            let numbers = constant.map_or_else(
+                || data.ints(attribute).map(<[i64]>::to_vec),
+                |constant| Data::from_constant(constant)?.known_ints(),
+            );
+            numbers.filter(|numbers| numbers.len() == 1).and_then(|numbers| u64::try_from(numbers[0]).ok())
+        };
+        let is_cut = self.is_own(node, "Slice") && data.inputs.len() <= 4;
+        let (start, end) = (numbers(1, "starts")?, numbers(2, "ends")?);
+        (is_cut && numbers(3, "axes")? == axis as u64 && start < end).then_some(start..end)
+    }
+
+    /// Lets a node's readers read what it cuts out of a joined value from the shares.
+    fn take(&mut self, cut: Node, Joined { axis, shares, .. }: &Joined, positions: &Range<u64>) {
+        let Some(result) = self.module().node(cut).results().next() else { return };
+        let mut taken = Vec::new();
+        for (share, held) in shares {
+            let own = held.start.max(positions.start)..held.end.min(positions.end);
+            if own == *held {
+                taken.push(*share);
+            } else if own.start < own.end {
+                taken.extend(self.cut(cut, *share, *axis, own.start - held.start..own.end - held.start));
+            }
+        }
+        match taken.as_slice() {
+            [one] => self.rewriter.replace_uses(result, *one),
+            _ => {
+                let axis = vec![("axis".to_owned(), Attribute::Int(*axis as i64))];
+                let version = self.module().opsets.get("").copied().unwrap_or_default();
+                let operands = taken.into_iter().map(Some).collect();
+                let joined = self.insert(cut, Operator::onnx("Concat", version), operands, axis, None);
+                self.rewriter.move_result(result, joined, 0);
+            }
+        }
+        self.rewriter.erase(cut);
+    }
+
+    /// Cuts positions out of a share, as another node cuts its own out of the joined value.
+    fn cut(&mut self, like: Node, share: Value, axis: usize, positions: Range<u64>) -> Option<Value> {
+        let data = self.module().node(like).clone();
+        let mut ty = self.module().ty(share).clone();
+        if let ValueType::Tensor(TensorType { shape: Some(dims), .. }) = &mut ty {
+            *dims.get_mut(axis)? = Dim::Known(positions.end - positions.start);
+        }
+        let ranges = [("starts", positions.start as i64), ("ends", positions.end as i64)];
+        let (mut operands, mut attributes) = (data.inputs, data.attributes);
+        operands[0] = Some(share);
+        for (index, (name, number)) in ranges.into_iter().enumerate() {
+            match operands.get_mut(index + 1) {
+                Some(operand) => *operand = Some(self.integer(number)),
+                None => attributes
+                    .iter_mut()
+                    .filter(|(own, _)| own == name)
+                    .for_each(|(_, value)| *value = Attribute::Ints(vec![number])),
+            }
+        }
+        let name = self.module().value(share).name.clone();
+        let result = (self.rewriter.fresh_name(&name), ty);
+        let made = self.insert(like, data.operator, operands, attributes, Some(result));
+        self.module().node(made).results().next()
+    }
+
+    /// A vector of one integer.
+    fn integer(&mut self, number: i64) -> Value {
+        let (name, main) = (self.rewriter.fresh_name("extents"), self.module().main());
+        let (ty, payload) = (TensorType::fixed(ElementType::Int64, &[1]), Payload::Raw(number.to_le_bytes().to_vec().into()));
+        self.rewriter.initializer(main, &name, ConstData { ty, payload, origin: ConstOrigin::New })
+    }
+
+    /// A node before another one.
+    fn insert(
+        &mut self,
+        before: Node,
+        operator: Operator,
+        inputs: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+        result: Option<(String, ValueType)>,
+    ) -> Node {
+        let origin = Origin::Pass { pass: Cow::Borrowed(self.pass) };
+        let new = NewNode { operator, name: String::new(), inputs, attributes, origin };
+        let main = self.module().main();
+        self.rewriter.insert(main, Some(before), new, &[result])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use memc_ir::text::{parse, print};
+
+    use super::*;
+
+    /// Three shares of four rows; the cuts are made of ranges of the joined ones, and `more` is read beside them.
+    fn read(ranges: &[(i64, i64)], more: &str) -> String {
+        let own = "origin(pass \"split\")";
+        let mut text = String::from(
+            "opset \"\" 21\ngraph @g {\n  input %a : f32[1,2,4,3]\n  input %b : f32[1,2,4,3]\n  input %c : f32[1,2,4,3]\n  const %two : i64[1] = [2]\n",
+        );
+        for (index, (start, end)) in ranges.iter().enumerate() {
+            text += &format!("  const %s{index} : i64[1] = [{start}]\n  const %e{index} : i64[1] = [{end}]\n");
+        }
+        text += &format!("  %j = Concat(%a, %b, %c) {{axis = 2}} : f32[1,2,12,3] {own}\n");
+        let mut results = Vec::new();
+        for (index, (start, end)) in ranges.iter().enumerate() {
+            let rows = end - start;
+            text += &format!("  %p{index} = Slice(%j, %s{index}, %e{index}, %two) : f32[1,2,{rows},3] {own}\n");
+            text += &format!("  %r{index} = Relu(%p{index}) : f32[1,2,{rows},3]\n");
+            results.push(format!("%r{index}"));
+        }
+        text += &format!("  return {}{more}\n}}\n", results.join(", "));
+        let mut module = parse(&text).unwrap();
+        read_apart(&mut module, "split");
+        print(&module)
+    }
+
+    #[test]
+    fn a_part_reads_the_shares_that_hold_its_rows() {
+        let text = read(&[(0, 4), (3, 9)], "");
+        assert!(!text.contains("%j "), "{text}");
+        assert!(text.contains("%r0 = Relu(%a)"), "{text}");
+        // Rows 3 of the first share, all of the second, row 0 of the third.
+        assert!(text.contains("%a_1 = Slice(%a, ") && text.contains("%c_1 = Slice(%c, "), "{text}");
+        assert!(text.contains("%p1 = Concat(%a_1, %b, %c_1) {axis = 2} : f32[1,2,6,3]"), "{text}");
+        assert!(text.contains("i64[1] = [3]") && text.contains("i64[1] = [4]") && text.contains("i64[1] = [1]"), "{text}");
+    }
+
+    #[test]
+    fn what_somebody_needs_whole_stays_joined() {
+        let text = read(&[(0, 4), (3, 9)], ", %j");
+        assert!(text.contains("%j = Concat(%a, %b, %c)") && text.contains("%p0 = Slice(%j, "), "{text}");
+    }
+}

@@ -1,0 +1,250 @@
+//! Rounds of choices: regions that are divided one after another until nothing is better, and taken back where that leads further.
+
+use std::collections::BTreeSet;
+
+use memc_ir::{Bytes, Module, Node, SecondaryMap, Use, Value, uses};
+use memc_ops::lookup;
+
+use super::divide;
+use super::estimate::Levels;
+use super::region::{Region, is_own};
+use super::search::{LEAST_SEED, Search, Way};
+use crate::judge::{Judged, judge};
+use crate::options::Options;
+use crate::parts::Weights;
+use crate::pass::PassContext;
+use crate::worth::{Price, Worth};
+
+/// Levels that a round aims at, as parts of the peak in hundredths.
+const GOALS: [u64; 6] = [97, 90, 75, 50, 35, 22];
+/// The same as hundredths of the room, where there is one: estimates may be too low.
+const OF_ROOM: [u64; 3] = [100, 75, 50];
+/// Rounds at most: each begins at the peak that the one before left.
+const ROUNDS: usize = 8;
+/// Nodes that may be ordered on trial in all: for the first aim, and for each of the others.
+const TRIAL_NODES: usize = 40_000;
+const MORE_TRIAL_NODES: usize = 12_000;
+
+/// How a plan is looked for.
+#[derive(Clone, Copy)]
+struct Aim {
+    way: Way,
+    /// Whether it was not enough to aim at the room: every byte less counts until it is kept.
+    is_last: bool,
+}
+
+/// Rounds are greedy and end in different places: each of these leads to the best plan of some model.
+const AIMS: [Aim; 4] = [
+    Aim { way: Way { between_waists: false, joins: true }, is_last: false },
+    Aim { way: Way { between_waists: true, joins: true }, is_last: false },
+    Aim { way: Way { between_waists: true, joins: false }, is_last: false },
+    Aim { way: Way { between_waists: true, joins: true }, is_last: true },
+];
+/// So many of these where nothing limits memory.
+const FREE_AIMS: usize = 2;
+/// The part of the time for which no other plan within the room is looked for.
+const LITTLE: u64 = 200;
+
+/// The regions of a module to compute in parts: the best of what rounds with several aims come to.
+pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
+    let options = ctx.options;
+    let Some(judged) = judge(module.clone(), options, 0) else { return Vec::new() };
+    let price = Price::new(options, Bytes(judged.peak), judged.nanos);
+    let given = Draft { module: module.clone(), weights: Weights::on_trial(ctx) };
+    let room = options.room().map(|room| room.0);
+    let mut best: Option<(State, Vec<Region>)> = None;
+    let aims = AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { FREE_AIMS });
+    let windows = has_windows(module);
+    for aim in aims.filter(|aim| windows || !aim.way.between_waists || aim.is_last) {
+        let kept = best.as_ref().map(|(state, _)| state).filter(|state| room.is_some() && state.worth.fits());
+        if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + judged.nanos / LITTLE) {
+            break;
+        }
+        let trial_nodes = if best.is_none() { TRIAL_NODES } else { MORE_TRIAL_NODES };
+        let mut rounds = Rounds { ctx, price, room, aim, trial_nodes };
+        let found = rounds.run(&given, rounds.state(judged.clone()));
+        if best.as_ref().is_none_or(|(best, _)| found.0.worth < best.worth) {
+            best = Some(found);
+        }
+    }
+    best.map(|(_, regions)| regions).unwrap_or_default()
+}
+
+/// Whether windows slide over images in a module.
+fn has_windows(module: &Module) -> bool {
+    let nodes = &module.graph(module.main()).nodes;
+    nodes.iter().any(|node| lookup(&module.node(*node).operator).is_some_and(|info| info.reach.is_some()))
+}
+
+/// A module with regions in parts, of whose weights only types count.
+#[derive(Clone)]
+struct Draft<'c, 'o> {
+    module: Module,
+    weights: Weights<'c, 'o>,
+}
+
+impl Draft<'_, '_> {
+    fn divide(&mut self, regions: &[Region]) {
+        divide(&mut self.module, regions, &mut self.weights);
+    }
+}
+
+/// A module in a good order, with what it is worth.
+struct State {
+    judged: Judged,
+    worth: Worth,
+}
+
+/// What all rounds share.
+struct Rounds<'c, 'o> {
+    ctx: &'c PassContext<'o>,
+    price: Price,
+    /// What the arena may take, where anything says so: less is not looked for.
+    room: Option<u64>,
+    aim: Aim,
+    /// Nodes that may still be ordered on trial.
+    trial_nodes: usize,
+}
+
+impl<'c, 'o> Rounds<'c, 'o> {
+    /// Regions until nothing is better, and what they leave.
+    fn run(&mut self, given: &Draft<'c, 'o>, whole: State) -> (State, Vec<Region>) {
+        let (mut state, mut draft, mut chosen) = (whole, given.clone(), Vec::new());
+        for _ in 0..ROUNDS {
+            if let Some((found, regions)) = self.next(&draft, &state, &state) {
+                draft.divide(&regions);
+                chosen.extend(regions);
+                state = found;
+            } else if let Some((found, regions)) = self.in_place_of(given, &state, &chosen) {
+                draft = given.clone();
+                draft.divide(&regions);
+                (state, chosen) = (found, regions);
+            } else {
+                break;
+            }
+        }
+        self.aim.is_last = false;
+        state.worth = self.state(state.judged.clone()).worth;
+        self.cheaper(given, state, chosen)
+    }
+
+    /// What bytes are worth on the way to the aim.
+    fn price(&self) -> Price {
+        if self.aim.is_last { self.price.toward(Bytes(0)) } else { self.price }
+    }
+
+    /// What a judged module is worth.
+    fn state(&self, judged: Judged) -> State {
+        State { worth: self.price().of(Bytes(judged.peak), judged.nanos), judged }
+    }
+
+    /// The same within the room in less time: regions that are not needed any more go, and others take the places of those that cost more.
+    fn cheaper(&mut self, given: &Draft<'c, 'o>, mut state: State, mut chosen: Vec<Region>) -> (State, Vec<Region>) {
+        let mut index = 0;
+        while self.room.is_some_and(|room| state.judged.peak <= room) && index < chosen.len() {
+            let kept: Vec<Region> =
+                chosen.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, region)| region.clone()).collect();
+            let mut draft = given.clone();
+            draft.divide(&kept);
+            let Some(without) = self.judged(draft.clone()) else { break };
+            if without.worth < state.worth {
+                (state, chosen) = (without, kept);
+            } else if let Some((found, regions)) = self.next(&draft, &without, &state) {
+                (state, chosen) = (found, [kept, regions].concat());
+            } else {
+                index += 1;
+            }
+        }
+        (state, chosen)
+    }
+
+    /// The regions that lower the peak of a draft by what is worth most, and what they leave; `None` where none is better than another state.
+    fn next(&mut self, draft: &Draft<'c, 'o>, state: &State, beaten: &State) -> Option<(State, Vec<Region>)> {
+        let peak = state.judged.peak;
+        if self.room.is_some_and(|room| peak <= room) {
+            return None;
+        }
+        let mut search = Search::new(&state.judged, self.ctx.options, Weights::on_trial(self.ctx), self.price(), self.aim.way);
+        let mut tried = BTreeSet::new();
+        let mut best: Option<(State, Vec<Region>)> = None;
+        let of_room = self.room.into_iter().flat_map(|room| OF_ROOM.map(|part| room / 100 * part));
+        let goals = GOALS.map(|part| peak / 100 * part).into_iter().chain(of_room);
+        for (goal, shared) in goals.flat_map(|goal| [(goal, false), (goal, true)]) {
+            let regions = search.regions(goal, shared);
+            let key: Vec<(u64, Vec<Node>)> =
+                regions.iter().map(|region| (region.parts, region.nodes.values().copied().collect())).collect();
+            if !search.covers_peak(&regions) || !tried.insert(key) {
+                continue;
+            }
+            let mut trial = draft.clone();
+            trial.divide(&regions);
+            let Some(found) = self.judged(trial) else { continue };
+            let worth = best.as_ref().map_or(beaten.worth, |(best, _)| best.worth);
+            let is_lower = self.room.is_some() || found.judged.peak < beaten.judged.peak;
+            if is_lower && found.worth < worth {
+                best = Some((found, regions));
+            }
+        }
+        best
+    }
+
+    /// Other regions in the place of those where the peak of a plan stands, that is not within the room: all that are in parts then, and what they
+    /// leave. Regions that were chosen for a higher peak may end where it is now.
+    fn in_place_of(&mut self, given: &Draft<'c, 'o>, state: &State, chosen: &[Region]) -> Option<(State, Vec<Region>)> {
+        self.room.filter(|room| state.judged.peak > *room)?;
+        let mut best: Option<(State, Vec<Region>)> = None;
+        for taken_back in at_peak(&state.judged, self.ctx.options, chosen) {
+            let kept: Vec<Region> = chosen
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| !taken_back.contains(index))
+                .map(|(_, region)| region.clone())
+                .collect();
+            let mut draft = given.clone();
+            draft.divide(&kept);
+            let Some(without) = self.judged(draft.clone()) else { continue };
+            let beaten = best.as_ref().map_or(state, |(best, _)| best);
+            if let Some((found, regions)) = self.next(&draft, &without, beaten) {
+                best = Some((found, [kept, regions].concat()));
+            }
+        }
+        best
+    }
+
+    /// What a draft is worth; `None` where it takes too long, or no trial is left.
+    fn judged(&mut self, trial: Draft<'_, '_>) -> Option<State> {
+        let module = trial.module;
+        self.trial_nodes = self.trial_nodes.checked_sub(module.graph(module.main()).nodes.len())?;
+        let judged = judge(module, self.ctx.options, 0)?;
+        let is_slow = self.ctx.time_limit.is_some_and(|limit| judged.nanos > limit);
+        (!is_slow).then(|| self.state(judged))
+    }
+}
+
+/// Sets of regions, by their numbers, that make something that is there at the peak: all together, and one by one.
+fn at_peak(judged: &Judged, options: &Options, chosen: &[Region]) -> Vec<BTreeSet<usize>> {
+    let (levels, uses) = (Levels::of(judged, options, judged.peak / LEAST_SEED), uses(&judged.module));
+    let steps = (0..judged.profile.len()).filter(|step| judged.profile[*step] == judged.peak);
+    let there: BTreeSet<Value> = steps.flat_map(|step| levels.live(step)).collect();
+    let all: BTreeSet<usize> = there.into_iter().filter_map(|value| maker(&judged.module, &uses, chosen, value)).collect();
+    let alone = all.iter().filter(|_| all.len() > 1).map(|index| BTreeSet::from([*index]));
+    let together = Some(all.clone()).filter(|all| !all.is_empty());
+    together.into_iter().chain(alone).collect()
+}
+
+/// The region that makes a value, or that a share which leads to one belongs to.
+fn maker(module: &Module, uses: &SecondaryMap<Value, Vec<Use>>, chosen: &[Region], value: Value) -> Option<usize> {
+    let (mut open, mut met) = (vec![value], BTreeSet::from([value]));
+    while let Some(value) = open.pop() {
+        if let Some(found) = chosen.iter().position(|region| region.made.contains_key(&value)) {
+            return Some(found);
+        }
+        let readers = uses[value].iter().filter_map(|site| match site {
+            Use::Operand(node, _) => Some(*node),
+            Use::Output(..) => None,
+        });
+        let own = readers.filter(|node| is_own(module, *node));
+        open.extend(own.flat_map(|node| module.node(node).results()).filter(|value| met.insert(*value)));
+    }
+    None
+}
