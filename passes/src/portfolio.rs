@@ -145,7 +145,7 @@ fn leaner<'o>(
     let options = split.ctx.options;
     let nanos = |start: &Start<'_>| options.total_nanos(&start.module);
     let other = whole.as_ref().unwrap_or(given);
-    let arena = |start: &Start<'_>| run(start, MERGED, Some(0), none(), verify, &mut Silent).map(|(_, rank)| rank.arena);
+    let arena = |start: &Start<'_>| tried(start, verify).map(|tried| tried.rank.arena);
     let (own, its) = (arena(&split)?, arena(other)?);
     let price = Price::new(options, its, nanos(other));
     let is_better = price.of(own, nanos(&split)) < price.of(its, nanos(other));

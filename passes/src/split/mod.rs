@@ -40,7 +40,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 }
 
 /// Writes regions in parts; returns the number of edits.
-fn divide(module: &mut Module, regions: &[Region], weights: &mut Weights<'_, '_>) -> u64 {
-    let written = write(module, regions.iter().map(|region| (&region.divided, region.parts)), weights, INFO.name);
+fn divide<'r>(module: &mut Module, regions: impl IntoIterator<Item = &'r Region>, weights: &mut Weights<'_, '_>) -> u64 {
+    let written = write(module, regions.into_iter().map(|region| (&region.divided, region.parts)), weights, INFO.name);
     written + read_apart(module, INFO.name)
 }

@@ -84,8 +84,11 @@ struct Draft<'c, 'o> {
 }
 
 impl Draft<'_, '_> {
-    fn divide(&mut self, regions: &[Region]) {
-        divide(&mut self.module, regions, &mut self.weights);
+    /// The module with regions in parts, with the nodes that it will have when these are written.
+    fn with<'r>(&self, regions: impl IntoIterator<Item = &'r Region>) -> Module {
+        let mut module = self.module.clone();
+        divide(&mut module, regions, &mut self.weights.clone());
+        module
     }
 }
 
@@ -109,19 +112,11 @@ struct Rounds<'c, 'o> {
 impl<'c, 'o> Rounds<'c, 'o> {
     /// Regions until nothing is better, and what they leave.
     fn run(&mut self, given: &Draft<'c, 'o>, whole: State) -> (State, Vec<Region>) {
-        let (mut state, mut draft, mut chosen) = (whole, given.clone(), Vec::new());
+        let (mut state, mut chosen) = (whole, Vec::new());
         for _ in 0..ROUNDS {
-            if let Some((found, regions)) = self.next(&draft, &state, &state) {
-                draft.divide(&regions);
-                chosen.extend(regions);
-                state = found;
-            } else if let Some((found, regions)) = self.in_place_of(given, &state, &chosen) {
-                draft = given.clone();
-                draft.divide(&regions);
-                (state, chosen) = (found, regions);
-            } else {
-                break;
-            }
+            let found = self.next(given, &chosen, &state, &state).or_else(|| self.in_place_of(given, &state, &chosen));
+            let Some(found) = found else { break };
+            (state, chosen) = found;
         }
         self.aim.is_last = false;
         state.worth = self.state(state.judged.clone()).worth;
@@ -144,13 +139,11 @@ impl<'c, 'o> Rounds<'c, 'o> {
         while self.room.is_some_and(|room| state.judged.peak <= room) && index < chosen.len() {
             let kept: Vec<Region> =
                 chosen.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, region)| region.clone()).collect();
-            let mut draft = given.clone();
-            draft.divide(&kept);
-            let Some(without) = self.judged(draft.clone()) else { break };
+            let Some(without) = self.judged(given.with(&kept)) else { break };
             if without.worth < state.worth {
                 (state, chosen) = (without, kept);
-            } else if let Some((found, regions)) = self.next(&draft, &without, &state) {
-                (state, chosen) = (found, [kept, regions].concat());
+            } else if let Some(found) = self.next(given, &kept, &without, &state) {
+                (state, chosen) = found;
             } else {
                 index += 1;
             }
@@ -158,8 +151,9 @@ impl<'c, 'o> Rounds<'c, 'o> {
         (state, chosen)
     }
 
-    /// The regions that lower the peak of a draft by what is worth most, and what they leave; `None` where none is better than another state.
-    fn next(&mut self, draft: &Draft<'c, 'o>, state: &State, beaten: &State) -> Option<(State, Vec<Region>)> {
+    /// More regions, that lower the peak by what is worth most: all that are in parts then, and what they leave; `None` where nothing is better than
+    /// another state.
+    fn next(&mut self, given: &Draft<'c, 'o>, chosen: &[Region], state: &State, beaten: &State) -> Option<(State, Vec<Region>)> {
         let peak = state.judged.peak;
         if self.room.is_some_and(|room| peak <= room) {
             return None;
@@ -176,16 +170,14 @@ impl<'c, 'o> Rounds<'c, 'o> {
             if !search.covers_peak(&regions) || !tried.insert(key) {
                 continue;
             }
-            let mut trial = draft.clone();
-            trial.divide(&regions);
-            let Some(found) = self.judged(trial) else { continue };
+            let Some(found) = self.judged(given.with(chosen.iter().chain(&regions))) else { continue };
             let worth = best.as_ref().map_or(beaten.worth, |(best, _)| best.worth);
             let is_lower = self.room.is_some() || found.judged.peak < beaten.judged.peak;
             if is_lower && found.worth < worth {
                 best = Some((found, regions));
             }
         }
-        best
+        best.map(|(state, regions)| (state, [chosen.to_vec(), regions].concat()))
     }
 
     /// Other regions in the place of those where the peak of a plan stands, that is not within the room: all that are in parts then, and what they
@@ -200,20 +192,15 @@ impl<'c, 'o> Rounds<'c, 'o> {
                 .filter(|(index, _)| !taken_back.contains(index))
                 .map(|(_, region)| region.clone())
                 .collect();
-            let mut draft = given.clone();
-            draft.divide(&kept);
-            let Some(without) = self.judged(draft.clone()) else { continue };
+            let Some(without) = self.judged(given.with(&kept)) else { continue };
             let beaten = best.as_ref().map_or(state, |(best, _)| best);
-            if let Some((found, regions)) = self.next(&draft, &without, beaten) {
-                best = Some((found, [kept, regions].concat()));
-            }
+            best = self.next(given, &kept, &without, beaten).or(best);
         }
         best
     }
 
-    /// What a draft is worth; `None` where it takes too long, or no trial is left.
-    fn judged(&mut self, trial: Draft<'_, '_>) -> Option<State> {
-        let module = trial.module;
+    /// What a module is worth; `None` where it takes too long, or no trial is left.
+    fn judged(&mut self, module: Module) -> Option<State> {
         self.trial_nodes = self.trial_nodes.checked_sub(module.graph(module.main()).nodes.len())?;
         let judged = judge(module, self.ctx.options, 0)?;
         let is_slow = self.ctx.time_limit.is_some_and(|limit| judged.nanos > limit);
