@@ -21,6 +21,11 @@ pub(super) fn is_own(module: &Module, node: Node) -> bool {
     matches!(&module.node(node).origin, Origin::Pass { pass } if *pass == NAME)
 }
 
+/// Whether a node computes rows of its result from ranges of rows.
+pub(super) fn has_windows(module: &Module, node: Node) -> bool {
+    lookup(&module.node(node).operator).is_some_and(|info| info.reach.is_some())
+}
+
 /// What regions of one module are grown in.
 #[derive(Debug)]
 pub(super) struct Ground<'m> {
@@ -175,7 +180,7 @@ impl<'m> Ground<'m> {
 
     /// Whether windows make or read a value.
     pub(super) fn is_beside_windows(&self, value: Value) -> bool {
-        let slides = |node: Node| lookup(&self.module.node(node).operator).is_some_and(|info| info.reach.is_some());
+        let slides = |node: Node| has_windows(self.module, node);
         let reads = |site: &Use| matches!(site, Use::Operand(node, _) if slides(*node));
         self.producer(value).is_some_and(slides) || self.uses[value].iter().any(reads)
     }

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Use, Value, uses};
-use memc_ops::lookup;
 
 use super::divide;
 use super::estimate::Levels;
-use super::region::{Region, is_own};
+use super::region::{Region, has_windows, is_own};
 use super::search::{LEAST_SEED, Search, Way};
 use crate::judge::{Judged, judge};
 use crate::options::Options;
@@ -54,7 +53,7 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let room = options.room().map(|room| room.0);
     let mut best: Option<(State, Vec<Region>)> = None;
     let aims = AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { FREE_AIMS });
-    let windows = has_windows(module);
+    let windows = module.graph(module.main()).nodes.iter().any(|node| has_windows(module, *node));
     for aim in aims.filter(|aim| windows || !aim.way.between_waists || aim.is_last) {
         let kept = best.as_ref().map(|(state, _)| state).filter(|state| room.is_some() && state.worth.fits());
         if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + judged.nanos / LITTLE) {
@@ -68,12 +67,6 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
         }
     }
     best.map(|(_, regions)| regions).unwrap_or_default()
-}
-
-/// Whether windows slide over images in a module.
-fn has_windows(module: &Module) -> bool {
-    let nodes = &module.graph(module.main()).nodes;
-    nodes.iter().any(|node| lookup(&module.node(*node).operator).is_some_and(|info| info.reach.is_some()))
 }
 
 /// A module with regions in parts, of whose weights only types count.
@@ -137,8 +130,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
     fn cheaper(&mut self, given: &Draft<'c, 'o>, mut state: State, mut chosen: Vec<Region>) -> (State, Vec<Region>) {
         let mut index = 0;
         while self.room.is_some_and(|room| state.judged.peak <= room) && index < chosen.len() {
-            let kept: Vec<Region> =
-                chosen.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, region)| region.clone()).collect();
+            let kept = without(&chosen, &BTreeSet::from([index]));
             let Some(without) = self.judged(given.with(&kept)) else { break };
             if without.worth < state.worth {
                 (state, chosen) = (without, kept);
@@ -186,12 +178,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
         self.room.filter(|room| state.judged.peak > *room)?;
         let mut best: Option<(State, Vec<Region>)> = None;
         for taken_back in at_peak(&state.judged, self.ctx.options, chosen) {
-            let kept: Vec<Region> = chosen
-                .iter()
-                .enumerate()
-                .filter(|(index, _)| !taken_back.contains(index))
-                .map(|(_, region)| region.clone())
-                .collect();
+            let kept = without(chosen, &taken_back);
             let Some(without) = self.judged(given.with(&kept)) else { continue };
             let beaten = best.as_ref().map_or(state, |(best, _)| best);
             best = self.next(given, &kept, &without, beaten).or(best);
@@ -206,6 +193,12 @@ impl<'c, 'o> Rounds<'c, 'o> {
         let is_slow = self.ctx.time_limit.is_some_and(|limit| judged.nanos > limit);
         (!is_slow).then(|| self.state(judged))
     }
+}
+
+/// Regions but for those of some numbers.
+fn without(chosen: &[Region], left_out: &BTreeSet<usize>) -> Vec<Region> {
+    let kept = chosen.iter().enumerate().filter(|(index, _)| !left_out.contains(index));
+    kept.map(|(_, region)| region.clone()).collect()
 }
 
 /// Sets of regions, by their numbers, that make something that is there at the peak: all together, and one by one.
