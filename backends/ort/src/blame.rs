@@ -9,7 +9,7 @@ use memc_layout::{Class, Layout};
 use memc_onnx_proto::onnx::{GraphProto, NodeProto};
 
 use crate::arrays::Array;
-use crate::compare::{Difference, Tolerance, difference};
+use crate::compare::{Difference, Tolerances, difference};
 
 /// A rewritten window whose results differ.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +76,7 @@ pub(crate) fn first_window(
     order: &[NodeProto],
     expected: &BTreeMap<String, Array>,
     found: &BTreeMap<String, Array>,
-    tolerance: Tolerance,
+    tolerances: &Tolerances,
 ) -> Option<WindowDifference> {
     let position: BTreeMap<&str, usize> =
         order.iter().enumerate().flat_map(|(step, node)| node.output.iter().map(move |name| (name.as_str(), step))).collect();
@@ -85,7 +85,8 @@ pub(crate) fn first_window(
     // Among windows with the same value, the one that was rewritten last made it.
     pairs.sort_by_key(|(window, value)| (position.get(value.written.as_str()).copied(), std::cmp::Reverse(window.window)));
     pairs.into_iter().find_map(|(window, value)| {
-        let kind = difference(&expected.get(&value.given)?.view(), &found.get(&value.written)?.view(), tolerance)?;
+        let kind =
+            difference(&expected.get(&value.given)?.view(), &found.get(&value.written)?.view(), tolerances.of(&value.given))?;
         let difference = Difference { output: value.written.clone(), kind };
         let rules = window.rules.keys().cloned().collect();
         let beyond = WindowDifference { window: window.window, rules, given: value.given.clone(), difference };
@@ -98,11 +99,12 @@ pub(crate) fn first_node<'n>(
     order: &'n [NodeProto],
     expected: &BTreeMap<String, Array>,
     found: &BTreeMap<String, Array>,
-    tolerance: Tolerance,
+    tolerances: &Tolerances,
 ) -> Option<&'n NodeProto> {
     let differs = |node: &&NodeProto, any: bool| {
         node.output.iter().any(|name| {
-            let kind = expected.get(name).zip(found.get(name)).and_then(|(a, b)| difference(&a.view(), &b.view(), tolerance));
+            let kind =
+                expected.get(name).zip(found.get(name)).and_then(|(a, b)| difference(&a.view(), &b.view(), tolerances.of(name)));
             kind.is_some_and(|kind| any || !Difference { output: String::new(), kind }.is_within())
         })
     };

@@ -28,6 +28,12 @@ impl Tolerance {
         Self { relative: 1e-3, absolute: 1e-7, of_largest: 1e-4 }
     }
 
+    /// The same for what was computed of numbers of another type, whose roundings it carries on.
+    fn through(self, ty: DataType) -> Self {
+        let rounding = epsilon(ty).map_or(0.0, |epsilon| Self::ROUNDINGS * epsilon);
+        Self { of_largest: if self.of_largest > 0.0 { self.of_largest.max(rounding) } else { 0.0 }, ..self }
+    }
+
     /// What is allowed in an array, whatever the number.
     fn anywhere(&self, ty: DataType, largest: f64) -> f64 {
         let of_largest = match epsilon(ty) {
@@ -35,6 +41,22 @@ impl Tolerance {
             _ => 0.0,
         };
         self.absolute + of_largest * largest
+    }
+}
+
+/// What is allowed in each array.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tolerances {
+    /// In all of them.
+    pub all: Tolerance,
+    /// The coarsest type of half precision that an array, by its name, is computed of.
+    pub halves: BTreeMap<String, DataType>,
+}
+
+impl Tolerances {
+    /// What is allowed in the array of a name.
+    pub(crate) fn of(&self, name: &str) -> Tolerance {
+        self.halves.get(name).map_or(self.all, |ty| self.all.through(*ty))
     }
 }
 
@@ -108,13 +130,13 @@ impl Difference {
 pub fn compare(
     expected: &BTreeMap<String, TensorView<'_>>,
     found: &BTreeMap<String, TensorView<'_>>,
-    tolerance: Tolerance,
+    tolerances: &Tolerances,
 ) -> Vec<Difference> {
     let mut differences = Vec::new();
     for (name, array) in expected {
         let kind = match found.get(name) {
             None => Some(DifferenceKind::Absent),
-            Some(other) => difference(array, other, tolerance),
+            Some(other) => difference(array, other, tolerances.of(name)),
         };
         differences.extend(kind.map(|kind| Difference { output: name.clone(), kind }));
     }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_onnx_proto::onnx::tensor_proto::{DataLocation, DataType};
-use memc_onnx_proto::onnx::type_proto::{Tensor, Value};
 use memc_onnx_proto::onnx::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, TypeProto, ValueInfoProto};
 use prost::Message as _;
 
@@ -52,12 +51,6 @@ const PACKING: [&str; 18] = [
     "QLinearConv",
     "QLinearMatMul",
 ];
-
-/// The type of a dense tensor of any shape.
-pub(crate) fn tensor_type(element: Element) -> TypeProto {
-    let tensor = Tensor { elem_type: Some(element.onnx()), shape: None };
-    TypeProto { denotation: None, value: Some(Value::TensorType(tensor)) }
-}
 
 /// Cuts nodes out of one model.
 pub(crate) struct Cutter<'m> {
@@ -234,7 +227,7 @@ pub(crate) fn has_bodies(node: &NodeProto) -> bool {
 }
 
 /// Names that the bodies of a node take from outside, in order of first use.
-fn captured(node: &NodeProto) -> Vec<String> {
+pub(crate) fn captured(node: &NodeProto) -> Vec<String> {
     let mut found = Vec::new();
     for body in bodies(node) {
         free(body, &mut Vec::new(), &mut found);

@@ -7,12 +7,14 @@ use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use memc_onnx_proto::onnx::TypeProto;
 use ort::sys;
 
 use crate::allocator::{CountingAllocator, Tally};
 use crate::arrays::TensorView;
 use crate::element::Element;
 use crate::error::Error;
+use crate::types;
 
 /// What is made once a process: the environment, and the allocator that all sessions share.
 struct Core {
@@ -158,6 +160,44 @@ impl Runtime {
             self.check("give weights", status)?;
         }
         self.finish(source, &settings)
+    }
+
+    /// Reads a description of a type, and releases it. Sequences and optionals are followed to what they hold.
+    ///
+    /// # Safety
+    /// `get` succeeds only where it gives a description that is the caller's to release.
+    unsafe fn read_type(
+        &self,
+        depth: usize,
+        get: &dyn Fn(*mut *mut sys::OrtTypeInfo) -> sys::OrtStatusPtr,
+    ) -> Result<Option<TypeProto>, Error> {
+        const WHAT: &str = "describe a type";
+        let (api, mut info) = (self.api(), ptr::null_mut());
+        let (mut tensor, mut sequence, mut optional, mut number) = (ptr::null(), ptr::null(), ptr::null(), 0i32);
+        self.check(WHAT, get(&raw mut info))?;
+        // SAFETY: the description lives until it is released below; what is none of a kind gives no description of one. The number comes
+        // back through an integer, so that an unknown one is no invalid enumeration.
+        unsafe {
+            let mut read = || {
+                self.check(WHAT, (api.CastTypeInfoToTensorInfo)(info, &mut tensor))?;
+                self.check(WHAT, (api.CastTypeInfoToSequenceTypeInfo)(info, &mut sequence))?;
+                self.check(WHAT, (api.CastTypeInfoToOptionalTypeInfo)(info, &mut optional))?;
+                if !tensor.is_null() {
+                    self.check(WHAT, (api.GetTensorElementType)(tensor, (&raw mut number).cast()))?;
+                    return Ok(Some(types::tensor(number)));
+                }
+                let inner = match (sequence.is_null(), optional.is_null()) {
+                    _ if depth >= types::MAX_DEPTH => None,
+                    (false, _) => self.read_type(depth + 1, &|inner| (api.GetSequenceElementType)(sequence, inner))?,
+                    (_, false) => self.read_type(depth + 1, &|inner| (api.GetOptionalContainedTypeInfo)(optional, inner))?,
+                    _ => None,
+                };
+                Ok(inner.map(if sequence.is_null() { types::optional } else { types::sequence }))
+            };
+            let found = read();
+            (api.ReleaseTypeInfo)(info);
+            found
+        }
     }
 
     fn finish(&self, source: Source<'_>, settings: &Settings) -> Result<Session<'_>, Error> {
@@ -363,29 +403,17 @@ impl<'r> Session<'r> {
         self.outputs.iter().map(|name| name.to_str().unwrap_or_default())
     }
 
-    /// Element types of the outputs; `None` for what is no tensor of elements of fixed size.
+    /// Types of the outputs as the runtime derives them, without shapes; `None` for what is neither tensor nor sequence nor optional.
     ///
     /// # Errors
     /// The runtime does not describe an output.
-    pub(crate) fn result_types(&self) -> Result<Vec<Option<Element>>, Error> {
-        let (runtime, api) = (self.runtime, self.runtime.api());
-        let what = "describe an output";
-        let element = |position: usize| {
-            let (mut info, mut tensor, mut number) = (ptr::null_mut(), ptr::null(), 0i32);
-            // SAFETY: the session lives; the number comes back through an integer, so that an unknown one is no invalid enumeration. What
-            // is no tensor gives no description of one.
-            unsafe {
-                runtime.check(what, (api.SessionGetOutputTypeInfo)(self.pointer.as_ptr(), position, &mut info))?;
-                let cast = runtime.check(what, (api.CastTypeInfoToTensorInfo)(info, &mut tensor));
-                let read = cast.and_then(|()| match tensor.is_null() {
-                    true => Ok(()),
-                    false => runtime.check(what, (api.GetTensorElementType)(tensor, (&raw mut number).cast())),
-                });
-                (api.ReleaseTypeInfo)(info);
-                read.map(|()| Element::from_onnx(number))
-            }
+    pub(crate) fn result_types(&self) -> Result<Vec<Option<TypeProto>>, Error> {
+        let api = self.runtime.api();
+        // SAFETY: the session lives; the description is released where it is read.
+        let describe = |position| unsafe {
+            self.runtime.read_type(0, &|info| (api.SessionGetOutputTypeInfo)(self.pointer.as_ptr(), position, info))
         };
-        (0..self.outputs.len()).map(element).collect()
+        (0..self.outputs.len()).map(describe).collect()
     }
 
     /// Runs with all outputs allocated by the runtime. `more` are values of initializers that inputs override.

@@ -1,7 +1,7 @@
 //! Sessions of a plan's steps: one for all nodes that are equal but for names, made on several threads, and bound to the values of a stage.
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use memc_onnx_proto::onnx::{NodeProto, TypeProto};
 use memc_ops::profile::player::reads_again;
 
-use crate::cut::{Cut, Cutter, tensor_type};
+use crate::cut::{Cut, Cutter};
 use crate::error::Error;
 use crate::memory::{require, trim};
-use crate::places::Places;
 use crate::random;
 use crate::runtime::{Session, SessionOptions, Source, Value};
 use crate::stage::Stage;
 use crate::step::{Kind, Step};
+use crate::types;
 
 /// Bytes of operands for kernels to keep, after which freed memory goes back to the system: making a session frees about as many.
 const TRIM_AFTER: u64 = 64 << 20;
@@ -35,7 +35,8 @@ struct Job {
     position: usize,
 }
 
-/// Makes the sessions of all steps that run a kernel.
+/// Makes the sessions of all steps that run a kernel. What reads values whose types nobody states waits for the sessions that make them, which
+/// know.
 ///
 /// # Errors
 /// Kernels are missing, or the runtime refuses a node otherwise; packed operands do not fit the memory that is free.
@@ -47,57 +48,111 @@ pub(crate) fn make_sessions<'r>(
     folder: &Path,
     options: SessionOptions,
 ) -> Result<(), Error> {
-    let (jobs, users) = jobs(stage, steps, cutter, nodes);
-    require(jobs.iter().map(|job| job.packed).fold(0, u64::saturating_add))?;
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let mut made = Vec::with_capacity(jobs.len());
-    let mut missing: Vec<String> = Vec::new();
-    for (job, outcome) in jobs.iter().zip(make_all(stage, &jobs, folder, options)) {
-        match outcome {
-            Ok(session) => made.push(Rc::new(session)),
-            Err(error) => missing.push(lacking(error, job.position, nodes[job.position])?),
+    let mut bench = Bench { stage, cutter, nodes, types: BTreeMap::new(), known: BTreeMap::new(), made: Vec::new() };
+    let kernels = |position: &usize| !matches!(steps[*position].kind, Kind::Skip | Kind::Transfer);
+    let mut open: Vec<usize> = (0..nodes.len()).filter(kernels).collect();
+    while !open.is_empty() {
+        let (jobs, users);
+        (jobs, users, open) = bench.jobs(steps, &open);
+        require(jobs.iter().map(|job| job.packed).fold(0, u64::saturating_add))?;
+        bench.make(&jobs, folder, options)?;
+        for (position, job) in users {
+            let session = bench.made[job].clone();
+            bench.learn(nodes[position], &session)?;
+            steps[position].session = Some(session);
         }
-    }
-    if !missing.is_empty() {
-        missing.sort();
-        missing.dedup();
-        return Err(Error::MissingKernels { kernels: missing });
-    }
-    for (position, job) in users {
-        steps[position].session = Some(made[job].clone());
     }
     Ok(())
 }
 
-/// Cuts the nodes of steps that run a kernel; gives the sessions that they need, and which step needs which.
-fn jobs(stage: &Stage<'_>, steps: &mut [Step<'_>], cutter: &Cutter<'_>, nodes: &[&NodeProto]) -> (Vec<Job>, Vec<(usize, usize)>) {
-    let places = &stage.places;
-    let slots = |names: &[String]| names.iter().filter_map(|name| places.by_name.get(name).copied()).collect();
-    let mut jobs: Vec<Job> = Vec::new();
-    let mut known: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-    let mut users = Vec::new();
-    for (position, node) in nodes.iter().enumerate() {
-        if matches!(steps[position].kind, Kind::Skip | Kind::Transfer) {
-            continue;
-        }
-        let type_of = |name: &str| type_of(places, cutter, name);
-        let Cut { bytes, operands, results, weights, packed } = cutter.cut(node, random::draws(node), &type_of);
-        (steps[position].inputs, steps[position].outputs) = (slots(&operands), slots(&results));
-        let job = *known.entry(bytes).or_insert_with_key(|bytes| {
-            let given = weights.into_iter().filter_map(|(inner, outer)| Some((inner, *places.by_name.get(&outer)?)));
-            jobs.push(Job { model: bytes.clone(), given: given.collect(), packed, position });
-            jobs.len() - 1
-        });
-        users.push((position, job));
-    }
-    (jobs, users)
+/// What sessions are made of, and those that there are.
+struct Bench<'a, 'r> {
+    stage: &'a Stage<'r>,
+    cutter: &'a Cutter<'a>,
+    nodes: &'a [&'a NodeProto],
+    /// Types that neither layout nor model states, as sessions derived them.
+    types: BTreeMap<String, TypeProto>,
+    /// Sessions by the bytes of their models.
+    known: BTreeMap<Vec<u8>, usize>,
+    made: Vec<Rc<Session<'r>>>,
 }
 
-fn type_of(places: &Places, cutter: &Cutter<'_>, name: &str) -> Option<TypeProto> {
-    let slot = places.by_name.get(name).map(|slot| &places.slots[*slot]);
-    match slot.and_then(|slot| slot.ty.as_ref()) {
-        Some((element, _)) => Some(tensor_type(*element)),
-        None => cutter.described(name).cloned(),
+/// Which step needs which session.
+type Users = Vec<(usize, usize)>;
+
+impl<'r> Bench<'_, 'r> {
+    /// Cuts the nodes of steps whose operands' types are known; gives the sessions that they need beside those that there are, which step
+    /// needs which, and the steps that wait.
+    fn jobs(&mut self, steps: &mut [Step<'_>], open: &[usize]) -> (Vec<Job>, Users, Vec<usize>) {
+        let places = &self.stage.places;
+        let slots = |names: &[String]| names.iter().filter_map(|name| places.by_name.get(name).copied()).collect();
+        let (ready, waiting) = self.ready(open);
+        let (mut jobs, mut users) = (Vec::new(), Vec::new());
+        for position in ready {
+            let node = self.nodes[position];
+            let Cut { bytes, operands, results, weights, packed } =
+                self.cutter.cut(node, random::draws(node), &|name| self.type_of(name));
+            (steps[position].inputs, steps[position].outputs) = (slots(&operands), slots(&results));
+            let next = self.made.len() + jobs.len();
+            let job = *self.known.entry(bytes).or_insert_with_key(|bytes| {
+                let given = weights.into_iter().filter_map(|(inner, outer)| Some((inner, *places.by_name.get(&outer)?)));
+                jobs.push(Job { model: bytes.clone(), given: given.collect(), packed, position });
+                next
+            });
+            users.push((position, job));
+        }
+        (jobs, users, waiting)
+    }
+
+    /// Of steps without a session, those that read nothing of unknown type that another of them makes; all, where each waits for one.
+    fn ready(&self, open: &[usize]) -> (Vec<usize>, Vec<usize>) {
+        let results = open.iter().flat_map(|position| self.nodes[*position].output.iter().map(String::as_str));
+        let unknown: BTreeSet<&str> = results.filter(|name| !name.is_empty() && self.type_of(name).is_none()).collect();
+        let is_ready =
+            |position: &usize| self.cutter.operands(self.nodes[*position]).iter().all(|name| !unknown.contains(name.as_str()));
+        let (ready, waiting): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(is_ready);
+        if ready.is_empty() { (waiting, ready) } else { (ready, waiting) }
+    }
+
+    fn type_of(&self, name: &str) -> Option<TypeProto> {
+        let places = &self.stage.places;
+        let slot = places.by_name.get(name).map(|slot| &places.slots[*slot]);
+        match slot.and_then(|slot| slot.ty.as_ref()) {
+            Some((element, _)) => Some(types::tensor(element.onnx())),
+            None => self.cutter.described(name).or_else(|| self.types.get(name)).cloned(),
+        }
+    }
+
+    /// Makes sessions, behind those that there are.
+    fn make(&mut self, jobs: &[Job], folder: &Path, options: SessionOptions) -> Result<(), Error> {
+        let mut missing: Vec<String> = Vec::new();
+        for (job, outcome) in jobs.iter().zip(make_all(self.stage, jobs, folder, options)) {
+            match outcome {
+                Ok(session) => self.made.push(Rc::new(session)),
+                Err(error) => missing.push(lacking(error, job.position, self.nodes[job.position])?),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        missing.sort();
+        missing.dedup();
+        Err(Error::MissingKernels { kernels: missing })
+    }
+
+    /// Asks a node's session for the types of results that nobody states.
+    fn learn(&mut self, node: &NodeProto, session: &Session<'_>) -> Result<(), Error> {
+        let results: Vec<&String> = node.output.iter().filter(|name| !name.is_empty()).collect();
+        if results.iter().all(|name| self.type_of(name).is_some()) {
+            return Ok(());
+        }
+        for (name, ty) in results.into_iter().zip(session.result_types()?) {
+            if let Some(ty) = ty.filter(|_| self.type_of(name).is_none()) {
+                self.types.insert(name.clone(), ty);
+            }
+        }
+        Ok(())
     }
 }
 

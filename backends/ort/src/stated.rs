@@ -6,22 +6,24 @@
 //! has room for what is stated, so that is what its reference must round to. Conversions are not followed into bodies: a barrier is an If
 //! both of whose branches give the value on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
-use memc_onnx_proto::onnx::type_proto::Value;
 use memc_onnx_proto::onnx::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
+
+use crate::cut::captured;
+use crate::types::element;
 
 /// Bodies within bodies that are looked into; the reader of models refuses more anyway.
 const MAX_DEPTH: usize = 64;
 
 /// Adds barriers to a model where a session would not round to the stated types. `halves` are the results of the main graph's nodes that are of
 /// half precision.
-pub(crate) fn hold_types(model: &mut ModelProto, halves: &BTreeSet<String>) {
+pub(crate) fn hold_types(model: &mut ModelProto, halves: &BTreeMap<String, DataType>) {
     let Some(graph) = &mut model.graph else { return };
     let mut held = between_casts(graph);
-    held.extend(halves.iter().cloned());
+    held.extend(halves.keys().cloned());
     let read: BTreeSet<&str> = graph.node.iter().flat_map(|node| node.input.iter().map(String::as_str)).collect();
     held.retain(|name| read.contains(name.as_str()));
     if !held.is_empty() {
@@ -36,9 +38,34 @@ fn between_casts(graph: &GraphProto) -> BTreeSet<String> {
     casts().flat_map(|node| &node.output).filter(|name| read.contains(name)).cloned().collect()
 }
 
-/// Whether a number of ONNX's names a type of half precision.
-pub(crate) fn is_half(number: i32) -> bool {
-    number == DataType::Float16 as i32 || number == DataType::Bfloat16 as i32
+/// The type of half precision that a number of ONNX's names.
+pub(crate) fn half(number: i32) -> Option<DataType> {
+    [DataType::Float16, DataType::Bfloat16].into_iter().find(|ty| *ty as i32 == number)
+}
+
+fn is_half(number: i32) -> bool {
+    half(number).is_some()
+}
+
+/// Of each value of the main graph that is computed of numbers of half precision, the coarsest of their types. `halves` are the nodes' results of
+/// half precision.
+pub(crate) fn rounded(graph: &GraphProto, halves: &BTreeMap<String, DataType>) -> BTreeMap<String, DataType> {
+    let mut found = halves.clone();
+    for info in &graph.input {
+        let ty = info.r#type.as_ref().and_then(element).and_then(half);
+        found.extend(ty.map(|ty| (info.name().to_owned(), ty)));
+    }
+    for node in &graph.node {
+        let captured = captured(node);
+        let read = node.input.iter().chain(&captured).filter_map(|name| found.get(name).copied());
+        let Some(operand) = read.max_by_key(|ty| *ty as i32) else { continue };
+        for name in &node.output {
+            let own = found.get(name).copied().unwrap_or(operand);
+            // Bfloat16 is the coarser one, and has the larger number.
+            found.insert(name.clone(), if own as i32 > operand as i32 { own } else { operand });
+        }
+    }
+    found
 }
 
 /// Whether some value may be of half precision: a tensor is, or the number of such a type stands in an attribute.
@@ -48,7 +75,7 @@ pub(crate) fn may_hold_halves(model: &ModelProto) -> bool {
 }
 
 fn graph_may(graph: &GraphProto, depth: usize) -> bool {
-    let tensor = |ty: &TypeProto| matches!(&ty.value, Some(Value::TensorType(tensor)) if is_half(tensor.elem_type()));
+    let tensor = |ty: &TypeProto| element(ty).is_some_and(is_half);
     let mut described = graph.input.iter().chain(&graph.value_info).chain(&graph.output);
     described.any(|info| info.r#type.as_ref().is_some_and(tensor))
         || graph.initializer.iter().any(|tensor| is_half(tensor.data_type()))

@@ -8,7 +8,7 @@ use memc_onnx_proto::ModelFile;
 
 use crate::arrays::{Array, TensorView, views};
 use crate::blame::{WindowDifference, before_softmaxes, first_node, first_window, traceable};
-use crate::compare::{Difference, Tolerance, compare};
+use crate::compare::{Difference, Tolerance, Tolerances, compare};
 use crate::error::Error;
 use crate::inputs;
 use crate::memory::require;
@@ -16,6 +16,7 @@ use crate::options::{PlayOptions, reference};
 use crate::played::Played;
 use crate::player::Player;
 use crate::runtime::Runtime;
+use crate::stated;
 use crate::weights::Weights;
 use crate::whole::Whole;
 
@@ -115,7 +116,9 @@ pub fn verify(
             .collect::<Result<_, _>>()?,
     };
     let sets: Vec<&BTreeMap<String, Array>> = given_inputs.into_iter().chain(&made).collect();
-    let trial = Trial { runtime, given, out, layout, sets: &sets, options: &options };
+    let tolerances =
+        Tolerances { all: options.tolerance, halves: stated::rounded(given.graph(), &Whole::halves(runtime, given)?) };
+    let trial = Trial { runtime, given, out, layout, sets: &sets, options: &options, tolerances };
     let names = before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (sets.len() as u64).max(1));
     let expected = trial.run_whole(given, &names, refuses)?;
     let (outputs, softmaxes) = expected.first().map_or((0, 0), |(outputs, inner)| (outputs.len(), inner.len()));
@@ -138,6 +141,7 @@ struct Trial<'a> {
     layout: &'a Layout,
     sets: &'a [&'a BTreeMap<String, Array>],
     options: &'a VerifyOptions,
+    tolerances: Tolerances,
 }
 
 impl Trial<'_> {
@@ -184,7 +188,7 @@ impl Trial<'_> {
         results: &BTreeMap<String, TensorView<'_>>,
         found: &mut Verified,
     ) {
-        let differences = compare(&views(expected), results, self.options.tolerance);
+        let differences = compare(&views(expected), results, &self.tolerances);
         found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
     }
 
@@ -212,8 +216,8 @@ impl Trial<'_> {
         let expected = Whole::traced(self.runtime, self.given, &names, reference(self.layout))?.run(set)?.0;
         let found = Whole::traced(self.runtime, self.out, &names, reference(self.layout))?.run(set)?.0;
         let order = &self.out.graph().node;
-        let node = first_node(order, &expected, &found, self.options.tolerance);
-        let window = first_window(self.layout, order, &expected, &found, self.options.tolerance);
+        let node = first_node(order, &expected, &found, &self.tolerances);
+        let window = first_window(self.layout, order, &expected, &found, &self.tolerances);
         Ok((node.map(|node| format!("{} ({})", node.name(), node.op_type())), window))
     }
 

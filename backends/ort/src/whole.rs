@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::tensor_proto::DataType;
 use memc_onnx_proto::onnx::{ModelProto, ValueInfoProto};
 use prost::Message as _;
 
@@ -13,7 +14,7 @@ use crate::arrays::Array;
 use crate::error::Error;
 use crate::random;
 use crate::runtime::{Runtime, Session, SessionOptions, Source, Value};
-use crate::stated;
+use crate::{stated, types};
 
 /// A whole model in a session.
 #[derive(Debug)]
@@ -95,23 +96,26 @@ impl<'r> Whole<'r> {
     /// The model with seeds, and with barriers where a session would not round to the types that it states.
     fn stated(runtime: &Runtime, file: &ModelFile) -> Result<ModelProto, Error> {
         let mut model = random::seeded(file.model()).unwrap_or_else(|| file.model().clone());
-        let halves = match stated::may_hold_halves(file.model()) {
-            true => Self::halves(runtime, file)?,
-            false => BTreeSet::new(),
-        };
+        let halves = Self::halves(runtime, file)?;
         stated::hold_types(&mut model, &halves);
         Ok(model)
     }
 
     /// Results of the main graph's nodes that are of half precision, as the runtime derives types.
-    fn halves(runtime: &Runtime, file: &ModelFile) -> Result<BTreeSet<String>, Error> {
+    ///
+    /// # Errors
+    /// The runtime refuses the model.
+    pub(crate) fn halves(runtime: &Runtime, file: &ModelFile) -> Result<BTreeMap<String, DataType>, Error> {
+        if !stated::may_hold_halves(file.model()) {
+            return Ok(BTreeMap::new());
+        }
         let mut model = file.model().clone();
         let nodes = &file.graph().node;
         give(&mut model, &nodes.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect());
         let session = Whole::of(runtime, &model, file, SessionOptions { prepack: false, ..SessionOptions::PLAIN })?.session;
         let types = session.outputs().zip(session.result_types()?);
-        let half = types.filter(|(_, element)| element.is_some_and(|element| stated::is_half(element.onnx())));
-        Ok(half.map(|(name, _)| name.to_owned()).collect())
+        let half = types.filter_map(|(name, ty)| Some((name.to_owned(), stated::half(types::element(&ty?)?)?)));
+        Ok(half.collect())
     }
 
     /// Runs the model once; outputs that are no dense tensors are left out. The tally counts what the session allocated.

@@ -85,7 +85,7 @@ fn shows(
     let options = PlayOptions { poison_check: true, any_model: trusting, ..PlayOptions::default() };
     let play = |player: &mut Player<'_>| {
         player.play(set)?;
-        Ok(!compare(&views(expected), &player.outputs()?, Default::default()).is_empty())
+        Ok(!compare(&views(expected), &player.outputs()?, &Default::default()).is_empty())
     };
     Player::new(runtime, out, layout, options).and_then(|mut player| play(&mut player)).unwrap_or(true)
 }

@@ -270,3 +270,34 @@ fn either(yes: Vec<NodeProto>, no: Vec<NodeProto>) -> ModelProto {
         ..GraphProto::default()
     })
 }
+
+#[test]
+fn values_whose_types_nobody_states_play() {
+    let axis = |op: &str, inputs: &[&str], outputs: &[&str]| NodeProto {
+        attribute: vec![integer("axis", 1)],
+        ..node(op, inputs, outputs)
+    };
+    let at = |name: &str, number: i64| TensorProto {
+        name: Some(name.to_owned()),
+        data_type: Some(INT64),
+        int64_data: vec![number],
+        ..TensorProto::default()
+    };
+    let graph = GraphProto {
+        name: Some("untyped".to_owned()),
+        input: vec![value("x", FLOAT, Some(&[8]))],
+        output: vec![value("y", FLOAT, None), value("z", FLOAT, None)],
+        initializer: vec![at("first", 0)],
+        // How many there are depends on the numbers, and the model states no type of a value between.
+        node: vec![
+            node("Relu", &["x"], &["positive"]),
+            node("NonZero", &["positive"], &["places"]),
+            axis("SplitToSequence", &["places"], &["list"]),
+            node("SequenceAt", &["list", "first"], &["place"]),
+            node("Gather", &["x", "places"], &["y"]),
+            node("Gather", &["x", "place"], &["z"]),
+        ],
+        ..GraphProto::default()
+    };
+    holds(&written("plays_untyped", &model(graph)), |_| {});
+}

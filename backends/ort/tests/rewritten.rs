@@ -7,7 +7,7 @@ use memc::layout_file::Layout;
 use memc::proto::ModelFile;
 use memc::proto::onnx::{GraphProto, ModelProto, NodeProto, TensorProto};
 use memc_ort::{Subject, Tolerance, Verified, VerifyOptions, verify};
-use support::graph::{FLOAT, model, node, value};
+use support::graph::{FLOAT, integer, model, node, value};
 use support::{plan, runtime, written};
 
 const LAYERS: usize = 40;
@@ -136,4 +136,45 @@ fn before_a_softmax_whose_operand_was_rewritten_the_nearest_value_is_compared() 
     assert!(!is_there("sum1"), "two constants are one");
     let found = verified(&given, &out, &layout);
     assert!(found.holds() && found.softmaxes == 1, "{:?}", found.differences);
+}
+
+/// A softmax in full precision of what is scaled in half precision, by one.
+fn scaled_in_halves() -> ModelProto {
+    const HALF: i32 = 10;
+    let to = |element: i32, from: &str, name: &str| NodeProto {
+        attribute: vec![integer("to", element.into())],
+        ..node("Cast", &[from], &[name])
+    };
+    let one = TensorProto {
+        data_type: Some(HALF),
+        raw_data: Some(0x3c00u16.to_le_bytes().to_vec().into()),
+        ..constant("one", &[], |_| 1.0)
+    };
+    model(GraphProto {
+        name: Some("halves".to_owned()),
+        node: vec![
+            to(HALF, "x", "small"),
+            node("Mul", &["small", "one"], &["scaled"]),
+            to(FLOAT, "scaled", "wide"),
+            node("Softmax", &["wide"], &["y"]),
+        ],
+        input: vec![value("x", FLOAT, Some(&[4, WIDTH])), value("one", HALF, Some(&[]))],
+        output: vec![value("y", FLOAT, Some(&[4, WIDTH]))],
+        initializer: vec![one],
+        ..GraphProto::default()
+    })
+}
+
+#[test]
+fn what_is_computed_of_halves_is_allowed_their_roundings() {
+    let by = |distances: u16| {
+        let (given, out, layout) = damaged(&format!("rewritten_halves_{distances}"), &scaled_in_halves(), |graph| {
+            let one = graph.initializer.iter_mut().find(|tensor| tensor.name() == "one").expect("a factor");
+            one.raw_data = Some((0x3c00 + distances).to_le_bytes().to_vec().into());
+        });
+        verified(&given, &out, &layout)
+    };
+    let near = by(6);
+    assert!(near.holds() && near.differences.len() > 1, "{:?}", near.differences);
+    assert!(!by(40).holds());
 }
