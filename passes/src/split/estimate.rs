@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use memc_ir::{Module, SecondaryMap, Value};
 
@@ -22,12 +21,12 @@ pub(super) struct Levels<'j> {
     liveness: Liveness,
     /// Whether the arena holds a value.
     placed: SecondaryMap<Value, bool>,
-    /// Results of at least so many bytes that seeds may have, with the steps at which the arena holds them, largest first.
-    large: Vec<(Value, Range<usize>)>,
+    /// At each step, the results that the arena holds and seeds may have, largest first.
+    large: Vec<Vec<Value>>,
 }
 
 impl<'j> Levels<'j> {
-    /// Values of less than `least` bytes are not large. Linear in nodes and operands.
+    /// Values of less than `least` bytes are not large. Linear in nodes, operands, and large values at the steps.
     pub(super) fn of(judged: &'j Judged, options: &Options, least: u64) -> Self {
         let module = &judged.module;
         let nodes = &module.graph(module.main()).nodes;
@@ -49,21 +48,22 @@ impl<'j> Levels<'j> {
         levels
     }
 
-    fn large(&self, least: u64) -> Vec<(Value, Range<usize>)> {
+    fn large(&self, least: u64) -> Vec<Vec<Value>> {
         let nodes = &self.module.graph(self.module.main()).nodes;
         let results = nodes.iter().flat_map(|node| self.module.node(*node).results());
-        let mut large: Vec<(u64, Value, Range<usize>)> = results
-            .map(|value| (self.bytes(value), value))
-            .filter(|(bytes, _)| *bytes >= least)
-            .filter_map(|(bytes, value)| self.range(value).map(|(start, end)| (bytes, value, start..end)))
-            .collect();
-        large.sort_by_key(|(bytes, value, _)| (Reverse(*bytes), *value));
-        large.into_iter().map(|(_, value, range)| (value, range)).collect()
+        let mut large: Vec<Value> = results.filter(|value| self.bytes(*value) >= least).collect();
+        large.sort_by_key(|value| (Reverse(self.bytes(*value)), *value));
+        let mut at = vec![Vec::new(); nodes.len()];
+        for value in large {
+            let (start, end) = self.range(value).unwrap_or_default();
+            at[start..end.min(nodes.len())].iter_mut().for_each(|there| there.push(value));
+        }
+        at
     }
 
     /// Large values that own bytes of the arena at a step, largest first.
-    pub(super) fn live(&self, step: usize) -> impl Iterator<Item = Value> {
-        self.large.iter().filter(move |(_, range)| range.contains(&step)).map(|(value, _)| *value)
+    pub(super) fn live(&self, step: usize) -> &[Value] {
+        &self.large[step]
     }
 
     /// Bytes that are there before and behind the border after each step: what crosses it.

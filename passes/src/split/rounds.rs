@@ -205,7 +205,7 @@ fn without(chosen: &[Region], left_out: &BTreeSet<usize>) -> Vec<Region> {
 fn at_peak(judged: &Judged, options: &Options, chosen: &[Region]) -> Vec<BTreeSet<usize>> {
     let (levels, uses) = (Levels::of(judged, options, judged.peak / LEAST_SEED), uses(&judged.module));
     let steps = (0..judged.profile.len()).filter(|step| judged.profile[*step] == judged.peak);
-    let there: BTreeSet<Value> = steps.flat_map(|step| levels.live(step)).collect();
+    let there: BTreeSet<Value> = steps.flat_map(|step| levels.live(step)).copied().collect();
     let all: BTreeSet<usize> = there.into_iter().filter_map(|value| maker(&judged.module, &uses, chosen, value)).collect();
     let alone = all.iter().filter(|_| all.len() > 1).map(|index| BTreeSet::from([*index]));
     let together = Some(all.clone()).filter(|all| !all.is_empty());

@@ -209,9 +209,9 @@ impl<'s> Search<'s> {
 
     /// Axes of the largest values at a step, with their extents.
     fn axes(&self, step: usize) -> Vec<(Value, usize, u64)> {
-        let large = self.levels.live(step).take(SEEDS);
+        let large = self.levels.live(step).iter().take(SEEDS);
         let axes = |value| self.levels.dims(value).into_iter().enumerate().map(move |(axis, extent)| (value, axis, extent));
-        large.flat_map(axes).collect()
+        large.copied().flat_map(axes).collect()
     }
 
     /// What the region of a seed would make of a step, going by one of its levels: nothing where it does not lower it.
