@@ -168,6 +168,38 @@ fn bottlenecks() -> ModelProto {
     model(nodes, &[1, 3, 128, 128], &[1, 12, 1, 1], weights)
 }
 
+/// Features of several widths that are joined, normalized each by itself, and read by one channel at a time and then by all; some of them are read
+/// again. Rows cannot be in parts, for each channel's statistics are those of its whole image.
+fn joined() -> ModelProto {
+    let widths = [16, 24, 8, 32];
+    let (mut nodes, mut weights) = (Vec::new(), Vec::new());
+    for (index, width) in widths.iter().enumerate() {
+        nodes.push(convolution(&["x", &format!("w{index}")], &format!("f{index}"), 1, 0));
+        weights.push(floats(&format!("w{index}"), &[*width, 4, 1, 1]));
+    }
+    nodes.extend([
+        stated(node("Concat", &["f0", "f1", "f2", "f3"], &["features"]), vec![int("axis", 1)]),
+        node("InstanceNormalization", &["features", "scale", "shift"], &["n"]),
+        node("Relu", &["n"], &["r"]),
+        convolution(&["r", "deep"], "d", 80, 1),
+        convolution(&["d", "narrow", "bias"], "p", 1, 0),
+        node("Relu", &["p"], &["q"]),
+        stated(node("Concat", &["q", "f1", "f3"], &["more"]), vec![int("axis", 1)]),
+        convolution(&["more", "last", "lastbias"], "l", 1, 0),
+        node("GlobalAveragePool", &["l"], &["y"]),
+    ]);
+    weights.extend([
+        floats("scale", &[80]),
+        floats("shift", &[80]),
+        floats("deep", &[80, 1, 3, 3]),
+        floats("narrow", &[8, 80, 1, 1]),
+        floats("bias", &[8]),
+        floats("last", &[12, 64, 1, 1]),
+        floats("lastbias", &[12]),
+    ]);
+    model(nodes, &[1, 4, 64, 64], &[1, 12, 1, 1], weights)
+}
+
 fn planned(folder: &Folder, options: &str) -> memc::layout_file::Layout {
     folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).done();
     folder.memc("check in.onnx out.onnx out.layout.json").done();
@@ -257,4 +289,13 @@ fn rows_of_images_overlap_as_far_as_windows_go() {
 #[test]
 fn rows_end_at_waists_and_are_read_apart_where_a_budget_needs_it() {
     runs("regions-bottlenecks", &bottlenecks(), "player", 12);
+}
+
+#[test]
+fn what_was_joined_is_taken_apart() {
+    for runtime in ["arena", "ort", "player"] {
+        let folder = runs(&format!("regions-joined-{runtime}"), &joined(), runtime, 70);
+        let layout = memc::layout_file::read(&folder.read("out.layout.json")).unwrap();
+        assert!(layout.tensors.iter().all(|tensor| tensor.name != "features"), "{runtime}: features are joined");
+    }
 }

@@ -25,7 +25,7 @@ pub use fact::{Data, Fact, Item, MAX_ITEMS};
 pub use families::training::new_values;
 pub use held::held_constant;
 pub use info::{Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Scalar, SplitAxes, Typed, View, Work, Workspace};
-pub use pieces::{Piece, Pieces, Reach, ReachRule, Share, Taken, pieces, pieces_giving, pieces_reaching};
+pub use pieces::{Piece, Pieces, Reach, ReachRule, Share, Taken, pieces, pieces_between, pieces_giving, pieces_reaching};
 pub use profile::Profile;
 pub use repeat::{feeds_unrepeatable, may_train, repeatable};
 pub use table::{all, find, lookup};

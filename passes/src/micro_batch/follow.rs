@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_ir::{Module, Node, SecondaryMap, Use, Value, uses};
 use memc_ops::{Linear, Piece, Pieces, Share, Typed, lookup, pieces};
 
-use crate::parts::Divided;
+use crate::parts::{Divided, Shares};
 
 /// Of the largest value in parts, the share that all may hold together that is computed whole because parts need it whole: how many labels
 /// count, say, by which each part's gradient is divided.
 const WHOLE: u64 = 16;
 
 /// What a walk finds.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Found {
     divided: Divided,
     /// Nodes that read, directly or not, what parts give.
@@ -56,7 +56,7 @@ fn settled(module: &Module, inputs: &[Value], parts: u64) -> Found {
             shares: inputs.iter().map(|input| (*input, 0)).collect(),
             whole: &whole,
             parts,
-            found: Found::default(),
+            found: Found { divided: Divided::among(Shares::Even(parts)), late: SecondaryMap::default(), bytes: 0 },
             largest: 0,
             missing: None,
         };

@@ -29,6 +29,6 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     if ctx.options.room().is_some_and(|room| follow::held(module, &divided) > room.0) {
         return Ok(Changed::No);
     }
-    let edits = write(module, [(&divided, parts)], &mut Weights::new(ctx), INFO.name);
+    let edits = write(module, [&divided], &mut Weights::new(ctx), INFO.name);
     Ok(Changed::edits(edits))
 }

@@ -1,4 +1,4 @@
-//! Shares that nobody needs joined: parts that would cut what they read out of a joined value take it from the shares.
+//! Values that nobody needs joined: parts that would cut what they read out of a joined value take it from what was joined.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use memc_ir::{
     Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter, TensorType,
     Use, Value, ValueType,
 };
-use memc_ops::Data;
+use memc_ops::{Data, normalize_axis};
 
-/// Of values that the pass of this name joined, and of which only shares are read that it cut out along the same axis: these are taken from the
-/// shares that were joined, and the value is never there whole. Returns the number of edits. Linear in nodes times shares.
+/// Of joined values of which only shares are read that the pass of this name cut out along the same axis: these are taken from what was joined, and
+/// the value is never there whole. Returns the number of edits. Linear in nodes times shares.
 pub(crate) fn read_apart(module: &mut Module, pass: &'static str) -> u64 {
     let nodes = module.graph(module.main()).nodes.clone();
     let mut apart = Apart { rewriter: Rewriter::new(module), pass };
@@ -45,19 +45,22 @@ impl Apart<'_> {
         self.rewriter.module()
     }
 
-    /// Whether the pass wrote a node of the operator.
-    fn is_own(&self, node: Node, operator: &str) -> bool {
+    /// Whether a node has this operator of ONNX.
+    fn is(&self, node: Node, operator: &str) -> bool {
         let data = self.module().node(node);
-        data.operator.domain.is_empty()
-            && &*data.operator.name == operator
-            && matches!(&data.origin, Origin::Pass { pass } if *pass == self.pass)
+        data.operator.domain.is_empty() && &*data.operator.name == operator
+    }
+
+    /// Whether the pass wrote a node.
+    fn is_own(&self, node: Node) -> bool {
+        matches!(&self.module().node(node).origin, Origin::Pass { pass } if *pass == self.pass)
     }
 
     /// What a node joins, where all that read it cut shares out of it along the same axis.
     fn joined(&self, node: Node) -> Option<Joined> {
         let data = self.module().node(node);
-        let axis = usize::try_from(data.int("axis", 0)).ok().filter(|_| self.is_own(node, "Concat"))?;
-        let joined = data.results().next()?;
+        let joined = data.results().next().filter(|_| self.is(node, "Concat"))?;
+        let axis = normalize_axis(data.int("axis", 1), self.module().ty(joined).tensor()?.rank()?)?;
         let (mut shares, mut start) = (Vec::new(), 0);
         for share in data.operands() {
             let end = start + self.module().ty(share).tensor()?.known_dims()?.get(axis)?;
@@ -85,7 +88,7 @@ impl Apart<'_> {
             );
             numbers.filter(|numbers| numbers.len() == 1).and_then(|numbers| u64::try_from(numbers[0]).ok())
         };
-        let is_cut = self.is_own(node, "Slice") && data.inputs.len() <= 4;
+        let is_cut = self.is(node, "Slice") && self.is_own(node) && data.inputs.len() <= 4;
         let (start, end) = (numbers(1, "starts")?, numbers(2, "ends")?);
         (is_cut && numbers(3, "axes")? == axis as u64 && start < end).then_some(start..end)
     }
@@ -173,6 +176,11 @@ mod tests {
 
     /// Three shares of four rows; the cuts are made of ranges of the joined ones, and `more` is read beside them.
     fn read(ranges: &[(i64, i64)], more: &str) -> String {
+        read_joined("origin(pass \"split\")", ranges, more)
+    }
+
+    /// The same where somebody joined them.
+    fn read_joined(by: &str, ranges: &[(i64, i64)], more: &str) -> String {
         let own = "origin(pass \"split\")";
         let mut text = String::from(
             "opset \"\" 21\ngraph @g {\n  input %a : f32[1,2,4,3]\n  input %b : f32[1,2,4,3]\n  input %c : f32[1,2,4,3]\n  const %two : i64[1] = [2]\n",
@@ -180,7 +188,7 @@ mod tests {
         for (index, (start, end)) in ranges.iter().enumerate() {
             text += &format!("  const %s{index} : i64[1] = [{start}]\n  const %e{index} : i64[1] = [{end}]\n");
         }
-        text += &format!("  %j = Concat(%a, %b, %c) {{axis = 2}} : f32[1,2,12,3] {own}\n");
+        text += &format!("  %j = Concat(%a, %b, %c) {{axis = 2}} : f32[1,2,12,3] {by}\n");
         let mut results = Vec::new();
         for (index, (start, end)) in ranges.iter().enumerate() {
             let rows = end - start;
@@ -203,6 +211,14 @@ mod tests {
         assert!(text.contains("%a_1 = Slice(%a, ") && text.contains("%c_1 = Slice(%c, "), "{text}");
         assert!(text.contains("%p1 = Concat(%a_1, %b, %c_1) {axis = 2} : f32[1,2,6,3]"), "{text}");
         assert!(text.contains("i64[1] = [3]") && text.contains("i64[1] = [4]") && text.contains("i64[1] = [1]"), "{text}");
+    }
+
+    #[test]
+    fn what_the_model_joins_is_taken_apart_at_its_borders() {
+        let text = read_joined("", &[(0, 4), (4, 12)], "");
+        assert!(!text.contains("%j ") && !text.contains("Slice"), "{text}");
+        assert!(text.contains("%r0 = Relu(%a)"), "{text}");
+        assert!(text.contains("%p1 = Concat(%b, %c) {axis = 2} : f32[1,2,8,3]"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Ranges of positions that parts hold of each value, where shares overlap: as many as later nodes reach for.
+//! Ranges of positions that parts hold of each value: shares of an axis, and where these overlap as many as later nodes reach for.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,24 +21,66 @@ struct Span {
     parts: Vec<Range<u64>>,
 }
 
-/// The positions of an axis that a part would have if shares did not overlap. All parts have some where there are as many positions.
-pub(crate) fn own(extent: u64, part: u64, parts: u64) -> Range<u64> {
-    let at = |part: u64| (u128::from(extent) * u128::from(part) / u128::from(parts.max(1))) as u64;
-    at(part)..at(part + 1)
+/// How an axis is shared out among parts.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Shares {
+    /// To so many parts, as evenly as can be.
+    Even(u64),
+    /// At these borders, the ends of the axis with them: one more than there are parts.
+    Between(Vec<u64>),
+}
+
+impl Shares {
+    /// Number of parts.
+    pub(crate) fn count(&self) -> u64 {
+        match self {
+            Self::Even(parts) => *parts,
+            Self::Between(borders) => borders.len().saturating_sub(1) as u64,
+        }
+    }
+
+    /// The positions of an axis that a part has if shares do not overlap. All parts have some where there are as many positions.
+    pub(crate) fn own(&self, extent: u64, part: u64) -> Range<u64> {
+        let even = |part: u64, parts: u64| (u128::from(extent) * u128::from(part) / u128::from(parts.max(1))) as u64;
+        match self {
+            Self::Even(parts) => even(part, *parts)..even(part + 1, *parts),
+            Self::Between(borders) => {
+                let at = |part: u64| borders.get(part as usize).map_or(extent, |border| (*border).min(extent));
+                at(part)..at(part + 1)
+            }
+        }
+    }
+
+    /// So much of a value as a part has at most, where shares do not overlap.
+    pub(crate) fn most(&self, bytes: u64) -> u64 {
+        match self {
+            Self::Even(parts) => bytes.div_ceil(*parts),
+            Self::Between(borders) => {
+                let extent = borders.last().copied().unwrap_or_default().max(1);
+                let widest = borders.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default();
+                (u128::from(bytes) * u128::from(widest)).div_ceil(u128::from(extent)) as u64
+            }
+        }
+    }
 }
 
 impl Spans {
     /// What nodes (in the order in which they run) need: each part of every value that is `needed` whole has its own share of it, and of
     /// everything else what the part's nodes read. `None` where a node is there for nothing, or an axis is too short. Linear in operands times
     /// parts.
-    pub(crate) fn of(module: &Module, nodes: &[(Node, &Pieces)], parts: u64, needed: impl Fn(Value) -> bool) -> Option<Self> {
-        let mut spans = Self::default();
+    pub(crate) fn of(
+        module: &Module,
+        nodes: &[(Node, &Pieces)],
+        shares: &Shares,
+        needed: impl Fn(Value) -> bool,
+    ) -> Option<Self> {
+        let (mut spans, parts) = (Self::default(), shares.count());
         for (node, pieces) in nodes.iter().rev() {
             let data = module.node(*node);
             for (value, piece) in data.outputs.iter().zip(&pieces.results) {
                 if let Some((value, Piece::Along(axis))) = value.zip(Some(*piece)).filter(|(value, _)| needed(*value)) {
                     let extent = extent(module, value, axis).filter(|extent| *extent >= parts)?;
-                    spans.add(value, extent, (0..parts).map(|part| own(extent, part, parts)).collect());
+                    spans.add(value, extent, (0..parts).map(|part| shares.own(extent, part)).collect());
                 }
             }
             let results: Vec<Value> = data.results().collect();
@@ -97,4 +139,19 @@ pub(crate) fn read(pieces: &Pieces, operand: usize, wanted: &Range<u64>) -> Rang
 
 fn extent(module: &Module, value: Value, axis: usize) -> Option<u64> {
     module.ty(value).tensor()?.known_dims()?.get(axis).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_even_or_end_at_borders() {
+        let even = Shares::Even(3);
+        assert_eq!((0..3).map(|part| even.own(10, part)).collect::<Vec<_>>(), [0..3, 3..6, 6..10]);
+        assert_eq!((even.count(), even.most(10)), (3, 4));
+        let between = Shares::Between(vec![0, 2, 9, 10]);
+        assert_eq!((0..3).map(|part| between.own(10, part)).collect::<Vec<_>>(), [0..2, 2..9, 9..10]);
+        assert_eq!((between.count(), between.most(100)), (3, 70));
+    }
 }

@@ -10,7 +10,7 @@ use memc_ir::{
 };
 use memc_ops::{Data, Item, Piece, Pieces, Repeat, Work, lookup};
 
-use super::spans::{own, read, taken};
+use super::spans::{read, taken};
 use super::{Divided, Weights};
 
 /// Operator set from which operands of different extents need no attribute to say so.
@@ -18,12 +18,12 @@ const OLDEST: i64 = 7;
 /// Operator set from which the ranges of a slice are operands.
 const RANGES: i64 = 10;
 
-/// Computes regions in parts, as the pass of this name: the divided nodes of each, and their number of parts. No two regions share a node.
+/// Computes regions in parts, as the pass of this name. No two regions share a node.
 /// Returns the number of edits: none where the operator set is too old to say it. Linear in the module, and for each region in its nodes times
 /// parts and in the list of nodes.
 pub(crate) fn write<'d>(
     module: &mut Module,
-    regions: impl IntoIterator<Item = (&'d Divided, u64)>,
+    regions: impl IntoIterator<Item = &'d Divided>,
     weights: &mut Weights<'_, '_>,
     pass: &'static str,
 ) -> u64 {
@@ -32,11 +32,11 @@ pub(crate) fn write<'d>(
         return 0;
     }
     let mut rewriter = Rewriter::new(module);
-    for (divided, parts) in regions {
+    for divided in regions {
         let mut writer = Writer {
             rewriter: &mut rewriter,
             divided,
-            parts,
+            parts: divided.shares.count(),
             version,
             weights,
             origin: Origin::Pass { pass: Cow::Borrowed(pass) },
@@ -124,7 +124,8 @@ impl Writer<'_, '_, '_, '_, '_> {
         let mut operands = Vec::new();
         for (index, (value, piece)) in data.inputs.iter().zip(&pieces.operands).enumerate() {
             let positions = wanted.as_ref().map(|wanted| read(pieces, index, wanted));
-            let operand = value.map(|value| match (pieces.divided, piece) {
+            let is_read = self.part == 0 || !pieces.in_first.contains(&index);
+            let operand = value.filter(|_| is_read).map(|value| match (pieces.divided, piece) {
                 (Some(divided), _) if divided == index => self.divided(value),
                 (_, Piece::Along(axis)) => self.share(value, *axis, positions),
                 _ => self.whole(value),
@@ -136,6 +137,9 @@ impl Writer<'_, '_, '_, '_, '_> {
         if let Some((index, sum)) = pieces.accumulates.zip(sum) {
             operands.resize(operands.len().max(index + 1), None);
             operands[index] = Some(sum);
+        }
+        while operands.last() == Some(&None) {
+            operands.pop();
         }
         if let Some((index, piece)) = pieces.extents.zip(pieces.results.first())
             && let Some(result) = data.outputs.first().copied().flatten()
@@ -151,7 +155,8 @@ impl Writer<'_, '_, '_, '_, '_> {
             .collect();
         let pads = taken.and_then(|taken| taken.pads);
         let attributes = self.attributes(data.attributes, pieces, pads);
-        let copy = self.append(data.operator, operands, attributes, &types);
+        let operator = pieces.operator.clone().unwrap_or(data.operator);
+        let copy = self.append(operator, operands, attributes, &types);
         let results = self.module().node(copy).outputs.clone();
         for ((old, new), piece) in data.outputs.iter().zip(results).zip(&pieces.results) {
             if let Some((old, new)) = old.zip(new) {
@@ -181,11 +186,15 @@ impl Writer<'_, '_, '_, '_, '_> {
             attributes.retain(|(name, _)| name != "pads" && name != "auto_pad");
             attributes.push(("pads".to_owned(), Attribute::Ints(pads)));
         }
+        if self.part + 1 < self.parts {
+            attributes.retain(|(name, _)| !pieces.in_last.contains(&name.as_str()));
+        }
         for (name, value) in &mut attributes {
             if let (Some(count), Attribute::Int(count_of_all)) = (pieces.count, value)
                 && name == count
             {
-                *count_of_all /= self.parts as i64;
+                let own = self.positions(u64::try_from(*count_of_all).unwrap_or_default());
+                *count_of_all = (own.end - own.start) as i64;
             }
         }
         attributes
@@ -211,13 +220,19 @@ impl Writer<'_, '_, '_, '_, '_> {
         dims.get(axis).copied().unwrap_or_default()
     }
 
-    /// Type of a value for a part that has these positions of it, or else an equal share.
+    /// The positions of an axis that are this part's own.
+    fn positions(&self, extent: u64) -> Range<u64> {
+        self.divided.shares.own(extent, self.part)
+    }
+
+    /// Type of a value for a part that has these positions of it, or else its own ones.
     fn ty(&self, value: Value, piece: Piece, positions: &Option<Range<u64>>) -> ValueType {
         let mut ty = self.module().ty(value).clone();
         if let (Piece::Along(axis), ValueType::Tensor(TensorType { shape: Some(dims), .. })) = (piece, &mut ty)
             && let Some(Dim::Known(extent)) = dims.get_mut(axis)
         {
-            *extent = positions.as_ref().map_or(*extent / self.parts, |positions| positions.end - positions.start);
+            let positions = positions.clone().unwrap_or_else(|| self.positions(*extent));
+            *extent = positions.end - positions.start;
         }
         ty
     }
@@ -227,7 +242,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         self.own.get(&value).copied().unwrap_or_else(|| self.weights(value))
     }
 
-    /// What a part reads for a value of which it needs these positions, or else an equal share: its own one, as much of that as is needed, or
+    /// What a part reads for a value of which it needs these positions, or else its own ones: what it made, as much of that as is needed, or
     /// what is cut out of the whole.
     fn share(&mut self, value: Value, axis: usize, positions: Option<Range<u64>>) -> Value {
         let spans = self.divided.spans.as_ref();
@@ -239,7 +254,7 @@ impl Writer<'_, '_, '_, '_, '_> {
             (Some(own), None) => own,
             (None, positions) => {
                 let extent = self.extent(value, axis);
-                let positions = positions.unwrap_or_else(|| own(extent, self.part, self.parts));
+                let positions = positions.unwrap_or_else(|| self.positions(extent));
                 self.cut_out(value, axis, &(0..extent), positions)
             }
         }
@@ -382,7 +397,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
         let own = match (piece, self.divided.spans.as_ref().and_then(|spans| spans.span(whole, self.part))) {
             (Piece::Along(axis), Some(held)) => {
-                let wanted = super::spans::own(self.extent(whole, axis), self.part, self.parts);
+                let wanted = self.positions(self.extent(whole, axis));
                 self.cut_out(own, axis, &held, wanted)
             }
             _ => own,

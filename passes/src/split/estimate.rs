@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Module, SecondaryMap, Value};
+use memc_ir::{Module, Node, SecondaryMap, Value};
+use memc_ops::Piece;
 
 use super::region::Region;
 use crate::analysis::{Liveness, classes};
@@ -83,6 +84,11 @@ impl<'j> Levels<'j> {
         changes.iter().take(self.profile.len()).map(after).collect()
     }
 
+    /// The node of a step.
+    pub(super) fn node(&self, step: usize) -> Node {
+        self.module.graph(self.module.main()).nodes[step]
+    }
+
     /// Extents of a value; none where they are not known.
     pub(super) fn dims(&self, value: Value) -> Vec<u64> {
         self.module.ty(value).tensor().and_then(|ty| ty.known_dims()).unwrap_or_default()
@@ -107,48 +113,82 @@ impl<'j> Levels<'j> {
     /// number is what would be left of that with more and more parts, where shares are equal. Linear in the region's values and steps.
     pub(super) fn with(&self, region: &Region, joins: bool) -> (u64, u64) {
         let (first, last) = region.span();
-        let overlaps = region.divided.spans.is_some();
-        // Bytes that begin and end at each step of the span: of what is there in shares (as it was, and as it will be), and of what is there whole.
-        let mut before = Changes::new(first, last);
-        let (mut shared, mut there, mut longer) = (before.clone(), before.clone(), before.clone());
+        let mut changes = Changes::of(first, last);
         let mut owners = BTreeSet::new();
-        let (mut whole, mut joined) = (0, 0);
-        for (value, is_needed) in &region.made {
-            let bytes = self.bytes(*value);
-            if *is_needed {
-                let is_added = region.divided.values.get(value).is_some_and(|piece| piece.is_added());
-                whole += if is_added { bytes * 2 } else { bytes };
-                joined = joined.max(bytes);
-                there.live(self.range(*value), bytes);
-            } else if owners.insert(self.owner(*value)) {
-                let owner = self.owner(*value);
-                let bytes = self.bytes(owner);
-                before.live(self.range(owner), bytes);
-                shared.live(self.range(owner), region.share(*value, bytes));
-            }
+        if let Some((_, value)) = region.opened {
+            self.shares(region, value, &mut owners, &mut changes);
         }
+        for value in region.made.iter().filter(|(_, is_needed)| !**is_needed).map(|(value, _)| *value) {
+            self.shares(region, value, &mut owners, &mut changes);
+        }
+        let needed = || region.made.iter().filter(|(_, is_needed)| **is_needed).map(|(value, _)| *value);
+        needed().for_each(|value| changes.there.live(self.range(value), self.bytes(value)));
         // Shares that are cut out are copies, from the first node that reads them to the last one.
         for (value, steps) in region.cut_at(self.module) {
-            shared.live(Some((steps.0, steps.1 + 1)), region.share(value, self.bytes(value)));
+            changes.shared.live(Some((steps.0, steps.1 + 1)), region.share(value, self.bytes(value)));
         }
         // What parts read is there until the last one has read it: longer than it was.
-        for value in region.read.keys() {
+        for value in region.read.keys().filter(|value| region.opened.is_none_or(|(_, opened)| opened != **value)) {
             if let Some((_, end)) = self.range(*value) {
-                longer.live(Some((end, usize::MAX)), self.bytes(*value));
+                changes.longer.live(Some((end, usize::MAX)), self.bytes(*value));
             }
         }
+        let overlaps = region.divided.spans.is_some();
+        let whole = self.whole(region, needed(), &mut changes);
+        let joined = needed().map(|value| self.bytes(value)).max().filter(|_| joins).unwrap_or(0);
         let (mut most, mut least) = (0, 0);
         for step in first..=last {
             let own = if region.nodes.contains_key(&step) { self.scratch.get(&step).copied().unwrap_or(0) } else { 0 };
+            let Changes { before, there, shared, longer } = &mut changes;
             let beside = self.profile[step].saturating_sub(before.at(step) + there.at(step) + own) + longer.at(step);
-            most = most.max(beside + shared.at(step) + own.div_ceil(region.parts) + whole);
+            let shared = shared.at(step);
+            if region.opened.is_some_and(|(opened, _)| opened == step) {
+                continue;
+            }
+            most = most.max(beside + shared + own.div_ceil(region.parts) + whole);
             least = least.max(beside + whole);
             if overlaps && step == last {
                 // Rows of images do not lie in one piece: all shares are there when the first value is joined, if they are not read apart.
-                most = most.max(beside + whole + if joins { joined } else { 0 });
+                most = most.max(beside + whole + joined);
             }
         }
         (most, if overlaps { most } else { least })
+    }
+
+    /// Shares in the place of a value, once for all that share its bytes.
+    fn shares(&self, region: &Region, value: Value, owners: &mut BTreeSet<Value>, changes: &mut Changes) {
+        let owner = self.owner(value);
+        if owners.insert(owner) {
+            let bytes = self.bytes(owner);
+            changes.before.live(self.range(owner), bytes);
+            changes.shared.live(self.range(owner), region.share(value, bytes));
+        }
+    }
+
+    /// The most that parts hold whole: what they give, sums beside the addend of the part if no kernel adds to them, and operands of what is taken
+    /// apart, which go one after another.
+    fn whole(&self, region: &Region, needed: impl Iterator<Item = Value>, changes: &mut Changes) -> u64 {
+        let (mut first, mut later) = (0, 0);
+        for value in needed {
+            let bytes = self.bytes(value);
+            let times = match region.divided.values.get(&value) {
+                Some(Piece::Sum | Piece::Mean) => 2,
+                _ => 1,
+            };
+            first += bytes;
+            later += bytes * times;
+        }
+        let Some((step, _)) = region.opened else { return later };
+        let mut left = Vec::new();
+        for operand in self.module.node(self.node(step)).operands() {
+            match self.range(operand) {
+                Some((_, end)) if end <= step + 1 => left.push(self.bytes(operand)),
+                Some((_, end)) => changes.longer.live(Some((end, usize::MAX)), self.bytes(operand)),
+                None => {}
+            }
+        }
+        let all: u64 = left.iter().sum();
+        (all + first).max(all - left.first().copied().unwrap_or(0) + later)
     }
 
     /// First step at which the arena holds a value, and the step behind the last one.
@@ -158,9 +198,27 @@ impl<'j> Levels<'j> {
     }
 }
 
-/// Bytes at the steps of a span, asked for in order.
-#[derive(Clone)]
+/// What a region changes, at each step of its span.
 struct Changes {
+    /// Bytes of what is there in shares, as it was.
+    before: Profile,
+    /// The same, as it will be.
+    shared: Profile,
+    /// Bytes of what is there whole.
+    there: Profile,
+    /// Bytes that are there longer than they were.
+    longer: Profile,
+}
+
+impl Changes {
+    fn of(first: usize, last: usize) -> Self {
+        let none = || Profile::new(first, last);
+        Self { before: none(), shared: none(), there: none(), longer: none() }
+    }
+}
+
+/// Bytes at the steps of a span, asked for in order.
+struct Profile {
     first: usize,
     last: usize,
     /// Bytes that begin and end at each step.
@@ -169,7 +227,7 @@ struct Changes {
     now: u64,
 }
 
-impl Changes {
+impl Profile {
     fn new(first: usize, last: usize) -> Self {
         Self { first, last, steps: vec![(0, 0); last - first + 2], now: 0 }
     }

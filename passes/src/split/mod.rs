@@ -1,6 +1,7 @@
 //! `split`: computes regions around the peak in parts of one axis, one part after another.
 
 mod estimate;
+mod growth;
 mod region;
 mod rounds;
 mod search;
@@ -41,6 +42,6 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 
 /// Writes regions in parts; returns the number of edits.
 fn divide<'r>(module: &mut Module, regions: impl IntoIterator<Item = &'r Region>, weights: &mut Weights<'_, '_>) -> u64 {
-    let written = write(module, regions.into_iter().map(|region| (&region.divided, region.parts)), weights, INFO.name);
+    let written = write(module, regions.into_iter().map(|region| &region.divided), weights, INFO.name);
     written + read_apart(module, INFO.name)
 }

@@ -6,7 +6,7 @@ use memc_ir::{Bytes, Module, Node, SecondaryMap, Use, Value, uses};
 
 use super::divide;
 use super::estimate::Levels;
-use super::region::{Region, has_windows, is_own};
+use super::region::{Region, has_windows, is_join, is_own};
 use super::search::{LEAST_SEED, Search, Way};
 use crate::judge::{Judged, judge};
 use crate::options::Options;
@@ -33,11 +33,12 @@ struct Aim {
 }
 
 /// Rounds are greedy and end in different places: each of these leads to the best plan of some model.
-const AIMS: [Aim; 4] = [
-    Aim { way: Way { between_waists: false, joins: true }, is_last: false },
-    Aim { way: Way { between_waists: true, joins: true }, is_last: false },
-    Aim { way: Way { between_waists: true, joins: false }, is_last: false },
-    Aim { way: Way { between_waists: true, joins: true }, is_last: true },
+const AIMS: [Aim; 5] = [
+    Aim { way: Way { between_waists: false, joins: true, apart: true }, is_last: false },
+    Aim { way: Way { between_waists: true, joins: true, apart: false }, is_last: false },
+    Aim { way: Way { between_waists: false, joins: true, apart: false }, is_last: false },
+    Aim { way: Way { between_waists: true, joins: false, apart: true }, is_last: false },
+    Aim { way: Way { between_waists: true, joins: true, apart: false }, is_last: true },
 ];
 /// So many of these where nothing limits memory.
 const FREE_AIMS: usize = 2;
@@ -52,9 +53,12 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let given = Draft { module: module.clone(), weights: Weights::on_trial(ctx) };
     let room = options.room().map(|room| room.0);
     let mut best: Option<(State, Vec<Region>)> = None;
-    let aims = AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { FREE_AIMS });
-    let windows = module.graph(module.main()).nodes.iter().any(|node| has_windows(module, *node));
-    for aim in aims.filter(|aim| windows || !aim.way.between_waists || aim.is_last) {
+    let nodes = || module.graph(module.main()).nodes.iter();
+    let windows = nodes().any(|node| has_windows(module, *node));
+    let joined = nodes().any(|node| is_join(module, *node));
+    // Without windows there are no waists, and without what is joined the first aim says it all.
+    let is_other = |aim: &Aim| windows || aim.is_last || !aim.way.between_waists && (joined || aim.way.apart);
+    for aim in AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { FREE_AIMS }).filter(is_other) {
         let kept = best.as_ref().map(|(state, _)| state).filter(|state| room.is_some() && state.worth.fits());
         if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + judged.nanos / LITTLE) {
             break;

@@ -8,7 +8,8 @@ use memc_ir::{Bytes, Node, Value};
 use memc_ops::Piece;
 
 use super::estimate::Levels;
-use super::region::{Effort, Ground, Region, Seed};
+use super::growth::{Effort, Ground};
+use super::region::{Lie, Region, Seed};
 use crate::judge::Judged;
 use crate::options::Options;
 use crate::parts::Weights;
@@ -46,6 +47,8 @@ pub(super) struct Way {
     pub(super) between_waists: bool,
     /// Whether rows that others need are taken to be joined: other regions may read the shares.
     pub(super) joins: bool,
+    /// Whether what was joined is taken apart, and kernels add up what parts give.
+    pub(super) apart: bool,
 }
 
 /// Looks for regions in one module.
@@ -88,7 +91,7 @@ impl<'s> Search<'s> {
     pub(super) fn new(judged: &'s Judged, options: &'s Options, weights: Weights<'s, 's>, price: Price, way: Way) -> Self {
         let levels = Levels::of(judged, options, judged.peak / LEAST_SEED);
         Self {
-            ground: Ground::of(&judged.module, weights),
+            ground: Ground::of(&judged.module, weights, way.apart.then_some(options)),
             crossing: if way.between_waists { levels.crossing() } else { Vec::new() },
             levels,
             cost: &options.cost,
@@ -142,15 +145,14 @@ impl<'s> Search<'s> {
     /// Each seed is grown with the fewest parts that its axis has; the most promising ones with all others, too.
     fn best(&mut self, step: usize, goal: u64) -> Option<(Region, Grown)> {
         // What is known of equal parts first is a limit, of others a guess: each kind is ranked by itself.
-        let mut found: [Vec<(Worth, Seed, u64)>; 3] = Default::default();
+        let mut found: [Vec<(Worth, Seed, u64)>; 4] = Default::default();
         for (value, axis, extent) in self.axes(step) {
-            for (overlap, parts) in [(false, equal_parts(extent).next()), (true, self.unequal_parts(value, axis, extent).next())]
-            {
+            let (equal, unequal) = (equal_parts(extent).next(), self.unequal_parts(value, axis, extent).next());
+            for (kind, lie, parts) in [(0, Lie::Equal, equal), (1, Lie::Overlapping, unequal)] {
                 let Some(parts) = parts else { continue };
                 for small in SMALL.map(|part| self.peak / part) {
-                    let seed = Seed { value, axis, parts, overlap, small, steps: (0, usize::MAX) };
-                    found[usize::from(overlap)]
-                        .extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
+                    let seed = Seed { value, axis, parts, lie, small, steps: (0, usize::MAX) };
+                    found[kind].extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
                 }
             }
         }
@@ -158,16 +160,20 @@ impl<'s> Search<'s> {
             let extent = self.levels.dims(seed.value)[ROWS];
             found[2].extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
         }
+        let joins = if self.way.apart { self.behind_joins(step) } else { Vec::new() };
+        for (seed, operands) in joins {
+            found[3].extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, operands)));
+        }
         for found in &mut found {
             found.sort();
             found.truncate(PROMISING);
         }
         let mut best: Option<(Worth, Seed)> = None;
         for (_, seed, extent) in found.concat() {
-            let numbers: Vec<u64> = if seed.overlap {
-                self.unequal_parts(seed.value, seed.axis, extent).collect()
-            } else {
-                equal_parts(extent).collect()
+            let numbers: Vec<u64> = match seed.lie {
+                Lie::Equal => equal_parts(extent).collect(),
+                Lie::Overlapping => self.unequal_parts(seed.value, seed.axis, extent).collect(),
+                Lie::Joined => joined_parts(extent).collect(),
             };
             for parts in numbers {
                 let seed = Seed { parts, ..seed };
@@ -202,9 +208,29 @@ impl<'s> Search<'s> {
         let windows = firsts.iter().flat_map(|first| lasts.iter().map(move |last| (*first, *last)));
         let small = self.peak / SMALL[0];
         let seeded = |steps| {
-            seeds.iter().map(move |(value, parts)| Seed { value: *value, axis: ROWS, parts: *parts, overlap: true, small, steps })
+            seeds.iter().map(move |(value, parts)| Seed {
+                value: *value,
+                axis: ROWS,
+                parts: *parts,
+                lie: Lie::Overlapping,
+                small,
+                steps,
+            })
         };
         windows.flat_map(seeded).collect()
+    }
+
+    /// Seeds of regions around a step that take apart what was joined, with the number of operands it was joined of.
+    fn behind_joins(&self, step: usize) -> Vec<(Seed, u64)> {
+        let large = self.levels.live(step).iter().take(SEEDS);
+        let joins: BTreeSet<Value> = large.filter_map(|value| self.ground.behind_join(*value)).collect();
+        let seeded = |value| {
+            let (axis, borders) = self.ground.joined(value)?;
+            let operands = borders.len() as u64 - 1;
+            let seed = Seed { value, axis, parts: 2, lie: Lie::Joined, small: self.peak / SMALL[0], steps: (0, usize::MAX) };
+            joined_parts(operands).last().map(|parts| (Seed { parts, ..seed }, operands))
+        };
+        joins.into_iter().filter_map(seeded).collect()
     }
 
     /// Axes of the largest values at a step, with their extents.
@@ -227,22 +253,25 @@ impl<'s> Search<'s> {
 
     /// Time that a region takes longer in parts: more calls, and what each of them gathers again, in nanoseconds.
     fn nanos(&self, region: &Region) -> u64 {
-        let cut: Vec<Value> = region.read.iter().filter(|(_, is_cut)| **is_cut).map(|(value, _)| *value).collect();
+        let cut: Vec<Value> = region.cut().collect();
         let joins = region.made.values().filter(|needed| **needed).count() as u64;
         let calls = (region.nodes.len() + cut.len()) as u64 * region.parts - region.nodes.len() as u64 + joins;
         let again = |node: &Node| match region.divided.nodes.get(node) {
             Some(pieces) if pieces.operands.first() == Some(&Piece::Whole) => self.cost.gathering(self.levels.module, *node).0,
             _ => 0.0,
         };
+        // What is taken apart is not joined any more.
+        let joining = region.opened.map_or(0.0, |(step, _)| self.cost.nanos(self.levels.module, self.levels.node(step)).0);
         let gathered: f64 = region.nodes.values().map(again).sum();
         let module = self.levels.module;
-        let more = |node: &Node| self.cost.nanos(module, *node).0 * (region.times(module, *node) - 1.0).max(0.0);
-        let repeated: f64 = region.nodes.values().map(more).sum();
+        let again = |node: &Node| self.cost.nanos(module, *node).0 * (region.times(module, *node) - 1.0).max(0.0);
+        let repeated: f64 = region.nodes.values().map(again).sum();
         // What is cut out is read and written.
         let machine = &self.cost.target.machine;
         let copied: u64 = cut.into_iter().map(|value| 2 * self.ground.bytes(value)).sum();
         let copying = copied as f64 * 1e9 / machine.bytes_per_second;
-        (calls as f64 * machine.overhead.0 + gathered * (region.parts - 1) as f64 + repeated + copying).round() as u64
+        let more = calls as f64 * machine.overhead.0 + gathered * (region.parts - 1) as f64 + repeated + copying;
+        (more - joining).max(0.0).round() as u64
     }
 
     fn grown(&mut self, seed: Seed) -> Option<Grown> {
@@ -255,7 +284,7 @@ impl<'s> Search<'s> {
             Grown { span: region.span(), level, least, nanos: self.nanos(region) }
         });
         self.grown.insert(seed, grown);
-        if let Some(region) = region {
+        if let Some(region) = region.filter(|_| seed.lie != Lie::Joined) {
             // The same region would grow from any other large value in it, and if more were small.
             let smalls = SMALL.map(|part| self.peak / part);
             for (value, axis) in region.shares().chain([(seed.value, seed.axis)]) {
@@ -272,6 +301,13 @@ impl<'s> Search<'s> {
 /// Numbers of equal parts of an axis, the fewest first.
 fn equal_parts(extent: u64) -> impl Iterator<Item = u64> {
     PARTS.filter(move |parts| extent > 0 && extent.is_multiple_of(*parts))
+}
+
+/// Numbers of parts of what was joined of so many operands: one operand each, or several.
+fn joined_parts(operands: u64) -> impl Iterator<Item = u64> {
+    let most = *PARTS.end();
+    let fewer = UNEQUAL.into_iter().filter(move |parts| *parts < operands);
+    fewer.chain(Some(operands).filter(|operands| (2..=most).contains(operands)))
 }
 
 /// Borders that are much narrower than all before them, the first ones.

@@ -3,7 +3,7 @@
 pub(crate) mod reach;
 pub(crate) mod rules;
 
-use memc_ir::ElementType;
+use memc_ir::{ElementType, Operator};
 
 use crate::info::{Linear, SplitAxes, Typed};
 use crate::{Data, lookup, repeatable};
@@ -20,12 +20,14 @@ pub enum Piece {
     Sum,
     /// A value of full extents; the whole value is the mean of those of all parts.
     Mean,
+    /// A value of full extents that each part makes of what earlier parts gave; that of the last part is the whole value.
+    Accumulated,
 }
 
 impl Piece {
     /// Whether the parts' values are added.
     pub fn is_added(self) -> bool {
-        matches!(self, Self::Sum | Self::Mean)
+        matches!(self, Self::Sum | Self::Mean | Self::Accumulated)
     }
 }
 
@@ -42,10 +44,47 @@ pub struct Pieces {
     pub divided: Option<usize>,
     /// Integer attribute that counts what the parts share (groups of channels): each part has its share of them.
     pub count: Option<&'static str>,
-    /// Operand that is left out or holds zeros, and to which result 0 is added: it may hold the sum of what earlier parts gave.
+    /// Operands that count once: only the first part reads them, and the others leave them out.
+    pub in_first: Vec<usize>,
+    /// Attributes that say what is done with a whole sum: only the last part has them.
+    pub in_last: &'static [&'static str],
+    /// Operand to which result 0 is added, and that holds zeros, or is left out in all parts but the first: it may hold the sum of what earlier parts
+    /// gave.
     pub accumulates: Option<usize>,
+    /// Operator that parts' nodes have in the place of the given one; it takes the same operands and attributes.
+    pub operator: Option<Operator>,
+    /// Operator that could be taken for it, and its operand to which result 0 would be added.
+    adder: Option<(Operator, usize)>,
     /// How positions of result 0 depend on those of operand 0, where these are not the same ones.
     pub reach: Option<Reach>,
+}
+
+impl Pieces {
+    /// These operands make these results, and nothing else need be said.
+    fn of(operands: Vec<Piece>, results: Vec<Piece>) -> Self {
+        Self {
+            operands,
+            results,
+            extents: None,
+            divided: None,
+            count: None,
+            in_first: Vec::new(),
+            in_last: &[],
+            accumulates: None,
+            operator: None,
+            adder: None,
+            reach: None,
+        }
+    }
+
+    /// The same where the kernel of another operator adds what it makes to what earlier parts gave, if there is one that may be taken.
+    pub fn added_by_kernel(mut self, may: impl FnOnce(&Operator) -> bool) -> Self {
+        if let Some((operator, operand)) = self.adder.take().filter(|(operator, _)| may(operator)) {
+            self.results = vec![Piece::Accumulated];
+            (self.operator, self.accumulates) = (Some(operator), Some(operand));
+        }
+        self
+    }
 }
 
 /// A node, and what is there of its operands.
@@ -85,6 +124,22 @@ pub fn pieces(share: Share<'_>) -> Option<Pieces> {
     is_possible(share, &found).then_some(found)
 }
 
+/// How a node takes part, of whose operands these pieces are there, where the parts' shares of axes of this `extent` are the same for all of
+/// these and need not be equal. No other axes are in parts, and nothing is averaged.
+pub fn pieces_between(node: Typed<'_>, operands: &[Piece], extent: u64) -> Option<Pieces> {
+    let found = pieces(Share { node, operands, parts: 1 })?;
+    let fits = |dims: Option<Vec<u64>>, piece: Piece| match piece {
+        Piece::Along(axis) => dims.is_some_and(|dims| dims.get(axis) == Some(&extent)),
+        _ => piece != Piece::Mean,
+    };
+    let operands = found.operands.iter().enumerate().all(|(index, piece)| fits(node.input_dims(index), *piece));
+    let is_absent = |index: usize| node.data().outputs[index].is_none();
+    let results =
+        found.results.iter().enumerate().all(|(index, piece)| is_absent(index) || fits(node.output_dims(index), *piece));
+    let counts = found.count.is_none_or(|count| u64::try_from(node.data().int(count, 1)) == Ok(extent));
+    (operands && results && counts && found.divided.is_none()).then_some(found)
+}
+
 /// How a node gives a share of result 0 along an axis: the first of its operands, and the first axis of that, of which shares
 /// make it, with what that takes of the others, as `found` says ([`pieces`], [`pieces_reaching`]). `None` where there is none. Linear in the
 /// axes of all operands.
@@ -104,22 +159,14 @@ pub fn pieces_giving(node: Typed<'_>, axis: usize, found: impl Fn(&[Piece]) -> O
 
 /// Sums and means of what a linear node makes of each part.
 fn added(share: Share<'_>, linear: Linear) -> Option<Pieces> {
-    let first = *share.operands.first()?;
+    let first = *share.operands.first().filter(|piece| **piece != Piece::Accumulated)?;
     let same = match linear {
         Linear::No => false,
         Linear::First => first.is_added() && share.operands[1..].iter().all(|piece| *piece == Piece::Whole),
         Linear::All => share.operands.iter().all(|piece| *piece == first),
     };
     let results = vec![first; share.node.data().outputs.len()];
-    same.then(|| Pieces {
-        operands: share.operands.to_vec(),
-        results,
-        extents: None,
-        divided: None,
-        count: None,
-        accumulates: None,
-        reach: None,
-    })
+    same.then(|| Pieces::of(share.operands.to_vec(), results))
 }
 
 /// Whether pieces of operands are there or can be cut out, and all extents can be divided.
@@ -185,15 +232,7 @@ impl Share<'_> {
 
     /// Pieces with these results, one for each that the node has.
     fn made(&self, operands: Vec<Piece>, result: Piece) -> Pieces {
-        Pieces {
-            operands,
-            results: vec![result; self.node.data().outputs.len()],
-            extents: None,
-            divided: None,
-            count: None,
-            accumulates: None,
-            reach: None,
-        }
+        Pieces::of(operands, vec![result; self.node.data().outputs.len()])
     }
 }
 

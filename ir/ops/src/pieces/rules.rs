@@ -2,7 +2,7 @@
 //!
 //! Each is asked with at least one operand in parts along an axis and none that is an addend, and says which pieces it takes and makes.
 
-use memc_ir::{ConstData, Payload, Value};
+use memc_ir::{ConstData, Operator, Payload, Value};
 
 use super::{Piece, Pieces, Share};
 
@@ -77,13 +77,25 @@ pub(crate) fn convolution(share: &Share<'_>) -> Option<Pieces> {
     }
     match data {
         None => Some(share.made(convolved(share, [None, Some(0), Some(0), Some(1)]), Piece::Along(1))),
-        Some(1) => {
-            // What is not linear must see the whole sum.
-            let linear = share.node.data().attribute("activation").is_none() && share.input(3).is_none();
-            let divided = share.input(2).map(|_| 2);
-            linear.then(|| Pieces { divided, ..share.made(convolved(share, [Some(1), Some(1), None, None]), Piece::Sum) })
-        }
+        Some(1) => Some(over_channels(share)),
         Some(_) => None,
+    }
+}
+
+/// A convolution's sums over channels: a bias and an image are added once. Kernels that take an image add to what earlier parts gave, and do what is
+/// not linear when the sum is whole.
+fn over_channels(share: &Share<'_>) -> Pieces {
+    let operator = &share.node.data().operator;
+    let fused = Operator { domain: "com.microsoft".into(), ..Operator::onnx("FusedConv", 1) };
+    let is_fused = operator.name == fused.name;
+    let result = if is_fused { Piece::Accumulated } else { Piece::Sum };
+    let in_first = [2, 3].into_iter().filter(|index| share.input(*index).is_some()).collect();
+    Pieces {
+        in_first,
+        in_last: if is_fused { &["activation", "activation_params"] } else { &[] },
+        accumulates: is_fused.then_some(3),
+        adder: (!is_fused).then_some((fused, 3)),
+        ..share.made(convolved(share, [Some(1), Some(1), None, None]), result)
     }
 }
 
@@ -226,7 +238,7 @@ fn leading(operands: &mut [Piece], axis: usize, dims: [&[u64]; 2], moved: [usize
     Some(Piece::Along(axis))
 }
 
-/// A matrix product with an addend, which sums of products along the inner axis cannot have.
+/// A matrix product with an addend, which counts once in sums of products along the inner axis.
 pub(crate) fn general_product(share: &Share<'_>) -> Option<Pieces> {
     let mut found = product(&Share { operands: &share.operands[..2], ..*share })?;
     found.operands.resize(share.count(), Piece::Whole);
@@ -234,7 +246,8 @@ pub(crate) fn general_product(share: &Share<'_>) -> Option<Pieces> {
     let has_addend = share.node.data().inputs.get(2).copied().flatten().is_some();
     let Piece::Along(axis) = found.results[0] else {
         let accumulates = (share.node.data().float("beta", 1.0) == 1.0).then_some(2);
-        return (!has_addend).then_some(Pieces { accumulates, ..found });
+        let in_first = has_addend.then_some(2).into_iter().collect();
+        return Some(Pieces { accumulates, in_first, ..found });
     };
     let Some(addend) = share.input(2) else { return (!has_addend).then_some(found) };
     if let Some(own) = (axis + addend.len()).checked_sub(dims.len()).filter(|own| addend[*own] != 1) {

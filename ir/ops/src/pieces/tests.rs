@@ -37,9 +37,12 @@ fn asked(name: &str, version: i64, operands: &[&str], attributes: &[(&str, Attri
         Piece::Along(axis) => axis.to_string(),
         Piece::Sum => "+".to_owned(),
         Piece::Mean => "~".to_owned(),
+        Piece::Accumulated => "^".to_owned(),
     };
     let words = |pieces: &[Piece]| pieces.iter().map(word).collect::<Vec<_>>().join(" ");
     let mut text = format!("{} -> {}", words(&found.operands), words(&found.results));
+    text += &found.in_first.iter().map(|index| format!(", once {index}")).collect::<String>();
+    text += &found.in_last.iter().map(|name| format!(", {name} last")).collect::<String>();
     text += &found.count.map(|count| format!(", share of {count}")).unwrap_or_default();
     for (name, index) in [("extents", found.extents), ("divided", found.divided), ("adds", found.accumulates)] {
         text += &index.map(|index| format!(", {name} {index}")).unwrap_or_default();
@@ -100,9 +103,11 @@ fn general_products_add_to_what_they_are_given() {
     assert_eq!(gemm(&["f32[8,4] @0", "f32[4,6]", "f32[8,1]"], "f32[8,6]", &[]), "0 w 0 -> 0");
     let transposed = ("transA", Attribute::Int(1));
     assert_eq!(gemm(&["f32[8,4] @0", "f32[8,6] @0"], "f32[4,6]", std::slice::from_ref(&transposed)), "0 0 -> +, adds 2");
-    assert_eq!(gemm(&["f32[8,4] @0", "f32[8,6] @0", "f32[6]"], "f32[4,6]", std::slice::from_ref(&transposed)), "-");
+    let added = ["f32[8,4] @0", "f32[8,6] @0", "f32[6]"];
+    assert_eq!(gemm(&added, "f32[4,6]", std::slice::from_ref(&transposed)), "0 0 w -> +, once 2, adds 2");
     let half = ("beta", Attribute::Float(0.5));
-    assert_eq!(gemm(&["f32[8,4] @0", "f32[8,6] @0"], "f32[4,6]", &[transposed, half]), "0 0 -> +");
+    assert_eq!(gemm(&["f32[8,4] @0", "f32[8,6] @0"], "f32[4,6]", &[transposed.clone(), half.clone()]), "0 0 -> +");
+    assert_eq!(gemm(&added, "f32[4,6]", &[transposed, half]), "0 0 w -> +, once 2");
 }
 
 #[test]
@@ -220,7 +225,7 @@ fn convolutions_are_cut_by_batch_and_filters_and_added_over_channels() {
     assert_eq!(conv(&["f32[2,4,5,5] @0", "f32[8,4,1,1]", "f32[8]"], 1), "0 w w -> 0");
     assert_eq!(conv(&["f32[2,4,5,5]", "f32[8,4,1,1] @0", "f32[8]"], 1), "w 0 0 -> 1");
     assert_eq!(conv(&["f32[2,4,5,5] @1", "f32[8,4,1,1]"], 1), "1 1 -> +");
-    assert_eq!(conv(&["f32[2,4,5,5] @1", "f32[8,4,1,1]", "f32[8]"], 1), "1 1 w -> +, divided 2");
+    assert_eq!(conv(&["f32[2,4,5,5] @1", "f32[8,4,1,1]", "f32[8]"], 1), "1 1 w -> +, once 2");
     assert_eq!(conv(&["f32[2,8,5,5] @1", "f32[8,1,1,1]", "f32[8]"], 8), "1 0 0 -> 1, share of group");
     assert_eq!(conv(&["f32[2,6,5,5] @1", "f32[8,2,1,1]"], 3), "-");
     assert_eq!(conv(&["f32[2,4,5,5] @2", "f32[8,4,1,1]"], 1), "-");
@@ -230,10 +235,64 @@ fn convolutions_are_cut_by_batch_and_filters_and_added_over_channels() {
     };
     assert_eq!(fused(&["f32[2,4,5,5]", "f32[8,4,1,1]", "f32[8]", "f32[2,8,5,5] @1"], "Relu"), "w 0 0 1 -> 1");
     assert_eq!(fused(&["f32[2,4,5,5] @0", "f32[8,4,1,1]", "f32[8]", "f32[2,8,5,5] @0"], "Relu"), "0 w w 0 -> 0");
-    assert_eq!(fused(&["f32[2,4,5,5] @1", "f32[8,4,1,1]", "f32[8]"], "Relu"), "-");
+    let last = "activation last, activation_params last, adds 3";
+    assert_eq!(fused(&["f32[2,4,5,5] @1", "f32[8,4,1,1]", "f32[8]"], "Relu"), format!("1 1 w -> ^, once 2, {last}"));
+    assert_eq!(
+        fused(&["f32[2,4,5,5] @1", "f32[8,4,1,1]", "f32[8]", "f32[2,8,5,5]"], "Relu"),
+        format!("1 1 w w -> ^, once 2, once 3, {last}")
+    );
+    assert_eq!(fused(&["f32[2,4,5,5] @1", "f32[8,4,1,1]", "f32[8]", "f32[2,8,5,5] @1"], "Relu"), "-");
     let transposed = |operands: &[&str]| asked("ConvTranspose", 11, operands, &[], &["f32[2,8,5,5]"]);
     assert_eq!(transposed(&["f32[2,4,5,5]", "f32[4,8,1,1] @1", "f32[8]"]), "w 1 0 -> 1");
     assert_eq!(transposed(&["f32[2,4,5,5] @0", "f32[4,8,1,1]", "f32[8]"]), "0 w w -> 0");
+}
+
+#[test]
+fn shares_that_are_not_equal_are_those_of_one_extent() {
+    let between = |name: &str, operands: &[&str], attributes: &[(&str, Attribute)], result: &str| {
+        let mut builder = ModuleBuilder::new();
+        let main = builder.module().main();
+        let inputs = operands.iter().enumerate().map(|(index, text)| Some(operand(&mut builder, index, text))).collect();
+        let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let new = NewNode { operator: Operator::onnx(name, 13), name: String::new(), inputs, attributes, origin: Origin::Text };
+        let node = builder.node(main, new, &[Some(("y".to_owned(), ty(result)))]);
+        let mut given = vec![Piece::Whole; operands.len()];
+        given[0] = Piece::Along(1);
+        let found = super::pieces_between(Typed { module: builder.module(), node }, &given, 7);
+        found.map(|found| (found.operands, found.results[0]))
+    };
+    let (whole, along) = (Piece::Whole, Piece::Along);
+    let group = |count: i64| ("group", Attribute::Int(count));
+    let image = "f32[2,7,5,5]";
+    assert_eq!(between("Relu", &[image], &[], image), Some((vec![along(1)], along(1))));
+    let filters = |text: &str, groups: i64, result: &str| between("Conv", &[image, text], &[group(groups)], result);
+    assert_eq!(filters("f32[7,1,3,3]", 7, "f32[2,7,3,3]"), Some((vec![along(1), along(0)], along(1))));
+    assert_eq!(filters("f32[3,7,1,1]", 1, "f32[2,3,5,5]"), Some((vec![along(1), along(1)], Piece::Sum)));
+    // Two filters a channel, and parts of a mean: what the parts then have is of other extents, or counts otherwise.
+    assert_eq!(filters("f32[14,1,3,3]", 7, "f32[2,14,3,3]"), None);
+    let axes = ("axes", Attribute::Ints(vec![1]));
+    assert_eq!(between("ReduceMean", &[image], std::slice::from_ref(&axes), "f32[2,1,5,5]"), None);
+    assert_eq!(between("Reshape", &[image, "i64[3]=2,7,25"], &[], "f32[2,7,25]"), Some((vec![along(1), whole], along(1))));
+    assert_eq!(between("Reshape", &[image, "i64[2]=2,175"], &[], "f32[2,175]"), None);
+}
+
+#[test]
+fn a_kernel_that_adds_takes_the_place_of_one_that_does_not() {
+    let found = |may: bool| {
+        let mut builder = ModuleBuilder::new();
+        let main = builder.module().main();
+        let inputs = ["f32[2,4,5,5]", "f32[8,4,1,1]"].iter().enumerate();
+        let inputs = inputs.map(|(index, text)| Some(operand(&mut builder, index, text))).collect();
+        let operator = Operator::onnx("Conv", 13);
+        let new = NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: Origin::Text };
+        let node = builder.node(main, new, &[Some(("y".to_owned(), ty("f32[2,8,5,5]")))]);
+        let operands = [Piece::Along(1), Piece::Whole];
+        let found = pieces(Share { node: Typed { module: builder.module(), node }, operands: &operands, parts: 2 });
+        let found = found.unwrap().added_by_kernel(|operator| may && &*operator.name == "FusedConv");
+        (found.results[0], found.accumulates, found.operator.map(|operator| operator.domain.to_string()))
+    };
+    assert_eq!(found(true), (Piece::Accumulated, Some(3), Some("com.microsoft".to_owned())));
+    assert_eq!(found(false), (Piece::Sum, None, None));
 }
 
 #[test]
