@@ -19,7 +19,7 @@ mod transfers;
 mod types;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Module, Node, Origin, SecondaryMap, Value};
 use memc_onnx_proto::onnx::ValueInfoProto;
@@ -47,7 +47,8 @@ const FREE_INITIALIZERS_IR_VERSION: i64 = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportOptions {
     /// Write the plan as metadata: on nodes, on values that the model describes, and on the model (`doc/metadata.md` lists the keys).
-    /// Raises `ir_version` to 10 where it is lower. Without it, metadata of an earlier run stays as it is.
+    /// Raises `ir_version` to 10 where it is lower; where that would make constants replaceable, only the model has metadata. Without it,
+    /// metadata of an earlier run stays as it is.
     pub metadata: bool,
     /// Further entries for the model's metadata, such as `memc.peak.<space>`; only with `metadata`. Written after those that the
     /// exporter makes, and in their place where keys are equal.
@@ -67,7 +68,7 @@ impl Default for ExportOptions {
 /// Makes the model of a module that was imported from `file`, however it was edited and planned since.
 ///
 /// The main graph's nodes are written in the order of [`file_order`], each under a name of its own. `ir_version` is raised only as far as what is
-/// written needs: to 4 for new initializers, to 8 for functions, to 10 for metadata. With nothing edited, all names unique and
+/// written needs: to 4 for new initializers, to 8 for functions, to 10 for metadata of nodes and values. With nothing edited, all names unique and
 /// neither metadata nor new types asked for, the result has exactly the bytes of `file`.
 ///
 /// Linear in the size of the graphs (weights are not read) but for sorting and names.
@@ -85,8 +86,9 @@ pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Res
     let (node_names, _) = names::name_nodes(module);
     let functions = transfers::functions(file, module);
     let opsets = new_opsets(file, module);
-    let graph = graph_edit(source, options, &node_names)?;
-    let version = ir_version(file, options, &graph, functions.is_empty());
+    let on_parts = options.metadata && !raising_frees(file);
+    let graph = graph_edit(source, &ExportOptions { metadata: on_parts, ..options.clone() }, &node_names)?;
+    let version = ir_version(file, on_parts, &graph, functions.is_empty());
     let edit = ModelEdit {
         ir_version: (version != file.model().ir_version()).then_some(version),
         metadata: options.metadata.then(|| model_metadata(module, options)),
@@ -148,10 +150,18 @@ fn graph_edit(
     Ok(edit)
 }
 
+/// Whether a higher `ir_version` makes inputs with defaults of what are constants now: runtimes neither fold nor pack those.
+fn raising_frees(file: &ModelFile) -> bool {
+    let graph = file.graph();
+    let names: BTreeSet<&str> = graph.input.iter().map(|input| input.name()).collect();
+    file.model().ir_version() < FREE_INITIALIZERS_IR_VERSION
+        && graph.initializer.iter().any(|tensor| names.contains(tensor.name()))
+}
+
 /// The lowest version, not below the file's, that has all that is written.
-fn ir_version(file: &ModelFile, options: &ExportOptions, edit: &GraphEdit, no_functions: bool) -> i64 {
+fn ir_version(file: &ModelFile, metadata: bool, edit: &GraphEdit, no_functions: bool) -> i64 {
     let needs = [
-        (options.metadata, METADATA_IR_VERSION),
+        (metadata, METADATA_IR_VERSION),
         (!no_functions, FUNCTIONS_IR_VERSION),
         (!edit.new_initializers.is_empty(), FREE_INITIALIZERS_IR_VERSION),
     ];

@@ -282,3 +282,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn constants_that_are_listed_as_inputs_stay_constants() {
+    let mut main = graph(vec![node("sum", "Add", &["x", "w"], &["y"])], &["y"]);
+    main.initializer = vec![tensor("w", &[1.0, 2.0])];
+    let version = |main: GraphProto| {
+        let model = ModelProto { ir_version: Some(3), ..model_of(main) };
+        let file = open(&model);
+        let (exported, decoded) = written(&file, &read(&file), &ExportOptions::default());
+        assert_eq!(decoded.ir_version(), exported.ir_version);
+        assert!(decoded.metadata_props.iter().any(|entry| entry.key() == "memc.version"));
+        let has_step = decoded.graph.unwrap().node[0].metadata_props.iter().any(|entry| entry.key() == "memc.step");
+        (exported.ir_version, has_step)
+    };
+    assert_eq!(version(main.clone()), (10, true));
+    main.input.push(info("w", &[2]));
+    assert_eq!(version(main), (3, false), "from version 4 on a caller may give another w");
+}
