@@ -77,7 +77,8 @@ impl<'s, 'm> Annealer<'s, 'm> {
 
     fn energy(&self) -> f64 {
         let over = self.state.soft_top().unwrap_or((self.state.peak() - self.capacity) as f64);
-        self.state.cost() as f64 + self.price * over.max(0.0)
+        // `max` would take what is no number for nothing.
+        self.state.cost() as f64 + if over < 0.0 { 0.0 } else { self.price * over }
     }
 
     fn note_best(&mut self) {
@@ -121,8 +122,8 @@ impl<'s, 'm> Annealer<'s, 'm> {
                 }
                 match schedule.soft {
                     // Rounding errors add up.
-                    Some(sharpness) if step & 0x3fff == 0 || !self.state.soft_top().is_some_and(f64::is_finite) => {
-                        self.state.soften(self.capacity, sharpness)
+                    Some(sharpness) if step & 0x3fff == 0 || self.state.soft_top().is_none() => {
+                        self.state.soften(self.capacity, sharpness, true)
                     }
                     Some(_) => {}
                     None => self.state.harden(),
@@ -133,12 +134,17 @@ impl<'s, 'm> Annealer<'s, 'm> {
             self.edits.settle();
             if self.change(threshold) {
                 let after = self.energy();
-                // What is no number is no better either.
-                if after <= threshold && after > 0.0 {
+                // What is no number is no better.
+                if after <= threshold {
                     energy = after;
                     self.note_best();
                 } else {
                     self.undo();
+                    if !after.is_finite()
+                        && let Some(sharpness) = schedule.soft
+                    {
+                        self.state.soften(self.capacity, sharpness, true);
+                    }
                 }
             } else {
                 self.undo();

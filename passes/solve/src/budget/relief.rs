@@ -61,7 +61,7 @@ impl Whim {
 /// Keeps the soft maximum of a state at the steepness that relief works with.
 pub(super) fn soften(state: &mut State, capacity: i64) {
     let steepest = STEEPEST / state.peak().max(1) as f64;
-    state.soften(capacity, (STEEPNESS / capacity.max(1) as f64).min(steepest));
+    state.soften(capacity, (STEEPNESS / capacity.max(1) as f64).min(steepest), false);
 }
 
 /// Puts recomputations in until the capacity holds, nothing helps, or all together costs as much as `dearest`; says whether it holds for less.

@@ -3,11 +3,16 @@
 //! Its slope sees every slot near or over the capacity, where the maximum sees one: what brings sequences with several peaks below a capacity
 //! (the variant that FastSA describes for such graphs). Adding to a range multiplies its exponentials by one number.
 
+/// Factors from which on they are handed down: a product of one for each level is still a number.
+const EXTREME: f64 = 1e15;
+
 /// Weights of slots, each `exp(sharpness x bytes)` where something runs, with range changes in O(log slots).
 #[derive(Clone, Debug)]
 pub(super) struct SoftTree {
     leaves: usize,
     sharpness: f64,
+    /// Whether extreme factors are handed down.
+    lasts: bool,
     nodes: Vec<Node>,
 }
 
@@ -18,15 +23,17 @@ struct Node {
 }
 
 impl SoftTree {
-    /// All slots at zero bytes and not occupied. `sharpness` is the inverse of the bytes over which the sum fades.
-    pub fn new(slots: usize, sharpness: f64) -> Self {
+    /// All slots at zero bytes and not occupied. `sharpness` is the inverse of the bytes over which the sum fades. A tree that lasts bears any number of
+    /// changes; without that they are cheaper, and it must be made anew after some.
+    pub fn new(slots: usize, sharpness: f64, lasts: bool) -> Self {
         let leaves = slots.max(2).next_power_of_two();
-        Self { leaves, sharpness, nodes: vec![Node { factor: 1.0, sum: 0.0 }; 2 * leaves] }
+        Self { leaves, sharpness, lasts, nodes: vec![Node { factor: 1.0, sum: 0.0 }; 2 * leaves] }
     }
 
-    /// Bytes of the soft maximum.
+    /// Bytes of the soft maximum; no number once weights were too large for numbers.
     pub fn top(&self) -> f64 {
-        self.nodes[1].sum.max(f64::MIN_POSITIVE).ln() / self.sharpness
+        let sum = self.nodes[1].sum;
+        if sum < f64::MIN_POSITIVE { f64::MIN_POSITIVE.ln() / self.sharpness } else { sum.ln() / self.sharpness }
     }
 
     /// The part of its weight that a slot loses with so many bytes.
@@ -102,6 +109,10 @@ impl SoftTree {
         }
         let factor = (self.sharpness * delta as f64).exp();
         let (mut left, mut right) = (first as usize + self.leaves, last as usize + self.leaves);
+        if self.lasts {
+            self.hand_down(left);
+            self.hand_down(right);
+        }
         self.scale(left, factor);
         if left != right {
             self.scale(right, factor);
@@ -124,6 +135,20 @@ impl SoftTree {
         }
     }
 
+    /// Hands extreme factors above a leaf down. Were they left there, what is added over a node and taken off below it would grow in both without end, up
+    /// to products that are no numbers.
+    fn hand_down(&mut self, leaf: usize) {
+        for level in (1..=self.leaves.trailing_zeros()).rev() {
+            let node = leaf >> level;
+            let factor = self.nodes[node].factor;
+            if !(1.0 / EXTREME..EXTREME).contains(&factor) {
+                self.nodes[node].factor = 1.0;
+                self.scale(2 * node, factor);
+                self.scale(2 * node + 1, factor);
+            }
+        }
+    }
+
     fn scale(&mut self, node: usize, factor: f64) {
         self.nodes[node].factor *= factor;
         self.nodes[node].sum *= factor;
@@ -142,7 +167,7 @@ mod tests {
 
     #[test]
     fn lies_between_the_maximum_and_a_little_above() {
-        let mut tree = SoftTree::new(64, 0.5);
+        let mut tree = SoftTree::new(64, 0.5, true);
         tree.add(3, 60, 40);
         tree.add(10, 20, 10);
         tree.add(0, 63, -30);
@@ -159,5 +184,22 @@ mod tests {
         assert!(tree.top() > 10.0 && tree.top() < 10.0 + 2.0_f64.ln() / 0.5 + 1e-6);
         tree.add(0, 63, -4);
         assert!(tree.top() > 6.0 && tree.top() < 6.0 + 2.0_f64.ln() / 0.5 + 1e-6);
+    }
+
+    #[test]
+    fn a_tree_that_lasts_bears_changes_without_end() {
+        let mut tree = SoftTree::new(64, 0.5, true);
+        tree.occupy(5, true);
+        for _ in 0..1000 {
+            // Over a node, and off again by what lies below it.
+            tree.add(0, 63, 40);
+            (0..64).for_each(|slot| tree.add(slot, slot, -40));
+        }
+        assert!(tree.top().abs() < 1e-6);
+        // What is too large for a number is none, and not the least one.
+        tree.add(5, 5, 100_000);
+        tree.occupy(6, true);
+        tree.add(5, 5, -200_000);
+        assert!(!tree.top().is_finite() || tree.top() > -1e-6);
     }
 }

@@ -25,6 +25,9 @@ const GAP_SHARE: u64 = 8;
 const REBUILT: u64 = 8;
 const LARGE: u64 = 600;
 
+/// The part of the steps, and of the rounds of ruin and recreate after them, that are spent on large models where only annealing keeps the capacity.
+const UNFIT: u64 = 4;
+
 /// Annealing steps for each operation, at most: small problems are searched through long before the effort ends.
 const STEPS_PER_OPERATION: u64 = 30_000;
 
@@ -164,10 +167,11 @@ impl Search<'_> {
             self.anneal(start, steps / part);
             return;
         }
-        let found = self.anneal(start, steps);
+        let part = if self.model.fixed as u64 > LARGE { UNFIT } else { 1 };
+        let found = self.anneal(start, steps / part);
         if found.cost.is_some() {
             start.sequence = found.sequence;
-            self.rebuild(start, effort);
+            self.rebuild(start, effort / part);
         }
     }
 
