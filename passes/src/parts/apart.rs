@@ -1,29 +1,26 @@
 //! Values that nobody needs joined: parts that would cut what they read out of a joined value take it from what was joined.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
-use memc_ir::{
-    Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter, TensorType,
-    Use, Value, ValueType,
-};
+use memc_ir::{Module, Node, Origin, Use, Value};
 use memc_ops::{Data, normalize_axis};
+
+use super::maker::Maker;
 
 /// Of joined values of which only shares are read that the pass of this name cut out along the same axis: these are taken from what was joined, and
 /// the value is never there whole. Returns the number of edits. Linear in nodes times shares.
 pub(crate) fn read_apart(module: &mut Module, pass: &'static str) -> u64 {
     let nodes = module.graph(module.main()).nodes.clone();
-    let mut apart = Apart { rewriter: Rewriter::new(module), pass };
+    let mut apart = Apart { maker: Maker::new(module, pass), pass };
     for node in nodes {
         if let Some(joined) = apart.joined(node) {
             for (cut, positions) in &joined.cuts {
                 apart.take(*cut, &joined, positions);
             }
-            apart.rewriter.erase(node);
+            apart.maker.rewriter.erase(node);
         }
     }
-    apart.rewriter.drop_unused_constants();
-    apart.rewriter.finish()
+    apart.maker.finish()
 }
 
 /// A joined value that is there only to be cut again.
@@ -36,13 +33,13 @@ struct Joined {
 }
 
 struct Apart<'m> {
-    rewriter: Rewriter<'m>,
+    maker: Maker<'m>,
     pass: &'static str,
 }
 
 impl Apart<'_> {
     fn module(&self) -> &Module {
-        self.rewriter.module()
+        self.maker.module()
     }
 
     /// Whether a node has this operator of ONNX.
@@ -71,7 +68,7 @@ impl Apart<'_> {
             Use::Operand(node, 0) => Some((*node, self.positions(*node, axis)?)),
             _ => None,
         };
-        let cuts: Option<Vec<(Node, Range<u64>)>> = self.rewriter.uses(joined).iter().map(cut).collect();
+        let cuts: Option<Vec<(Node, Range<u64>)>> = self.maker.rewriter.uses(joined).iter().map(cut).collect();
         Some(Joined { axis, shares, cuts: cuts.filter(|cuts| !cuts.is_empty())? })
     }
 
@@ -102,67 +99,20 @@ impl Apart<'_> {
             if own == *held {
                 taken.push(*share);
             } else if own.start < own.end {
-                taken.extend(self.cut(cut, *share, *axis, own.start - held.start..own.end - held.start));
+                let name = self.module().value(*share).name.clone();
+                let name = self.maker.rewriter.fresh_name(&name);
+                let made = self.maker.slice(Some(cut), *share, *axis, &(own.start - held.start..own.end - held.start), name);
+                taken.extend(self.module().node(made).results());
             }
         }
         match taken.as_slice() {
-            [one] => self.rewriter.replace_uses(result, *one),
+            [one] => self.maker.rewriter.replace_uses(result, *one),
             _ => {
-                let axis = vec![("axis".to_owned(), Attribute::Int(*axis as i64))];
-                let version = self.module().opsets.get("").copied().unwrap_or_default();
-                let operands = taken.into_iter().map(Some).collect();
-                let joined = self.insert(cut, Operator::onnx("Concat", version), operands, axis, None);
-                self.rewriter.move_result(result, joined, 0);
+                let joined = self.maker.concat(Some(cut), taken, *axis);
+                self.maker.rewriter.move_result(result, joined, 0);
             }
         }
-        self.rewriter.erase(cut);
-    }
-
-    /// Cuts positions out of a share, as another node cuts its own out of the joined value.
-    fn cut(&mut self, like: Node, share: Value, axis: usize, positions: Range<u64>) -> Option<Value> {
-        let data = self.module().node(like).clone();
-        let mut ty = self.module().ty(share).clone();
-        if let ValueType::Tensor(TensorType { shape: Some(dims), .. }) = &mut ty {
-            *dims.get_mut(axis)? = Dim::Known(positions.end - positions.start);
-        }
-        let ranges = [("starts", positions.start as i64), ("ends", positions.end as i64)];
-        let (mut operands, mut attributes) = (data.inputs, data.attributes);
-        operands[0] = Some(share);
-        for (index, (name, number)) in ranges.into_iter().enumerate() {
-            match operands.get_mut(index + 1) {
-                Some(operand) => *operand = Some(self.integer(number)),
-                None => attributes
-                    .iter_mut()
-                    .filter(|(own, _)| own == name)
-                    .for_each(|(_, value)| *value = Attribute::Ints(vec![number])),
-            }
-        }
-        let name = self.module().value(share).name.clone();
-        let result = (self.rewriter.fresh_name(&name), ty);
-        let made = self.insert(like, data.operator, operands, attributes, Some(result));
-        self.module().node(made).results().next()
-    }
-
-    /// A vector of one integer.
-    fn integer(&mut self, number: i64) -> Value {
-        let (name, main) = (self.rewriter.fresh_name("extents"), self.module().main());
-        let (ty, payload) = (TensorType::fixed(ElementType::Int64, &[1]), Payload::Raw(number.to_le_bytes().to_vec().into()));
-        self.rewriter.initializer(main, &name, ConstData { ty, payload, origin: ConstOrigin::New })
-    }
-
-    /// A node before another one.
-    fn insert(
-        &mut self,
-        before: Node,
-        operator: Operator,
-        inputs: Vec<Option<Value>>,
-        attributes: Vec<(String, Attribute)>,
-        result: Option<(String, ValueType)>,
-    ) -> Node {
-        let origin = Origin::Pass { pass: Cow::Borrowed(self.pass) };
-        let new = NewNode { operator, name: String::new(), inputs, attributes, origin };
-        let main = self.module().main();
-        self.rewriter.insert(main, Some(before), new, &[result])
+        self.maker.rewriter.erase(cut);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Nodes of the main graph that are computed in parts, one part after another: what they are, and how they are written.
 
 mod apart;
+mod maker;
 mod spans;
 mod weights;
 mod write;

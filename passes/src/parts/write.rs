@@ -1,22 +1,17 @@
 //! Writes the nodes of each part, and what joins their results.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use memc_ir::{
-    Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, Origin, Payload, Rewriter,
-    SecondaryMap, TensorType, Use, Value, ValueType,
-};
+use memc_ir::{Attribute, Dim, Module, Node, NodeData, Operator, SecondaryMap, TensorType, Use, Value, ValueType};
 use memc_ops::{Data, Item, Piece, Pieces, Repeat, Work, lookup};
 
+use super::maker::Maker;
 use super::spans::{read, taken};
 use super::{Divided, Weights};
 
 /// Operator set from which operands of different extents need no attribute to say so.
 const OLDEST: i64 = 7;
-/// Operator set from which the ranges of a slice are operands.
-const RANGES: i64 = 10;
 
 /// Computes regions in parts, as the pass of this name. No two regions share a node.
 /// Returns the number of edits: none where the operator set is too old to say it. Linear in the module, and for each region in its nodes times
@@ -31,15 +26,13 @@ pub(crate) fn write<'d>(
     if version < OLDEST {
         return 0;
     }
-    let mut rewriter = Rewriter::new(module);
+    let mut maker = Maker::new(module, pass);
     for divided in regions {
         let mut writer = Writer {
-            rewriter: &mut rewriter,
+            maker: &mut maker,
             divided,
             parts: divided.shares.count(),
-            version,
             weights,
-            origin: Origin::Pass { pass: Cow::Borrowed(pass) },
             part: 0,
             own: BTreeMap::new(),
             joined: BTreeMap::new(),
@@ -50,19 +43,15 @@ pub(crate) fn write<'d>(
         };
         writer.all();
     }
-    rewriter.drop_unused_constants();
-    rewriter.finish()
+    maker.finish()
 }
 
 /// Writes one region.
 struct Writer<'r, 'm, 'd, 'w, 'o> {
-    rewriter: &'r mut Rewriter<'m>,
+    maker: &'r mut Maker<'m>,
     divided: &'d Divided,
     parts: u64,
-    version: i64,
     weights: &'r mut Weights<'w, 'o>,
-    /// Who writes.
-    origin: Origin,
     /// The part that is being written.
     part: u64,
     /// What stands for a value in this part.
@@ -85,18 +74,16 @@ enum Shared {
     Divided(Value),
     /// One number of parts' reciprocal.
     Reciprocal(String),
-    /// A vector of integers.
-    Integers(Vec<i64>),
 }
 
 impl Writer<'_, '_, '_, '_, '_> {
     fn module(&self) -> &Module {
-        self.rewriter.module()
+        self.maker.module()
     }
 
     fn all(&mut self) {
         // What other regions left behind stays in the list until the rewriter is done.
-        let is_there = |node: &Node| !self.rewriter.is_erased(*node);
+        let is_there = |node: &Node| !self.maker.rewriter.is_erased(*node);
         let nodes: Vec<Node> = self.module().graph(self.module().main()).nodes.iter().copied().filter(is_there).collect();
         let divided = self.divided;
         let inside: Vec<(Node, &Pieces)> =
@@ -145,7 +132,7 @@ impl Writer<'_, '_, '_, '_, '_> {
             && let Some(result) = data.outputs.first().copied().flatten()
         {
             let dims = extents(&self.ty(result, *piece, &made));
-            operands[index] = Some(self.integers(&dims));
+            operands[index] = Some(self.maker.integers(&dims));
         }
         let types: Vec<Option<(String, ValueType)>> = data
             .outputs
@@ -205,13 +192,14 @@ impl Writer<'_, '_, '_, '_, '_> {
         let result =
             data.outputs.first().copied().flatten().filter(|_| pieces.accumulates.is_some() && data.results().count() == 1)?;
         // A part whose own addend is read must give it.
-        let apart = self.rewriter.uses(result).iter().any(|site| matches!(site, Use::Operand(node, _) if !self.is_beside(*node)));
+        let apart =
+            self.maker.rewriter.uses(result).iter().any(|site| matches!(site, Use::Operand(node, _) if !self.is_beside(*node)));
         if apart { None } else { self.joined.get(&result)?.last().copied() }
     }
 
     fn name(&mut self, value: Value) -> String {
         let hint = format!("{}_part{}", self.module().value(value).name, self.part);
-        self.rewriter.fresh_name(&hint)
+        self.maker.rewriter.fresh_name(&hint)
     }
 
     /// Positions of a value along an axis.
@@ -294,7 +282,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
         let share = self.constant_share(value, axis, &wanted).unwrap_or_else(|| {
             let made = self.repeated(value, axis, &wanted);
-            let made = made.unwrap_or_else(|| self.slice(value, axis, wanted.start - held.start, &wanted));
+            let made = made.unwrap_or_else(|| self.slice(value, axis, wanted.start - held.start..wanted.end - held.start));
             self.module().node(made).outputs.first().copied().flatten().unwrap_or(value)
         });
         self.cut.insert(key, share);
@@ -303,27 +291,18 @@ impl Writer<'_, '_, '_, '_, '_> {
 
     /// Positions of a constant.
     fn constant_share(&mut self, value: Value, axis: usize, wanted: &Range<u64>) -> Option<Value> {
-        let constant = self.rewriter.module().constant(self.rewriter.module().constant_of(value)?);
+        let constant = self.maker.module().constant(self.maker.module().constant_of(value)?);
         let share = self.weights.share(constant, axis, wanted.clone())?;
         let (name, main) = (self.name(value), self.module().main());
-        Some(self.rewriter.initializer(main, &name, share))
+        Some(self.maker.rewriter.initializer(main, &name, share))
     }
 
-    /// Cuts as many positions as are wanted out of a value.
-    fn slice(&mut self, value: Value, axis: usize, start: u64, wanted: &Range<u64>) -> Node {
-        let end = start + (wanted.end - wanted.start);
-        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let ranges = [("starts", number(start)), ("ends", number(end)), ("axes", axis as i64)];
-        let result = Some((self.name(value), self.ty(value, Piece::Along(axis), &Some(wanted.clone()))));
-        let (mut operands, mut attributes) = (vec![Some(value)], Vec::new());
-        for (name, number) in ranges {
-            if self.version < RANGES {
-                attributes.push((name.to_owned(), Attribute::Ints(vec![number])));
-            } else {
-                operands.push(Some(self.integers(&[number])));
-            }
-        }
-        self.append(Operator::onnx("Slice", self.version), operands, attributes, &[result])
+    /// Cuts positions out of a value.
+    fn slice(&mut self, value: Value, axis: usize, positions: Range<u64>) -> Node {
+        let name = self.name(value);
+        let made = self.maker.slice(None, value, axis, &positions, name);
+        self.order.push(made);
+        made
     }
 
     /// Positions of a value that is another one repeated along that axis: the other one repeated less.
@@ -335,9 +314,9 @@ impl Writer<'_, '_, '_, '_, '_> {
         let own = (axis + from.len()).checked_sub(rank);
         own.is_none_or(|own| from[own] == 1).then_some(())?;
         let ty = self.ty(value, Piece::Along(axis), &Some(wanted.clone()));
-        let operands = vec![Some(source), Some(self.integers(&extents(&ty)))];
+        let operands = vec![Some(source), Some(self.maker.integers(&extents(&ty)))];
         let result = Some((self.name(value), ty));
-        Some(self.append(Operator::onnx("Expand", self.version), operands, Vec::new(), &[result]))
+        Some(self.append(self.maker.onnx("Expand"), operands, Vec::new(), &[result]))
     }
 
     /// A value divided by the number of parts, before all parts.
@@ -347,7 +326,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
         let (name, ty) = (self.name(value), self.module().ty(value).clone());
         let operands = vec![Some(value), self.reciprocal(value)];
-        let made = self.insert(Operator::onnx("Mul", self.version), operands, Vec::new(), &[Some((name, ty))]);
+        let made = self.maker.insert(None, self.maker.onnx("Mul"), operands, Vec::new(), &[Some((name, ty))]);
         self.once.push(made);
         let result = self.module().node(made).outputs.first().copied().flatten().unwrap_or(value);
         self.shared.insert(Shared::Divided(value), result);
@@ -367,27 +346,9 @@ impl Writer<'_, '_, '_, '_, '_> {
         Some(constant)
     }
 
-    /// A vector of integers.
-    fn integers(&mut self, numbers: &[i64]) -> Value {
-        let key = Shared::Integers(numbers.to_vec());
-        if let Some(known) = self.shared.get(&key) {
-            return *known;
-        }
-        let raw: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let made = self.initializer("extents", TensorType::fixed(ElementType::Int64, &[numbers.len() as u64]), raw);
-        self.shared.insert(key, made);
-        made
-    }
-
     fn constant(&mut self, hint: &str, data: Data) -> Option<Value> {
         let raw = data.to_raw()?;
-        Some(self.initializer(hint, TensorType::fixed(data.element, &data.dims), raw))
-    }
-
-    fn initializer(&mut self, hint: &str, ty: TensorType, raw: Vec<u8>) -> Value {
-        let name = self.rewriter.fresh_name(hint);
-        let main = self.module().main();
-        self.rewriter.initializer(main, &name, ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New })
+        Some(self.maker.initializer(hint, TensorType::fixed(data.element, &data.dims), raw))
     }
 
     /// Adds what a part gives for a value that somebody needs whole to what earlier parts gave.
@@ -409,7 +370,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
         let Some(sum) = given.pop() else { return };
         let result = Some((self.name(whole), self.module().ty(whole).clone()));
-        let made = self.append(Operator::onnx("Add", self.version), vec![Some(sum), Some(own)], Vec::new(), &[result]);
+        let made = self.append(self.maker.onnx("Add"), vec![Some(sum), Some(own)], Vec::new(), &[result]);
         let sum = self.module().node(made).results().collect();
         self.joined.insert(whole, sum);
         self.close(whole, piece);
@@ -423,17 +384,17 @@ impl Writer<'_, '_, '_, '_, '_> {
         let Some(sum) = self.joined.remove(&whole).and_then(|given| given.last().copied()) else { return };
         if piece == Piece::Mean {
             let operands = vec![Some(sum), self.reciprocal(whole)];
-            let mean = self.append(Operator::onnx("Mul", self.version), operands, Vec::new(), &[None]);
-            self.rewriter.move_result(whole, mean, 0);
+            let mean = self.append(self.maker.onnx("Mul"), operands, Vec::new(), &[None]);
+            self.maker.rewriter.move_result(whole, mean, 0);
         } else if let Some(last) = self.module().producer(sum) {
-            self.rewriter.leave_out(last, 0);
-            self.rewriter.move_result(whole, last, 0);
+            self.maker.rewriter.leave_out(last, 0);
+            self.maker.rewriter.move_result(whole, last, 0);
         }
     }
 
     /// Whether somebody beside the parts reads a value.
     fn is_needed(&self, value: Value) -> bool {
-        self.rewriter.uses(value).iter().any(|site| match site {
+        self.maker.rewriter.uses(value).iter().any(|site| match site {
             Use::Output(..) => true,
             Use::Operand(node, _) => self.module().node(*node).graph != self.module().main() || self.is_beside(*node),
         })
@@ -448,10 +409,9 @@ impl Writer<'_, '_, '_, '_, '_> {
     fn end(&mut self, nodes: &[Node]) {
         for (whole, shares) in std::mem::take(&mut self.joined) {
             let Some(Piece::Along(axis)) = self.divided.values.get(&whole).copied() else { continue };
-            let attributes = vec![("axis".to_owned(), Attribute::Int(axis as i64))];
-            let operands = shares.into_iter().map(Some).collect();
-            let made = self.append(Operator::onnx("Concat", self.version), operands, attributes, &[None]);
-            self.rewriter.move_result(whole, made, 0);
+            let made = self.maker.concat(None, shares, axis);
+            self.order.push(made);
+            self.maker.rewriter.move_result(whole, made, 0);
         }
         let (divided, rest): (Vec<Node>, Vec<Node>) = nodes.iter().partition(|node| self.divided.nodes.contains_key(*node));
         let needed = self.needed();
@@ -459,9 +419,9 @@ impl Writer<'_, '_, '_, '_, '_> {
         let main = self.module().main();
         // Erased nodes stand behind, in the order of their operands, until they are taken out.
         let order = [early, std::mem::take(&mut self.once), std::mem::take(&mut self.order), late, divided.clone()].concat();
-        self.rewriter.set_schedule(main, order);
+        self.maker.rewriter.set_schedule(main, order);
         for node in divided.into_iter().rev() {
-            self.rewriter.erase(node);
+            self.maker.rewriter.erase(node);
         }
     }
 
@@ -486,21 +446,9 @@ impl Writer<'_, '_, '_, '_, '_> {
         attributes: Vec<(String, Attribute)>,
         results: &[Option<(String, ValueType)>],
     ) -> Node {
-        let made = self.insert(operator, operands, attributes, results);
+        let made = self.maker.insert(None, operator, operands, attributes, results);
         self.order.push(made);
         made
-    }
-
-    fn insert(
-        &mut self,
-        operator: Operator,
-        inputs: Vec<Option<Value>>,
-        attributes: Vec<(String, Attribute)>,
-        results: &[Option<(String, ValueType)>],
-    ) -> Node {
-        let new = NewNode { operator, name: String::new(), inputs, attributes, origin: self.origin.clone() };
-        let main = self.module().main();
-        self.rewriter.insert(main, None, new, results)
     }
 }
 

@@ -1,0 +1,112 @@
+//! Makes the nodes and constants that parts need, in the name of one pass.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use memc_ir::{
+    Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter, TensorType,
+    Value, ValueType,
+};
+
+/// Operator set from which the ranges of a slice are operands.
+const RANGES: i64 = 10;
+
+/// Makes nodes of the main graph.
+pub(super) struct Maker<'m> {
+    pub(super) rewriter: Rewriter<'m>,
+    /// Version of ONNX's operator set.
+    pub(super) version: i64,
+    origin: Origin,
+    /// Vectors of integers that were made.
+    integers: BTreeMap<Vec<i64>, Value>,
+}
+
+impl<'m> Maker<'m> {
+    /// Makes nodes as the pass of this name.
+    pub(super) fn new(module: &'m mut Module, pass: &'static str) -> Self {
+        let version = module.opsets.get("").copied().unwrap_or_default();
+        let origin = Origin::Pass { pass: Cow::Borrowed(pass) };
+        Self { rewriter: Rewriter::new(module), version, origin, integers: BTreeMap::new() }
+    }
+
+    /// Takes out what is not read any more; returns the number of edits.
+    pub(super) fn finish(mut self) -> u64 {
+        self.rewriter.drop_unused_constants();
+        self.rewriter.finish()
+    }
+
+    pub(super) fn module(&self) -> &Module {
+        self.rewriter.module()
+    }
+
+    /// A node right before another one, or at the end.
+    pub(super) fn insert(
+        &mut self,
+        before: Option<Node>,
+        operator: Operator,
+        inputs: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+        results: &[Option<(String, ValueType)>],
+    ) -> Node {
+        let new = NewNode { operator, name: String::new(), inputs, attributes, origin: self.origin.clone() };
+        let main = self.module().main();
+        self.rewriter.insert(main, before, new, results)
+    }
+
+    /// A node of ONNX's own domain without attributes.
+    pub(super) fn onnx(&self, name: &str) -> Operator {
+        Operator::onnx(name, self.version)
+    }
+
+    /// A node that cuts positions along an axis out of a value.
+    pub(super) fn slice(
+        &mut self,
+        before: Option<Node>,
+        value: Value,
+        axis: usize,
+        positions: &Range<u64>,
+        name: String,
+    ) -> Node {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let ranges = [("starts", number(positions.start)), ("ends", number(positions.end)), ("axes", axis as i64)];
+        let mut ty = self.module().ty(value).clone();
+        if let ValueType::Tensor(TensorType { shape: Some(dims), .. }) = &mut ty
+            && let Some(extent) = dims.get_mut(axis)
+        {
+            *extent = Dim::Known(positions.end - positions.start);
+        }
+        let (mut operands, mut attributes) = (vec![Some(value)], Vec::new());
+        for (name, number) in ranges {
+            if self.version < RANGES {
+                attributes.push((name.to_owned(), Attribute::Ints(vec![number])));
+            } else {
+                operands.push(Some(self.integers(&[number])));
+            }
+        }
+        self.insert(before, self.onnx("Slice"), operands, attributes, &[Some((name, ty))])
+    }
+
+    /// A node that joins values along an axis; its result is left out, for a value that is there to be moved to it.
+    pub(super) fn concat(&mut self, before: Option<Node>, values: Vec<Value>, axis: usize) -> Node {
+        let attributes = vec![("axis".to_owned(), Attribute::Int(axis as i64))];
+        self.insert(before, self.onnx("Concat"), values.into_iter().map(Some).collect(), attributes, &[None])
+    }
+
+    /// A vector of integers.
+    pub(super) fn integers(&mut self, numbers: &[i64]) -> Value {
+        if let Some(known) = self.integers.get(numbers) {
+            return *known;
+        }
+        let raw: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let made = self.initializer("extents", TensorType::fixed(ElementType::Int64, &[numbers.len() as u64]), raw);
+        self.integers.insert(numbers.to_vec(), made);
+        made
+    }
+
+    /// A constant.
+    pub(super) fn initializer(&mut self, hint: &str, ty: TensorType, raw: Vec<u8>) -> Value {
+        let (name, main) = (self.rewriter.fresh_name(hint), self.module().main());
+        self.rewriter.initializer(main, &name, ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New })
+    }
+}
