@@ -47,6 +47,26 @@ pub(crate) struct Budgets<'a> {
 }
 
 impl Budgets<'_> {
+    /// The plan, or the one that is found where less is asked for, if that serves better: searches are greedy, and where memory counts for more they may
+    /// end on more, or take more time than what fits anyway.
+    pub(crate) fn or_plainer(&self, planned: Planned, limit: Option<Bytes>) -> Result<Planned, Error> {
+        let mut own = memc_passes::Options { budget: None, ..self.options.plan.clone() };
+        own.space.capacity = None;
+        match limit {
+            Some(_) if !is_split(&planned.module) => return Ok(planned),
+            None if own.rewrite.slowdown == 0 => return Ok(planned),
+            _ => own.rewrite.slowdown = 0,
+        }
+        let fresh =
+            |module: &Module| PassContext { external: Some(self.external), ..PassContext::new(&own, self.data.clone(), module) };
+        let plainer = memc_passes::plan(self.given, fresh, self.options.verify, &mut Silent)?;
+        let rank = |planned: &Planned| {
+            let (need, nanos) = (self.need(planned), self.nanos(planned));
+            limit.map_or((need.0, nanos), |limit| (need.0.saturating_sub(limit.0), nanos))
+        };
+        Ok(if rank(&plainer) < rank(&planned) { plainer } else { planned })
+    }
+
     /// The plan, if its arena keeps the limit; else one that computes again what there is no room to keep. Where regions in parts keep the limit, but
     /// take noticeably longer, the faster of both.
     pub(crate) fn within(&self, planned: Planned, limit: Option<Bytes>, observer: &mut dyn Observer) -> Result<Planned, Error> {

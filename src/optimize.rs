@@ -84,6 +84,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
             let whole = baseline(file, &given, &planned.module, options)?.own_peak;
             let limit = room(options, whole)?;
             let budgets = Budgets { given: &given, options, data: &data, external: &external };
+            let planned = budgets.or_plainer(planned, limit)?;
             pareto = budgets.sweep(&planned)?;
             budgets.within(planned, limit, observer)?
         }

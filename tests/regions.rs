@@ -200,6 +200,70 @@ fn joined() -> ModelProto {
     model(nodes, &[1, 4, 64, 64], &[1, 12, 1, 1], weights)
 }
 
+/// Images of three sizes that are exchanged between the sizes, and joined at the largest.
+fn resolutions() -> ModelProto {
+    let (mut nodes, mut weights) =
+        (Vec::new(), vec![numbers("twice", &[1.0, 1.0, 2.0, 2.0]), numbers("four", &[1.0, 1.0, 4.0, 4.0])]);
+    // Result, operand, filters and what each reads, width of their window, stride.
+    let convolutions = [
+        ("a", "x", [8, 3], 3, 1),
+        ("b", "ar", [16, 8], 3, 2),
+        ("c", "ar", [8, 8], 3, 1),
+        ("d", "br", [16, 16], 3, 1),
+        ("e", "ds", [8, 16], 1, 1),
+        ("f", "cs", [16, 8], 3, 2),
+        ("g", "fs", [32, 16], 3, 2),
+        ("h", "eu", [8, 8], 3, 1),
+        ("i", "fs", [16, 16], 3, 1),
+        ("j", "it", [8, 16], 1, 1),
+        ("k", "gr", [16, 32], 1, 1),
+        ("l", "hs", [16, 8], 3, 2),
+        ("m", "l", [32, 16], 3, 2),
+        ("n", "it", [32, 16], 3, 2),
+        ("y", "joined", [3, 56], 1, 1),
+    ];
+    let relu = |nodes: &mut Vec<NodeProto>, of: &str, result: &str| nodes.push(node("Relu", &[of], &[result]));
+    let add = |nodes: &mut Vec<NodeProto>, of: [&str; 2], result: &str| nodes.push(node("Add", &of, &[result]));
+    let grow = |nodes: &mut Vec<NodeProto>, of: &str, scales: &str, result: &str| {
+        let attributes = [("mode", "nearest"), ("coordinate_transformation_mode", "asymmetric"), ("nearest_mode", "floor")];
+        nodes.push(windowed("Resize", &[of, "", scales], result, attributes.map(|(name, value)| text(name, value)).to_vec()));
+    };
+    for (result, operand, [filters, read], window, stride) in convolutions {
+        if result == "y" {
+            nodes.push(stated(node("Concat", &["hj", "kv", "nv"], &["joined"]), vec![int("axis", 1)]));
+        }
+        let weight = format!("w{result}");
+        weights.push(floats(&weight, &[filters, read, window, window]));
+        let attributes = vec![ints("pads", &[window / 2; 4]), ints("strides", &[stride; 2])];
+        nodes.push(windowed("Conv", &[operand, &weight], result, attributes));
+        match result {
+            "a" | "b" | "g" => relu(&mut nodes, result, &format!("{result}r")),
+            "c" | "d" | "f" | "h" => {
+                let other = if result == "f" { "ds" } else { operand };
+                add(&mut nodes, [result, other], &format!("{result}t"));
+                relu(&mut nodes, &format!("{result}t"), &format!("{result}s"));
+            }
+            "e" => grow(&mut nodes, "e", "twice", "eu"),
+            "i" => add(&mut nodes, ["i", "fs"], "it"),
+            "j" => {
+                grow(&mut nodes, "j", "twice", "ju");
+                add(&mut nodes, ["hs", "ju"], "hj");
+            }
+            "k" => {
+                grow(&mut nodes, "k", "twice", "ku");
+                grow(&mut nodes, "ku", "twice", "kv");
+            }
+            "n" => {
+                add(&mut nodes, ["m", "n"], "nm");
+                add(&mut nodes, ["nm", "gr"], "ng");
+                grow(&mut nodes, "ng", "four", "nv");
+            }
+            _ => {}
+        }
+    }
+    model(nodes, &[1, 3, 32, 32], &[1, 3, 32, 32], weights)
+}
+
 fn planned(folder: &Folder, options: &str) -> memc::layout_file::Layout {
     folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).done();
     folder.memc("check in.onnx out.onnx out.layout.json").done();
@@ -244,6 +308,26 @@ fn less_memory_costs_no_time_unless_it_is_said_how_much() {
     let slower = planned(&folder, "--slowdown 50%");
     assert!(slower.cost.modelled_ns_after <= plain.cost.modelled_ns_after * 1.5);
     assert!(slower.arenas[0].size < free.arenas[0].size, "{} is not below {}", slower.arenas[0].size, free.arenas[0].size);
+}
+
+#[test]
+fn more_time_never_needs_more_memory() {
+    for (name, model) in [("resolutions", resolutions()), ("bottlenecks", bottlenecks()), ("joined", joined())] {
+        let folder = Folder::new(&format!("regions-more-time-{name}"));
+        folder.write("in.onnx", bytes(&model));
+        let free = planned(&folder, "").arenas[0].size;
+        let slower = planned(&folder, "--slowdown 5%").arenas[0].size;
+        assert!(slower <= free, "{name}: {slower} with more time, {free} without");
+    }
+}
+
+#[test]
+fn a_budget_that_is_kept_anyway_costs_no_time() {
+    let folder = Folder::new("regions-kept-anyway");
+    folder.write("in.onnx", bytes(&resolutions()));
+    let free = planned(&folder, "");
+    let within = planned(&folder, &format!("--budget {}", free.arenas[0].size));
+    assert!(within.cost.modelled_ns_after <= free.cost.modelled_ns_after);
 }
 
 #[test]

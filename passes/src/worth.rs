@@ -32,11 +32,17 @@ pub(crate) struct Worth {
 impl Price {
     /// The price for a module that needs so many bytes and takes so long as it is.
     pub(crate) fn new(options: &Options, bytes: Bytes, nanos: u64) -> Self {
-        let read = BYTES_READ * 1e9 / options.cost.target.machine.bytes_per_second;
-        let share = PART_OF_TIME * nanos as f64 / bytes.0.max(1) as f64;
         // Who says what less memory may cost wants as much of it as that buys.
         let none = (options.rewrite.slowdown > 0).then_some(Bytes(0));
-        Self { room: options.room().or(none), nanos_per_byte: read.max(share) }
+        let price = Self::of_bytes(options, bytes, nanos);
+        Self { room: price.room.or(none), ..price }
+    }
+
+    /// The same as if nobody had said how much time less memory may cost.
+    pub(crate) fn of_bytes(options: &Options, bytes: Bytes, nanos: u64) -> Self {
+        let read = BYTES_READ * 1e9 / options.cost.target.machine.bytes_per_second;
+        let share = PART_OF_TIME * nanos as f64 / bytes.0.max(1) as f64;
+        Self { room: options.room(), nanos_per_byte: read.max(share) }
     }
 
     /// The same where there is no more room than this, if anything limits it.

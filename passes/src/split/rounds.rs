@@ -58,14 +58,22 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let joined = nodes().any(|node| is_join(module, *node));
     // Without windows there are no waists, and without what is joined the first aim says it all.
     let is_other = |aim: &Aim| windows || aim.is_last || !aim.way.between_waists && (joined || aim.way.apart);
-    for aim in AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { FREE_AIMS }).filter(is_other) {
+    let aims = || AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { FREE_AIMS }).filter(is_other);
+    let mut searches: Vec<(Price, Aim)> = aims().map(|aim| (price, aim)).collect();
+    if options.rewrite.slowdown > 0 && room.is_none() {
+        // More time need not lead further: what is found without it is found again.
+        let plain = Price::of_bytes(options, Bytes(judged.peak), judged.nanos);
+        searches.extend(aims().map(|aim| (plain, aim)));
+    }
+    for (sought, aim) in searches {
         let kept = best.as_ref().map(|(state, _)| state).filter(|state| room.is_some() && state.worth.fits());
         if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + judged.nanos / LITTLE) {
             break;
         }
         let trial_nodes = if best.is_none() { TRIAL_NODES } else { MORE_TRIAL_NODES };
-        let mut rounds = Rounds { ctx, price, room, aim, trial_nodes };
-        let found = rounds.run(&given, rounds.state(judged.clone()));
+        let mut rounds = Rounds { ctx, price: sought, room, aim, trial_nodes };
+        let mut found = rounds.run(&given, rounds.state(judged.clone()));
+        found.0.worth = price.of(Bytes(found.0.judged.peak), found.0.judged.nanos);
         if best.as_ref().is_none_or(|(best, _)| found.0.worth < best.worth) {
             best = Some(found);
         }
@@ -179,7 +187,8 @@ impl<'c, 'o> Rounds<'c, 'o> {
     /// Other regions in the place of those where the peak of a plan stands, that is not within the room: all that are in parts then, and what they
     /// leave. Regions that were chosen for a higher peak may end where it is now.
     fn in_place_of(&mut self, given: &Draft<'c, 'o>, state: &State, chosen: &[Region]) -> Option<(State, Vec<Region>)> {
-        self.room.filter(|room| state.judged.peak > *room)?;
+        let is_too_much = self.room.map_or(self.ctx.options.rewrite.slowdown > 0, |room| state.judged.peak > room);
+        is_too_much.then_some(())?;
         let mut best: Option<(State, Vec<Region>)> = None;
         for taken_back in at_peak(&state.judged, self.ctx.options, chosen) {
             let kept = without(chosen, &taken_back);
