@@ -75,7 +75,8 @@ def plan(memc, model, folder):
     most = 0
     while process.poll() is None:
         most = max(most, anonymous_kib(process))
-        time.sleep(0.002)
+        # Each look holds the process up: looking every two milliseconds took it a third more time.
+        time.sleep(0.05)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{used.ru_utime + used.ru_stime:.2f} CPU s, {most / 1024:.1f} MiB anonymous memory, exit {process.returncode}")
 
