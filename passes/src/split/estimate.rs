@@ -115,8 +115,11 @@ impl<'j> Levels<'j> {
         let (first, last) = region.span();
         let mut changes = Changes::of(first, last);
         let mut owners = BTreeSet::new();
-        if let Some((_, value)) = region.opened {
+        if let Some((step, value)) = region.opened {
             self.shares(region, value, &mut owners, &mut changes);
+            for (operand, end) in self.operands(step).filter(|(_, end)| *end > step + 1) {
+                changes.longer.live(Some((end, usize::MAX)), self.bytes(operand));
+            }
         }
         for value in region.made.iter().filter(|(_, is_needed)| !**is_needed).map(|(value, _)| *value) {
             self.shares(region, value, &mut owners, &mut changes);
@@ -134,7 +137,7 @@ impl<'j> Levels<'j> {
             }
         }
         let overlaps = region.divided.spans.is_some();
-        let whole = self.whole(region, needed(), &mut changes);
+        let whole = self.whole(region, needed());
         let joined = needed().map(|value| self.bytes(value)).max().filter(|_| joins).unwrap_or(0);
         let (mut most, mut least) = (0, 0);
         for step in first..=last {
@@ -155,6 +158,11 @@ impl<'j> Levels<'j> {
         (most, if overlaps { most } else { least })
     }
 
+    /// Operands of a step's node that the arena holds, with the step behind their last one.
+    fn operands(&self, step: usize) -> impl Iterator<Item = (Value, usize)> {
+        self.module.node(self.node(step)).operands().filter_map(|operand| Some((operand, self.range(operand)?.1)))
+    }
+
     /// Shares in the place of a value, once for all that share its bytes.
     fn shares(&self, region: &Region, value: Value, owners: &mut BTreeSet<Value>, changes: &mut Changes) {
         let owner = self.owner(value);
@@ -167,7 +175,7 @@ impl<'j> Levels<'j> {
 
     /// The most that parts hold whole: what they give, sums beside the addend of the part if no kernel adds to them, and operands of what is taken
     /// apart, which go one after another.
-    fn whole(&self, region: &Region, needed: impl Iterator<Item = Value>, changes: &mut Changes) -> u64 {
+    fn whole(&self, region: &Region, needed: impl Iterator<Item = Value>) -> u64 {
         let (mut first, mut later) = (0, 0);
         for value in needed {
             let bytes = self.bytes(value);
@@ -179,14 +187,8 @@ impl<'j> Levels<'j> {
             later += bytes * times;
         }
         let Some((step, _)) = region.opened else { return later };
-        let mut left = Vec::new();
-        for operand in self.module.node(self.node(step)).operands() {
-            match self.range(operand) {
-                Some((_, end)) if end <= step + 1 => left.push(self.bytes(operand)),
-                Some((_, end)) => changes.longer.live(Some((end, usize::MAX)), self.bytes(operand)),
-                None => {}
-            }
-        }
+        let left: Vec<u64> =
+            self.operands(step).filter(|(_, end)| *end <= step + 1).map(|(operand, _)| self.bytes(operand)).collect();
         let all: u64 = left.iter().sum();
         (all + first).max(all - left.first().copied().unwrap_or(0) + later)
     }
