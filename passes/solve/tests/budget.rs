@@ -250,6 +250,30 @@ fn a_fast_link_hides_all() {
 }
 
 #[test]
+fn results_run_late_where_what_they_are_made_of_is_moved_away() {
+    // A wide value and a result of it, which have room beside another wide value only if the first one is gone by then.
+    let run = |reads: &[u32], value: u32| Run {
+        reads: reads.to_vec(),
+        writes: vec![value],
+        cost: 50,
+        repeatable: true,
+        ..Run::default()
+    };
+    let value = |(size, kept): (u64, bool)| Value { size, kept, movable: !kept, ..Value::default() };
+    let sizes = [(1, false), (1000, false), (800, true), (1, false), (1200, false), (100, true), (1, false)];
+    let reads: [&[u32]; 7] = [&[], &[0], &[1], &[0], &[3], &[4], &[5]];
+    let link = Link { space: 0, store_rate: 100, load_rate: 100, store_latency: 0, load_latency: 0 };
+    let problem = Problem {
+        runs: reads.into_iter().zip(0..).map(|(reads, made)| run(reads, made)).collect(),
+        values: sizes.map(value).to_vec(),
+        spaces: vec![Space::default()],
+        links: vec![link],
+    };
+    let outcome = solve(&problem, 1910, Limit::default()).unwrap();
+    assert_eq!((outcome.value, outcome.status()), (Some(350), Status::Optimal));
+}
+
+#[test]
 fn what_runs_once_is_never_run_twice() {
     let mut problem = there_and_back(10, None);
     problem.runs.iter_mut().for_each(|run| run.repeatable = false);

@@ -175,7 +175,7 @@ fn make_late(state: &mut State, edits: &mut Edits, worst: u32, mut whim: Option<
 fn movable(state: &State, worst: u32) -> Vec<Absence> {
     let model = state.model;
     // Transfers are planned for an order.
-    if model.moves.iter().any(Option::is_some) {
+    if model.moves.iter().flatten().any(|(stored, _)| !state.slots_of(*stored).is_empty()) {
         return Vec::new();
     }
     let made = |value: &u32| {
@@ -276,6 +276,7 @@ fn sorted(state: &State, chain: &[(u32, u32)]) -> Vec<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::super::model::Model;
     use super::super::problem::{Problem, Run, Value};
     use super::*;
@@ -319,6 +320,11 @@ mod tests {
         problem.links.push(super::super::problem::Link { store_rate: 1, load_rate: 1, ..Default::default() });
         problem.values[1].movable = true;
         let model = Model::new(&problem);
-        assert!(!reduce(&mut State::new(&model, &model.given()), 1901, u64::MAX));
+        let mut sequence = model.given();
+        assert!(reduce(&mut State::new(&model, &sequence), 1901, u64::MAX));
+        let (stored, load) = model.moves[1].unwrap();
+        [stored, load].into_iter().for_each(|operation| sequence.insert(2, operation));
+        sequence.swap(2, 3);
+        assert!(!reduce(&mut State::new(&model, &sequence), 1901, u64::MAX));
     }
 }

@@ -88,6 +88,7 @@ pub fn solve_until(problem: &Problem, capacity: u64, limit: Limit, stop: Stop) -
 }
 
 /// Where annealing can begin.
+#[derive(Clone)]
 struct Start {
     sequence: Vec<u32>,
     peak: i64,
@@ -133,30 +134,45 @@ impl Search<'_> {
                 self.gap_starts(order, limit);
             }
         }
-        let moves = self.model.moves.iter().any(Option::is_some);
-        for order in orders.iter().filter(|_| moves) {
-            for score in [Score::Longest, Score::Dearest] {
-                for reduce in [greedy::reduce, relief::reduce] {
-                    if !self.is_done() {
-                        self.warm_start(order, Some(score), reduce);
-                    }
-                }
-            }
-        }
+        // What makes room by running late may as well run late for what is moved away.
+        let late = self.best_start(false).map(|start| first_runs(self.model, &start.sequence));
+        orders.extend(late.filter(|late| !orders.contains(late)));
+        orders.iter().for_each(|order| self.transfer_starts(order));
         let operations = self.model.fixed as u64;
         let steps = limit.nodes.saturating_mul(STEPS + (operations / OPERATIONS_A_STEP).min(MORE_STEPS));
         let steps = steps.min(STEPS_PER_OPERATION.saturating_mul(operations));
-        // What keeps the capacity and is cheapest; without such a one, what comes nearest to it. One start of each kind.
-        let ceiling = self.ceiling;
-        self.starts.sort_by_key(|start| (start.has_transfers, start.peak.max(ceiling), start.cost));
-        let mut starts = std::mem::take(&mut self.starts);
-        starts.dedup_by_key(|start| start.has_transfers);
-        let kinds = starts.len().max(1) as u64;
-        for start in starts.iter_mut().filter(|_| steps > 0) {
-            if !self.is_done() {
-                self.improve(start, limit.nodes / kinds, steps / kinds);
+        let kinds = if self.moves() { 2 } else { 1 };
+        for has_transfers in [false, true] {
+            let Some(mut start) = self.best_start(has_transfers).cloned().filter(|_| steps > 0 && !self.is_done()) else {
+                continue;
+            };
+            self.improve(&mut start, limit.nodes / kinds, steps / kinds);
+            if !has_transfers {
+                self.transfer_starts(&first_runs(self.model, &start.sequence));
             }
         }
+    }
+
+    /// Whether anything may be moved away.
+    fn moves(&self) -> bool {
+        self.model.moves.iter().any(Option::is_some)
+    }
+
+    /// Starts from an order from which things are moved away, if they may be.
+    fn transfer_starts(&mut self, order: &[u32]) {
+        for score in [Score::Longest, Score::Dearest] {
+            for reduce in [greedy::reduce, relief::reduce] {
+                if self.moves() && !self.is_done() {
+                    self.warm_start(order, Some(score), reduce);
+                }
+            }
+        }
+    }
+
+    /// The start of one kind that keeps the capacity and is cheapest; without such a one, what comes nearest to it.
+    fn best_start(&self, has_transfers: bool) -> Option<&Start> {
+        let of_kind = self.starts.iter().filter(|start| start.has_transfers == has_transfers);
+        of_kind.min_by_key(|start| (start.peak.max(self.ceiling), start.cost))
     }
 
     /// Looks for better plans from a start: by ruin and recreate, then by annealing; the other way round where only annealing keeps the capacity.
@@ -324,4 +340,10 @@ impl Search<'_> {
         }
         annealer.best
     }
+}
+
+/// The order in which operations of a sequence run for the first time.
+fn first_runs(model: &Model, sequence: &[u32]) -> Vec<u32> {
+    let mut met = vec![false; model.operations()];
+    sequence.iter().copied().filter(|operation| !std::mem::replace(&mut met[*operation as usize], true)).collect()
 }
