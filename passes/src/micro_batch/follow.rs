@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Module, Node, SecondaryMap, Use, Value, uses};
-use memc_ops::{Linear, Piece, Pieces, Share, Typed, lookup, pieces};
+use memc_ops::{Linear, Piece, Pieces, Share, Typed, feeds_unrepeatable, lookup, pieces};
 
 use crate::parts::{Divided, Shares};
 
@@ -50,9 +50,11 @@ pub(super) fn held(module: &Module, divided: &Divided) -> u64 {
 /// Follows inputs until everything that parts need whole and that is small is computed whole.
 fn settled(module: &Module, inputs: &[Value], parts: u64) -> Found {
     let mut whole = BTreeSet::new();
+    let kept = feeds_unrepeatable(module, &module.graph(module.main()).nodes);
     loop {
         let mut follow = Follow {
             module,
+            kept: &kept,
             shares: inputs.iter().map(|input| (*input, 0)).collect(),
             whole: &whole,
             parts,
@@ -76,6 +78,8 @@ fn settled(module: &Module, inputs: &[Value], parts: u64) -> Found {
 /// One walk forward over the main graph.
 struct Follow<'m> {
     module: &'m Module,
+    /// Nodes whose results tell random numbers apart: they stay as they are.
+    kept: &'m SecondaryMap<Node, bool>,
     /// Whole values whose shares of the batch lie along an axis: graph inputs, and what is computed whole of them.
     shares: BTreeMap<Value, usize>,
     /// Nodes that are computed whole.
@@ -91,7 +95,8 @@ struct Follow<'m> {
 impl Follow<'_> {
     fn run(&mut self) {
         for node in &self.module.graph(self.module.main()).nodes {
-            match self.pieces(*node) {
+            let pieces = if self.kept[*node] { None } else { self.pieces(*node) };
+            match pieces {
                 Some(pieces) if self.whole.contains(node) => self.share(*node, &pieces),
                 Some(pieces) => self.take(*node, pieces),
                 None => self.found.late.set(*node, self.module.reads(*node).iter().any(|value| self.is_late(*value))),

@@ -432,7 +432,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         while let Some(node) = open.pop() {
             if !needed[node] {
                 needed.set(node, true);
-                open.extend(self.module().node(node).operands().filter_map(|value| self.module().producer(value)));
+                open.extend(self.module().reads(node).into_iter().filter_map(|value| self.module().producer(value)));
             }
         }
         needed

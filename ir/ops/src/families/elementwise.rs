@@ -75,11 +75,10 @@ fn mean(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     variadic(ctx, None)
 }
 
-/// The slope broadcasts to the data, never the other way round.
+/// The slope is to broadcast to the data; runtimes that take others, too, broadcast both.
 fn prelu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(1)?;
-    ctx.set_like(0, 0);
-    Ok(())
+    broadcast_shapes(ctx, ctx.element(0))
 }
 
 /// Variadic operators combine once less than they have operands, for each element.
@@ -132,6 +131,7 @@ mod tests {
         }
         assert_eq!(Case::new("Sum", 13).input("f32[3,1]").input("f32[N]").input("f32[1,1,1]").show(), "f32[1,3,N]");
         assert_eq!(Case::new("PRelu", 16).input("f32[N,3,?]").input("f32[3,1]").show(), "f32[N,3,?]");
+        assert_eq!(Case::new("PRelu", 16).input("f32[3,1]").input("f32[2,1,4]").show(), "f32[2,3,4]");
         assert_eq!(Case::new("Pow", 15).input("i64[2]").input("f32[]").show(), "i64[2]");
     }
 

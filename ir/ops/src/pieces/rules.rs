@@ -245,6 +245,10 @@ pub(crate) fn general_product(share: &Share<'_>) -> Option<Pieces> {
     let dims = share.output()?;
     let has_addend = share.node.data().inputs.get(2).copied().flatten().is_some();
     let Piece::Along(axis) = found.results[0] else {
+        // Parts that add nothing leave the addend out, which versions before 11 must have.
+        if share.node.data().operator.version < 11 {
+            return None;
+        }
         let accumulates = (share.node.data().float("beta", 1.0) == 1.0).then_some(2);
         let in_first = has_addend.then_some(2).into_iter().collect();
         return Some(Pieces { accumulates, in_first, ..found });

@@ -105,6 +105,7 @@ fn general_products_add_to_what_they_are_given() {
     assert_eq!(gemm(&["f32[8,4] @0", "f32[8,6] @0"], "f32[4,6]", std::slice::from_ref(&transposed)), "0 0 -> +, adds 2");
     let added = ["f32[8,4] @0", "f32[8,6] @0", "f32[6]"];
     assert_eq!(gemm(&added, "f32[4,6]", std::slice::from_ref(&transposed)), "0 0 w -> +, once 2, adds 2");
+    assert_eq!(asked("Gemm", 9, &added, std::slice::from_ref(&transposed), &["f32[4,6]"]), "-", "all parts would need an addend");
     let half = ("beta", Attribute::Float(0.5));
     assert_eq!(gemm(&["f32[8,4] @0", "f32[8,6] @0"], "f32[4,6]", &[transposed.clone(), half.clone()]), "0 0 -> +");
     assert_eq!(gemm(&added, "f32[4,6]", &[transposed, half]), "0 0 w -> +, once 2");
