@@ -54,10 +54,11 @@ pub const ALL: &[CodeInfo] = &[
         code: "E0706",
         title: "an input does not fit",
         fault: Fault::Request,
-        meaning: "A graph input is not given, has another type or shape than the plan, or cannot be made up from a seed; or the model as it was \
-            given refuses the values.",
+        meaning: "A graph input is not given, has another type or shape than the plan, or cannot be made up from a seed, or is no tensor of \
+            numbers; or the model as it was given refuses the values.",
         example: "x is float[1, 3, 224, 224] in the plan, and float[1, 3, 192, 192] was given",
-        action: "Give arrays of the planned types and shapes with --inputs, written with numpy.savez.",
+        action: "Give arrays of the planned types and shapes with --inputs, written with numpy.savez. Models that take strings, sequences, \
+            maps or optionals are not run here: `memc check` verifies their plans from the files.",
     },
     CodeInfo {
         code: "E0707",
@@ -117,7 +118,7 @@ impl Error {
             Self::OtherModel { .. } | Self::Schedule { .. } | Self::Tensor { .. } => "E0704",
             Self::Alignment { .. } | Self::Unsupported { .. } => "E0704",
             Self::Weights { .. } | Self::Initializer { .. } => "E0705",
-            Self::Input { .. } | Self::Given { .. } => "E0706",
+            Self::Input { .. } | Self::Given { .. } | Self::NoArray { .. } => "E0706",
             Self::NoMemory { .. } | Self::TooLarge { .. } => "E0707",
             Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => "E0708",
             Self::WorkspaceKept { .. } | Self::NoValue { .. } => "E0708",
@@ -147,6 +148,7 @@ impl Error {
             Self::Input { .. } | Self::Given { .. } => {
                 "give arrays of the planned types and shapes with --inputs, written with numpy.savez"
             }
+            Self::NoArray { .. } => "`memc check` verifies the plan without running it",
             Self::NoMemory { .. } | Self::TooLarge { .. } => {
                 "run it on a larger machine; `memc check` verifies the plan without running it"
             }

@@ -173,7 +173,8 @@ impl<'m> Cutter<'m> {
         let is_call = functions.iter().any(|function| function.domain() == node.domain() && function.name() == node.op_type());
         graph.node.push(copy);
         let model = ModelProto {
-            ir_version: self.model.ir_version,
+            // Older versions want all initializers among the inputs.
+            ir_version: Some(self.model.ir_version().max(OVERRIDABLE_IR_VERSION)),
             opset_import: self.model.opset_import.clone(),
             graph: Some(graph),
             functions: if is_call || has_bodies { functions.clone() } else { Vec::new() },

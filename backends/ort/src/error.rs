@@ -133,6 +133,16 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A graph input is of a kind that no array of numbers is.
+    #[error(
+        "graph input `{input}` is {kind}: memc makes up, reads and gives tensors of numbers only, so it does not run this model"
+    )]
+    NoArray {
+        /// The input.
+        input: String,
+        /// What it is.
+        kind: &'static str,
+    },
     /// The model as it was given does not run on the inputs: nothing is said about the plan.
     #[error("the given model itself does not run on these inputs: {message}")]
     Given {

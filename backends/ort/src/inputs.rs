@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use memc_layout::{Class, Layout};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
+use memc_onnx_proto::onnx::type_proto::Value;
 
 use crate::arrays::Array;
 use crate::element::Element;
@@ -73,6 +74,7 @@ impl Seeded {
     /// # Errors
     /// An input has a type or shape that nobody can make up.
     pub fn new(model: &ModelFile, layout: &Layout, seed: u64) -> Result<Self, Error> {
+        all_arrays(model)?;
         let hints = hints(model);
         let mut inputs = BTreeMap::new();
         for input in &model.graph().input {
@@ -111,6 +113,26 @@ impl Inputs for Seeded {
         }
         Ok(())
     }
+}
+
+/// Refuses models with an input that is no tensor of numbers: nobody can give it.
+///
+/// # Errors
+/// There is one.
+pub(crate) fn all_arrays(model: &ModelFile) -> Result<(), Error> {
+    let kind = |value: &Value| match value {
+        Value::TensorType(tensor) if tensor.elem_type() == DataType::String as i32 => Some("a tensor of strings"),
+        Value::TensorType(_) => None,
+        Value::SequenceType(_) => Some("a sequence"),
+        Value::MapType(_) => Some("a map"),
+        Value::OptionalType(_) => Some("an optional"),
+        Value::SparseTensorType(_) => Some("a sparse tensor"),
+        Value::OpaqueType(_) => Some("of an opaque type"),
+    };
+    let graph = model.graph();
+    let given = graph.input.iter().filter(|input| graph.initializer.iter().all(|tensor| tensor.name() != input.name()));
+    let mut others = given.filter_map(|input| Some((input.name(), kind(input.r#type.as_ref()?.value.as_ref()?)?)));
+    others.next().map_or(Ok(()), |(input, kind)| Err(Error::NoArray { input: input.to_owned(), kind }))
 }
 
 /// Makes every graph input that has no default, as [`Seeded`] fills it, as an array of its own.

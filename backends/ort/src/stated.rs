@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
-use memc_onnx_proto::onnx::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
+use memc_onnx_proto::onnx::{
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeProto, ValueInfoProto,
+};
 
 use crate::cut::captured;
 use crate::types::element;
@@ -21,19 +23,43 @@ const MAX_DEPTH: usize = 64;
 /// Adds barriers to a model where a session would not round to the stated types. `halves` are the results of the main graph's nodes that are of
 /// half precision.
 pub(crate) fn hold_types(model: &mut ModelProto, halves: &BTreeMap<String, DataType>) {
-    let Some(graph) = &mut model.graph else { return };
-    let mut held = between_casts(graph);
-    held.extend(halves.keys().cloned());
-    let read: BTreeSet<&str> = graph.node.iter().flat_map(|node| node.input.iter().map(String::as_str)).collect();
-    held.retain(|name| read.contains(name.as_str()));
-    if !held.is_empty() {
-        add_barriers(graph, &held);
+    let may_hold_halves = may_hold_halves(model);
+    let may_hold_coarse = may_hold(model, |number| number == DataType::Bfloat16 as i32);
+    let takes_coarse = takes_coarse(&model.opset_import);
+    if let Some(graph) = &mut model.graph {
+        let mut held = between_casts(&graph.node);
+        held.extend(halves.keys().cloned());
+        held.retain(|name| takes_coarse || halves.get(name) != Some(&DataType::Bfloat16));
+        let others = graph.initializer.iter().map(|tensor| tensor.name()).chain(graph.input.iter().map(|input| input.name()));
+        let others: BTreeSet<String> = others.map(str::to_owned).collect();
+        add_barriers(&mut graph.node, held, others);
+    }
+    // Which values of a function are of half precision is for its callers to say.
+    let takes_all = |function: &&mut FunctionProto| {
+        let sets = &function.opset_import;
+        version(sets).is_some() && (!may_hold_coarse || self::takes_coarse(sets))
+    };
+    for function in model.functions.iter_mut().filter(|_| may_hold_halves).filter(takes_all) {
+        let held = function.node.iter().flat_map(|node| &node.output).filter(|name| !name.is_empty()).cloned().collect();
+        let others = function.input.iter().cloned().collect();
+        add_barriers(&mut function.node, held, others);
     }
 }
 
+/// Version of ONNX's own operators.
+fn version(sets: &[OperatorSetIdProto]) -> Option<i64> {
+    sets.iter().find(|set| matches!(set.domain(), "" | "ai.onnx")).map(OperatorSetIdProto::version)
+}
+
+/// Whether an If may give bfloat16.
+fn takes_coarse(sets: &[OperatorSetIdProto]) -> bool {
+    const FIRST: i64 = 16;
+    version(sets).is_some_and(|version| version >= FIRST)
+}
+
 /// Values that one Cast gives and another reads.
-fn between_casts(graph: &GraphProto) -> BTreeSet<String> {
-    let casts = || graph.node.iter().filter(|node| node.op_type() == "Cast");
+fn between_casts(nodes: &[NodeProto]) -> BTreeSet<String> {
+    let casts = || nodes.iter().filter(|node| node.op_type() == "Cast");
     let read: BTreeSet<&String> = casts().flat_map(|node| &node.input).collect();
     casts().flat_map(|node| &node.output).filter(|name| read.contains(name)).cloned().collect()
 }
@@ -68,60 +94,71 @@ pub(crate) fn rounded(graph: &GraphProto, halves: &BTreeMap<String, DataType>) -
     found
 }
 
-/// Whether some value may be of half precision: a tensor is, or the number of such a type stands in an attribute.
+/// Whether some value may be of half precision.
 pub(crate) fn may_hold_halves(model: &ModelProto) -> bool {
-    let graph = model.graph.iter().any(|graph| graph_may(graph, 0));
-    graph || model.functions.iter().flat_map(|function| &function.node).any(|node| node_may(node, 0))
+    may_hold(model, is_half)
 }
 
-fn graph_may(graph: &GraphProto, depth: usize) -> bool {
-    let tensor = |ty: &TypeProto| element(ty).is_some_and(is_half);
+/// Whether some value may be of such types: a tensor is, or the number of such a type stands in an attribute.
+fn may_hold(model: &ModelProto, is_it: impl Fn(i32) -> bool) -> bool {
+    let graph = model.graph.iter().any(|graph| graph_may(graph, &is_it, 0));
+    graph || model.functions.iter().flat_map(|function| &function.node).any(|node| node_may(node, &is_it, 0))
+}
+
+fn graph_may(graph: &GraphProto, is_it: &dyn Fn(i32) -> bool, depth: usize) -> bool {
+    let tensor = |ty: &TypeProto| element(ty).is_some_and(is_it);
     let mut described = graph.input.iter().chain(&graph.value_info).chain(&graph.output);
     described.any(|info| info.r#type.as_ref().is_some_and(tensor))
-        || graph.initializer.iter().any(|tensor| is_half(tensor.data_type()))
-        || graph.node.iter().any(|node| node_may(node, depth))
+        || graph.initializer.iter().any(|tensor| is_it(tensor.data_type()))
+        || graph.node.iter().any(|node| node_may(node, is_it, depth))
 }
 
-fn node_may(node: &NodeProto, depth: usize) -> bool {
+fn node_may(node: &NodeProto, is_it: &dyn Fn(i32) -> bool, depth: usize) -> bool {
     node.attribute.iter().any(|attribute| {
-        i32::try_from(attribute.i()).is_ok_and(is_half)
-            || attribute.t.iter().chain(&attribute.tensors).any(|tensor| is_half(tensor.data_type()))
-            || (depth < MAX_DEPTH && attribute.g.iter().chain(&attribute.graphs).any(|body| graph_may(body, depth + 1)))
+        i32::try_from(attribute.i()).is_ok_and(is_it)
+            || attribute.t.iter().chain(&attribute.tensors).any(|tensor| is_it(tensor.data_type()))
+            || (depth < MAX_DEPTH && attribute.g.iter().chain(&attribute.graphs).any(|body| graph_may(body, is_it, depth + 1)))
     })
 }
 
 /// Gives the readers of some values what comes out behind a barrier. Bodies go on reading the values themselves: no conversions are left
-/// out across their border.
-fn add_barriers(graph: &mut GraphProto, held: &BTreeSet<String>) {
-    let taken: BTreeSet<&str> = graph
-        .node
-        .iter()
-        .flat_map(|node| node.input.iter().chain(&node.output))
-        .map(String::as_str)
-        .chain(graph.initializer.iter().map(|tensor| tensor.name()))
-        .chain(graph.input.iter().map(|input| input.name()))
-        .collect();
+/// out across their border. `others` are the names of what no node gives.
+fn add_barriers(nodes: &mut Vec<NodeProto>, mut held: BTreeSet<String>, others: BTreeSet<String>) {
+    let read: BTreeSet<&str> = nodes.iter().flat_map(|node| node.input.iter().map(String::as_str)).collect();
+    held.retain(|name| read.contains(name.as_str()));
+    if held.is_empty() {
+        return;
+    }
+    let all = nodes.iter().flat_map(|node| node.input.iter().chain(&node.output)).chain(&others);
+    let taken: BTreeSet<&str> = all.map(String::as_str).collect();
     // No name of the model starts so.
     let prefix = (0..).map(|number| format!("stated{number}:")).find(|prefix| !taken.iter().any(|name| name.starts_with(prefix)));
     let Some(prefix) = prefix else { return };
     let always = format!("{prefix}always");
-    let mut nodes = Vec::with_capacity(graph.node.len() + held.len());
-    for mut node in std::mem::take(&mut graph.node) {
+    let mut held_apart = vec![truth(&always)];
+    for mut node in std::mem::take(nodes) {
         for name in node.input.iter_mut().filter(|name| held.contains(*name)) {
             *name = format!("{prefix}{name}");
         }
         let barriers = node.output.iter().filter(|name| held.contains(*name));
         let barriers: Vec<NodeProto> = barriers.map(|name| barrier(name, &format!("{prefix}{name}"), &always)).collect();
-        nodes.push(node);
-        nodes.extend(barriers);
+        held_apart.push(node);
+        held_apart.extend(barriers);
     }
-    graph.node = nodes;
-    graph.initializer.push(TensorProto {
-        name: Some(always),
-        data_type: Some(DataType::Bool as i32),
-        raw_data: Some(vec![1].into()),
-        ..TensorProto::default()
-    });
+    *nodes = held_apart;
+}
+
+/// `result = Constant() {value = true}`.
+fn truth(result: &str) -> NodeProto {
+    let tensor = TensorProto { data_type: Some(DataType::Bool as i32), raw_data: Some(vec![1].into()), ..TensorProto::default() };
+    let mut value = AttributeProto { name: Some("value".to_owned()), t: Some(tensor), ..AttributeProto::default() };
+    value.set_type(AttributeType::Tensor);
+    NodeProto {
+        op_type: Some("Constant".to_owned()),
+        output: vec![result.to_owned()],
+        attribute: vec![value],
+        ..NodeProto::default()
+    }
 }
 
 /// `If (always) { value } else { value }`.

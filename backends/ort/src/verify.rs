@@ -105,6 +105,7 @@ pub fn verify(
     options: VerifyOptions,
 ) -> Result<Verified, Error> {
     enough_memory(layout)?;
+    inputs::all_arrays(given)?;
     // The runtime's own word for weights that are not there is less clear.
     for file in [given, out] {
         Weights::read(file, file.path().and_then(Path::parent).unwrap_or(Path::new("")))?;

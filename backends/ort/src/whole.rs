@@ -162,7 +162,9 @@ impl<'r> Whole<'r> {
 /// Makes results of a model's nodes outputs too.
 fn give(model: &mut ModelProto, names: &BTreeSet<&str>) {
     let Some(graph) = &mut model.graph else { return };
-    let results: BTreeSet<&str> = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect();
+    let results = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
+    // A result that is left out has no name.
+    let results: BTreeSet<&str> = results.filter(|name| !name.is_empty()).collect();
     let known: BTreeSet<&str> = graph.output.iter().map(|output| output.name()).collect();
     let more = names.iter().filter(|name| results.contains(*name) && !known.contains(*name));
     let types = graph.value_info.iter().map(|info| (info.name(), info)).collect::<BTreeMap<_, _>>();

@@ -5,7 +5,10 @@ mod support;
 
 use memc::OptimizeOptions;
 use memc::proto::ModelFile;
-use memc::proto::onnx::{AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, attribute_proto::AttributeType};
+use memc::proto::onnx::{
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
+    attribute_proto::AttributeType,
+};
 use memc_ort::{Error, PlayOptions, Played, Player, VerifyOptions, inputs, verify};
 use support::graph::{FLOAT, INT64, integer, model, node, value};
 use support::{corpus, plan, runtime, written};
@@ -187,6 +190,61 @@ fn half_precision_is_rounded_as_the_model_states() {
 }
 
 #[test]
+fn half_precision_is_rounded_inside_functions_and_beside_results_that_are_left_out() {
+    const HALF: i32 = 10;
+    let opset_import = vec![OperatorSetIdProto { domain: None, version: Some(17) }];
+    let own = OperatorSetIdProto { domain: Some("own".to_owned()), version: Some(1) };
+    let function = FunctionProto {
+        name: Some("Waves".to_owned()),
+        domain: Some("own".to_owned()),
+        input: vec!["in".to_owned()],
+        output: vec!["out".to_owned()],
+        node: vec![node("Exp", &["in"], &["a"]), node("Sqrt", &["a"], &["b"]), node("Mul", &["b", "a"], &["out"])],
+        opset_import,
+        ..FunctionProto::default()
+    };
+    let call = NodeProto { domain: Some("own".to_owned()), ..node("Waves", &["x"], &["y"]) };
+    let last = NodeProto {
+        name: Some("last".to_owned()),
+        attribute: vec![integer("hidden_size", 2)],
+        ..node("RNN", &["z", "w", "r"], &["", "last"])
+    };
+    let mut given = model(GraphProto {
+        name: Some("half".to_owned()),
+        input: vec![
+            value("x", HALF, Some(&[64])),
+            value("z", FLOAT, Some(&[3, 2, 4])),
+            value("w", FLOAT, Some(&[1, 2, 4])),
+            value("r", FLOAT, Some(&[1, 2, 2])),
+        ],
+        output: vec![value("y", HALF, Some(&[64])), value("last", FLOAT, Some(&[1, 2, 2]))],
+        node: vec![call, last],
+        ..GraphProto::default()
+    });
+    given.opset_import.push(own);
+    given.functions.push(function);
+    holds(&written("plays_half_functions", &given), |options| options.plan.profile = &memc::ops::Profile::PLAYER);
+}
+
+#[test]
+fn bfloat16_plays_where_bodies_cannot_give_it() {
+    const COARSE: i64 = 16;
+    let to = |element: i64, from: &str, name: &str| NodeProto {
+        attribute: vec![integer("to", element)],
+        ..node("Cast", &[from], &[name])
+    };
+    let mut given = model(GraphProto {
+        name: Some("coarse".to_owned()),
+        input: vec![value("x", FLOAT, Some(&[8, 4]))],
+        output: vec![value("y", FLOAT, Some(&[4, 8]))],
+        node: vec![to(COARSE, "x", "a"), node("Transpose", &["a"], &["b"]), to(FLOAT.into(), "b", "y")],
+        ..GraphProto::default()
+    });
+    given.opset_import[0].version = Some(15);
+    holds(&written("plays_coarse", &given), |_| {});
+}
+
+#[test]
 fn numbers_between_two_casts_are_rounded() {
     let to = |element: i32, from: &str, name: &str| NodeProto {
         attribute: vec![integer("to", element.into())],
@@ -234,6 +292,21 @@ fn bodies_know_the_shapes_that_initializers_outside_state() {
         vec![extents, there, back, node(op, &["a"], &["done"]), node("Reshape", &["done", "same"], &["b"])]
     };
     holds(&written("plays_if_shapes", &either(branch("Sin"), branch("Cos"))), |_| {});
+}
+
+#[test]
+fn bodies_of_models_of_version_3_capture_initializers() {
+    let branch = |op: &str| vec![node("Unsqueeze", &["a", "axes"], &["tall"]), node(op, &["tall"], &["b"])];
+    let mut given = either(branch("Sin"), branch("Cos"));
+    given.ir_version = Some(3);
+    if let Some(graph) = &mut given.graph {
+        graph.input.push(value("axes", INT64, Some(&[1])));
+        for branch in graph.node.iter_mut().flat_map(|node| &mut node.attribute).filter_map(|attribute| attribute.g.as_mut()) {
+            branch.output.iter_mut().for_each(|output| output.r#type = value("b", FLOAT, Some(&[4, 1, 8])).r#type);
+        }
+        graph.output = vec![value("y", FLOAT, None)];
+    }
+    holds(&written("plays_if_version_3", &given), |_| {});
 }
 
 /// `a = Exp(x)`, and by a flag one of two bodies that make `b` of `a`; `y = b + a`.

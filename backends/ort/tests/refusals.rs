@@ -135,3 +135,26 @@ fn a_given_model_that_fails_is_no_fault_of_the_plan() {
     let error = verify(&runtime, &given, &out, &layout, Some(&set), VerifyOptions::default()).expect_err("out of bounds");
     assert!(matches!(&error, Error::Given { message } if message.contains("indices")), "{error}");
 }
+
+#[test]
+fn models_that_take_no_numbers_are_not_run() {
+    let graph = GraphProto {
+        name: Some("words".to_owned()),
+        input: vec![value("x", FLOAT, Some(&[4])), value("words", 8, Some(&[4]))],
+        output: vec![value("y", FLOAT, Some(&[4])), value("same", 8, Some(&[4]))],
+        node: vec![node("Sin", &["x"], &["y"]), node("Identity", &["words"], &["same"])],
+        ..GraphProto::default()
+    };
+    let given = written("refusals_words", &model(graph));
+    let (out, layout) = plan(&given, |_| {});
+    let runtime = runtime();
+    let x = Array::new(Element::from_name("float").unwrap(), vec![4], &[0; 16]).unwrap().unwrap();
+    let arrays = std::collections::BTreeMap::from([("x".to_owned(), x)]);
+    for set in [None, Some(&arrays)] {
+        let error = verify(&runtime, &given, &out, &layout, set, VerifyOptions::default()).expect_err("nobody can give words");
+        assert!(matches!(&error, Error::NoArray { input, kind: "a tensor of strings" } if input == "words"), "{error}");
+        assert!(error.help().contains("memc check"));
+    }
+    let error = inputs::make(&out, &layout, 0).expect_err("nobody can make up words");
+    assert!(matches!(&error, Error::NoArray { .. }), "{error}");
+}
