@@ -143,10 +143,12 @@ impl Error {
                 Some(format!("`--budget {arena}` is kept; a smaller one needs recomputation or transfers"))
             }
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => {
+                let otherwise = "the model itself must need less: a smaller batch, or transfers to another space";
                 let room = short.least.0;
-                Some(format!(
-                    "`--budget {room}` is kept; below, the model itself must need less: a smaller batch, or transfers to another space"
-                ))
+                Some(match short.capacity.filter(|capacity| capacity.0 < room) {
+                    Some(capacity) => format!("the target's {} holds {capacity} and no more; {otherwise}", short.space),
+                    None => format!("`--budget {room}` is kept; below, {otherwise}"),
+                })
             }
             Self::Pipeline(PipelineError::UnknownPass { .. }) => Some("`memc passes` lists them all".to_owned()),
             Self::Pipeline(PipelineError::Stage { .. }) => {

@@ -317,6 +317,8 @@ fn a_plan_is_made_for_a_target() {
     folder.write("abacus.toml", format!("{text}capacity = 4096\n"));
     let ran = folder.memc("optimize in.onnx -o other.onnx --target abacus.toml").refused(3, "E0301");
     assert!(ran.err.contains("4096 bytes in device") && !folder.path("other.onnx").exists(), "{ran:#?}");
+    // A budget that the space cannot hold is no advice.
+    assert!(ran.err.contains("the target's device holds 4.0 KiB and no more") && !ran.err.contains("is kept"), "{ran:#?}");
 }
 
 #[test]

@@ -68,8 +68,10 @@ pub struct Shortage {
     pub bound: Bytes,
     /// The bound is of plans that compute each node whole, and nodes may be computed in parts, too.
     pub only_whole: bool,
-    /// The smallest arena that was found: a budget of this size is kept.
+    /// The smallest arena that was found: a budget of this size is kept, if the space holds as much.
     pub least: Bytes,
+    /// What the space holds on the target, if that is limited.
+    pub capacity: Option<Bytes>,
     /// Name and operator of the node where that arena is full.
     pub node: (String, String),
     /// Its step.

@@ -70,7 +70,7 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
         claimed_own: sum(&ctx.layout.baseline.own_peak),
         derived: peak(&[&aliased, &planned]),
         least: peak(&[&least]),
-        most: peak(&[&all, &kernels, &found, &body_values(side)]),
+        most: peak(&[&all, &kernels, &found, &body_values(ctx)]),
     }
 }
 
@@ -189,11 +189,12 @@ fn made_row(ctx: &Ctx<'_>, tensor: &Tensor) -> Option<usize> {
     results.find_map(|value| ctx.given.producer[*ctx.given.named.get(ctx.out.name(value))?])
 }
 
-/// Everything that the bodies of a node compute, as if nothing in them were ever freed.
-fn body_values(side: &Side<'_>) -> Vec<Held> {
+/// Everything that the bodies of a node compute, as if nothing in them were ever freed, with the gaps that alignment leaves.
+fn body_values(ctx: &Ctx<'_>) -> Vec<Held> {
+    let alignment = ctx.layout.arenas.iter().map(|arena| arena.alignment).max().unwrap_or(1).max(1);
     let mut all = Vec::new();
-    for (step, row) in side.rows.iter().enumerate() {
-        let bytes = body_bytes(&side.module, row.node);
+    for (step, row) in ctx.given.rows.iter().enumerate() {
+        let bytes = body_bytes(&ctx.given.module, row.node, alignment);
         if bytes > 0 {
             all.push(Held { steps: (step as u64, step as u64 + 1), bytes });
         }
@@ -201,18 +202,19 @@ fn body_values(side: &Side<'_>) -> Vec<Held> {
     all
 }
 
-fn body_bytes(module: &Module, node: Node) -> u64 {
+fn body_bytes(module: &Module, node: Node, alignment: u64) -> u64 {
+    let aligned = |bytes: u64| bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
     let mut sum = 0u64;
     let mut nodes = vec![node];
     while let Some(node) = nodes.pop() {
         for (_, body) in module.node(node).bodies() {
             let graph = module.graph(body);
             for inner in &graph.nodes {
-                sum = sum.saturating_add(kernel(module, *inner).unwrap_or(0));
+                sum = sum.saturating_add(aligned(kernel(module, *inner).unwrap_or(0)));
             }
             let results = graph.nodes.iter().flat_map(|inner| module.node(*inner).results());
             for value in results.chain(graph.inputs.iter().copied()) {
-                sum = sum.saturating_add(module.ty(value).size().map_or(0, |size| size.0));
+                sum = sum.saturating_add(aligned(module.ty(value).size().map_or(0, |size| size.0)));
             }
             nodes.extend(&graph.nodes);
         }

@@ -58,6 +58,18 @@ fn the_baseline_is_the_input_model_in_file_order_with_views() {
 }
 
 #[test]
+fn gaps_between_values_of_bodies_may_count() {
+    let most = |alignment: u64| {
+        let mut case = Case::default();
+        case.layout().arenas[0].alignment = alignment;
+        case.report().summary.baseline.most
+    };
+    // Each of the two bodies of `choose` makes a value.
+    assert!(most(1 << 20) >= 2 << 20, "{}", most(1 << 20));
+    assert_eq!(most(0), most(1), "an alignment of nothing is none");
+}
+
+#[test]
 fn a_wider_live_range_is_a_remark() {
     let mut case = Case::default();
     case.tensor("p").live[0].end += 1;

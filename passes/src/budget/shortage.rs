@@ -35,6 +35,7 @@ pub(crate) fn shortage(
         budget,
         bound,
         least,
+        capacity: ctx.options.space.capacity,
         node: node.map(|node| label(&placed, node)).unwrap_or_default(),
         step,
         alive: alive.collect(),
