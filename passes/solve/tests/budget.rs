@@ -261,7 +261,7 @@ fn results_run_late_where_what_they_are_made_of_is_moved_away() {
     };
     let value = |(size, kept): (u64, bool)| Value { size, kept, movable: !kept, ..Value::default() };
     let sizes = [(1, false), (1000, false), (800, true), (1, false), (1200, false), (100, true), (1, false)];
-    let reads: [&[u32]; 7] = [&[], &[0], &[1], &[0], &[3], &[4], &[5]];
+    let reads: [&[u32]; 7] = [&[], &[0], &[1], &[1], &[3], &[4], &[5]];
     let link = Link { space: 0, store_rate: 100, load_rate: 100, store_latency: 0, load_latency: 0 };
     let problem = Problem {
         runs: reads.into_iter().zip(0..).map(|(reads, made)| run(reads, made)).collect(),
