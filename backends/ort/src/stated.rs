@@ -20,8 +20,8 @@ use crate::types::element;
 /// Bodies within bodies that are looked into; the reader of models refuses more anyway.
 const MAX_DEPTH: usize = 64;
 
-/// Adds barriers to a model where a session would not round to the stated types. `halves` are the results of the main graph's nodes that are of
-/// half precision.
+/// Adds barriers to a model where a session would not round to the stated types. `halves` are the values of the main graph that are of half
+/// precision.
 pub(crate) fn hold_types(model: &mut ModelProto, halves: &BTreeMap<String, DataType>) {
     let may_hold_halves = may_hold_halves(model);
     let may_hold_coarse = may_hold(model, |number| number == DataType::Bfloat16 as i32);
@@ -125,7 +125,8 @@ fn node_may(node: &NodeProto, is_it: &dyn Fn(i32) -> bool, depth: usize) -> bool
 /// out across their border. `others` are the names of what no node gives.
 fn add_barriers(nodes: &mut Vec<NodeProto>, mut held: BTreeSet<String>, others: BTreeSet<String>) {
     let read: BTreeSet<&str> = nodes.iter().flat_map(|node| node.input.iter().map(String::as_str)).collect();
-    held.retain(|name| read.contains(name.as_str()));
+    let made: BTreeSet<&str> = nodes.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect();
+    held.retain(|name| read.contains(name.as_str()) && made.contains(name.as_str()));
     if held.is_empty() {
         return;
     }
@@ -135,7 +136,7 @@ fn add_barriers(nodes: &mut Vec<NodeProto>, mut held: BTreeSet<String>, others: 
     let prefix = (0..).map(|number| format!("stated{number}:")).find(|prefix| !taken.iter().any(|name| name.starts_with(prefix)));
     let Some(prefix) = prefix else { return };
     let always = format!("{prefix}always");
-    let mut held_apart = vec![truth(&always)];
+    let mut held_apart = Vec::from(truth(&always, &format!("{prefix}one")));
     for mut node in std::mem::take(nodes) {
         for name in node.input.iter_mut().filter(|name| held.contains(*name)) {
             *name = format!("{prefix}{name}");
@@ -148,17 +149,22 @@ fn add_barriers(nodes: &mut Vec<NodeProto>, mut held: BTreeSet<String>, others: 
     *nodes = held_apart;
 }
 
-/// `result = Constant() {value = true}`.
-fn truth(result: &str) -> NodeProto {
-    let tensor = TensorProto { data_type: Some(DataType::Bool as i32), raw_data: Some(vec![1].into()), ..TensorProto::default() };
-    let mut value = AttributeProto { name: Some("value".to_owned()), t: Some(tensor), ..AttributeProto::default() };
+/// Nodes of which the last one gives true, made of the value `of`: before version 9 there are no constants of truth values.
+fn truth(result: &str, of: &str) -> [NodeProto; 2] {
+    let one = TensorProto { data_type: Some(DataType::Float as i32), float_data: vec![1.0], ..TensorProto::default() };
+    let mut value = AttributeProto { name: Some("value".to_owned()), t: Some(one), ..AttributeProto::default() };
     value.set_type(AttributeType::Tensor);
-    NodeProto {
-        op_type: Some("Constant".to_owned()),
-        output: vec![result.to_owned()],
-        attribute: vec![value],
+    let to = Some(i64::from(DataType::Bool as i32));
+    let mut to = AttributeProto { name: Some("to".to_owned()), i: to, ..AttributeProto::default() };
+    to.set_type(AttributeType::Int);
+    let node = |op: &str, input: &[&str], output: &str, attribute: AttributeProto| NodeProto {
+        op_type: Some(op.to_owned()),
+        input: input.iter().map(|name| (*name).to_owned()).collect(),
+        output: vec![output.to_owned()],
+        attribute: vec![attribute],
         ..NodeProto::default()
-    }
+    };
+    [node("Constant", &[], of, value), node("Cast", &[of], result, to)]
 }
 
 /// `If (always) { value } else { value }`.

@@ -192,7 +192,7 @@ fn half_precision_is_rounded_as_the_model_states() {
 #[test]
 fn half_precision_is_rounded_inside_functions_and_beside_results_that_are_left_out() {
     const HALF: i32 = 10;
-    let opset_import = vec![OperatorSetIdProto { domain: None, version: Some(17) }];
+    let opset_import = vec![OperatorSetIdProto { domain: None, version: Some(8) }];
     let own = OperatorSetIdProto { domain: Some("own".to_owned()), version: Some(1) };
     let function = FunctionProto {
         name: Some("Waves".to_owned()),
@@ -217,10 +217,12 @@ fn half_precision_is_rounded_inside_functions_and_beside_results_that_are_left_o
             value("w", FLOAT, Some(&[1, 2, 4])),
             value("r", FLOAT, Some(&[1, 2, 2])),
         ],
-        output: vec![value("y", HALF, Some(&[64])), value("last", FLOAT, Some(&[1, 2, 2]))],
+        // An input that is given back is no result of a node.
+        output: vec![value("y", HALF, Some(&[64])), value("last", FLOAT, Some(&[1, 2, 2])), value("x", HALF, Some(&[64]))],
         node: vec![call, last],
         ..GraphProto::default()
     });
+    given.opset_import[0].version = Some(8);
     given.opset_import.push(own);
     given.functions.push(function);
     holds(&written("plays_half_functions", &given), |options| options.plan.profile = &memc::ops::Profile::PLAYER);
