@@ -32,12 +32,13 @@ pub struct Inference {
 ///
 /// Linear in the number of nodes, times the passes that Loop bodies need until their carried types are stable.
 pub fn infer(module: &mut Module) -> Inference {
-    let mut driver = Driver { module, facts: SecondaryMap::default(), diagnostics: Vec::new(), depth: 0, visits: 0 };
+    // Below version 4 every initializer had to be listed as an input, and none could be overridden.
+    let overridable = module.ir_version >= 4;
+    let mut driver = Driver { module, facts: SecondaryMap::default(), diagnostics: Vec::new(), depth: 0, visits: 0, overridable };
     driver.constants();
     for input in &module.graph(module.main()).inputs {
         let data = driver.default_data(*input);
-        // Below version 4 every initializer had to be listed as an input, and none could be overridden.
-        let assumed = data.is_some() && module.ir_version >= 4;
+        let assumed = data.is_some() && overridable;
         driver.facts.set(*input, Fact { ty: module.ty(*input).clone(), data, assumed });
     }
     driver.graph(module.main());
@@ -59,6 +60,8 @@ struct Driver<'m> {
     diagnostics: Vec<Diagnostic>,
     depth: usize,
     visits: u64,
+    /// Whether a caller may give other values than the defaults of graph inputs.
+    overridable: bool,
 }
 
 impl Driver<'_> {
@@ -71,10 +74,10 @@ impl Driver<'_> {
         }
     }
 
-    /// Elements of the default of a graph input that can steer a shape: a caller may override it, but a plan needs one shape.
+    /// Elements of the default of a graph input: where a caller may override it, those that can steer a shape, as a plan needs one shape.
     fn default_data(&self, input: Value) -> Option<Arc<Data>> {
         let constant = self.module.constant(self.module.value(input).default?);
-        Data::from_constant(constant).filter(|data| data.element.is_integral()).map(Arc::new)
+        Data::from_constant(constant).filter(|data| !self.overridable || data.element.is_integral()).map(Arc::new)
     }
 
     fn report(&mut self, diagnostic: Diagnostic) {
@@ -216,7 +219,7 @@ fn join_dims(implied: &Dim, stated: &Dim, agrees: &mut bool) -> Dim {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use memc_ir::{ElementType, ModuleBuilder, NewNode, Operator, Origin};
+    use memc_ir::{ConstData, ConstOrigin, ElementType, ModuleBuilder, NewNode, Operator, Origin, Payload};
 
     fn float(dims: &[u64]) -> ValueType {
         ValueType::Tensor(TensorType::fixed(ElementType::Float, dims))
@@ -245,6 +248,34 @@ mod tests {
         let inference = infer(&mut module);
         assert_eq!(module.ty(y), &float(&[2, 3]));
         assert_eq!(inference.diagnostics[0].code, "W0101");
+    }
+
+    #[test]
+    fn scales_that_old_models_list_as_inputs_steer_shapes() {
+        let mut builder = ModuleBuilder::new();
+        let main = builder.module().main();
+        let x = builder.input(main, "x", float(&[1, 1, 2, 3]), None);
+        let ty = TensorType::fixed(ElementType::Float, &[4]);
+        let payload = Payload::Raw([1.0f32, 1.0, 2.0, 3.0].iter().flat_map(|scale| scale.to_le_bytes()).collect());
+        let constant = builder.constant(ConstData { ty: ty.clone(), payload, origin: ConstOrigin::New });
+        let scales = builder.input(main, "scales", ValueType::Tensor(ty), Some(constant));
+        let new = NewNode {
+            operator: Operator::onnx("Upsample", 9),
+            name: String::new(),
+            inputs: vec![Some(x), Some(scales)],
+            attributes: vec![],
+            origin: Origin::Text,
+        };
+        let node = builder.node(main, new, &[Some(("y".into(), ValueType::Unknown))]);
+        let y = builder.module().node(node).outputs[0].unwrap();
+        builder.output(main, y);
+        for (version, shape) in [(3, Some([1, 1, 4, 9])), (4, None)] {
+            builder.module_mut().ir_version = version;
+            let mut module = builder.module().clone();
+            infer(&mut module);
+            let found = module.ty(y).tensor().and_then(|ty| ty.known_dims());
+            assert_eq!(found.as_deref(), shape.as_ref().map(|shape| &shape[..]), "version {version}");
+        }
     }
 
     #[test]
