@@ -18,6 +18,13 @@ const DEARER: f64 = 8.0;
 /// The part by which a price must change to be tried.
 const CHANGE: f64 = 0.02;
 
+/// The nodes of what is late for certain, and of what is not.
+const SOURCE: u32 = 0;
+const SINK: u32 = 1;
+/// What a time or a weight counts as, at most, and the capacity of an arc that is never full.
+const LARGEST: u64 = 1 << 50;
+const UNLIMITED: u64 = 1 << 62;
+
 /// What runs again before a run that stands late.
 #[derive(Debug)]
 struct Chain {
@@ -32,84 +39,175 @@ struct Chain {
 /// The chain with the best ratio of what the absence takes off the sum of weights to the time that it takes; `None` where what lives on always weighs more.
 /// `worth` and `cost` are those of the absence alone. O(prices x blocking flows x arcs looked at), few flows in practice.
 pub(super) fn best(state: &State, operation: u32, before: u32, worth: f64, cost: f64) -> Option<Vec<u32>> {
-    let (mut best, mut price): (Option<(f64, Chain)>, f64) = (None, (cost + 1.0) / worth);
-    for _ in 0..PRICES {
-        let chain = cut(state, operation, before, price);
-        let gain = worth - chain.burden;
-        if gain <= 0.0 {
-            if best.is_some() {
-                break;
-            }
-            price *= DEARER;
-            continue;
-        }
-        let ratio = (cost + chain.cost + 1.0) / gain;
-        let is_settled = (ratio - price).abs() <= CHANGE * price;
-        if best.as_ref().is_none_or(|(best, _)| ratio < *best) {
-            best = Some((ratio, chain));
-        } else {
+    let mut chains = Chains { state, operation, before, burdens: BTreeMap::new() };
+    let least = cost + 1.0;
+    let mut best = chains.first(worth, least)?;
+    let mut price = best.ratio(worth, least);
+    for _ in 1..PRICES {
+        // At this price, what is as good as the best one is worth nothing.
+        let Some(chain) = chains.cheapest(price, worth * price - least) else { break };
+        let ratio = chain.ratio(worth, least);
+        // What is worth nothing only by rounding has no ratio that is a price.
+        if !(0.0..price).contains(&ratio) {
             break;
         }
+        let is_settled = ratio > (1.0 - CHANGE) * price;
+        (best, price) = (chain, ratio);
         if is_settled {
             break;
         }
-        price = ratio;
     }
-    best.map(|(_, chain)| chain.operations)
+    Some(best.operations)
 }
 
-/// The chain for which time, and weight at a price, are least together.
-fn cut(state: &State, operation: u32, before: u32, price: f64) -> Chain {
-    let model = state.model;
-    let mut network = Network::default();
-    let (sink, source) = (network.node(), network.node());
-    let mut operations = vec![(operation, source)];
-    let mut nodes: BTreeMap<u32, usize> = BTreeMap::new();
-    let mut values: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
-    let mut next = 0;
-    while let Some(&(reader, node)) = operations.get(next) {
-        next += 1;
-        for &value in model.reads.of(reader) {
-            if let Some((known, _)) = values.get(&value) {
-                network.join(node, *known, u64::MAX);
-                continue;
+impl Chain {
+    /// Time for each unit of weight, of an absence that is worth so much and takes so long alone.
+    fn ratio(&self, worth: f64, least: f64) -> f64 {
+        (least + self.cost) / (worth - self.burden)
+    }
+}
+
+/// The chains for one run that stands right before a slot.
+struct Chains<'s, 'm> {
+    state: &'s State<'m>,
+    operation: u32,
+    before: u32,
+    /// What the values that were asked for add to the sum of weights if they live until there.
+    burdens: BTreeMap<u32, f64>,
+}
+
+/// What of the network was looked at.
+struct Part {
+    network: Network,
+    makers: Vec<Maker>,
+    /// The places of operations in this list.
+    places: BTreeMap<u32, usize>,
+    /// The node of each value that somebody needs, what it weighs, and who may make it again.
+    values: BTreeMap<u32, Needed>,
+}
+
+/// An operation that may be late.
+struct Maker {
+    operation: u32,
+    node: u32,
+    /// Whether what it needs is in the network.
+    is_open: bool,
+}
+
+/// A value that lives on, or is made again.
+#[derive(Clone, Copy)]
+struct Needed {
+    node: u32,
+    burden: f64,
+    maker: Option<u32>,
+}
+
+impl Chains<'_, '_> {
+    /// A chain that is worth something, at the lowest of some prices at which there is one.
+    fn first(&mut self, worth: f64, least: f64) -> Option<Chain> {
+        let mut price = least / worth;
+        for _ in 0..PRICES {
+            let chain = self.cheapest(price, f64::INFINITY)?;
+            if worth > chain.burden {
+                return Some(chain);
             }
-            let burden = burden(state, value, before);
-            if burden <= 0.0 {
-                continue;
+            price *= DEARER;
+        }
+        None
+    }
+
+    /// The chain for which time, and weight at a price, are least together; `None` if that is not below `most`.
+    ///
+    /// What an operation needs is looked at when a cut has it late. Until then it takes nothing but its own time, so the cut is no more than the whole
+    /// network's; where all that is late has been looked at, it is just that. Mostly a few operations of hundreds are.
+    fn cheapest(&mut self, price: f64, most: f64) -> Option<Chain> {
+        let mut part = Part::new(self.operation);
+        loop {
+            let late = part.network.cut(SOURCE, SINK);
+            if part.network.flow as f64 >= most {
+                return None;
             }
-            let weight = ((burden * price) as u64).max(1);
-            let own = network.node();
-            values.insert(value, (own, burden));
-            network.join(node, own, u64::MAX);
-            // Where a run alone takes longer, what it makes lives on.
-            let maker =
-                model.makers.of(value).first().copied().filter(|maker| *maker != operation && may_repeat(state, *maker, weight));
-            let target = match maker {
-                None => sink,
-                Some(maker) => match nodes.get(&maker) {
-                    Some(known) => *known,
-                    None if operations.len() >= MOST => sink,
-                    None => {
-                        let made = network.node();
-                        nodes.insert(maker, made);
-                        operations.push((maker, made));
-                        network.join(made, sink, model.costs[maker as usize].max(1));
-                        made
-                    }
-                },
-            };
-            network.join(own, target, weight);
+            let fresh = |maker: &Maker| !maker.is_open && late[maker.node as usize];
+            let fresh: Vec<usize> = (0..part.makers.len()).filter(|place| fresh(&part.makers[*place])).collect();
+            if fresh.is_empty() {
+                return Some(self.chain(&part, &late));
+            }
+            fresh.into_iter().for_each(|place| self.open(&mut part, place, price));
         }
     }
-    let late = network.cut(source, sink);
-    let is_late = |maker: Option<&u32>| maker.and_then(|maker| nodes.get(maker)).is_some_and(|node| late[*node]);
-    let lives_on = |value: &u32, node: usize| late[node] && !is_late(model.makers.of(*value).first());
-    let burden = values.iter().filter(|(value, (node, _))| lives_on(value, *node)).map(|(_, (_, burden))| *burden).sum();
-    let mut chain: Vec<u32> = operations.iter().skip(1).filter(|(_, node)| late[*node]).map(|(one, _)| *one).collect();
-    chain.sort_by_key(|one| state.slots_of(*one).first().copied());
-    let cost = chain.iter().map(|one| model.costs[*one as usize] as f64).sum();
-    Chain { operations: chain, cost, burden }
+
+    /// Puts what an operation needs into the network.
+    fn open(&mut self, part: &mut Part, place: usize, price: f64) {
+        let (reader, node) = (part.makers[place].operation, part.makers[place].node);
+        part.makers[place].is_open = true;
+        for &value in self.state.model.reads.of(reader) {
+            let needed = match part.values.get(&value) {
+                Some(needed) => *needed,
+                None => {
+                    let burden = self.burden(value);
+                    if burden <= 0.0 {
+                        continue;
+                    }
+                    self.need(part, value, burden, price)
+                }
+            };
+            part.network.join(node, needed.node, UNLIMITED);
+        }
+    }
+
+    /// Puts a value into the network, which lives on for its weight unless its maker is late.
+    fn need(&self, part: &mut Part, value: u32, burden: f64, price: f64) -> Needed {
+        let model = self.state.model;
+        let weight = ((burden * price) as u64).clamp(1, LARGEST);
+        let maker = model.makers.of(value).first().copied();
+        // Where a run alone takes longer, what it makes lives on.
+        let maker = maker.filter(|maker| *maker != self.operation && may_repeat(self.state, *maker, weight));
+        let maker = maker.and_then(|maker| part.maker(maker, model.costs[maker as usize]));
+        let needed = Needed { node: part.network.node(), burden, maker };
+        part.network.join(needed.node, maker.unwrap_or(SINK), weight);
+        part.values.insert(value, needed);
+        needed
+    }
+
+    fn burden(&mut self, value: u32) -> f64 {
+        let (state, before) = (self.state, self.before);
+        *self.burdens.entry(value).or_insert_with(|| burden(state, value, before))
+    }
+
+    fn chain(&self, part: &Part, late: &[bool]) -> Chain {
+        let is_late = |node: u32| late[node as usize];
+        let lives_on = |needed: &&Needed| is_late(needed.node) && !needed.maker.is_some_and(is_late);
+        let burden = part.values.values().filter(lives_on).map(|needed| needed.burden).sum();
+        let again = part.makers.iter().skip(1).filter(|maker| is_late(maker.node));
+        let mut operations: Vec<u32> = again.map(|maker| maker.operation).collect();
+        operations.sort_by_key(|one| self.state.slots_of(*one).first().copied());
+        let cost = operations.iter().map(|one| self.state.model.costs[*one as usize] as f64).sum();
+        Chain { operations, cost, burden }
+    }
+}
+
+impl Part {
+    fn new(operation: u32) -> Self {
+        let mut network = Network::default();
+        let (source, _) = (network.node(), network.node());
+        let makers = vec![Maker { operation, node: source, is_open: false }];
+        Self { network, makers, places: BTreeMap::new(), values: BTreeMap::new() }
+    }
+
+    /// The node of an operation that may be late and then takes so much time; `None` where too many are there already.
+    fn maker(&mut self, operation: u32, cost: u64) -> Option<u32> {
+        if let Some(place) = self.places.get(&operation) {
+            return Some(self.makers[*place].node);
+        }
+        if self.makers.len() >= MOST {
+            return None;
+        }
+        let node = self.network.node();
+        self.network.join(node, SINK, cost.clamp(1, LARGEST));
+        self.places.insert(operation, self.makers.len());
+        self.makers.push(Maker { operation, node, is_open: false });
+        Some(node)
+    }
 }
 
 /// Whether an operation may run again, and in less than so much time.
@@ -132,95 +230,108 @@ fn burden(state: &State, value: u32, before: u32) -> f64 {
     state.weight_of(previous + 1, before - 1) * state.relief(state.model.sizes[value as usize])
 }
 
-/// A flow network.
+/// A flow network that grows.
 #[derive(Default)]
 struct Network {
-    /// Arcs that leave each node; an arc and its opposite stand side by side.
-    leaving: Vec<Vec<usize>>,
-    heads: Vec<usize>,
-    left: Vec<u64>,
+    /// The arc that leaves each node and was joined last, or none.
+    last: Vec<u32>,
+    /// Arcs; each and its opposite stand side by side.
+    arcs: Vec<Arc>,
+    /// What flows from the source to the sink.
+    flow: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Arc {
+    head: u32,
+    /// The arc that leaves the same node and was joined before, or none.
+    next: u32,
+    /// What still fits.
+    left: u64,
 }
 
 impl Network {
-    fn node(&mut self) -> usize {
-        self.leaving.push(Vec::new());
-        self.leaving.len() - 1
+    fn node(&mut self) -> u32 {
+        self.last.push(NONE);
+        self.last.len() as u32 - 1
     }
 
-    fn join(&mut self, tail: usize, head: usize, capacity: u64) {
+    fn join(&mut self, tail: u32, head: u32, capacity: u64) {
         for (tail, head, left) in [(tail, head, capacity), (head, tail, 0)] {
-            self.leaving[tail].push(self.heads.len());
-            self.heads.push(head);
-            self.left.push(left);
+            let next = std::mem::replace(&mut self.last[tail as usize], self.arcs.len() as u32);
+            self.arcs.push(Arc { head, next, left });
         }
     }
 
-    /// The nodes that reach no sink across a minimum cut, the fewest there are: blocking flows (Dinic 1970).
-    fn cut(&mut self, source: usize, sink: usize) -> Vec<bool> {
+    /// The nodes that reach no sink across a minimum cut, the fewest there are: blocking flows (Dinic 1970), beginning with what flows already.
+    fn cut(&mut self, source: u32, sink: u32) -> Vec<bool> {
         loop {
-            let levels = self.levels(source);
-            if levels[sink] == usize::MAX {
-                return levels.into_iter().map(|level| level != usize::MAX).collect();
+            let levels = self.levels(source, sink);
+            if levels[sink as usize] == NONE {
+                return levels.into_iter().map(|level| level != NONE).collect();
             }
             self.block(source, sink, &levels);
         }
     }
 
-    /// How many arcs that are not full lie between the source and each node, at least.
-    fn levels(&self, source: usize) -> Vec<usize> {
-        let mut levels = vec![usize::MAX; self.leaving.len()];
-        levels[source] = 0;
+    /// How many arcs that are not full lie between the source and each node, at least: of all nodes that are no farther than the sink.
+    fn levels(&self, source: u32, sink: u32) -> Vec<u32> {
+        let mut levels = vec![NONE; self.last.len()];
+        levels[source as usize] = 0;
         let mut queue = vec![source];
         let mut next = 0;
         while let Some(&node) = queue.get(next) {
             next += 1;
-            for &arc in &self.leaving[node] {
-                let head = self.heads[arc];
-                if self.left[arc] > 0 && levels[head] == usize::MAX {
-                    levels[head] = levels[node] + 1;
+            let mut arc = self.last[node as usize];
+            while let Some(&Arc { head, next, left }) = self.arcs.get(arc as usize) {
+                if left > 0 && levels[head as usize] == NONE {
+                    levels[head as usize] = levels[node as usize] + 1;
+                    if head == sink {
+                        return levels;
+                    }
                     queue.push(head);
                 }
+                arc = next;
             }
         }
         levels
     }
 
     /// Sends as much as there is room for along paths that rise one level with each arc.
-    fn block(&mut self, source: usize, sink: usize, levels: &[usize]) {
-        let (mut open, mut path, mut node) = (vec![0; self.leaving.len()], Vec::new(), source);
+    fn block(&mut self, source: u32, sink: u32, levels: &[u32]) {
+        let (mut open, mut path, mut node) = (self.last.clone(), Vec::new(), source);
         loop {
             if node == sink {
                 node = self.fill(&mut path);
                 continue;
             }
-            let arcs = &self.leaving[node];
-            let rises = |arc: usize| self.left[arc] > 0 && levels[self.heads[arc]] == levels[node] + 1;
-            match arcs[open[node]..].iter().position(|arc| rises(*arc)) {
-                Some(place) => {
-                    open[node] += place;
-                    let arc = arcs[open[node]];
+            let arc = open[node as usize];
+            match self.arcs.get(arc as usize) {
+                Some(&Arc { head, left, .. }) if left > 0 && levels[head as usize] == levels[node as usize] + 1 => {
                     path.push(arc);
-                    node = self.heads[arc];
+                    node = head;
                 }
+                Some(Arc { next, .. }) => open[node as usize] = *next,
                 None => {
                     // Nothing leads on from here any more.
                     let Some(arc) = path.pop() else { return };
-                    node = self.heads[arc ^ 1];
-                    open[node] += 1;
+                    node = self.arcs[arc as usize ^ 1].head;
+                    open[node as usize] = self.arcs[arc as usize].next;
                 }
             }
         }
     }
 
     /// Sends as much along a path as its arcs take; what is left of the path ends before the first full arc, at the node that is returned.
-    fn fill(&mut self, path: &mut Vec<usize>) -> usize {
-        let flow = path.iter().map(|arc| self.left[*arc]).min().unwrap_or(0);
+    fn fill(&mut self, path: &mut Vec<u32>) -> u32 {
+        let flow = path.iter().map(|arc| self.arcs[*arc as usize].left).min().unwrap_or(0);
+        self.flow = self.flow.saturating_add(flow);
         for arc in path.iter() {
-            self.left[*arc] = self.left[*arc].saturating_sub(flow);
-            self.left[*arc ^ 1] = self.left[*arc ^ 1].saturating_add(flow);
+            self.arcs[*arc as usize].left -= flow;
+            self.arcs[*arc as usize ^ 1].left += flow;
         }
-        let full = path.iter().position(|arc| self.left[*arc] == 0).unwrap_or(0);
-        let node = self.heads[path[full] ^ 1];
+        let full = path.iter().position(|arc| self.arcs[*arc as usize].left == 0).unwrap_or(0);
+        let node = self.arcs[path[full] as usize ^ 1].head;
         path.truncate(full);
         node
     }
@@ -230,6 +341,7 @@ impl Network {
 mod tests {
     use super::super::model::Model;
     use super::super::problem::{Problem, Run, Value};
+    use super::super::random::Random;
     use super::super::relief::soften;
     use super::*;
 
@@ -262,6 +374,51 @@ mod tests {
         // The narrow one is cheap here, but what it is made of is not, and wide.
         assert_eq!(chain(&row(&[900, 100, 900, 900, 500], &[1_000_000, 1, 10, 10, 10])), Some(vec![2, 3]));
         assert_eq!(chain(&row(&[100, 900, 900, 900, 500], &[1000, 10, 10, 10, 10])), Some(vec![1, 2, 3]));
+    }
+
+    /// Each run makes a value of some of the ones before; the last reads all that nobody reads.
+    fn random_problem(random: &mut Random) -> Problem {
+        let mut problem = Problem::default();
+        let mut is_read = [false; 9];
+        for index in 0..9_u32 {
+            problem.values.push(Value { size: 100 + u64::from(random.below(900)), ..Value::default() });
+            let reads: Vec<u32> =
+                (0..index).filter(|value| random.below(3) == 0 || (index == 8 && !is_read[*value as usize])).collect();
+            reads.iter().for_each(|value| is_read[*value as usize] = true);
+            let cost = 1000 + u64::from(random.below(100_000));
+            problem.runs.push(Run { reads, writes: vec![index], cost, repeatable: random.below(8) > 0, ..Run::default() });
+        }
+        problem.runs.push(Run { scratch: 20_000, ..Run::default() });
+        problem.runs.push(Run { reads: vec![8], ..Run::default() });
+        problem
+    }
+
+    #[test]
+    fn no_chain_is_cheaper_than_the_one_that_is_found() {
+        let mut random = Random::new(3);
+        for _ in 0..100 {
+            let problem = random_problem(&mut random);
+            let model = Model::new(&problem);
+            let mut state = State::new(&model, &model.given());
+            soften(&mut state, 20_000);
+            let before = state.end();
+            let price = random.unit() * 200_000.0 / state.weight();
+            let mut chains = Chains { state: &state, operation: 8, before, burdens: BTreeMap::new() };
+            let found = chains.cheapest(price, f64::INFINITY).map_or(f64::NAN, |found| found.cost + price * found.burden);
+            let weight = |value: u32| price * burden(&state, value, before);
+            let total = |late: u32| {
+                let is_late = |run: u32| late >> run & 1 == 1 || run == 8;
+                let lives_on =
+                    |value: &u32| !is_late(*value) && (0..9).any(|run| is_late(run) && model.reads.of(run).contains(value));
+                let times = (0..8).filter(|run| is_late(*run)).map(|run| model.costs[run as usize] as f64).sum::<f64>();
+                times + (0..8).filter(lives_on).map(weight).sum::<f64>()
+            };
+            let may_be_late = |late: &u32| (0..8).all(|run| late >> run & 1 == 0 || model.repeatable[run as usize]);
+            let least = (0..1 << 8).filter(may_be_late).map(total).fold(f64::INFINITY, f64::min);
+            // Weights are rounded down, one for each value.
+            assert!((found - least).abs() < 10.0, "{found} {least}");
+            assert!(chains.cheapest(price, least - 20.0).is_none() && chains.cheapest(price, least + 20.0).is_some());
+        }
     }
 
     #[test]
