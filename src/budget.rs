@@ -18,14 +18,15 @@ use crate::options::{OptimizeOptions, Size};
 const SMALL: u64 = 100;
 /// The part of its bytes that a plan of twice as many parts must save for still more parts to be tried.
 const WORTH: u64 = 32;
-/// Models of more nodes are not planned in parts where sums over parts alone pass the budget.
+/// Models of more nodes are not planned in parts where sums over parts alone pass the budget, nor in regions where something else keeps it.
 const LARGE: usize = 1000;
 /// The part of a limit by which a plan without rewriting may pass it for one with rewriting to be tried.
 const NEAR: u64 = 8;
 /// Hundredths of a limit for which regions are divided where those for the whole limit do not keep it.
 const LESS: [u64; 4] = [97, 90, 80, 65];
-/// Hundredths of a per cent of time that less memory may cost where no plan for a limit keeps it.
+/// Hundredths of a per cent of time that less memory may cost where no plan for a limit keeps it; and how little that must be for no less to be tried.
 const LAVISH: u32 = 2000;
+const FRUGAL: u32 = 50;
 /// At most two to this power is the number of parts of a batch.
 const MOST_DOUBLINGS: u32 = 6;
 
@@ -57,9 +58,7 @@ impl Budgets<'_> {
             None if own.rewrite.slowdown == 0 => return Ok(planned),
             _ => own.rewrite.slowdown = 0,
         }
-        let fresh =
-            |module: &Module| PassContext { external: Some(self.external), ..PassContext::new(&own, self.data.clone(), module) };
-        let plainer = memc_passes::plan(self.given, fresh, self.options.verify, &mut Silent)?;
+        let plainer = self.planned(&own, Seeks::Longest)?;
         let rank = |planned: &Planned| {
             let (need, nanos) = (self.need(planned), self.nanos(planned));
             limit.map_or((need.0, nanos), |limit| (need.0.saturating_sub(limit.0), nanos))
@@ -95,13 +94,12 @@ impl Budgets<'_> {
         }
         // What is more than a short search would find is not needed where there is another plan.
         let seeks = if divided.is_some() { Seeks::Soon } else { Seeks::Longest };
-        let fresh = |module: &Module| PassContext {
-            external: Some(self.external),
-            seeks,
-            ..PassContext::new(&own, self.data.clone(), module)
-        };
-        match (memc_passes::plan_within(self.given, fresh, free, self.options.verify, observer), divided) {
+        match (self.planned_within(&own, seeks, free, observer), divided) {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
+            (Ok(planned), None) if extra(&planned) > base / SMALL && may_split(&own) && !self.is_large() => {
+                let bought = self.bought(&own, limit)?.filter(|(need, _)| *need <= limit);
+                Ok(bought.map(|(_, bought)| bought).filter(|bought| self.nanos(bought) < self.nanos(&planned)).unwrap_or(planned))
+            }
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
                 let regions = self.in_regions(&own, limit, free)?;
@@ -129,27 +127,16 @@ impl Budgets<'_> {
         if !may_split(own) {
             return Ok(None);
         }
-        let plan_as = |own: memc_passes::Options, seeks: Seeks| {
-            let fresh = |module: &Module| PassContext {
-                external: Some(self.external),
-                seeks,
-                ..PassContext::new(&own, self.data.clone(), module)
-            };
-            memc_passes::plan(self.given, fresh, self.options.verify, &mut Silent)
-        };
-        let plan = |limit: Bytes, seeks: Seeks, effort: u64| {
-            plan_as(memc_passes::Options { budget: Some(limit), effort, ..own.clone() }, seeks)
-        };
-        // As much less as some time buys may be less than what is found toward a limit.
-        let rewrite = memc_passes::Rewriting { slowdown: own.rewrite.slowdown.max(LAVISH), ..own.rewrite };
-        let lavish = plan_as(memc_passes::Options { budget: None, rewrite, ..own.clone() }, Seeks::Longest)?;
-        let lavish = is_split(&lavish.module).then(|| (self.need(&lavish), lavish));
-        if let Some(found) = lavish.as_ref().filter(|(need, _)| *need <= limit) {
-            return Ok(Some(found.clone()));
+        let bought = self.bought(own, limit)?;
+        if bought.as_ref().is_some_and(|(need, _)| *need <= limit) {
+            return Ok(bought);
         }
+        let plan = |limit: Bytes, seeks: Seeks, effort: u64| {
+            self.planned(&memc_passes::Options { budget: Some(limit), effort, ..own.clone() }, seeks)
+        };
         let smallest = plan(Bytes(0), Seeks::Least, 0)?;
         let in_regions = [&smallest, free].into_iter().filter(|planned| is_split(&planned.module));
-        let Some(least) = in_regions.min_by_key(|planned| self.need(planned)) else { return Ok(lavish) };
+        let Some(least) = in_regions.min_by_key(|planned| self.need(planned)) else { return Ok(bought) };
         let need = self.need(least);
         for part in LESS.into_iter().filter(|_| need <= limit) {
             let found = plan(hundredths(limit, part), Seeks::Longest, own.effort)?;
@@ -157,7 +144,28 @@ impl Budgets<'_> {
                 return Ok(Some((limit, found)));
             }
         }
-        Ok(Some((need, least.clone())).into_iter().chain(lavish).min_by_key(|(need, _)| *need))
+        Ok(Some((need, least.clone())).into_iter().chain(bought).min_by_key(|(need, _)| *need))
+    }
+
+    /// A plan with regions in parts that needs as much less as time buys, with what it needs: for half of the time where that buys enough, too.
+    fn bought(&self, own: &memc_passes::Options, limit: Bytes) -> Result<Option<(Bytes, Planned)>, PipelineError> {
+        let mut best: Option<(Bytes, Planned)> = None;
+        let mut slowdown = own.rewrite.slowdown.max(LAVISH);
+        while slowdown > FRUGAL {
+            let rewrite = memc_passes::Rewriting { slowdown, ..own.rewrite };
+            let found = self.planned(&memc_passes::Options { budget: None, rewrite, ..own.clone() }, Seeks::Longest)?;
+            let need = self.need(&found);
+            let is_better = best.as_ref().is_none_or(|(_, other)| need <= limit && self.nanos(&found) < self.nanos(other));
+            if !is_split(&found.module) || !is_better {
+                break;
+            }
+            slowdown = self.slowdown(&found).min(slowdown) / 2;
+            best = Some((need, found));
+            if need > limit {
+                break;
+            }
+        }
+        Ok(best)
     }
 
     /// Whether memc may compute the batch in parts without being asked.
@@ -210,12 +218,7 @@ impl Budgets<'_> {
     fn in_parts_again(&self, own: &memc_passes::Options, parts: u64, free: &Planned) -> Result<Option<Planned>, PipelineError> {
         let rewrite = memc_passes::Rewriting { micro_batches: Some(parts), ..own.rewrite };
         let own = memc_passes::Options { rewrite, ..own.clone() };
-        let fresh = |module: &Module| PassContext {
-            external: Some(self.external),
-            seeks: Seeks::Soon,
-            ..PassContext::new(&own, self.data.clone(), module)
-        };
-        match memc_passes::plan_within(self.given, fresh, free, self.options.verify, &mut Silent) {
+        match self.planned_within(&own, Seeks::Soon, free, &mut Silent) {
             Err(PipelineError::Pass(PassError::Budget(_))) => Ok(None),
             found => found.map(Some),
         }
@@ -225,12 +228,34 @@ impl Budgets<'_> {
     fn in_parts(&self, own: &memc_passes::Options, parts: u64, enabled: bool) -> Result<Planned, PipelineError> {
         let rewrite = memc_passes::Rewriting { micro_batches: Some(parts), enabled, ..own.rewrite };
         // What small models need in parts is found out even where the budget is hopeless, for what is said of smaller ones.
-        let is_large = self.given.graph(self.given.main()).nodes.len() > LARGE;
-        let budget = own.budget.filter(|_| enabled || is_large);
-        let own = memc_passes::Options { rewrite, effort: 0, budget, ..own.clone() };
-        let fresh =
-            |module: &Module| PassContext { external: Some(self.external), ..PassContext::new(&own, self.data.clone(), module) };
-        memc_passes::plan(self.given, fresh, self.options.verify, &mut Silent)
+        let budget = own.budget.filter(|_| enabled || self.is_large());
+        self.planned(&memc_passes::Options { rewrite, effort: 0, budget, ..own.clone() }, Seeks::Longest)
+    }
+
+    /// Whether searches of more than one kind would take long.
+    fn is_large(&self) -> bool {
+        self.given.graph(self.given.main()).nodes.len() > LARGE
+    }
+
+    /// The plan of some options.
+    fn planned(&self, own: &memc_passes::Options, seeks: Seeks) -> Result<Planned, PipelineError> {
+        memc_passes::plan(self.given, self.context(own, seeks), self.options.verify, &mut Silent)
+    }
+
+    /// The plan within the budget of some options, where `free` needs more.
+    fn planned_within(
+        &self,
+        own: &memc_passes::Options,
+        seeks: Seeks,
+        free: &Planned,
+        observer: &mut dyn Observer,
+    ) -> Result<Planned, PipelineError> {
+        memc_passes::plan_within(self.given, self.context(own, seeks), free, self.options.verify, observer)
+    }
+
+    /// What passes are given.
+    fn context<'o>(&'o self, own: &'o memc_passes::Options, seeks: Seeks) -> impl Fn(&Module) -> PassContext<'o> {
+        move |module| PassContext { external: Some(self.external), seeks, ..PassContext::new(own, self.data.clone(), module) }
     }
 
     /// A plan in parts that keeps a budget, with what that takes: what is proven of its module says nothing of plans of the whole batch.
@@ -295,6 +320,13 @@ impl Budgets<'_> {
     /// Modelled time of the model as it was given.
     fn given_nanos(&self) -> u64 {
         self.options.plan.cost.total_nanos(self.given).0.round() as u64
+    }
+
+    /// Hundredths of a per cent by which a plan takes longer than the model as it was given.
+    fn slowdown(&self, planned: &Planned) -> u32 {
+        let given = u128::from(self.given_nanos());
+        let more = u128::from(self.nanos(planned)).saturating_sub(given);
+        u32::try_from(more * 10_000 / given.max(1)).unwrap_or(u32::MAX)
     }
 
     /// Modelled time of a plan.

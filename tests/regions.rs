@@ -331,6 +331,18 @@ fn a_budget_that_is_kept_anyway_costs_no_time() {
 }
 
 #[test]
+fn a_budget_costs_no_more_time_than_less_memory_does() {
+    for (name, model) in [("attention", attention()), ("bottlenecks", bottlenecks()), ("joined", joined())] {
+        let folder = Folder::new(&format!("regions-bought-{name}"));
+        folder.write("in.onnx", bytes(&model));
+        let bought = planned(&folder, "--slowdown 1%");
+        let within = planned(&folder, &format!("--budget {}", bought.arenas[0].size));
+        let (own, its) = (within.cost.modelled_ns_after, bought.cost.modelled_ns_after);
+        assert!(own <= its, "{name}: {own} ns within a budget, {its} without");
+    }
+}
+
+#[test]
 fn a_refusal_names_what_parts_reach() {
     let folder = Folder::new("regions-refused");
     folder.write("in.onnx", bytes(&images()));

@@ -20,9 +20,8 @@ const GOALS: [u64; 6] = [97, 90, 75, 50, 35, 22];
 const OF_ROOM: [u64; 3] = [100, 75, 50];
 /// Rounds at most: each begins at the peak that the one before left.
 const ROUNDS: usize = 8;
-/// Nodes that may be ordered on trial in all: for the first aim, and for each of the others.
+/// Nodes that may be ordered on trial for each aim.
 const TRIAL_NODES: usize = 40_000;
-const MORE_TRIAL_NODES: usize = 12_000;
 
 /// How a plan is looked for.
 #[derive(Clone, Copy)]
@@ -70,8 +69,7 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
         if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + judged.nanos / LITTLE) {
             break;
         }
-        let trial_nodes = if best.is_none() { TRIAL_NODES } else { MORE_TRIAL_NODES };
-        let mut rounds = Rounds { ctx, price: sought, room, aim, trial_nodes };
+        let mut rounds = Rounds { ctx, price: sought, room, aim, trial_nodes: TRIAL_NODES };
         let mut found = rounds.run(&given, rounds.state(judged.clone()));
         found.0.worth = price.of(Bytes(found.0.judged.peak), found.0.judged.nanos);
         if best.as_ref().is_none_or(|(best, _)| found.0.worth < best.worth) {
