@@ -6,7 +6,7 @@ use memc_ir::{Bytes, Module, Value};
 use memc_solve::budget;
 use memc_solve::budget::bound::Bounding;
 
-use super::attempt::{Found, attempt};
+use super::attempt::{Found, attempt, tightened};
 use super::mend::Asked;
 use super::shortage::shortage;
 use super::state::{Stated, state};
@@ -16,6 +16,10 @@ use crate::window::candidates;
 
 /// What a short search finds is learned with such a part of the effort.
 const REHEARSAL: u64 = 8;
+/// Where a short search finds nothing or the time that it costs is more than such a part, another one gets such a part more room: small values stand in the
+/// way of large ones, and go where they have found their places.
+const COSTLY: u64 = 20;
+const LOOSER: u64 = 32;
 /// The last bytes cost so many times as much time as all bytes do on average.
 const STEEPER: u64 = 3;
 /// So many capacities are tried in the search for the smallest arena, each with such a part of the effort: most of them have no plan, which takes longest.
@@ -90,9 +94,14 @@ pub(crate) fn within(
 fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
     let short = attempt(module, ctx, stated, capacity, ctx.effort / REHEARSAL)?;
+    let is_costly = |short: &Found| short.budgeted.makespan > short.budgeted.base_cost / COSTLY * (COSTLY + 1);
+    let loose = match &short {
+        Some(short) if !is_costly(short) => None,
+        _ => loosely(asked, capacity)?,
+    };
     let is_enough = ctx.options.stop.is_due() || short.is_none() && ctx.seeks == Seeks::Soon;
     let whole = if is_enough { None } else { attempt(module, ctx, stated, capacity, ctx.effort)? };
-    let mut all: Vec<Found> = whole.into_iter().chain(short).collect();
+    let mut all: Vec<Found> = whole.into_iter().chain(short).chain(loose).collect();
     all.sort_by_key(|found| mended_time(asked, found));
     for found in all {
         if let Some(mended) = asked.mended(found)? {
@@ -100,6 +109,19 @@ fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
         }
     }
     Ok(None)
+}
+
+/// A plan for a capacity that a short search finds where there is a little more room, and that is changed until it keeps the capacity.
+fn loosely(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
+    let &Asked { module, ctx, stated, .. } = asked;
+    let found = attempt(module, ctx, stated, capacity.saturating_add(capacity / LOOSER), ctx.effort / REHEARSAL)?;
+    let Some(mut found) = found else { return Ok(None) };
+    found.budgeted.capacity = capacity;
+    if found.peak <= capacity {
+        return Ok(Some(found));
+    }
+    let margins = vec![0; stated.nodes.len()];
+    tightened(module, ctx, stated, &margins, &found, ctx.effort / REHEARSAL)
 }
 
 /// The time that a plan might take once it keeps as many bytes less as its offsets waste, by what bytes cost it until now.
@@ -145,4 +167,32 @@ fn working_set(problem: &budget::Problem) -> u64 {
     let need = (0..problem.runs.len()).map(|run| problem.need(run)).max().unwrap_or(0);
     let kept = problem.values.iter().filter(|value| value.kept).map(|value| value.size);
     need.max(kept.fold(0, u64::saturating_add))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use memc_ir::SecondaryMap;
+
+    use super::super::mend::tests::TEXT;
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn what_is_found_with_more_room_is_changed_until_it_keeps_the_capacity() {
+        let module = memc_ir::text::parse(TEXT).unwrap();
+        let options = Options::default();
+        let ctx = PassContext { effort: 1600, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+        let stated = state(&module, &options, &[]);
+        let whole = attempt(&module, &ctx, &stated, 1 << 20, 0).unwrap().unwrap();
+        let capacity = whole.plan.peak - whole.plan.peak / (2 * LOOSER);
+        let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit: Bytes(capacity) };
+        let found = loosely(&asked, capacity).unwrap().unwrap();
+        assert_eq!(found.budgeted.capacity, capacity);
+        assert!(found.plan.peak <= capacity && found.plan.events.len() > whole.plan.events.len());
+        // What is found has room to spare here.
+        let found = loosely(&asked, 1 << 20).unwrap().unwrap();
+        assert_eq!(found.plan.events, whole.plan.events);
+    }
 }

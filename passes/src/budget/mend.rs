@@ -117,7 +117,7 @@ impl Asked<'_, '_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
     use memc_ir::SecondaryMap;
@@ -128,7 +128,7 @@ mod tests {
     use crate::options::Options;
 
     /// `%a` is needed at both ends, two more wide values between.
-    const TEXT: &str = "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {\n  input %x : f32[16]\n  const %wide : i64[2] = [16, 16]\n  \
+    pub(in super::super) const TEXT: &str = "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {\n  input %x : f32[16]\n  const %wide : i64[2] = [16, 16]\n  \
         const %rows : i64[1] = [0]\n  %a = Expand(%x, %wide) : f32[16,16]\n  %s = ReduceMax(%a, %rows) {keepdims = 0} : f32[16]\n  \
         %t = Expand(%s, %wide) : f32[16,16]\n  %u = MatMul(%t, %t) : f32[16,16]\n  %v = ReduceMax(%u, %rows) {keepdims = 0} : f32[16]\n  \
         %w = Mul(%a, %v) : f32[16,16]\n  %y = ReduceMax(%w, %rows) {keepdims = 0} : f32[16]\n  return %y\n}\n";
