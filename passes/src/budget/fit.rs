@@ -19,7 +19,7 @@ const REHEARSAL: u64 = 8;
 /// Where a short search finds nothing or the time that it costs is more than such a part, another one gets such a part more room: small values stand in the
 /// way of large ones, and go where they have found their places.
 const COSTLY: u64 = 20;
-const LOOSER: u64 = 32;
+const LOOSER: u64 = 128;
 /// The last bytes cost so many times as much time as all bytes do on average.
 const STEEPER: u64 = 3;
 /// So many capacities are tried in the search for the smallest arena, each with such a part of the effort: most of them have no plan, which takes longest.

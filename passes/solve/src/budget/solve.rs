@@ -41,6 +41,13 @@ const SOFT_ROUNDS: u32 = 4;
 const SEEDS: u64 = 4;
 const SHORT: u64 = 8;
 
+/// Longer searches are not begun where the first short one stays further above the capacity than such a part of it, or all of them further than a smaller one.
+const FAR: i64 = 8;
+const ALL_FAR: i64 = 64;
+
+/// Steps for each operation of a short search, at least, for that to be said of it.
+const TELLING: u64 = 150;
+
 /// How hot searches begin, in units of a start: those that may tear down much of it, and one that stays near it.
 const HOT: f64 = 2.0;
 const COOL: f64 = 0.1;
@@ -295,11 +302,20 @@ impl Search<'_> {
     /// the best of them, a short one too if all came to the same cost; else a cool one from the start as well.
     fn anneal(&mut self, start: &Start, steps: u64) -> Best {
         let short = steps / SHORT;
-        let mut found: Vec<Best> = (1..=SEEDS).map(|seed| self.annealed(start, &start.sequence, short, HOT, seed)).collect();
+        let is_telling = short >= TELLING * self.model.fixed as u64;
+        let over = |best: &Best| if is_telling && best.cost.is_none() { best.peak.saturating_sub(self.ceiling) } else { 0 };
+        let mut found = vec![self.annealed(start, &start.sequence, short, HOT, 1)];
+        if over(&found[0]) > self.ceiling / FAR {
+            return found.swap_remove(0);
+        }
+        found.extend((2..=SEEDS).map(|seed| self.annealed(start, &start.sequence, short, HOT, seed)));
         let agree = found.iter().all(|one| one.cost.is_some() && one.cost == found[0].cost);
         let rank = |one: &Best| (one.cost.is_none(), one.cost, one.peak);
         found.sort_by_key(rank);
         let Some(first) = found.first() else { return Best::default() };
+        if over(first) > self.ceiling / ALL_FAR {
+            return found.swap_remove(0);
+        }
         let mut best = self.annealed(start, &first.sequence, if agree { short } else { steps / 2 }, HOT, SEEDS + 1);
         if !agree {
             let near = self.annealed(start, &start.sequence, short, COOL, SEEDS + 2);
