@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memc_ir::{Bytes, Module, SecondaryMap, Value};
 use memc_layout::{Layout, ParetoPoint};
-use memc_ops::{Data, Repeat, lookup};
+use memc_ops::Data;
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
 use memc_passes::split::is_split;
@@ -51,8 +51,7 @@ impl Budgets<'_> {
     /// The plan, or the one that is found where less is asked for, if that serves better: searches are greedy, and where memory counts for more they may
     /// end on more, or take more time than what fits anyway.
     pub(crate) fn or_plainer(&self, planned: Planned, limit: Option<Bytes>) -> Result<Planned, Error> {
-        let mut own = memc_passes::Options { budget: None, ..self.options.plan.clone() };
-        own.space.capacity = None;
+        let mut own = without_limits(&self.options.plan);
         match limit {
             Some(_) if !is_split(&planned.module) => return Ok(planned),
             None if own.rewrite.slowdown == 0 => return Ok(planned),
@@ -150,10 +149,11 @@ impl Budgets<'_> {
     /// A plan with regions in parts that needs as much less as time buys, with what it needs: for half of the time where that buys enough, too.
     fn bought(&self, own: &memc_passes::Options, limit: Bytes) -> Result<Option<(Bytes, Planned)>, PipelineError> {
         let mut best: Option<(Bytes, Planned)> = None;
+        let mut own = without_limits(own);
         let mut slowdown = own.rewrite.slowdown.max(LAVISH);
         while slowdown > FRUGAL {
-            let rewrite = memc_passes::Rewriting { slowdown, ..own.rewrite };
-            let found = self.planned(&memc_passes::Options { budget: None, rewrite, ..own.clone() }, Seeks::Longest)?;
+            own.rewrite.slowdown = slowdown;
+            let found = self.planned(&own, Seeks::Longest)?;
             let need = self.need(&found);
             let is_better = best.as_ref().is_none_or(|(_, other)| need <= limit && self.nanos(&found) < self.nanos(other));
             if !is_split(&found.module) || !is_better {
@@ -171,14 +171,13 @@ impl Budgets<'_> {
     /// Whether memc may compute the batch in parts without being asked.
     fn may_divide(&self, own: &memc_passes::Options) -> bool {
         let rewrite = own.rewrite;
-        rewrite.enabled && !rewrite.exact && rewrite.micro_batches.is_none() && !self.draws()
+        rewrite.enabled && !rewrite.exact && rewrite.micro_batches.is_none()
     }
 
     /// The plan that computes the batch in the fewest parts, in powers of two, with which it fits, or with which it nearly fits and does where they compute
     /// again; and what the smallest one in parts needs that computes nothing again.
     ///
-    /// Sums over parts are taken in another order than over the whole batch. Who fixes the seeds of random operators wants every bit back:
-    /// models with such operators are left whole.
+    /// Sums over parts are taken in another order than over the whole batch.
     fn divided(&self, own: &memc_passes::Options, limit: Bytes) -> Result<(Option<Planned>, Option<Bytes>), PipelineError> {
         if !self.may_divide(own) {
             return Ok((None, None));
@@ -206,12 +205,6 @@ impl Budgets<'_> {
             }
         }
         Ok((None, last))
-    }
-
-    /// Whether a node of the model draws random numbers.
-    fn draws(&self) -> bool {
-        let draws = |operator| lookup(operator).is_some_and(|info| info.repeat == Repeat::Random);
-        self.given.nodes().iter().any(|(_, node)| draws(&node.operator))
     }
 
     /// A plan that computes the batch in so many parts, and again or elsewhere what does not fit; none where none is found soon.
@@ -338,6 +331,13 @@ impl Budgets<'_> {
 /// So many hundredths of a number of bytes.
 fn hundredths(bytes: Bytes, part: u64) -> Bytes {
     Bytes((u128::from(bytes.0) * u128::from(part) / 100) as u64)
+}
+
+/// The same options without a budget and without a capacity.
+fn without_limits(own: &memc_passes::Options) -> memc_passes::Options {
+    let mut own = memc_passes::Options { budget: None, ..own.clone() };
+    own.space.capacity = None;
+    own
 }
 
 /// Whether regions may be computed in parts.

@@ -9,6 +9,7 @@ use memc_layout::Layout;
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::ModelFile;
+use memc_ops::is_seeded;
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
 use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, Replaced, SolverReport};
@@ -69,6 +70,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         diagnostics.extend(coverage(&measured));
         options.plan.cost.measured = Some(Arc::new(measured));
     }
+    diagnostics.extend(reproducible(&given, &mut options));
     let options = &options;
     let external = ExternalFiles::beside(file.path());
     let fresh =
@@ -197,6 +199,18 @@ fn undivided(module: &Module, rewrite: &memc_passes::Rewriting) -> Option<Diagno
     let message = format!("nothing is computed in {parts} parts");
     let help = "parts are of the first extent of graph inputs, which they must divide; sums over parts must fit a budget";
     (!is_divided(module)).then(|| Diagnostic::new("W0303", Severity::Warning, message).with_help(help))
+}
+
+/// Who fixes what random operators draw wants the same numbers of every plan: nothing then changes a bit, unless that was asked for. Says so.
+fn reproducible(given: &Module, options: &mut OptimizeOptions) -> Option<Diagnostic> {
+    let rewrite = &mut options.plan.rewrite;
+    let is_asked = rewrite.exact || rewrite.micro_batches.is_some() || rewrite.nchwc.is_some();
+    let seeded = given.nodes().keys().find(|node| !is_asked && is_seeded(given, *node))?;
+    rewrite.exact = true;
+    options.stated.insert("exact".to_owned(), true.to_string());
+    let message = "a random operator has a fixed seed: the plan is made as with --exact";
+    let help = "leave out `seed` where results need not be the same from run to run, or ask for --micro-batches";
+    Some(Diagnostic::new("W0304", Severity::Remark, message).at_node(given, seeded).with_help(help))
 }
 
 /// A warning where a profile lacks nodes.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use command::Folder;
-use memc::proto::onnx::ModelProto;
-use models_made::{bytes, fixed, floats, int, integers, ints, node, stated, with};
+use memc::proto::onnx::{ModelProto, NodeProto};
+use models_made::{bytes, fixed, float, floats, int, integers, ints, node, raw, stated, with};
 use prost::Message as _;
 
 /// Attention over a batch of eight, its gradient-like products, and reductions over the batch: every way in which parts are followed and joined.
@@ -127,6 +127,33 @@ fn a_budget_is_kept_by_parts_where_that_is_faster_than_computing_again() {
 }
 
 #[test]
+fn dropout_is_drawn_for_the_whole_batch_and_its_masks_are_read_in_parts() {
+    let folder = Folder::new("parts-dropout");
+    folder.write("in.onnx", bytes(&dropped(false)));
+    folder.memc("optimize in.onnx -o out.onnx --no-rewrite").done();
+    let budget = arena(&folder.read("out.layout.json")) * 45 / 100;
+    folder.memc(&format!("optimize in.onnx -o out.onnx --runtime player --budget {budget}")).done();
+    let layout = folder.read("out.layout.json");
+    assert!(arena(&layout) <= budget);
+    assert!(layout.contains("_part1\"") && !layout.contains("r0_part1\""), "all but what is drawn is in parts");
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    // Who compares gives both models the same seeds.
+    folder.memc("verify in.onnx out.onnx -n 1").equal();
+}
+
+#[test]
+fn who_fixes_seeds_gets_every_bit_back() {
+    let folder = Folder::new("parts-seeds");
+    folder.write("in.onnx", bytes(&dropped(true)));
+    folder.memc("optimize in.onnx -o out.onnx --no-rewrite").done();
+    let budget = arena(&folder.read("out.layout.json")) * 75 / 100;
+    folder.memc(&format!("optimize in.onnx -o out.onnx --runtime player --budget {budget}")).done();
+    assert!(!folder.read("out.layout.json").contains("g5_part0\""), "no gradient is a sum over parts");
+    let ran = folder.memc("verify in.onnx out.onnx -n 1");
+    assert!(ran.err.contains("equal bit for bit"), "{ran:#?}");
+}
+
+#[test]
 fn a_budget_that_parts_nearly_keep_is_kept_by_parts_that_compute_again() {
     let folder = Folder::new("parts-again");
     folder.write("in.onnx", bytes(&wide()));
@@ -156,12 +183,33 @@ fn arena(layout: &str) -> u64 {
 
 /// A deep chain of wide layers with the gradients of its weights: half its time are products that nobody wants twice.
 fn wide() -> ModelProto {
+    chain(|k| vec![node("Tanh", &[&format!("h{k}")], &[&format!("a{}", k + 1)])])
+}
+
+/// The same with dropout.
+fn dropped(seeded: bool) -> ModelProto {
+    chain(|k| {
+        let name = |kind: &str| format!("{kind}{k}");
+        let mut shape = vec![ints("shape", &[4096, 64])];
+        shape.extend(seeded.then(|| float("seed", k as f32)));
+        vec![
+            node("Tanh", &[&name("h")], &[&name("t")]),
+            stated(node("RandomUniform", &[], &[&name("r")]), shape),
+            node("Less", &[&name("r"), "keep"], &[&name("m")]),
+            stated(node("Cast", &[&name("m")], &[&name("c")]), vec![int("to", 1)]),
+            node("Mul", &[&name("t"), &name("c")], &[&format!("a{}", k + 1)]),
+        ]
+    })
+}
+
+/// Layers whose products are made into their results by some nodes.
+fn chain(layer: impl Fn(usize) -> Vec<NodeProto>) -> ModelProto {
     const LAYERS: usize = 6;
     let mut nodes = Vec::new();
     let name = |k: usize| if k == 0 { "x".to_owned() } else { format!("a{k}") };
     for k in 0..LAYERS {
         nodes.push(node("MatMul", &[&name(k), "w"], &[&format!("h{k}")]));
-        nodes.push(node("Tanh", &[&format!("h{k}")], &[&name(k + 1)]));
+        nodes.extend(layer(k));
     }
     for k in (0..LAYERS).rev() {
         let from = if k + 1 == LAYERS { name(LAYERS) } else { format!("d{}", k + 1) };
@@ -172,6 +220,6 @@ fn wide() -> ModelProto {
     with(nodes, |graph| {
         graph.input = vec![fixed("x", &[4096, 64])];
         graph.output = (0..LAYERS).map(|k| fixed(&format!("g{k}"), &[64, 64])).collect();
-        graph.initializer = vec![floats("w", &[64, 64])];
+        graph.initializer = vec![floats("w", &[64, 64]), raw("keep", &[], &0.9_f32.to_le_bytes())];
     })
 }

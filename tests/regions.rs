@@ -336,9 +336,15 @@ fn a_budget_costs_no_more_time_than_less_memory_does() {
         let folder = Folder::new(&format!("regions-bought-{name}"));
         folder.write("in.onnx", bytes(&model));
         let bought = planned(&folder, "--slowdown 1%");
-        let within = planned(&folder, &format!("--budget {}", bought.arenas[0].size));
-        let (own, its) = (within.cost.modelled_ns_after, bought.cost.modelled_ns_after);
-        assert!(own <= its, "{name}: {own} ns within a budget, {its} without");
+        let limit = bought.arenas[0].size;
+        // What a space holds is a limit like a budget.
+        let target = include_str!("../targets/cpu.toml").replace("[[spaces]]", &format!("[[spaces]]\ncapacity = {limit}"));
+        folder.write("small.toml", target);
+        for way in [format!("--budget {limit}"), "--target small.toml".to_owned()] {
+            let within = planned(&folder, &way);
+            let (own, its) = (within.cost.modelled_ns_after, bought.cost.modelled_ns_after);
+            assert!(own <= its && within.arenas[0].size <= limit, "{name} {way}: {own} ns within a limit, {its} without");
+        }
     }
 }
 

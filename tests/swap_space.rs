@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use command::Folder;
 use memc::proto::ModelFile;
-use memc::proto::onnx::{AttributeProto, ModelProto, attribute_proto::AttributeType};
-use models_made::{bytes, fixed, node, raw, with};
+use memc::proto::onnx::ModelProto;
+use models_made::{bytes, fixed, float, int, node, raw, with};
 
 const SIDE: i64 = 256;
 
@@ -32,9 +32,7 @@ fn model() -> ModelProto {
         graph.input = vec![fixed("x", &[SIDE, SIDE])];
         graph.output = vec![fixed("y", &[SIDE, SIDE])];
         graph.initializer = vec![raw("w", &[SIDE, 3 * SIDE], &vec![0; (3 * SIDE * SIDE * 4) as usize])];
-        let mut axis = AttributeProto { name: Some("axis".into()), i: Some(0), ..AttributeProto::default() };
-        axis.set_type(AttributeType::Int);
-        graph.node[2].attribute.push(axis);
+        graph.node[2].attribute.push(int("axis", 0));
     })
 }
 
@@ -122,8 +120,7 @@ fn drawn() -> ModelProto {
     let mut model = model();
     let nodes = &mut model.graph.as_mut().unwrap().node;
     nodes[0].op_type = Some("RandomNormalLike".into());
-    nodes[0].attribute.push(AttributeProto { name: Some("seed".into()), f: Some(7.0), ..AttributeProto::default() });
-    nodes[0].attribute[0].set_type(AttributeType::Float);
+    nodes[0].attribute.push(float("seed", 7.0));
     nodes[1].output[0] = "b0".into();
     nodes[4].input[0] = "e".into();
     nodes.insert(4, node("Sigmoid", &["d"], &["e"]));

@@ -166,7 +166,7 @@ pub struct Optimize {
     /// Times and workspace of the nodes, as `memc profile` measured them, instead of modelled ones
     #[arg(long, value_name = "P.json")]
     pub profile: Option<PathBuf>,
-    /// Admit only rewrites that change no bit of the result
+    /// Admit only rewrites that change no bit of the result; so it is without being said where random operators have seeds
     #[arg(long)]
     pub exact: bool,
     /// Make no operators beside those of the ONNX standard

@@ -49,6 +49,12 @@ pub fn int(name: &str, value: i64) -> AttributeProto {
     AttributeProto { name: Some(name.to_owned()), r#type: integer, i: Some(value), ..AttributeProto::default() }
 }
 
+/// A number as an attribute.
+pub fn float(name: &str, value: f32) -> AttributeProto {
+    let float = Some(AttributeType::Float.into());
+    AttributeProto { name: Some(name.to_owned()), r#type: float, f: Some(value), ..AttributeProto::default() }
+}
+
 /// A word as an attribute.
 pub fn text(name: &str, value: &str) -> AttributeProto {
     let text = Some(AttributeType::String.into());

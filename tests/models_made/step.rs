@@ -1,17 +1,12 @@
 //! A training step built by hand: a chain of layers with dropout, its gradients, and a step of Adam with them.
 
-use memc::proto::onnx::attribute_proto::AttributeType;
-use memc::proto::onnx::{AttributeProto, ModelProto, NodeProto};
+use memc::proto::onnx::{AttributeProto, ModelProto};
 
-use super::{fixed, node, raw, with};
+use super::{fixed, float, int, node, raw, with};
 
 pub const LAYERS: usize = 4;
 const WIDTH: i64 = 64;
 const BATCH: i64 = 128;
-
-fn attribute(node: &mut NodeProto, attribute: AttributeProto) {
-    node.attribute.push(attribute);
-}
 
 /// What a step returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,22 +29,10 @@ pub fn step(seeded: bool, returns: Returns) -> ModelProto {
         let before = if k == 0 { "x".to_owned() } else { format!("a{}", k - 1) };
         push("MatMul", &[&before, &format!("w{k}")], &format!("h{k}"));
         let random = push("RandomUniformLike", &[&format!("h{k}")], &format!("r{k}"));
-        let seed = AttributeProto {
-            name: Some("seed".into()),
-            r#type: Some(AttributeType::Float as i32),
-            f: Some(k as f32 + 1.0),
-            ..AttributeProto::default()
-        };
-        named.extend(seeded.then_some((random, seed)));
+        named.extend(seeded.then(|| (random, float("seed", k as f32 + 1.0))));
         push("Greater", &[&format!("r{k}"), "rate"], &format!("m{k}"));
         let cast = push("Cast", &[&format!("m{k}")], &format!("f{k}"));
-        let to = AttributeProto {
-            name: Some("to".into()),
-            r#type: Some(AttributeType::Int as i32),
-            i: Some(1),
-            ..AttributeProto::default()
-        };
-        named.push((cast, to));
+        named.push((cast, int("to", 1)));
         push("Mul", &[&format!("h{k}"), &format!("f{k}")], &format!("d{k}"));
         push("Tanh", &[&format!("d{k}")], &format!("a{k}"));
     }
@@ -67,7 +50,7 @@ pub fn step(seeded: bool, returns: Returns) -> ModelProto {
         (0..LAYERS).for_each(|k| adam(k, &mut push));
     }
     for (index, value) in named {
-        attribute(&mut nodes[index], value);
+        nodes[index].attribute.push(value);
     }
     with(nodes, |graph| {
         graph.input = vec![fixed("x", &[BATCH, WIDTH])];

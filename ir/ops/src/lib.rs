@@ -27,6 +27,6 @@ pub use held::held_constant;
 pub use info::{Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Scalar, SplitAxes, Typed, View, Work, Workspace};
 pub use pieces::{Piece, Pieces, Reach, ReachRule, Share, Taken, pieces, pieces_between, pieces_giving, pieces_reaching};
 pub use profile::Profile;
-pub use repeat::{feeds_unrepeatable, may_train, repeatable};
+pub use repeat::{feeds_unrepeatable, is_seeded, may_train, repeatable};
 pub use table::{all, find, lookup};
 pub use unchanged::{Zero, rests_on_defaults, same_type, unchanged};

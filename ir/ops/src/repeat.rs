@@ -76,6 +76,17 @@ pub fn may_train(module: &Module, node: Node) -> bool {
     }
 }
 
+/// Whether a node that draws random numbers draws the same ones in each run of the model: its attribute `seed` is stated.
+pub fn is_seeded(module: &Module, node: Node) -> bool {
+    let data = module.node(node);
+    let draws = lookup(&data.operator).is_some_and(|info| match info.repeat {
+        Repeat::Random => true,
+        Repeat::UnlessTraining => may_train(module, node),
+        _ => false,
+    });
+    draws && data.attribute("seed").is_some()
+}
+
 /// Whether a value is always false; what is not at hand may be true.
 fn is_false(module: &Module, flag: Value) -> bool {
     let constant = match module.producer(flag) {

@@ -116,4 +116,13 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         example: "memc optimize model.onnx -o out.onnx --micro-batches 7 where the batch is 8",
         action: "Give a number that divides the batch; without the option, a budget finds one by itself.",
     },
+    CodeInfo {
+        code: "W0304",
+        title: "a random operator has a fixed seed",
+        fault: Fault::Nobody,
+        meaning: "Who fixes what a random operator draws wants the same numbers from every run, whatever the budget. Such a model is planned as \
+            with --exact: nothing that changes a bit of the result, such as sums over parts of a batch.",
+        example: "a training step whose RandomUniformLike has the attribute `seed`",
+        action: "Nothing, where bits matter. Otherwise leave out the attribute, or ask for what changes last bits with --micro-batches.",
+    },
 ];

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_ir::{Module, Node, SecondaryMap, Use, Value, uses};
 use memc_ops::{Linear, Piece, Pieces, Share, Typed, feeds_unrepeatable, lookup, pieces};
 
+use super::drawn::{Drawn, drawn};
 use crate::parts::{Divided, Shares};
 
 /// Of the largest value in parts, the share that all may hold together that is computed whole because parts need it whole: how many labels
@@ -31,7 +32,12 @@ pub(super) fn divided(module: &Module, parts: u64) -> Option<Divided> {
             batches.entry(*batch).or_default().push(*input);
         }
     }
-    let found = batches.values().map(|inputs| settled(module, inputs, parts));
+    let found = batches.iter().flat_map(|(batch, inputs)| {
+        let drawn = drawn(module, *batch, parts);
+        let without = settled(module, inputs, Drawn::default(), parts);
+        let with = (!drawn.values.is_empty()).then(|| settled(module, inputs, drawn, parts));
+        [without].into_iter().chain(with)
+    });
     found.max_by_key(|found| found.bytes).filter(|found| found.bytes > 0).map(|found| found.divided)
 }
 
@@ -47,15 +53,15 @@ pub(super) fn held(module: &Module, divided: &Divided) -> u64 {
     needed.fold(0u64, |sum, (value, _)| sum.saturating_add(bytes(module, *value)))
 }
 
-/// Follows inputs until everything that parts need whole and that is small is computed whole.
-fn settled(module: &Module, inputs: &[Value], parts: u64) -> Found {
-    let mut whole = BTreeSet::new();
+/// Follows inputs, and what is drawn, until everything that parts need whole and that is small is computed whole.
+fn settled(module: &Module, inputs: &[Value], drawn: Drawn, parts: u64) -> Found {
+    let mut whole = drawn.whole;
     let kept = feeds_unrepeatable(module, &module.graph(module.main()).nodes);
     loop {
         let mut follow = Follow {
             module,
             kept: &kept,
-            shares: inputs.iter().map(|input| (*input, 0)).collect(),
+            shares: inputs.iter().chain(&drawn.values).map(|value| (*value, 0)).collect(),
             whole: &whole,
             parts,
             found: Found { divided: Divided::among(Shares::Even(parts)), late: SecondaryMap::default(), bytes: 0 },
@@ -80,7 +86,7 @@ struct Follow<'m> {
     module: &'m Module,
     /// Nodes whose results tell random numbers apart: they stay as they are.
     kept: &'m SecondaryMap<Node, bool>,
-    /// Whole values whose shares of the batch lie along an axis: graph inputs, and what is computed whole of them.
+    /// Whole values whose shares of the batch lie along an axis: graph inputs, random numbers, and what is computed whole of them.
     shares: BTreeMap<Value, usize>,
     /// Nodes that are computed whole.
     whole: &'m BTreeSet<Node>,
@@ -178,7 +184,7 @@ fn bytes_of(module: &Module, nodes: &BTreeSet<Node>) -> u64 {
 }
 
 /// Bytes of a value; what has no known size is too large.
-fn bytes(module: &Module, value: Value) -> u64 {
+pub(super) fn bytes(module: &Module, value: Value) -> u64 {
     module.ty(value).tensor().and_then(|ty| ty.size()).map_or(u64::MAX, |size| size.0)
 }
 

@@ -1,5 +1,6 @@
 //! `micro-batch`: computes the batch in equal parts, one after another, and joins what they give.
 
+mod drawn;
 mod follow;
 
 use memc_ir::{Module, Node, Origin, Stage};
