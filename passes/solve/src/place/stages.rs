@@ -30,8 +30,9 @@ const FEWER_NODES: u64 = 4;
 /// Where less than the granule of all offsets is left between placement and bound, one of so many nodes is spent on it.
 const CLOSE_NODES: u64 = 8;
 
-/// Reductions of the search for nearly perfect packings for each node.
-const REDUCTIONS_PER_NODE: u64 = 2;
+/// Reductions of the search for nearly perfect packings for each node, where it comes before the exact search and where it comes after it.
+const FIRST_REDUCTIONS: u64 = 6;
+const LAST_REDUCTIONS: u64 = 2;
 
 /// The large buffers get so many of the nodes, in quarters.
 const QUARTERS_FOR_LARGE: u64 = 3;
@@ -128,6 +129,11 @@ fn all_stages(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64, 
     let is_close = best.height - lower_bound.min(best.height) < bound::granule(normal);
     let nodes = if is_close && problem.capacity.is_none() { nodes / CLOSE_NODES } else { nodes };
     let mut known = Known { best: None, lower_bound, stop: StopReason::HeuristicsOnly, nodes: 0 };
+    // Where nothing is to spare, this is quicker than the exact search, or of no use.
+    let comes_first = target == lower_bound;
+    if comes_first {
+        keep_packed(problem, normal, target, target, nodes * FIRST_REDUCTIONS, &mut best);
+    }
     if best.height > target && nodes > 0 {
         let kept = problem.capacity.is_none_or(|capacity| best.height <= capacity);
         known.best = kept.then(|| best.clone());
@@ -135,8 +141,8 @@ fn all_stages(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64, 
         best = known.best.take().unwrap_or(best);
     }
     if known.stop != StopReason::Exhausted {
-        if best.height > target && repairable(normal) {
-            keep_lower(problem, normal, pack(problem, normal, known.lower_bound, &mut (nodes * REDUCTIONS_PER_NODE)), &mut best);
+        if !comes_first || known.lower_bound > lower_bound {
+            keep_packed(problem, normal, known.lower_bound, target, nodes * LAST_REDUCTIONS, &mut best);
         }
         if !prefers_repair {
             repaired.lower(&mut best);
@@ -150,6 +156,13 @@ fn all_stages(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64, 
     known.stop = if reached && known.stop != StopReason::Exhausted { StopReason::TargetReached } else { known.stop };
     let kept = problem.capacity.is_none_or(|capacity| best.height <= capacity);
     Known { best: kept.then_some(best), ..known }
+}
+
+/// Keeps a packing of a height, if one is found and the best placement is above the target.
+fn keep_packed(problem: &Problem, normal: &Normal, height: u64, target: u64, mut reductions: u64, best: &mut Solution) {
+    if best.height > target && repairable(normal) {
+        keep_lower(problem, normal, pack(problem, normal, height, &mut reductions), best);
+    }
 }
 
 fn keep_best_of_rules(problem: &Problem, normal: &Normal, target: u64, best: &mut Solution, budget: &mut Budget) {

@@ -19,11 +19,11 @@ pub(super) struct Choice {
     pub rest: u64,
 }
 
-/// What it costs that a second hole ends here, and a third; that a hole ends in two places; that one ends here and another one begins; and each further hole
-/// beside such a one. Holes that just fit cost nothing.
-const SECOND: u32 = 4;
-const SPLIT: u32 = 10;
-const THROUGH: u32 = 12;
+/// What it costs, in eighths of a bit, that a second hole ends here, and a third; that a hole ends in two places; that one ends here and
+/// another one begins; and each further hole beside such a one. Holes that just fit cost nothing.
+const SECOND: u32 = 16;
+const SPLIT: u32 = 40;
+const THROUGH: u32 = 48;
 
 /// Among more holes than this, three at most end at one line.
 const ALL_SUBSETS: usize = 9;

@@ -14,9 +14,10 @@ pub(super) struct Division {
     pub lines: Vec<Sides>,
 }
 
-/// What it costs that two lines of one moment both have holes.
-const UNBALANCED: u32 = 14;
-const UNBALANCED_FOR_EACH: usize = 4;
+/// What it costs that two lines of one moment both have holes, in eighths of a bit, and more for each item: a quarter of a bit.
+/// The tree tells which of those that end can lie together.
+const UNBALANCED: u32 = 32;
+const UNBALANCED_FOR_EACH: u32 = 2;
 
 /// One of so many moments has two lines.
 const MOMENTS_PER_DOUBLE: u128 = 5;
@@ -29,7 +30,13 @@ const FEW_UNBALANCED: u32 = 2;
 
 const MOST_BLOCKS: usize = 24;
 const MOST_DIVISIONS: usize = 300;
-const MOST_BEYOND_ONE: u32 = 16;
+const MOST_BEYOND_ONE: u32 = 64;
+
+/// A line by itself may also lie beside two lines with holes: one of so many that cost so little. The two have all divisions of up to so
+/// many items.
+const MOST_BESIDE: usize = 4;
+const COST_BESIDE: u32 = 24;
+const ALL_BESIDE: usize = 6;
 
 /// Subsets that are one line by themselves.
 struct Block {
@@ -75,19 +82,35 @@ pub(super) fn divisions(ends: &[u32], begins: &[u32], size: &[u64], unit: u64) -
         }
     }
     let most = if count <= ALL_UNBALANCED { ALL_UNBALANCED as u32 } else { FEW_UNBALANCED };
-    let cost = UNBALANCED + (count / UNBALANCED_FOR_EACH) as u32;
-    for &(own, _) in &left {
-        for &(other, _) in &right {
-            let members = own.count_ones() + other.count_ones();
-            if members > 0 && members <= most && (members as usize) < count {
-                add(&[(own, other)], cost);
+    let cost = UNBALANCED + count as u32 * UNBALANCED_FOR_EACH;
+    parts(&left, &right, most, count, &mut |part| add(&[part], cost));
+    for block in blocks.iter().filter(|block| block.cost <= COST_BESIDE).take(MOST_BESIDE) {
+        let own = (block.ends, block.begins);
+        let rest = count - (own.0.count_ones() + own.1.count_ones()) as usize;
+        let most = if rest <= ALL_BESIDE { ALL_BESIDE as u32 } else { FEW_UNBALANCED };
+        let mut beside = |part: (u64, u64)| {
+            if apart(own, part) {
+                add(&[own, part], block.cost + cost)
             }
-        }
+        };
+        parts(&left, &right, most, rest, &mut beside);
     }
     let mut list: Vec<Division> = found.into_iter().map(|(lines, cost)| Division { cost, lines }).collect();
     list.sort_by_key(|division| division.cost);
     list.truncate(MOST_DIVISIONS);
     list
+}
+
+/// Visits the subsets of both sides that have up to `most` members in sum, and fewer than `count`.
+fn parts(left: &[(u64, u64)], right: &[(u64, u64)], most: u32, count: usize, visit: &mut impl FnMut((u64, u64))) {
+    for &(ends, _) in left {
+        for &(begins, _) in right {
+            let members = ends.count_ones() + begins.count_ones();
+            if members > 0 && members <= most && (members as usize) < count {
+                visit((ends, begins));
+            }
+        }
+    }
 }
 
 fn chosen(items: &[u32], mask: u64) -> Vec<u32> {
@@ -127,7 +150,7 @@ fn blocks(left: &[(u64, u64)], right: &[(u64, u64)], counts: [usize; 2], most: u
     (list.into_iter().map(|(_, block)| block).collect(), surprise)
 }
 
-/// Twice the bits by which chance explains better than a line of their own that two subsets have this sum.
+/// The eighths of a bit by which chance explains better than a line of their own that two subsets have this sum.
 fn doubt(counts: [usize; 2], members: [u32; 2], sum: u64) -> i64 {
     let mut pairs: u128 = 0;
     for ends in 1..=members[0] {
@@ -137,7 +160,8 @@ fn doubt(counts: [usize; 2], members: [u32; 2], sum: u64) -> i64 {
     }
     let (chance, line) = ((pairs * MOMENTS_PER_DOUBLE).min(1 << 60), u128::from(sum.min(1 << 30)) + 1);
     let (chance, line) = (chance * chance, line * line);
-    if chance >= line { i64::from((chance / line).ilog2()) } else { -i64::from((line / chance).ilog2()) }
+    // Halves of a bit are fine enough.
+    4 * if chance >= line { i64::from((chance / line).ilog2()) } else { -i64::from((line / chance).ilog2()) }
 }
 
 fn binomial(count: usize, members: u32) -> u128 {

@@ -62,16 +62,17 @@ struct State {
     freedom: u64,
 }
 
-/// Lines that a state may go on with.
+/// Lines that a state may go on with: the cost after them, without and with what they will cost because of its orders, about.
 struct Candidate {
+    plain: u32,
     cost: u32,
     state: usize,
     division: usize,
     choices: Vec<Choice>,
 }
 
-/// Costs above the best one at which candidates are looked for, while there are too few.
-const RUNGS: [u32; 9] = [0, 6, 12, 18, 24, 32, 40, 50, 60];
+/// Costs above the best one at which candidates are looked for, while there are too few; in eighths of a bit.
+const RUNGS: [u32; 12] = [0, 24, 48, 72, 96, 128, 160, 200, 240, 300, 360, 480];
 
 /// Reductions at one moment for each state that is kept.
 const TRIES: u64 = 20;
@@ -139,12 +140,11 @@ impl Sweep<'_> {
         let mut list = Vec::new();
         for ((state, data), fitting) in beam.iter().enumerate().zip(fitting) {
             for (division, lines) in divisions.iter().enumerate() {
-                let cost = data.at.cost + lines.cost;
-                if cost <= *costs.end() && lines.lines.iter().all(|line| fitting.fits(&line.0)) {
-                    let ways = self.ways(&data.at.holes, &lines.lines, cost, *costs.end());
-                    let within = ways.into_iter().filter(|(cost, _)| costs.contains(cost));
-                    list.extend(within.map(|(cost, choices)| Candidate { cost, state, division, choices }));
-                }
+                let plain = data.at.cost + lines.cost;
+                let Some(lost) = fitting.lost(&lines.lines, costs.end().checked_sub(plain)) else { continue };
+                let ways = self.ways(&data.at.holes, &lines.lines, plain + lost, *costs.end());
+                let within = ways.into_iter().filter(|(cost, _)| costs.contains(cost));
+                list.extend(within.map(|(cost, choices)| Candidate { plain: cost - lost, cost, state, division, choices }));
             }
         }
         list
@@ -175,7 +175,7 @@ impl Sweep<'_> {
 
     /// Draws a candidate's lines, if what they end can be consecutive.
     fn draw(&self, beam: &[State], divisions: &[Division], candidate: &Candidate, left: &mut u64) -> Option<State> {
-        let mut at = Start { cost: candidate.cost, ..beam[candidate.state].at.clone() };
+        let mut at = Start { cost: candidate.plain, ..beam[candidate.state].at.clone() };
         let mut drawn = Vec::new();
         for (sides, choice) in divisions[candidate.division].lines.iter().zip(&candidate.choices) {
             *left = left.saturating_sub(1);
@@ -193,28 +193,37 @@ impl Sweep<'_> {
     }
 }
 
-/// Which items of a state can end at one line, if holes are wherever they need to be.
+/// Which items of a state can end at one line, if holes are wherever they need to be; and how much freedom is lost if they do.
 struct Fitting {
     tree: Option<Tree>,
+    freedom: u64,
     marked: Vec<bool>,
-    known: BTreeMap<Vec<u32>, bool>,
+    known: BTreeMap<Vec<u32>, Option<u32>>,
 }
 
 impl Fitting {
     fn new(state: &State, items: usize) -> Self {
-        Self { tree: without(&state.at.tree, items as u32), marked: vec![false; items], known: BTreeMap::new() }
+        let tree = without(&state.at.tree, items as u32);
+        let freedom = tree.as_ref().map_or(0, freedom);
+        Self { tree, freedom, marked: vec![false; items], known: BTreeMap::new() }
     }
 
-    fn fits(&mut self, ends: &[u32]) -> bool {
-        let Some(tree) = self.tree.as_ref().filter(|_| ends.len() > 1) else { return true };
-        if let Some(fits) = self.known.get(ends) {
-            return *fits;
+    /// What all lines cost, each by itself; `None` if one cannot be drawn, or if they cost more than `most`.
+    fn lost(&mut self, lines: &[Sides], most: Option<u32>) -> Option<u32> {
+        let most = most?;
+        lines.iter().try_fold(0, |lost, (ends, _)| Some(lost + self.lost_by(ends)?).filter(|lost| *lost <= most))
+    }
+
+    fn lost_by(&mut self, ends: &[u32]) -> Option<u32> {
+        let Some(tree) = self.tree.as_ref().filter(|_| ends.len() > 1) else { return Some(0) };
+        if let Some(lost) = self.known.get(ends) {
+            return *lost;
         }
         ends.iter().for_each(|item| self.marked[*item as usize] = true);
-        let fits = reduce(tree, &self.marked).is_some();
+        let lost = reduce(tree, &self.marked).map(|reduced| self.freedom.saturating_sub(freedom(&reduced)) as u32);
         ends.iter().for_each(|item| self.marked[*item as usize] = false);
-        self.known.insert(ends.to_vec(), fits);
-        fits
+        self.known.insert(ends.to_vec(), lost);
+        lost
     }
 }
 
@@ -226,7 +235,8 @@ fn still_free(holes: &[Hole], taken: &[Choice]) -> Vec<Hole> {
     holes.iter().filter(is_whole).map(|hole| Hole { size: hole.size - used(hole.leaf), ..*hole }).collect()
 }
 
-/// Draws one line, if what it ends can be consecutive.
+/// Draws one line, if what it ends can be consecutive. The fewer of the orders allow that, the more it costs: after a wrong line things
+/// lie together by chance only.
 fn draw_line(at: &mut Start, (ends, begins): &Sides, choice: &Choice) -> Option<Drawn> {
     let mut tree = at.tree.clone();
     let mut from: Vec<u32> = ends.iter().chain(&choice.whole).copied().collect();
@@ -242,6 +252,7 @@ fn draw_line(at: &mut Start, (ends, begins): &Sides, choice: &Choice) -> Option<
     let mut marked = vec![false; at.next as usize];
     from.iter().for_each(|leaf| marked[*leaf as usize] = true);
     let reduced = reduce(&tree, &marked)?;
+    at.cost += freedom(&tree).saturating_sub(freedom(&reduced)) as u32;
     at.holes.retain(|hole| !marked[hole.leaf as usize]);
     let hole = (choice.rest > 0).then_some(Hole { leaf: at.next, size: choice.rest });
     at.next += u32::from(hole.is_some());

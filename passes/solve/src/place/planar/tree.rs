@@ -222,13 +222,24 @@ fn scramble(value: u64) -> u64 {
     mix(value as u32, (value >> 32) as u32) as u64
 }
 
-/// How many orders there are: an eighth of a bit each, about.
+/// Logarithms of the factorials, in eighths of a bit.
+static FACTORIALS: [u32; 1024] = {
+    let mut list = [0; 1024];
+    let mut number = 2;
+    while number < list.len() {
+        list[number] = list[number - 1] + (number as u128).pow(8).ilog2();
+        number += 1;
+    }
+    list
+};
+
+/// How many orders there are: the logarithm, in eighths of a bit.
 pub(super) fn freedom(tree: &Tree) -> u64 {
-    let eighths = |number: usize| u64::from((number as u128).pow(8).max(1).ilog2());
     match &**tree {
         Node::Leaf(_) => 0,
         Node::Free(children) => {
-            (2..=children.len().min(1000)).map(eighths).sum::<u64>() + children.iter().map(freedom).sum::<u64>()
+            let own = FACTORIALS.get(children.len()).or(FACTORIALS.last()).copied().unwrap_or(0);
+            u64::from(own) + children.iter().map(freedom).sum::<u64>()
         }
         Node::Strict(children) => 8 + children.iter().map(freedom).sum::<u64>(),
     }
