@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 use memc_ir::{Module, Node, SecondaryMap, Use, Value, uses};
 use memc_ops::{Piece, Repeat, Share, Typed, lookup, pieces};
 
-use super::follow::bytes;
-
 /// What random operators give for a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drawn {
@@ -39,7 +37,8 @@ fn is_of(module: &Module, value: Value, batch: u64) -> bool {
 /// Nodes from a value to the smallest that is made of it and of constants or graph inputs, where each value on the way has one reader.
 fn to_smallest(module: &Module, uses: &SecondaryMap<Value, Vec<Use>>, value: Value, parts: u64) -> Vec<Node> {
     let (mut nodes, mut kept) = (Vec::new(), 0);
-    let (mut last, mut smallest) = (value, bytes(module, value));
+    let bytes = |value: Value| module.ty(value).size().map_or(u64::MAX, |size| size.0);
+    let (mut last, mut smallest) = (value, bytes(value));
     while let [Use::Operand(node, position)] = uses[last][..] {
         let data = module.node(node);
         let is_alone = module.reads(node).iter().all(|read| *read == last || module.producer(*read).is_none());
@@ -52,8 +51,8 @@ fn to_smallest(module: &Module, uses: &SecondaryMap<Value, Vec<Use>>, value: Val
         };
         nodes.push(node);
         last = *result;
-        if bytes(module, last) < smallest {
-            (smallest, kept) = (bytes(module, last), nodes.len());
+        if bytes(last) < smallest {
+            (smallest, kept) = (bytes(last), nodes.len());
         }
     }
     nodes.truncate(kept);

@@ -184,7 +184,7 @@ fn bytes_of(module: &Module, nodes: &BTreeSet<Node>) -> u64 {
 }
 
 /// Bytes of a value; what has no known size is too large.
-pub(super) fn bytes(module: &Module, value: Value) -> u64 {
+fn bytes(module: &Module, value: Value) -> u64 {
     module.ty(value).tensor().and_then(|ty| ty.size()).map_or(u64::MAX, |size| size.0)
 }
 
