@@ -33,9 +33,14 @@ impl Price {
     /// The price for a module that needs so many bytes and takes so long as it is.
     pub(crate) fn new(options: &Options, bytes: Bytes, nanos: u64) -> Self {
         // Who says what less memory may cost wants as much of it as that buys.
-        let none = (options.rewrite.slowdown > 0).then_some(Bytes(0));
+        let new = if options.rewrite.slowdown > 0 { Self::of_least } else { Self::of_bytes };
+        new(options, bytes, nanos)
+    }
+
+    /// The same where every byte less counts, before all time.
+    pub(crate) fn of_least(options: &Options, bytes: Bytes, nanos: u64) -> Self {
         let price = Self::of_bytes(options, bytes, nanos);
-        Self { room: price.room.or(none), ..price }
+        Self { room: price.room.or(Some(Bytes(0))), ..price }
     }
 
     /// The same as if nobody had said how much time less memory may cost.

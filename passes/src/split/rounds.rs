@@ -59,22 +59,31 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let is_other = |aim: &Aim| windows || aim.is_last || !aim.way.between_waists && (joined || aim.way.apart);
     let aims = || AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { FREE_AIMS }).filter(is_other);
     let mut searches: Vec<(Price, Aim)> = aims().map(|aim| (price, aim)).collect();
+    let at = |new: fn(&Options, Bytes, u64) -> Price| new(options, Bytes(judged.peak), judged.nanos);
     if options.rewrite.slowdown > 0 && room.is_none() {
         // More time need not lead further: what is found without it is found again.
-        let plain = Price::of_bytes(options, Bytes(judged.peak), judged.nanos);
-        searches.extend(aims().map(|aim| (plain, aim)));
+        searches.extend(aims().map(|aim| (at(Price::of_bytes), aim)));
     }
+    let run = |sought: Price, aim: Aim| {
+        let mut rounds = Rounds { ctx, price: sought, room, aim, trial_nodes: TRIAL_NODES };
+        let mut found = rounds.run(&given, rounds.state(judged.clone()));
+        found.0.worth = price.of(Bytes(found.0.judged.peak), found.0.judged.nanos);
+        found
+    };
     for (sought, aim) in searches {
         let kept = best.as_ref().map(|(state, _)| state).filter(|state| room.is_some() && state.worth.fits());
         if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + judged.nanos / LITTLE) {
             break;
         }
-        let mut rounds = Rounds { ctx, price: sought, room, aim, trial_nodes: TRIAL_NODES };
-        let mut found = rounds.run(&given, rounds.state(judged.clone()));
-        found.0.worth = price.of(Bytes(found.0.judged.peak), found.0.judged.nanos);
+        let found = run(sought, aim);
         if best.as_ref().is_none_or(|(best, _)| found.0.worth < best.worth) {
             best = Some(found);
         }
+    }
+    if room.is_none() && best.as_ref().is_none_or(|(_, regions)| regions.is_empty()) {
+        // Where bytes count before time, rounds may pass what is worth nothing by itself.
+        let found = aims().next().map(|aim| run(at(Price::of_least), aim));
+        best = best.into_iter().chain(found).min_by_key(|(state, _)| state.worth);
     }
     best.map(|(_, regions)| regions).unwrap_or_default()
 }
