@@ -22,6 +22,8 @@ const OF_ROOM: [u64; 3] = [100, 75, 50];
 const ROUNDS: usize = 8;
 /// Nodes that may be ordered on trial for each aim.
 const TRIAL_NODES: usize = 40_000;
+/// The same where no region was worth its time.
+const LAST_TRIAL_NODES: usize = 10_000;
 
 /// How a plan is looked for.
 #[derive(Clone, Copy)]
@@ -64,8 +66,8 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
         // More time need not lead further: what is found without it is found again.
         searches.extend(aims().map(|aim| (at(Price::of_bytes), aim)));
     }
-    let run = |sought: Price, aim: Aim| {
-        let mut rounds = Rounds { ctx, price: sought, room, aim, trial_nodes: TRIAL_NODES };
+    let run = |sought: Price, aim: Aim, trial_nodes: usize| {
+        let mut rounds = Rounds { ctx, price: sought, room, aim, trial_nodes };
         let mut found = rounds.run(&given, rounds.state(judged.clone()));
         found.0.worth = price.of(Bytes(found.0.judged.peak), found.0.judged.nanos);
         found
@@ -75,14 +77,14 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
         if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + judged.nanos / LITTLE) {
             break;
         }
-        let found = run(sought, aim);
+        let found = run(sought, aim, TRIAL_NODES);
         if best.as_ref().is_none_or(|(best, _)| found.0.worth < best.worth) {
             best = Some(found);
         }
     }
     if room.is_none() && best.as_ref().is_none_or(|(_, regions)| regions.is_empty()) {
         // Where bytes count before time, rounds may pass what is worth nothing by itself.
-        let found = aims().next().map(|aim| run(at(Price::of_least), aim));
+        let found = aims().next().map(|aim| run(at(Price::of_least), aim, LAST_TRIAL_NODES));
         best = best.into_iter().chain(found).min_by_key(|(state, _)| state.worth);
     }
     best.map(|(_, regions)| regions).unwrap_or_default()
