@@ -9,11 +9,12 @@ pub(crate) struct OwnKernel {
     pub(crate) domain: &'static str,
     /// Name of the operator.
     pub(crate) name: &'static str,
-    /// Element types of the first operand for which there is a kernel.
+    /// Element types of the first operand for which there is a kernel that the operator's own declaration admits.
     pub(crate) elements: &'static [ElementType],
 }
 
 const FLOAT: &[ElementType] = &[ElementType::Float];
+const HALF: &[ElementType] = &[ElementType::Float, ElementType::Float16];
 const HALF_TO_DOUBLE: &[ElementType] = &[ElementType::Float, ElementType::Double, ElementType::Float16];
 
 const fn microsoft(name: &'static str, elements: &'static [ElementType]) -> OwnKernel {
@@ -21,7 +22,8 @@ const fn microsoft(name: &'static str, elements: &'static [ElementType]) -> OwnK
 }
 
 /// Operators of ONNX Runtime on the CPU that rewriting may make; those with quantized operands are not among them.
-/// SimplifiedLayerNormalization stands in ONNX's own domain there, without being in the standard.
+/// SimplifiedLayerNormalization stands in ONNX's own domain there, without being in the standard. Both that add a sum to it have
+/// kernels for doubles, but are declared without.
 pub(crate) const ONNX_RUNTIME: &[OwnKernel] = &[
     microsoft("Attention", FLOAT),
     microsoft("BiasGelu", FLOAT),
@@ -33,7 +35,7 @@ pub(crate) const ONNX_RUNTIME: &[OwnKernel] = &[
     microsoft("MultiHeadAttention", FLOAT),
     microsoft("QuickGelu", FLOAT),
     microsoft("RotaryEmbedding", FLOAT),
-    microsoft("SkipLayerNormalization", HALF_TO_DOUBLE),
-    microsoft("SkipSimplifiedLayerNormalization", HALF_TO_DOUBLE),
+    microsoft("SkipLayerNormalization", HALF),
+    microsoft("SkipSimplifiedLayerNormalization", HALF),
     OwnKernel { domain: "", name: "SimplifiedLayerNormalization", elements: HALF_TO_DOUBLE },
 ];

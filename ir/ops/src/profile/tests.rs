@@ -214,6 +214,21 @@ fn expanded_operators_are_known_by_name_and_domain() {
     }
 }
 
+/// Sessions refuse what an operator's declaration does not admit, whatever kernels there are.
+#[test]
+fn own_operators_take_the_elements_that_they_are_declared_for() {
+    let takes = |domain: &str, name: &str, element: &str| {
+        let operator = Operator { domain: domain.into(), ..Operator::onnx(name, 1) };
+        Profile::ARENA.has_kernel(&operator, tensor(&format!("{element}[2]")).element)
+    };
+    for name in ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"] {
+        assert!(takes("com.microsoft", name, "f32") && takes("com.microsoft", name, "f16"));
+        assert!(!takes("com.microsoft", name, "f64"), "{name}");
+    }
+    assert!(takes("", "SimplifiedLayerNormalization", "f64"));
+    assert!(!takes("com.microsoft", "Gelu", "f16"));
+}
+
 #[test]
 fn buffers_round_up() {
     assert_eq!(Profile::ORT.buffer(Bytes(1)), Some(Bytes(64)));
