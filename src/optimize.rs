@@ -9,7 +9,7 @@ use memc_layout::Layout;
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::ModelFile;
-use memc_ops::is_seeded;
+use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
 use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, Replaced, SolverReport};
@@ -109,6 +109,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     }
     diagnostics.extend(planned.remarks);
     diagnostics.extend(undivided(&module, &options.plan.rewrite));
+    diagnostics.extend(beside_the_peak(&module, options.plan.profile));
     diagnostics.extend(unpinned.iter().map(|node| {
         Diagnostic::new(
             "W0301",
@@ -199,6 +200,15 @@ fn undivided(module: &Module, rewrite: &memc_passes::Rewriting) -> Option<Diagno
     let message = format!("nothing is computed in {parts} parts");
     let help = "parts are of the first extent of graph inputs, which they must divide; sums over parts must fit a budget";
     (!is_divided(module)).then(|| Diagnostic::new("W0303", Severity::Warning, message).with_help(help))
+}
+
+/// A remark where kernels keep buffers that no step of the plan counts.
+fn beside_the_peak(module: &Module, profile: &Profile) -> Option<Diagnostic> {
+    let kept = profile.kept(module);
+    let message =
+        format!("integer products keep up to {kept} in each thread of a session from its first run on, beside the peak");
+    let help = "take as much off the budget where the first run counts";
+    (kept > Bytes(0)).then(|| Diagnostic::new("W0305", Severity::Remark, message).with_help(help))
 }
 
 /// Who fixes what random operators draw wants the same numbers of every plan: nothing then changes a bit, unless that was asked for. Says so.

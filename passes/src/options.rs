@@ -38,6 +38,8 @@ pub struct Rewriting {
     pub exact: bool,
     /// Only operators of the ONNX standard.
     pub standard: bool,
+    /// Integer kernels for operators between integers that stand for numbers.
+    pub integer_kernels: bool,
     /// Channels of a block, where images are laid out in blocks of channels.
     pub nchwc: Option<u32>,
     /// Equal parts in which the batch is computed, one after another; without, as many as a budget takes.
@@ -47,6 +49,10 @@ pub struct Rewriting {
 }
 
 impl Rewriting {
+    /// Whether kernels are asked for that need more workspace than those of the given operators.
+    pub fn names_kernels(&self) -> bool {
+        self.integer_kernels || self.nchwc.is_some()
+    }
     /// The longest that a rewritten module may take in place of one that takes so many nanoseconds.
     pub(crate) fn longest(&self, nanos: u64) -> u64 {
         nanos.saturating_add((u128::from(nanos) * u128::from(self.slowdown) / 10_000) as u64)
@@ -55,7 +61,15 @@ impl Rewriting {
 
 impl Default for Rewriting {
     fn default() -> Self {
-        Self { enabled: true, exact: false, standard: false, nchwc: None, micro_batches: None, slowdown: 0 }
+        Self {
+            enabled: true,
+            exact: false,
+            standard: false,
+            integer_kernels: false,
+            nchwc: None,
+            micro_batches: None,
+            slowdown: 0,
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use crate::registry::find;
 pub const DEFAULT: &str = "fold,canonicalize,dce,cse,dce,view,window,schedule,in-place,place";
 /// The same rules on the file's own order, with nothing rewritten: what a plan is measured against.
 pub const FILE_ORDER: &str = "fold,dce,micro-batch,dce,view,in-place,place";
-/// [`FILE_ORDER`] with images in blocks of channels, where that is asked for.
-pub const FILE_ORDER_LAID_OUT: &str = "fold,dce,micro-batch,nchwc,dce,view,in-place,place";
+/// [`FILE_ORDER`] with other kernels, where those are asked for: what they need is not held against them.
+pub const FILE_ORDER_ON_KERNELS: &str = "fold,canonicalize,dce,micro-batch,nchwc,dce,view,in-place,place";
 
 /// Why a pipeline cannot run, or stopped.
 #[derive(Debug, thiserror::Error)]

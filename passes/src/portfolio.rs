@@ -10,7 +10,7 @@ use crate::analysis::scratch::scratch;
 use crate::analysis::{Liveness, buffers, classes, peak};
 use crate::options::Options;
 use crate::pass::{Budgeted, Changed, PassContext, Seeks, SolverReport};
-use crate::pipeline::{FILE_ORDER, FILE_ORDER_LAID_OUT, Observer, Pipeline, PipelineError, Silent};
+use crate::pipeline::{FILE_ORDER, FILE_ORDER_ON_KERNELS, Observer, Pipeline, PipelineError, Silent};
 use crate::split::is_split;
 use crate::window::{WindowChoice, candidates};
 use crate::window_search::search;
@@ -81,7 +81,7 @@ pub fn plan<'o>(
     observer: &mut dyn Observer,
 ) -> Result<Planned, PipelineError> {
     let given = Start { module: module.clone(), ctx: context(module) };
-    let file_order = if given.ctx.options.rewrite.nchwc.is_some() { FILE_ORDER_LAID_OUT } else { FILE_ORDER };
+    let file_order = if given.ctx.options.rewrite.names_kernels() { FILE_ORDER_ON_KERNELS } else { FILE_ORDER };
     let mut prepared = given.clone();
     Pipeline::parse(PREPARED, module.stage)?.run(&mut prepared.module, &mut prepared.ctx, verify, observer)?;
     let (mut base, mut limit) = run(&given, file_order, Some(0), none(), verify, &mut Silent)?;

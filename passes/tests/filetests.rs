@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use case::Case;
 use memc_ir::{Module, Stage, text};
-use memc_passes::pipeline::{FILE_ORDER, FILE_ORDER_LAID_OUT};
+use memc_passes::pipeline::{FILE_ORDER, FILE_ORDER_ON_KERNELS};
 use memc_passes::{Changed, Observer, PassInfo, Pipeline, Silent, registry::REGISTRY};
 
 fn root() -> PathBuf {
@@ -105,7 +105,7 @@ fn never_worse(case: &Case) {
     if module.stage > Stage::Typed {
         return;
     }
-    let file_order = if case.options.rewrite.nchwc.is_some() { FILE_ORDER_LAID_OUT } else { FILE_ORDER };
+    let file_order = if case.options.rewrite.names_kernels() { FILE_ORDER_ON_KERNELS } else { FILE_ORDER };
     let base = run(case, file_order);
     let planned = memc_passes::plan(&module, |module| case.context(module, &inference), true, &mut Silent);
     let planned = planned.unwrap_or_else(|error| panic!("{}: {error}", case.name));

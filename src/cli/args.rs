@@ -172,6 +172,10 @@ pub struct Optimize {
     /// Make no operators beside those of the ONNX standard
     #[arg(long)]
     pub std_ops: bool,
+    /// Compute with integers where a quantized model makes numbers of them first, as a session of ONNX Runtime with its optimizations does: less
+    /// memory and time, but a result between two integers may become the other one
+    #[arg(long, conflicts_with = "exact")]
+    pub integer_kernels: bool,
     /// Lay images out in blocks of so many channels, as ONNX Runtime's fastest convolutions take them: 16 on processors with AVX-512,
     /// 8 on other x86-64. The model is for such processors alone, and wrong on others
     #[arg(long, value_name = "8|16", value_parser = block, conflicts_with_all = ["exact", "std_ops"])]

@@ -57,6 +57,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         enabled: !arguments.no_rewrite,
         exact: arguments.exact,
         standard: arguments.std_ops,
+        integer_kernels: arguments.integer_kernels,
         nchwc: arguments.nchwc,
         micro_batches: arguments.micro_batches,
         slowdown: arguments.slowdown,
@@ -92,8 +93,18 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         let rules: Vec<String> = rules.iter().map(|(rule, count)| format!("{rule} {count}")).collect();
         voice.say(&format!("rewritten by {}", rules.join(", ")));
     }
+    if !arguments.integer_kernels && !arguments.exact && computes_with_dequantized(&optimized) {
+        voice.say("integers are made numbers to compute with them: --integer-kernels computes with the integers");
+    }
     voice.say(&memc::report::text(&optimized.layout));
     session(arguments, &optimized, voice)
+}
+
+/// Whether products of numbers are made integers again, as quantized models write them.
+fn computes_with_dequantized(optimized: &Optimized) -> bool {
+    let schedule = &optimized.layout.schedule;
+    let has = |op: &str| schedule.iter().any(|row| row.op == op);
+    has("QuantizeLinear") && has("DequantizeLinear") && ["Conv", "Gemm", "MatMul"].into_iter().any(has)
 }
 
 /// A stop that is due after a time.
@@ -188,6 +199,9 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
     }
     if arguments.slowdown > 0 {
         stated.insert("slowdown".to_owned(), format!("{}%", f64::from(arguments.slowdown) / 100.0));
+    }
+    if arguments.integer_kernels {
+        stated.insert("integer_kernels".to_owned(), "true".to_owned());
     }
     if let Some(block) = arguments.nchwc {
         stated.insert("nchwc".to_owned(), block.to_string());

@@ -1,5 +1,6 @@
 //! `memc verify`: checks a plan, then runs both models and the plan on the same inputs.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use memc::ir::{Diagnostic, Severity};
@@ -32,11 +33,10 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     voice.say("check: nothing wrong");
     let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
     let inputs = given(arguments.inputs.as_deref())?;
-    let is_exact = layout.options.get("exact").is_some_and(|exact| exact == "true");
     let options = VerifyOptions {
         rounds: arguments.rounds,
         seed: arguments.seed,
-        tolerance: tolerance(arguments, is_exact),
+        tolerance: tolerance(arguments, &layout.options),
         poison_check: arguments.playing.poison_check,
         swap_folder: arguments.playing.swap_dir.clone(),
     };
@@ -85,12 +85,18 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was asked for. Rewrites that round otherwise are admitted unless the plan was asked to be exact.
-fn tolerance(arguments: &Verify, is_exact: bool) -> Tolerance {
-    let usual = if is_exact { Tolerance::default() } else { Tolerance::of_roundings() };
+/// What was asked for. Without, what the plan's options admit: rewrites that round otherwise unless it was asked to be exact.
+fn tolerance(arguments: &Verify, options: &BTreeMap<String, String>) -> Tolerance {
+    let is = |option: &str| options.get(option).is_some_and(|value| value == "true");
+    let usual = match (is("exact"), is("integer_kernels")) {
+        (true, _) => Tolerance::default(),
+        (_, true) => Tolerance::of_integers(),
+        _ => Tolerance::of_roundings(),
+    };
     Tolerance {
         relative: arguments.rtol.unwrap_or(usual.relative),
         absolute: arguments.atol.unwrap_or(usual.absolute),
         of_largest: if arguments.atol.is_some() { 0.0 } else { usual.of_largest },
+        of_range: if arguments.atol.is_some() { 0.0 } else { usual.of_range },
     }
 }

@@ -6,8 +6,9 @@ use memc_onnx_proto::onnx::tensor_proto::DataType;
 
 use crate::arrays::TensorView;
 
-/// What is allowed between an expected number `a` and the one found: `absolute + relative * |a| + of_largest * L`, `L` the largest finite
-/// magnitude that is expected where the array differs (masks absorb what is added to them: they are equal, and loosen nothing).
+/// What is allowed between an expected number `a` and the one found: `absolute + relative * |a| + of_largest * L + of_range * R`, `L` the largest
+/// finite magnitude that is expected where the array differs (masks absorb what is added to them: they are equal, and loosen nothing), `R` the
+/// largest one anywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tolerance {
     /// Part of the expected number's size.
@@ -17,6 +18,9 @@ pub struct Tolerance {
     /// Part of the array's largest number, of floating-point arrays: what a sum that cancels is off by follows the terms, not the sum. In
     /// types whose numbers lie farther apart than that, unless zero, [`Tolerance::ROUNDINGS`] of those distances.
     pub of_largest: f64,
+    /// Part of the largest number that is expected anywhere in the array, of floating-point arrays and integers of 8 bits: what lies on a grid
+    /// of that range is off by steps of the grid.
+    pub of_range: f64,
 }
 
 impl Tolerance {
@@ -25,7 +29,13 @@ impl Tolerance {
 
     /// For what is rounded otherwise: sums in another order, factors multiplied beforehand.
     pub fn of_roundings() -> Self {
-        Self { relative: 1e-3, absolute: 1e-7, of_largest: 1e-4 }
+        Self { relative: 1e-3, absolute: 1e-7, of_largest: 1e-4, of_range: 0.0 }
+    }
+
+    /// For what becomes integers of 8 bits on the way: one that lies between two of them may become the other one, and all that is computed of
+    /// it follows.
+    pub fn of_integers() -> Self {
+        Self { of_range: 0.05, ..Self::of_roundings() }
     }
 
     /// The same for what was computed of numbers of another type, whose roundings it carries on.
@@ -34,13 +44,14 @@ impl Tolerance {
         Self { of_largest: if self.of_largest > 0.0 { self.of_largest.max(rounding) } else { 0.0 }, ..self }
     }
 
-    /// What is allowed in an array, whatever the number.
-    fn anywhere(&self, ty: DataType, largest: f64) -> f64 {
+    /// What is allowed in an array, whatever the number: of the largest one that differs, and of the largest one.
+    fn anywhere(&self, ty: DataType, largest: f64, range: f64) -> f64 {
         let of_largest = match epsilon(ty) {
             Some(epsilon) if self.of_largest > 0.0 => self.of_largest.max(Self::ROUNDINGS * epsilon),
             _ => 0.0,
         };
-        self.absolute + of_largest * largest
+        let is_on_grid = epsilon(ty).is_some() || matches!(ty, DataType::Int8 | DataType::Uint8);
+        self.absolute + of_largest * largest + if is_on_grid { self.of_range * range } else { 0.0 }
     }
 }
 
@@ -156,9 +167,10 @@ pub(crate) fn difference(expected: &TensorView<'_>, found: &TensorView<'_>, tole
     let of = expected.shape.iter().product::<u64>();
     let differing = || expected.elements().zip(found.elements()).filter(|(a, b)| a != b);
     let ty = expected.element.data_type();
-    let finite = differing().filter_map(|(a, _)| number(ty, a)).map(f64::abs).filter(|a| a.is_finite());
-    let largest = finite.fold(0.0, f64::max);
-    let anywhere = tolerance.anywhere(ty, largest);
+    let size = |bytes| number(ty, bytes).map(f64::abs).filter(|size| size.is_finite());
+    let largest = differing().filter_map(|(a, _)| size(a)).fold(0.0, f64::max);
+    let range = if tolerance.of_range > 0.0 { expected.elements().filter_map(size).fold(0.0, f64::max) } else { 0.0 };
+    let anywhere = tolerance.anywhere(ty, largest, range);
     let (mut count, mut absolute, mut within) = (0, 0.0f64, true);
     for (a, b) in differing() {
         count += 1;
@@ -239,6 +251,18 @@ mod tests {
     fn small_outputs_are_held_to_their_own_size() {
         assert!(!is_within(&[2e-5, 1e-5], &[2e-5, 1.1e-5], Tolerance::of_roundings()));
         assert!(is_within(&[2e-5, 1e-5], &[2.001e-5, 1e-5], Tolerance::of_roundings()));
+    }
+
+    #[test]
+    fn integers_are_off_by_steps_only_where_kernels_round_to_them() {
+        let at = |found: u8, tolerance| match differ(DataType::Uint8, &[100, 200], &[found, 200], tolerance) {
+            Some(DifferenceKind::Elements { within, .. }) => within,
+            kind => unreachable!("{kind:?}"),
+        };
+        assert!(at(110, Tolerance::of_integers()) && !at(111, Tolerance::of_integers()));
+        assert!(is_within(&[0.19, 1.0], &[0.2, 1.0], Tolerance::of_integers()));
+        assert!(!is_within(&[0.19, 1.0], &[0.25, 1.0], Tolerance::of_integers()));
+        assert!(!at(101, Tolerance::of_roundings()));
     }
 
     #[test]

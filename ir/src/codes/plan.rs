@@ -125,4 +125,12 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         example: "a training step whose RandomUniformLike has the attribute `seed`",
         action: "Nothing, where bits matter. Otherwise leave out the attribute, or ask for what changes last bits with --micro-batches.",
     },
+    CodeInfo {
+        code: "W0305",
+        title: "a session keeps buffers beside the peak",
+        fault: Fault::Nobody,
+        meaning: "Products of integers in ONNX Runtime allocate buffers when a thread first computes one, and never give them back. Their own steps             count them; the peak may stand at another step, where they are still held.",
+        example: "a model with QLinearConv, planned with --runtime ort",
+        action: "Where not even the first run may need more than a limit, take the bytes that the remark names off the budget.",
+    },
 ];

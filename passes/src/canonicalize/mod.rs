@@ -8,6 +8,7 @@ mod chain;
 mod constant;
 mod fresh;
 mod pad;
+mod quantized;
 mod transpose;
 
 use memc_ir::{Module, Node, Rewriter, SecondaryMap, Stage, Use, Value};
@@ -76,7 +77,7 @@ impl Walk<'_, '_, '_> {
         if chain::reshapes(self, node) || chain::casts(self, node) || chain::repeated(self, node) {
             return;
         }
-        if transpose::joined(self, node) {
+        if transpose::joined(self, node) || quantized::fused(self, node) {
             return;
         }
         if !self.ctx.options.rewrite.exact {

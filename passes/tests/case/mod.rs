@@ -99,6 +99,7 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Options
             }
             "--exact" => options.rewrite.exact = value == "on",
             "--std-ops" => options.rewrite.standard = value == "on",
+            "--integer-kernels" => options.rewrite.integer_kernels = value == "on",
             "--nchwc" => options.rewrite.nchwc = Some(value.parse().unwrap()),
             "--micro-batches" => options.rewrite.micro_batches = Some(value.parse().unwrap()),
             "--max-fold-bytes" => options.max_fold_bytes = Bytes(value.parse().unwrap()),

@@ -15,15 +15,15 @@ pub(crate) struct OwnKernel {
 
 const FLOAT: &[ElementType] = &[ElementType::Float];
 const HALF: &[ElementType] = &[ElementType::Float, ElementType::Float16];
+const BYTES: &[ElementType] = &[ElementType::Int8, ElementType::Uint8];
 const HALF_TO_DOUBLE: &[ElementType] = &[ElementType::Float, ElementType::Double, ElementType::Float16];
 
 const fn microsoft(name: &'static str, elements: &'static [ElementType]) -> OwnKernel {
     OwnKernel { domain: "com.microsoft", name, elements }
 }
 
-/// Operators of ONNX Runtime on the CPU that rewriting may make; those with quantized operands are not among them.
-/// SimplifiedLayerNormalization stands in ONNX's own domain there, without being in the standard. Both that add a sum to it have
-/// kernels for doubles, but are declared without.
+/// Operators of ONNX Runtime on the CPU that rewriting may make. SimplifiedLayerNormalization stands in ONNX's own domain there, without
+/// being in the standard. Both that add a sum to it have kernels for doubles, but are declared without.
 pub(crate) const ONNX_RUNTIME: &[OwnKernel] = &[
     microsoft("Attention", FLOAT),
     microsoft("BiasGelu", FLOAT),
@@ -32,7 +32,17 @@ pub(crate) const ONNX_RUNTIME: &[OwnKernel] = &[
     microsoft("FusedGemm", FLOAT),
     microsoft("FusedMatMul", FLOAT),
     microsoft("Gelu", FLOAT),
+    microsoft("MatMulIntegerToFloat", BYTES),
     microsoft("MultiHeadAttention", FLOAT),
+    microsoft("QGemm", BYTES),
+    microsoft("QLinearAdd", BYTES),
+    microsoft("QLinearAveragePool", BYTES),
+    // Its first operand is the scale of the result.
+    microsoft("QLinearConcat", FLOAT),
+    microsoft("QLinearGlobalAveragePool", BYTES),
+    microsoft("QLinearLeakyRelu", BYTES),
+    microsoft("QLinearMul", BYTES),
+    microsoft("QLinearSigmoid", BYTES),
     microsoft("QuickGelu", FLOAT),
     microsoft("RotaryEmbedding", FLOAT),
     microsoft("SkipLayerNormalization", HALF),

@@ -1,0 +1,136 @@
+//! Integers that are made numbers, computed with and made integers again: what only moves them moves the integers, what changes nothing goes,
+//! and where integer kernels are asked for, one of them computes the group.
+//!
+//! The kernel multiplies integers exactly and rounds once, where the group rounds each sum first (Jacob et al., "Quantization and Training of
+//! Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018, section 2): equal in real arithmetic, but a result that lies
+//! between two integers may become the other one.
+
+mod kernels;
+mod scale;
+
+use memc_ir::{Attribute, Node, Operator, Use, Value};
+
+use super::Walk;
+use kernels::kernel;
+use scale::Scale;
+
+/// Operators that move elements of operand 0, or pick the greatest of them.
+const MOVES: &[&str] = &[
+    "DepthToSpace",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "MaxPool",
+    "Reshape",
+    "Slice",
+    "SpaceToDepth",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+];
+
+/// What a node is made.
+pub(super) struct Made {
+    operator: Operator,
+    operands: Vec<Option<Value>>,
+    attributes: Vec<(String, Attribute)>,
+}
+
+/// Integers, and what they stand for.
+struct Integers {
+    value: Value,
+    scale: Scale,
+}
+
+/// Takes a group by its last node: one that makes integers, or a product that nobody makes integers.
+pub(super) fn fused(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
+    match walk.name(node) {
+        "QuantizeLinear" => requantized(walk, node).is_some(),
+        "Gemm" | "MatMul" if asked(walk) => to_numbers(walk, node).is_some(),
+        _ => false,
+    }
+}
+
+fn asked(walk: &Walk<'_, '_, '_>) -> bool {
+    walk.ctx.options.rewrite.integer_kernels
+}
+
+/// A group that ends in integers.
+fn requantized(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
+    let result = walk.only_result(node)?;
+    let scale = Scale::of(walk, node, result).filter(|scale| scale.is_one() && scale.is_bytes())?;
+    while let Some((bound, source)) = within(walk, walk.operand(node, 0)?, &scale) {
+        walk.rewriter.set_operand(node, 0, source);
+        walk.rewriter.erase(bound);
+    }
+    let numbers = walk.operand(node, 0)?;
+    if let Some(integers) = integers(walk, numbers).filter(|integers| integers.scale.is(&scale)) {
+        return walk.pass_on(node, integers.value).then_some(());
+    }
+    let inner = walk.module().producer(numbers).filter(|_| walk.has_one_reader(numbers))?;
+    let plain = walk.module().node(inner).bodies().next().is_none() && walk.module().node(inner).graph == walk.module().main();
+    let made = plain.then(|| moved(walk, inner, &scale).or_else(|| kernel(walk, inner, Some(&scale))))??;
+    walk.rewriter.redefine(node, made.operator, made.operands, made.attributes);
+    Some(())
+}
+
+/// A product of integers that stays numbers.
+fn to_numbers(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
+    let result = walk.only_result(node)?;
+    if let [Use::Operand(reader, 0)] = walk.rewriter.uses(result)
+        && walk.name(*reader) == "QuantizeLinear"
+    {
+        return None;
+    }
+    let made = kernel(walk, node, None)?;
+    walk.rewriter.redefine(node, made.operator, made.operands, made.attributes);
+    Some(())
+}
+
+/// Integers that a value is made of, where all of them share a scale or each channel has one.
+fn integers(walk: &Walk<'_, '_, '_>, value: Value) -> Option<Integers> {
+    let node = walk.producer(value, "DequantizeLinear")?;
+    let integers = walk.operand(node, 0)?;
+    Some(Integers { value: integers, scale: Scale::of(walk, node, integers)? })
+}
+
+/// A Relu or Clip that takes nothing from what integers can say, and its operand: they end where it does, or before.
+fn within(walk: &Walk<'_, '_, '_>, value: Value, scale: &Scale) -> Option<(Node, Value)> {
+    let node = walk.module().producer(value).filter(|_| walk.has_one_reader(value))?;
+    let (least, greatest) = match walk.name(node) {
+        "Relu" => (0.0, f64::INFINITY),
+        "Clip" => walk.bounds(node)?,
+        _ => return None,
+    };
+    let (from, to) = scale.range()?;
+    let source = walk.operand(node, 0).filter(|_| least <= from && to <= greatest)?;
+    Some((node, source))
+}
+
+/// A node that only moves what integers stand for moves the integers.
+fn moved(walk: &Walk<'_, '_, '_>, node: Node, scale: &Scale) -> Option<Made> {
+    let data = walk.module().node(node);
+    let oldest = if walk.name(node) == "MaxPool" { 12 } else { 1 };
+    let known = MOVES.contains(&walk.name(node)) && data.outputs.iter().flatten().count() == 1 && data.operator.version >= oldest;
+    let integers = integers(walk, walk.operand(node, 0).filter(|_| known)?)?;
+    integers.scale.is(scale).then_some(())?;
+    let mut operands = data.inputs.clone();
+    operands[0] = Some(integers.value);
+    Some(Made { operator: data.operator.clone(), operands, attributes: data.attributes.clone() })
+}
+
+impl Walk<'_, '_, '_> {
+    /// Bounds of a Clip, where they are known.
+    fn bounds(&self, node: Node) -> Option<(f64, f64)> {
+        let data = self.module().node(node);
+        if data.operator.version < 11 {
+            return Some((f64::from(data.float("min", f32::MIN)), f64::from(data.float("max", f32::MAX))));
+        }
+        let bound = |position: usize, without: f64| match self.operand(node, position) {
+            None => Some(without),
+            Some(value) => scale::only_number(self, value),
+        };
+        Some((bound(1, f64::NEG_INFINITY)?, bound(2, f64::INFINITY)?))
+    }
+}

@@ -1,0 +1,160 @@
+//! How integers stand for numbers: `number = scale * (integer - zero)`, one scale for all or one for each channel.
+
+use memc_ir::{ConstData, ConstOrigin, ElementType, Node, Payload, TensorType, Value};
+use memc_ops::{Data, Item};
+
+use super::super::Walk;
+
+/// Scales outside this range lose digits to underflow, or overflow.
+const USUAL: std::ops::Range<f64> = 1e-30..1e30;
+
+/// Scales and zero points as a node states them; all of them are known constants.
+#[derive(Clone, Debug)]
+pub(super) struct Scale {
+    /// Type of the integers.
+    pub(super) element: ElementType,
+    /// The operands of the node.
+    scale: Value,
+    zero: Option<Value>,
+    /// Axis that scales go along, if there is more than one.
+    pub(super) axis: i64,
+    pub(super) scales: Vec<f64>,
+    zeros: Vec<i64>,
+}
+
+impl Scale {
+    /// Scale of a QuantizeLinear or DequantizeLinear with these integers; `None` where it is not known, not usual, or goes by blocks.
+    pub(super) fn of(walk: &Walk<'_, '_, '_>, node: Node, integers: Value) -> Option<Self> {
+        let data = walk.module().node(node);
+        (data.int("block_size", 0) == 0).then_some(())?;
+        let element = walk.module().ty(integers).tensor()?.element;
+        let (scale, zero) = (walk.operand(node, 1)?, walk.operand(node, 2));
+        let stated = known(walk, scale)?;
+        (stated.element == ElementType::Float && stated.dims.len() <= 1).then_some(())?;
+        let scales: Vec<f64> = stated.items.iter().map(number).collect::<Option<_>>()?;
+        scales.iter().all(|scale| USUAL.contains(scale)).then_some(())?;
+        let zeros: Vec<i64> = match zero {
+            None => vec![0],
+            Some(zero) => known(walk, zero)?.items.iter().map(Item::int).collect::<Option<_>>()?,
+        };
+        let fits = !scales.is_empty() && (zero.is_none() || zeros.len() == scales.len());
+        fits.then(|| Self { element, scale, zero, axis: data.int("axis", 1), scales, zeros })
+    }
+
+    /// One scale for all.
+    pub(super) fn is_one(&self) -> bool {
+        self.scales.len() == 1
+    }
+
+    /// Integers of 8 bits, which kernels multiply.
+    pub(super) fn is_bytes(&self) -> bool {
+        matches!(self.element, ElementType::Int8 | ElementType::Uint8)
+    }
+
+    /// One zero point, which all channels share.
+    pub(super) fn zero(&self) -> Option<i64> {
+        let first = *self.zeros.first()?;
+        self.zeros.iter().all(|zero| *zero == first).then_some(first)
+    }
+
+    /// Whether the same integers stand for the same numbers, whatever the axis.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.is_one() && self.element == other.element && self.scales == other.scales && self.zeros == other.zeros
+    }
+
+    /// Least and greatest number that an integer of 8 bits stands for, where there is one scale.
+    pub(super) fn range(&self) -> Option<(f64, f64)> {
+        let (least, greatest) = match self.element {
+            ElementType::Int8 => (-128, 127),
+            ElementType::Uint8 => (0, 255),
+            _ => return None,
+        };
+        let (scale, zero) = (*self.scales.first().filter(|_| self.is_one())?, self.zero()?);
+        Some(((least - zero) as f64 * scale, (greatest - zero) as f64 * scale))
+    }
+
+    /// The operand that holds the scales.
+    pub(super) fn value(&self) -> Value {
+        self.scale
+    }
+}
+
+impl Walk<'_, '_, '_> {
+    /// The operand that holds the zero points: a new one where the node leaves it out.
+    pub(super) fn zero_point(&mut self, scale: &Scale) -> Option<Value> {
+        scale.zero.or_else(|| {
+            // A type of more than a byte has none that is left out and asked for.
+            let ty = TensorType::fixed(scale.element, &[]);
+            scale.is_bytes().then(|| self.initializer("zero_point", ty, Payload::Raw(vec![0].into())))
+        })
+    }
+
+    /// What a product adds to each channel, in integers of the scale of its sums: `factors` each for one of them. `None` where it is not
+    /// known, or rounding it would show in results of scale `result`.
+    pub(super) fn bias(&mut self, value: Value, factors: &[f64], result: Option<f64>) -> Option<Value> {
+        let producer = self.producer(value, "DequantizeLinear");
+        let integers = producer.and_then(|node| self.operand(node, 0));
+        let (numbers, source) = match (producer, integers) {
+            (Some(node), Some(integers)) => (self.dequantized_constant(node, integers)?, Some(integers)),
+            _ => (known(self, value)?.items.iter().map(number).collect::<Option<Vec<f64>>>()?, None),
+        };
+        let factor = |channel: usize| factors.get(channel).or(factors.first().filter(|_| factors.len() == 1)).copied();
+        let scaled = numbers.iter().enumerate().map(|(channel, number)| Some((number / factor(channel)?).round()));
+        let scaled: Vec<f64> = scaled.collect::<Option<_>>()?;
+        scaled.iter().all(|number| number.abs() < f64::from(1 << 30)).then_some(())?;
+        let wanted: Vec<i32> = scaled.iter().map(|number| *number as i32).collect();
+        if let Some(source) = source.filter(|source| self.holds(*source, &wanted)) {
+            return Some(source);
+        }
+        let greatest = factors.iter().copied().fold(0.0, f64::max);
+        result.is_none_or(|result| greatest * f64::from(FINER) <= result).then_some(())?;
+        let raw: Vec<u8> = wanted.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let ty = TensorType::fixed(ElementType::Int32, &[wanted.len() as u64]);
+        let hint = format!("{}_integers", self.module().value(value).name);
+        Some(self.initializer(&hint, ty, Payload::Raw(raw.into())))
+    }
+
+    /// Numbers that known integers stand for.
+    fn dequantized_constant(&self, node: Node, integers: Value) -> Option<Vec<f64>> {
+        let scale = Scale::of(self, node, integers)?;
+        let zero = scale.zero()?;
+        let integers: Vec<i64> = known(self, integers)?.items.iter().map(Item::int).collect::<Option<_>>()?;
+        (scale.is_one() || scale.scales.len() == integers.len()).then_some(())?;
+        let scales = scale.scales.iter().cycle();
+        Some(integers.iter().zip(scales).map(|(integer, scale)| (integer - zero) as f64 * scale).collect())
+    }
+
+    /// Whether a value is a vector of just these integers of 32 bits.
+    fn holds(&self, value: Value, wanted: &[i32]) -> bool {
+        known(self, value).is_some_and(|data| {
+            let items = data.items.iter().map(Item::int);
+            data.element == ElementType::Int32
+                && data.dims.len() == 1
+                && items.eq(wanted.iter().map(|number| Some(i64::from(*number))))
+        })
+    }
+}
+
+/// An integer of sums must be so many times finer than one of results, where what is added is rounded to it.
+const FINER: u32 = 64;
+
+/// Elements of a constant, wherever its bytes lie.
+fn known(walk: &Walk<'_, '_, '_>, value: Value) -> Option<Data> {
+    let (ty, bytes) = walk.constant_bytes(value)?;
+    Data::from_constant(&ConstData { ty, payload: Payload::Raw(bytes), origin: ConstOrigin::New })
+}
+
+fn number(item: &Item) -> Option<f64> {
+    match item {
+        Item::Float(number) if number.is_finite() => Some(*number),
+        _ => None,
+    }
+}
+
+/// The number that a constant of one element is.
+pub(super) fn only_number(walk: &Walk<'_, '_, '_>, value: Value) -> Option<f64> {
+    match known(walk, value)?.items.as_slice() {
+        [item] => number(item),
+        _ => None,
+    }
+}
