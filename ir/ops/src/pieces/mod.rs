@@ -100,13 +100,13 @@ pub struct Share<'a> {
 
 /// How a node takes part, of whose operands these pieces are there; `None` where it needs whole ones, or where nothing is in parts.
 ///
-/// A whole operand may be asked for in parts (they can be cut out of it), never the other way round. Nodes with bodies, and nodes that may
-/// not run twice, take no part. Linear in the number of extents.
+/// A whole operand may be asked for in parts (they can be cut out of it), never the other way round. Nodes with bodies, nodes that may
+/// not run twice, and nodes with an operand of unknown extents take no part. Linear in the number of extents.
 pub fn pieces(share: Share<'_>) -> Option<Pieces> {
     let data = share.node.data();
     let info = lookup(&data.operator)?;
     let may = data.bodies().next().is_none() && repeatable(share.node.module, share.node.node);
-    if !may || share.operands.iter().all(|piece| *piece == Piece::Whole) {
+    if !may || !share.is_known() || share.operands.iter().all(|piece| *piece == Piece::Whole) {
         return None;
     }
     let found = if share.operands.iter().any(|piece| piece.is_added()) {
@@ -193,6 +193,12 @@ impl Share<'_> {
     /// Number of operands, those that are left out included.
     fn count(&self) -> usize {
         self.operands.len()
+    }
+
+    /// Whether all extents of all operands are known: one that is not may be 1, and repeated, or have positions of its own for each part.
+    fn is_known(&self) -> bool {
+        let absent = |index: usize| self.node.data().inputs[index].is_none();
+        (0..self.node.data().inputs.len()).all(|index| absent(index) || self.input(index).is_some())
     }
 
     /// Extents of an operand.

@@ -117,7 +117,8 @@ fn reached(share: &Share<'_>, info: &OpInfo) -> Option<Pieces> {
     let images = |index: usize| index == 0 || info.domain == "com.microsoft" && info.name == "FusedConv" && index == 3;
     let axis = (0..share.count()).find_map(|index| share.along(index).filter(|_| images(index)))?;
     let alone = share.node.data().outputs.iter().skip(1).all(Option::is_none);
-    (alone && axis >= 2 && (0..share.count()).all(|index| share.along(index).is_none() || images(index))).then_some(())?;
+    (alone && share.is_known() && axis >= 2 && (0..share.count()).all(|index| share.along(index).is_none() || images(index)))
+        .then_some(())?;
     let reach = rule(&share.node, axis)?;
     let is_there = |index: usize| images(index) && share.input(index).is_some();
     let operands = (0..share.count()).map(|index| if is_there(index) { Piece::Along(axis) } else { Piece::Whole }).collect();

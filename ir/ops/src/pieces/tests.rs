@@ -127,6 +127,34 @@ fn elements_keep_to_the_axis_they_share() {
     assert_eq!(asked("RandomUniformLike", 13, &["f32[8] @0"], &[], &["f32[8]"]), "-");
 }
 
+/// An extent that nobody knows may be 1, and the operand the same for all parts, or as long as the axis.
+#[test]
+fn operands_of_unknown_extents_take_no_part() {
+    let add = |left, right| asked("Add", 13, &[left, right], &[], &["f32[8,4]"]);
+    assert_eq!(add("f32[8,4] @0", "f32[N,4]"), "-");
+    assert_eq!(add("f32[N,4]", "f32[8,4] @1"), "-");
+    let fused = |addend| {
+        let operands = ["f32[2,4,5,5] @0", "f32[8,4,1,1]", "f32[8]", addend];
+        asked("com.microsoft::FusedConv", 1, &operands, &[], &["f32[2,8,5,5]"])
+    };
+    assert_eq!(fused("f32[2,8,5,5]"), "0 w w 0 -> 0");
+    assert_eq!(fused("f32[N,8,5,5]"), "-");
+    let in_rows = |addend: &str| {
+        let mut builder = ModuleBuilder::new();
+        let main = builder.module().main();
+        let operands = ["f32[2,4,9,9]", "f32[8,4,3,3]", "f32[8]", addend];
+        let inputs = operands.iter().enumerate().map(|(index, text)| Some(operand(&mut builder, index, text))).collect();
+        let operator = Operator { domain: "com.microsoft".into(), ..Operator::onnx("FusedConv", 1) };
+        let new = NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: Origin::Text };
+        let node = builder.node(main, new, &[Some(("y".to_owned(), ty("f32[2,8,7,7]")))]);
+        let given = [Piece::Along(2), Piece::Whole, Piece::Whole, Piece::Whole];
+        super::pieces_reaching(Typed { module: builder.module(), node }, &given).map(|found| found.operands)
+    };
+    let rows = Piece::Along(2);
+    assert_eq!(in_rows("f32[2,8,7,7]"), Some(vec![rows, Piece::Whole, Piece::Whole, rows]));
+    assert_eq!(in_rows("f32[2,8,N,7]"), None);
+}
+
 #[test]
 fn reductions_over_the_batch_are_added_averaged_or_refused() {
     let over = |name: &str, axes: &[i64], keep: i64, from: &str, to: &str| {
