@@ -39,7 +39,17 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         }
     }
     affine::apply(&mut walk);
-    Ok(Changed::edits(walk.rewriter.finish()))
+    let edits = walk.rewriter.finish();
+    if edits > 0 && has_unknown_extents(module) {
+        // Without what stood between, extents may follow that did not: whoever reads the written model derives them.
+        ctx.data = memc_ops::infer(module).data;
+    }
+    Ok(Changed::edits(edits))
+}
+
+fn has_unknown_extents(module: &Module) -> bool {
+    let tensors = |value: Value| module.ty(value).tensor();
+    module.values().keys().any(|value| tensors(value).is_some_and(|ty| ty.known_dims().is_none()))
 }
 
 /// The walk over the main graph.
