@@ -123,7 +123,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
                 match schedule.soft {
                     // Rounding errors add up.
                     Some(sharpness) if step & 0x3fff == 0 || self.state.soft_top().is_none() => {
-                        self.state.soften(self.capacity, sharpness, true)
+                        self.state.soften(self.capacity, sharpness)
                     }
                     Some(_) => {}
                     None => self.state.harden(),
@@ -143,7 +143,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
                     if !after.is_finite()
                         && let Some(sharpness) = schedule.soft
                     {
-                        self.state.soften(self.capacity, sharpness, true);
+                        self.state.soften(self.capacity, sharpness);
                     }
                 }
             } else {

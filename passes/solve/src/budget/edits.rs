@@ -53,6 +53,19 @@ impl Edits {
         self.list.push(Edit::In(slot));
     }
 
+    /// Puts operations in instead of those that were put in since a mark; nothing changes where these are the same.
+    pub fn replace(&mut self, state: &mut State, mark: usize, chain: &[(u32, u32)]) {
+        if self.put_in_since(state, mark) == chain {
+            return;
+        }
+        self.undo(state, mark);
+        for &(operation, slot) in chain {
+            state.place(operation, slot);
+            self.list.push(Edit::In(slot));
+        }
+        state.commit();
+    }
+
     /// Takes out what is at a slot.
     pub fn take_out(&mut self, state: &mut State, slot: u32) {
         self.list.push(Edit::Out(state.operation(slot), slot));
@@ -86,5 +99,33 @@ impl Edits {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::Model;
+    use super::super::problem::{Problem, Run, Value};
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_instead_can_be_taken_back() {
+        let run = |value: u32| Run { writes: vec![value], repeatable: true, ..Run::default() };
+        let value = Value { size: 1, ..Value::default() };
+        let problem = Problem { runs: vec![run(0), run(1)], values: vec![value.clone(), value], ..Problem::default() };
+        let model = Model::new(&problem);
+        let mut state = State::new(&model, &[0, 1]);
+        let (mut edits, end) = (Edits::default(), state.end());
+        edits.put_in(&mut state, 0, end - 3);
+        let mark = edits.mark();
+        edits.put_in(&mut state, 1, end - 1);
+        for chain in [vec![(1, end - 1)], vec![(1, end - 2), (0, end - 1)]] {
+            edits.replace(&mut state, mark, &chain);
+            assert_eq!(edits.put_in_since(&state, mark), chain);
+            let again = chain.iter().map(|(operation, _)| *operation);
+            assert_eq!(state.sequence(), [0, 1, 0].into_iter().chain(again).collect::<Vec<u32>>());
+        }
+        edits.undo(&mut state, mark);
+        assert_eq!(state.sequence(), [0, 1, 0]);
     }
 }

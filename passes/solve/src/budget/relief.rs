@@ -61,7 +61,7 @@ impl Whim {
 /// Keeps the soft maximum of a state at the steepness that relief works with.
 pub(super) fn soften(state: &mut State, capacity: i64) {
     let steepest = STEEPEST / state.peak().max(1) as f64;
-    state.soften(capacity, (STEEPNESS / capacity.max(1) as f64).min(steepest), false);
+    state.soften(capacity, (STEEPNESS / capacity.max(1) as f64).min(steepest));
 }
 
 /// Puts recomputations in until the capacity holds, nothing helps, or all together costs as much as `dearest`; says whether it holds for less.
@@ -109,12 +109,11 @@ pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, allowed: u64, mut
         let dearest = allowed.min(cost.saturating_add(useful as u64));
         let aim = Aim { worst, worth, cost: own, dearest };
         let found = run_again(state, edits, absence.maker, absence.next_use, mark, &aim);
-        let chain = edits.put_in_since(state, mark);
         is_too_dear |= state.cost() > allowed;
+        let chain = edits.put_in_since(state, mark);
         if found && chain.len() < CHAIN && state.cost() <= dearest {
             for chain in [sorted(state, &chain), chain] {
-                edits.undo(state, mark);
-                chain.iter().for_each(|(operation, slot)| edits.put_in(state, *operation, *slot));
+                edits.replace(state, mark, &chain);
                 let worth = weight - state.weight();
                 let noise = whim.as_mut().map_or(1.0, |whim| whim.noise());
                 let score = noise * worth / ((state.cost() - cost) as f64 + 1.0);
@@ -130,9 +129,7 @@ pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, allowed: u64, mut
         return false;
     }
     let Some((_, chain)) = best else { return make_late(state, edits, worst, whim) };
-    for (operation, slot) in chain {
-        edits.put_in(state, operation, slot);
-    }
+    edits.replace(state, edits.mark(), &chain);
     true
 }
 

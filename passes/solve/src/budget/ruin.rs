@@ -19,11 +19,16 @@ const EFFORT_A_ROUND: u64 = 4;
 /// From so many operations on there are fewer rounds: each takes longer.
 const MANY_OPERATIONS: u64 = 2000;
 
-/// Operations that are put in or taken out for each round, at most, all rounds together: from there on each takes too long.
-const WORK_A_ROUND: u64 = 4000;
+/// Operations that are put in or taken out for each round, at most, all rounds together: where each takes longer there are fewer.
+const WORK_A_ROUND: u64 = 1000;
 
 /// So many times the search begins anew at the best sequence.
-const RESTARTS: u64 = 4;
+const RESTARTS: u32 = 4;
+
+/// Of the halves between two such beginnings, the one in which there is such a part more room, and which is changed to keep the capacity then: small values
+/// stand in the way of large ones, and go where those have found their places.
+const LOOSE: u32 = 2;
+const LOOSER: i64 = 64;
 
 /// The part of the first sequence's extra cost that a round may lose at first, on average.
 const HEAT: f64 = 0.02;
@@ -50,6 +55,8 @@ pub(super) fn rounds(model: &Model, effort: u64) -> u64 {
 pub(super) struct Ruin<'s, 'm> {
     state: &'s mut State<'m>,
     capacity: i64,
+    /// What sequences keep now: the capacity, or more for a while.
+    room: i64,
     whim: Whim,
     edits: Edits,
     /// How many repeats were looked at to let their readers run earlier: in turn, since few are worth it.
@@ -67,6 +74,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
         Self {
             state,
             capacity,
+            room: capacity,
             whim: Whim { random: Random::new(1), banned: BTreeSet::new() },
             edits: Edits::default(),
             turn: 0,
@@ -76,42 +84,65 @@ impl<'s, 'm> Ruin<'s, 'm> {
         }
     }
 
-    /// Leaves the state at the cheapest sequence within the capacity that was met; whether rounds were so long that not all were made. O(rounds x absences x (values + tried chains) log slots).
-    pub fn run(&mut self, rounds: u64) -> bool {
+    /// Leaves the state at the cheapest sequence within the capacity that was met. O(rounds x absences x (values + tried chains) log slots).
+    pub fn run(&mut self, rounds: u64) {
+        if rounds == 0 {
+            return;
+        }
         let given = State::new(self.state.model, &self.state.model.given()).cost();
         let mut best = (self.state.cost(), self.state.sequence());
         let hot = HEAT * best.0.saturating_sub(given) as f64;
-        let leg = (rounds / RESTARTS).max(1);
-        let mut is_spent = false;
-        for round in 0..rounds {
-            is_spent = self.work + self.state.work > WORK_A_ROUND.saturating_mul(rounds);
-            if is_spent || self.stop.is_due() || self.state.repeated().is_empty() {
+        let work = WORK_A_ROUND.saturating_mul(rounds) as f64;
+        let (mut round, mut halves) = (0, 0);
+        loop {
+            let worked = (self.work + self.state.work) as f64 / work;
+            let done = worked.max(round as f64 / rounds as f64);
+            let is_bare = self.room == self.capacity && self.state.repeated().is_empty();
+            if done >= 1.0 || self.stop.is_due() || is_bare {
                 break;
             }
-            if round % leg == 0 {
-                self.begin(&best.1);
+            if done * f64::from(2 * RESTARTS) >= f64::from(halves) {
+                self.begin_half(halves, &best.1);
+                halves += 1;
             } else if round % FRESH == 0 || 3 * self.state.count() > self.state.end() as usize {
                 self.begin(&self.state.sequence());
             }
-            let heat = hot * (1.0 - round as f64 / rounds as f64);
+            round += 1;
+            let heat = hot * (1.0 - done);
             let allowed = self.state.cost() as f64 - heat * self.whim.random.unit().max(1e-300).ln();
             self.edits.settle();
             self.whim.banned.clear();
             self.ruin();
             if self.edits.mark() == 0 || !self.recreate(allowed) {
                 self.edits.undo(self.state, 0);
-            } else if self.state.cost() < best.0 {
+            } else if self.state.cost() < best.0 && self.state.peak() <= self.capacity {
                 best = (self.state.cost(), self.state.sequence());
             }
         }
         *self.state = State::new(self.state.model, &best.1);
-        is_spent
+    }
+
+    /// Begins every other half anew at the best sequence; what a half found with more room is changed by the next one to keep the capacity.
+    fn begin_half(&mut self, half: u32, best: &[u32]) {
+        self.room = if half == LOOSE { self.capacity.saturating_add(self.capacity / LOOSER) } else { self.capacity };
+        let goes_on = half % 2 == 1 && (half != LOOSE + 1 || self.tighten());
+        if !goes_on {
+            self.begin(best);
+        }
+    }
+
+    /// Makes absences until the room holds, whatever that costs; `false` where it does not.
+    fn tighten(&mut self) -> bool {
+        self.begin(&self.state.sequence());
+        self.edits.settle();
+        self.whim.banned.clear();
+        self.recreate(f64::MAX)
     }
 
     fn begin(&mut self, sequence: &[u32]) {
         self.work += self.state.work;
         *self.state = State::new(self.state.model, sequence);
-        relief::soften(self.state, self.capacity);
+        relief::soften(self.state, self.room);
     }
 
     fn ruin(&mut self) {
@@ -123,17 +154,17 @@ impl<'s, 'm> Ruin<'s, 'm> {
         }
     }
 
-    /// Makes absences until the capacity holds, and takes out what it can do without; `false` if that costs more than is allowed.
+    /// Makes absences until the room holds, and takes out what it can do without; `false` if that costs more than is allowed.
     fn recreate(&mut self, allowed: f64) -> bool {
         for _ in 0..ABSENCES {
-            if self.state.peak() <= self.capacity || self.state.cost() as f64 > allowed {
+            if self.state.peak() <= self.room || self.state.cost() as f64 > allowed {
                 break;
             }
             if !relief::lower_peak(self.state, &mut self.edits, allowed as u64, Some(&mut self.whim)) {
                 return false;
             }
         }
-        if self.state.peak() > self.capacity {
+        if self.state.peak() > self.room {
             return false;
         }
         self.drop_spare();
@@ -244,7 +275,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
         for slot in slots {
             let mark = self.edits.mark();
             self.take_out(slot);
-            if self.state.peak() > self.capacity {
+            if self.state.peak() > self.room {
                 self.edits.undo(self.state, mark);
             }
         }
@@ -268,6 +299,38 @@ mod tests {
         };
         let runs = vec![run(&[], &[0]), run(&[0], &[1]), run(&[1], &[2]), run(&[2], &[3]), run(&[0], &[4]), run(&[3, 4], &[])];
         Problem { runs, values: sizes.map(|size| Value { size, ..Value::default() }).to_vec(), ..Problem::default() }
+    }
+
+    /// `a` and `c`, both wide, are there together in the given order.
+    fn wide_ones_that_meet() -> Problem {
+        let run = |reads: &[u32], writes: &[u32]| Run {
+            reads: reads.to_vec(),
+            writes: writes.to_vec(),
+            cost: 10,
+            repeatable: true,
+            ..Run::default()
+        };
+        let runs = vec![run(&[], &[0]), run(&[0], &[1]), run(&[1], &[2]), run(&[2], &[3]), run(&[0, 3], &[])];
+        let values = [60, 1, 70, 1].map(|size| Value { size, ..Value::default() }).to_vec();
+        Problem { runs, values, ..Problem::default() }
+    }
+
+    #[test]
+    fn what_is_found_with_more_room_is_made_to_keep_the_capacity() {
+        let problem = wide_ones_that_meet();
+        let model = Model::new(&problem);
+        let best = [0, 1, 2, 3, 0, 4];
+        let mut state = State::new(&model, &best);
+        let mut search = Ruin::new(&mut state, 129, false, Stop::default());
+        search.begin_half(LOOSE, &best);
+        search.drop_spare();
+        assert_eq!((search.state.cost(), search.state.peak()), (50, 131));
+        search.begin_half(LOOSE + 1, &best);
+        assert_eq!((search.room, search.state.cost()), (129, 60));
+        assert!(search.state.peak() <= 129);
+        // What only fits where there is more room is no answer.
+        search.run(40);
+        assert_eq!((search.state.cost(), search.state.peak() <= 129), (60, true));
     }
 
     #[test]

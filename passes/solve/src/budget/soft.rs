@@ -11,8 +11,6 @@ const EXTREME: f64 = 1e15;
 pub(super) struct SoftTree {
     leaves: usize,
     sharpness: f64,
-    /// Whether extreme factors are handed down.
-    lasts: bool,
     nodes: Vec<Node>,
 }
 
@@ -23,11 +21,10 @@ struct Node {
 }
 
 impl SoftTree {
-    /// All slots at zero bytes and not occupied. `sharpness` is the inverse of the bytes over which the sum fades. A tree that lasts bears any number of
-    /// changes; without that they are cheaper, and it must be made anew after some.
-    pub fn new(slots: usize, sharpness: f64, lasts: bool) -> Self {
+    /// All slots at zero bytes and not occupied. `sharpness` is the inverse of the bytes over which the sum fades.
+    pub fn new(slots: usize, sharpness: f64) -> Self {
         let leaves = slots.max(2).next_power_of_two();
-        Self { leaves, sharpness, lasts, nodes: vec![Node { factor: 1.0, sum: 0.0 }; 2 * leaves] }
+        Self { leaves, sharpness, nodes: vec![Node { factor: 1.0, sum: 0.0 }; 2 * leaves] }
     }
 
     /// Bytes of the soft maximum; no number once weights were too large for numbers.
@@ -109,10 +106,8 @@ impl SoftTree {
         }
         let factor = (self.sharpness * delta as f64).exp();
         let (mut left, mut right) = (first as usize + self.leaves, last as usize + self.leaves);
-        if self.lasts {
-            self.hand_down(left);
-            self.hand_down(right);
-        }
+        self.hand_down(left);
+        self.hand_down(right);
         self.scale(left, factor);
         if left != right {
             self.scale(right, factor);
@@ -167,7 +162,7 @@ mod tests {
 
     #[test]
     fn lies_between_the_maximum_and_a_little_above() {
-        let mut tree = SoftTree::new(64, 0.5, true);
+        let mut tree = SoftTree::new(64, 0.5);
         tree.add(3, 60, 40);
         tree.add(10, 20, 10);
         tree.add(0, 63, -30);
@@ -187,8 +182,8 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_lasts_bears_changes_without_end() {
-        let mut tree = SoftTree::new(64, 0.5, true);
+    fn a_tree_bears_changes_without_end() {
+        let mut tree = SoftTree::new(64, 0.5);
         tree.occupy(5, true);
         for _ in 0..1000 {
             // Over a node, and off again by what lies below it.

@@ -185,8 +185,8 @@ impl Search<'_> {
     /// Looks for better plans from a start: by ruin and recreate, then by annealing; the other way round where only annealing keeps the capacity.
     fn improve(&mut self, start: &mut Start, effort: u64, steps: u64) {
         if start.peak <= self.ceiling {
-            let is_spent = self.rebuild(start, effort);
-            let part = if self.model.fixed as u64 > LARGE && !is_spent { REBUILT } else { 1 };
+            self.rebuild(start, effort);
+            let part = if self.model.fixed as u64 > LARGE { REBUILT } else { 1 };
             self.anneal(start, steps / part);
             return;
         }
@@ -198,14 +198,13 @@ impl Search<'_> {
         }
     }
 
-    /// Lets a start that keeps the capacity begin where ruin and recreate ends; whether that took too long to be finished.
-    fn rebuild(&mut self, start: &mut Start, effort: u64) -> bool {
+    /// Lets a start that keeps the capacity begin where ruin and recreate ends.
+    fn rebuild(&mut self, start: &mut Start, effort: u64) {
         let mut state = State::new(self.model, &start.sequence);
         let rounds = ruin::rounds(self.model, effort);
-        let is_spent = Ruin::new(&mut state, self.ceiling, start.has_transfers, self.stop).run(rounds);
+        Ruin::new(&mut state, self.ceiling, start.has_transfers, self.stop).run(rounds);
         self.offer(&state);
         start.sequence = state.sequence();
-        is_spent
     }
 
     /// Time from which on a sequence is of no use.

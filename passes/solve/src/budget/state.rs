@@ -318,9 +318,9 @@ impl<'a> State<'a> {
         self.pending = pending;
     }
 
-    /// Keeps a soft maximum from here on, of the bytes over `capacity`; bytes fade over `1 / sharpness`. One that lasts bears any number of changes.
-    pub fn soften(&mut self, capacity: i64, sharpness: f64, lasts: bool) {
-        let mut soft = SoftTree::new(self.slots.len(), sharpness, lasts);
+    /// Keeps a soft maximum from here on, of the bytes over `capacity`; bytes fade over `1 / sharpness`.
+    pub fn soften(&mut self, capacity: i64, sharpness: f64) {
+        let mut soft = SoftTree::new(self.slots.len(), sharpness);
         for (slot, operation) in self.slots.iter().enumerate() {
             let slot = slot as u32;
             soft.add(slot, slot, self.tree.top_of(slot, slot) - capacity);
