@@ -16,9 +16,7 @@ use crate::window::candidates;
 
 /// What a short search finds is learned with such a part of the effort.
 const REHEARSAL: u64 = 8;
-/// Where a short search finds nothing or the time that it costs is more than such a part, another one gets such a part more room: small values stand in the
-/// way of large ones, and go where they have found their places.
-const COSTLY: u64 = 20;
+/// Where offsets waste room, another short search gets such a part more room: its plan is changed until it keeps the capacity, and has other offsets.
 const LOOSER: u64 = 128;
 /// The last bytes cost so many times as much time as all bytes do on average.
 const STEEPER: u64 = 3;
@@ -89,26 +87,26 @@ pub(crate) fn within(
     }
 }
 
-/// A plan for a capacity, mended until it keeps the limit: that of a whole search, or that of a short one where its offsets waste less. Where another way is
-/// tried, what a short search does not find is not looked for longer.
+/// A plan for a capacity, mended until it keeps the limit: the fastest of those of a whole search, of a short one, and of one that had more room where the
+/// offsets of both waste some. Where another way is tried, what a short search does not find is not looked for longer.
 fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
     let short = attempt(module, ctx, stated, capacity, ctx.effort / REHEARSAL)?;
-    let is_costly = |short: &Found| short.budgeted.makespan > short.budgeted.base_cost / COSTLY * (COSTLY + 1);
-    let loose = match &short {
-        Some(short) if !is_costly(short) => None,
-        _ => loosely(asked, capacity)?,
-    };
     let is_enough = ctx.options.stop.is_due() || short.is_none() && ctx.seeks == Seeks::Soon;
     let whole = if is_enough { None } else { attempt(module, ctx, stated, capacity, ctx.effort)? };
-    let mut all: Vec<Found> = whole.into_iter().chain(short).chain(loose).collect();
+    let mut all: Vec<Found> = whole.into_iter().chain(short).collect();
+    if all.iter().all(|found| found.arena > asked.limit) {
+        all.extend(loosely(asked, capacity)?);
+    }
     all.sort_by_key(|found| mended_time(asked, found));
+    let mut best: Option<Found> = None;
     for found in all {
-        if let Some(mended) = asked.mended(found)? {
-            return Ok(Some(mended));
+        let dearest = best.as_ref().map_or(u64::MAX, |best| best.budgeted.makespan);
+        if mended_time(asked, &found) < dearest {
+            best = asked.mended(found, dearest)?.or(best);
         }
     }
-    Ok(None)
+    Ok(best)
 }
 
 /// A plan for a capacity that a short search finds where there is a little more room, and that is changed until it keeps the capacity.

@@ -28,17 +28,20 @@ pub(super) struct Asked<'a, 'o> {
 }
 
 impl Asked<'_, '_> {
-    /// A plan near one that was found whose arena is within the limit; `None` where none is found.
+    /// A plan near one that was found whose arena is within the limit, and that takes less time than `dearest`; `None` where none is found.
     ///
     /// Where a buffer sticks out, the runs at the steps of its life that have no room for it leave as many bytes free as stick out, more
     /// each time; the search goes on from the plan at hand. Offsets of a plan that changes much are others, so one that nearly fits changes little.
     ///
     /// # Errors
     /// What trials meet.
-    pub(super) fn mended(&self, mut found: Found) -> Result<Option<Found>, PassError> {
+    pub(super) fn mended(&self, mut found: Found, dearest: u64) -> Result<Option<Found>, PassError> {
         let mut margins = vec![0; self.stated.nodes.len()];
         let mut failed = margins.clone();
         for round in 0..ROUNDS {
+            if found.budgeted.makespan >= dearest {
+                break;
+            }
             let Some(placed) = self.settle(&mut found)? else { return self.eased(found, margins, failed).map(Some) };
             if round + 1 == ROUNDS || self.ctx.options.stop.is_due() {
                 break;
@@ -143,14 +146,20 @@ pub(super) mod tests {
         let found = attempt(&module, &ctx, &stated, peak, 0).unwrap().unwrap();
         assert!(found.arena > limit && found.plan.events.len() == stated.nodes.len());
         let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit };
-        let mended = asked.mended(found).unwrap().unwrap();
+        let mended = asked.mended(found, u64::MAX).unwrap().unwrap();
         assert!(mended.arena <= limit);
         assert_eq!(mended.plan.events.len(), stated.nodes.len() + 1);
         assert!(mended.budgeted.rounds > 1);
+        // What takes as long as another plan is given up.
+        let takes = mended.budgeted.makespan;
+        for (dearest, is_mended) in [(takes, false), (takes + 1, true)] {
+            let found = attempt(&module, &ctx, &stated, peak, 0).unwrap().unwrap();
+            assert_eq!(asked.mended(found, dearest).unwrap().is_some(), is_mended);
+        }
         // What fits stays as it is, and what cannot be mended is not.
         let events = mended.plan.events.clone();
-        assert_eq!(asked.mended(mended).unwrap().unwrap().plan.events, events);
+        assert_eq!(asked.mended(mended, u64::MAX).unwrap().unwrap().plan.events, events);
         let found = attempt(&module, &ctx, &stated, peak, 0).unwrap().unwrap();
-        assert!(Asked { limit: Bytes(1024), ..asked }.mended(found).unwrap().is_none());
+        assert!(Asked { limit: Bytes(1024), ..asked }.mended(found, u64::MAX).unwrap().is_none());
     }
 }
