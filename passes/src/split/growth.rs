@@ -42,6 +42,22 @@ pub(super) struct Effort {
     giving: BTreeMap<(Node, usize, Kind), Option<Rc<Pieces>>>,
     /// How nodes take part, of whose operands some pieces are there.
     reading: BTreeMap<(Node, Kind), Vec<Reading>>,
+    /// What grew from seeds of shares that may overlap, by the seeds without their numbers of parts, and the visits that it took: their number
+    /// makes no difference.
+    overlapping: BTreeMap<Seed, (Option<Rc<Members>>, usize)>,
+}
+
+/// What regions of some seeds take in, into whatever number of parts.
+#[derive(Clone, Debug, Default)]
+struct Members {
+    /// Bytes of the smallest value that was followed.
+    smallest: u64,
+    /// Nodes by their steps.
+    nodes: BTreeMap<usize, (Node, Rc<Pieces>)>,
+    /// What parts make.
+    made: BTreeMap<Value, Piece>,
+    /// How values are read by parts: along an axis, or whole.
+    axes: BTreeMap<Value, Option<usize>>,
 }
 
 /// Pieces of operands, and how a node then takes part.
@@ -50,7 +66,7 @@ type Reading = (Vec<Piece>, Option<Rc<Pieces>>);
 impl Effort {
     /// Nothing is known.
     pub(super) fn new(visits: usize) -> Self {
-        Self { visits, giving: BTreeMap::new(), reading: BTreeMap::new() }
+        Self { visits, giving: BTreeMap::new(), reading: BTreeMap::new(), overlapping: BTreeMap::new() }
     }
 }
 
@@ -77,29 +93,36 @@ impl<'m> Ground<'m> {
 
     /// The region around a seed; `None` where nothing there can be computed in parts.
     ///
-    /// A node is left out where a part would need a value that is there only when all parts are done. Linear in the region's nodes and what
-    /// lies between them, for each node that is left out.
+    /// Linear in the region's nodes and what lies between them, for each node that is left out.
     pub(super) fn region(&self, seed: Seed, effort: &mut Effort) -> Option<Region> {
-        let mut left_out = BTreeSet::new();
         let (kind, shares) = self.shares(seed)?;
+        if kind != Kind::Overlapping {
+            return self.finish(seed, shares, &self.members(seed, kind, effort)?);
+        }
+        let any_number = Seed { parts: 0, ..seed };
+        if let Some((members, visits)) = effort.overlapping.get(&any_number).cloned() {
+            // What is looked at does not depend on what is remembered.
+            effort.visits = effort.visits.checked_sub(visits)?;
+            return self.finish(seed, shares, &*members?);
+        }
+        let before = effort.visits;
+        let members = self.members(seed, kind, effort).map(Rc::new);
+        effort.overlapping.insert(any_number, (members.clone(), before - effort.visits));
+        self.finish(seed, shares, &*members?)
+    }
+
+    /// What the region around a seed takes in. A node is left out where a part would need a value that is there only when all parts are done.
+    fn members(&self, seed: Seed, kind: Kind, effort: &mut Effort) -> Option<Members> {
+        let mut left_out = BTreeSet::new();
         while left_out.len() <= MOST_LEFT_OUT {
-            let mut growth = Growth {
-                ground: self,
-                seed,
-                kind,
-                left_out: &left_out,
-                effort,
-                smallest: u64::MAX,
-                nodes: BTreeMap::new(),
-                made: BTreeMap::new(),
-                axes: BTreeMap::new(),
-            };
-            if !growth.grow() || growth.nodes.is_empty() {
+            let members = Members { smallest: u64::MAX, ..Members::default() };
+            let mut growth = Growth { ground: self, seed, kind, left_out: &left_out, effort, members };
+            if !growth.grow() || growth.members.nodes.is_empty() {
                 return None;
             }
             match growth.too_late() {
                 Some(node) => left_out.insert(node),
-                None => return growth.finish(shares),
+                None => return Some(growth.members),
             };
         }
         None
@@ -155,6 +178,41 @@ impl<'m> Ground<'m> {
         self.producer(value).is_some_and(slides) || self.uses[value].iter().any(reads)
     }
 
+    /// The region; `None` where an axis is too short for its parts, or what it would take apart is read beside it.
+    fn finish(&self, seed: Seed, shares: Shares, members: &Members) -> Option<Region> {
+        let mut divided = Divided::among(shares);
+        let inside: BTreeSet<Node> = members.nodes.values().map(|(node, _)| *node).collect();
+        let beside = |site: &Use| match site {
+            Use::Output(..) => true,
+            Use::Operand(node, _) => !inside.contains(node),
+        };
+        let made: BTreeMap<Value, bool> =
+            members.made.keys().map(|value| (*value, self.uses[*value].iter().any(beside))).collect();
+        let opened = match seed.lie {
+            Lie::Joined => Some((self.step[self.producer(seed.value)?], seed.value)),
+            _ => None,
+        };
+        if opened.is_some_and(|(_, value)| self.uses[value].iter().any(beside)) {
+            return None;
+        }
+        if seed.lie == Lie::Overlapping {
+            let nodes: Vec<(Node, &Pieces)> = members.nodes.values().map(|(node, pieces)| (*node, &**pieces)).collect();
+            let is_needed = |value: Value| made.get(&value) == Some(&true);
+            divided.spans = Some(Spans::of(self.module, &nodes, &divided.shares, is_needed)?);
+        }
+        // Shares of weights are made ahead, or else cut out while the model runs, as those of other values.
+        let is_ahead = |value: Value, axis: &Option<usize>| {
+            let constant = self.module.constant_of(value).map(|constant| self.module.constant(constant));
+            constant.is_some_and(|constant| axis.is_none_or(|axis| self.weights.are_at_hand(constant, axis)))
+        };
+        let is_read = |(value, axis): &(&Value, &Option<usize>)| !members.made.contains_key(value) && !is_ahead(**value, axis);
+        let read = members.axes.iter().filter(is_read).map(|(value, axis)| (*value, axis.is_some())).collect();
+        let nodes = members.nodes.iter().map(|(step, (node, _))| (*step, *node)).collect();
+        divided.nodes = members.nodes.values().map(|(node, pieces)| (*node, Pieces::clone(pieces))).collect();
+        divided.values = members.made.clone();
+        Some(Region { parts: divided.shares.count(), opened, nodes, divided, made, read, smallest: members.smallest })
+    }
+
     /// The node of the main graph that makes a value.
     fn producer(&self, value: Value) -> Option<Node> {
         self.module.producer(value).filter(|node| self.module.node(*node).graph == self.module.main())
@@ -177,23 +235,17 @@ struct Growth<'g, 'm> {
     /// Nodes that may not take part.
     left_out: &'g BTreeSet<Node>,
     effort: &'g mut Effort,
-    /// Bytes of the smallest value that was followed.
-    smallest: u64,
-    nodes: BTreeMap<usize, (Node, Rc<Pieces>)>,
-    /// What parts make.
-    made: BTreeMap<Value, Piece>,
-    /// How values are read by parts: along an axis, or whole.
-    axes: BTreeMap<Value, Option<usize>>,
+    members: Members,
 }
 
 impl Growth<'_, '_> {
     /// Grows until nothing can be added; whether it came to that before all visits were made, or it was too large.
     fn grow(&mut self) -> bool {
-        self.axes.insert(self.seed.value, Some(self.seed.axis));
+        self.members.axes.insert(self.seed.value, Some(self.seed.axis));
         let mut open = vec![self.seed.value];
         let mut met = BTreeSet::from([self.seed.value]);
         while let Some(value) = open.pop() {
-            let Some(Some(axis)) = self.axes.get(&value).copied() else { continue };
+            let Some(Some(axis)) = self.members.axes.get(&value).copied() else { continue };
             let bytes = self.ground.bytes(value);
             let is_small = value != self.seed.value && bytes <= self.seed.small;
             // Who else reads the same weights has nothing to do with the region.
@@ -201,11 +253,11 @@ impl Growth<'_, '_> {
                 continue;
             }
             if value != self.seed.value {
-                self.smallest = self.smallest.min(bytes);
+                self.members.smallest = self.members.smallest.min(bytes);
             }
             let Some(left) = self.effort.visits.checked_sub(1 + self.ground.uses[value].len()) else { return false };
             self.effort.visits = left;
-            if self.nodes.len() > MOST_NODES {
+            if self.members.nodes.len() > MOST_NODES {
                 return false;
             }
             let mut joined = Vec::new();
@@ -235,7 +287,7 @@ impl Growth<'_, '_> {
             && !ground.kept[node]
             && !is_own(ground.module, node)
             && !self.left_out.contains(&node)
-            && !self.nodes.contains_key(&step)
+            && !self.members.nodes.contains_key(&step)
     }
 
     /// How a node gives a share of its first result.
@@ -270,9 +322,9 @@ impl Growth<'_, '_> {
         if !self.is_open(node) {
             return false;
         }
-        let piece = |value: &Option<Value>| match value.and_then(|value| self.axes.get(&value)) {
+        let piece = |value: &Option<Value>| match value.and_then(|value| self.members.axes.get(&value)) {
             Some(Some(axis)) => Piece::Along(*axis),
-            _ => value.and_then(|value| self.made.get(&value).copied()).unwrap_or(Piece::Whole),
+            _ => value.and_then(|value| self.members.made.get(&value).copied()).unwrap_or(Piece::Whole),
         };
         let operands: Vec<Piece> = self.ground.module.node(node).inputs.iter().map(piece).collect();
         self.reading(node, operands).is_some_and(|pieces| self.take(node, pieces))
@@ -287,78 +339,44 @@ impl Growth<'_, '_> {
         };
         let reads: Vec<(Value, Piece)> = pairs(&data.inputs, &pieces.operands);
         let makes: Vec<(Value, Piece)> = pairs(&data.outputs, &pieces.results);
-        let reads_agree = reads.iter().all(|(value, piece)| match self.made.get(value) {
+        let reads_agree = reads.iter().all(|(value, piece)| match self.members.made.get(value) {
             Some(made) => made == piece,
-            None => !piece.is_added() && self.axes.get(value).is_none_or(|known| *known == axis(*piece)),
+            None => !piece.is_added() && self.members.axes.get(value).is_none_or(|known| *known == axis(*piece)),
         });
-        let makes_agree = makes.iter().all(|(value, piece)| self.axes.get(value).is_none_or(|known| *known == axis(*piece)));
+        let makes_agree =
+            makes.iter().all(|(value, piece)| self.members.axes.get(value).is_none_or(|known| *known == axis(*piece)));
         if !reads_agree || !makes_agree {
             return false;
         }
         for (value, piece) in reads.into_iter().filter(|(_, piece)| !piece.is_added()) {
-            self.axes.insert(value, axis(piece));
+            self.members.axes.insert(value, axis(piece));
         }
         for (value, piece) in makes {
-            self.made.insert(value, piece);
+            self.members.made.insert(value, piece);
             if let Piece::Along(axis) = piece {
-                self.axes.insert(value, Some(axis));
+                self.members.axes.insert(value, Some(axis));
             }
         }
-        self.nodes.insert(self.ground.step[node], (node, pieces));
+        self.members.nodes.insert(self.ground.step[node], (node, pieces));
         true
     }
 
     /// A node of the region that reads what is there only when all parts are done.
     fn too_late(&self) -> Option<Node> {
         let module = self.ground.module;
-        let (first, last) = (*self.nodes.keys().next()?, *self.nodes.keys().next_back()?);
+        let (first, last) = (*self.members.nodes.keys().next()?, *self.members.nodes.keys().next_back()?);
         let mut late: BTreeSet<Value> = BTreeSet::new();
         for (step, node) in module.graph(module.main()).nodes.iter().enumerate().take(last + 1).skip(first) {
             let reads = &self.ground.reads[step];
-            if self.nodes.contains_key(&step) {
+            if self.members.nodes.contains_key(&step) {
                 if reads.iter().any(|value| late.contains(value)) {
                     return Some(*node);
                 }
-            } else if reads.iter().any(|value| late.contains(value) || self.made.contains_key(value)) {
+            } else if reads.iter().any(|value| late.contains(value) || self.members.made.contains_key(value)) {
                 late.extend(module.node(*node).results());
             }
         }
         None
-    }
-
-    /// The region; `None` where an axis is too short for its parts, or what it would take apart is read beside it.
-    fn finish(self, shares: Shares) -> Option<Region> {
-        let mut divided = Divided::among(shares);
-        let inside: BTreeSet<Node> = self.nodes.values().map(|(node, _)| *node).collect();
-        let beside = |site: &Use| match site {
-            Use::Output(..) => true,
-            Use::Operand(node, _) => !inside.contains(node),
-        };
-        let made: BTreeMap<Value, bool> =
-            self.made.keys().map(|value| (*value, self.ground.uses[*value].iter().any(beside))).collect();
-        let opened = match self.seed.lie {
-            Lie::Joined => Some((self.ground.step[self.ground.producer(self.seed.value)?], self.seed.value)),
-            _ => None,
-        };
-        if opened.is_some_and(|(_, value)| self.ground.uses[value].iter().any(beside)) {
-            return None;
-        }
-        if self.seed.lie == Lie::Overlapping {
-            let nodes: Vec<(Node, &Pieces)> = self.nodes.values().map(|(node, pieces)| (*node, &**pieces)).collect();
-            let is_needed = |value: Value| made.get(&value) == Some(&true);
-            divided.spans = Some(Spans::of(self.ground.module, &nodes, &divided.shares, is_needed)?);
-        }
-        // Shares of weights are made ahead, or else cut out while the model runs, as those of other values.
-        let is_ahead = |value: Value, axis: &Option<usize>| {
-            let constant = self.ground.module.constant_of(value).map(|constant| self.ground.module.constant(constant));
-            constant.is_some_and(|constant| axis.is_none_or(|axis| self.ground.weights.are_at_hand(constant, axis)))
-        };
-        let is_read = |(value, axis): &(&Value, &Option<usize>)| !self.made.contains_key(value) && !is_ahead(**value, axis);
-        let read = self.axes.iter().filter(is_read).map(|(value, axis)| (*value, axis.is_some())).collect();
-        let nodes = self.nodes.iter().map(|(step, (node, _))| (*step, *node)).collect();
-        divided.nodes = self.nodes.into_values().map(|(node, pieces)| (node, Rc::unwrap_or_clone(pieces))).collect();
-        divided.values = self.made;
-        Some(Region { parts: divided.shares.count(), opened, nodes, divided, made, read, smallest: self.smallest })
     }
 }
 
