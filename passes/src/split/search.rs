@@ -37,6 +37,8 @@ const NARROWER: u64 = 4;
 const FEW_AND_MANY: [u64; 2] = [4, 12];
 /// The part by which an estimate may pass what it is to lower.
 const NEARLY: u64 = 8;
+/// Steps of regions that may begin and end wherever they do.
+const ANYWHERE: (usize, usize) = (0, usize::MAX);
 /// Nodes that may be looked at while regions are grown.
 const VISITS: usize = 400_000;
 
@@ -70,6 +72,8 @@ pub(super) struct Search<'s> {
     shared: bool,
     /// What was grown so far, by seeds; none where nothing grew.
     grown: BTreeMap<Seed, Option<Grown>>,
+    /// What was best for steps that look the same: layers repeat.
+    best: BTreeMap<(Likeness, u64, bool), Like>,
     effort: Effort,
 }
 
@@ -84,6 +88,18 @@ struct Grown {
     least: u64,
     /// Time that it takes longer in parts, in nanoseconds.
     nanos: u64,
+}
+
+/// What steps of equal layers have in common: bytes, the operator, and extents of the largest values that are there.
+type Likeness = (u64, String, Vec<Vec<u64>>);
+
+/// The best region for a step.
+#[derive(Clone, Copy, Debug)]
+struct Like {
+    /// Position of the seed's value among the largest ones at the step.
+    place: usize,
+    seed: Seed,
+    worth: Worth,
 }
 
 impl<'s> Search<'s> {
@@ -102,6 +118,7 @@ impl<'s> Search<'s> {
             shared: false,
             way,
             grown: BTreeMap::new(),
+            best: BTreeMap::new(),
             effort: Effort::new(VISITS),
         }
     }
@@ -141,9 +158,40 @@ impl<'s> Search<'s> {
     }
 
     /// The region that brings a step to the goal in the least time, or else what is worth most.
+    fn best(&mut self, step: usize, goal: u64) -> Option<(Region, Grown)> {
+        let key = (self.likeness(step), goal, self.shared);
+        let seed = match self.as_before(&key, step) {
+            Some(seed) => seed,
+            None => {
+                let (worth, seed) = self.sought(step, goal)?;
+                let place = self.levels.live(step).iter().position(|value| *value == seed.value);
+                if let Some(place) = place.filter(|_| seed.steps == ANYWHERE) {
+                    self.best.insert(key, Like { place, seed, worth });
+                }
+                seed
+            }
+        };
+        self.ground.region(seed, &mut self.effort).zip(self.grown.get(&seed).copied().flatten())
+    }
+
+    fn likeness(&self, step: usize) -> Likeness {
+        let operator = &self.levels.module.node(self.levels.node(step)).operator;
+        let large = self.levels.live(step).iter().take(SEEDS);
+        (self.levels.profile[step], operator.name.to_string(), large.map(|value| self.levels.dims(*value)).collect())
+    }
+
+    /// The seed that was best for a step that looks the same, if it is worth as much here.
+    fn as_before(&mut self, key: &(Likeness, u64, bool), step: usize) -> Option<Seed> {
+        let like = *self.best.get(key)?;
+        let seed = Seed { value: *self.levels.live(step).get(like.place)?, ..like.seed };
+        let worth = self.worth(seed, step, key.1, |grown| grown.level)?;
+        (worth <= like.worth).then_some(seed)
+    }
+
+    /// The seed of the region that brings a step to the goal in the least time, or else of what is worth most.
     ///
     /// Each seed is grown with the fewest parts that its axis has; the most promising ones with all others, too.
-    fn best(&mut self, step: usize, goal: u64) -> Option<(Region, Grown)> {
+    fn sought(&mut self, step: usize, goal: u64) -> Option<(Worth, Seed)> {
         // What is known of equal parts first is a limit, of others a guess: each kind is ranked by itself.
         let mut found: [Vec<(Worth, Seed, u64)>; 4] = Default::default();
         for (value, axis, extent) in self.axes(step) {
@@ -151,7 +199,7 @@ impl<'s> Search<'s> {
             for (kind, lie, parts) in [(0, Lie::Equal, equal), (1, Lie::Overlapping, unequal)] {
                 let Some(parts) = parts else { continue };
                 for small in SMALL.map(|part| self.peak / part) {
-                    let seed = Seed { value, axis, parts, lie, small, steps: (0, usize::MAX) };
+                    let seed = Seed { value, axis, parts, lie, small, steps: ANYWHERE };
                     found[kind].extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
                 }
             }
@@ -181,8 +229,7 @@ impl<'s> Search<'s> {
                 best = best.into_iter().chain(worth.map(|worth| (worth, seed))).min();
             }
         }
-        let seed = best?.1;
-        self.ground.region(seed, &mut self.effort).zip(self.grown.get(&seed).copied().flatten())
+        best
     }
 
     /// Numbers of parts of an axis whose shares need not be equal, the one that says most of the others first: rows of images,
@@ -227,7 +274,7 @@ impl<'s> Search<'s> {
         let seeded = |value| {
             let (axis, borders) = self.ground.joined(value)?;
             let operands = borders.len() as u64 - 1;
-            let seed = Seed { value, axis, parts: 2, lie: Lie::Joined, small: self.peak / SMALL[0], steps: (0, usize::MAX) };
+            let seed = Seed { value, axis, parts: 2, lie: Lie::Joined, small: self.peak / SMALL[0], steps: ANYWHERE };
             joined_parts(operands).last().map(|parts| (Seed { parts, ..seed }, operands))
         };
         joins.into_iter().filter_map(seeded).collect()
