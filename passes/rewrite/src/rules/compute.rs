@@ -27,10 +27,10 @@ const FUNCTIONS: &[Function] = &[
     Function { name: "compose", value: compose },
     Function { name: "div", value: |_, a| arithmetic(a, exact_quotient, |x, y| x / y) },
     Function { name: "extent", value: extent },
-    Function { name: "halves", value: halves },
     Function { name: "int", value: |graph, a| one_int(graph, class(a, 0)?).map(Attribute::Int) },
     Function { name: "inverse", value: inverse },
     Function { name: "leading", value: leading },
+    Function { name: "left-out", value: left_out },
     Function { name: "list", value: list },
     Function { name: "moved", value: moved },
     Function { name: "mul", value: |_, a| arithmetic(a, i64::checked_mul, |x, y| x * y) },
@@ -38,6 +38,7 @@ const FUNCTIONS: &[Function] = &[
     Function { name: "pad-ends", value: pad_ends },
     Function { name: "pad-starts", value: pad_starts },
     Function { name: "shape", value: shape },
+    Function { name: "shares", value: shares },
     Function { name: "splat", value: |graph, a| Some(Attribute::Float(splat(graph, class(a, 0)?)? as f32)) },
     Function { name: "sub", value: |_, a| arithmetic(a, i64::checked_sub, |x, y| x - y) },
 ];
@@ -129,6 +130,16 @@ fn inverse(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     (0..axes.len()).map(back).collect::<Option<Vec<i64>>>().map(Attribute::Ints)
 }
 
+/// `left-out P AXIS`: the permutation of what is left where one index of the axis of a Transpose by P is taken.
+fn left_out(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+    let Attribute::Ints(axes) = attribute(arguments.first()?)? else { return None };
+    let at = normalize_axis(int(arguments, 1)?, axes.len())?;
+    let (gone, mut left) = (axes[at], axes.clone());
+    left.remove(at);
+    left.iter_mut().filter(|axis| **axis > gone).for_each(|axis| *axis -= 1);
+    Some(Attribute::Ints(left))
+}
+
 /// `moved P AXIS`: the axis of the operand of a Transpose by P that an axis of its result is.
 fn moved(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let Attribute::Ints(axes) = attribute(arguments.first()?)? else { return None };
@@ -150,11 +161,12 @@ fn extent(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     Some(Attribute::Int(i64::try_from(dims[axis].known()?).ok()?))
 }
 
-/// `halves ?x`: the last extent in two equal parts, where it is known and even.
-fn halves(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
+/// `shares ?x N`: the last extent in so many equal parts, where it is known and divides.
+fn shares(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let extent = graph[class(arguments, 0)?].data.tensor()?.shape.as_ref()?.last()?.known()?;
-    let half = i64::try_from(extent / 2).ok().filter(|half| extent % 2 == 0 && *half > 0)?;
-    Some(Attribute::Ints(vec![half; 2]))
+    let count = int(arguments, 1)?;
+    let share = exact_quotient(i64::try_from(extent).ok()?, count).filter(|share| *share > 0)?;
+    Some(Attribute::Ints(vec![share; usize::try_from(count).ok()?]))
 }
 
 /// `list A B ...`: integers, and lists of them, one after the other; or floats.

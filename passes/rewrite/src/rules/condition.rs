@@ -48,6 +48,7 @@ const PREDICATES: &[Predicate] = &[
     Predicate { name: "extent-at-least", arguments: 3, holds: extent_at_least },
     Predicate { name: "extent-same", arguments: 4, holds: extent_same },
     Predicate { name: "fixed", arguments: 1, holds: |scene, a| tensor(scene, a, 0).is_some_and(|ty| ty.known_dims().is_some()) },
+    Predicate { name: "moves-ones", arguments: 2, holds: moves_ones },
     Predicate { name: "nonnegative", arguments: 1, holds: nonnegative },
     Predicate {
         name: "one-element",
@@ -55,6 +56,7 @@ const PREDICATES: &[Predicate] = &[
         holds: |scene, a| tensor(scene, a, 0).is_some_and(|ty| ty.elements() == Some(1)),
     },
     Predicate { name: "pair", arguments: 1, holds: |scene, a| axis_list(scene.graph, &a[0]).is_some_and(|list| list.len() == 2) },
+    Predicate { name: "packs", arguments: 3, holds: packs },
     Predicate { name: "pads-rows", arguments: 2, holds: pads_rows },
     Predicate { name: "parts", arguments: 5, holds: parts },
     Predicate { name: "power-of-two", arguments: 1, holds: power_of_two },
@@ -124,6 +126,28 @@ fn before_last(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     axes.zip(rank).is_some_and(|(axes, rank)| {
         !axes.is_empty() && axes.iter().all(|axis| normalize_axis(*axis, rank).is_some_and(|axis| axis + 1 < rank))
     })
+}
+
+/// `moves-ones $perm ?x`: axes of more than one index stay in their order.
+fn moves_ones(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let (Argument::Attribute(Attribute::Ints(axes)), Some(ty)) = (&arguments[0], tensor(scene, arguments, 1)) else {
+        return false;
+    };
+    let extent = |axis: &i64| ty.shape.as_ref()?.get(usize::try_from(*axis).ok()?)?.known();
+    let moved: Vec<&i64> = axes.iter().filter(|axis| extent(axis) != Some(1)).collect();
+    ty.rank() == Some(axes.len()) && moved.is_sorted()
+}
+
+/// `packs ?x ?y AXIS`: the last axis of `?x` is those of its reshaped form `?y` from this one on.
+fn packs(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let found = || {
+        let (dims, reshaped) = (tensor(scene, arguments, 0)?.known_dims()?, tensor(scene, arguments, 1)?.known_dims()?);
+        let axis = normalize_axis(int(arguments, 2)?, reshaped.len())?;
+        let (last, leading) = dims.split_last()?;
+        let product = |dims: &[u64]| dims.iter().product::<u64>();
+        Some(product(&reshaped[axis..]) == *last && product(&reshaped[..axis]) == product(leading))
+    };
+    found().unwrap_or(false)
 }
 
 /// `pads-rows PADS ?x`: the borders of a Pad of `?x` are known, none is negative, and the last axis has none.
