@@ -141,6 +141,34 @@ fn attention() -> ModelProto {
     model(nodes, &[1, 256, 32], &[1, 256, 32], weights)
 }
 
+/// So many equal layers of attention that are added to what they read.
+fn layers(count: usize) -> ModelProto {
+    let mut nodes = Vec::new();
+    let heads = |of: &str, to: &str, perm: &[i64]| stated(node("Transpose", &[of], &[to]), vec![ints("perm", perm)]);
+    let mut weights = vec![models_made::integers("split", &[1, 197, 12, 16]), models_made::integers("join", &[1, 197, 192])];
+    for layer in 0..count {
+        let own = |name: &str| format!("{name}{layer}");
+        let input = if layer == 0 { "x".to_owned() } else { format!("y{}", layer - 1) };
+        let output = if layer + 1 == count { "y".to_owned() } else { own("y") };
+        for (name, perm) in [("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])] {
+            let (weight, product, rows) = (own(&format!("w{name}")), own(&format!("{name}p")), own(&format!("{name}r")));
+            weights.push(floats(&weight, &[192, 192]));
+            nodes.push(node("MatMul", &[&input, &weight], &[&product]));
+            nodes.push(node("Reshape", &[&product, "split"], &[&rows]));
+            nodes.push(heads(&rows, &own(name), &perm));
+        }
+        weights.push(floats(&own("wo"), &[192, 192]));
+        nodes.push(node("MatMul", &[&own("q"), &own("k")], &[&own("s")]));
+        nodes.push(stated(node("Softmax", &[&own("s")], &[&own("p")]), vec![int("axis", -1)]));
+        nodes.push(node("MatMul", &[&own("p"), &own("v")], &[&own("o")]));
+        nodes.push(heads(&own("o"), &own("t"), &[0, 2, 1, 3]));
+        nodes.push(node("Reshape", &[&own("t"), "join"], &[&own("j")]));
+        nodes.push(node("MatMul", &[&own("j"), &own("wo")], &[&own("z")]));
+        nodes.push(node("Add", &[&input, &own("z")], &[&output]));
+    }
+    model(nodes, &[1, 197, 192], &[1, 197, 192], weights)
+}
+
 /// Bottlenecks that are wide inside, as networks for small devices have them: two with a way around them, two that halve the image.
 fn bottlenecks() -> ModelProto {
     let halving = vec![int("group", 72), ints("pads", &[1; 4]), ints("strides", &[2, 2])];
@@ -319,6 +347,17 @@ fn more_time_never_needs_more_memory() {
         let slower = planned(&folder, "--slowdown 5%").arenas[0].size;
         assert!(slower <= free, "{name}: {slower} with more time, {free} without");
     }
+}
+
+#[test]
+fn many_equal_layers_need_no_more_than_few() {
+    let arena = |count: usize| {
+        let folder = Folder::new(&format!("regions-layers-{count}"));
+        folder.write("in.onnx", bytes(&layers(count)));
+        planned(&folder, "--slowdown 5%").arenas[0].size
+    };
+    let (few, many) = (arena(8), arena(24));
+    assert!(many <= few, "{many} for 24 layers, {few} for 8");
 }
 
 #[test]
