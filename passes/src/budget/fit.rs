@@ -16,7 +16,9 @@ use crate::window::candidates;
 
 /// What a short search finds is learned with such a part of the effort.
 const REHEARSAL: u64 = 8;
-/// Where offsets waste room, another short search gets such a part more room: its plan is changed until it keeps the capacity, and has other offsets.
+/// Where offsets waste room and the time that plans cost is more than such a part, another short search gets such a part more room: its plan is changed
+/// until it keeps the capacity, and has other offsets.
+const COSTLY: u64 = 100;
 const LOOSER: u64 = 128;
 /// The last bytes cost so many times as much time as all bytes do on average.
 const STEEPER: u64 = 3;
@@ -88,14 +90,15 @@ pub(crate) fn within(
 }
 
 /// A plan for a capacity, mended until it keeps the limit: the fastest of those of a whole search, of a short one, and of one that had more room where the
-/// offsets of both waste some. Where another way is tried, what a short search does not find is not looked for longer.
+/// offsets of both waste some and their time is worth it. Where another way is tried, what a short search does not find is not looked for longer.
 fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
     let short = attempt(module, ctx, stated, capacity, ctx.effort / REHEARSAL)?;
     let is_enough = ctx.options.stop.is_due() || short.is_none() && ctx.seeks == Seeks::Soon;
     let whole = if is_enough { None } else { attempt(module, ctx, stated, capacity, ctx.effort)? };
     let mut all: Vec<Found> = whole.into_iter().chain(short).collect();
-    if all.iter().all(|found| found.arena > asked.limit) {
+    let is_costly = |found: &Found| found.budgeted.makespan > found.budgeted.base_cost / COSTLY * (COSTLY + 1);
+    if all.iter().all(|found| found.arena > asked.limit && is_costly(found)) {
         all.extend(loosely(asked, capacity)?);
     }
     all.sort_by_key(|found| mended_time(asked, found));
