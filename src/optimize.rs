@@ -214,7 +214,7 @@ fn beside_the_peak(module: &Module, profile: &Profile) -> Option<Diagnostic> {
 /// Who fixes what random operators draw wants the same numbers of every plan: nothing then changes a bit, unless that was asked for. Says so.
 fn reproducible(given: &Module, options: &mut OptimizeOptions) -> Option<Diagnostic> {
     let rewrite = &mut options.plan.rewrite;
-    let is_asked = rewrite.exact || rewrite.micro_batches.is_some() || rewrite.nchwc.is_some();
+    let is_asked = rewrite.exact || rewrite.micro_batches.is_some() || rewrite.names_kernels();
     let seeded = given.nodes().keys().find(|node| !is_asked && is_seeded(given, *node))?;
     rewrite.exact = true;
     options.stated.insert("exact".to_owned(), true.to_string());

@@ -159,6 +159,20 @@ fn every_kernel_gives_the_numbers_of_the_group_that_it_stands_for() {
 }
 
 #[test]
+fn seeds_do_not_undo_what_was_asked() {
+    let folder = Folder::new("integers-seed");
+    let mut model = network(UINT8, INT8);
+    let graph = model.graph.as_mut().unwrap();
+    graph.node.push(stated(node("RandomNormal", &[], &["noise"]), vec![ints("shape", &[2]), float("seed", 1.0)]));
+    graph.output.push(fixed("noise", &[2]));
+    folder.write("in.onnx", bytes(&model));
+    folder.memc("optimize in.onnx -o out.onnx --integer-kernels").done();
+    let layout = folder.read("out.layout.json");
+    assert_eq!(kernels(&layout), 14);
+    assert!(layout.contains("\"exact\": \"false\""), "{layout}");
+}
+
+#[test]
 fn nothing_computes_with_integers_unasked() {
     let folder = Folder::new("no-integers");
     folder.write("in.onnx", bytes(&network(UINT8, INT8)));
