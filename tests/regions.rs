@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use command::Folder;
 use memc::proto::onnx::{AttributeProto, ModelProto, NodeProto, TensorProto};
-use models_made::{bytes, fixed, floats, int, ints, node, numbers, stated, text, with};
+use models_made::{bytes, fixed, floats, int, integers, ints, node, numbers, stated, text, with};
 
 fn model(nodes: Vec<NodeProto>, input: &[i64], output: &[i64], weights: Vec<TensorProto>) -> ModelProto {
     with(nodes, |graph| {
@@ -133,8 +133,8 @@ fn attention() -> ModelProto {
     ];
     let weights = vec![
         floats("wq", &[32, 64]),
-        models_made::integers("split", &[1, 256, 4, 16]),
-        models_made::integers("join", &[1, 256, 64]),
+        integers("split", &[1, 256, 4, 16]),
+        integers("join", &[1, 256, 64]),
         floats("w1", &[64, 1024]),
         floats("w2", &[1024, 32]),
     ];
@@ -145,7 +145,7 @@ fn attention() -> ModelProto {
 fn layers(count: usize) -> ModelProto {
     let mut nodes = Vec::new();
     let heads = |of: &str, to: &str, perm: &[i64]| stated(node("Transpose", &[of], &[to]), vec![ints("perm", perm)]);
-    let mut weights = vec![models_made::integers("split", &[1, 197, 12, 16]), models_made::integers("join", &[1, 197, 192])];
+    let mut weights = vec![integers("split", &[1, 197, 12, 16]), integers("join", &[1, 197, 192])];
     for layer in 0..count {
         let own = |name: &str| format!("{name}{layer}");
         let input = if layer == 0 { "x".to_owned() } else { format!("y{}", layer - 1) };
@@ -358,6 +358,33 @@ fn many_equal_layers_need_no_more_than_few() {
     };
     let (few, many) = (arena(8), arena(24));
     assert!(many <= few, "{many} for 24 layers, {few} for 8");
+}
+
+/// Rows times weights that are moved so many times; twice as many paths lead to the first ones each time.
+fn moved_weights(count: usize) -> ModelProto {
+    let mut nodes = Vec::new();
+    for level in 0..count {
+        let [from, picked, to] = [format!("w{level}"), format!("p{level}"), format!("w{}", level + 1)];
+        nodes.push(node("Gather", &[&from, "first"], &[&picked]));
+        nodes.push(node("ScatterND", &[&from, "last", &picked], &[&to]));
+    }
+    nodes.push(node("MatMul", &["x", &format!("w{count}")], &["h"]));
+    nodes.push(node("Softmax", &["h"], &["s"]));
+    nodes.push(node("MatMul", &["s", "v"], &["y"]));
+    let weights = vec![
+        floats("w0", &[64, 512]),
+        floats("v", &[512, 64]),
+        integers("first", &[3, 1, 2]),
+        TensorProto { dims: vec![3, 1], ..integers("last", &[63, 60, 5]) },
+    ];
+    model(nodes, &[1024, 64], &[1024, 64], weights)
+}
+
+#[test]
+fn weights_that_many_paths_lead_to_are_moved_once_a_part() {
+    let folder = runs("regions-moved-weights", &moved_weights(40), "arena", 60);
+    let written = memc::proto::ModelFile::open(folder.path("out.onnx")).unwrap();
+    assert!(written.graph().node.len() < 1000, "{} nodes", written.graph().node.len());
 }
 
 #[test]

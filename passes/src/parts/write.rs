@@ -1,6 +1,6 @@
 //! Writes the nodes of each part, and what joins their results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use memc_ir::{Attribute, Dim, Module, Node, NodeData, Operator, SecondaryMap, TensorType, Use, Value, ValueType};
@@ -252,7 +252,7 @@ impl Writer<'_, '_, '_, '_, '_> {
     fn weights(&mut self, value: Value) -> Value {
         let Some(node) = self.module().producer(value).filter(|node| self.moves_weights(*node)) else { return value };
         let data = self.module().node(node).clone();
-        let operands = data.inputs.iter().map(|operand| operand.map(|operand| self.weights(operand))).collect();
+        let operands = data.inputs.iter().map(|operand| operand.map(|operand| self.whole(operand))).collect();
         let result = Some((self.name(value), self.module().ty(value).clone()));
         let made = self.append(data.operator, operands, data.attributes, &[result]);
         let copy = self.module().node(made).results().next().unwrap_or(value);
@@ -260,15 +260,29 @@ impl Writer<'_, '_, '_, '_, '_> {
         copy
     }
 
-    /// Whether a node computes nothing, and only of constants.
+    /// Whether a node computes nothing, and only of constants. Each node behind it is looked at once, however many paths lead to it.
     fn moves_weights(&self, node: Node) -> bool {
+        let (mut seen, mut open) = (BTreeSet::from([node]), vec![node]);
+        while let Some(node) = open.pop() {
+            if !self.moves(node) {
+                return false;
+            }
+            for value in self.module().node(node).operands() {
+                match self.module().producer(value) {
+                    Some(node) if seen.insert(node) => open.push(node),
+                    None if self.module().constant_of(value).is_none() => return false,
+                    _ => {}
+                }
+            }
+        }
+        true
+    }
+
+    /// Whether a node computes nothing.
+    fn moves(&self, node: Node) -> bool {
         let data = self.module().node(node);
-        let moves = lookup(&data.operator).is_some_and(|info| matches!(info.work, Work::None) && info.repeat == Repeat::Yes);
-        let fixed = |value: Value| match self.module().producer(value) {
-            Some(node) => self.moves_weights(node),
-            None => self.module().constant_of(value).is_some(),
-        };
-        moves && data.bodies().next().is_none() && data.results().count() == 1 && data.operands().all(fixed)
+        let free = lookup(&data.operator).is_some_and(|info| matches!(info.work, Work::None) && info.repeat == Repeat::Yes);
+        free && data.bodies().next().is_none() && data.results().count() == 1
     }
 
     /// The positions of a value that are wanted, of those that it holds.
