@@ -76,6 +76,19 @@ fn sqrt(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     })
 }
 
+/// One over a number; kernels approximate it where there are several of them.
+fn reciprocal(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    let alone = ctx.data(0).is_some_and(|data| data.items.len() == 1);
+    followed(ctx, if alone { one_over } else { |_, _| Item::Unknown })
+}
+
+fn one_over(element: ElementType, item: &Item) -> Item {
+    match item {
+        Item::Float(value) => float_item(element, value.recip()),
+        _ => Item::Unknown,
+    }
+}
+
 const fn of(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
     OpInfo::onnx(name, infer).in_place(InPlace::Operands(&[0])).work(Work::PerElement(work)).split(SplitAxes::All)
 }
@@ -97,7 +110,7 @@ pub const OPERATORS: &[OpInfo] = &[
     of("Floor", floor, 1),
     of("Log", same_as_first, 12),
     of("Neg", neg, 1).linear(Linear::First),
-    of("Reciprocal", same_as_first, 4),
+    of("Reciprocal", reciprocal, 4),
     of("Round", round, 1),
     of("Sign", sign, 1),
     of("Sin", same_as_first, 15),
@@ -130,6 +143,9 @@ mod tests {
             ("Ceil", "f32[3]", "-1.5,1.5,-0.5", "-1.0,2.0,?"),
             ("Round", "f32[3]", "2.5,3.5,-1.5", "2.0,4.0,-2.0"),
             ("Sqrt", "f32[2]", "64.0,-1.0", "8.0,?"),
+            ("Reciprocal", "f32[]", "8.0", "0.125"),
+            ("Reciprocal", "f32[]", "0.0", "?"),
+            ("Reciprocal", "f32[2]", "2.0,4.0", ""),
             ("Exp", "f32[1]", "0.0", ""),
         ];
         for (name, ty, items, result) in rows {

@@ -56,9 +56,7 @@ fn reduction(ctx: &mut Infer<'_>, follow: Option<Follow>) -> Result<(), InferErr
     };
     let reduced = reduced(ctx, dims.len())?;
     let items = match (&reduced, ctx.data(0), follow) {
-        (Reduced::Axes(axes), Some(data), Some(follow)) if element.is_integral() => {
-            reduce_items(data, axes, |items| follow(element, items))
-        }
+        (Reduced::Axes(axes), Some(data), Some(follow)) => reduce_items(data, axes, |items| follow(element, items)),
         _ => None,
     };
     ctx.set_tensor(0, element, left_over(&dims, &reduced, keeps));
@@ -79,18 +77,18 @@ fn within_binary64(step: fn(ElementType, &Item, &Item) -> Item, element: Element
     if fits(left) && fits(right) && fits(&result) { result } else { Item::Unknown }
 }
 
+/// A reduction whose result depends on the order of steps, and so is followed for integers alone.
+fn ordered(ctx: &mut Infer<'_>, follow: Follow) -> Result<(), InferError> {
+    let follow = ctx.element(0).is_integral().then_some(follow);
+    reduction(ctx, follow)
+}
+
 fn sum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    reduction(
-        ctx,
-        Some(|element, items| fold(element, items, Item::Int(0), |element, a, b| within_binary64(on::add, element, a, b))),
-    )
+    ordered(ctx, |element, items| fold(element, items, Item::Int(0), |element, a, b| within_binary64(on::add, element, a, b)))
 }
 
 fn prod(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    reduction(
-        ctx,
-        Some(|element, items| fold(element, items, Item::Int(1), |element, a, b| within_binary64(on::mul, element, a, b))),
-    )
+    ordered(ctx, |element, items| fold(element, items, Item::Int(1), |element, a, b| within_binary64(on::mul, element, a, b)))
 }
 
 /// The extreme of no elements is left to the kernel.
@@ -180,5 +178,14 @@ mod tests {
         assert_eq!(Case::new("ReduceProd", 11).data("i64[0]", "").show(), "i64[1] = {1}");
         assert_eq!(Case::new("ReduceMax", 11).data("i64[0]", "").show(), "i64[1] = {?}");
         assert_eq!(Case::new("ReduceSum", 11).data("f32[1]", "1.0").show(), "f32[1]");
+    }
+
+    #[test]
+    fn extremes_of_floats_are_followed() {
+        let of = |name: &str, items: &str| Case::new(name, 18).data("f32[2]", items).int("keepdims", 0).show();
+        assert_eq!(of("ReduceMax", "1.5,-2.0"), "f32[] = {1.5}");
+        assert_eq!(of("ReduceMin", "1.5,-2.0"), "f32[] = {-2.0}");
+        assert_eq!(of("ReduceMax", "0.0,-0.0"), "f32[] = {?}");
+        assert_eq!(of("ReduceMax", "1.5,?"), "f32[] = {?}");
     }
 }
