@@ -29,6 +29,10 @@ const LAVISH: u32 = 2000;
 const FRUGAL: u32 = 50;
 /// At most two to this power is the number of parts of a batch.
 const MOST_DOUBLINGS: u32 = 6;
+/// A batch is computed in so many parts at most that about so many nodes are left: plans of more take minutes.
+const MOST_NODES: usize = 8192;
+/// Numbers of parts that are tried with computing again, however far from the limit they are by themselves.
+const FEW: u64 = 8;
 
 /// What is known of elements, as inference found it.
 pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
@@ -95,12 +99,19 @@ impl Budgets<'_> {
         let seeks = if divided.is_some() { Seeks::Soon } else { Seeks::Longest };
         match (self.planned_within(&own, seeks, free, observer), divided) {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
-            (Ok(planned), None) if extra(&planned) > base / SMALL && may_split(&own) && !self.is_large() => {
-                let bought = self.bought(&own, limit)?.filter(|(need, _)| *need <= limit);
-                Ok(bought.map(|(_, bought)| bought).filter(|bought| self.nanos(bought) < self.nanos(&planned)).unwrap_or(planned))
+            (Ok(planned), None) if extra(&planned) > base / SMALL && !self.is_large() => {
+                let again = self.in_few_parts(&own, limit, base)?.map(|again| self.measured(again, base, limit));
+                let bought = if may_split(&own) { self.bought(&own, limit)? } else { None };
+                let bought = bought.filter(|(need, _)| *need <= limit).map(|(_, bought)| bought);
+                let others = again.into_iter().chain(bought).filter(|other| self.nanos(other) < self.nanos(&planned));
+                Ok(others.min_by_key(|other| self.nanos(other)).unwrap_or(planned))
             }
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
+                let again = if self.is_large() { None } else { self.in_few_parts(&own, limit, base)? };
+                if let Some(again) = again {
+                    return Ok(self.measured(again, base, limit));
+                }
                 let regions = self.in_regions(&own, limit, free)?;
                 if let Some((_, planned)) = regions.as_ref().filter(|(kept, _)| *kept <= limit) {
                     return Ok(planned.clone());
@@ -183,7 +194,7 @@ impl Budgets<'_> {
             return Ok((None, None));
         }
         let (mut last, mut near) = (None, Vec::new());
-        for parts in (1..=MOST_DOUBLINGS).map(|doublings| 1 << doublings) {
+        for parts in self.numbers_of_parts() {
             let quick = self.in_parts(own, parts, false)?;
             let need = self.need(&quick);
             if !is_divided(&quick.module) || last.is_some_and(|last: Bytes| need.0 > last.0 - last.0 / WORTH) {
@@ -205,6 +216,30 @@ impl Budgets<'_> {
             }
         }
         Ok((None, last))
+    }
+
+    /// The plan that keeps a limit in the least time with the batch in few parts that compute again what does not fit, where small models have one:
+    /// parts may be far from the limit by themselves, and still leave less to compute again than the whole batch.
+    fn in_few_parts(&self, own: &memc_passes::Options, limit: Bytes, base: u64) -> Result<Option<Planned>, PipelineError> {
+        let mut best: Option<Planned> = None;
+        for parts in self.numbers_of_parts().filter(|parts| self.may_divide(own) && *parts <= FEW) {
+            let plan = self.in_parts(own, parts, true)?;
+            if !is_divided(&plan.module) {
+                break;
+            }
+            let fits = |plan: &Planned| self.need(plan) <= limit;
+            let found = if fits(&plan) { Some(plan) } else { self.in_parts_again(own, parts, &plan)?.filter(fits) };
+            best = best.into_iter().chain(found).min_by_key(|plan| self.nanos(plan));
+            if best.as_ref().is_some_and(|best| self.nanos(best) <= base + base / SMALL) {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    /// Numbers of parts of a batch, in powers of two.
+    fn numbers_of_parts(&self) -> impl Iterator<Item = u64> + use<> {
+        numbers_of_parts(self.given.graph(self.given.main()).nodes.len())
     }
 
     /// A plan that computes the batch in so many parts, and again or elsewhere what does not fit; none where none is found soon.
@@ -407,4 +442,22 @@ pub(crate) fn keep_budget(plan: &Layout, constants: Bytes, is_early: bool) -> Re
         return Err(Error::Budget { space: arena.space.clone(), budget, arena: size, bound, notes });
     }
     Ok(())
+}
+
+/// Numbers of parts of a batch of which models of so many nodes are made, in powers of two.
+fn numbers_of_parts(nodes: usize) -> impl Iterator<Item = u64> {
+    let numbers = (1..=MOST_DOUBLINGS).map(|doublings| 1_u64 << doublings);
+    numbers.take_while(move |parts| (nodes as u64).saturating_mul(*parts) <= MOST_NODES as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers_of_parts;
+
+    #[test]
+    fn many_nodes_leave_few_parts() {
+        assert_eq!(numbers_of_parts(100).collect::<Vec<_>>(), [2, 4, 8, 16, 32, 64]);
+        assert_eq!(numbers_of_parts(2000).collect::<Vec<_>>(), [2, 4]);
+        assert_eq!(numbers_of_parts(4193).count(), 0);
+    }
 }
