@@ -7,6 +7,7 @@ use memc_ir::{Bytes, Module, SecondaryMap, Value};
 use memc_layout::{Layout, ParetoPoint};
 use memc_ops::Data;
 use memc_passes::analysis::near_constants;
+use memc_passes::answers::Answers;
 use memc_passes::micro_batch::is_divided;
 use memc_passes::split::is_split;
 use memc_passes::{Budgeted, ExternalData, Observer, PassContext, PassError, PipelineError, Planned, Seeks, Shortage, Silent};
@@ -30,7 +31,7 @@ const FRUGAL: u32 = 50;
 /// At most two to this power is the number of parts of a batch.
 const MOST_DOUBLINGS: u32 = 6;
 /// A batch is computed in so many parts at most that about so many nodes are left: plans of more take minutes.
-const MOST_NODES: usize = 8192;
+const MOST_NODES: usize = 32_768;
 /// Numbers of parts that are tried with computing again, however far from the limit they are by themselves.
 const FEW: u64 = 8;
 
@@ -49,6 +50,8 @@ pub(crate) struct Budgets<'a> {
     pub(crate) options: &'a OptimizeOptions,
     pub(crate) data: &'a Known,
     pub(crate) external: &'a dyn ExternalData,
+    /// What plans of the same model found before.
+    pub(crate) answers: Answers,
 }
 
 impl Budgets<'_> {
@@ -283,7 +286,13 @@ impl Budgets<'_> {
 
     /// What passes are given.
     fn context<'o>(&'o self, own: &'o memc_passes::Options, seeks: Seeks) -> impl Fn(&Module) -> PassContext<'o> {
-        move |module| PassContext { external: Some(self.external), seeks, ..PassContext::new(own, self.data.clone(), module) }
+        let answers = &self.answers;
+        move |module| PassContext {
+            external: Some(self.external),
+            answers: answers.clone(),
+            seeks,
+            ..PassContext::new(own, self.data.clone(), module)
+        }
     }
 
     /// A plan in parts that keeps a budget, with what that takes: what is proven of its module says nothing of plans of the whole batch.
@@ -457,7 +466,7 @@ mod tests {
     #[test]
     fn many_nodes_leave_few_parts() {
         assert_eq!(numbers_of_parts(100).collect::<Vec<_>>(), [2, 4, 8, 16, 32, 64]);
-        assert_eq!(numbers_of_parts(2000).collect::<Vec<_>>(), [2, 4]);
-        assert_eq!(numbers_of_parts(4193).count(), 0);
+        assert_eq!(numbers_of_parts(2000).collect::<Vec<_>>(), [2, 4, 8, 16]);
+        assert_eq!(numbers_of_parts(16_385).count(), 0);
     }
 }

@@ -11,6 +11,7 @@ use memc_onnx_import::Imported;
 use memc_onnx_proto::ModelFile;
 use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
+use memc_passes::answers::Answers;
 use memc_passes::micro_batch::is_divided;
 use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, Replaced, SolverReport};
 
@@ -81,11 +82,12 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
             // A budget tells rewriting what need not become smaller.
             let hint = room(options, baseline(file, &given, &given, options)?.own_peak)?;
             let own = memc_passes::Options { budget: hint, ..options.plan.clone() };
-            let fresh = |module: &Module| PassContext { options: &own, ..fresh(module) };
+            let answers = Answers::default();
+            let fresh = |module: &Module| PassContext { options: &own, answers: answers.clone(), ..fresh(module) };
             let planned = memc_passes::plan(&given, fresh, options.verify, observer)?;
             let whole = baseline(file, &given, &planned.module, options)?.own_peak;
             let limit = room(options, whole)?;
-            let budgets = Budgets { given: &given, options, data: &data, external: &external };
+            let budgets = Budgets { given: &given, options, data: &data, external: &external, answers: answers.clone() };
             let planned = budgets.or_plainer(planned, limit)?;
             pareto = budgets.sweep(&planned)?;
             budgets.within(planned, limit, observer)?

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use crate::split::seen::Seen;
 use memc_solve::{Limit, Outcome, StopReason, order, place};
 
 /// Operations or buffers of all problems together that one solver's answers are remembered for.
@@ -14,6 +15,8 @@ const MOST: usize = 50_000;
 pub struct Answers {
     orders: Known<(order::Problem, u64), Vec<u32>>,
     places: Known<place::Problem, place::Solution>,
+    /// What was seen of regions in parts.
+    pub(crate) regions: Seen,
 }
 
 impl Answers {

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use memc_ir::{Module, Node, Operator, SecondaryMap, Use, Value, uses};
 use memc_ops::{Piece, Pieces, Share, Typed, normalize_axis, pieces, pieces_between, pieces_giving, pieces_reaching};
 
-use super::region::{Lie, Region, Seed, has_windows, is_join, is_own};
+use super::region::{Region, has_windows, is_join, is_own};
+use super::seed::{Lie, Seed};
 use crate::options::Options;
 use crate::parts::{Divided, Shares, Spans, Weights};
 
@@ -38,6 +39,8 @@ pub(super) struct Ground<'m> {
 pub(super) struct Effort {
     /// Nodes that may still be looked at; none is grown where that does not last.
     visits: usize,
+    /// Whether it did not last.
+    is_spent: bool,
     /// How nodes give a share of their first result along an axis.
     giving: BTreeMap<(Node, usize, Kind), Option<Rc<Pieces>>>,
     /// How nodes take part, of whose operands some pieces are there.
@@ -66,7 +69,20 @@ type Reading = (Vec<Piece>, Option<Rc<Pieces>>);
 impl Effort {
     /// Nothing is known.
     pub(super) fn new(visits: usize) -> Self {
-        Self { visits, giving: BTreeMap::new(), reading: BTreeMap::new(), overlapping: BTreeMap::new() }
+        Self { visits, is_spent: false, giving: BTreeMap::new(), reading: BTreeMap::new(), overlapping: BTreeMap::new() }
+    }
+
+    /// Whether something was not looked at.
+    pub(super) fn is_spent(&self) -> bool {
+        self.is_spent
+    }
+
+    /// Looks at so many nodes; whether that lasts.
+    fn spend(&mut self, visits: usize) -> bool {
+        let left = self.visits.checked_sub(visits);
+        self.is_spent |= left.is_none();
+        self.visits = left.unwrap_or(self.visits);
+        left.is_some()
     }
 }
 
@@ -102,7 +118,7 @@ impl<'m> Ground<'m> {
         let any_number = Seed { parts: 0, ..seed };
         if let Some((members, visits)) = effort.overlapping.get(&any_number).cloned() {
             // What is looked at does not depend on what is remembered.
-            effort.visits = effort.visits.checked_sub(visits)?;
+            effort.spend(visits).then_some(())?;
             return self.finish(seed, shares, &*members?);
         }
         let before = effort.visits;
@@ -255,8 +271,9 @@ impl Growth<'_, '_> {
             if value != self.seed.value {
                 self.members.smallest = self.members.smallest.min(bytes);
             }
-            let Some(left) = self.effort.visits.checked_sub(1 + self.ground.uses[value].len()) else { return false };
-            self.effort.visits = left;
+            if !self.effort.spend(1 + self.ground.uses[value].len()) {
+                return false;
+            }
             if self.members.nodes.len() > MOST_NODES {
                 return false;
             }

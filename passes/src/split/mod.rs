@@ -5,6 +5,8 @@ mod growth;
 mod region;
 mod rounds;
 mod search;
+mod seed;
+pub(crate) mod seen;
 
 use memc_ir::{Module, Stage};
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_ir::{Module, Node, Origin, Value};
 use memc_ops::{Piece, lookup};
 
-use crate::parts::Divided;
+use super::seen::Mark;
+use crate::parts::{Divided, Shares};
 
 /// Name of the pass.
 pub(super) const NAME: &str = "split";
@@ -84,6 +85,16 @@ impl Region {
         module.node(node).results().find_map(shares).map_or(1.0, |(_, all)| all)
     }
 
+    /// What tells it from others.
+    pub(super) fn mark(&self) -> Mark {
+        let shares = match &self.divided.shares {
+            Shares::Even(parts) => vec![*parts],
+            Shares::Between(borders) => borders.clone(),
+        };
+        let pieces = self.divided.values.iter().map(|(value, piece)| (*value, *piece)).collect();
+        Mark { shares, nodes: self.nodes.values().copied().collect(), pieces }
+    }
+
     /// What it makes in shares of an axis.
     pub(super) fn shares(&self) -> impl Iterator<Item = (Value, usize)> {
         self.made.keys().filter_map(|value| match self.divided.values.get(value) {
@@ -91,32 +102,4 @@ impl Region {
             _ => None,
         })
     }
-}
-
-/// How the shares of a region lie.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Lie {
-    /// They are equal.
-    Equal,
-    /// They overlap as far as windows reach.
-    Overlapping,
-    /// They are what a Concat joined, one operand or several at a time: the region begins behind it, and takes them apart.
-    Joined,
-}
-
-/// Where a region begins, and how far it goes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Seed {
-    /// A value that is to be there in shares.
-    pub(super) value: Value,
-    /// The axis of the shares.
-    pub(super) axis: usize,
-    /// Number of shares.
-    pub(super) parts: u64,
-    /// How they lie.
-    pub(super) lie: Lie,
-    /// Values of more bytes are followed to where they are read and made.
-    pub(super) small: u64,
-    /// First and last step of what may be taken in.
-    pub(super) steps: (usize, usize),
 }

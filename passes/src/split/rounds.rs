@@ -7,7 +7,9 @@ use memc_ir::{Bytes, Module, Node, SecondaryMap, Use, Value, uses};
 use super::divide;
 use super::estimate::Levels;
 use super::region::{Region, has_windows, is_join, is_own};
-use super::search::{LEAST_SEED, Search, Way};
+use super::search::{LEAST_SEED, Search};
+use super::seed::Way;
+use super::seen::{Chosen, Trial};
 use crate::judge::{Judged, judge};
 use crate::options::Options;
 use crate::parts::Weights;
@@ -50,6 +52,7 @@ const LITTLE: u64 = 200;
 pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let options = ctx.options;
     let Some(judged) = judge(module.clone(), options, 0) else { return Vec::new() };
+    ctx.answers.regions.begin(module);
     let price = Price::new(options, Bytes(judged.peak), judged.nanos);
     let given = Draft { module: module.clone(), weights: Weights::on_trial(ctx) };
     let room = options.room().map(|room| room.0);
@@ -152,7 +155,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
         let mut index = 0;
         while self.room.is_some_and(|room| state.judged.peak <= room) && index < chosen.len() {
             let kept = without(&chosen, &BTreeSet::from([index]));
-            let Some(without) = self.judged(given.with(&kept)) else { break };
+            let Some(without) = self.judged(given, &kept, None) else { break };
             if without.worth < state.worth {
                 (state, chosen) = (without, kept);
             } else if let Some(found) = self.next(given, &kept, &without, &state) {
@@ -171,7 +174,10 @@ impl<'c, 'o> Rounds<'c, 'o> {
         if self.room.is_some_and(|room| peak <= room) {
             return None;
         }
-        let mut search = Search::new(&state.judged, self.ctx.options, Weights::on_trial(self.ctx), self.price(), self.aim.way);
+        let (seen, here, way): (_, Chosen, _) =
+            (&self.ctx.answers.regions, chosen.iter().map(Region::mark).collect(), self.aim.way);
+        let (weights, grown) = (Weights::on_trial(self.ctx), seen.take(&here, way));
+        let mut search = Search::new(&state.judged, self.ctx.options, weights, self.price(), way, grown);
         let mut tried = BTreeSet::new();
         let mut best: Option<(State, Vec<Region>)> = None;
         let of_room = self.room.into_iter().flat_map(|room| OF_ROOM.map(|part| room / 100 * part));
@@ -183,13 +189,14 @@ impl<'c, 'o> Rounds<'c, 'o> {
             if !search.covers_peak(&regions) || !tried.insert(key) {
                 continue;
             }
-            let Some(found) = self.judged(given.with(chosen.iter().chain(&regions))) else { continue };
             let worth = best.as_ref().map_or(beaten.worth, |(best, _)| best.worth);
+            let Some(found) = self.judged(given, chosen.iter().chain(&regions), Some(worth)) else { continue };
             let is_lower = self.room.is_some() || found.judged.peak < beaten.judged.peak;
             if is_lower && found.worth < worth {
                 best = Some((found, regions));
             }
         }
+        seen.put(here, way, search.into_grown());
         best.map(|(state, regions)| (state, [chosen.to_vec(), regions].concat()))
     }
 
@@ -201,19 +208,38 @@ impl<'c, 'o> Rounds<'c, 'o> {
         let mut best: Option<(State, Vec<Region>)> = None;
         for taken_back in at_peak(&state.judged, self.ctx.options, chosen) {
             let kept = without(chosen, &taken_back);
-            let Some(without) = self.judged(given.with(&kept)) else { continue };
+            let Some(without) = self.judged(given, &kept, None) else { continue };
             let beaten = best.as_ref().map_or(state, |(best, _)| best);
             best = self.next(given, &kept, &without, beaten).or(best);
         }
         best
     }
 
-    /// What a module is worth; `None` where it takes too long, or no trial is left.
-    fn judged(&mut self, module: Module) -> Option<State> {
-        self.trial_nodes = self.trial_nodes.checked_sub(module.graph(module.main()).nodes.len())?;
+    /// What the module with regions in parts is worth; `None` where it takes too long, no trial is left, or it is known to be worth no more than what
+    /// is to be beaten.
+    fn judged<'r>(
+        &mut self,
+        given: &Draft<'c, 'o>,
+        regions: impl IntoIterator<Item = &'r Region> + Clone,
+        beaten: Option<Worth>,
+    ) -> Option<State> {
+        let (seen, here): (_, Chosen) = (&self.ctx.answers.regions, regions.clone().into_iter().map(Region::mark).collect());
+        let is_worse = |trial: &Trial| beaten.is_some_and(|beaten| self.price().of(Bytes(trial.peak), trial.nanos) >= beaten);
+        if let Some(trial) = seen.judged(&here).filter(|trial| self.is_slow(trial.nanos) || is_worse(trial)) {
+            // How far rounds go does not depend on what is remembered.
+            self.trial_nodes = self.trial_nodes.checked_sub(trial.nodes)?;
+            return None;
+        }
+        let module = given.with(regions);
+        let nodes = module.graph(module.main()).nodes.len();
+        self.trial_nodes = self.trial_nodes.checked_sub(nodes)?;
         let judged = judge(module, self.ctx.options, 0)?;
-        let is_slow = self.ctx.time_limit.is_some_and(|limit| judged.nanos > limit);
-        (!is_slow).then(|| self.state(judged))
+        seen.note(here, Trial { nodes, peak: judged.peak, nanos: judged.nanos });
+        (!self.is_slow(judged.nanos)).then(|| self.state(judged))
+    }
+
+    fn is_slow(&self, nanos: u64) -> bool {
+        self.ctx.time_limit.is_some_and(|limit| nanos > limit)
     }
 }
 

@@ -9,7 +9,8 @@ use memc_ops::Piece;
 
 use super::estimate::Levels;
 use super::growth::{Effort, Ground};
-use super::region::{Lie, Region, Seed};
+use super::region::Region;
+use super::seed::{Grown, Lie, Seed, Way};
 use crate::judge::Judged;
 use crate::options::Options;
 use crate::parts::Weights;
@@ -42,17 +43,6 @@ const ANYWHERE: (usize, usize) = (0, usize::MAX);
 /// Nodes that may be looked at while regions are grown.
 const VISITS: usize = 400_000;
 
-/// What regions are looked for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
-    /// Whether they may begin and end where little crosses from step to step.
-    pub(super) between_waists: bool,
-    /// Whether rows that others need are taken to be joined: other regions may read the shares.
-    pub(super) joins: bool,
-    /// Whether what was joined is taken apart, and kernels add up what parts give.
-    pub(super) apart: bool,
-}
-
 /// Looks for regions in one module.
 #[derive(Debug)]
 pub(super) struct Search<'s> {
@@ -77,19 +67,6 @@ pub(super) struct Search<'s> {
     effort: Effort,
 }
 
-/// What is estimated of a region.
-#[derive(Clone, Copy, Debug)]
-struct Grown {
-    /// First and last step.
-    span: (usize, usize),
-    /// Bytes that are needed while its parts are computed.
-    level: u64,
-    /// What would be left of these with more and more parts.
-    least: u64,
-    /// Time that it takes longer in parts, in nanoseconds.
-    nanos: u64,
-}
-
 /// What steps of equal layers have in common: bytes, the operator, and extents of the largest values that are there.
 type Likeness = (u64, String, Vec<Vec<u64>>);
 
@@ -103,8 +80,15 @@ struct Like {
 }
 
 impl<'s> Search<'s> {
-    /// Regions of a judged module.
-    pub(super) fn new(judged: &'s Judged, options: &'s Options, weights: Weights<'s, 's>, price: Price, way: Way) -> Self {
+    /// Regions of a judged module, of which something may have `grown` before.
+    pub(super) fn new(
+        judged: &'s Judged,
+        options: &'s Options,
+        weights: Weights<'s, 's>,
+        price: Price,
+        way: Way,
+        grown: BTreeMap<Seed, Option<Grown>>,
+    ) -> Self {
         let levels = Levels::of(judged, options, judged.peak / LEAST_SEED);
         Self {
             ground: Ground::of(&judged.module, weights, way.apart.then_some(options)),
@@ -117,7 +101,7 @@ impl<'s> Search<'s> {
             high: BTreeSet::new(),
             shared: false,
             way,
-            grown: BTreeMap::new(),
+            grown,
             best: BTreeMap::new(),
             effort: Effort::new(VISITS),
         }
@@ -148,6 +132,14 @@ impl<'s> Search<'s> {
             }
         }
         regions
+    }
+
+    /// What grew. What was not looked at any more may grow the next time.
+    pub(super) fn into_grown(mut self) -> BTreeMap<Seed, Option<Grown>> {
+        if self.effort.is_spent() {
+            self.grown.retain(|_, grown| grown.is_some());
+        }
+        self.grown
     }
 
     /// Whether every step where the peak stands is within some region: it stays where it is otherwise.
