@@ -34,6 +34,8 @@ const MOST_DOUBLINGS: u32 = 6;
 const MOST_NODES: usize = 32_768;
 /// Numbers of parts that are tried with computing again, however far from the limit they are by themselves.
 const FEW: u64 = 8;
+/// The part of its bytes that a plan of these must save by itself.
+const NOTICEABLE: u64 = 16;
 
 /// What is known of elements, as inference found it.
 pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
@@ -103,7 +105,7 @@ impl Budgets<'_> {
         match (self.planned_within(&own, seeks, free, observer), divided) {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
             (Ok(planned), None) if extra(&planned) > base / SMALL && !self.is_large() => {
-                let again = self.in_few_parts(&own, limit, base)?.map(|again| self.measured(again, base, limit));
+                let again = self.in_few_parts(&own, limit, base, free)?.map(|again| self.measured(again, base, limit));
                 let bought = if may_split(&own) { self.bought(&own, limit)? } else { None };
                 let bought = bought.filter(|(need, _)| *need <= limit).map(|(_, bought)| bought);
                 let others = again.into_iter().chain(bought).filter(|other| self.nanos(other) < self.nanos(&planned));
@@ -111,7 +113,7 @@ impl Budgets<'_> {
             }
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
-                let again = if self.is_large() { None } else { self.in_few_parts(&own, limit, base)? };
+                let again = if self.is_large() { None } else { self.in_few_parts(&own, limit, base, free)? };
                 if let Some(again) = again {
                     return Ok(self.measured(again, base, limit));
                 }
@@ -223,12 +225,23 @@ impl Budgets<'_> {
 
     /// The plan that keeps a limit in the least time with the batch in few parts that compute again what does not fit, where small models have one:
     /// parts may be far from the limit by themselves, and still leave less to compute again than the whole batch.
-    fn in_few_parts(&self, own: &memc_passes::Options, limit: Bytes, base: u64) -> Result<Option<Planned>, PipelineError> {
+    fn in_few_parts(
+        &self,
+        own: &memc_passes::Options,
+        limit: Bytes,
+        base: u64,
+        free: &Planned,
+    ) -> Result<Option<Planned>, PipelineError> {
         let mut best: Option<Planned> = None;
+        let whole = self.need(free).0;
         for parts in self.numbers_of_parts().filter(|parts| self.may_divide(own) && *parts <= FEW) {
             let plan = self.in_parts(own, parts, true)?;
             if !is_divided(&plan.module) {
                 break;
+            }
+            // Where only a little of a model takes part, all else is as much to compute again as before.
+            if self.need(&plan).0 > whole - whole / NOTICEABLE {
+                continue;
             }
             let fits = |plan: &Planned| self.need(plan) <= limit;
             let found = if fits(&plan) { Some(plan) } else { self.in_parts_again(own, parts, &plan)?.filter(fits) };
