@@ -79,12 +79,12 @@ fn sqrt(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 /// One over a number; kernels approximate it where there are several of them.
 fn reciprocal(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let alone = ctx.data(0).is_some_and(|data| data.items.len() == 1);
-    followed(ctx, if alone { one_over } else { |_, _| Item::Unknown })
+    if alone { followed(ctx, one_over) } else { same_as_first(ctx) }
 }
 
 fn one_over(element: ElementType, item: &Item) -> Item {
     match item {
-        Item::Float(value) => float_item(element, value.recip()),
+        Item::Float(value) if *value != 0.0 => float_item(element, value.recip()),
         _ => Item::Unknown,
     }
 }
