@@ -25,7 +25,10 @@ pub use fact::{Data, Fact, Item, MAX_ITEMS};
 pub use families::training::new_values;
 pub use held::held_constant;
 pub use info::{Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Scalar, SplitAxes, Typed, View, Work, Workspace};
-pub use pieces::{Piece, Pieces, Reach, ReachRule, Share, Taken, pieces, pieces_between, pieces_giving, pieces_reaching};
+pub use pieces::{
+    Piece, Pieces, Reach, ReachRule, Share, Taken, holds_zeros, pieces, pieces_between, pieces_giving, pieces_in_blocks,
+    pieces_reaching,
+};
 pub use profile::Profile;
 pub use repeat::{feeds_unrepeatable, is_seeded, may_train, repeatable};
 pub use table::{all, find, lookup};

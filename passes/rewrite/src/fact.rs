@@ -36,6 +36,8 @@ pub(crate) struct Leaf {
     pub(crate) fact: Fact,
     /// Both halves of its last axis hold the same.
     pub(crate) repeats: bool,
+    /// A node before the window made it of zeros alone.
+    pub(crate) zeros: bool,
 }
 
 /// Tables that terms refer to, and the module that operators' shape functions may look into.

@@ -242,7 +242,7 @@ impl Maker<'_, '_> {
         let same = leaves.iter().position(|leaf| matches!(&leaf.kind, LeafKind::Made(other) if *other == constant));
         let number = same.unwrap_or_else(|| {
             let fact = Fact { ty: memc_ir::ValueType::Tensor(ty), data: Some(Arc::new(data)), assumed: false };
-            leaves.push(Leaf { kind: LeafKind::Made(constant), fact, repeats: false });
+            leaves.push(Leaf { kind: LeafKind::Made(constant), fact, repeats: false, zeros: false });
             leaves.len() - 1
         });
         Some(self.graph.add(Term::leaf(Head::Leaf(number as u32))))

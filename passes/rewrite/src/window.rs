@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use egg::EGraph;
 use memc_ir::{ConstData, Module, Node, SecondaryMap, Value};
-use memc_ops::Fact;
+use memc_ops::{Fact, holds_zeros};
 
 use crate::fact::{Graph, Knowledge, Leaf, LeafKind, rebuild, shown};
 use crate::term::{Head, Names, Term, attributes_key};
@@ -19,6 +19,8 @@ pub struct Window {
     pub inputs: Vec<Value>,
     /// Which of the inputs somebody behind the window reads too.
     pub lasting: Vec<bool>,
+    /// Which of the inputs are known to hold zeros alone.
+    pub zeros: Vec<bool>,
     /// Constants that it reads, in order of first reading.
     pub constants: Vec<Value>,
     /// Which of the constants hold the same in both halves of the last axis, as far as that was looked at.
@@ -48,7 +50,7 @@ impl Window {
         repeats: impl Fn(Value) -> bool,
     ) -> Self {
         let (mut inputs, mut lasting, mut constants, mut outputs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut repeating = Vec::new();
+        let (mut repeating, mut zeros) = (Vec::new(), Vec::new());
         let mut known: SecondaryMap<Value, Option<Operand>> = SecondaryMap::default();
         let mut key = String::new();
         for (index, node) in (0u32..).zip(&nodes) {
@@ -73,9 +75,11 @@ impl Window {
                             Operand::Constant(constants.len() as u32 - 1)
                         }
                         None => {
-                            let _ = write!(key, " new {}{}", module.ty(value), if outlives(value) { "+" } else { "" });
+                            let zero = if holds_zeros(module, value) { " zeros" } else { "" };
+                            let _ = write!(key, " new {}{}{zero}", module.ty(value), if outlives(value) { "+" } else { "" });
                             inputs.push(value);
                             lasting.push(outlives(value));
+                            zeros.push(!zero.is_empty());
                             Operand::Input(inputs.len() as u32 - 1)
                         }
                     };
@@ -105,7 +109,7 @@ impl Window {
         for value in &outputs {
             key.push(if module.graph(module.main()).outputs.contains(value) { 'o' } else { '.' });
         }
-        Self { nodes, inputs, lasting, constants, repeating, outputs, key }
+        Self { nodes, inputs, lasting, zeros, constants, repeating, outputs, key }
     }
 
     /// The window's e-graph, and the classes of all values of the window.
@@ -117,7 +121,9 @@ impl Window {
         for (kind, value) in inputs.chain(constants) {
             let data = module.constant_of(value).and_then(|constant| shown(module.constant(constant)));
             let repeats = matches!(kind, LeafKind::Constant(number) if self.repeating[number as usize]);
-            graph.analysis.leaves.push(Leaf { kind, fact: Fact { ty: module.ty(value).clone(), data, assumed: false }, repeats });
+            let zeros = matches!(kind, LeafKind::Input(number) if self.zeros[number as usize]);
+            let fact = Fact { ty: module.ty(value).clone(), data, assumed: false };
+            graph.analysis.leaves.push(Leaf { kind, fact, repeats, zeros });
             let number = graph.analysis.leaves.len() as u32 - 1;
             let id = graph.add(Term::leaf(Head::Leaf(number)));
             classes.insert(value, id);

@@ -49,3 +49,28 @@ fn a_node_that_stays_for_another_result_keeps_its_first() {
     let names: Vec<&str> = module.graph(module.main()).outputs.iter().map(|value| module.value(*value).name.as_str()).collect();
     assert_eq!(names, ["y", "m"], "outputs keep their names");
 }
+
+#[test]
+fn zeros_are_known_behind_the_window_that_makes_them() {
+    let module = module(
+        "graph @g {
+  input %a : f32[6,4]
+  input %i : i64[3,1]
+  input %u : f32[3,4]
+  const %o : f32[] = [0.0]
+  const %s : i64[2] = [6, 4]
+  %z = Expand(%o, %s) : f32[6,4]
+  %m = Neg(%a) : f32[6,4]
+  %g = ScatterND(%z, %i, %u) {reduction = \"add\"} : f32[6,4]
+  %y = Add(%m, %g) : f32[6,4]
+  return %y
+}
+",
+    );
+    let found = windows(&module, &Limits { nodes: 2, ..Limits::default() }, Shift::None, &own_bytes);
+    let last = found.last().unwrap();
+    assert_eq!((found.len(), last.nodes.len()), (2, 2));
+    let zeros: Vec<_> = last.inputs.iter().zip(&last.zeros).map(|(value, zeros)| (&*module.value(*value).name, *zeros)).collect();
+    assert_eq!(zeros, [("z", true), ("i", false), ("u", false), ("m", false)]);
+    assert!(last.key.contains("zeros"), "{}", last.key);
+}

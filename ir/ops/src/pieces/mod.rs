@@ -8,6 +8,7 @@ use memc_ir::{ElementType, Operator};
 use crate::info::{Linear, SplitAxes, Typed};
 use crate::{Data, lookup, repeatable};
 pub use reach::{Reach, ReachRule, Taken, pieces_reaching};
+pub use rules::holds_zeros;
 
 /// What stands for a value while one of the equal parts of a batch is computed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

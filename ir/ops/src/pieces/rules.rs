@@ -2,7 +2,7 @@
 //!
 //! Each is asked with at least one operand in parts along an axis and none that is an addend, and says which pieces it takes and makes.
 
-use memc_ir::{ConstData, Operator, Payload, Value};
+use memc_ir::{ConstData, Module, Operator, Payload, Value};
 
 use super::{Piece, Pieces, Share};
 
@@ -371,15 +371,14 @@ pub(crate) fn slices_written(share: &Share<'_>) -> Option<Pieces> {
 fn adds_to_zeros(share: &Share<'_>, axis: usize) -> Option<Pieces> {
     let data = share.node.data();
     let sound = data.string("reduction") == Some("add") && share.operands[0] == Piece::Whole;
-    let zero = data.inputs[0].is_some_and(|value| is_zero(share, value));
+    let zero = data.inputs[0].is_some_and(|value| holds_zeros(share.node.module, value));
     let operands = vec![Piece::Whole, Piece::Along(axis), Piece::Along(axis)];
     let found = || Pieces { accumulates: Some(0), ..share.made(operands, Piece::Sum) };
     (sound && zero && share.count() == 3).then(found)
 }
 
-/// Whether a value is known to hold zeros alone.
-fn is_zero(share: &Share<'_>, value: Value) -> bool {
-    let module = share.node.module;
+/// Whether a value is known to hold zeros alone: a constant, or one that is spread or made so.
+pub fn holds_zeros(module: &Module, value: Value) -> bool {
     let zeros = |constant: &ConstData| matches!(&constant.payload, Payload::Raw(bytes) if bytes.iter().all(|byte| *byte == 0));
     if let Some(constant) = module.constant_of(value) {
         return zeros(module.constant(constant));

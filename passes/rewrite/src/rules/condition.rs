@@ -329,6 +329,7 @@ fn is_zero(graph: &Graph<'_>, id: Id) -> bool {
                 _ => false,
             }
         }
+        Head::Leaf(number) => graph.analysis.leaves[number as usize].zeros,
         _ => false,
     };
     splat(graph, id) == Some(0.0) || graph[id].nodes.iter().any(made)
