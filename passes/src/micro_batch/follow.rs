@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Module, Node, SecondaryMap, Use, Value, uses};
-use memc_ops::{Linear, Piece, Pieces, Share, Typed, feeds_unrepeatable, lookup, pieces};
+use memc_ops::{Linear, Piece, Pieces, Share, Typed, feeds_unrepeatable, lookup, pieces_in_blocks};
 
 use super::drawn::{Drawn, drawn};
 use crate::parts::{Divided, Shares};
@@ -126,7 +126,7 @@ impl Follow<'_> {
         };
         let operands: Vec<Piece> = data.inputs.iter().map(piece).collect();
         let typed = Typed { module: self.module, node };
-        let ask = |operands: &[Piece]| pieces(Share { node: typed, operands, parts: self.parts });
+        let ask = |operands: &[Piece]| pieces_in_blocks(Share { node: typed, operands, parts: self.parts });
         let found = ask(&operands);
         // Where sums are what stands in the way, they may be small enough to be computed before the parts.
         let whole: Vec<Piece> = operands.iter().map(|piece| if piece.is_added() { Piece::Whole } else { *piece }).collect();
@@ -155,7 +155,7 @@ impl Follow<'_> {
         let outputs = &self.module.node(node).outputs;
         for (value, piece) in outputs.iter().zip(&pieces.results).filter_map(|(value, piece)| Some(((*value)?, *piece))) {
             self.found.divided.values.insert(value, piece);
-            if let Piece::Along(_) = piece {
+            if let Piece::Along(_) | Piece::Blocks { .. } = piece {
                 let bytes = bytes(self.module, value);
                 self.found.bytes = self.found.bytes.saturating_add(bytes);
                 self.largest = self.largest.max(bytes);

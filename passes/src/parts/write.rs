@@ -216,7 +216,8 @@ impl Writer<'_, '_, '_, '_, '_> {
     /// Type of a value for a part that has these positions of it, or else its own ones.
     fn ty(&self, value: Value, piece: Piece, positions: &Option<Range<u64>>) -> ValueType {
         let mut ty = self.module().ty(value).clone();
-        if let (Piece::Along(axis), ValueType::Tensor(TensorType { shape: Some(dims), .. })) = (piece, &mut ty)
+        if let (Piece::Along(axis) | Piece::Blocks { axis, .. }, ValueType::Tensor(TensorType { shape: Some(dims), .. })) =
+            (piece, &mut ty)
             && let Some(Dim::Known(extent)) = dims.get_mut(axis)
         {
             let positions = positions.clone().unwrap_or_else(|| self.positions(*extent));
@@ -248,7 +249,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
     }
 
-    /// Weights in another form, moved for this part alone: bytes that are not kept from part to part.
+    /// What the caller holds (weights, say) in another form, moved for this part alone: bytes that are not kept from part to part.
     fn weights(&mut self, value: Value) -> Value {
         let Some(node) = self.module().producer(value).filter(|node| self.moves_weights(*node)) else { return value };
         let data = self.module().node(node).clone();
@@ -260,20 +261,15 @@ impl Writer<'_, '_, '_, '_, '_> {
         copy
     }
 
-    /// Whether a node computes nothing, and only of constants. Each node behind it is looked at once, however many paths lead to it.
+    /// Whether a node computes nothing, and only of constants and graph inputs. Each node behind it is looked at once, however many paths lead to it.
     fn moves_weights(&self, node: Node) -> bool {
         let (mut seen, mut open) = (BTreeSet::from([node]), vec![node]);
         while let Some(node) = open.pop() {
             if !self.moves(node) {
                 return false;
             }
-            for value in self.module().node(node).operands() {
-                match self.module().producer(value) {
-                    Some(node) if seen.insert(node) => open.push(node),
-                    None if self.module().constant_of(value).is_none() => return false,
-                    _ => {}
-                }
-            }
+            let made_by = |value| self.module().producer(value);
+            open.extend(self.module().node(node).operands().filter_map(made_by).filter(|node| seen.insert(*node)));
         }
         true
     }
@@ -422,8 +418,11 @@ impl Writer<'_, '_, '_, '_, '_> {
     /// Joins the shares that somebody needs whole, and puts all nodes in order: what parts need, the parts, and what needs them.
     fn end(&mut self, nodes: &[Node]) {
         for (whole, shares) in std::mem::take(&mut self.joined) {
-            let Some(Piece::Along(axis)) = self.divided.values.get(&whole).copied() else { continue };
-            let made = self.maker.concat(None, shares, axis);
+            let made = match self.divided.values.get(&whole) {
+                Some(Piece::Along(axis)) => self.maker.concat(None, shares, *axis),
+                Some(Piece::Blocks { axis, blocks }) => self.joined_blocks(whole, &shares, *axis, *blocks),
+                _ => continue,
+            };
             self.order.push(made);
             self.maker.rewriter.move_result(whole, made, 0);
         }
@@ -437,6 +436,29 @@ impl Writer<'_, '_, '_, '_, '_> {
         for node in divided.into_iter().rev() {
             self.maker.rewriter.erase(node);
         }
+    }
+
+    /// A node that gives a whole value of which each part has its share of so many blocks of an axis; the blocks are an axis meanwhile.
+    fn joined_blocks(&mut self, whole: Value, shares: &[Value], axis: usize, blocks: u64) -> Node {
+        let mut apart = Vec::with_capacity(shares.len());
+        for share in shares {
+            let (ty, name) = (in_blocks(self.module().ty(*share), axis, blocks), self.name(whole));
+            apart.push(self.reshaped(*share, Some((name, ty))));
+        }
+        let (ty, name) = (in_blocks(self.module().ty(whole), axis, blocks), self.name(whole));
+        let apart = apart.into_iter().filter_map(|node| self.module().node(node).results().next()).map(Some).collect();
+        let attributes = vec![("axis".to_owned(), Attribute::Int(axis as i64 + 1))];
+        let joined = self.append(self.maker.onnx("Concat"), apart, attributes, &[Some((name, ty))]);
+        let joined = self.module().node(joined).results().next().unwrap_or(whole);
+        let operands = vec![Some(joined), Some(self.maker.integers(&extents(self.module().ty(whole))))];
+        self.maker.insert(None, self.maker.onnx("Reshape"), operands, Vec::new(), &[None])
+    }
+
+    /// A value with the extents of a type.
+    fn reshaped(&mut self, value: Value, result: Option<(String, ValueType)>) -> Node {
+        let dims = result.as_ref().map(|(_, ty)| extents(ty)).unwrap_or_default();
+        let operands = vec![Some(value), Some(self.maker.integers(&dims))];
+        self.append(self.maker.onnx("Reshape"), operands, Vec::new(), &[result])
     }
 
     /// Nodes on which parts depend.
@@ -464,6 +486,18 @@ impl Writer<'_, '_, '_, '_, '_> {
         self.order.push(made);
         made
     }
+}
+
+/// A type whose axis becomes two: its blocks, and what each holds.
+fn in_blocks(ty: &ValueType, axis: usize, blocks: u64) -> ValueType {
+    let mut ty = ty.clone();
+    if let ValueType::Tensor(TensorType { shape: Some(dims), .. }) = &mut ty
+        && let Some(Dim::Known(extent)) = dims.get_mut(axis)
+    {
+        *extent /= blocks.max(1);
+        dims.insert(axis, Dim::Known(blocks));
+    }
+    ty
 }
 
 /// Extents of a type, as operands state them.

@@ -1,5 +1,6 @@
 //! What a node computes from pieces of its operands, for batches that are computed in equal parts, one after another.
 
+pub(crate) mod blocks;
 pub(crate) mod reach;
 pub(crate) mod rules;
 
@@ -7,6 +8,7 @@ use memc_ir::{ElementType, Operator};
 
 use crate::info::{Linear, SplitAxes, Typed};
 use crate::{Data, lookup, repeatable};
+pub use blocks::pieces_in_blocks;
 pub use reach::{Reach, ReachRule, Taken, pieces_reaching};
 pub use rules::holds_zeros;
 
@@ -17,6 +19,13 @@ pub enum Piece {
     Whole,
     /// The part's own share of this axis: of `n` parts the `k`-th holds positions `k * extent / n` to `(k + 1) * extent / n`.
     Along(usize),
+    /// The part's own share of each of so many equal blocks of this axis.
+    Blocks {
+        /// The axis.
+        axis: usize,
+        /// Two or more.
+        blocks: u64,
+    },
     /// A value of full extents; the whole value is the sum of those of all parts.
     Sum,
     /// A value of full extents; the whole value is the mean of those of all parts.
@@ -131,6 +140,7 @@ pub fn pieces_between(node: Typed<'_>, operands: &[Piece], extent: u64) -> Optio
     let found = pieces(Share { node, operands, parts: 1 })?;
     let fits = |dims: Option<Vec<u64>>, piece: Piece| match piece {
         Piece::Along(axis) => dims.is_some_and(|dims| dims.get(axis) == Some(&extent)),
+        Piece::Blocks { .. } => false,
         _ => piece != Piece::Mean,
     };
     let operands = found.operands.iter().enumerate().all(|(index, piece)| fits(node.input_dims(index), *piece));

@@ -3,12 +3,24 @@
 
 use memc_ir::{Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Operator, Origin, Payload, Value};
 
-use super::{Piece, Share, pieces};
+use super::{Piece, Pieces, Share, pieces, pieces_in_blocks};
 use crate::families::testing::{tensor, ty};
 use crate::info::Typed;
 
-/// A node over operands `f32[8,4]` or constants `f32[2]=0,0`, each followed by ` @AXIS`, ` +` (an addend) or ` ~` (a sample) where it is in parts.
+/// A node over operands `f32[8,4]` or constants `f32[2]=0,0`, each followed by ` @AXIS`, ` @AXIS/BLOCKS`, ` +` (an addend) or ` ~` (a sample) where it is in
+/// parts.
 fn asked(name: &str, version: i64, operands: &[&str], attributes: &[(&str, Attribute)], results: &[&str]) -> String {
+    asked_of(pieces, name, version, operands, attributes, results)
+}
+
+fn asked_of(
+    pieces: fn(Share<'_>) -> Option<Pieces>,
+    name: &str,
+    version: i64,
+    operands: &[&str],
+    attributes: &[(&str, Attribute)],
+    results: &[&str],
+) -> String {
     let mut builder = ModuleBuilder::new();
     let main = builder.module().main();
     let mut given = Vec::new();
@@ -17,7 +29,10 @@ fn asked(name: &str, version: i64, operands: &[&str], attributes: &[(&str, Attri
         let (text, piece) = match text.split_once(' ') {
             Some((text, "+")) => (text, Piece::Sum),
             Some((text, "~")) => (text, Piece::Mean),
-            Some((text, axis)) => (text, Piece::Along(axis[1..].parse().unwrap())),
+            Some((text, axis)) => match axis[1..].split_once('/') {
+                Some((axis, blocks)) => (text, Piece::Blocks { axis: axis.parse().unwrap(), blocks: blocks.parse().unwrap() }),
+                None => (text, Piece::Along(axis[1..].parse().unwrap())),
+            },
             None => (*text, Piece::Whole),
         };
         given.push(piece);
@@ -35,6 +50,7 @@ fn asked(name: &str, version: i64, operands: &[&str], attributes: &[(&str, Attri
     let word = |piece: &Piece| match piece {
         Piece::Whole => "w".to_owned(),
         Piece::Along(axis) => axis.to_string(),
+        Piece::Blocks { axis, blocks } => format!("{axis}/{blocks}"),
         Piece::Sum => "+".to_owned(),
         Piece::Mean => "~".to_owned(),
         Piece::Accumulated => "^".to_owned(),
@@ -374,4 +390,31 @@ fn shares_of_a_result_come_from_the_first_operand_that_gives_them() {
     assert_eq!(giving("Conv", &["f32[2,4,5,5]", "f32[8,4,1,1]"], "f32[2,8,5,5]", 1), Some(vec![whole, along(0)]));
     assert_eq!(giving("Add", &["f32[8,1]", "f32[8,6]"], "f32[8,6]", 1), Some(vec![whole, along(1)]));
     assert_eq!(giving("Softmax", &["f32[8,6]"], "f32[8,6]", 1), None);
+}
+
+#[test]
+fn a_batch_behind_a_sequence_is_in_blocks_where_both_are_one_axis() {
+    let asked = |name, operands: &[&str], attributes: &[(&str, Attribute)], result| {
+        asked_of(pieces_in_blocks, name, 18, operands, attributes, &[result])
+    };
+    let shape = |dims: &str| format!("i64[{}]={dims}", dims.split(',').count());
+    let reshaped = |operand, dims: &str, result| asked("Reshape", &[operand, &shape(dims)], &[], result);
+    // Both become one axis, and two again, and blocks of another one meanwhile.
+    assert_eq!(reshaped("f32[5,4,3] @1", "20,3", "f32[20,3]"), "1 w -> 0/5, extents 1");
+    assert_eq!(reshaped("f32[20,3] @0/5", "5,4,3", "f32[5,4,3]"), "0/5 w -> 1, extents 1");
+    assert_eq!(reshaped("f32[20,3] @0/5", "1,60", "f32[1,60]"), "0/5 w -> 1/5, extents 1");
+    assert_eq!(reshaped("f32[6,4,3] @1", "2,12,3", "f32[2,12,3]"), "1 w -> 1/3, extents 1");
+    assert_eq!(reshaped("f32[5,3,4] @1", "15,4", "f32[15,4]"), "-");
+    assert_eq!(reshaped("f32[4,5,3] @0", "20,3", "f32[20,3]"), "0 w -> 0, extents 1");
+    assert_eq!(asked("MatMul", &["f32[20,3] @0/5", "f32[3,7]"], &[], "f32[20,7]"), "0/5 w -> 0/5");
+    assert_eq!(asked("MatMul", &["f32[3,20] @1/5", "f32[20,7] @0/5"], &[], "f32[3,7]"), "1/5 0/5 -> +");
+    assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[7]"], &[], "f32[20,7]"), "0/5 w -> 0/5");
+    assert_eq!(asked("Transpose", &["f32[20,7] @0/5"], &[("perm", Attribute::Ints(vec![1, 0]))], "f32[7,20]"), "0/5 -> 1/5");
+    assert_eq!(asked("ReduceSum", &["f32[20,7] @0/5", "i64[1]=0"], &[("keepdims", Attribute::Int(0))], "f32[7]"), "0/5 w -> +");
+    // Nothing is cut into blocks, others are not the same positions, and order matters to some.
+    assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[20,7]"], &[], "f32[20,7]"), "-");
+    assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[20,7] @0"], &[], "f32[20,7]"), "-");
+    assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[20,7] @0/10"], &[], "f32[20,7]"), "-");
+    assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[20,7] +"], &[], "f32[20,7]"), "-");
+    assert_eq!(asked("CumSum", &["f32[20,7] @0/5", "i64[1]=0"], &[], "f32[20,7]"), "-");
 }
