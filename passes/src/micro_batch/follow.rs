@@ -22,11 +22,11 @@ struct Found {
     bytes: u64,
 }
 
-/// The nodes that can be computed in so many parts of a batch: of the batches that graph inputs may have (their first extents), the one of
-/// which most bytes depend. None where nothing can.
+/// The nodes that can be computed in so many parts of a batch: of the batches that graph inputs without a default may have (their first extents; those
+/// with one are weights), the one of which most bytes depend. None where nothing can.
 pub(super) fn divided(module: &Module, parts: u64) -> Option<Divided> {
     let mut batches: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
-    for input in &module.graph(module.main()).inputs {
+    for input in module.graph(module.main()).inputs.iter().filter(|input| module.value(**input).default.is_none()) {
         let dims = module.ty(*input).tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
         if let Some(batch) = dims.first().filter(|batch| **batch > 0 && batch.is_multiple_of(parts)) {
             batches.entry(*batch).or_default().push(*input);

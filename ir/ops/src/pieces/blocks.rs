@@ -12,7 +12,25 @@ pub fn pieces_in_blocks(share: Share<'_>) -> Option<Pieces> {
     if !share.operands.iter().any(in_blocks) {
         return pieces(share).or_else(|| reshaped(share));
     }
-    if lookup(&share.node.data().operator)?.view == View::Reshape { reshaped(share) } else { alike(share) }
+    if lookup(&share.node.data().operator)?.view == View::Reshape {
+        return reshaped(share);
+    }
+    grouped(share).or_else(|| alike(share))
+}
+
+/// A convolution in groups along the channels that it sums up: a share of each group's channels with the filters' share of them. The gradient of such a
+/// convolution's filters sums over the batch this way. An addend counts once.
+fn grouped(share: Share<'_>) -> Option<Pieces> {
+    let data = share.node.data();
+    let groups = u64::try_from(data.int("group", 1)).ok()?;
+    let channels = [Piece::Blocks { axis: 1, blocks: groups }, Piece::Along(1)];
+    let is_conv = data.operator.domain.is_empty() && &*data.operator.name == "Conv";
+    let is_it =
+        is_conv && share.operands.starts_with(&channels) && share.operands[2..].iter().all(|piece| *piece == Piece::Whole);
+    let (input, filters) = (share.input(0)?, share.input(1)?);
+    let divides = input.get(1)? / groups.max(1) == *filters.get(1)? && filters[1].is_multiple_of(share.parts);
+    let addend = data.inputs.get(2).copied().flatten().map(|_| 2).into_iter().collect();
+    (is_it && divides).then(|| Pieces { in_first: addend, ..share.made(share.operands.to_vec(), Piece::Sum) })
 }
 
 /// The same bytes with other extents.

@@ -442,18 +442,31 @@ pub(crate) fn cut(share: &Share<'_>) -> Option<Pieces> {
     (axis != share.axis(0, share.input(0)?.len())?).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
-/// A slice, in parts along an axis that it keeps whole.
+/// A slice, in parts along an axis that it keeps whole: one that is not stated, or of which it takes everything.
 pub(crate) fn sliced(share: &Share<'_>) -> Option<Pieces> {
-    let (axis, rank) = (share.along(0)?, share.input(0)?.len());
+    let (axis, dims) = (share.along(0)?, share.input(0)?);
     let data = share.node.data();
     let is_stated = |index: usize| data.inputs.get(index).copied().flatten().is_some();
-    let axes: Vec<i64> = match data.ints("axes") {
-        Some(axes) => axes.to_vec(),
-        None if is_stated(3) => share.ints(3)?,
-        None => (0..rank as i64).collect(),
+    let stated = |name: &str, index: usize| match data.ints(name) {
+        Some(numbers) => Some(numbers.to_vec()),
+        None => share.ints(index),
     };
-    let touched = axes.iter().any(|other| crate::normalize_axis(*other, rank).is_none_or(|other| other == axis));
-    (!touched).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
+    let axes = match stated("axes", 3) {
+        Some(axes) => axes,
+        None if is_stated(3) => return None,
+        None => (0..dims.len() as i64).collect(),
+    };
+    let keeps = |position: usize| {
+        let at = |numbers: Option<Vec<i64>>| numbers.and_then(|numbers| numbers.get(position).copied());
+        let to_end = |end: i64| u64::try_from(end).is_ok_and(|end| end >= dims[axis]);
+        let by_one = !is_stated(4) || at(share.ints(4)) == Some(1);
+        at(stated("starts", 1)) == Some(0) && at(stated("ends", 2)).is_some_and(to_end) && by_one
+    };
+    let kept = axes.iter().enumerate().all(|(position, other)| match crate::normalize_axis(*other, dims.len()) {
+        Some(other) => other != axis || keeps(position),
+        None => false,
+    });
+    kept.then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
 /// Padding, in parts along an axis that gets none.

@@ -238,6 +238,16 @@ fn layers_are_normalized_before_their_axis() {
     assert_eq!(asked("Split", 13, &["f32[8,4] @0"], &[axis(1)], &["f32[8,2]", "f32[8,2]"]), "0 -> 0 0");
     let cut = |axes| asked("Slice", 13, &["f32[8,4] @0", "i64[1]=1", "i64[1]=3", axes], &[], &["f32[8,2]"]);
     assert_eq!((cut("i64[1]=1"), cut("i64[1]=0")), ("0 w w w -> 0".to_owned(), "-".to_owned()));
+    // What takes everything along an axis leaves it as it is.
+    let cut = |ranges: [&str; 3]| {
+        let [starts, ends, steps] = ranges;
+        asked("Slice", 13, &["f32[8,4] @0", starts, ends, "i64[2]=0,1", steps], &[], &["f32[8,2]"])
+    };
+    assert_eq!(cut(["i64[2]=0,1", "i64[2]=8,3", "i64[2]=1,1"]), "0 w w w w -> 0");
+    assert_eq!(cut(["i64[2]=1,1", "i64[2]=8,3", "i64[2]=1,1"]), "-");
+    assert_eq!(cut(["i64[2]=0,1", "i64[2]=7,3", "i64[2]=1,1"]), "-");
+    assert_eq!(cut(["i64[2]=0,1", "i64[2]=-1,3", "i64[2]=1,1"]), "-");
+    assert_eq!(cut(["i64[2]=0,1", "i64[2]=8,3", "i64[2]=2,1"]), "-");
     let pad = |pads| asked("Pad", 13, &["f32[8,4] @0", pads], &[], &["f32[8,6]"]);
     assert_eq!((pad("i64[4]=0,1,0,1"), pad("i64[4]=1,1,-1,1")), ("0 w -> 0".to_owned(), "-".to_owned()));
 }
@@ -417,4 +427,17 @@ fn a_batch_behind_a_sequence_is_in_blocks_where_both_are_one_axis() {
     assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[20,7] @0/10"], &[], "f32[20,7]"), "-");
     assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[20,7] +"], &[], "f32[20,7]"), "-");
     assert_eq!(asked("CumSum", &["f32[20,7] @0/5", "i64[1]=0"], &[], "f32[20,7]"), "-");
+}
+
+#[test]
+fn groups_of_channels_that_are_summed_up_give_addends() {
+    let asked = |input, filters, group| {
+        let group = [("group", Attribute::Int(group))];
+        asked_of(pieces_in_blocks, "Conv", 11, &[input, filters, "f32[6]"], &group, &["f32[1,6,3,3]"])
+    };
+    assert_eq!(asked("f32[1,12,9,9] @1/3", "f32[6,4,7,7] @1", 3), "1/3 1 w -> +, once 2");
+    // Other blocks than groups, whole filters, and an odd share.
+    assert_eq!(asked("f32[1,12,9,9] @1/2", "f32[6,4,7,7] @1", 3), "-");
+    assert_eq!(asked("f32[1,12,9,9] @1/3", "f32[6,4,7,7]", 3), "-");
+    assert_eq!(asked("f32[1,9,9,9] @1/3", "f32[6,3,7,7] @1", 3), "-");
 }
