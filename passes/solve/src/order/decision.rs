@@ -2,7 +2,7 @@
 
 use super::model::{Model, peak, positions, profile};
 use super::narrow::{Narrowed, narrow, sorted};
-use super::pairs::pair;
+use super::pairs::{pairs, ties};
 use super::portfolio;
 use super::problem::Problem;
 use super::search::{Verdict, decide};
@@ -21,6 +21,9 @@ const FIRST_SLICE: u64 = 80_000;
 /// One in so many looks goes to the search of a whole problem before it is split, and so many to that of a part.
 const ROOT_SHARE: u64 = 10;
 const PART_LOOKS: u64 = 30_000;
+
+/// Of the looks that are left, the part that may go into the choice of a pair.
+const CHOICE_SHARE: u64 = 32;
 
 /// Problems of more operations are not split: too little follows from one pair.
 pub(super) const MOST_OPERATIONS: usize = 1_024;
@@ -62,6 +65,21 @@ pub(super) struct Decision {
     witnesses: Witnesses,
     /// Pairs on which it was split.
     depth: u32,
+}
+
+/// What is left of a problem that is split.
+pub(super) struct Sides {
+    pub decisions: Vec<Decision>,
+    /// The lowest peak that may be possible in the others.
+    next: u64,
+}
+
+impl Sides {
+    /// How much follows from the pair either way, where `known` says how many operations were tied to how many others before.
+    pub fn worth(&self, known: u64) -> u64 {
+        let news = |side: &Decision| 1 + ties(&Model::new(&side.problem), &side.order).saturating_sub(known);
+        self.decisions.iter().map(news).fold(1, u64::saturating_mul)
+    }
 }
 
 impl Decision {
@@ -123,23 +141,55 @@ impl Decision {
         }
     }
 
-    /// Decides both sides of a pair of operations of which neither need run first.
+    /// Decides both sides of a pair of operations of which neither need run first; of one alone where the other has no order with the peak.
     pub fn split(&self, model: &Model, target: u64, looks: &mut u64) -> Verdict {
-        let Some((first, second)) = pair(model, &self.order, looks) else { return Verdict::Limit };
-        let position = positions(&self.order);
-        let mut next = u64::MAX;
-        for (before, after) in [(first, second), (second, first)] {
-            let mut side = Self { narrowed: None, depth: self.depth + 1, ..self.clone() };
-            side.problem.operations[after as usize].predecessors.push(before);
-            side.witnesses.demand(before, after);
-            let Some(order) = sorted(&side.problem, &position) else { continue };
-            side.order = order;
+        let Some(Sides { decisions, mut next }) = self.best_sides(model, target, looks) else { return Verdict::Limit };
+        for mut side in decisions {
             match side.decide(target, looks) {
                 Verdict::Impossible(peak) => next = next.min(peak),
                 other => return other,
             }
         }
         Verdict::Impossible(next)
+    }
+
+    /// The sides of the pair from which most follows either way, or of the first one of which a side is impossible.
+    pub fn best_sides(&self, model: &Model, target: u64, looks: &mut u64) -> Option<Sides> {
+        let enough = *looks - *looks / CHOICE_SHARE;
+        let known = ties(model, &self.order);
+        let mut best: Option<(u64, Sides)> = None;
+        for pair in pairs(model, &self.order, looks) {
+            let sides = self.sides(pair, target, looks);
+            if sides.decisions.len() < 2 {
+                return Some(sides);
+            }
+            let worth = sides.worth(known);
+            if best.as_ref().is_none_or(|(most, _)| worth > *most) {
+                best = Some((worth, sides));
+            }
+            if *looks < enough {
+                break;
+            }
+        }
+        best.map(|(_, sides)| sides)
+    }
+
+    /// Both sides of a pair with what is forced then, but for those in which the target is impossible.
+    pub fn sides(&self, (first, second): (u32, u32), target: u64, looks: &mut u64) -> Sides {
+        let position = positions(&self.order);
+        let mut sides = Sides { decisions: Vec::new(), next: u64::MAX };
+        for (before, after) in [(first, second), (second, first)] {
+            let mut side = Self { narrowed: None, depth: self.depth + 1, ..self.clone() };
+            side.problem.operations[after as usize].predecessors.push(before);
+            side.witnesses.demand(before, after);
+            let Some(order) = sorted(&side.problem, &position) else { continue };
+            side.order = order;
+            match side.narrow(target, looks) {
+                Some(next) => sides.next = sides.next.min(next),
+                None => sides.decisions.push(side),
+            }
+        }
+        sides
     }
 
     /// Adds what is forced at the target; gives the next peak that is possible if this one is not.

@@ -1,31 +1,42 @@
-//! The pair of operations on which a decision is split: one of the two runs first, and either way much more follows.
+//! Pairs of operations on which a decision is split: one of the two runs first, and either way much more follows.
+
+use std::cmp::Reverse;
 
 use super::model::{Model, profile};
 
-/// Operations at the highest steps of an order of which pairs are looked at.
-const CANDIDATES: usize = 2;
+/// Operations at the highest steps of an order of which pairs are looked at, and how many pairs are of interest.
+const CANDIDATES: usize = 4;
+const MOST_PAIRS: usize = 10;
 const WORD: usize = u64::BITS as usize;
 
-/// Two operations of which neither need run first, the one at a high step of the order; `None` if those at the highest steps have no such partner.
+/// Some pairs of operations of which neither need run first, the one at a high step of the order; none if those at the highest steps have no such partner.
 ///
-/// Of all such pairs the one of which the weaker side orders the most other pairs, since what runs before the first then runs before what runs
-/// behind the second. Counts down `looks`. O(n² · candidates / 64 · ancestors).
-pub(super) fn pair(model: &Model, order: &[u32], looks: &mut u64) -> Option<(u32, u32)> {
+/// Those of which the weaker side orders the most other pairs, since what runs before the first then runs before what runs behind the second; the best one
+/// first. Counts down `looks`. O(n² · candidates / 64 · ancestors).
+pub(super) fn pairs(model: &Model, order: &[u32], looks: &mut u64) -> Vec<(u32, u32)> {
     let steps = profile(model, order);
     let mut places: Vec<usize> = (0..order.len()).collect();
-    places.sort_by_key(|place| (std::cmp::Reverse(steps[*place]), *place));
+    places.sort_by_key(|place| (Reverse(steps[*place]), *place));
     let relation = Relation::new(model, order);
-    let mut best: Option<(u64, (u32, u32))> = None;
-    for place in places.into_iter().take(CANDIDATES) {
-        let own = order[place];
+    let mut found: Vec<(u64, (u32, u32))> = Vec::new();
+    let highest: Vec<u32> = places.into_iter().take(CANDIDATES).map(|place| order[place]).collect();
+    for (index, &own) in highest.iter().enumerate() {
         for other in (0..model.operations as u32).filter(|other| relation.is_open(own, *other)) {
             let worth = relation.ordered_by(own, other, looks).min(relation.ordered_by(other, own, looks));
-            if best.is_none_or(|(most, _)| worth > most) {
-                best = Some((worth, (own, other)));
+            if !highest[..index].contains(&other) {
+                found.push((worth, (own, other)));
             }
         }
     }
-    best.map(|(_, pair)| pair)
+    found.sort_by_key(|(worth, _)| Reverse(*worth));
+    found.truncate(MOST_PAIRS);
+    found.into_iter().map(|(_, pair)| pair).collect()
+}
+
+/// How many operations are tied to how many others: the sum of all descendants. O(n · edges / 64).
+pub(super) fn ties(model: &Model, order: &[u32]) -> u64 {
+    let behind = model.closures(&model.successors, order.iter().rev().copied());
+    behind.iter().map(|bits| u64::from(bits.count_ones())).sum()
 }
 
 /// Which operations run before which in every order: themselves and all ancestors, and all descendants, one row of bits each.

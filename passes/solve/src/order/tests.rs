@@ -9,7 +9,7 @@ use super::contract::contract;
 use super::decision::Decision;
 use super::model::{Model, State, peak, profile};
 use super::narrow::{Narrowed, narrow};
-use super::pairs::pair;
+use super::pairs::{pairs, ties};
 use super::problem::{Buffer, Operation, Problem};
 use super::search::{Verdict, decide};
 use super::twins;
@@ -175,9 +175,26 @@ proptest! {
                 Verdict::Found(order) => prop_assert!(problem.validate_order(&order).is_ok() && peak(&model, &order) <= target),
                 Verdict::Impossible(next) => prop_assert!(target < best && target < next && next <= best, "{target} {next} {best}"),
                 // No two operations are open to each other.
-                Verdict::Limit => prop_assert!(orders.len() == 1 || pair(&model, &orders[0], &mut LOOKS.clone()).is_none()),
+                Verdict::Limit => prop_assert!(orders.len() == 1 || pairs(&model, &orders[0], &mut LOOKS.clone()).is_empty()),
             }
         }
+    }
+
+    #[test]
+    fn a_problem_is_split_where_most_follows(problem in problem(7, true), room in 0..3_u64) {
+        let (model, orders) = (Model::new(&problem), all_orders(&problem));
+        let (best, order) = orders.iter().map(|order| (peak(&model, order), order)).min().unwrap();
+        let mut decision = Decision::new(&problem, order);
+        let known = ties(&model, order);
+        let target = best + room;
+        let chosen = decision.best_sides(&model, target, &mut LOOKS.clone());
+        for pair in pairs(&model, order, &mut LOOKS.clone()) {
+            let sides = decision.sides(pair, target, &mut LOOKS.clone());
+            let chosen = chosen.as_ref().unwrap();
+            // Of a pair of which one side is impossible nothing is left to decide but the other.
+            prop_assert!(chosen.decisions.len() < 2 || (sides.decisions.len() == 2 && sides.worth(known) <= chosen.worth(known)));
+        }
+        prop_assert!(matches!(decision.decide(target, &mut LOOKS.clone()), Verdict::Found(_)));
     }
 }
 
