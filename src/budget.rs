@@ -46,6 +46,22 @@ pub(crate) fn room(options: &OptimizeOptions, whole: Bytes) -> Result<Option<Byt
     Ok([asked, options.plan.space.capacity].into_iter().flatten().min())
 }
 
+/// What computing the batch in parts comes to.
+#[derive(Default)]
+struct Divided {
+    /// The plan that keeps a limit.
+    plan: Option<Planned>,
+    /// Numbers of parts, and what each needs without rewriting where nothing is computed again.
+    needs: Vec<(u64, Bytes)>,
+}
+
+impl Divided {
+    /// The least that any number of parts needs.
+    fn least(&self) -> Option<Bytes> {
+        self.needs.iter().map(|(_, need)| *need).min()
+    }
+}
+
 /// A model whose budgets are planned.
 pub(crate) struct Budgets<'a> {
     pub(crate) given: &'a Module,
@@ -94,8 +110,9 @@ impl Budgets<'_> {
         let own =
             memc_passes::Options { budget: Some(limit), far_budgets: far_budgets(self.options), ..self.options.plan.clone() };
         let base = self.nanos(free).min(self.given_nanos());
-        let (divided, smallest) = self.divided(&own, limit)?;
-        let divided = divided.map(|planned| self.measured(planned, base, limit));
+        let divisions = self.divided(&own, limit)?;
+        let (least, needs) = (divisions.least(), divisions.needs);
+        let divided = divisions.plan.map(|planned| self.measured(planned, base, limit));
         let extra = |planned: &Planned| self.nanos(planned).saturating_sub(base);
         if let Some(divided) = divided.as_ref().filter(|planned| own.farther.is_empty() && extra(planned) <= base / SMALL) {
             return Ok(divided.clone());
@@ -105,7 +122,8 @@ impl Budgets<'_> {
         match (self.planned_within(&own, seeks, free, observer), divided) {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
             (Ok(planned), None) if extra(&planned) > base / SMALL && !self.is_large() => {
-                let again = self.in_few_parts(&own, limit, base, free)?.map(|again| self.measured(again, base, limit));
+                let few = self.few(&own, &needs, None)?;
+                let again = self.in_few_parts(&own, limit, base, free, few)?.map(|again| self.measured(again, base, limit));
                 let bought = if may_split(&own) { self.bought(&own, limit)? } else { None };
                 let bought = bought.filter(|(need, _)| *need <= limit).map(|(_, bought)| bought);
                 let others = again.into_iter().chain(bought).filter(|other| self.nanos(other) < self.nanos(&planned));
@@ -113,15 +131,17 @@ impl Budgets<'_> {
             }
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
-                let again = if self.is_large() { None } else { self.in_few_parts(&own, limit, base, free)? };
-                if let Some(again) = again {
-                    return Ok(self.measured(again, base, limit));
+                if !self.is_large() {
+                    let few = self.few(&own, &needs, Some((short.least, limit)))?;
+                    if let Some(again) = self.in_few_parts(&own, limit, base, free, few)? {
+                        return Ok(self.measured(again, base, limit));
+                    }
                 }
                 let regions = self.in_regions(&own, limit, free)?;
                 if let Some((_, planned)) = regions.as_ref().filter(|(kept, _)| *kept <= limit) {
                     return Ok(planned.clone());
                 }
-                let parts = smallest.into_iter().chain(regions.map(|(kept, _)| kept)).min();
+                let parts = least.into_iter().chain(regions.map(|(kept, _)| kept)).min();
                 let least = parts.map_or(short.least, |parts| parts.min(short.least));
                 let only_whole = may_split(&own) || self.may_divide(&own);
                 Err(PipelineError::Pass(PassError::Budget(Box::new(Shortage { least, only_whole, ..*short }))))
@@ -191,54 +211,73 @@ impl Budgets<'_> {
     }
 
     /// The plan that computes the batch in the fewest parts, in powers of two, with which it fits, or with which it nearly fits and does where they compute
-    /// again; and what the smallest one in parts needs that computes nothing again.
+    /// again; and what numbers of parts need.
     ///
     /// Sums over parts are taken in another order than over the whole batch.
-    fn divided(&self, own: &memc_passes::Options, limit: Bytes) -> Result<(Option<Planned>, Option<Bytes>), PipelineError> {
+    fn divided(&self, own: &memc_passes::Options, limit: Bytes) -> Result<Divided, PipelineError> {
+        let mut divided = Divided::default();
         if !self.may_divide(own) {
-            return Ok((None, None));
+            return Ok(divided);
         }
-        let (mut last, mut near) = (None, Vec::new());
-        for parts in self.numbers_of_parts() {
+        let mut near = Vec::new();
+        for parts in numbers_of_parts(self.given.graph(self.given.main()).nodes.len()) {
             let quick = self.in_parts(own, parts, false)?;
             let need = self.need(&quick);
-            if !is_divided(&quick.module) || last.is_some_and(|last: Bytes| need.0 > last.0 - last.0 / WORTH) {
+            let is_worth = divided.least().is_none_or(|least| need.0 <= least.0 - least.0 / WORTH);
+            if !is_divided(&quick.module) || !is_worth && (parts > FEW || self.is_large()) {
                 break;
             }
-            last = Some(need);
+            divided.needs.push((parts, need));
             if need.0 <= limit.0.saturating_add(limit.0 / NEAR) {
                 let plan = self.in_parts(own, parts, true)?;
                 let fits = |plan: &&Planned| is_divided(&plan.module) && self.need(plan) <= limit;
                 if let Some(found) = [&plan, &quick].into_iter().filter(fits).min_by_key(|plan| self.nanos(plan)) {
-                    return Ok((Some(found.clone()), last));
+                    return Ok(Divided { plan: Some(found.clone()), ..divided });
                 }
                 near.push((parts, plan));
             }
         }
         for (parts, plan) in near {
             if let Some(found) = self.in_parts_again(own, parts, &plan)?.filter(|found| self.need(found) <= limit) {
-                return Ok((Some(found), last));
+                return Ok(Divided { plan: Some(found), ..divided });
             }
         }
-        Ok((None, last))
+        Ok(divided)
     }
 
-    /// The plan that keeps a limit in the least time with the batch in few parts that compute again what does not fit, where small models have one:
-    /// parts may be far from the limit by themselves, and still leave less to compute again than the whole batch.
+    /// Few numbers of parts that save by themselves, of those whose needs are known. Where the whole batch, with what is computed again, reaches no less than a
+    /// number of bytes, and a limit is given, those alone with which as large a part of that as they save keeps the limit.
+    fn few(
+        &self,
+        own: &memc_passes::Options,
+        needs: &[(u64, Bytes)],
+        reached: Option<(Bytes, Bytes)>,
+    ) -> Result<Vec<u64>, PipelineError> {
+        if needs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let whole = self.need(&self.in_parts(own, 1, false)?).0;
+        let keeps = |need: u64| {
+            reached.is_none_or(|(least, limit)| u128::from(least.0) * u128::from(need) <= u128::from(limit.0) * u128::from(whole))
+        };
+        let few = needs.iter().filter(|(parts, need)| *parts <= FEW && need.0 <= whole - whole / NOTICEABLE && keeps(need.0));
+        Ok(few.map(|(parts, _)| *parts).collect())
+    }
+
+    /// The plan that keeps a limit in the least time with the batch in so few parts that compute again what does not fit: parts may be far from the limit
+    /// by themselves, and still leave less to compute again than the whole batch.
     fn in_few_parts(
         &self,
         own: &memc_passes::Options,
         limit: Bytes,
         base: u64,
         free: &Planned,
+        few: Vec<u64>,
     ) -> Result<Option<Planned>, PipelineError> {
         let mut best: Option<Planned> = None;
         let whole = self.need(free).0;
-        for parts in self.numbers_of_parts().filter(|parts| self.may_divide(own) && *parts <= FEW) {
+        for parts in few {
             let plan = self.in_parts(own, parts, true)?;
-            if !is_divided(&plan.module) {
-                break;
-            }
             // Where only a little of a model takes part, all else is as much to compute again as before.
             if self.need(&plan).0 > whole - whole / NOTICEABLE {
                 continue;
@@ -251,11 +290,6 @@ impl Budgets<'_> {
             }
         }
         Ok(best)
-    }
-
-    /// Numbers of parts of a batch, in powers of two.
-    fn numbers_of_parts(&self) -> impl Iterator<Item = u64> + use<> {
-        numbers_of_parts(self.given.graph(self.given.main()).nodes.len())
     }
 
     /// A plan that computes the batch in so many parts, and again or elsewhere what does not fit; none where none is found soon.
