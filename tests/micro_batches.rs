@@ -64,6 +64,35 @@ fn network() -> ModelProto {
     model
 }
 
+/// Images whose largest elements are looked up, and written where they were; and others whose positions are looked up elsewhere.
+fn pooled() -> ModelProto {
+    let windows = || vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])];
+    let nodes = vec![
+        node("Relu", &["x"], &["r"]),
+        stated(node("MaxPool", &["r"], &["p0", "at0"]), windows()),
+        node("Mul", &["p0", "p0"], &["d0"]),
+        node("Reshape", &["d0", "all"], &["d0f"]),
+        node("Reshape", &["at0", "all"], &["at0f"]),
+        node("ConstantOfShape", &["extent"], &["zeros"]),
+        stated(node("ScatterElements", &["zeros", "at0f", "d0f"], &["flat0"]), vec![int("axis", 0)]),
+        node("Reshape", &["flat0", "images"], &["dx"]),
+        node("Reshape", &["r", "all"], &["rf"]),
+        stated(node("GatherElements", &["rf", "at0f"], &["read"]), vec![int("axis", 0)]),
+        node("Tanh", &["x"], &["t"]),
+        stated(node("MaxPool", &["t"], &["p1", "at1"]), windows()),
+        node("Reshape", &["at1", "all"], &["at1f"]),
+        stated(node("Concat", &["r", "t"], &["both"]), vec![int("axis", 1)]),
+        node("Reshape", &["both", "all"], &["bothf"]),
+        stated(node("GatherElements", &["bothf", "at1f"], &["other"]), vec![int("axis", 0)]),
+    ];
+    with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[8, 3, 16, 16])];
+        graph.output =
+            vec![fixed("dx", &[8, 3, 16, 16]), fixed("read", &[1536]), fixed("p1", &[8, 3, 8, 8]), fixed("other", &[1536])];
+        graph.initializer = vec![integers("all", &[-1]), integers("extent", &[6144]), integers("images", &[8, 3, 16, 16])];
+    })
+}
+
 /// Writes the files in which a model's weights lie, with numbers of no pattern.
 fn fill_weights(folder: &Folder, model: &ModelProto) {
     let mut files: BTreeMap<&str, u64> = BTreeMap::new();
@@ -95,6 +124,18 @@ fn parts_give_the_numbers_of_the_whole_batch() {
     folder.write("in.onnx", bytes(&network()));
     for (parts, more) in [(2, "--runtime player"), (8, "--runtime player --no-rewrite"), (4, "--runtime ort")] {
         runs(&folder, parts, more);
+    }
+}
+
+#[test]
+fn positions_of_the_largest_count_in_each_part() {
+    let folder = Folder::new("parts-pooled");
+    folder.write("in.onnx", bytes(&pooled()));
+    for more in ["--runtime player", "--runtime ort --no-rewrite"] {
+        runs(&folder, 4, more);
+        let layout = folder.read("out.layout.json");
+        assert!(layout.contains("flat0_part3\"") && layout.contains("read_part3\""), "elements are written and read in parts");
+        assert!(!layout.contains("p1_part3\""), "positions elsewhere are those of the whole batch");
     }
 }
 

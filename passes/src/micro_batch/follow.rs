@@ -43,20 +43,15 @@ pub(super) fn divided(module: &Module, parts: u64) -> Option<Divided> {
 
 /// Bytes that are held between any two parts: sums of what parts give, and shares, for what is needed whole.
 pub(super) fn held(module: &Module, divided: &Divided) -> u64 {
-    let uses = uses(module);
-    let beside = |site: &Use| match site {
-        Use::Output(..) => true,
-        Use::Operand(node, _) => !divided.nodes.contains_key(node),
-    };
-    let sums = divided.values.iter().filter(|(_, piece)| piece.is_added());
-    let needed = sums.filter(|(value, _)| uses[**value].iter().any(beside));
-    needed.fold(0u64, |sum, (value, _)| sum.saturating_add(bytes(module, *value)))
+    let is_needed = needed_whole(module, divided);
+    let sums = divided.values.iter().filter(|(value, piece)| piece.is_added() && is_needed(**value));
+    sums.fold(0u64, |sum, (value, _)| sum.saturating_add(bytes(module, *value)))
 }
 
 /// Follows inputs, and what is drawn, until everything that parts need whole and that is small is computed whole.
 fn settled(module: &Module, inputs: &[Value], drawn: Drawn, parts: u64) -> Found {
     let mut whole = drawn.whole;
-    let kept = feeds_unrepeatable(module, &module.graph(module.main()).nodes);
+    let mut kept = feeds_unrepeatable(module, &module.graph(module.main()).nodes);
     loop {
         let mut follow = Follow {
             module,
@@ -71,20 +66,23 @@ fn settled(module: &Module, inputs: &[Value], drawn: Drawn, parts: u64) -> Found
         follow.run();
         let (mut found, largest) = (follow.found, follow.largest);
         let cone = follow.missing.map(|value| cone(module, value, &found));
-        match cone.filter(|cone| bytes_of(module, cone) <= largest / WHOLE) {
-            Some(cone) => whole.extend(cone),
-            None => {
-                retract(module, &mut found);
-                return found;
-            }
+        if let Some(cone) = cone.filter(|cone| bytes_of(module, cone) <= largest / WHOLE) {
+            whole.extend(cone);
+            continue;
         }
+        let unjoined = unjoined(module, &found.divided);
+        if unjoined.is_empty() {
+            retract(module, &mut found);
+            return found;
+        }
+        unjoined.into_iter().for_each(|node| kept.set(node, true));
     }
 }
 
 /// One walk forward over the main graph.
 struct Follow<'m> {
     module: &'m Module,
-    /// Nodes whose results tell random numbers apart: they stay as they are.
+    /// Nodes that stay as they are: their results tell random numbers apart, or somebody else needs what cannot be joined of shares.
     kept: &'m SecondaryMap<Node, bool>,
     /// Whole values whose shares of the batch lie along an axis: graph inputs, random numbers, and what is computed whole of them.
     shares: BTreeMap<Value, usize>,
@@ -162,6 +160,24 @@ impl Follow<'_> {
             }
         }
         self.found.divided.nodes.insert(node, pieces);
+    }
+}
+
+/// Nodes of parts that make shares which cannot be joined, and which somebody beside the parts reads.
+fn unjoined(module: &Module, divided: &Divided) -> Vec<Node> {
+    let is_needed = needed_whole(module, divided);
+    let shares = divided.values.iter().filter(|(value, piece)| matches!(piece, Piece::Within(_)) && is_needed(**value));
+    shares.filter_map(|(value, _)| module.producer(*value)).collect()
+}
+
+/// Whether somebody beside the parts reads a value.
+fn needed_whole(module: &Module, divided: &Divided) -> impl Fn(Value) -> bool {
+    let uses = uses(module);
+    move |value| {
+        uses[value].iter().any(|site| match site {
+            Use::Output(..) => true,
+            Use::Operand(node, _) => !divided.nodes.contains_key(node),
+        })
     }
 }
 

@@ -112,9 +112,9 @@ impl Writer<'_, '_, '_, '_, '_> {
         for (index, (value, piece)) in data.inputs.iter().zip(&pieces.operands).enumerate() {
             let positions = wanted.as_ref().map(|wanted| read(pieces, index, wanted));
             let is_read = self.part == 0 || !pieces.in_first.contains(&index);
-            let operand = value.filter(|_| is_read).map(|value| match (pieces.divided, piece) {
+            let operand = value.filter(|_| is_read).map(|value| match (pieces.divided, piece.axis()) {
                 (Some(divided), _) if divided == index => self.divided(value),
-                (_, Piece::Along(axis)) => self.share(value, *axis, positions),
+                (_, Some(axis)) => self.share(value, axis, positions),
                 _ => self.whole(value),
             });
             operands.push(operand);
@@ -216,8 +216,7 @@ impl Writer<'_, '_, '_, '_, '_> {
     /// Type of a value for a part that has these positions of it, or else its own ones.
     fn ty(&self, value: Value, piece: Piece, positions: &Option<Range<u64>>) -> ValueType {
         let mut ty = self.module().ty(value).clone();
-        if let (Piece::Along(axis) | Piece::Blocks { axis, .. }, ValueType::Tensor(TensorType { shape: Some(dims), .. })) =
-            (piece, &mut ty)
+        if let (Some(axis), ValueType::Tensor(TensorType { shape: Some(dims), .. })) = (piece.axis(), &mut ty)
             && let Some(Dim::Known(extent)) = dims.get_mut(axis)
         {
             let positions = positions.clone().unwrap_or_else(|| self.positions(*extent));
@@ -315,18 +314,26 @@ impl Writer<'_, '_, '_, '_, '_> {
         made
     }
 
-    /// Positions of a value that is another one repeated along that axis: the other one repeated less.
+    /// Positions of a value that is another one, or a number, repeated along that axis: it is repeated less.
     fn repeated(&mut self, value: Value, axis: usize, wanted: &Range<u64>) -> Option<Node> {
         let data = self.module().node(self.module().producer(value)?);
-        let source = data.inputs.first().copied().flatten().filter(|_| &*data.operator.name == "Expand")?;
-        let from = self.module().ty(source).tensor()?.known_dims()?;
-        let rank = self.module().ty(value).tensor()?.rank()?;
-        let own = (axis + from.len()).checked_sub(rank);
-        own.is_none_or(|own| from[own] == 1).then_some(())?;
+        let (operator, attributes) = (data.operator.clone(), data.attributes.clone());
+        let source = match &*operator.name {
+            "ConstantOfShape" => None,
+            "Expand" => {
+                let source = data.inputs.first().copied().flatten()?;
+                let from = self.module().ty(source).tensor()?.known_dims()?;
+                let rank = self.module().ty(value).tensor()?.rank()?;
+                let own = (axis + from.len()).checked_sub(rank);
+                own.is_none_or(|own| from[own] == 1).then_some(())?;
+                Some(Some(source))
+            }
+            _ => return None,
+        };
         let ty = self.ty(value, Piece::Along(axis), &Some(wanted.clone()));
-        let operands = vec![Some(source), Some(self.maker.integers(&extents(&ty)))];
+        let operands = source.into_iter().chain([Some(self.maker.integers(&extents(&ty)))]).collect();
         let result = Some((self.name(value), ty));
-        Some(self.append(self.maker.onnx("Expand"), operands, Vec::new(), &[result]))
+        Some(self.append(operator, operands, attributes, &[result]))
     }
 
     /// A value divided by the number of parts, before all parts.

@@ -410,7 +410,13 @@ fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Option
         options.zip(element).is_some_and(|(options, element)| options.profile.has_kernel(operator, element))
     };
     let found = found?.added_by_kernel(may);
-    (adders.is_some() || !found.results.contains(&Piece::Accumulated)).then_some(found)
+    let is_possible = |piece: &Piece| match piece {
+        Piece::Accumulated => adders.is_some(),
+        // Shares that leave a region are joined.
+        Piece::Within(_) => false,
+        _ => true,
+    };
+    found.results.iter().all(is_possible).then_some(found)
 }
 
 /// Values with their pieces.

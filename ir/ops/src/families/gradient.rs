@@ -190,7 +190,7 @@ const fn overwriting(name: &'static str, work: u32) -> OpInfo {
 pub const OPERATORS: &[OpInfo] = &[
     // Average pooling's and max pooling's gradients stand in ONNX's own domain without being part of it.
     OpInfo::onnx("AveragePoolGrad", pool).work(Work::PerElement(4)).split(SplitAxes::Batch),
-    OpInfo::onnx("MaxPoolGrad", pool).work(Work::PerElement(2)),
+    OpInfo::onnx("MaxPoolGrad", pool).work(Work::PerElement(2)).split(SplitAxes::Rule(rules::unpooled)),
     microsoft("BatchNormalizationGrad", of_data_and_scale).work(Work::PerElement(12)),
     elementwise("BiasFastGeluGrad_dX", like_both, 20),
     microsoft("BiasGeluGrad", bias_gelu).work(Work::PerElement(20)),

@@ -130,7 +130,7 @@ pub const OPERATORS: &[OpInfo] = &[
         .reaches(reach::slides)
         .optional(&[1]),
     OpInfo::onnx("MaxRoiPool", max_roi_pool).work(Work::PerElement(4)),
-    OpInfo::onnx("MaxUnpool", max_unpool).work(Work::None),
+    OpInfo::onnx("MaxUnpool", max_unpool).work(Work::None).split(SplitAxes::Rule(rules::unpooled)),
     OpInfo::onnx("RoiAlign", roi_align).work(Work::Flops(roi_align_flops)),
 ];
 

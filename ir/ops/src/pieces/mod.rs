@@ -26,6 +26,9 @@ pub enum Piece {
         /// Two or more.
         blocks: u64,
     },
+    /// The part's own share of this axis, as of [`Self::Along`], of numbers that count elements of another value: they begin at the first one of the part's
+    /// own share of that. Such shares cannot be joined, and are not what would be cut out of the whole.
+    Within(usize),
     /// A value of full extents; the whole value is the sum of those of all parts.
     Sum,
     /// A value of full extents; the whole value is the mean of those of all parts.
@@ -35,6 +38,14 @@ pub enum Piece {
 }
 
 impl Piece {
+    /// The axis of which a part has its own share, or shares of its blocks.
+    pub fn axis(self) -> Option<usize> {
+        match self {
+            Self::Along(axis) | Self::Within(axis) | Self::Blocks { axis, .. } => Some(axis),
+            _ => None,
+        }
+    }
+
     /// Whether the parts' values are added.
     pub fn is_added(self) -> bool {
         matches!(self, Self::Sum | Self::Mean | Self::Accumulated)
@@ -141,7 +152,7 @@ pub fn pieces_between(node: Typed<'_>, operands: &[Piece], extent: u64) -> Optio
     let fits = |dims: Option<Vec<u64>>, piece: Piece| match piece {
         Piece::Along(axis) => dims.is_some_and(|dims| dims.get(axis) == Some(&extent)),
         Piece::Blocks { .. } => false,
-        _ => piece != Piece::Mean,
+        _ => !matches!(piece, Piece::Mean | Piece::Within(_)),
     };
     let operands = found.operands.iter().enumerate().all(|(index, piece)| fits(node.input_dims(index), *piece));
     let is_absent = |index: usize| node.data().outputs[index].is_none();
@@ -183,11 +194,11 @@ fn added(share: Share<'_>, linear: Linear) -> Option<Pieces> {
 /// Whether pieces of operands are there or can be cut out, and all extents can be divided.
 fn is_possible(share: Share<'_>, found: &Pieces) -> bool {
     let fits = |(given, asked): (&Piece, &Piece)| given == asked || (*given == Piece::Whole && matches!(asked, Piece::Along(_)));
-    let divides = |dims: Option<Vec<u64>>, piece: Piece| match piece {
-        Piece::Along(axis) => {
+    let divides = |dims: Option<Vec<u64>>, piece: Piece| match piece.axis() {
+        Some(axis) => {
             dims.is_some_and(|dims| dims.get(axis).is_some_and(|extent| extent.is_multiple_of(share.parts) && *extent > 0))
         }
-        _ => true,
+        None => true,
     };
     let floats =
         |index: usize| share.node.output(index).is_some_and(|ty| matches!(ty.element, ElementType::Float | ElementType::Double));

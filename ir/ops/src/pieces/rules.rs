@@ -119,10 +119,37 @@ pub(crate) fn transposed_convolution(share: &Share<'_>) -> Option<Pieces> {
     }
 }
 
-/// Windows that slide over images: batch and channels of operand 0; result 0 alone (further ones count through the batch).
+/// Windows that slide over images: batch and channels of operand 0. Where a further result says which element each is, that counts through the batch.
 pub(crate) fn pooled(share: &Share<'_>) -> Option<Pieces> {
     let axis = share.along(0).filter(|axis| *axis < 2)?;
-    alone(share).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
+    (axis == 0 || alone(share)).then_some(())?;
+    let mut found = share.made(share.only(0, axis), Piece::Within(axis));
+    *found.results.first_mut()? = Piece::Along(axis);
+    Some(found)
+}
+
+/// Images made of elements and where these were ([`pooled`]): their batch.
+pub(crate) fn unpooled(share: &Share<'_>) -> Option<Pieces> {
+    let elements = share.output()?.iter().product();
+    (share.count() == 2 && share.along(0) == Some(0) && counts_in(share, 1, elements))
+        .then(|| share.made(vec![Piece::Along(0), Piece::Within(0)], Piece::Along(0)))
+}
+
+/// Whether an operand's numbers count elements, so many in all, of what was pooled, each share from its own first one.
+fn counts_in(share: &Share<'_>, index: usize, elements: u64) -> bool {
+    let Some(Piece::Within(0)) = share.operands.get(index) else { return false };
+    let module = share.node.module;
+    // What lies between only has other extents.
+    let mut value = share.node.data().inputs[index];
+    while let Some(node) = value.and_then(|value| module.producer(value)) {
+        let source = module.node(node).inputs.first().copied().flatten();
+        if value.is_some_and(|value| module.node(node).outputs.first() != Some(&Some(value))) {
+            let pooled = source.and_then(|source| module.ty(source).tensor()?.known_dims());
+            return pooled.is_some_and(|dims| dims.iter().product::<u64>() == elements);
+        }
+        value = source;
+    }
+    false
 }
 
 /// Sums over neighboring channels: every other axis.
@@ -310,7 +337,9 @@ pub(crate) fn transposition(share: &Share<'_>) -> Option<Pieces> {
 
 /// The same bytes with other extents: the axis behind as many elements whose parts are the same bytes.
 pub(crate) fn reshaped(share: &Share<'_>) -> Option<Pieces> {
-    let (axis, from, to) = (share.along(0)?, share.input(0)?, share.output()?);
+    let given = *share.operands.first()?;
+    let (Piece::Along(axis) | Piece::Within(axis)) = given else { return None };
+    let (from, to) = (share.input(0)?, share.output()?);
     let before: u64 = from[..axis].iter().product();
     let mut product = 1;
     let mut found = None;
@@ -323,7 +352,13 @@ pub(crate) fn reshaped(share: &Share<'_>) -> Option<Pieces> {
     }
     let stated = share.node.data().inputs.get(1).copied().flatten().is_some();
     let is_stated = stated && &*share.node.data().operator.name == "Reshape";
-    Some(Pieces { extents: is_stated.then_some(1), ..share.made(share.only(0, axis), Piece::Along(found?)) })
+    let made = match given {
+        Piece::Within(_) => Piece::Within(found?),
+        _ => Piece::Along(found?),
+    };
+    let mut operands = share.only(0, axis);
+    operands[0] = given;
+    Some(Pieces { extents: is_stated.then_some(1), ..share.made(operands, made) })
 }
 
 /// Repeats along other axes.
@@ -347,10 +382,15 @@ pub(crate) fn gathered(share: &Share<'_>) -> Option<Pieces> {
     Some(share.made(share.only(index, own), Piece::Along(result)))
 }
 
-/// Elements looked up or written along one axis: all operands along another one in which they agree; written by adding to zeros, along any.
+/// Elements looked up or written along one axis: all operands along another one in which they agree; shares where indices count in these; written by adding
+/// to zeros, along any.
 pub(crate) fn element_indexed(share: &Share<'_>) -> Option<Pieces> {
     let dims = share.input(0)?;
     let axis = share.axis(0, dims.len())?;
+    if dims.len() == 1 && counts_in(share, 1, dims[0]) {
+        let piece = |index: usize| if index == 1 { Piece::Within(0) } else { Piece::Along(0) };
+        return Some(share.made((0..share.count()).map(piece).collect(), Piece::Along(0)));
+    }
     let own = (0..share.count()).find_map(|index| share.along(index))?;
     if own != axis {
         let agree = (1..share.count()).all(|index| share.input(index).is_some_and(|other| other.get(own) == dims.get(own)));

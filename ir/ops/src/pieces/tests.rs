@@ -7,8 +7,8 @@ use super::{Piece, Pieces, Share, pieces, pieces_in_blocks};
 use crate::families::testing::{tensor, ty};
 use crate::info::Typed;
 
-/// A node over operands `f32[8,4]` or constants `f32[2]=0,0`, each followed by ` @AXIS`, ` @AXIS/BLOCKS`, ` +` (an addend) or ` ~` (a sample) where it is in
-/// parts.
+/// A node over operands `f32[8,4]` or constants `f32[2]=0,0`, each followed by ` @AXIS`, ` @AXIS/BLOCKS`, ` #AXIS` (counting in a share), ` +` (an addend)
+/// or ` ~` (a sample) where it is in parts.
 fn asked(name: &str, version: i64, operands: &[&str], attributes: &[(&str, Attribute)], results: &[&str]) -> String {
     asked_of(pieces, name, version, operands, attributes, results)
 }
@@ -29,6 +29,7 @@ fn asked_of(
         let (text, piece) = match text.split_once(' ') {
             Some((text, "+")) => (text, Piece::Sum),
             Some((text, "~")) => (text, Piece::Mean),
+            Some((text, axis)) if axis.starts_with('#') => (text, Piece::Within(axis[1..].parse().unwrap())),
             Some((text, axis)) => match axis[1..].split_once('/') {
                 Some((axis, blocks)) => (text, Piece::Blocks { axis: axis.parse().unwrap(), blocks: blocks.parse().unwrap() }),
                 None => (text, Piece::Along(axis[1..].parse().unwrap())),
@@ -51,6 +52,7 @@ fn asked_of(
         Piece::Whole => "w".to_owned(),
         Piece::Along(axis) => axis.to_string(),
         Piece::Blocks { axis, blocks } => format!("{axis}/{blocks}"),
+        Piece::Within(axis) => format!("in {axis}"),
         Piece::Sum => "+".to_owned(),
         Piece::Mean => "~".to_owned(),
         Piece::Accumulated => "^".to_owned(),
@@ -270,7 +272,18 @@ fn losses_count_each_label_alike() {
     assert_eq!(gradient(&[sum]), "w 0 0 -> 0");
     assert_eq!(gradient(&[ignore]), "-");
     assert_eq!(asked("Conv", 11, &["f32[8,3,4,4] @0", "f32[2,3,1,1]"], &[], &["f32[8,2,4,4]"]), "0 w -> 0");
-    assert_eq!(asked("MaxPool", 11, &["f32[8,3,4,4] @0"], &[], &["f32[8,3,2,2]", "i64[8,3,2,2]"]), "-");
+    assert_eq!(asked("MaxPool", 11, &["f32[8,3,4,4] @0"], &[], &["f32[8,3,2,2]", "i64[8,3,2,2]"]), "0 -> 0 in 0");
+}
+
+#[test]
+fn numbers_that_count_in_a_share_go_where_they_keep_their_meaning() {
+    assert_eq!(asked("Reshape", 13, &["i64[8,4] #0", "i64[1]"], &[], &["i64[32]"]), "in 0 w -> in 0, extents 1");
+    assert_eq!(asked("Add", 13, &["i64[8,4] #0", "i64[1]"], &[], &["i64[8,4]"]), "-");
+    assert_eq!(asked("Transpose", 13, &["i64[8,4] #0"], &[], &["i64[4,8]"]), "-");
+    assert_eq!(asked("Gather", 13, &["f32[32]", "i64[8] #0"], &[], &["f32[8]"]), "-");
+    // Who made them is not known: they may count in something longer.
+    assert_eq!(asked("GatherElements", 13, &["f32[32]", "i64[8] #0"], &[], &["f32[8]"]), "-");
+    assert_eq!(asked("MaxUnpool", 11, &["f32[8,1,2,2] @0", "i64[8,1,2,2] #0"], &[], &["f32[8,1,4,4]"]), "-");
 }
 
 #[test]
