@@ -100,12 +100,25 @@ impl Follow<'_> {
     fn run(&mut self) {
         for node in &self.module.graph(self.module.main()).nodes {
             let pieces = if self.kept[*node] { None } else { self.pieces(*node) };
+            let pieces = pieces.filter(|pieces| !self.is_less_whole(*node, pieces));
             match pieces {
                 Some(pieces) if self.whole.contains(node) => self.share(*node, &pieces),
                 Some(pieces) => self.take(*node, pieces),
                 None => self.found.late.set(*node, self.module.reads(*node).iter().any(|value| self.is_late(*value))),
             }
         }
+    }
+
+    /// Whether all shares that a node reads are fewer bytes together than the sum that parts would hold of what it makes: it then reads them at the end.
+    fn is_less_whole(&self, node: Node, pieces: &Pieces) -> bool {
+        let data = self.module.node(node);
+        let of = |values: &[Option<Value>], pieces: &[Piece], takes: fn(Piece) -> bool| {
+            let values = values.iter().zip(pieces).filter(|(_, piece)| takes(**piece)).filter_map(|(value, _)| *value);
+            values.fold(0u64, |sum, value| sum.saturating_add(bytes(self.module, value)))
+        };
+        let held = of(&data.outputs, &pieces.results, Piece::is_added);
+        let is_joined = |piece: Piece| piece.axis().is_some();
+        held > 0 && pieces.operands.iter().all(|piece| !piece.is_added()) && of(&data.inputs, &pieces.operands, is_joined) < held
     }
 
     /// Whether a value is there only when all parts are done.
