@@ -197,7 +197,10 @@ pub const OPERATORS: &[OpInfo] = &[
     elementwise("BiasGeluGrad_dX", like_both, 20),
     elementwise("BitmaskDropoutGrad", like_first, 3),
     microsoft("BroadcastGradientArgs", broadcast_axes).work(Work::None),
-    microsoft("ConvGrad", convolution).work(Work::Flops(convolution_flops)).workspace(Workspace::Bytes(convolution_workspace)),
+    microsoft("ConvGrad", convolution)
+        .work(Work::Flops(convolution_flops))
+        .workspace(Workspace::Bytes(convolution_workspace))
+        .split(SplitAxes::Rule(rules::convolution_gradient)),
     microsoft("ConvTransposeGrad", transposed_convolution).work(Work::Flops(convolution_flops)),
     microsoft("DivGrad", of_data_and_weight).work(Work::PerElement(6)),
     elementwise("DropoutGrad", like_first, 3),

@@ -108,6 +108,15 @@ fn convolved(share: &Share<'_>, axes: [Option<usize>; 4]) -> Vec<Piece> {
     (0..share.count()).map(piece).collect()
 }
 
+/// Gradient of a convolution: of images by parts of the batch, of filters and bias summed.
+pub(crate) fn convolution_gradient(share: &Share<'_>) -> Option<Pieces> {
+    let is_batch = |index: usize| share.along(index).is_none_or(|axis| axis == 0);
+    (is_batch(0) && is_batch(1) && share.along(2).is_none() && share.count() == 3).then_some(())?;
+    let mut found = share.made(vec![Piece::Along(0), Piece::Along(0), Piece::Whole], Piece::Sum);
+    *found.results.first_mut()? = Piece::Along(0);
+    Some(found)
+}
+
 /// A transposed convolution: its batch by whole filters, or its filters.
 pub(crate) fn transposed_convolution(share: &Share<'_>) -> Option<Pieces> {
     match share.along(0) {

@@ -276,6 +276,18 @@ fn losses_count_each_label_alike() {
 }
 
 #[test]
+fn gradients_of_convolutions_are_cut_by_batch() {
+    let gradient = |operands: &[&str]| {
+        let results = ["f32[2,4,5,5]", "f32[8,4,1,1]", "f32[8]"];
+        asked("com.microsoft::ConvGrad", 1, operands, &[], &results)
+    };
+    assert_eq!(gradient(&["f32[2,8,5,5] @0", "f32[2,4,5,5] @0", "f32[8,4,1,1]"]), "0 0 w -> 0 + +");
+    assert_eq!(gradient(&["f32[2,8,5,5]", "f32[2,4,5,5] @0", "f32[8,4,1,1]"]), "0 0 w -> 0 + +");
+    assert_eq!(gradient(&["f32[2,8,5,5] @1", "f32[2,4,5,5]", "f32[8,4,1,1]"]), "-");
+    assert_eq!(gradient(&["f32[2,8,5,5]", "f32[2,4,5,5]", "f32[8,4,1,1] @0"]), "-");
+}
+
+#[test]
 fn numbers_that_count_in_a_share_go_where_they_keep_their_meaning() {
     assert_eq!(asked("Reshape", 13, &["i64[8,4] #0", "i64[1]"], &[], &["i64[32]"]), "in 0 w -> in 0, extents 1");
     assert_eq!(asked("Add", 13, &["i64[8,4] #0", "i64[1]"], &[], &["i64[8,4]"]), "-");
