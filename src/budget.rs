@@ -34,6 +34,8 @@ const MOST_DOUBLINGS: u32 = 6;
 const MOST_NODES: usize = 32_768;
 /// Numbers of parts that are tried with computing again, however far from the limit they are by themselves.
 const FEW: u64 = 8;
+/// Hundredths of a limit that a node may need by itself where regions are in parts so that all else can be computed again.
+const ALONE: u64 = 75;
 /// The part of its bytes that a plan of these must save by itself.
 const NOTICEABLE: u64 = 16;
 
@@ -60,6 +62,19 @@ impl Divided {
     fn least(&self) -> Option<Bytes> {
         self.needs.iter().map(|(_, need)| *need).min()
     }
+}
+
+/// What a plan is looked for with where the batch in parts does not keep a limit by itself.
+#[derive(Clone, Copy)]
+struct Sought<'s> {
+    own: &'s memc_passes::Options,
+    limit: Bytes,
+    /// Modelled time without a limit.
+    base: u64,
+    /// The plan without a limit.
+    free: &'s Planned,
+    /// Numbers of parts, and what each needs.
+    needs: &'s [(u64, Bytes)],
 }
 
 /// A model whose budgets are planned.
@@ -111,7 +126,7 @@ impl Budgets<'_> {
             memc_passes::Options { budget: Some(limit), far_budgets: far_budgets(self.options), ..self.options.plan.clone() };
         let base = self.nanos(free).min(self.given_nanos());
         let divisions = self.divided(&own, limit)?;
-        let (least, needs) = (divisions.least(), divisions.needs);
+        let least = divisions.least();
         let divided = divisions.plan.map(|planned| self.measured(planned, base, limit));
         let extra = |planned: &Planned| self.nanos(planned).saturating_sub(base);
         if let Some(divided) = divided.as_ref().filter(|planned| own.farther.is_empty() && extra(planned) <= base / SMALL) {
@@ -119,35 +134,48 @@ impl Budgets<'_> {
         }
         // What is more than a short search would find is not needed where there is another plan.
         let seeks = if divided.is_some() { Seeks::Soon } else { Seeks::Longest };
+        let sought = Sought { own: &own, limit, base, free, needs: &divisions.needs };
         match (self.planned_within(&own, seeks, free, observer), divided) {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
-            (Ok(planned), None) if extra(&planned) > base / SMALL && !self.is_large() => {
-                let few = self.few(&own, &needs, None)?;
-                let again = self.in_few_parts(&own, limit, base, free, few)?.map(|again| self.measured(again, base, limit));
-                let bought = if may_split(&own) { self.bought(&own, limit)? } else { None };
-                let bought = bought.filter(|(need, _)| *need <= limit).map(|(_, bought)| bought);
-                let others = again.into_iter().chain(bought).filter(|other| self.nanos(other) < self.nanos(&planned));
-                Ok(others.min_by_key(|other| self.nanos(other)).unwrap_or(planned))
-            }
+            (Ok(planned), None) if extra(&planned) > base / SMALL => self.or_faster(&sought, planned),
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
-            (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
-                if !self.is_large() {
-                    let few = self.few(&own, &needs, Some((short.least, limit)))?;
-                    if let Some(again) = self.in_few_parts(&own, limit, base, free, few)? {
-                        return Ok(self.measured(again, base, limit));
-                    }
-                }
-                let regions = self.in_regions(&own, limit, free)?;
-                if let Some((_, planned)) = regions.as_ref().filter(|(kept, _)| *kept <= limit) {
-                    return Ok(planned.clone());
-                }
-                let parts = least.into_iter().chain(regions.map(|(kept, _)| kept)).min();
-                let least = parts.map_or(short.least, |parts| parts.min(short.least));
-                let only_whole = may_split(&own) || self.may_divide(&own);
-                Err(PipelineError::Pass(PassError::Budget(Box::new(Shortage { least, only_whole, ..*short }))))
-            }
+            (Err(PipelineError::Pass(PassError::Budget(short))), None) => self.in_parts_or_short(&sought, *short, least),
             (planned, _) => planned,
         }
+    }
+
+    /// A plan that computes the whole batch, or one in parts within the same limit that takes less time.
+    fn or_faster(&self, sought: &Sought<'_>, planned: Planned) -> Result<Planned, PipelineError> {
+        let Sought { own, limit, .. } = *sought;
+        let mut others = Vec::new();
+        if !self.is_large() {
+            others.extend(self.in_few_parts(sought, &self.few(sought, None)?)?);
+            others.extend(self.bought(own, limit)?.filter(|(need, _)| *need <= limit).map(|(_, bought)| bought));
+        }
+        others.extend(self.in_regions_again(own, limit)?);
+        let best = others.into_iter().min_by_key(|other| self.nanos(other));
+        let best = best.filter(|other| self.nanos(other) < self.nanos(&planned));
+        Ok(best.map_or(planned, |best| self.measured(best, sought.base, limit)))
+    }
+
+    /// A plan in parts within a limit that no plan of whole nodes keeps, or what those are short of; `least` is what the batch in parts needs.
+    fn in_parts_or_short(&self, sought: &Sought<'_>, short: Shortage, least: Option<Bytes>) -> Result<Planned, PipelineError> {
+        let Sought { own, limit, base, free, .. } = *sought;
+        if !self.is_large()
+            && let Some(again) = self.in_few_parts(sought, &self.few(sought, Some(short.least))?)?
+        {
+            return Ok(self.measured(again, base, limit));
+        }
+        let again = self.in_regions_again(own, limit)?.map(|again| self.measured(again, base, limit));
+        let regions = self.in_regions(own, limit, free)?;
+        let kept = regions.iter().filter(|(kept, _)| *kept <= limit).map(|(_, planned)| planned);
+        if let Some(planned) = again.iter().chain(kept).min_by_key(|planned| self.nanos(planned)) {
+            return Ok(planned.clone());
+        }
+        let parts = least.into_iter().chain(regions.map(|(kept, _)| kept)).min();
+        let least = parts.map_or(short.least, |parts| parts.min(short.least));
+        let only_whole = may_split(own) || self.may_divide(own);
+        Err(PipelineError::Pass(PassError::Budget(Box::new(Shortage { least, only_whole, ..short }))))
     }
 
     /// A plan with regions in parts that keeps a limit, or else the smallest one that was seen, whatever its time; with what it needs.
@@ -185,6 +213,9 @@ impl Budgets<'_> {
     /// A plan with regions in parts that needs as much less as time buys, with what it needs: for half of the time where that buys enough, too.
     fn bought(&self, own: &memc_passes::Options, limit: Bytes) -> Result<Option<(Bytes, Planned)>, PipelineError> {
         let mut best: Option<(Bytes, Planned)> = None;
+        if !may_split(own) {
+            return Ok(None);
+        }
         let mut own = without_limits(own);
         let mut slowdown = own.rewrite.slowdown.max(LAVISH);
         while slowdown > FRUGAL {
@@ -228,7 +259,7 @@ impl Budgets<'_> {
                 break;
             }
             divided.needs.push((parts, need));
-            if need.0 <= limit.0.saturating_add(limit.0 / NEAR) {
+            if is_worth && need.0 <= limit.0.saturating_add(limit.0 / NEAR) {
                 let plan = self.in_parts(own, parts, true)?;
                 let fits = |plan: &&Planned| is_divided(&plan.module) && self.need(plan) <= limit;
                 if let Some(found) = [&plan, &quick].into_iter().filter(fits).min_by_key(|plan| self.nanos(plan)) {
@@ -245,38 +276,27 @@ impl Budgets<'_> {
         Ok(divided)
     }
 
-    /// Few numbers of parts that save by themselves, of those whose needs are known. Where the whole batch, with what is computed again, reaches no less than a
-    /// number of bytes, and a limit is given, those alone with which as large a part of that as they save keeps the limit.
-    fn few(
-        &self,
-        own: &memc_passes::Options,
-        needs: &[(u64, Bytes)],
-        reached: Option<(Bytes, Bytes)>,
-    ) -> Result<Vec<u64>, PipelineError> {
-        if needs.is_empty() {
+    /// Few numbers of parts that save by themselves. Where the whole batch, with what is computed again, `reached` no less than so many bytes, those alone
+    /// with which as large a part of that as they save keeps the limit.
+    fn few(&self, sought: &Sought<'_>, reached: Option<Bytes>) -> Result<Vec<u64>, PipelineError> {
+        if sought.needs.is_empty() {
             return Ok(Vec::new());
         }
-        let whole = self.need(&self.in_parts(own, 1, false)?).0;
-        let keeps = |need: u64| {
-            reached.is_none_or(|(least, limit)| u128::from(least.0) * u128::from(need) <= u128::from(limit.0) * u128::from(whole))
-        };
-        let few = needs.iter().filter(|(parts, need)| *parts <= FEW && need.0 <= whole - whole / NOTICEABLE && keeps(need.0));
+        let whole = self.need(&self.in_parts(sought.own, 1, false)?).0;
+        let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
+        let keeps = |need: u64| reached.is_none_or(|least| product(least.0, need) <= product(sought.limit.0, whole));
+        let saves = |need: u64| need <= whole - whole / NOTICEABLE;
+        let few = sought.needs.iter().filter(|(parts, need)| *parts <= FEW && saves(need.0) && keeps(need.0));
         Ok(few.map(|(parts, _)| *parts).collect())
     }
 
     /// The plan that keeps a limit in the least time with the batch in so few parts that compute again what does not fit: parts may be far from the limit
     /// by themselves, and still leave less to compute again than the whole batch.
-    fn in_few_parts(
-        &self,
-        own: &memc_passes::Options,
-        limit: Bytes,
-        base: u64,
-        free: &Planned,
-        few: Vec<u64>,
-    ) -> Result<Option<Planned>, PipelineError> {
+    fn in_few_parts(&self, sought: &Sought<'_>, few: &[u64]) -> Result<Option<Planned>, PipelineError> {
+        let Sought { own, limit, base, free, .. } = *sought;
         let mut best: Option<Planned> = None;
         let whole = self.need(free).0;
-        for parts in few {
+        for parts in few.iter().copied() {
             let plan = self.in_parts(own, parts, true)?;
             // Where only a little of a model takes part, all else is as much to compute again as before.
             if self.need(&plan).0 > whole - whole / NOTICEABLE {
@@ -290,6 +310,19 @@ impl Budgets<'_> {
             }
         }
         Ok(best)
+    }
+
+    /// A plan with regions in parts that let each node by itself keep within a part of a limit, and that computes again or moves what does not fit then; none
+    /// where none is found soon.
+    fn in_regions_again(&self, own: &memc_passes::Options, limit: Bytes) -> Result<Option<Planned>, PipelineError> {
+        if !may_split(own) {
+            return Ok(None);
+        }
+        let context = self.context(own, Seeks::Soon);
+        match memc_passes::plan_in_regions(self.given, context, hundredths(limit, ALONE), self.options.verify) {
+            Err(PipelineError::Pass(PassError::Budget(_))) => Ok(None),
+            found => Ok(found?.filter(|found| self.need(found) <= limit)),
+        }
     }
 
     /// A plan that computes the batch in so many parts, and again or elsewhere what does not fit; none where none is found soon.

@@ -6,7 +6,7 @@ mod issue;
 mod mend;
 mod realize;
 mod shortage;
-mod state;
+pub(crate) mod state;
 mod trial;
 mod weights;
 

@@ -25,6 +25,8 @@ pub(crate) struct Judged {
     pub(crate) nanos: u64,
     /// Bytes at each step.
     pub(crate) profile: Vec<u64>,
+    /// Whether these and the peak are what each node needs by itself, in the place of all that is there.
+    pub(crate) is_alone: bool,
 }
 
 /// Orders a module by heuristics, until `enough` bytes are kept; `None` where it cannot be ordered. Takes O((n + uses) log n).
@@ -44,7 +46,7 @@ pub(crate) fn judge(mut module: Module, options: &Options, enough: u64) -> Optio
     let mut rewriter = Rewriter::new(&mut module);
     rewriter.set_schedule(main, schedule);
     rewriter.finish();
-    Some(Judged { module, peak, nanos, profile })
+    Some(Judged { module, peak, nanos, profile, is_alone: false })
 }
 
 /// Measures a window by itself.

@@ -151,6 +151,8 @@ pub struct PassContext<'o> {
     pub seeks: Seeks,
     /// Modelled time that no rewritten module may pass, in nanoseconds, where anything limits it.
     pub time_limit: Option<u64>,
+    /// What a node may need by itself, where regions in parts are for that alone: all else is computed again.
+    pub alone: Option<Bytes>,
     /// Windows that the pass of that name takes; all that are legal unless a portfolio chooses.
     pub windows: WindowChoice,
     /// Elements of small tensors that inference knows.
@@ -210,6 +212,7 @@ impl<'o> PassContext<'o> {
             answers: Answers::default(),
             seeks: Seeks::Longest,
             time_limit: None,
+            alone: None,
             windows,
             data,
             given_order,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::Module;
+use memc_ir::{Bytes, Module};
 
 use crate::pass::{Changed, PassContext, PassError, Seeks, Shortage};
 use crate::pipeline::{Observer, Pipeline, PipelineError, Silent};
@@ -18,6 +18,11 @@ const WITHOUT_CSE: &str = "fold,canonicalize,dce,micro-batch,dce,view,window,sch
 const GIVEN_ORDER: &str = "fold,canonicalize,dce,micro-batch,dce,view,window,budget,in-place,place";
 /// The same with rewriting.
 const REWRITTEN: &str = "fold,canonicalize,dce,micro-batch,dce,cse,dce,rewrite,fold,canonicalize,dce,cse,dce,view,window,schedule,budget,in-place,place";
+
+/// What computes regions in parts, before it is planned within a budget.
+const DIVIDED: &str = "fold,canonicalize,dce,cse,dce,rewrite,fold,canonicalize,dce,cse,dce,split,dce";
+/// What plans that.
+const PLANNED: &str = "view,window,schedule,budget,in-place,place";
 
 /// What comes before the merging of equal nodes in all of them.
 const PREPARED: &str = "fold,canonicalize,dce";
@@ -76,6 +81,28 @@ pub fn plan_within<'o>(
     }
     let bound = short.bound;
     Err(PipelineError::Pass(PassError::Budget(least.unwrap_or(short).with_bound(bound))))
+}
+
+/// Plans a typed module within the budget of the context's options, with regions in parts so that no node needs more than so many bytes by itself, and what
+/// does not fit then computed again or moved. `None` where no regions help nodes.
+///
+/// # Errors
+/// The first pass that fails; [`PassError::Budget`] where no plan is found.
+pub fn plan_in_regions<'o>(
+    module: &Module,
+    context: impl Fn(&Module) -> PassContext<'o>,
+    alone: Bytes,
+    verify: bool,
+) -> Result<Option<Planned>, PipelineError> {
+    let mut module = module.clone();
+    let none = WindowChoice::Only(BTreeSet::new());
+    let mut ctx = PassContext { windows: none, alone: Some(alone), ..context(&module) };
+    Pipeline::parse(DIVIDED, module.stage)?.run(&mut module, &mut ctx, verify, &mut Silent)?;
+    if !is_split(&module) {
+        return Ok(None);
+    }
+    Pipeline::parse(PLANNED, module.stage)?.run(&mut module, &mut ctx, verify, &mut Silent)?;
+    Ok(Some(Planned::of(module, ctx)))
 }
 
 /// Whether there is something to merge.

@@ -50,6 +50,11 @@ impl Price {
         Self { room: options.room(), nanos_per_byte: read.max(share) }
     }
 
+    /// The same where there is this room.
+    pub(crate) fn within(self, room: Option<Bytes>) -> Self {
+        Self { room: room.or(self.room), ..self }
+    }
+
     /// The same where there is no more room than this, if anything limits it.
     pub(crate) fn toward(&self, goal: Bytes) -> Self {
         Self { room: self.room.map(|room| room.min(goal)), ..*self }

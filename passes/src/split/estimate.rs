@@ -15,8 +15,9 @@ use crate::options::Options;
 #[derive(Debug)]
 pub(super) struct Levels<'j> {
     pub(super) module: &'j Module,
-    /// Bytes at each step.
+    /// Bytes at each step: of all that is there, or of what its node needs by itself.
     pub(super) profile: &'j [u64],
+    is_alone: bool,
     /// Workspace of each step's node.
     scratch: BTreeMap<usize, u64>,
     liveness: Liveness,
@@ -44,7 +45,8 @@ impl<'j> Levels<'j> {
             placed.set(value, classes[value].is_some_and(|class| class.is_placed(options.io)));
         }
         let liveness = Liveness::of(module, module.main(), options.profile);
-        let mut levels = Self { module, profile: &judged.profile, scratch, liveness, placed, large: Vec::new() };
+        let mut levels =
+            Self { module, profile: &judged.profile, is_alone: judged.is_alone, scratch, liveness, placed, large: Vec::new() };
         levels.large = levels.large(least);
         levels
     }
@@ -57,9 +59,19 @@ impl<'j> Levels<'j> {
         let mut at = vec![Vec::new(); nodes.len()];
         for value in large {
             let (start, end) = self.range(value).unwrap_or_default();
-            at[start..end.min(nodes.len())].iter_mut().for_each(|there| there.push(value));
+            for (step, there) in at[..end.min(nodes.len())].iter_mut().enumerate().skip(start) {
+                if !self.is_alone || self.touches(step, value) {
+                    there.push(value);
+                }
+            }
         }
         at
+    }
+
+    /// Whether a step's node reads or makes a value.
+    fn touches(&self, step: usize, value: Value) -> bool {
+        let data = self.module.node(self.node(step));
+        data.operands().chain(data.results()).any(|other| self.owner(other) == value)
     }
 
     /// Large values that own bytes of the arena at a step, largest first.
@@ -139,11 +151,14 @@ impl<'j> Levels<'j> {
         let overlaps = region.divided.spans.is_some();
         let whole = self.whole(region, needed());
         let joined = needed().map(|value| self.bytes(value)).max().filter(|_| joins).unwrap_or(0);
+        let read: BTreeSet<Value> = region.read.keys().map(|value| self.owner(*value)).collect();
+        let read: u64 = read.into_iter().filter(|value| self.placed[*value]).map(|value| self.bytes(value)).sum();
         let (mut most, mut least) = (0, 0);
         for step in first..=last {
             let own = if region.nodes.contains_key(&step) { self.scratch.get(&step).copied().unwrap_or(0) } else { 0 };
             let Changes { before, there, shared, longer } = &mut changes;
-            let beside = self.profile[step].saturating_sub(before.at(step) + there.at(step) + own) + longer.at(step);
+            let all = self.profile[step].saturating_sub(before.at(step) + there.at(step) + own) + longer.at(step);
+            let beside = if self.is_alone { read } else { all };
             let shared = shared.at(step);
             if region.opened.is_some_and(|(opened, _)| opened == step) {
                 continue;

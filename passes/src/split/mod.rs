@@ -1,5 +1,6 @@
 //! `split`: computes regions around the peak in parts of one axis, one part after another.
 
+mod alone;
 mod estimate;
 mod growth;
 mod region;

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Use, Value, uses};
 
+use super::alone::alone;
 use super::divide;
 use super::estimate::Levels;
 use super::region::{Region, has_windows, is_join, is_own};
 use super::search::{LEAST_SEED, Search};
 use super::seed::Way;
-use super::seen::{Chosen, Trial};
+use super::seen::{Chosen, Seen, Trial};
 use crate::judge::{Judged, judge};
 use crate::options::Options;
 use crate::parts::Weights;
@@ -51,11 +52,13 @@ const LITTLE: u64 = 200;
 /// The regions of a module to compute in parts: the best of what rounds with several aims come to.
 pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let options = ctx.options;
-    let Some(judged) = judge(module.clone(), options, 0) else { return Vec::new() };
-    ctx.answers.regions.begin(module);
-    let price = Price::new(options, Bytes(judged.peak), judged.nanos);
+    let Some(judged) = judged(module.clone(), ctx) else { return Vec::new() };
+    // Trials of what nodes need by themselves are others.
+    let seen = if ctx.alone.is_some() { Seen::default() } else { ctx.answers.regions.clone() };
+    seen.begin(module);
+    let price = Price::new(options, Bytes(judged.peak), judged.nanos).within(ctx.alone);
     let given = Draft { module: module.clone(), weights: Weights::on_trial(ctx) };
-    let room = options.room().map(|room| room.0);
+    let room = ctx.alone.or(options.room()).map(|room| room.0);
     let mut best: Option<(State, Vec<Region>)> = None;
     let nodes = || module.graph(module.main()).nodes.iter();
     let windows = nodes().any(|node| has_windows(module, *node));
@@ -70,7 +73,7 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
         searches.extend(aims().map(|aim| (at(Price::of_bytes), aim)));
     }
     let run = |sought: Price, aim: Aim, trial_nodes: usize| {
-        let mut rounds = Rounds { ctx, price: sought, room, aim, trial_nodes };
+        let mut rounds = Rounds { ctx, seen: seen.clone(), price: sought, room, aim, trial_nodes };
         let mut found = rounds.run(&given, rounds.state(judged.clone()));
         found.0.worth = price.of(Bytes(found.0.judged.peak), found.0.judged.nanos);
         found
@@ -91,6 +94,12 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
         best = best.into_iter().chain(found).min_by_key(|(state, _)| state.worth);
     }
     best.map(|(_, regions)| regions).unwrap_or_default()
+}
+
+/// A module in a good order, with what is asked about there: all that it needs, or what each node needs by itself.
+fn judged(module: Module, ctx: &PassContext<'_>) -> Option<Judged> {
+    let judged = judge(module, ctx.options, 0)?;
+    Some(if ctx.alone.is_some() { alone(judged, ctx.options) } else { judged })
 }
 
 /// A module with regions in parts, of whose weights only types count.
@@ -118,6 +127,7 @@ struct State {
 /// What all rounds share.
 struct Rounds<'c, 'o> {
     ctx: &'c PassContext<'o>,
+    seen: Seen,
     price: Price,
     /// What the arena may take, where anything says so: less is not looked for.
     room: Option<u64>,
@@ -174,8 +184,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
         if self.room.is_some_and(|room| peak <= room) {
             return None;
         }
-        let (seen, here, way): (_, Chosen, _) =
-            (&self.ctx.answers.regions, chosen.iter().map(Region::mark).collect(), self.aim.way);
+        let (seen, here, way): (_, Chosen, _) = (self.seen.clone(), chosen.iter().map(Region::mark).collect(), self.aim.way);
         let (weights, grown) = (Weights::on_trial(self.ctx), seen.take(&here, way));
         let mut search = Search::new(&state.judged, self.ctx.options, weights, self.price(), way, grown);
         let mut tried = BTreeSet::new();
@@ -223,7 +232,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
         regions: impl IntoIterator<Item = &'r Region> + Clone,
         beaten: Option<Worth>,
     ) -> Option<State> {
-        let (seen, here): (_, Chosen) = (&self.ctx.answers.regions, regions.clone().into_iter().map(Region::mark).collect());
+        let (seen, here): (_, Chosen) = (self.seen.clone(), regions.clone().into_iter().map(Region::mark).collect());
         let is_worse = |trial: &Trial| beaten.is_some_and(|beaten| self.price().of(Bytes(trial.peak), trial.nanos) >= beaten);
         if let Some(trial) = seen.judged(&here).filter(|trial| self.is_slow(trial.nanos) || is_worse(trial)) {
             // How far rounds go does not depend on what is remembered.
@@ -233,7 +242,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
         let module = given.with(regions);
         let nodes = module.graph(module.main()).nodes.len();
         self.trial_nodes = self.trial_nodes.checked_sub(nodes)?;
-        let judged = judge(module, self.ctx.options, 0)?;
+        let judged = judged(module, self.ctx)?;
         seen.note(here, Trial { nodes, peak: judged.peak, nanos: judged.nanos });
         (!self.is_slow(judged.nanos)).then(|| self.state(judged))
     }
