@@ -32,12 +32,8 @@ const FRUGAL: u32 = 50;
 const MOST_DOUBLINGS: u32 = 6;
 /// A batch is computed in so many parts at most that about so many nodes are left: plans of more take minutes.
 const MOST_NODES: usize = 32_768;
-/// Numbers of parts that are tried with computing again, however far from the limit they are by themselves.
-const FEW: u64 = 8;
 /// Hundredths of a limit that a node may need by itself where regions are in parts so that all else can be computed again.
 const ALONE: u64 = 75;
-/// The part of its bytes that a plan of these must save by itself.
-const NOTICEABLE: u64 = 16;
 
 /// What is known of elements, as inference found it.
 pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
@@ -46,35 +42,6 @@ pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
 pub(crate) fn room(options: &OptimizeOptions, whole: Bytes) -> Result<Option<Bytes>, Error> {
     let asked = budget(options, whole)?.get(&options.plan.space.name).copied().map(Bytes);
     Ok([asked, options.plan.space.capacity].into_iter().flatten().min())
-}
-
-/// What computing the batch in parts comes to.
-#[derive(Default)]
-struct Divided {
-    /// The plan that keeps a limit.
-    plan: Option<Planned>,
-    /// Numbers of parts, and what each needs without rewriting where nothing is computed again.
-    needs: Vec<(u64, Bytes)>,
-}
-
-impl Divided {
-    /// The least that any number of parts needs.
-    fn least(&self) -> Option<Bytes> {
-        self.needs.iter().map(|(_, need)| *need).min()
-    }
-}
-
-/// What a plan is looked for with where the batch in parts does not keep a limit by itself.
-#[derive(Clone, Copy)]
-struct Sought<'s> {
-    own: &'s memc_passes::Options,
-    limit: Bytes,
-    /// Modelled time without a limit.
-    base: u64,
-    /// The plan without a limit.
-    free: &'s Planned,
-    /// Numbers of parts, and what each needs.
-    needs: &'s [(u64, Bytes)],
 }
 
 /// A model whose budgets are planned.
@@ -125,55 +92,51 @@ impl Budgets<'_> {
         let own =
             memc_passes::Options { budget: Some(limit), far_budgets: far_budgets(self.options), ..self.options.plan.clone() };
         let base = self.nanos(free).min(self.given_nanos());
-        let divisions = self.divided(&own, limit)?;
-        let least = divisions.least();
-        let divided = divisions.plan.map(|planned| self.measured(planned, base, limit));
+        let (divided, smallest) = self.divided(&own, limit)?;
+        let divided = divided.map(|planned| self.measured(planned, base, limit));
         let extra = |planned: &Planned| self.nanos(planned).saturating_sub(base);
         if let Some(divided) = divided.as_ref().filter(|planned| own.farther.is_empty() && extra(planned) <= base / SMALL) {
             return Ok(divided.clone());
         }
         // What is more than a short search would find is not needed where there is another plan.
         let seeks = if divided.is_some() { Seeks::Soon } else { Seeks::Longest };
-        let sought = Sought { own: &own, limit, base, free, needs: &divisions.needs };
         match (self.planned_within(&own, seeks, free, observer), divided) {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
-            (Ok(planned), None) if extra(&planned) > base / SMALL => self.or_faster(&sought, planned),
+            (Ok(planned), None) if extra(&planned) > base / SMALL => self.or_faster(&own, limit, base, planned),
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
-            (Err(PipelineError::Pass(PassError::Budget(short))), None) => self.in_parts_or_short(&sought, *short, least),
+            (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
+                let least = smallest.map_or(short.least, |parts| parts.min(short.least));
+                self.or_short(&own, limit, base, free, Shortage { least, ..*short })
+            }
             (planned, _) => planned,
         }
     }
 
-    /// A plan that computes the whole batch, or one in parts within the same limit that takes less time.
-    fn or_faster(&self, sought: &Sought<'_>, planned: Planned) -> Result<Planned, PipelineError> {
-        let Sought { own, limit, .. } = *sought;
-        let mut others = Vec::new();
-        if !self.is_large() {
-            others.extend(self.in_few_parts(sought, &self.few(sought, None)?)?);
-            others.extend(self.bought(own, limit)?.filter(|(need, _)| *need <= limit).map(|(_, bought)| bought));
-        }
-        others.extend(self.in_regions_again(own, limit)?);
-        let best = others.into_iter().min_by_key(|other| self.nanos(other));
-        let best = best.filter(|other| self.nanos(other) < self.nanos(&planned));
-        Ok(best.map_or(planned, |best| self.measured(best, sought.base, limit)))
+    /// A plan of whole nodes, or one with regions in parts within the same limit that takes less time.
+    fn or_faster(&self, own: &memc_passes::Options, limit: Bytes, base: u64, planned: Planned) -> Result<Planned, PipelineError> {
+        let bought = if self.is_large() { None } else { self.bought(own, limit)? };
+        let bought = bought.filter(|(need, _)| *need <= limit).map(|(_, bought)| bought);
+        let others = bought.into_iter().chain(self.in_regions_again(own, limit)?);
+        let best = others.min_by_key(|other| self.nanos(other)).filter(|other| self.nanos(other) < self.nanos(&planned));
+        Ok(best.map_or(planned, |best| self.measured(best, base, limit)))
     }
 
-    /// A plan in parts within a limit that no plan of whole nodes keeps, or what those are short of; `least` is what the batch in parts needs.
-    fn in_parts_or_short(&self, sought: &Sought<'_>, short: Shortage, least: Option<Bytes>) -> Result<Planned, PipelineError> {
-        let Sought { own, limit, base, free, .. } = *sought;
-        if !self.is_large()
-            && let Some(again) = self.in_few_parts(sought, &self.few(sought, Some(short.least))?)?
-        {
-            return Ok(self.measured(again, base, limit));
-        }
+    /// A plan with regions in parts within a limit that no plan of whole nodes keeps, or what those are short of.
+    fn or_short(
+        &self,
+        own: &memc_passes::Options,
+        limit: Bytes,
+        base: u64,
+        free: &Planned,
+        short: Shortage,
+    ) -> Result<Planned, PipelineError> {
         let again = self.in_regions_again(own, limit)?.map(|again| self.measured(again, base, limit));
         let regions = self.in_regions(own, limit, free)?;
         let kept = regions.iter().filter(|(kept, _)| *kept <= limit).map(|(_, planned)| planned);
         if let Some(planned) = again.iter().chain(kept).min_by_key(|planned| self.nanos(planned)) {
             return Ok(planned.clone());
         }
-        let parts = least.into_iter().chain(regions.map(|(kept, _)| kept)).min();
-        let least = parts.map_or(short.least, |parts| parts.min(short.least));
+        let least = regions.map_or(short.least, |(kept, _)| kept.min(short.least));
         let only_whole = may_split(own) || self.may_divide(own);
         Err(PipelineError::Pass(PassError::Budget(Box::new(Shortage { least, only_whole, ..short }))))
     }
@@ -242,74 +205,36 @@ impl Budgets<'_> {
     }
 
     /// The plan that computes the batch in the fewest parts, in powers of two, with which it fits, or with which it nearly fits and does where they compute
-    /// again; and what numbers of parts need.
+    /// again; and what the smallest one in parts needs that computes nothing again.
     ///
     /// Sums over parts are taken in another order than over the whole batch.
-    fn divided(&self, own: &memc_passes::Options, limit: Bytes) -> Result<Divided, PipelineError> {
-        let mut divided = Divided::default();
+    fn divided(&self, own: &memc_passes::Options, limit: Bytes) -> Result<(Option<Planned>, Option<Bytes>), PipelineError> {
         if !self.may_divide(own) {
-            return Ok(divided);
+            return Ok((None, None));
         }
-        let mut near = Vec::new();
+        let (mut last, mut near) = (None, Vec::new());
         for parts in numbers_of_parts(self.given.graph(self.given.main()).nodes.len()) {
             let quick = self.in_parts(own, parts, false)?;
             let need = self.need(&quick);
-            let is_worth = divided.least().is_none_or(|least| need.0 <= least.0 - least.0 / WORTH);
-            if !is_divided(&quick.module) || !is_worth && (parts > FEW || self.is_large()) {
+            if !is_divided(&quick.module) || last.is_some_and(|last: Bytes| need.0 > last.0 - last.0 / WORTH) {
                 break;
             }
-            divided.needs.push((parts, need));
-            if is_worth && need.0 <= limit.0.saturating_add(limit.0 / NEAR) {
+            last = Some(need);
+            if need.0 <= limit.0.saturating_add(limit.0 / NEAR) {
                 let plan = self.in_parts(own, parts, true)?;
                 let fits = |plan: &&Planned| is_divided(&plan.module) && self.need(plan) <= limit;
                 if let Some(found) = [&plan, &quick].into_iter().filter(fits).min_by_key(|plan| self.nanos(plan)) {
-                    return Ok(Divided { plan: Some(found.clone()), ..divided });
+                    return Ok((Some(found.clone()), last));
                 }
                 near.push((parts, plan));
             }
         }
         for (parts, plan) in near {
             if let Some(found) = self.in_parts_again(own, parts, &plan)?.filter(|found| self.need(found) <= limit) {
-                return Ok(Divided { plan: Some(found), ..divided });
+                return Ok((Some(found), last));
             }
         }
-        Ok(divided)
-    }
-
-    /// Few numbers of parts that save by themselves. Where the whole batch, with what is computed again, `reached` no less than so many bytes, those alone
-    /// with which as large a part of that as they save keeps the limit.
-    fn few(&self, sought: &Sought<'_>, reached: Option<Bytes>) -> Result<Vec<u64>, PipelineError> {
-        if sought.needs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let whole = self.need(&self.in_parts(sought.own, 1, false)?).0;
-        let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
-        let keeps = |need: u64| reached.is_none_or(|least| product(least.0, need) <= product(sought.limit.0, whole));
-        let saves = |need: u64| need <= whole - whole / NOTICEABLE;
-        let few = sought.needs.iter().filter(|(parts, need)| *parts <= FEW && saves(need.0) && keeps(need.0));
-        Ok(few.map(|(parts, _)| *parts).collect())
-    }
-
-    /// The plan that keeps a limit in the least time with the batch in so few parts that compute again what does not fit: parts may be far from the limit
-    /// by themselves, and still leave less to compute again than the whole batch.
-    fn in_few_parts(&self, sought: &Sought<'_>, few: &[u64]) -> Result<Option<Planned>, PipelineError> {
-        let Sought { own, limit, base, free, .. } = *sought;
-        let mut best: Option<Planned> = None;
-        let whole = self.need(free).0;
-        for parts in few.iter().copied() {
-            let plan = self.in_parts(own, parts, true)?;
-            // Where only a little of a model takes part, all else is as much to compute again as before.
-            if self.need(&plan).0 > whole - whole / NOTICEABLE {
-                continue;
-            }
-            let fits = |plan: &Planned| self.need(plan) <= limit;
-            let found = if fits(&plan) { Some(plan) } else { self.in_parts_again(own, parts, &plan)?.filter(fits) };
-            best = best.into_iter().chain(found).min_by_key(|plan| self.nanos(plan));
-            if best.as_ref().is_some_and(|best| self.nanos(best) <= base + base / SMALL) {
-                break;
-            }
-        }
-        Ok(best)
+        Ok((None, last))
     }
 
     /// A plan with regions in parts that let each node by itself keep within a part of a limit, and that computes again or moves what does not fit then; none
