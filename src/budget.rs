@@ -32,6 +32,11 @@ const FRUGAL: u32 = 50;
 const MOST_DOUBLINGS: u32 = 6;
 /// A batch is computed in so many parts at most that about so many nodes are left: plans of more take minutes.
 const MOST_NODES: usize = 32_768;
+/// The part of the time beyond which two parts of the batch that compute again are tried, in models of at most so many nodes, and the part of its bytes that
+/// the batch in two parts must save by itself.
+const COSTLY: u64 = 20;
+const LARGEST: usize = 4000;
+const NOTICEABLE: u64 = 16;
 /// Hundredths of a limit that a node may need by itself where regions are in parts so that all else can be computed again.
 const ALONE: u64 = 75;
 
@@ -102,7 +107,7 @@ impl Budgets<'_> {
         let seeks = if divided.is_some() { Seeks::Soon } else { Seeks::Longest };
         match (self.planned_within(&own, seeks, free, observer), divided) {
             (Ok(planned), Some(divided)) if self.nanos(&divided) < self.nanos(&planned) => Ok(divided),
-            (Ok(planned), None) if extra(&planned) > base / SMALL => self.or_faster(&own, limit, base, planned),
+            (Ok(planned), None) if extra(&planned) > base / SMALL => self.or_faster(&own, limit, free, base, planned),
             (Err(PipelineError::Pass(PassError::Budget(_))), Some(divided)) => Ok(divided),
             (Err(PipelineError::Pass(PassError::Budget(short))), None) => {
                 let least = smallest.map_or(short.least, |parts| parts.min(short.least));
@@ -112,12 +117,38 @@ impl Budgets<'_> {
         }
     }
 
+    /// A plan within a limit that computes the batch in two parts, where these save bytes by themselves, and again what does not fit. They may be far from
+    /// the limit, and still leave less to compute again than the whole batch.
+    fn in_two_parts(&self, own: &memc_passes::Options, limit: Bytes, free: &Planned) -> Result<Option<Planned>, PipelineError> {
+        if !self.may_divide(own) || self.given.graph(self.given.main()).nodes.len() > LARGEST {
+            return Ok(None);
+        }
+        let plan = self.in_parts(own, 2, true)?;
+        let whole = self.need(free).0;
+        if !is_divided(&plan.module) || self.need(&plan).0 > whole - whole / NOTICEABLE {
+            return Ok(None);
+        }
+        Ok(self.in_parts_again(own, 2, &plan)?.filter(|again| self.need(again) <= limit))
+    }
+
     /// A plan of whole nodes, or one with regions in parts within the same limit that takes less time.
-    fn or_faster(&self, own: &memc_passes::Options, limit: Bytes, base: u64, planned: Planned) -> Result<Planned, PipelineError> {
+    fn or_faster(
+        &self,
+        own: &memc_passes::Options,
+        limit: Bytes,
+        free: &Planned,
+        base: u64,
+        planned: Planned,
+    ) -> Result<Planned, PipelineError> {
         let bought = if self.is_large() { None } else { self.bought(own, limit)? };
         let bought = bought.filter(|(need, _)| *need <= limit).map(|(_, bought)| bought);
-        let others = bought.into_iter().chain(self.in_regions_again(own, limit)?);
-        let best = others.min_by_key(|other| self.nanos(other)).filter(|other| self.nanos(other) < self.nanos(&planned));
+        let mut others: Vec<Planned> = bought.into_iter().chain(self.in_regions_again(own, limit)?).collect();
+        let costs = |planned: &Planned| self.nanos(planned) > base + base / COSTLY;
+        if costs(&planned) && others.iter().all(costs) {
+            others.extend(self.in_two_parts(own, limit, free)?);
+        }
+        let best =
+            others.into_iter().min_by_key(|other| self.nanos(other)).filter(|other| self.nanos(other) < self.nanos(&planned));
         Ok(best.map_or(planned, |best| self.measured(best, base, limit)))
     }
 
