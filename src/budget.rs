@@ -497,7 +497,60 @@ fn numbers_of_parts(nodes: usize) -> impl Iterator<Item = u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::numbers_of_parts;
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct NoWeights;
+
+    impl ExternalData for NoWeights {
+        fn bytes(&self, _: &str, _: u64, _: u64) -> Option<bytes::Bytes> {
+            None
+        }
+    }
+
+    /// Layers whose gradients read what they made: each of these is as large as all weights.
+    fn step(batch: u64) -> Module {
+        const LAYERS: usize = 6;
+        let mut text = format!(
+            "mem 1\nir_version 8\nopset \"\" 13\nstage typed\ngraph @g {{\n  input %a0 : f32[{batch},32]\n  input %w : f32[32,32]\n"
+        );
+        for k in 0..LAYERS {
+            text += &format!("  %h{k} = MatMul(%a{k}, %w) : f32[?,?]\n  %a{} = Tanh(%h{k}) : f32[?,?]\n", k + 1);
+        }
+        for k in (0..LAYERS).rev() {
+            let from = if k + 1 == LAYERS { format!("a{LAYERS}") } else { format!("d{}", k + 1) };
+            text += &format!("  %e{k} = Mul(%{from}, %a{}) : f32[?,?]\n  %t{k} = Transpose(%a{k}) : f32[?,?]\n", k + 1);
+            text += &format!("  %g{k} = MatMul(%t{k}, %e{k}) : f32[?,?]\n  %d{k} = MatMul(%e{k}, %w) : f32[?,?]\n");
+        }
+        let gradients: Vec<String> = (0..LAYERS).map(|k| format!("%g{k}")).collect();
+        memc_ir::text::parse(&format!("{text}  return {}\n}}\n", gradients.join(", "))).unwrap()
+    }
+
+    /// The plan in two parts within a part of what the plan without a limit needs, in hundredths, with that limit.
+    fn in_two_parts(mut given: Module, part: u64, options: &OptimizeOptions) -> (Option<Planned>, Bytes) {
+        let data = memc_ops::infer(&mut given).data;
+        let budgets = Budgets { given: &given, options, data: &data, external: &NoWeights, answers: Answers::default() };
+        let free = budgets.planned(&options.plan, Seeks::Longest).unwrap();
+        let limit = hundredths(budgets.need(&free), part);
+        let own = memc_passes::Options { budget: Some(limit), ..options.plan.clone() };
+        (budgets.in_two_parts(&own, limit, &free).unwrap(), limit)
+    }
+
+    #[test]
+    fn two_parts_compute_again_what_does_not_fit() {
+        let mut options = OptimizeOptions::default();
+        options.plan.effort = 1000;
+        let (found, limit) = in_two_parts(step(1024), 45, &options);
+        let found = found.unwrap();
+        assert!(is_divided(&found.module) && arena(&found) <= limit);
+        assert!(found.budgeted.is_some_and(|budgeted| budgeted.makespan > budgeted.base_cost), "something is computed again");
+        // Batches of odd numbers are not divided, nor any where no bit may change.
+        assert!(in_two_parts(step(1025), 45, &options).0.is_none());
+        options.plan.rewrite.exact = true;
+        assert!(in_two_parts(step(1024), 45, &options).0.is_none());
+    }
 
     #[test]
     fn many_nodes_leave_few_parts() {
