@@ -1,0 +1,169 @@
+//! Plans that compute the batch in parts, in powers of two. Sums over parts are taken in another order than over the whole batch.
+
+use memc_ir::Bytes;
+use memc_passes::micro_batch::is_divided;
+use memc_passes::{PassError, PipelineError, Planned, Seeks, Silent};
+
+use super::search::Search;
+
+/// At most two to this power is the number of parts of a batch.
+const MOST_DOUBLINGS: u32 = 6;
+/// A batch is computed in so many parts at most that about so many nodes are left: plans of more take minutes.
+const MOST_NODES: usize = 32_768;
+/// The part of its bytes that a plan of twice as many parts must save for still more parts to be tried.
+const WORTH: u64 = 32;
+/// The part of a limit by which a plan without rewriting may pass it for one with rewriting to be tried.
+const NEAR: u64 = 8;
+/// Models of at most so many nodes are computed in two parts and again, where two parts by themselves save at least such a part of the bytes.
+const LARGEST: usize = 4000;
+const NOTICEABLE: u64 = 16;
+
+impl Search<'_, '_> {
+    /// Whether memc may compute the batch in parts without being asked.
+    pub(super) fn may_divide_batch(&self) -> bool {
+        let rewrite = self.own.rewrite;
+        rewrite.enabled && !rewrite.exact && rewrite.micro_batches.is_none()
+    }
+
+    /// Looks for the fewest parts with which a plan fits, or with which it nearly fits and does where they compute again.
+    pub(super) fn batch_in_parts(&mut self) -> Result<(), PipelineError> {
+        let (mut last, mut near) = (Bytes(u64::MAX), Vec::new());
+        for parts in numbers_of_parts(self.budgets.nodes()) {
+            let quick = self.in_parts(parts, false)?;
+            let need = self.budgets.need(&quick);
+            if !is_divided(&quick.module) || need.0 > last.0 - last.0 / WORTH {
+                break;
+            }
+            last = need;
+            self.reaches(need);
+            if need.0 <= self.limit.0.saturating_add(self.limit.0 / NEAR) {
+                let plan = self.in_parts(parts, true)?;
+                near.push((parts, plan.clone()));
+                for found in [plan, quick].into_iter().filter(|found| is_divided(&found.module)) {
+                    self.offer(found);
+                }
+                if self.is_kept() {
+                    return Ok(());
+                }
+            }
+        }
+        for (parts, plan) in near {
+            if !self.is_kept() {
+                self.in_parts_and_again(parts, &plan)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for a plan that computes the batch in two parts, where these save bytes by themselves, and again what does not fit. They may be far from the
+    /// limit, and still leave less to compute again than the whole batch.
+    pub(super) fn two_parts_and_again(&mut self) -> Result<(), PipelineError> {
+        if !self.may_divide_batch() || self.budgets.nodes() > LARGEST {
+            return Ok(());
+        }
+        let plan = self.in_parts(2, true)?;
+        let whole = self.budgets.need(self.free).0;
+        if is_divided(&plan.module) && self.budgets.need(&plan).0 <= whole - whole / NOTICEABLE {
+            self.in_parts_and_again(2, &plan)?;
+        }
+        Ok(())
+    }
+
+    /// Looks for a plan that computes the batch in so many parts, and again or elsewhere what does not fit; offers none where none is found soon.
+    fn in_parts_and_again(&mut self, parts: u64, free: &Planned) -> Result<(), PipelineError> {
+        let rewrite = memc_passes::Rewriting { micro_batches: Some(parts), ..self.own.rewrite };
+        let own = memc_passes::Options { rewrite, ..self.own.clone() };
+        match self.budgets.planned_within(&own, Seeks::Soon, free, &mut Silent) {
+            Err(PipelineError::Pass(PassError::Budget(_))) => {}
+            found => self.offer(found?),
+        }
+        Ok(())
+    }
+
+    /// A plan by heuristics alone that computes the batch in so many parts.
+    fn in_parts(&self, parts: u64, enabled: bool) -> Result<Planned, PipelineError> {
+        let rewrite = memc_passes::Rewriting { micro_batches: Some(parts), enabled, ..self.own.rewrite };
+        // What small models need in parts is found out even where the budget is hopeless, for what is said of smaller ones.
+        let budget = self.own.budget.filter(|_| enabled || self.budgets.is_large());
+        self.budgets.planned(&memc_passes::Options { rewrite, effort: 0, budget, ..self.own.clone() }, Seeks::Longest)
+    }
+}
+
+/// Numbers of parts of a batch of which models of so many nodes are made, in powers of two.
+fn numbers_of_parts(nodes: usize) -> impl Iterator<Item = u64> {
+    let numbers = (1..=MOST_DOUBLINGS).map(|doublings| 1_u64 << doublings);
+    numbers.take_while(move |parts| (nodes as u64).saturating_mul(*parts) <= MOST_NODES as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use memc_ir::Module;
+    use memc_passes::ExternalData;
+    use memc_passes::answers::Answers;
+
+    use super::*;
+    use crate::budget::Budgets;
+    use crate::options::OptimizeOptions;
+
+    #[derive(Debug)]
+    struct NoWeights;
+
+    impl ExternalData for NoWeights {
+        fn bytes(&self, _: &str, _: u64, _: u64) -> Option<bytes::Bytes> {
+            None
+        }
+    }
+
+    /// Layers whose gradients read what they made: each of these is as large as all weights.
+    fn step(batch: u64) -> Module {
+        const LAYERS: usize = 6;
+        let mut text = format!(
+            "mem 1\nir_version 8\nopset \"\" 13\nstage typed\ngraph @g {{\n  input %a0 : f32[{batch},32]\n  input %w : f32[32,32]\n"
+        );
+        for k in 0..LAYERS {
+            text += &format!("  %h{k} = MatMul(%a{k}, %w) : f32[?,?]\n  %a{} = Tanh(%h{k}) : f32[?,?]\n", k + 1);
+        }
+        for k in (0..LAYERS).rev() {
+            let from = if k + 1 == LAYERS { format!("a{LAYERS}") } else { format!("d{}", k + 1) };
+            text += &format!("  %e{k} = Mul(%{from}, %a{}) : f32[?,?]\n  %t{k} = Transpose(%a{k}) : f32[?,?]\n", k + 1);
+            text += &format!("  %g{k} = MatMul(%t{k}, %e{k}) : f32[?,?]\n  %d{k} = MatMul(%e{k}, %w) : f32[?,?]\n");
+        }
+        let gradients: Vec<String> = (0..LAYERS).map(|k| format!("%g{k}")).collect();
+        memc_ir::text::parse(&format!("{text}  return {}\n}}\n", gradients.join(", "))).unwrap()
+    }
+
+    /// The plan in two parts within a part of what the plan without a limit needs, in hundredths.
+    fn in_two_parts(mut given: Module, part: u64, options: &OptimizeOptions) -> Option<Planned> {
+        let data = memc_ops::infer(&mut given).data;
+        let budgets = Budgets { given: &given, options, data: &data, external: &NoWeights, answers: Answers::default() };
+        let free = budgets.planned(&options.plan, Seeks::Longest).unwrap();
+        let limit = Bytes(budgets.need(&free).0 * part / 100);
+        let mut search = Search::new(&budgets, limit, &free);
+        search.two_parts_and_again().unwrap();
+        let found = search.best;
+        assert!(found.as_ref().is_none_or(|found| budgets.need(found) <= limit));
+        found
+    }
+
+    #[test]
+    fn two_parts_compute_again_what_does_not_fit() {
+        let mut options = OptimizeOptions::default();
+        options.plan.effort = 1000;
+        let found = in_two_parts(step(1024), 45, &options).unwrap();
+        assert!(is_divided(&found.module));
+        assert!(found.budgeted.is_some_and(|budgeted| budgeted.makespan > budgeted.base_cost), "something is computed again");
+        // Batches of odd numbers are not divided, nor any where no bit may change.
+        assert!(in_two_parts(step(1025), 45, &options).is_none());
+        options.plan.rewrite.exact = true;
+        assert!(in_two_parts(step(1024), 45, &options).is_none());
+    }
+
+    #[test]
+    fn many_nodes_leave_few_parts() {
+        assert_eq!(numbers_of_parts(100).collect::<Vec<_>>(), [2, 4, 8, 16, 32, 64]);
+        assert_eq!(numbers_of_parts(2000).collect::<Vec<_>>(), [2, 4, 8, 16]);
+        assert_eq!(numbers_of_parts(16_385).count(), 0);
+    }
+}

@@ -1,0 +1,75 @@
+//! What the user asked for in bytes, by space, and what to say where a plan does not keep it.
+
+use std::collections::BTreeMap;
+
+use memc_ir::Bytes;
+use memc_layout::Layout;
+
+use crate::error::{EARLY, Error};
+use crate::options::{OptimizeOptions, Size};
+
+/// The most that the arena of the first space may have: its budget, and no more than the space holds.
+pub(crate) fn room(options: &OptimizeOptions, whole: Bytes) -> Result<Option<Bytes>, Error> {
+    let asked = budget(options, whole)?.get(&options.plan.space.name).copied().map(Bytes);
+    Ok([asked, options.plan.space.capacity].into_iter().flatten().min())
+}
+
+/// Limits of farther spaces; a part of the whole means nothing there.
+pub(super) fn far_budgets(options: &OptimizeOptions) -> BTreeMap<String, Bytes> {
+    let first = &options.plan.space.name;
+    let sized = options.budget.iter().filter_map(|(space, size)| match size {
+        Size::Bytes(bytes) if !space.is_empty() && space != first => Some((space.clone(), Bytes(*bytes))),
+        _ => None,
+    });
+    sized.collect()
+}
+
+/// Budgets by space, in bytes.
+pub(crate) fn budget(options: &OptimizeOptions, whole: Bytes) -> Result<BTreeMap<String, u64>, Error> {
+    let first = &options.plan.space.name;
+    let spaces: Vec<&String> =
+        std::iter::once(&options.plan.space).chain(&options.plan.farther).map(|space| &space.name).collect();
+    let mut budget = BTreeMap::new();
+    for (space, size) in &options.budget {
+        let name = if space.is_empty() { first } else { space };
+        if !spaces.contains(&name) {
+            let known = spaces.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            return Err(Error::UnknownSpace { space: space.clone(), known });
+        }
+        budget.insert(name.clone(), size.resolve(whole));
+    }
+    Ok(budget)
+}
+
+/// What the arena of a space may take: the budget, or what there is.
+fn limit(plan: &Layout, space: &str) -> Option<u64> {
+    let capacity = plan.target.spaces.iter().find(|known| known.name == space).and_then(|space| space.capacity);
+    [plan.budget.get(space).copied(), capacity].into_iter().flatten().min()
+}
+
+/// Refuses a plan whose arena passes a budget or what its space holds, and says why it is that large.
+///
+/// `constants` are bytes that lie in the first space beside its arena; `is_early` says that searches were asked to end before they did.
+pub(crate) fn keep_budget(plan: &Layout, constants: Bytes, is_early: bool) -> Result<(), Error> {
+    for (index, arena) in plan.arenas.iter().enumerate() {
+        let beside = if index == 0 { constants.0 } else { 0 };
+        let size = arena.size.saturating_add(beside);
+        let Some(budget) = limit(plan, &arena.space).filter(|limit| size > *limit) else { continue };
+        let profile = memc_layout::Profile::of(plan);
+        let mut notes = Vec::new();
+        if let Some(space) = profile.spaces.iter().find(|space| space.space == arena.space) {
+            let node = plan.schedule.get(usize::try_from(space.peak_step).unwrap_or(usize::MAX));
+            let node = node.map(|node| format!("\"{}\" ({})", node.node, node.op)).unwrap_or_default();
+            notes.push(format!("the peak of {} is at step {}: {node}", Bytes(space.peak), space.peak_step));
+            let mut alive: Vec<_> = space.alive_at(space.peak_step);
+            alive.sort_by_key(|owner| (std::cmp::Reverse(owner.bytes), owner.tensor));
+            let name = |owner: &memc_layout::Owner| plan.tensors.get(owner.tensor).map_or("?", |tensor| tensor.name.as_str());
+            notes.extend(alive.iter().take(8).map(|owner| format!("alive there: `{}`, {}", name(owner), Bytes(owner.bytes))));
+        }
+        notes.extend(is_early.then(|| EARLY.to_owned()));
+        let lower = plan.lower_bound.get(&arena.space);
+        let bound = lower.and_then(|lower| lower.order).unwrap_or(0);
+        return Err(Error::Budget { space: arena.space.clone(), budget, arena: size, bound, notes });
+    }
+    Ok(())
+}

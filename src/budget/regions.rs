@@ -1,0 +1,98 @@
+//! Plans that compute regions of nodes in parts.
+
+use memc_ir::Bytes;
+use memc_passes::split::is_split;
+use memc_passes::{PassError, PipelineError, Planned, Seeks};
+
+use super::search::Search;
+use super::without_limits;
+
+/// Hundredths of a limit for which regions are divided where those for the whole limit do not keep it.
+const LESS: [u64; 4] = [97, 90, 80, 65];
+/// Hundredths of a per cent of time that less memory may cost where no plan for a limit keeps it; and how little that must be for no less to be tried.
+const LAVISH: u32 = 2000;
+const FRUGAL: u32 = 50;
+/// Hundredths of a limit that a node may need by itself where regions are in parts so that all else can be computed again.
+const ALONE: u64 = 75;
+
+impl Search<'_, '_> {
+    /// Whether regions may be computed in parts.
+    pub(super) fn may_split(&self) -> bool {
+        self.own.rewrite.enabled && !self.own.rewrite.exact
+    }
+
+    /// Looks for regions in parts that save as much as time buys: for half of the time where that buys enough, too.
+    pub(super) fn regions_for_time(&mut self) -> Result<(), PipelineError> {
+        if !self.may_split() || self.is_kept() && self.budgets.is_large() {
+            return Ok(());
+        }
+        let mut own = without_limits(&self.own);
+        let mut slowdown = own.rewrite.slowdown.max(LAVISH);
+        let mut last = u64::MAX;
+        while slowdown > FRUGAL {
+            own.rewrite.slowdown = slowdown;
+            let found = self.budgets.planned(&own, Seeks::Longest)?;
+            let nanos = self.budgets.nanos(&found);
+            if !is_split(&found.module) || nanos >= last {
+                break;
+            }
+            if last == u64::MAX {
+                self.reaches(self.budgets.need(&found));
+            }
+            if !self.fits(&found) {
+                break;
+            }
+            last = nanos;
+            slowdown = self.budgets.slowdown(&found).min(slowdown) / 2;
+            self.offer(found);
+        }
+        Ok(())
+    }
+
+    /// Looks for a plan with regions in parts that let each node by itself keep within a part of the limit, and that computes again or moves what does not
+    /// fit then; offers none where none is found soon.
+    pub(super) fn regions_and_again(&mut self) -> Result<(), PipelineError> {
+        if !self.may_split() {
+            return Ok(());
+        }
+        let context = self.budgets.context(&self.own, Seeks::Soon);
+        let alone = hundredths(self.limit, ALONE);
+        match memc_passes::plan_in_regions(self.budgets.given, context, alone, self.budgets.options.verify) {
+            Err(PipelineError::Pass(PassError::Budget(_))) => {}
+            found => found?.into_iter().for_each(|found| self.offer(found)),
+        }
+        Ok(())
+    }
+
+    /// Looks for regions in parts that keep the limit, whatever their time.
+    ///
+    /// Regions are chosen by what is live, and offsets may need a little more: plans for less may keep the limit where one for it does not.
+    pub(super) fn regions_for_less(&mut self) -> Result<(), PipelineError> {
+        if !self.may_split() {
+            return Ok(());
+        }
+        let smallest = self.regions_within(Bytes(0), Seeks::Least, 0)?;
+        let in_regions = [&smallest, self.free].into_iter().filter(|planned| is_split(&planned.module));
+        let Some(least) = in_regions.min_by_key(|planned| self.budgets.need(planned)) else { return Ok(()) };
+        self.reaches(self.budgets.need(least));
+        for part in LESS.into_iter().filter(|_| self.fits(least)) {
+            let found = self.regions_within(hundredths(self.limit, part), Seeks::Longest, self.own.effort)?;
+            if self.fits(&found) {
+                self.offer(found);
+                return Ok(());
+            }
+        }
+        self.offer(least.clone());
+        Ok(())
+    }
+
+    /// A plan with regions in parts for a budget.
+    fn regions_within(&self, budget: Bytes, seeks: Seeks, effort: u64) -> Result<Planned, PipelineError> {
+        self.budgets.planned(&memc_passes::Options { budget: Some(budget), effort, ..self.own.clone() }, seeks)
+    }
+}
+
+/// So many hundredths of a number of bytes.
+fn hundredths(bytes: Bytes, part: u64) -> Bytes {
+    Bytes((u128::from(bytes.0) * u128::from(part) / 100) as u64)
+}
