@@ -450,21 +450,25 @@ fn nodes_that_need_too_much_by_themselves_are_in_parts_and_the_rest_is_computed_
     folder.memc("verify in.onnx out.onnx -n 1").equal();
 }
 
+/// The number that follows a text in what was said.
+fn number(said: &str, text: &str) -> u64 {
+    let after = said.split(text).nth(1).unwrap_or_else(|| panic!("{text}: {said}"));
+    after.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
 #[test]
 fn a_refusal_names_what_parts_reach() {
-    let folder = Folder::new("regions-refused");
-    folder.write("in.onnx", bytes(&images()));
-    let ran = folder.memc("optimize in.onnx -o out.onnx --budget 1000");
-    let number = |text: &str| -> u64 {
-        let after = ran.err.split(text).nth(1).unwrap_or_else(|| panic!("{text}: {ran:#?}"));
-        after.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
-    };
-    assert!(ran.err.contains("with its nodes whole: every one needs at least"), "{ran:#?}");
-    let (bound, smallest) = (number("needs at least "), number("the smallest one found, in parts, "));
-    assert!(smallest < bound, "{smallest} is not below {bound}");
-    assert!(planned(&folder, &format!("--budget {smallest}")).arenas[0].size <= smallest);
-    let exact = folder.memc("optimize in.onnx -o out.onnx --budget 1000 --exact");
-    assert!(!exact.err.contains("whole") && exact.code == Some(3), "{exact:#?}");
+    for (name, model) in [("whole", images()), ("again", step())] {
+        let folder = Folder::new(&format!("regions-refused-{name}"));
+        folder.write("in.onnx", bytes(&model));
+        let ran = folder.memc("optimize in.onnx -o out.onnx --effort 1000 --budget 1000");
+        assert!(ran.err.contains("with its nodes whole: every one needs at least"), "{ran:#?}");
+        let (bound, smallest) = (number(&ran.err, "needs at least "), number(&ran.err, "the smallest one found, in parts, "));
+        assert!(smallest < bound, "{name}: {smallest} is not below {bound}");
+        assert!(planned(&folder, &format!("--effort 1000 --budget {smallest}")).arenas[0].size <= smallest);
+        let exact = folder.memc("optimize in.onnx -o out.onnx --effort 1000 --budget 1000 --exact");
+        assert!(!exact.err.contains("whole") && exact.code == Some(3), "{exact:#?}");
+    }
 }
 
 /// Plans and runs; returns how often each operator is there.

@@ -1,7 +1,7 @@
 //! `budget`: keeps the arena within a budget by computing again what there is no room to keep.
 
 mod attempt;
-mod fit;
+pub(crate) mod fit;
 mod issue;
 mod mend;
 mod realize;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use memc_ir::{Bytes, Module};
 
+use crate::budget::fit::leaves_room;
 use crate::pass::{Changed, PassContext, PassError, Seeks, Shortage};
 use crate::pipeline::{Observer, Pipeline, PipelineError, Silent};
 use crate::portfolio::Planned;
@@ -84,7 +85,7 @@ pub fn plan_within<'o>(
 }
 
 /// Plans a typed module within the budget of the context's options, with regions in parts so that no node needs more than so many bytes by itself, and what
-/// does not fit then computed again or moved. `None` where no regions help nodes.
+/// does not fit then computed again or moved. `None` where no regions help nodes, or what stays to the end passes the budget by itself.
 ///
 /// # Errors
 /// The first pass that fails; [`PassError::Budget`] where no plan is found.
@@ -97,6 +98,9 @@ pub fn plan_in_regions<'o>(
     let mut module = module.clone();
     let none = WindowChoice::Only(BTreeSet::new());
     let mut ctx = PassContext { windows: none, alone: Some(alone), ..context(&module) };
+    if ctx.options.budget.is_some_and(|limit| !leaves_room(&module, &ctx, limit)) {
+        return Ok(None);
+    }
     Pipeline::parse(DIVIDED, module.stage)?.run(&mut module, &mut ctx, verify, &mut Silent)?;
     if !is_split(&module) {
         return Ok(None);

@@ -14,6 +14,8 @@ const LAVISH: u32 = 2000;
 const FRUGAL: u32 = 50;
 /// Hundredths of a limit that a node may need by itself where regions are in parts so that all else can be computed again.
 const ALONE: u64 = 75;
+/// The part of its bytes that a plan must save beyond the one before for still smaller ones to be looked for.
+const WORTH: u64 = 32;
 
 impl Search<'_, '_> {
     /// Whether regions may be computed in parts.
@@ -52,16 +54,38 @@ impl Search<'_, '_> {
     /// Looks for a plan with regions in parts that let each node by itself keep within a part of the limit, and that computes again or moves what does not
     /// fit then; offers none where none is found soon.
     pub(super) fn regions_and_again(&mut self) -> Result<(), PipelineError> {
-        if !self.may_split() {
-            return Ok(());
-        }
-        let context = self.budgets.context(&self.own, Seeks::Soon);
-        let alone = hundredths(self.limit, ALONE);
-        match memc_passes::plan_in_regions(self.budgets.given, context, alone, self.budgets.options.verify) {
-            Err(PipelineError::Pass(PassError::Budget(_))) => {}
-            found => found?.into_iter().for_each(|found| self.offer(found)),
+        if let Some(found) = self.again_in_regions(self.limit, Seeks::Soon)? {
+            self.offer(found);
         }
         Ok(())
+    }
+
+    /// Looks for the smallest plan of the same kind, from the smallest one of other kinds on: none of that depends on the limit, so that what it reaches is
+    /// found for every larger limit.
+    pub(super) fn regions_and_again_for_less(&mut self) -> Result<(), PipelineError> {
+        while let Some(found) = self.again_in_regions(self.least, Seeks::Least)? {
+            let (need, last) = (self.budgets.need(&found), self.least);
+            self.reaches(need);
+            self.offer(found);
+            if need.0 > last.0 - last.0 / WORTH {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A plan within so many bytes with regions in parts that let each node by itself keep within a part of them.
+    fn again_in_regions(&self, limit: Bytes, seeks: Seeks) -> Result<Option<Planned>, PipelineError> {
+        if !self.may_split() {
+            return Ok(None);
+        }
+        let own = memc_passes::Options { budget: Some(limit), ..self.own.clone() };
+        let context = self.budgets.context(&own, seeks);
+        let alone = hundredths(limit, ALONE);
+        match memc_passes::plan_in_regions(self.budgets.given, context, alone, self.budgets.options.verify) {
+            Err(PipelineError::Pass(PassError::Budget(_))) => Ok(None),
+            found => found,
+        }
     }
 
     /// Looks for regions in parts that keep the limit, whatever their time.

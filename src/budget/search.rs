@@ -20,11 +20,12 @@ struct Kind {
 }
 
 /// Such kinds, in the order in which they are asked where plans of whole nodes take long or there are none.
-const KINDS: [Kind; 4] = [
+const KINDS: [Kind; 5] = [
     Kind { is_worth: |search| search.takes(SMALL), seek: |search| search.regions_for_time() },
     Kind { is_worth: |search| search.takes(SMALL), seek: |search| search.regions_and_again() },
     Kind { is_worth: |search| search.is_kept() && search.takes(COSTLY), seek: |search| search.two_parts_and_again() },
     Kind { is_worth: |search| !search.is_kept(), seek: |search| search.regions_for_less() },
+    Kind { is_worth: |search| !search.is_kept(), seek: |search| search.regions_and_again_for_less() },
 ];
 
 /// What is sought, and what was found so far.
@@ -40,7 +41,7 @@ pub(super) struct Search<'s, 'a> {
     /// The fastest plan within the limit.
     pub(super) best: Option<Planned>,
     /// What the smallest plan needs that is found for every limit alike.
-    least: Bytes,
+    pub(super) least: Bytes,
 }
 
 impl<'s, 'a> Search<'s, 'a> {
@@ -82,7 +83,10 @@ impl<'s, 'a> Search<'s, 'a> {
         // What is more than a short search would find is not needed where there is another plan.
         let seeks = if self.is_kept() { Seeks::Soon } else { Seeks::Longest };
         match self.budgets.planned_within(&self.own, seeks, self.free, observer) {
-            Err(PipelineError::Pass(PassError::Budget(short))) => Ok(Err(short)),
+            Err(PipelineError::Pass(PassError::Budget(short))) => {
+                self.reaches(short.least);
+                Ok(Err(short))
+            }
             found => {
                 let found = found?;
                 if self.best.as_ref().is_none_or(|best| self.budgets.nanos(&found) <= self.budgets.nanos(best)) {
@@ -136,6 +140,6 @@ impl<'s, 'a> Search<'s, 'a> {
     /// What plans of all kinds are short of, by what those of whole nodes are.
     fn shortage(&self, whole: Shortage) -> Shortage {
         let only_whole = self.may_split() || self.may_divide_batch();
-        Shortage { least: self.least.min(whole.least), only_whole, ..whole }
+        Shortage { least: self.least, only_whole, ..whole }
     }
 }

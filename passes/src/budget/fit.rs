@@ -163,11 +163,20 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64) ->
     Ok(best)
 }
 
-/// Bytes that every plan needs: the largest node; and everything that is kept, which is all there at the end.
+/// Bytes that every plan of these nodes needs: the largest one; and everything that is kept.
 fn working_set(problem: &budget::Problem) -> u64 {
     let need = (0..problem.runs.len()).map(|run| problem.need(run)).max().unwrap_or(0);
-    let kept = problem.values.iter().filter(|value| value.kept).map(|value| value.size);
-    need.max(kept.fold(0, u64::saturating_add))
+    need.max(kept(problem))
+}
+
+/// Bytes that are all there at the end, whatever the plan.
+fn kept(problem: &budget::Problem) -> u64 {
+    problem.values.iter().filter(|value| value.kept).map(|value| value.size).fold(0, u64::saturating_add)
+}
+
+/// Whether what stays to the end of every plan of a module, nodes in parts or not, leaves room within a limit.
+pub(crate) fn leaves_room(module: &Module, ctx: &PassContext<'_>, limit: Bytes) -> bool {
+    kept(&state(module, ctx.options, &[]).problem) <= ctx.options.aligned(limit).0
 }
 
 #[cfg(test)]
@@ -179,6 +188,16 @@ mod tests {
     use super::super::mend::tests::TEXT;
     use super::*;
     use crate::options::Options;
+
+    #[test]
+    fn outputs_stay_to_the_end_and_what_was_given_does_not_count() {
+        let text = "opset \"\" 13\nstage typed\ngraph @g {\n  input %x : f32[64,64]\n  %a = Exp(%x) : f32[64,64]\n  %b = Tanh(%a) : f32[64,64]\n  return %b\n}\n";
+        let module = memc_ir::text::parse(text).unwrap();
+        let options = Options::default();
+        let ctx = PassContext::new(&options, SecondaryMap::default(), &module);
+        let leaves = [16_384, 16_383 - options.space.alignment].map(|limit| leaves_room(&module, &ctx, Bytes(limit)));
+        assert_eq!(leaves, [true, false]);
+    }
 
     #[test]
     fn what_is_found_with_more_room_is_changed_until_it_keeps_the_capacity() {
