@@ -48,6 +48,56 @@ pub(super) struct Effort {
     /// What grew from seeds of shares that may overlap, by the seeds without their numbers of parts, and the visits that it took: their number
     /// makes no difference.
     overlapping: BTreeMap<Seed, (Option<Rc<Members>>, usize)>,
+    marks: Marks,
+}
+
+/// What is known of values and nodes while one region grows, in the places of those of the regions before.
+#[derive(Debug, Default)]
+struct Marks {
+    /// The number of the region.
+    round: u32,
+    values: SecondaryMap<Value, Mark>,
+    /// By node, the last region that took it in.
+    inside: SecondaryMap<Node, u32>,
+}
+
+/// What is known of a value where a region grows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    /// The region of which all this is known.
+    round: u32,
+    /// Whether it is, or was, among those that are still to be followed.
+    is_met: bool,
+    /// Whether it is there only when all parts are done.
+    is_late: bool,
+    /// What parts make of it.
+    made: Option<Piece>,
+    /// How parts read it: along an axis, or whole.
+    axis: Option<Option<usize>>,
+}
+
+impl Marks {
+    /// Nothing is known of the next region.
+    fn begin(&mut self) {
+        self.round += 1;
+    }
+
+    fn of(&self, value: Value) -> Mark {
+        let mark = self.values[value];
+        if mark.round == self.round { mark } else { Mark::default() }
+    }
+
+    fn change(&mut self, value: Value) -> &mut Mark {
+        let mark = &mut self.values[value];
+        if mark.round != self.round {
+            *mark = Mark { round: self.round, ..Mark::default() };
+        }
+        mark
+    }
+
+    fn is_inside(&self, node: Node) -> bool {
+        self.inside[node] == self.round
+    }
 }
 
 /// What regions of some seeds take in, into whatever number of parts.
@@ -69,7 +119,14 @@ type Reading = (Vec<Piece>, Option<Rc<Pieces>>);
 impl Effort {
     /// Nothing is known.
     pub(super) fn new(visits: usize) -> Self {
-        Self { visits, is_spent: false, giving: BTreeMap::new(), reading: BTreeMap::new(), overlapping: BTreeMap::new() }
+        Self {
+            visits,
+            is_spent: false,
+            giving: BTreeMap::new(),
+            reading: BTreeMap::new(),
+            overlapping: BTreeMap::new(),
+            marks: Marks::default(),
+        }
     }
 
     /// Whether something was not looked at.
@@ -131,14 +188,15 @@ impl<'m> Ground<'m> {
     fn members(&self, seed: Seed, kind: Kind, effort: &mut Effort) -> Option<Members> {
         let mut left_out = BTreeSet::new();
         while left_out.len() <= MOST_LEFT_OUT {
-            let members = Members { smallest: u64::MAX, ..Members::default() };
-            let mut growth = Growth { ground: self, seed, kind, left_out: &left_out, effort, members };
-            if !growth.grow() || growth.members.nodes.is_empty() {
+            effort.marks.begin();
+            let (nodes, values) = (Vec::new(), Vec::new());
+            let mut growth = Growth { ground: self, seed, kind, left_out: &left_out, effort, smallest: u64::MAX, nodes, values };
+            if !growth.grow() || growth.nodes.is_empty() {
                 return None;
             }
             match growth.too_late() {
                 Some(node) => left_out.insert(node),
-                None => return Some(growth.members),
+                None => return Some(growth.members()),
             };
         }
         None
@@ -251,17 +309,24 @@ struct Growth<'g, 'm> {
     /// Nodes that may not take part.
     left_out: &'g BTreeSet<Node>,
     effort: &'g mut Effort,
-    members: Members,
+    /// Bytes of the smallest value that was followed.
+    smallest: u64,
+    /// Nodes that were taken in, with their steps.
+    nodes: Vec<(usize, (Node, Rc<Pieces>))>,
+    /// Values of which something is known, some of them twice.
+    values: Vec<Value>,
 }
 
 impl Growth<'_, '_> {
     /// Grows until nothing can be added; whether it came to that before all visits were made, or it was too large.
     fn grow(&mut self) -> bool {
-        self.members.axes.insert(self.seed.value, Some(self.seed.axis));
+        self.values.push(self.seed.value);
+        let mark = self.effort.marks.change(self.seed.value);
+        (mark.axis, mark.is_met) = (Some(Some(self.seed.axis)), true);
         let mut open = vec![self.seed.value];
-        let mut met = BTreeSet::from([self.seed.value]);
+        let mut joined = Vec::new();
         while let Some(value) = open.pop() {
-            let Some(Some(axis)) = self.members.axes.get(&value).copied() else { continue };
+            let Some(Some(axis)) = self.effort.marks.of(value).axis else { continue };
             let bytes = self.ground.bytes(value);
             let is_small = value != self.seed.value && bytes <= self.seed.small;
             // Who else reads the same weights has nothing to do with the region.
@@ -269,15 +334,15 @@ impl Growth<'_, '_> {
                 continue;
             }
             if value != self.seed.value {
-                self.members.smallest = self.members.smallest.min(bytes);
+                self.smallest = self.smallest.min(bytes);
             }
             if !self.effort.spend(1 + self.ground.uses[value].len()) {
                 return false;
             }
-            if self.members.nodes.len() > MOST_NODES {
+            if self.nodes.len() > MOST_NODES {
                 return false;
             }
-            let mut joined = Vec::new();
+            joined.clear();
             joined.extend(self.ground.producer(value).filter(|node| self.give(*node, value, axis)));
             for site in &self.ground.uses[value] {
                 if let Use::Operand(node, _) = site
@@ -286,9 +351,11 @@ impl Growth<'_, '_> {
                     joined.push(*node);
                 }
             }
-            for node in joined {
-                let data = self.ground.module.node(node);
-                open.extend(data.operands().chain(data.results()).filter(|value| met.insert(*value)));
+            for node in &joined {
+                let data = self.ground.module.node(*node);
+                let marks = &mut self.effort.marks;
+                let is_new = |value: &Value| !std::mem::replace(&mut marks.change(*value).is_met, true);
+                open.extend(data.operands().chain(data.results()).filter(is_new));
             }
         }
         true
@@ -304,7 +371,7 @@ impl Growth<'_, '_> {
             && !ground.kept[node]
             && !is_own(ground.module, node)
             && !self.left_out.contains(&node)
-            && !self.members.nodes.contains_key(&step)
+            && !self.effort.marks.is_inside(node)
     }
 
     /// How a node gives a share of its first result.
@@ -339,9 +406,12 @@ impl Growth<'_, '_> {
         if !self.is_open(node) {
             return false;
         }
-        let piece = |value: &Option<Value>| match value.and_then(|value| self.members.axes.get(&value)) {
-            Some(Some(axis)) => Piece::Along(*axis),
-            _ => value.and_then(|value| self.members.made.get(&value).copied()).unwrap_or(Piece::Whole),
+        let piece = |value: &Option<Value>| {
+            let mark = value.map(|value| self.effort.marks.of(value)).unwrap_or_default();
+            match mark.axis {
+                Some(Some(axis)) => Piece::Along(axis),
+                _ => mark.made.unwrap_or(Piece::Whole),
+            }
         };
         let operands: Vec<Piece> = self.ground.module.node(node).inputs.iter().map(piece).collect();
         self.reading(node, operands).is_some_and(|pieces| self.take(node, pieces))
@@ -354,43 +424,62 @@ impl Growth<'_, '_> {
             Piece::Along(axis) => Some(axis),
             _ => None,
         };
-        let reads: Vec<(Value, Piece)> = pairs(&data.inputs, &pieces.operands);
-        let makes: Vec<(Value, Piece)> = pairs(&data.outputs, &pieces.results);
-        let reads_agree = reads.iter().all(|(value, piece)| match self.members.made.get(value) {
-            Some(made) => made == piece,
-            None => !piece.is_added() && self.members.axes.get(value).is_none_or(|known| *known == axis(*piece)),
-        });
-        let makes_agree =
-            makes.iter().all(|(value, piece)| self.members.axes.get(value).is_none_or(|known| *known == axis(*piece)));
-        if !reads_agree || !makes_agree {
+        let reads = || pairs(&data.inputs, &pieces.operands);
+        let makes = || pairs(&data.outputs, &pieces.results);
+        let marks = &mut self.effort.marks;
+        let agrees = |known: Option<Option<usize>>, piece: Piece| known.is_none_or(|known| known == axis(piece));
+        let read_agrees = |(value, piece): (Value, Piece)| {
+            let mark = marks.of(value);
+            mark.made.map_or(!piece.is_added() && agrees(mark.axis, piece), |made| made == piece)
+        };
+        if !reads().all(read_agrees) || !makes().all(|(value, piece)| agrees(marks.of(value).axis, piece)) {
             return false;
         }
-        for (value, piece) in reads.into_iter().filter(|(_, piece)| !piece.is_added()) {
-            self.members.axes.insert(value, axis(piece));
+        for (value, piece) in reads().filter(|(_, piece)| !piece.is_added()) {
+            marks.change(value).axis = Some(axis(piece));
+            self.values.push(value);
         }
-        for (value, piece) in makes {
-            self.members.made.insert(value, piece);
+        for (value, piece) in makes() {
+            let mark = marks.change(value);
+            mark.made = Some(piece);
             if let Piece::Along(axis) = piece {
-                self.members.axes.insert(value, Some(axis));
+                mark.axis = Some(Some(axis));
             }
+            self.values.push(value);
         }
-        self.members.nodes.insert(self.ground.step[node], (node, pieces));
+        marks.inside.set(node, marks.round);
+        self.nodes.push((self.ground.step[node], (node, pieces)));
         true
     }
 
+    /// What the region takes in.
+    fn members(self) -> Members {
+        let Self { effort, smallest, nodes, mut values, .. } = self;
+        values.sort_unstable();
+        values.dedup();
+        let marked = || values.iter().map(|value| (*value, effort.marks.of(*value)));
+        Members {
+            smallest,
+            nodes: nodes.into_iter().collect(),
+            made: marked().filter_map(|(value, mark)| Some((value, mark.made?))).collect(),
+            axes: marked().filter_map(|(value, mark)| Some((value, mark.axis?))).collect(),
+        }
+    }
+
     /// A node of the region that reads what is there only when all parts are done.
-    fn too_late(&self) -> Option<Node> {
+    fn too_late(&mut self) -> Option<Node> {
         let module = self.ground.module;
-        let (first, last) = (*self.members.nodes.keys().next()?, *self.members.nodes.keys().next_back()?);
-        let mut late: BTreeSet<Value> = BTreeSet::new();
+        let steps = || self.nodes.iter().map(|(step, _)| *step);
+        let (first, last) = (steps().min()?, steps().max()?);
+        let marks = &mut self.effort.marks;
         for (step, node) in module.graph(module.main()).nodes.iter().enumerate().take(last + 1).skip(first) {
-            let reads = &self.ground.reads[step];
-            if self.members.nodes.contains_key(&step) {
-                if reads.iter().any(|value| late.contains(value)) {
+            let mut reads = self.ground.reads[step].iter().map(|value| marks.of(*value));
+            if marks.is_inside(*node) {
+                if reads.any(|mark| mark.is_late) {
                     return Some(*node);
                 }
-            } else if reads.iter().any(|value| late.contains(value) || self.members.made.contains_key(value)) {
-                late.extend(module.node(*node).results());
+            } else if reads.any(|mark| mark.is_late || mark.made.is_some()) {
+                module.node(*node).results().for_each(|value| marks.change(value).is_late = true);
             }
         }
         None
@@ -420,8 +509,8 @@ fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Option
 }
 
 /// Values with their pieces.
-fn pairs(values: &[Option<Value>], pieces: &[Piece]) -> Vec<(Value, Piece)> {
-    values.iter().zip(pieces).filter_map(|(value, piece)| Some(((*value)?, *piece))).collect()
+fn pairs(values: &[Option<Value>], pieces: &[Piece]) -> impl Iterator<Item = (Value, Piece)> {
+    values.iter().zip(pieces).filter_map(|(value, piece)| Some(((*value)?, *piece)))
 }
 
 #[cfg(test)]

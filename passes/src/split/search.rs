@@ -56,7 +56,7 @@ pub(super) struct Search<'s> {
     /// Bytes that cross the border after each step, where regions may end at narrow ones.
     crossing: Vec<u64>,
     /// Steps that are still to be lowered.
-    high: BTreeSet<usize>,
+    high: High,
     way: Way,
     /// Whether they share the time of a region that lowers several of them.
     shared: bool,
@@ -79,6 +79,39 @@ struct Like {
     worth: Worth,
 }
 
+/// Steps that are still to be lowered, counted.
+#[derive(Debug, Default)]
+struct High {
+    /// How many there are before each step, and before the end.
+    before: Vec<usize>,
+}
+
+impl High {
+    /// These of so many steps.
+    fn of(steps: &[usize], count: usize) -> Self {
+        let mut is_high = vec![0; count];
+        steps.iter().for_each(|step| is_high[*step] = 1);
+        let sum = |sum: &mut usize, is_high: usize| {
+            let before = *sum;
+            *sum += is_high;
+            Some(before)
+        };
+        Self { before: is_high.into_iter().chain([0]).scan(0, sum).collect() }
+    }
+
+    /// How many there are in a span, its first and last step.
+    fn count(&self, (first, last): (usize, usize)) -> usize {
+        self.before[last + 1] - self.before[first]
+    }
+
+    /// Those in a span are to be lowered no more.
+    fn lower(&mut self, (first, last): (usize, usize)) {
+        let (start, lowered) = (self.before[first], self.count((first, last)));
+        self.before[first..=last].fill(start);
+        self.before[last + 1..].iter_mut().for_each(|before| *before -= lowered);
+    }
+}
+
 impl<'s> Search<'s> {
     /// Regions of a judged module, of which something may have `grown` before.
     pub(super) fn new(
@@ -98,7 +131,7 @@ impl<'s> Search<'s> {
             price,
             aim: price,
             peak: judged.peak,
-            high: BTreeSet::new(),
+            high: High::default(),
             shared: false,
             way,
             grown,
@@ -118,14 +151,14 @@ impl<'s> Search<'s> {
         let mut steps: Vec<usize> = (0..self.levels.profile.len()).filter(|step| self.levels.profile[*step] > goal).collect();
         steps.sort_by_key(|step| (Reverse(self.levels.profile[*step]), *step));
         let mut taken: BTreeSet<Node> = BTreeSet::new();
-        self.high = steps.iter().copied().collect();
+        self.high = High::of(&steps, self.levels.profile.len());
         let mut regions = Vec::new();
         for step in steps {
-            if !self.high.contains(&step) {
+            if self.high.count((step, step)) == 0 {
                 continue;
             }
             let Some((region, grown)) = self.best(step, goal) else { continue };
-            (grown.span.0..=grown.span.1).for_each(|step| _ = self.high.remove(&step));
+            self.high.lower(grown.span);
             if region.nodes.values().all(|node| !taken.contains(node)) {
                 taken.extend(region.nodes.values());
                 regions.push(region);
@@ -286,7 +319,7 @@ impl<'s> Search<'s> {
         // Estimates know nothing of what is written in place: what is a little higher may still be lower.
         let before = self.levels.profile[step];
         let helps = (grown.span.0..=grown.span.1).contains(&step) && level < before + before / NEARLY;
-        let lowers = if self.shared { self.high.range(grown.span.0..=grown.span.1).count().max(1) as u64 } else { 1 };
+        let lowers = if self.shared { self.high.count(grown.span).max(1) as u64 } else { 1 };
         helps.then(|| self.aim.of(Bytes(level.max(goal)), grown.nanos / lowers))
     }
 
@@ -363,4 +396,19 @@ fn waists(borders: impl Iterator<Item = (usize, u64)>) -> Vec<usize> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_that_are_lowered_count_no_more() {
+        let mut high = High::of(&[6, 1, 2, 4], 8);
+        assert_eq!([high.count((0, 7)), high.count((2, 4)), high.count((3, 3)), high.count((6, 7))], [4, 2, 0, 1]);
+        high.lower((2, 5));
+        assert_eq!([high.count((0, 7)), high.count((0, 1)), high.count((2, 5)), high.count((6, 6))], [2, 1, 0, 1]);
+        high.lower((0, 7));
+        assert_eq!(high.count((0, 7)), 0);
+    }
 }
