@@ -1,25 +1,45 @@
-//! Answers of the solvers to problems that were asked before: several ways of planning a module often come to the same problem.
+//! Answers to problems that were asked before: several ways of planning a module often come to the same problem.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use crate::split::seen::Seen;
+use memc_rewrite::Candidate;
 use memc_solve::{Limit, Outcome, StopReason, order, place};
 
 /// Operations or buffers of all problems together that one solver's answers are remembered for.
 const MOST: usize = 50_000;
 
-/// What the solvers said, shared by all contexts that one was cloned to.
+/// Windows whose candidates are remembered at most.
+const MOST_WINDOWS: usize = 10_000;
+
+/// What the solvers said, shared by all contexts that one was cloned to: all of one model, under options that differ in limits and effort alone.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     orders: Known<(order::Problem, u64), Vec<u32>>,
     places: Known<place::Problem, place::Solution>,
     /// What was seen of regions in parts.
     pub(crate) regions: Seen,
+    /// Candidates of windows that compute the same, by their keys.
+    windows: Rc<RefCell<BTreeMap<String, Rc<[Candidate]>>>>,
 }
 
 impl Answers {
+    /// The candidates of windows with a key, which `find` gives where they are not known.
+    pub(crate) fn candidates(&self, key: String, find: impl FnOnce() -> Vec<Candidate>) -> Rc<[Candidate]> {
+        let known = self.windows.borrow().get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let found: Rc<[Candidate]> = find().into();
+            let mut windows = self.windows.borrow_mut();
+            if windows.len() >= MOST_WINDOWS {
+                windows.clear();
+            }
+            windows.insert(key, found.clone());
+            found
+        })
+    }
+
     /// Orders a problem from the order at hand, looking for fewer bytes than `below` only; see [`order::solve_below`].
     ///
     /// # Errors
@@ -121,6 +141,20 @@ mod tests {
             searched.ask(&1, 1, &Limit { nodes }, || outcome).unwrap().value.unwrap()
         };
         assert_eq!([ask(4, 10), ask(5, 20)], [10, 20]);
+    }
+
+    #[test]
+    fn windows_with_the_same_key_have_the_same_candidates() {
+        let (answers, asked) = (Answers::default(), std::cell::Cell::new(0));
+        let ask = |key: &str| {
+            let find = || {
+                asked.set(asked.get() + 1);
+                Vec::new()
+            };
+            answers.clone().candidates(key.to_owned(), find).len()
+        };
+        assert_eq!([ask("one"), ask("other"), ask("one")], [0, 0, 0]);
+        assert_eq!(asked.get(), 2);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod search;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use memc_ir::{Module, Stage};
 use memc_rewrite::{Candidate, Limits, RuleBook, Setting, Shift, Window, apply, candidates, windows};
@@ -50,7 +51,7 @@ fn round(
     ctx: &mut PassContext<'_>,
     book: &RuleBook,
     shift: Shift,
-    known: &mut BTreeMap<String, Vec<Candidate>>,
+    known: &mut BTreeMap<String, Rc<[Candidate]>>,
     price: &mut Option<Price>,
 ) -> u64 {
     let options = ctx.options;
@@ -68,7 +69,10 @@ fn round(
     let all = windows(module, &setting.limits, shift, &|constant| ctx.bytes_of(constant));
     for window in &all {
         if !known.contains_key(&window.key) {
-            known.insert(window.key.clone(), candidates(module, window, &setting, &|piece| alone(piece, options)));
+            let found = || candidates(module, window, &setting, &|piece| alone(piece, options));
+            // What is folded and which operators there are can differ from one module to the next.
+            let key = format!("{} {} {}", setting.opset, setting.weights, window.key);
+            known.insert(window.key.clone(), ctx.answers.candidates(key, found));
         }
     }
     let forms = forms(&all, known);
@@ -90,7 +94,7 @@ fn weights_are_readable(module: &Module, ctx: &PassContext<'_>) -> bool {
 }
 
 /// Windows of equal keys together, in the order of the graph, where there is anything to choose.
-fn forms<'w>(windows: &'w [Window], known: &'w BTreeMap<String, Vec<Candidate>>) -> Vec<Form<'w>> {
+fn forms<'w>(windows: &'w [Window], known: &'w BTreeMap<String, Rc<[Candidate]>>) -> Vec<Form<'w>> {
     let mut place: BTreeMap<&str, usize> = BTreeMap::new();
     let mut forms: Vec<Form<'w>> = Vec::new();
     for window in windows {
