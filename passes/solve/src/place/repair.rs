@@ -14,9 +14,16 @@ use super::normal::{Normal, align_up};
 use super::orders::{Rule, loads_met, order};
 use super::shake::{NOWHERE, Random, Shakes};
 
+/// Items are numbered, and offsets counted, so that both together are one number: those are sorted fastest.
+const ITEM_BITS: u32 = 20;
+const OFFSET_BITS: u32 = u64::BITS - ITEM_BITS;
+
 /// Lowers a placement towards `target`. `budget` shrinks by the buffers looked at. Needs a [`repairable`] problem.
 pub(super) fn repair(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], target: u64, budget: &mut u64) -> Vec<u64> {
     let mut best = offsets.to_vec();
+    if offsets.len() >> ITEM_BITS > 0 || normal.height(&best) >> OFFSET_BITS > 0 {
+        return best;
+    }
     let mut attempt = Attempt::new(normal, neighbors, offsets);
     if attempt.shakes.is_some() {
         // With the long-lived of each size below the others, less has to move than after most other rules.
@@ -59,19 +66,67 @@ struct Attempt<'a> {
     offsets: Vec<u64>,
     /// How often each item lost its place.
     evicted: Vec<u32>,
+    /// What it costs to evict each item, once and now.
+    first_prices: Vec<u64>,
+    prices: Vec<u64>,
     /// Items without a place, by area.
     open: BinaryHeap<(u128, u32)>,
     /// What small problems can afford: prices that do not differ as much as areas do, and all items pushed together now and then.
     shakes: Option<Shakes>,
     random: Random,
+    around: Around,
+}
+
+/// Items that live with one that looks for a place, kept so that their room is used again.
+#[derive(Default)]
+struct Around {
+    /// Where each begins and ends, and which it is.
+    others: Vec<(u64, u64, u32)>,
+    /// Where they begin and end, in order, with their places in that list.
+    by_bottom: Vec<u64>,
+    by_top: Vec<u64>,
+}
+
+impl Around {
+    /// Orders them by where they begin, and those that end in time by where they do.
+    fn sort(&mut self, highest: u64) {
+        self.by_bottom.clear();
+        self.by_bottom.extend((0..).zip(&self.others).map(|(place, (bottom, ..))| bottom << ITEM_BITS | place));
+        self.by_bottom.sort_unstable();
+        let in_time = (0..).zip(&self.others).filter(|(_, (_, top, _))| *top <= highest);
+        self.by_top.clear();
+        self.by_top.extend(in_time.map(|(place, (_, top, _))| top << ITEM_BITS | place));
+        self.by_top.sort_unstable();
+    }
+}
+
+/// Where an item begins or ends.
+fn offset_of(sorted: u64) -> u64 {
+    sorted >> ITEM_BITS
 }
 
 impl<'a> Attempt<'a> {
     fn new(normal: &'a Normal, neighbors: &'a Neighbors, offsets: &[u64]) -> Self {
         let count = offsets.len();
         let shakes = neighbors.are_listed().then(|| Shakes::new(count));
-        let (offsets, random) = (offsets.to_vec(), Random::new());
-        Self { normal, neighbors, offsets, evicted: vec![0; count], open: BinaryHeap::new(), shakes, random }
+        let price = |item: u32| {
+            let data = &normal.items[item as usize];
+            let area = data.size.saturating_mul(u64::from(data.duration)).max(1);
+            if shakes.is_some() { area.isqrt() } else { area }
+        };
+        let prices: Vec<u64> = (0..count as u32).map(price).collect();
+        Self {
+            normal,
+            neighbors,
+            offsets: offsets.to_vec(),
+            evicted: vec![0; count],
+            first_prices: prices.clone(),
+            prices,
+            open: BinaryHeap::new(),
+            shakes,
+            random: Random::new(),
+            around: Around::default(),
+        }
     }
 
     /// Whether everything found a place below the wanted height.
@@ -93,7 +148,7 @@ impl<'a> Attempt<'a> {
             };
             self.offsets[item as usize] = offset;
             for loser in losers {
-                self.evicted[loser as usize] += 1;
+                self.evict(loser);
                 self.lose(loser);
             }
         }
@@ -116,48 +171,48 @@ impl<'a> Attempt<'a> {
         u128::from(data.size) * u128::from(data.duration)
     }
 
-    /// What it costs to evict an item.
-    fn price(&self, item: u32) -> u64 {
-        let data = &self.normal.items[item as usize];
-        let times = u64::from(self.evicted[item as usize]) + 1;
-        let area = data.size.saturating_mul(u64::from(data.duration)).max(1);
-        let base = if self.shakes.is_some() { area.isqrt() } else { area };
-        base.saturating_mul(times * times)
+    /// Makes an item dearer to evict again.
+    fn evict(&mut self, item: u32) {
+        let item = item as usize;
+        self.evicted[item] += 1;
+        let times = u64::from(self.evicted[item]) + 1;
+        self.prices[item] = self.first_prices[item].saturating_mul(times * times);
     }
 
     /// The offset at which an item evicts least, the lowest one of several, and what it evicts. O(k log k) for k items that live with it.
     fn cheapest(&mut self, item: u32, wanted: u64, budget: &mut u64) -> Option<(u64, Vec<u32>)> {
         let data = &self.normal.items[item as usize];
-        let mut others: Vec<(u64, u64, u32)> = Vec::new();
+        let highest = wanted.checked_sub(data.size);
+        let others = &mut self.around.others;
+        others.clear();
         self.neighbors.visit(self.normal, item, budget, |other| {
             let offset = self.offsets[other as usize];
             if offset != NOWHERE {
                 others.push((offset, offset + self.normal.items[other as usize].size, other));
             }
         });
+        let highest = highest?;
+        self.around.sort(highest);
+        let Around { others, by_bottom, by_top } = &self.around;
+        let price_of = |sorted: u64| u128::from(self.prices[others[(sorted & ((1 << ITEM_BITS) - 1)) as usize].2 as usize]);
         // An item at `p` meets those with `bottom < p + size` and `top > p`; as `p` rises, the price falls only where a top is passed.
-        let mut by_bottom: Vec<(u64, u64)> = others.iter().map(|(bottom, _, other)| (*bottom, self.price(*other))).collect();
-        by_bottom.sort_unstable();
-        let mut by_top: Vec<(u64, u64)> = others.iter().map(|(_, top, other)| (*top, self.price(*other))).collect();
-        by_top.sort_unstable();
-        let highest = wanted.checked_sub(data.size)?;
         let (mut met, mut passed, mut price) = (0, 0, 0_u128);
         let mut best: Option<(u128, u64, u64)> = None;
-        for candidate in std::iter::once(0).chain(by_top.iter().map(|(top, _)| align_up(*top, data.alignment))) {
+        for candidate in std::iter::once(0).chain(by_top.iter().map(|top| align_up(offset_of(*top), data.alignment))) {
             if candidate > highest {
                 break;
             }
-            while let Some((_, more)) = by_bottom.get(met).filter(|(bottom, _)| *bottom < candidate + data.size) {
-                price += u128::from(*more);
+            while let Some(more) = by_bottom.get(met).filter(|bottom| offset_of(**bottom) < candidate + data.size) {
+                price += price_of(*more);
                 met += 1;
             }
-            while let Some((_, less)) = by_top.get(passed).filter(|(top, _)| *top <= candidate) {
-                price -= u128::from(*less);
+            while let Some(less) = by_top.get(passed).filter(|top| offset_of(**top) <= candidate) {
+                price -= price_of(*less);
                 passed += 1;
             }
             if best.is_none_or(|(least, ..)| price < least) {
                 // Up to here it meets the same ones.
-                let next = by_bottom.get(met).map_or(highest, |(bottom, _)| (bottom - data.size).min(highest));
+                let next = by_bottom.get(met).map_or(highest, |bottom| (offset_of(*bottom) - data.size).min(highest));
                 best = Some((price, candidate, next));
             }
             if price == 0 {
