@@ -7,6 +7,7 @@ use super::closure::{Forced, forced_at};
 use super::model::{Model, positions};
 use super::problem::Problem;
 use super::witness::Witnesses;
+use crate::lists::Lists;
 
 /// What is left of a problem when a peak is asked for.
 pub(super) enum Narrowed {
@@ -39,7 +40,7 @@ pub(super) fn narrow(
     sequence.sort_by_key(|place| (std::cmp::Reverse(steps[*place]), *place));
     let position = positions(order);
     let mut model = Model::new(&problem);
-    let (mut refused, mut base) = (u64::MAX, order.to_vec());
+    let (mut refused, mut base, mut place_in_base) = (u64::MAX, order.to_vec(), position.clone());
     // Operations in a row from which nothing new followed.
     let mut idle = 0;
     for place in sequence.iter().cycle() {
@@ -53,13 +54,17 @@ pub(super) fn narrow(
             Forced::Pairs(pairs, value) if !pairs.is_empty() => {
                 refused = refused.min(value);
                 idle = 0;
-                for (before, after) in pairs {
+                for &(before, after) in &pairs {
                     problem.operations[after as usize].predecessors.push(before);
                     witnesses.demand(before, after);
                 }
-                match sorted(&problem, &position) {
-                    Some(sorted) => base = sorted,
-                    None => return Narrowed::Impossible(refused),
+                // The smallest order stays the smallest where it keeps what is new.
+                if pairs.iter().any(|(before, after)| place_in_base[*before as usize] > place_in_base[*after as usize]) {
+                    match sorted(&problem, &position) {
+                        Some(sorted) => base = sorted,
+                        None => return Narrowed::Impossible(refused),
+                    }
+                    place_in_base = positions(&base);
                 }
                 model.follow(&problem);
             }
@@ -74,18 +79,15 @@ pub(super) fn sorted(problem: &Problem, position: &[u32]) -> Option<Vec<u32>> {
     use std::cmp::Reverse;
     let count = problem.operations.len();
     let mut waits: Vec<usize> = problem.operations.iter().map(|operation| operation.predecessors.len()).collect();
-    let mut successors = vec![Vec::new(); count];
-    for (index, operation) in problem.operations.iter().enumerate() {
-        for &before in &operation.predecessors {
-            successors[before as usize].push(index as u32);
-        }
-    }
+    let operations = (0..).zip(&problem.operations);
+    let after = operations.flat_map(|(index, operation)| operation.predecessors.iter().map(move |before| (*before, index)));
+    let successors = Lists::with_duplicates(count, &after.collect::<Vec<(u32, u32)>>());
     let mut ready: std::collections::BinaryHeap<Reverse<(u32, u32)>> =
         (0..count).filter(|index| waits[*index] == 0).map(|index| Reverse((position[index], index as u32))).collect();
     let mut order = Vec::with_capacity(count);
     while let Some(Reverse((_, operation))) = ready.pop() {
         order.push(operation);
-        for &next in &successors[operation as usize] {
+        for &next in successors.of(operation) {
             waits[next as usize] -= 1;
             if waits[next as usize] == 0 {
                 ready.push(Reverse((position[next as usize], next)));
