@@ -12,6 +12,8 @@ pub(super) struct SoftTree {
     leaves: usize,
     sharpness: f64,
     nodes: Vec<Node>,
+    /// How many nodes above the leaves have extreme factors.
+    extremes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +26,7 @@ impl SoftTree {
     /// All slots at zero bytes and not occupied. `sharpness` is the inverse of the bytes over which the sum fades.
     pub fn new(slots: usize, sharpness: f64) -> Self {
         let leaves = slots.max(2).next_power_of_two();
-        Self { leaves, sharpness, nodes: vec![Node { factor: 1.0, sum: 0.0 }; 2 * leaves] }
+        Self { leaves, sharpness, nodes: vec![Node { factor: 1.0, sum: 0.0 }; 2 * leaves], extremes: 0 }
     }
 
     /// Bytes of the soft maximum; no number once weights were too large for numbers.
@@ -106,8 +108,10 @@ impl SoftTree {
         }
         let factor = (self.sharpness * delta as f64).exp();
         let (mut left, mut right) = (first as usize + self.leaves, last as usize + self.leaves);
-        self.hand_down(left);
-        self.hand_down(right);
+        if self.extremes > 0 {
+            self.hand_down(left);
+            self.hand_down(right);
+        }
         self.scale(left, factor);
         if left != right {
             self.scale(right, factor);
@@ -136,17 +140,24 @@ impl SoftTree {
         for level in (1..=self.leaves.trailing_zeros()).rev() {
             let node = leaf >> level;
             let factor = self.nodes[node].factor;
-            if !(1.0 / EXTREME..EXTREME).contains(&factor) {
+            if is_extreme(factor) {
                 self.nodes[node].factor = 1.0;
+                self.extremes -= 1;
                 self.scale(2 * node, factor);
                 self.scale(2 * node + 1, factor);
             }
         }
     }
 
-    fn scale(&mut self, node: usize, factor: f64) {
-        self.nodes[node].factor *= factor;
-        self.nodes[node].sum *= factor;
+    fn scale(&mut self, node: usize, by: f64) {
+        let Node { factor, sum } = &mut self.nodes[node];
+        let before = *factor;
+        *factor *= by;
+        *sum *= by;
+        if node < self.leaves {
+            self.extremes += usize::from(is_extreme(*factor));
+            self.extremes -= usize::from(is_extreme(before));
+        }
     }
 
     fn renew(&mut self, node: usize) {
@@ -154,6 +165,11 @@ impl SoftTree {
         let node = &mut self.nodes[node];
         node.sum = below * node.factor;
     }
+}
+
+/// Whether a factor is handed down.
+fn is_extreme(factor: f64) -> bool {
+    !(1.0 / EXTREME..EXTREME).contains(&factor)
 }
 
 #[cfg(test)]
