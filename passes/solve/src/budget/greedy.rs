@@ -48,7 +48,7 @@ fn lower_peak(state: &mut State, capacity: i64) -> bool {
     for candidate in &candidates {
         let mut added = Vec::new();
         let works = regenerate(state, candidate.maker, candidate.next_use, worst, capacity, &mut added)
-            && state.tree.top_of(worst, worst) < before
+            && state.tree.at(worst) < before
             && state.peak() <= before;
         if works {
             return true;
@@ -64,7 +64,7 @@ fn lower_peak(state: &mut State, capacity: i64) -> bool {
 fn candidates(state: &State, worst: u32) -> Vec<Candidate> {
     let model = state.model;
     let mut found = Vec::new();
-    for value in 0..model.values() as u32 {
+    for value in (0..model.values() as u32).filter(|value| state.spans(*value, worst)) {
         let Some(&maker) = model.makers.of(value).first().filter(|maker| model.repeatable[**maker as usize]) else { continue };
         let Some((start, last)) = state.copy_at(value, worst) else { continue };
         if last <= worst || state.next_used(value, worst.saturating_sub(1)) == worst {

@@ -117,8 +117,8 @@ pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, allowed: u64, mut
                 let worth = weight - state.weight();
                 let noise = whim.as_mut().map_or(1.0, |whim| whim.noise());
                 let score = noise * worth / ((state.cost() - cost) as f64 + 1.0);
-                let helps = worth > 1e-9 * weight && state.tree.top_of(worst, worst) < level;
-                if helps && best.as_ref().is_none_or(|(best, _)| score > *best) {
+                let is_better = best.as_ref().is_none_or(|(best, _)| score > *best);
+                if is_better && worth > 1e-9 * weight && state.tree.at(worst) < level {
                     best = Some((score, chain));
                 }
             }
@@ -158,7 +158,7 @@ fn make_late(state: &mut State, edits: &mut Edits, worst: u32, mut whim: Option<
             let worth = weight - state.weight();
             let noise = whim.as_mut().map_or(1.0, |whim| whim.noise());
             let score = noise * worth / (state.cost().saturating_sub(cost) as f64 + 1.0);
-            let helps = worth > 1e-9 * weight && state.tree.top_of(worst, worst) < level;
+            let helps = worth > 1e-9 * weight && state.tree.at(worst) < level;
             if helps && best.as_ref().is_none_or(|(best, ..)| score > *best) {
                 best = Some((score, absence, chain));
             }
@@ -182,7 +182,7 @@ fn movable(state: &State, worst: u32) -> Vec<Absence> {
         let worth = state.weight_of(start + 1, next_use - 1) * state.relief(model.sizes[*value as usize]);
         Some(Absence { maker, next_use, score: worth / (model.costs[maker as usize] as f64 + 1.0) })
     };
-    (0..model.values() as u32).filter_map(|value| made(&value)).collect()
+    (0..model.values() as u32).filter(|value| state.spans(*value, worst)).filter_map(|value| made(&value)).collect()
 }
 
 /// The slot before which a run may stand that nobody needs up to the worst slot: where an operand is made again behind that, or else the last one.
@@ -212,7 +212,7 @@ fn put_late(state: &mut State, edits: &mut Edits, absence: &Absence, worst: u32,
 fn absences(state: &State, worst: u32) -> Vec<Absence> {
     let model = state.model;
     let mut found = Vec::new();
-    for value in 0..model.values() as u32 {
+    for value in (0..model.values() as u32).filter(|value| state.spans(*value, worst)) {
         let Some(&maker) = model.makers.of(value).first().filter(|maker| model.repeatable[**maker as usize]) else {
             continue;
         };

@@ -20,6 +20,8 @@ pub(super) struct State<'a> {
     made: Vec<Vec<u32>>,
     /// The slots that use each value, ascending.
     used: Vec<Vec<u32>>,
+    /// The first slot that makes each value and the last one that uses it, if there are any.
+    spans: Vec<(u32, u32)>,
     pub tree: Tree,
     soft: Option<SoftTree>,
     /// What is taken over at each slot; empty if nothing ever is.
@@ -48,6 +50,7 @@ impl<'a> State<'a> {
             at: vec![Vec::new(); model.operations()],
             made: vec![Vec::new(); model.values()],
             used: vec![Vec::new(); model.values()],
+            spans: vec![(NONE, 0); model.values()],
             tree: Tree::new(slots),
             soft: None,
             saved: if model.has_takeovers { vec![0; slots] } else { Vec::new() },
@@ -62,6 +65,7 @@ impl<'a> State<'a> {
         for value in 0..model.values() {
             if model.kept[value] {
                 state.used[value].push(end);
+                state.spans[value].1 = end;
             }
             if model.near[value] {
                 state.make(value as u32, 0);
@@ -118,6 +122,12 @@ impl<'a> State<'a> {
     /// The slots that use a value.
     pub fn used(&self, value: u32) -> &[u32] {
         &self.used[value as usize]
+    }
+
+    /// Whether a value is made before a slot and used behind it: no copy lives over it otherwise.
+    pub fn spans(&self, value: u32, slot: u32) -> bool {
+        let (first, last) = self.spans[value as usize];
+        first < slot && slot < last
     }
 
     /// The copy of a value that a use at `slot` reads: where it is made, and the last slot that uses it (where it is made, if none does).
@@ -225,6 +235,8 @@ impl<'a> State<'a> {
                 self.note(value, last.max(start));
             }
             insert_sorted(&mut self.used[value as usize], slot);
+            let last = &mut self.spans[value as usize].1;
+            *last = slot.max(*last);
         }
         for &value in model.writes.of(operation) {
             self.make(value, slot);
@@ -253,6 +265,7 @@ impl<'a> State<'a> {
         self.add(slot, slot, -model.scratch[operation as usize]);
         for &value in model.reads.of(operation) {
             remove_sorted(&mut self.used[value as usize], slot);
+            self.spans[value as usize].1 = self.used[value as usize].last().copied().unwrap_or(0);
             if let Some((_, last)) = self.copy_at(value, slot)
                 && slot > last
             {
@@ -297,15 +310,14 @@ impl<'a> State<'a> {
     /// Brings the bytes at slots up to date: what several changes do together, or what one does and another takes back, is done once.
     pub fn commit(&mut self) {
         let mut pending = std::mem::take(&mut self.pending);
-        pending.sort_unstable_by_key(|(slot, _)| *slot);
-        pending.dedup_by(|next, sum| {
-            let same = next.0 == sum.0;
-            sum.1 += if same { next.1 } else { 0 };
-            same
-        });
-        pending.retain(|(_, bytes)| *bytes != 0);
-        self.tree.change(&pending);
         if let Some(soft) = &mut self.soft {
+            pending.sort_unstable_by_key(|(slot, _)| *slot);
+            pending.dedup_by(|next, sum| {
+                let same = next.0 == sum.0;
+                sum.1 += if same { next.1 } else { 0 };
+                same
+            });
+            pending.retain(|(_, bytes)| *bytes != 0);
             let mut bytes = 0;
             for (index, &(slot, difference)) in pending.iter().enumerate() {
                 bytes += difference;
@@ -314,6 +326,7 @@ impl<'a> State<'a> {
                 }
             }
         }
+        self.tree.change(&pending);
         pending.clear();
         self.pending = pending;
     }
@@ -323,7 +336,7 @@ impl<'a> State<'a> {
         let mut soft = SoftTree::new(self.slots.len(), sharpness);
         for (slot, operation) in self.slots.iter().enumerate() {
             let slot = slot as u32;
-            soft.add(slot, slot, self.tree.top_of(slot, slot) - capacity);
+            soft.add(slot, slot, self.tree.at(slot) - capacity);
             if *operation != NONE {
                 soft.occupy(slot, true);
             }
@@ -380,12 +393,15 @@ impl<'a> State<'a> {
             }
         }
         self.made[value as usize].insert(next, slot);
+        let first = &mut self.spans[value as usize].0;
+        *first = slot.min(*first);
     }
 
     fn unmake(&mut self, value: u32, slot: u32) {
         let size = self.model.sizes[value as usize];
         remove_sorted(&mut self.made[value as usize], slot);
         let made = &self.made[value as usize];
+        self.spans[value as usize].0 = made.first().copied().unwrap_or(NONE);
         let next = made.partition_point(|other| *other < slot);
         let stop = made.get(next).copied().unwrap_or(u32::MAX);
         let last = self.last_use(value, slot, stop);

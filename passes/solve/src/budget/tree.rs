@@ -1,15 +1,26 @@
 //! A segment tree over slots: adds to ranges, the highest sum of a range, and where it is.
 
+use std::cell::{RefCell, RefMut};
+
 /// Numbers at `2^k` slots, all zero at first; every operation is O(log slots).
 ///
 /// A node keeps by how much the number changes over its slots, and the highest number there, counted from what it was before the first of them: to add to
 /// a range is to change two differences. What several ranges change together climbs once, and no further than something changes.
+///
+/// Changes wait until somebody asks for what depends on them: many are taken back before.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     leaves: usize,
+    sums: RefCell<Sums>,
+}
+
+#[derive(Clone, Debug)]
+struct Sums {
     nodes: Vec<Node>,
     /// Nodes to renew, of one level.
     front: Vec<u32>,
+    /// What is added from some slots on, which the nodes do not know yet.
+    waiting: Vec<(u32, i64)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,11 +29,15 @@ struct Node {
     top: i64,
 }
 
+/// Changes that wait, at most: more take longer to order than to carry out.
+const MOST_WAITING: usize = 256;
+
 impl Tree {
     /// A tree over at least `slots` slots.
     pub fn new(slots: usize) -> Self {
         let leaves = slots.max(2).next_power_of_two();
-        Self { leaves, nodes: vec![Node::default(); 2 * leaves], front: Vec::new() }
+        let sums = Sums { nodes: vec![Node::default(); 2 * leaves], front: Vec::new(), waiting: Vec::new() };
+        Self { leaves, sums: RefCell::new(sums) }
     }
 
     /// Adds to the slots `first..=last`; nothing if there are none.
@@ -32,17 +47,89 @@ impl Tree {
         }
     }
 
-    /// Adds to all slots from one on, for each of some slots, which ascend; nothing for a slot behind the last.
+    /// Adds to all slots from one on, for each of some slots; nothing for a slot behind the last.
     pub fn change(&mut self, differences: &[(u32, i64)]) {
+        let sums = self.sums.get_mut();
+        sums.waiting.extend_from_slice(differences);
+        if sums.waiting.len() > MOST_WAITING {
+            sums.settle(self.leaves);
+        }
+    }
+
+    /// The sums with all changes.
+    fn settled(&self) -> RefMut<'_, Sums> {
+        let mut sums = self.sums.borrow_mut();
+        sums.settle(self.leaves);
+        sums
+    }
+
+    /// The highest sum of all slots.
+    pub fn top(&self) -> i64 {
+        self.settled().nodes[1].top
+    }
+
+    /// The first slot with the highest sum.
+    pub fn peak(&self) -> u32 {
+        let (mut node, sums) = (1, self.settled());
+        while node < self.leaves {
+            node *= 2;
+            if sums.nodes[node].change + sums.nodes[node + 1].top > sums.nodes[node].top {
+                node += 1;
+            }
+        }
+        (node - self.leaves) as u32
+    }
+
+    /// The highest sum of the slots `first..=last`; the lowest number if there are none.
+    pub fn top_of(&self, first: u32, last: u32) -> i64 {
+        if first > last {
+            return i64::MIN;
+        }
+        if first == last {
+            return self.at(first);
+        }
+        let (mut left, mut right) = (first as usize + self.leaves, last as usize + self.leaves);
+        let sums = self.settled();
+        let (mut found, mut end) = (sums.nodes[left], sums.nodes[right]);
+        while left ^ right > 1 {
+            if left & 1 == 0 {
+                found = joined(found, sums.nodes[left + 1]);
+            }
+            if right & 1 == 1 {
+                end = joined(sums.nodes[right - 1], end);
+            }
+            left >>= 1;
+            right >>= 1;
+        }
+        joined(found, end).top + sums.before(first as usize + self.leaves)
+    }
+
+    /// The sum at a slot.
+    pub fn at(&self, slot: u32) -> i64 {
+        let (sums, leaf) = (self.sums.borrow(), slot as usize + self.leaves);
+        let waiting = sums.waiting.iter().filter(|(from, _)| *from <= slot).map(|(_, delta)| delta);
+        sums.before(leaf) + sums.nodes[leaf].change + waiting.sum::<i64>()
+    }
+}
+
+impl Sums {
+    /// Carries out what waits.
+    fn settle(&mut self, leaves: usize) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        self.waiting.sort_unstable_by_key(|(slot, _)| *slot);
         self.front.clear();
-        for &(slot, delta) in differences {
-            if (slot as usize) < self.leaves {
-                let leaf = slot as usize + self.leaves;
+        for same in self.waiting.chunk_by(|one, other| one.0 == other.0) {
+            let (slot, delta) = (same[0].0 as usize, same.iter().map(|(_, delta)| delta).sum::<i64>());
+            if slot < leaves && delta != 0 {
+                let leaf = slot + leaves;
                 self.nodes[leaf].change += delta;
                 self.nodes[leaf].top += delta;
                 push_new(&mut self.front, leaf as u32 >> 1);
             }
         }
+        self.waiting.clear();
         while self.front.len() > 1 {
             let mut kept = 0;
             for index in 0..self.front.len() {
@@ -68,47 +155,9 @@ impl Tree {
         std::mem::replace(&mut self.nodes[node], new) != new
     }
 
-    /// The highest sum of all slots.
-    pub fn top(&self) -> i64 {
-        self.nodes[1].top
-    }
-
-    /// The first slot with the highest sum.
-    pub fn peak(&self) -> u32 {
-        let mut node = 1;
-        while node < self.leaves {
-            node *= 2;
-            if self.nodes[node].change + self.nodes[node + 1].top > self.nodes[node].top {
-                node += 1;
-            }
-        }
-        (node - self.leaves) as u32
-    }
-
-    /// The highest sum of the slots `first..=last`; the lowest number if there are none.
-    pub fn top_of(&self, first: u32, last: u32) -> i64 {
-        if first > last {
-            return i64::MIN;
-        }
-        let (mut left, mut right) = (first as usize + self.leaves, last as usize + self.leaves);
-        let mut found = self.nodes[left];
-        let mut end = (left != right).then(|| self.nodes[right]);
-        while left ^ right > 1 {
-            if left & 1 == 0 {
-                found = joined(found, self.nodes[left + 1]);
-            }
-            if right & 1 == 1 {
-                end = end.map(|end| joined(self.nodes[right - 1], end));
-            }
-            left >>= 1;
-            right >>= 1;
-        }
-        end.map_or(found, |end| joined(found, end)).top + self.before(first)
-    }
-
-    /// The sum of all changes before a slot.
-    fn before(&self, slot: u32) -> i64 {
-        let (mut node, mut sum) = (slot as usize + self.leaves, 0);
+    /// The sum of all changes before a leaf.
+    fn before(&self, leaf: usize) -> i64 {
+        let (mut node, mut sum) = (leaf, 0);
         while node > 1 {
             if node & 1 == 1 {
                 sum += self.nodes[node - 1].change;
@@ -116,12 +165,6 @@ impl Tree {
             node >>= 1;
         }
         sum
-    }
-
-    /// The sum at a slot.
-    #[cfg(test)]
-    pub fn at(&self, slot: u32) -> i64 {
-        self.top_of(slot, slot)
     }
 }
 
@@ -161,6 +204,12 @@ mod tests {
                 plain.iter_mut().skip(slot as usize).for_each(|sum| *sum += delta);
             }
             let highest = plain.iter().copied().max().unwrap_or(0);
+            // What waits counts, too.
+            let slot = next(64) as u32;
+            assert_eq!(tree.at(slot), plain[slot as usize]);
+            if next(4) == 0 {
+                continue;
+            }
             assert_eq!(tree.top(), highest);
             assert_eq!(plain.iter().position(|sum| *sum == highest), Some(tree.peak() as usize));
             let (one, two) = (next(64) as u32, next(64) as u32);
