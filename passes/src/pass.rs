@@ -149,6 +149,8 @@ pub struct PassContext<'o> {
     pub answers: Answers,
     /// How long a plan within a budget is looked for.
     pub seeks: Seeks,
+    /// The smallest arena that is known, where a smaller one is looked for.
+    pub smallest: Option<Bytes>,
     /// Modelled time that no rewritten module may pass, in nanoseconds, where anything limits it.
     pub time_limit: Option<u64>,
     /// What a node may need by itself, where regions in parts are for that alone: all else is computed again.
@@ -174,6 +176,8 @@ pub struct PassContext<'o> {
 pub enum Seeks {
     /// As long as short searches find one: another way is tried where they do not.
     Soon,
+    /// With all effort, and no longer.
+    Fully,
     /// With all effort; then for the smallest arena, so that it can be said.
     Longest,
     /// For the smallest arena alone: longer searches found nothing.
@@ -211,6 +215,7 @@ impl<'o> PassContext<'o> {
             below: None,
             answers: Answers::default(),
             seeks: Seeks::Longest,
+            smallest: None,
             time_limit: None,
             alone: None,
             windows,

@@ -44,9 +44,9 @@ pub fn plan_within<'o>(
 ) -> Result<Planned, PipelineError> {
     // Windows of a module with regions in parts are of values that there are not here.
     let windows = if is_split(&free.module) { WindowChoice::Only(BTreeSet::new()) } else { free.windows.clone() };
-    let mut run = |text: &str, seeks: Seeks| {
+    let mut run = |text: &str, seeks: Seeks, smallest: Option<Bytes>| {
         let mut module = module.clone();
-        let mut ctx = PassContext { windows: windows.clone(), seeks, ..context(&module) };
+        let mut ctx = PassContext { windows: windows.clone(), seeks, smallest, ..context(&module) };
         Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, verify, observer)?;
         Ok(Planned::of(module, ctx))
     };
@@ -54,22 +54,26 @@ pub fn plan_within<'o>(
     let first = if is_rewritten { REWRITTEN } else { MERGED };
     let ends_soon = context(module).seeks == Seeks::Soon;
     let is_only = !ends_soon && !is_rewritten && !has_equal_nodes(module, context(module))?;
-    let short = match run(first, if is_only { Seeks::Longest } else { Seeks::Soon }) {
+    let short = match run(first, if is_only { Seeks::Longest } else { Seeks::Soon }, None) {
         Err(PipelineError::Pass(PassError::Budget(short))) if !is_only && !ends_soon => short,
         other => return other,
     };
     // What is proven of merged nodes holds without merging too: a plan may run a merged node again wherever another stood.
     if !is_rewritten && short.bound > short.budget {
-        return run(first, Seeks::Least);
+        return run(first, Seeks::Least, None);
     }
-    let mut least: Option<Box<Shortage>> = None;
-    for (text, seeks) in [(WITHOUT_CSE, Seeks::Longest), (GIVEN_ORDER, Seeks::Longest), (first, Seeks::Least)] {
+    let others = [WITHOUT_CSE, GIVEN_ORDER];
+    let fully = others.map(|text| (text, Seeks::Fully));
+    // Rewritten or merged, plans get smallest: that of the others need only be looked for below it.
+    let smallest = [first, WITHOUT_CSE, GIVEN_ORDER].map(|text| (text, Seeks::Least));
+    let (mut least, mut known): (Option<Box<Shortage>>, Option<Bytes>) = (None, None);
+    for (text, seeks) in fully.into_iter().chain(smallest) {
         // Where it is proven that there is no plan, only what the smallest one needs is still looked for.
         let is_hopeless = least.as_ref().is_some_and(|short| short.bound > short.budget);
-        if is_hopeless && seeks == Seeks::Longest {
+        if is_hopeless && (seeks == Seeks::Fully || text == GIVEN_ORDER) {
             continue;
         }
-        match run(text, seeks) {
+        match run(text, seeks, known) {
             Err(PipelineError::Pass(PassError::Budget(short))) => {
                 least = Some(match least {
                     Some(other) if other.least <= short.least => other.with_bound(short.bound),
@@ -79,6 +83,7 @@ pub fn plan_within<'o>(
             }
             other => return other,
         }
+        known = least.as_ref().filter(|_| seeks == Seeks::Least).map(|short| short.least);
     }
     let bound = short.bound;
     Err(PipelineError::Pass(PassError::Budget(least.unwrap_or(short).with_bound(bound))))

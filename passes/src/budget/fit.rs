@@ -76,7 +76,7 @@ pub(crate) fn within(
     {
         return Ok(certified(found));
     }
-    let smallest = if ctx.seeks != Seeks::Soon { least(module, ctx, &stated, bound)? } else { None };
+    let smallest = if matches!(ctx.seeks, Seeks::Longest | Seeks::Least) { least(module, ctx, &stated, bound)? } else { None };
     match smallest {
         Some(found) if found.arena <= limit => Ok(certified(found)),
         found => {
@@ -142,10 +142,18 @@ fn with_all_windows(module: &Module, ctx: &PassContext<'_>, stated: &Stated) -> 
     problem
 }
 
-/// The plan with the smallest arena that a search over capacities finds. It depends on no budget, so that what is reported as reachable is.
+/// The plan with the smallest arena that a search over capacities finds. It depends on no budget, so that what is reported as reachable is. Where one as
+/// small is known already, none is looked for that is hardly smaller, and none at all where that is not found.
 fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64) -> Result<Option<Found>, PassError> {
     let (mut low, mut high) = (bound, arena(module, ctx, 0)?.0);
     let mut best: Option<Found> = None;
+    if let Some(known) = ctx.smallest {
+        let middle = known.0 - known.0 / LEAST_PART;
+        let found = if middle > low { attempt(module, ctx, stated, middle, ctx.effort / LEAST_SHARE)? } else { None };
+        let Some(found) = found else { return Ok(None) };
+        high = middle.min(found.peak).max(low);
+        best = Some(found);
+    }
     for _ in 0..LEAST_ROUNDS {
         if high.saturating_sub(low) <= high / LEAST_PART {
             break;
@@ -214,5 +222,19 @@ mod tests {
         // What is found has room to spare here.
         let found = loosely(&asked, 1 << 20).unwrap().unwrap();
         assert_eq!(found.plan.events, whole.plan.events);
+    }
+
+    #[test]
+    fn what_is_known_ends_the_search_for_the_smallest_arena() {
+        let module = memc_ir::text::parse(TEXT).unwrap();
+        let options = Options::default();
+        let stated = state(&module, &options, &[]);
+        let least = |smallest: Option<Bytes>| {
+            let ctx = PassContext { smallest, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+            least(&module, &ctx, &stated, 0).unwrap().map(|found| found.arena)
+        };
+        let smallest = least(None).unwrap();
+        assert!(least(Some(Bytes(2 * smallest.0))).is_some_and(|found| found <= smallest));
+        assert_eq!(least(Some(smallest)), None);
     }
 }
