@@ -458,13 +458,13 @@ fn number(said: &str, text: &str) -> u64 {
 
 #[test]
 fn a_refusal_names_what_parts_reach() {
-    for (name, model) in [("whole", images()), ("again", step())] {
+    for (name, model, most) in [("whole", images(), u64::MAX), ("again", step(), 450_000)] {
         let folder = Folder::new(&format!("regions-refused-{name}"));
         folder.write("in.onnx", bytes(&model));
         let ran = folder.memc("optimize in.onnx -o out.onnx --effort 1000 --budget 1000");
         assert!(ran.err.contains("with its nodes whole: every one needs at least"), "{ran:#?}");
         let (bound, smallest) = (number(&ran.err, "needs at least "), number(&ran.err, "the smallest one found, in parts, "));
-        assert!(smallest < bound, "{name}: {smallest} is not below {bound}");
+        assert!(smallest < bound.min(most), "{name}: {smallest} is not below {bound}");
         assert!(planned(&folder, &format!("--effort 1000 --budget {smallest}")).arenas[0].size <= smallest);
         let exact = folder.memc("optimize in.onnx -o out.onnx --effort 1000 --budget 1000 --exact");
         assert!(!exact.err.contains("whole") && exact.code == Some(3), "{exact:#?}");

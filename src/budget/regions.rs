@@ -1,8 +1,8 @@
 //! Plans that compute regions of nodes in parts.
 
-use memc_ir::Bytes;
+use memc_ir::{Bytes, Module};
 use memc_passes::split::is_split;
-use memc_passes::{PassError, PipelineError, Planned, Seeks};
+use memc_passes::{PassContext, PassError, PipelineError, Planned, Seeks};
 
 use super::search::Search;
 use super::without_limits;
@@ -12,8 +12,11 @@ const LESS: [u64; 4] = [97, 90, 80, 65];
 /// Hundredths of a per cent of time that less memory may cost where no plan for a limit keeps it; and how little that must be for no less to be tried.
 const LAVISH: u32 = 2000;
 const FRUGAL: u32 = 50;
-/// Hundredths of a limit that a node may need by itself where regions are in parts so that all else can be computed again.
+/// Hundredths of a limit that a node may need by itself where regions are in parts so that all else can be computed again; and where that finds no smaller plan.
 const ALONE: u64 = 75;
+const LESS_ALONE: u64 = 60;
+/// The smallest of them is looked for with such a part of the effort.
+const LESS_EFFORT: u64 = 4;
 /// The part of its bytes that a plan must save beyond the one before for still smaller ones to be looked for.
 const WORTH: u64 = 32;
 
@@ -54,7 +57,7 @@ impl Search<'_, '_> {
     /// Looks for a plan with regions in parts that let each node by itself keep within a part of the limit, and that computes again or moves what does not
     /// fit then; offers none where none is found soon.
     pub(super) fn regions_and_again(&mut self) -> Result<(), PipelineError> {
-        if let Some(found) = self.again_in_regions(self.limit, Seeks::Soon)? {
+        if let Some(found) = self.again_in_regions(self.limit, ALONE, Seeks::Soon)? {
             self.offer(found);
         }
         Ok(())
@@ -63,25 +66,32 @@ impl Search<'_, '_> {
     /// Looks for the smallest plan of the same kind, from the smallest one of other kinds on: none of that depends on the limit, so that what it reaches is
     /// found for every larger limit.
     pub(super) fn regions_and_again_for_less(&mut self) -> Result<(), PipelineError> {
-        while let Some(found) = self.again_in_regions(self.least, Seeks::Least)? {
-            let (need, last) = (self.budgets.need(&found), self.least);
-            self.reaches(need);
-            self.offer(found);
-            if need.0 > last.0 - last.0 / WORTH {
-                break;
+        let mut parts = [ALONE, LESS_ALONE].into_iter().peekable();
+        while let Some(part) = parts.peek() {
+            let less = Bytes(self.least.0.saturating_sub((self.least.0 / WORTH).max(1)));
+            let found = self.again_in_regions(less, *part, Seeks::Least)?;
+            match found.filter(|found| self.budgets.need(found) <= less) {
+                Some(found) => {
+                    self.reaches(self.budgets.need(&found));
+                    self.offer(found);
+                }
+                None => _ = parts.next(),
             }
         }
         Ok(())
     }
 
-    /// A plan within so many bytes with regions in parts that let each node by itself keep within a part of them.
-    fn again_in_regions(&self, limit: Bytes, seeks: Seeks) -> Result<Option<Planned>, PipelineError> {
+    /// A plan within so many bytes with regions in parts that let each node by itself keep within a part of them, in hundredths.
+    fn again_in_regions(&self, limit: Bytes, part: u64, seeks: Seeks) -> Result<Option<Planned>, PipelineError> {
         if !self.may_split() {
             return Ok(None);
         }
-        let own = memc_passes::Options { budget: Some(limit), ..self.own.clone() };
+        let effort = if seeks == Seeks::Least { self.own.effort / LESS_EFFORT } else { self.own.effort };
+        let own = memc_passes::Options { budget: Some(limit), effort, ..self.own.clone() };
         let context = self.budgets.context(&own, seeks);
-        let alone = hundredths(limit, ALONE);
+        let smallest = Some(limit).filter(|_| seeks == Seeks::Least);
+        let context = |module: &Module| PassContext { smallest, ..context(module) };
+        let alone = hundredths(limit, part);
         match memc_passes::plan_in_regions(self.budgets.given, context, alone, self.budgets.options.verify) {
             Err(PipelineError::Pass(PassError::Budget(_))) => Ok(None),
             found => found,
