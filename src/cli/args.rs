@@ -186,7 +186,7 @@ pub struct Optimize {
     /// Without a budget: how much longer the model may take for less memory, in per cent of its modelled time
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0")]
     pub slowdown: u32,
-    /// Rewrite nothing for memory and compute nothing in parts; what is constant or changes nothing still goes
+    /// Rewrite nothing for memory and compute nothing in parts; what is constant or changes nothing still goes, into weights too unless `--exact`
     #[arg(long)]
     pub no_rewrite: bool,
     /// Pin the order for runtimes that choose their own
