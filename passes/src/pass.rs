@@ -151,6 +151,8 @@ pub struct PassContext<'o> {
     pub seeks: Seeks,
     /// The smallest arena that is known, where a smaller one is looked for.
     pub smallest: Option<Bytes>,
+    /// Modelled time of a plan within the budget that is known, in nanoseconds: what hardly takes less is not looked for longer.
+    pub dearest: Option<u64>,
     /// Modelled time that no rewritten module may pass, in nanoseconds, where anything limits it.
     pub time_limit: Option<u64>,
     /// What a node may need by itself, where regions in parts are for that alone: all else is computed again.
@@ -216,6 +218,7 @@ impl<'o> PassContext<'o> {
             answers: Answers::default(),
             seeks: Seeks::Longest,
             smallest: None,
+            dearest: None,
             time_limit: None,
             alone: None,
             windows,

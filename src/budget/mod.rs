@@ -102,9 +102,12 @@ impl Budgets<'_> {
         own: &memc_passes::Options,
         seeks: Seeks,
         free: &Planned,
+        dearest: Option<u64>,
         observer: &mut dyn Observer,
     ) -> Result<Planned, PipelineError> {
-        memc_passes::plan_within(self.given, self.context(own, seeks), free, self.options.verify, observer)
+        let context = self.context(own, seeks);
+        let context = |module: &Module| PassContext { dearest, ..context(module) };
+        memc_passes::plan_within(self.given, context, free, self.options.verify, observer)
     }
 
     /// What passes are given.

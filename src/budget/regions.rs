@@ -89,8 +89,8 @@ impl Search<'_, '_> {
         let effort = if seeks == Seeks::Least { self.own.effort / LESS_EFFORT } else { self.own.effort };
         let own = memc_passes::Options { budget: Some(limit), effort, ..self.own.clone() };
         let context = self.budgets.context(&own, seeks);
-        let smallest = Some(limit).filter(|_| seeks == Seeks::Least);
-        let context = |module: &Module| PassContext { smallest, ..context(module) };
+        let (smallest, dearest) = (Some(limit).filter(|_| seeks == Seeks::Least), self.known());
+        let context = |module: &Module| PassContext { smallest, dearest, ..context(module) };
         let alone = hundredths(limit, part);
         match memc_passes::plan_in_regions(self.budgets.given, context, alone, self.budgets.options.verify) {
             Err(PipelineError::Pass(PassError::Budget(_))) => Ok(None),

@@ -82,7 +82,7 @@ impl<'s, 'a> Search<'s, 'a> {
     fn whole_nodes(&mut self, observer: &mut dyn Observer) -> Result<Result<Planned, Box<Shortage>>, PipelineError> {
         // What is more than a short search would find is not needed where there is another plan.
         let seeks = if self.is_kept() { Seeks::Soon } else { Seeks::Longest };
-        match self.budgets.planned_within(&self.own, seeks, self.free, observer) {
+        match self.budgets.planned_within(&self.own, seeks, self.free, self.known(), observer) {
             Err(PipelineError::Pass(PassError::Budget(short))) => {
                 self.reaches(short.least);
                 Ok(Err(short))
@@ -118,6 +118,11 @@ impl<'s, 'a> Search<'s, 'a> {
     /// Whether some plan was found that keeps the limit.
     pub(super) fn is_kept(&self) -> bool {
         self.best.is_some()
+    }
+
+    /// Modelled time of the fastest plan that was found.
+    pub(super) fn known(&self) -> Option<u64> {
+        self.best.as_ref().map(|best| self.budgets.nanos(best))
     }
 
     /// Whether all that was found takes more than such a part of the time more.

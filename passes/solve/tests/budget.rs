@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use memc_solve::budget::bound::Scope;
-use memc_solve::budget::{Event, Link, Origin, Plan, Problem, Run, Space, Value, check, measure, plan, solve};
-use memc_solve::{Limit, Status};
+use memc_solve::budget::{Event, Link, Origin, Plan, Problem, Run, Space, Value, check, improve, measure, plan, solve};
+use memc_solve::{Limit, Status, Stop};
 use proptest::prelude::*;
 
 /// A run: size, cost, scratch, reads (as numbers that are reduced to earlier values), and flags.
@@ -237,6 +237,31 @@ fn half_of_the_memory_costs_less_than_another_way_there() {
     let base = given(&problem).unwrap();
     let plan = solve(&problem, base.peak / 2, Limit::default()).unwrap().solution.unwrap();
     assert!(plan.cost > base.cost && plan.cost < base.cost * 3 / 2, "{}", plan.cost);
+}
+
+#[test]
+fn a_search_goes_on_from_a_plan() {
+    let problem = there_and_back(40, None);
+    let capacity = given(&problem).unwrap().peak / 2;
+    let from = solve(&problem, capacity / 2, Limit { nodes: 0 }).unwrap().solution.unwrap();
+    let improved = |problem: &Problem, from: &Plan, nodes: u64| {
+        let plan = improve(problem, capacity, from, Limit { nodes }, Stop::default()).unwrap().solution.unwrap();
+        assert_eq!(check(problem, capacity, &plan), Ok(()));
+        plan
+    };
+    // It begins there and not anew: without effort it only leaves out what there is room to keep.
+    let is_within = |plan: &Plan| {
+        let mut all = from.events.iter();
+        plan.events.iter().all(|event| all.any(|other| other == event))
+    };
+    assert!(is_within(&improved(&problem, &from, 0)));
+    assert!(!is_within(&solve(&problem, capacity, Limit { nodes: 0 }).unwrap().solution.unwrap()));
+    let anew = solve(&problem, capacity, Limit { nodes: 1000 }).unwrap().solution.unwrap();
+    assert!(anew.cost < from.cost && improved(&problem, &from, 1000).cost <= anew.cost);
+    // Where something may be moved it begins anew.
+    let link = Link { space: 0, store_rate: 20, load_rate: 20, store_latency: 0, load_latency: 0 };
+    let linked = there_and_back(40, Some(link));
+    assert_eq!(improved(&linked, &from, 0).makespan, given(&linked).unwrap().cost);
 }
 
 #[test]

@@ -34,8 +34,24 @@ pub(crate) fn attempt(
     capacity: u64,
     effort: u64,
 ) -> Result<Option<Found>, PassError> {
-    let limit = Limit { nodes: effort };
-    let outcome = budget::solve_until(&stated.problem, capacity, limit, ctx.options.stop).map_err(refused)?;
+    attempt_from(module, ctx, stated, capacity, effort, None)
+}
+
+/// The same from a plan for this capacity, where there is one.
+pub(crate) fn attempt_from(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    stated: &Stated,
+    capacity: u64,
+    effort: u64,
+    from: Option<&Found>,
+) -> Result<Option<Found>, PassError> {
+    let (limit, stop) = (Limit { nodes: effort }, ctx.options.stop);
+    let outcome = match from {
+        Some(from) => budget::improve(&stated.problem, capacity, &from.plan, limit, stop),
+        None => budget::solve_until(&stated.problem, capacity, limit, stop),
+    };
+    let outcome = outcome.map_err(refused)?;
     let Some(plan) = outcome.solution else { return Ok(None) };
     let found = carry_out(module, ctx, stated, capacity, plan)?;
     let budgeted = Budgeted { stop: outcome.stop.as_str(), effort: outcome.effort, ..found.budgeted };

@@ -6,7 +6,7 @@ use memc_ir::{Bytes, Module, Value};
 use memc_solve::budget;
 use memc_solve::budget::bound::Bounding;
 
-use super::attempt::{Found, attempt, tightened};
+use super::attempt::{Found, attempt, attempt_from, tightened};
 use super::mend::Asked;
 use super::shortage::shortage;
 use super::state::{Stated, state};
@@ -20,6 +20,13 @@ const REHEARSAL: u64 = 8;
 /// until it keeps the capacity, and has other offsets.
 const COSTLY: u64 = 100;
 const LOOSER: u64 = 128;
+/// Where there are more runs, the search goes on from the plan of a short one with such a part of the effort. Where there are fewer it begins anew: that takes little, and
+/// more of it is decided by chance.
+const MANY: usize = 500;
+const GOES_ON: u64 = 2;
+/// What a short search leaves behind a plan that is known by such a part of its extra time, and of all time, is not searched further.
+const EXTRA: u64 = 10;
+const SLIGHT: u64 = 300;
 /// The last bytes cost so many times as much time as all bytes do on average.
 const STEEPER: u64 = 3;
 /// So many capacities are tried in the search for the smallest arena, each with such a part of the effort: most of them have no plan, which takes longest.
@@ -89,13 +96,23 @@ pub(crate) fn within(
     }
 }
 
-/// A plan for a capacity, mended until it keeps the limit: the fastest of those of a whole search, of a short one, and of one that had more room where the
-/// offsets of both waste some and their time is worth it. Where another way is tried, what a short search does not find is not looked for longer.
+/// A plan for a capacity, mended until it keeps the limit: the fastest of those of a short search, of one that goes on from there, and of one that had more room where the
+/// offsets of both waste some and their time is worth it. Where another way is tried, what a short search does not find is not looked for longer; where another
+/// plan is known, nothing is that a short search leaves behind it.
 fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
     let short = attempt(module, ctx, stated, capacity, ctx.effort / REHEARSAL)?;
-    let is_enough = ctx.options.stop.is_due() || short.is_none() && ctx.seeks == Seeks::Soon;
-    let whole = if is_enough { None } else { attempt(module, ctx, stated, capacity, ctx.effort)? };
+    // Another way is tried or there is one already.
+    let is_enough = short.is_none() && ctx.seeks == Seeks::Soon || short.as_ref().is_some_and(|found| asked.is_behind(found));
+    if is_enough {
+        return Ok(None);
+    }
+    let is_large = stated.problem.runs.len() > MANY;
+    let whole = match &short {
+        _ if ctx.options.stop.is_due() => None,
+        Some(short) if is_large => attempt_from(module, ctx, stated, capacity, ctx.effort / GOES_ON, Some(short))?,
+        _ => attempt(module, ctx, stated, capacity, ctx.effort)?,
+    };
     let mut all: Vec<Found> = whole.into_iter().chain(short).collect();
     let is_costly = |found: &Found| found.budgeted.makespan > found.budgeted.base_cost / COSTLY * (COSTLY + 1);
     if all.iter().all(|found| found.arena > asked.limit && is_costly(found)) {
@@ -104,7 +121,7 @@ fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
     all.sort_by_key(|found| mended_time(asked, found));
     let mut best: Option<Found> = None;
     for found in all {
-        let dearest = best.as_ref().map_or(u64::MAX, |best| best.budgeted.makespan);
+        let dearest = best.as_ref().map_or(asked.known(), |best| best.budgeted.makespan);
         if mended_time(asked, &found) < dearest {
             best = asked.mended(found, dearest)?.or(best);
         }
@@ -130,6 +147,19 @@ fn mended_time(asked: &Asked<'_, '_>, found: &Found) -> u64 {
     let wasted = u128::from(found.arena.0.saturating_sub(asked.limit.0)) * u128::from(STEEPER);
     let extra = u128::from(found.budgeted.makespan.saturating_sub(found.budgeted.base_cost)) * wasted;
     found.budgeted.makespan.saturating_add(u64::try_from(extra / u128::from(asked.limit.0.max(1))).unwrap_or(u64::MAX))
+}
+
+impl Asked<'_, '_> {
+    /// Time of a plan that is known, as plans that only compute again are timed.
+    fn known(&self) -> u64 {
+        self.ctx.dearest.filter(|_| self.stated.problem.links.is_empty()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether more effort hardly makes a plan faster than one that is known.
+    fn is_behind(&self, found: &Found) -> bool {
+        let (known, base) = (self.known(), found.budgeted.base_cost);
+        found.budgeted.makespan > known.saturating_add((known.saturating_sub(base) / EXTRA).max(base / SLIGHT))
+    }
 }
 
 /// The problem as if every part that could lie in its whole did and took no bytes of its own: what no plan of this beats, none with windows does.
@@ -196,6 +226,7 @@ mod tests {
     use super::super::mend::tests::TEXT;
     use super::*;
     use crate::options::Options;
+    use crate::pass::Budgeted;
 
     #[test]
     fn outputs_stay_to_the_end_and_what_was_given_does_not_count() {
@@ -222,6 +253,32 @@ mod tests {
         // What is found has room to spare here.
         let found = loosely(&asked, 1 << 20).unwrap().unwrap();
         assert_eq!(found.plan.events, whole.plan.events);
+    }
+
+    #[test]
+    fn what_a_short_search_leaves_far_behind_a_known_plan_is_not_searched_further() {
+        let module = memc_ir::text::parse(TEXT).unwrap();
+        let options = Options::default();
+        let ctx = PassContext { effort: 1600, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+        let stated = state(&module, &options, &[]);
+        let peak = attempt(&module, &ctx, &stated, 1 << 20, 0).unwrap().unwrap().plan.peak;
+        let found = |dearest: Option<u64>| {
+            let ctx = PassContext { dearest, ..ctx.clone() };
+            let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit: Bytes(peak) };
+            let found = fitting(&asked, peak - 1).unwrap()?;
+            Some((asked.is_behind(&found), found.budgeted))
+        };
+        let (_, Budgeted { base_cost, makespan, .. }) = found(None).unwrap();
+        assert!(makespan > base_cost);
+        // A plan as fast is known, or one that is hardly slower.
+        assert!(found(Some(makespan)).is_none());
+        assert_eq!(found(Some(makespan + 1)).map(|(is_behind, _)| is_behind), Some(false));
+        let ctx = PassContext { dearest: Some(base_cost), ..ctx.clone() };
+        let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit: Bytes(peak) };
+        let short = attempt(&module, &ctx, &stated, peak - 1, 200).unwrap().unwrap();
+        assert!(asked.is_behind(&short));
+        let ctx = PassContext { dearest: Some(makespan), ..ctx.clone() };
+        assert!(!Asked { ctx: &ctx, ..asked }.is_behind(&short));
     }
 
     #[test]

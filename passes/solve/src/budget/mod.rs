@@ -32,5 +32,5 @@ mod warm;
 pub use certified::{Certified, plan};
 pub use check::{BudgetViolation, check, measure};
 pub use problem::{BudgetError, Event, Link, Origin, Plan, Problem, Run, Space, Value};
-pub use solve::{solve, solve_until};
+pub use solve::{improve, solve, solve_until};
 pub use tighten::tighten;

@@ -119,6 +119,14 @@ pub struct Plan {
     pub makespan: u64,
 }
 
+impl Plan {
+    /// The runs in their order, where nothing is moved.
+    pub(super) fn runs(&self) -> Option<Vec<u32>> {
+        let run = |event: &Event| if let Event::Run(run) = event { Some(*run) } else { None };
+        self.events.iter().map(run).collect()
+    }
+}
+
 /// Why something is no budget problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BudgetError {

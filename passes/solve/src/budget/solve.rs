@@ -79,19 +79,25 @@ pub fn solve(problem: &Problem, capacity: u64, limit: Limit) -> Result<Outcome<P
 pub fn solve_until(problem: &Problem, capacity: u64, limit: Limit, stop: Stop) -> Result<Outcome<Plan>, BudgetError> {
     problem.validate()?;
     let model = Model::new(problem);
-    let lower_bound = problem.runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.cost));
-    let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX).min(i64::MAX >> 2);
-    let mut search = Search { problem, model: &model, capacity, ceiling, lower_bound, stop, best: None, starts: Vec::new() };
+    let mut search = Search::new(problem, &model, capacity, stop);
     search.run(limit);
-    let effort = if search.is_done() { 0 } else { limit.nodes };
-    let solution = search.best;
-    let value = solution.as_ref().map(|plan| plan.makespan);
-    let stop = match value {
-        Some(value) if value <= lower_bound => StopReason::BoundReached,
-        _ if limit.nodes == 0 => StopReason::HeuristicsOnly,
-        _ => StopReason::NodeLimit,
-    };
-    Ok(Outcome { solution, value, lower_bound, stop, effort })
+    Ok(search.outcome(limit))
+}
+
+/// The same from a plan at hand that keeps the capacity: what it runs again is decided anew, in the rounds and steps of so much effort. A plan with transfers, and
+/// one where anything may be moved, is looked for from the beginning.
+///
+/// # Errors
+/// The problem is not valid.
+pub fn improve(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: Stop) -> Result<Outcome<Plan>, BudgetError> {
+    problem.validate()?;
+    let model = Model::new(problem);
+    let mut search = Search::new(problem, &model, capacity, stop);
+    match from.runs().filter(|_| !search.moves()) {
+        Some(sequence) => search.go_on(&sequence, limit),
+        None => search.run(limit),
+    }
+    Ok(search.outcome(limit))
 }
 
 /// Where annealing can begin.
@@ -118,7 +124,46 @@ struct Search<'m> {
     starts: Vec<Start>,
 }
 
-impl Search<'_> {
+impl<'m> Search<'m> {
+    fn new(problem: &'m Problem, model: &'m Model, capacity: u64, stop: Stop) -> Self {
+        let lower_bound = problem.runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.cost));
+        let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX).min(i64::MAX >> 2);
+        Self { problem, model, capacity, ceiling, lower_bound, stop, best: None, starts: Vec::new() }
+    }
+
+    /// What was found.
+    fn outcome(self, limit: Limit) -> Outcome<Plan> {
+        let effort = if self.is_done() { 0 } else { limit.nodes };
+        let Self { best: solution, lower_bound, .. } = self;
+        let value = solution.as_ref().map(|plan| plan.makespan);
+        let stop = match value {
+            Some(value) if value <= lower_bound => StopReason::BoundReached,
+            _ if limit.nodes == 0 => StopReason::HeuristicsOnly,
+            _ => StopReason::NodeLimit,
+        };
+        Outcome { solution, value, lower_bound, stop, effort }
+    }
+
+    /// Looks for better plans from a sequence of runs that keeps the capacity.
+    fn go_on(&mut self, sequence: &[u32], limit: Limit) {
+        let given = self.model.given();
+        let (plain, state) = (State::new(self.model, &given), State::new(self.model, sequence));
+        let added = sequence.len().saturating_sub(given.len());
+        let fits = state.peak() <= self.ceiling;
+        self.offer(&state);
+        self.push_start(&state, (plain.cost(), plain.peak(), added), fits, false);
+        if let Some(mut start) = self.starts.pop().filter(|_| !self.is_done()) {
+            self.improve(&mut start, limit.nodes, self.steps(limit));
+        }
+    }
+
+    /// Annealing steps of so much effort.
+    fn steps(&self, limit: Limit) -> u64 {
+        let operations = self.model.fixed as u64;
+        let steps = limit.nodes.saturating_mul(STEPS + (operations / OPERATIONS_A_STEP).min(MORE_STEPS));
+        steps.min(STEPS_PER_OPERATION.saturating_mul(operations))
+    }
+
     fn run(&mut self, limit: Limit) {
         let given = self.model.given();
         let mut orders = vec![given.clone()];
@@ -145,9 +190,7 @@ impl Search<'_> {
         let late = self.best_start(false).map(|start| first_runs(self.model, &start.sequence));
         orders.extend(late.filter(|late| !orders.contains(late)));
         orders.iter().for_each(|order| self.transfer_starts(order));
-        let operations = self.model.fixed as u64;
-        let steps = limit.nodes.saturating_mul(STEPS + (operations / OPERATIONS_A_STEP).min(MORE_STEPS));
-        let steps = steps.min(STEPS_PER_OPERATION.saturating_mul(operations));
+        let steps = self.steps(limit);
         let kinds = if self.moves() { 2 } else { 1 };
         for has_transfers in [false, true] {
             let Some(mut start) = self.best_start(has_transfers).cloned().filter(|_| steps > 0 && !self.is_done()) else {

@@ -3,7 +3,7 @@
 use super::emit::events;
 use super::evaluate::evaluate;
 use super::model::Model;
-use super::problem::{BudgetError, Event, Plan, Problem};
+use super::problem::{BudgetError, Plan, Problem};
 use super::ruin::Ruin;
 use super::state::State;
 use super::{greedy, polish, relief, ruin};
@@ -19,8 +19,7 @@ use crate::{Limit, Stop};
 /// The problem is not valid.
 pub fn tighten(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: Stop) -> Result<Option<Plan>, BudgetError> {
     problem.validate()?;
-    let run = |event: &Event| if let Event::Run(run) = event { Some(*run) } else { None };
-    let Some(sequence) = from.events.iter().map(run).collect::<Option<Vec<u32>>>() else { return Ok(None) };
+    let Some(sequence) = from.runs() else { return Ok(None) };
     let model = Model::new(problem);
     let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX).min(i64::MAX >> 2);
     let ways: [fn(&mut State, i64, u64) -> bool; 2] = [relief::reduce, greedy::reduce];
@@ -48,7 +47,7 @@ pub fn tighten(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-    use super::super::problem::{Run, Value};
+    use super::super::problem::{Event, Run, Value};
     use super::super::{check, measure};
     use super::*;
 
