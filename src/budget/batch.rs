@@ -31,6 +31,7 @@ impl Search<'_, '_> {
         for parts in numbers_of_parts(self.budgets.nodes()) {
             let quick = self.in_parts(parts, false)?;
             let need = self.budgets.need(&quick);
+            self.halved.get_or_insert(need);
             if !is_divided(&quick.module) || need.0 > last.0 - last.0 / WORTH {
                 break;
             }
@@ -58,7 +59,7 @@ impl Search<'_, '_> {
     /// Looks for a plan that computes the batch in two parts, where these save bytes by themselves, and again what does not fit. They may be far from the
     /// limit, and still leave less to compute again than the whole batch.
     pub(super) fn two_parts_and_again(&mut self) -> Result<(), PipelineError> {
-        if !self.may_divide_batch() || self.budgets.nodes() > LARGEST {
+        if !self.may_divide_batch() || self.budgets.nodes() > LARGEST || !self.halves()? {
             return Ok(());
         }
         let plan = self.in_parts(2, true)?;
@@ -67,6 +68,17 @@ impl Search<'_, '_> {
             self.in_parts_and_again(2, &plan)?;
         }
         Ok(())
+    }
+
+    /// Whether two parts save bytes where nothing else is changed.
+    fn halves(&self) -> Result<bool, PipelineError> {
+        let halved = match self.halved {
+            Some(halved) => halved,
+            None => self.budgets.need(&self.in_parts(2, false)?),
+        };
+        let saves = |whole: Bytes| halved.0 <= whole.0 - whole.0 / NOTICEABLE;
+        let given = self.free.base.as_ref().map(|base| self.budgets.need_of(base));
+        Ok(given.is_none_or(saves) && saves(self.budgets.need(&self.in_parts(1, false)?)))
     }
 
     /// Looks for a plan that computes the batch in so many parts, and again or elsewhere what does not fit; offers none where none is found soon.
@@ -158,6 +170,24 @@ mod tests {
         assert!(in_two_parts(step(1025), 45, &options).is_none());
         options.plan.rewrite.exact = true;
         assert!(in_two_parts(step(1024), 45, &options).is_none());
+    }
+
+    #[test]
+    fn two_parts_are_not_planned_where_they_save_nothing_by_themselves() {
+        let mut given = step(1024);
+        let options = OptimizeOptions::default();
+        let data = memc_ops::infer(&mut given).data;
+        let budgets =
+            Budgets { given: &given, options: &options, data: &data, external: &NoWeights, answers: Answers::default() };
+        let free = budgets.planned(&options.plan, Seeks::Longest).unwrap();
+        let whole = budgets.need(&free);
+        let halves = |halved: Option<Bytes>| {
+            let mut search = Search::new(&budgets, whole, &free);
+            search.halved = halved;
+            search.halves().unwrap()
+        };
+        assert!(halves(None) && halves(Some(Bytes(whole.0 / 2))));
+        assert!(!halves(Some(whole)));
     }
 
     #[test]

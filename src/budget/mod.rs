@@ -123,8 +123,13 @@ impl Budgets<'_> {
 
     /// Bytes of the first space: its arena, and constants where the plan says which of them lie there.
     fn need(&self, planned: &Planned) -> Bytes {
-        let arena = planned.module.plan.arenas.first().map(|arena| arena.size).unwrap_or_default();
-        let constants = self.options.plan.weights.as_ref().map(|_| near_constants(&planned.module));
+        self.need_of(&planned.module)
+    }
+
+    /// The same of a planned module.
+    fn need_of(&self, module: &Module) -> Bytes {
+        let arena = module.plan.arenas.first().map(|arena| arena.size).unwrap_or_default();
+        let constants = self.options.plan.weights.as_ref().map(|_| near_constants(module));
         arena.saturating_add(constants.unwrap_or_default())
     }
 

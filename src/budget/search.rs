@@ -40,6 +40,8 @@ pub(super) struct Search<'s, 'a> {
     base: u64,
     /// The fastest plan within the limit.
     pub(super) best: Option<Planned>,
+    /// What a plan needs that computes the batch in two parts and changes nothing else.
+    pub(super) halved: Option<Bytes>,
     /// What the smallest plan needs that is found for every limit alike.
     pub(super) least: Bytes,
 }
@@ -49,7 +51,7 @@ impl<'s, 'a> Search<'s, 'a> {
         let options = budgets.options;
         let own = memc_passes::Options { budget: Some(limit), far_budgets: far_budgets(options), ..options.plan.clone() };
         let base = budgets.nanos(free).min(budgets.given_nanos());
-        Self { budgets, own, limit, free, base, best: None, least: Bytes(u64::MAX) }
+        Self { budgets, own, limit, free, base, best: None, halved: None, least: Bytes(u64::MAX) }
     }
 
     /// The fastest plan of all kinds that are worth a search.
