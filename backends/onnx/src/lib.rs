@@ -189,7 +189,12 @@ fn new_opsets(file: &ModelFile, module: &Module) -> Vec<(String, i64)> {
     let mut wanted: BTreeMap<String, i64> = module.opsets.clone();
     for node in &module.graph(module.main()).nodes {
         let data = module.node(*node);
-        if !matches!(data.origin, Origin::File { .. }) {
+        // What took the place of a node may have its origin, too.
+        let own = match data.origin {
+            Origin::File { index } => file.graph().node.get(index as usize),
+            _ => None,
+        };
+        if !own.is_some_and(|proto| encode::same_operator(proto, data)) {
             let operator = written(&data.operator);
             wanted.entry(operator.domain.to_string()).or_insert(operator.version.max(1));
         }

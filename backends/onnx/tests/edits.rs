@@ -282,6 +282,21 @@ fn two_values_of_one_name_are_refused() {
 }
 
 #[test]
+fn what_takes_the_place_of_a_node_brings_its_operator_set() {
+    let file = open(&model_of(graph(vec![node("neg", "Neg", &["x"], &["out"])], &["out"])));
+    let mut module = read(&file);
+    let node = module.graph(module.main()).nodes[0];
+    edit(&mut module, |rewriter| {
+        let operator = Operator { domain: "com.microsoft".into(), ..Operator::onnx("QuickGelu", 1) };
+        let operands = rewriter.module().node(node).inputs.clone();
+        rewriter.redefine(node, operator, operands, Vec::new());
+    });
+    let (exported, decoded) = written(&file, &module, &plain());
+    assert_eq!(decoded.graph.as_ref().unwrap().node[0].op_type(), "QuickGelu");
+    assert!(exported.opset_imports.contains(&("com.microsoft".to_owned(), 1)));
+}
+
+#[test]
 fn transfers_bring_functions_for_runtimes_without_them() {
     let file = open(&model_of(graph(vec![node("neg", "Neg", &["x"], &["out"])], &["out"])));
     let mut module = read(&file);
