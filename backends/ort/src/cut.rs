@@ -69,11 +69,21 @@ pub(crate) struct Cutter<'m> {
 }
 
 impl<'m> Cutter<'m> {
-    /// A cutter; `in_file` says which initializers sessions may read from their files in the model's folder.
-    pub(crate) fn new(model: &'m ModelProto, graph: &'m GraphProto, in_file: &dyn Fn(&str) -> bool) -> Self {
+    /// A cutter; `in_file` says which initializers sessions may read from their files in the model's folder, `sparse` has names and types of
+    /// those that are sparse.
+    pub(crate) fn new(
+        model: &'m ModelProto,
+        graph: &'m GraphProto,
+        sparse: &'m [TensorProto],
+        in_file: &dyn Fn(&str) -> bool,
+    ) -> Self {
         let text = DataType::String as i32;
-        let (strings, mut weights): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            graph.initializer.iter().map(|tensor| (tensor.name(), tensor)).partition(|(_, tensor)| tensor.data_type() == text);
+        let (strings, mut weights): (BTreeMap<_, _>, BTreeMap<_, _>) = graph
+            .initializer
+            .iter()
+            .chain(sparse)
+            .map(|tensor| (tensor.name(), tensor))
+            .partition(|(_, tensor)| tensor.data_type() == text);
         // Kernels do not pack what is no constant, and round otherwise than if they did.
         if model.ir_version() >= OVERRIDABLE_IR_VERSION {
             for input in &graph.input {

@@ -39,6 +39,7 @@ mod random;
 mod runtime;
 mod sessions;
 mod skips;
+mod sparse;
 mod stage;
 mod stated;
 mod step;

@@ -46,12 +46,13 @@ impl<'r> Player<'r> {
         if !options.any_model {
             is_of(layout, model)?;
         }
-        let weights = Weights::read(model, folder)?;
+        let mut weights = Weights::read(model, folder)?;
+        let sparse = std::mem::take(&mut weights.sparse);
         let mut places = Places::new(layout, &|name| weights.tensors.contains_key(name), &|space| options.is_file(space))?;
         let nodes = scheduled(model, layout)?;
         let in_folder = |(name, weight): (&String, &Weight)| weight.is_in_folder().then(|| name.clone());
         let in_folder: BTreeSet<String> = weights.tensors.iter().filter_map(in_folder).collect();
-        let cutter = Cutter::new(model.model(), model.graph(), &|name| in_folder.contains(name));
+        let cutter = Cutter::new(model.model(), model.graph(), &sparse, &|name| in_folder.contains(name));
         let mut steps: Vec<Step<'r>> = nodes.iter().map(|node| Step::of(node, &cutter, &mut places)).collect();
         for name in weights.tensors.keys() {
             places.slot(name);

@@ -13,6 +13,7 @@ use memc_onnx_proto::onnx::tensor_proto::{DataLocation, DataType};
 use crate::element::Element;
 use crate::error::Error;
 use crate::memory::Block;
+use crate::sparse;
 
 /// One initializer.
 #[derive(Debug)]
@@ -54,6 +55,8 @@ impl Weight {
 pub(crate) struct Weights {
     /// By name.
     pub(crate) tensors: BTreeMap<String, Weight>,
+    /// Names and types of those that are sparse in the model.
+    pub(crate) sparse: Vec<TensorProto>,
 }
 
 impl Weights {
@@ -69,6 +72,15 @@ impl Weights {
                 continue;
             }
             weights.tensors.insert(tensor.name().to_owned(), read(tensor, folder, &mut mapped)?);
+        }
+        for thin in &file.graph().sparse_initializer {
+            let described = sparse::described(thin);
+            let (values, indices) = sparse::parts(thin)?;
+            let (values, indices) = (read(values, folder, &mut mapped)?, read(indices, folder, &mut mapped)?);
+            let (shape, block) = sparse::dense(thin, values.element, values.bytes(), (&indices.shape, indices.bytes()))?;
+            let weight = Weight { element: values.element, shape, data: Data::Copied(block), in_folder: false };
+            weights.tensors.insert(described.name().to_owned(), weight);
+            weights.sparse.push(described);
         }
         Ok(weights)
     }

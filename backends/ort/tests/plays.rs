@@ -6,7 +6,7 @@ mod support;
 use memc::OptimizeOptions;
 use memc::proto::ModelFile;
 use memc::proto::onnx::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, SparseTensorProto, TensorProto,
     attribute_proto::AttributeType,
 };
 use memc_ort::{Error, PlayOptions, Played, Player, VerifyOptions, inputs, verify};
@@ -148,6 +148,26 @@ fn defaults_of_inputs_are_no_constants() {
         graph.initializer.push(weights);
     });
     holds(&written("plays_default", &graph), |_| {});
+}
+
+#[test]
+fn sparse_constants_play_as_dense_ones() {
+    let file = |coordinates: bool| {
+        let graph = product(|graph, weights| {
+            let taken = (0..400).map(|place| place * 491);
+            let indices: Vec<i64> =
+                if coordinates { taken.flat_map(|place| [place / 96, place % 96]).collect() } else { taken.collect() };
+            let dims = if coordinates { vec![400, 2] } else { vec![400] };
+            let indices = TensorProto { dims, data_type: Some(INT64), int64_data: indices, ..TensorProto::default() };
+            let dims = weights.dims.clone();
+            let float_data = weights.float_data[..400].to_vec();
+            let values = TensorProto { dims: vec![400], float_data, ..weights };
+            graph.sparse_initializer.push(SparseTensorProto { values: Some(values), indices: Some(indices), dims });
+        });
+        written(if coordinates { "plays_sparse_rows" } else { "plays_sparse" }, &graph)
+    };
+    holds(&file(false), |_| {});
+    holds(&file(true), |_| {});
 }
 
 #[test]
