@@ -245,6 +245,11 @@ impl<'m> Ground<'m> {
         self.module.ty(value).tensor().and_then(|ty| ty.size()).map_or(0, |size| size.0)
     }
 
+    /// Whether nobody but one node reads a value.
+    pub(super) fn is_private(&self, value: Value) -> bool {
+        self.uses[value].len() == 1
+    }
+
     /// Whether windows make or read a value.
     pub(super) fn is_beside_windows(&self, value: Value) -> bool {
         let slides = |node: Node| has_windows(self.module, node);
@@ -328,9 +333,10 @@ impl Growth<'_, '_> {
         while let Some(value) = open.pop() {
             let Some(Some(axis)) = self.effort.marks.of(value).axis else { continue };
             let bytes = self.ground.bytes(value);
-            let is_small = value != self.seed.value && bytes <= self.seed.small;
+            let is_shared = self.seed.private && !self.ground.is_private(value);
+            let ends = value != self.seed.value && (bytes <= self.seed.small || is_shared);
             // Who else reads the same weights has nothing to do with the region.
-            if is_small || self.ground.module.constant_of(value).is_some() {
+            if ends || self.ground.module.constant_of(value).is_some() {
                 continue;
             }
             if value != self.seed.value {

@@ -218,15 +218,20 @@ impl<'s> Search<'s> {
     /// Each seed is grown with the fewest parts that its axis has; the most promising ones with all others, too.
     fn sought(&mut self, step: usize, goal: u64) -> Option<(Worth, Seed)> {
         // What is known of equal parts first is a limit, of others a guess: each kind is ranked by itself.
-        let mut found: [Vec<(Worth, Seed, u64)>; 4] = Default::default();
+        let mut found: [Vec<(Worth, Seed, u64)>; 5] = Default::default();
         for (value, axis, extent) in self.axes(step) {
             let (equal, unequal) = (equal_parts(extent).next(), self.unequal_parts(value, axis, extent).next());
             for (kind, lie, parts) in [(0, Lie::Equal, equal), (1, Lie::Overlapping, unequal)] {
                 let Some(parts) = parts else { continue };
                 for small in SMALL.map(|part| self.peak / part) {
-                    let seed = Seed { value, axis, parts, lie, small, steps: ANYWHERE };
+                    let seed = Seed { value, axis, parts, lie, small, private: false, steps: ANYWHERE };
                     found[kind].extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
                 }
+            }
+            if let Some(parts) = equal.filter(|_| self.ground.is_private(value)) {
+                let small = self.peak / SMALL[0];
+                let seed = Seed { value, axis, parts, lie: Lie::Equal, small, private: true, steps: ANYWHERE };
+                found[4].extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
             }
         }
         for seed in self.between_waists(step) {
@@ -286,6 +291,7 @@ impl<'s> Search<'s> {
                 parts: *parts,
                 lie: Lie::Overlapping,
                 small,
+                private: false,
                 steps,
             })
         };
@@ -299,7 +305,7 @@ impl<'s> Search<'s> {
         let seeded = |value| {
             let (axis, borders) = self.ground.joined(value)?;
             let operands = borders.len() as u64 - 1;
-            let seed = Seed { value, axis, parts: 2, lie: Lie::Joined, small: self.peak / SMALL[0], steps: ANYWHERE };
+            let seed = Seed { value, axis, parts: 2, lie: Lie::Joined, small: self.peak / SMALL[0], private: false, steps: ANYWHERE };
             joined_parts(operands).last().map(|parts| (Seed { parts, ..seed }, operands))
         };
         joins.into_iter().filter_map(seeded).collect()
@@ -356,7 +362,7 @@ impl<'s> Search<'s> {
             Grown { span: region.span(), level, least, nanos: self.nanos(region) }
         });
         self.grown.insert(seed, grown);
-        if let Some(region) = region.filter(|_| seed.lie != Lie::Joined) {
+        if let Some(region) = region.filter(|_| seed.lie != Lie::Joined && !seed.private) {
             // The same region would grow from any other large value in it, and if more were small.
             let smalls = SMALL.map(|part| self.peak / part);
             for (value, axis) in region.shares().chain([(seed.value, seed.axis)]) {

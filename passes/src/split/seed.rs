@@ -26,6 +26,8 @@ pub(super) struct Seed {
     pub(super) lie: Lie,
     /// Values of more bytes are followed to where they are read and made.
     pub(super) small: u64,
+    /// Whether only values are followed that one node reads: what others read too is there anyway.
+    pub(super) private: bool,
     /// First and last step of what may be taken in.
     pub(super) steps: (usize, usize),
 }

@@ -141,6 +141,7 @@ mod tests {
             parts: 2,
             lie: Lie::Equal,
             small: 1,
+            private: false,
             steps: (0, 1),
         };
         let grown = BTreeMap::from([(seed, None)]);
