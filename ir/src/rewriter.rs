@@ -374,10 +374,10 @@ impl<'m> Rewriter<'m> {
         }
         node
     }
-    /// Marks a node as computing again what another one computes.
-    pub fn set_recompute_of(&mut self, node: Node, original: Node) {
+    /// Marks a node as computing again what another one computes, or as not doing so.
+    pub fn set_recompute_of(&mut self, node: Node, original: Option<Node>) {
         self.edits += 1;
-        self.module.nodes[node].recompute_of = Some(original);
+        self.module.nodes[node].recompute_of = original;
     }
     /// Replaces the order of a graph's nodes; `order` is a permutation of them (the verifier checks that it is topological).
     pub fn set_schedule(&mut self, graph: GraphId, order: Vec<Node>) {

@@ -221,7 +221,7 @@ fn module(numbers: Vec<u64>) -> Module {
     if let [first, .., last] = nodes.as_slice() {
         let (first, last) = (*first, *last);
         if module.node(first).results().next().is_some() {
-            Rewriter::new(&mut module).set_recompute_of(last, first);
+            Rewriter::new(&mut module).set_recompute_of(last, Some(first));
         }
     }
     module

@@ -4,6 +4,7 @@ mod attempt;
 pub(crate) mod fit;
 mod issue;
 mod mend;
+pub(crate) mod near;
 mod realize;
 mod shortage;
 pub(crate) mod state;

@@ -37,4 +37,4 @@ pub use options::{Io, Options, Rewriting};
 pub use pass::{Budgeted, Changed, ExternalData, PassContext, PassError, PassInfo, Seeks, Shortage, SolverReport};
 pub use pipeline::{Observer, Pipeline, PipelineError, Silent};
 pub use portfolio::{Planned, plan};
-pub use within::{plan_in_regions, plan_within};
+pub use within::{plan_in_regions, plan_in_regions_again, plan_within};

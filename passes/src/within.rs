@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Bytes, Module};
+use memc_ir::{Bytes, Module, Plan, Stage};
 
 use crate::budget::fit::leaves_room;
+use crate::budget::near::{merge_near_copies, root_copies};
 use crate::pass::{Changed, PassContext, PassError, Seeks, Shortage};
 use crate::pipeline::{Observer, Pipeline, PipelineError, Silent};
 use crate::portfolio::Planned;
@@ -110,6 +111,31 @@ pub fn plan_in_regions<'o>(
     if !is_split(&module) {
         return Ok(None);
     }
+    Pipeline::parse(PLANNED, module.stage)?.run(&mut module, &mut ctx, verify, &mut Silent)?;
+    Ok(Some(Planned::of(module, ctx)))
+}
+
+/// Plans the module of a plan that computes again anew within the budget of the context's options: with regions in parts where it needs more than that, or
+/// did so if nothing was computed again shortly after its last use. `None` where no regions help.
+///
+/// # Errors
+/// The first pass that fails; [`PassError::Budget`] where no plan is found.
+pub fn plan_in_regions_again<'o>(
+    planned: &Module,
+    context: impl Fn(&Module) -> PassContext<'o>,
+    verify: bool,
+) -> Result<Option<Planned>, PipelineError> {
+    let mut module = planned.clone();
+    (module.plan, module.stage) = (Plan::default(), Stage::Typed);
+    merge_near_copies(&mut module);
+    let none = WindowChoice::Only(BTreeSet::new());
+    let data = memc_ops::infer(&mut module).data;
+    let mut ctx = PassContext { windows: none, data, ..context(&module) };
+    Pipeline::parse("dce,split,dce", module.stage)?.run(&mut module, &mut ctx, verify, &mut Silent)?;
+    if !is_split(&module) {
+        return Ok(None);
+    }
+    root_copies(&mut module);
     Pipeline::parse(PLANNED, module.stage)?.run(&mut module, &mut ctx, verify, &mut Silent)?;
     Ok(Some(Planned::of(module, ctx)))
 }

@@ -2,7 +2,7 @@
 
 use memc_ir::{Bytes, Module};
 use memc_passes::split::is_split;
-use memc_passes::{PassContext, PassError, PipelineError, Planned, Seeks};
+use memc_passes::{PassContext, PassError, PipelineError, Planned, Seeks, Silent};
 
 use super::search::Search;
 use super::without_limits;
@@ -15,8 +15,12 @@ const FRUGAL: u32 = 50;
 /// Hundredths of a limit that a node may need by itself where regions are in parts so that all else can be computed again; and where that finds no smaller plan.
 const ALONE: u64 = 75;
 const LESS_ALONE: u64 = 60;
-/// The smallest of them is looked for with such a part of the effort.
+/// The smallest of them, and those of plans that compute again, are looked for with such a part of the effort.
 const LESS_EFFORT: u64 = 4;
+/// The same for regions of plans that compute again: what is left over the limit is too little to be computed again, and offsets need some.
+const NEARLY_ALL: [u64; 2] = [99, 96];
+/// Hundredths of a limit within which plans compute again that regions then bring down to it.
+const WIDER: u64 = 115;
 /// The part of its bytes that a plan must save beyond the one before for still smaller ones to be looked for.
 const WORTH: u64 = 32;
 
@@ -61,6 +65,45 @@ impl Search<'_, '_> {
             self.offer(found);
         }
         Ok(())
+    }
+
+    /// Looks for regions in parts in plans that compute again: in that of whole nodes, in the place of what it computes again in passing; and in one within
+    /// more, to come down to the limit.
+    pub(super) fn regions_of_again(&mut self) -> Result<(), PipelineError> {
+        // Transfers stand at the steps of their plan.
+        if !self.may_split() || !self.own.farther.is_empty() {
+            return Ok(());
+        }
+        if let Some(whole) = self.whole.take() {
+            self.regions_of(&whole)?;
+        }
+        let wider = memc_passes::Options { budget: Some(hundredths(self.limit, WIDER)), ..self.with_less_effort() };
+        match self.budgets.planned_within(&wider, Seeks::Soon, self.free, self.known(), &mut Silent) {
+            Err(PipelineError::Pass(PassError::Budget(_))) => Ok(()),
+            found => self.regions_of(&found?),
+        }
+    }
+
+    /// Offers a plan with regions in parts of one that computes again; for a little less where none keeps the limit.
+    fn regions_of(&mut self, planned: &Planned) -> Result<(), PipelineError> {
+        for part in NEARLY_ALL {
+            let own = memc_passes::Options { budget: Some(hundredths(self.limit, part)), ..self.with_less_effort() };
+            let (context, dearest) = (self.budgets.context(&own, Seeks::Soon), self.known());
+            let context = |module: &Module| PassContext { dearest, ..context(module) };
+            match memc_passes::plan_in_regions_again(&planned.module, context, self.budgets.options.verify) {
+                Err(PipelineError::Pass(PassError::Budget(_))) => {}
+                found => {
+                    found?.into_iter().for_each(|found| self.offer(found));
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Options for the limit with less effort.
+    fn with_less_effort(&self) -> memc_passes::Options {
+        memc_passes::Options { effort: self.own.effort / LESS_EFFORT, ..self.own.clone() }
     }
 
     /// Looks for the smallest plan of the same kind, from the smallest one of other kinds on: none of that depends on the limit, so that what it reaches is

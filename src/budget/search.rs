@@ -20,9 +20,10 @@ struct Kind {
 }
 
 /// Such kinds, in the order in which they are asked where plans of whole nodes take long or there are none.
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind { is_worth: |search| search.takes(SMALL), seek: |search| search.regions_for_time() },
     Kind { is_worth: |search| search.takes(SMALL), seek: |search| search.regions_and_again() },
+    Kind { is_worth: |search| search.is_kept() && search.takes(SMALL), seek: |search| search.regions_of_again() },
     Kind { is_worth: |search| search.is_kept() && search.takes(COSTLY), seek: |search| search.two_parts_and_again() },
     Kind { is_worth: |search| !search.is_kept(), seek: |search| search.regions_for_less() },
     Kind { is_worth: |search| !search.is_kept(), seek: |search| search.regions_and_again_for_less() },
@@ -40,6 +41,8 @@ pub(super) struct Search<'s, 'a> {
     base: u64,
     /// The fastest plan within the limit.
     pub(super) best: Option<Planned>,
+    /// The plan of whole nodes that was found.
+    pub(super) whole: Option<Planned>,
     /// What a plan needs that computes the batch in two parts and changes nothing else.
     pub(super) halved: Option<Bytes>,
     /// What the smallest plan needs that is found for every limit alike.
@@ -51,7 +54,7 @@ impl<'s, 'a> Search<'s, 'a> {
         let options = budgets.options;
         let own = memc_passes::Options { budget: Some(limit), far_budgets: far_budgets(options), ..options.plan.clone() };
         let base = budgets.nanos(free).min(budgets.given_nanos());
-        Self { budgets, own, limit, free, base, best: None, halved: None, least: Bytes(u64::MAX) }
+        Self { budgets, own, limit, free, base, best: None, whole: None, halved: None, least: Bytes(u64::MAX) }
     }
 
     /// The fastest plan of all kinds that are worth a search.
@@ -69,6 +72,7 @@ impl<'s, 'a> Search<'s, 'a> {
             return Ok(best);
         }
         let whole = self.whole_nodes(observer)?;
+        self.whole = whole.as_ref().ok().cloned();
         for kind in KINDS {
             if (kind.is_worth)(&self) {
                 (kind.seek)(&mut self)?;

@@ -189,7 +189,7 @@ fn a_copy_of_a_node_is_written_from_the_bytes_of_the_original() {
     let kinds = node_named(&module, "kinds");
     edit(&mut module, |rewriter| {
         let copy = copy_of(rewriter, kinds, ".again");
-        rewriter.set_recompute_of(copy, kinds);
+        rewriter.set_recompute_of(copy, Some(kinds));
     });
     let (_, decoded) = written(&file, &module, &plain());
     assert_eq!(node_names(&decoded), ["add", "kinds", "call", "if", "sum", "kinds.2"]);

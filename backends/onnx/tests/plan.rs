@@ -41,7 +41,7 @@ fn metadata_says_what_the_plan_says() {
     plan.arenas = vec![ArenaSize { space, size: Bytes(192), lower_bound: Bytes(0), order_lower_bound: None }];
     let (call, add) = (node_named(&module, "call"), node_named(&module, "add"));
     let mut rewriter = Rewriter::new(&mut module);
-    rewriter.set_recompute_of(call, add);
+    rewriter.set_recompute_of(call, Some(add));
     rewriter.finish();
     let peak = ("memc.peak.device".to_owned(), "160".to_owned());
     let options = ExportOptions { model_metadata: vec![peak], value_info: false, ..ExportOptions::default() };

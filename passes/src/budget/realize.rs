@@ -164,7 +164,7 @@ impl Realizer<'_, '_> {
         };
         let main = module.main();
         let copy = self.rewriter.insert(main, None, new, &results);
-        self.rewriter.set_recompute_of(copy, node);
+        self.rewriter.set_recompute_of(copy, Some(data.recompute_of.unwrap_or(node)));
         self.order.push(copy);
         let copies = self.rewriter.module().node(copy).outputs.clone();
         let pairs: Vec<(Value, Value)> =

@@ -186,7 +186,8 @@ impl<'c, 'o> Rounds<'c, 'o> {
         }
         let (seen, here, way): (_, Chosen, _) = (self.seen.clone(), chosen.iter().map(Region::mark).collect(), self.aim.way);
         let (weights, grown) = (Weights::on_trial(self.ctx), seen.take(&here, way));
-        let mut search = Search::new(&state.judged, self.ctx.options, weights, self.price(), way, grown);
+        let search = Search::new(&state.judged, self.ctx.options, weights, self.price(), way, grown);
+        let mut search = search.ending_at_readers(self.room.is_some());
         let mut tried = BTreeSet::new();
         let mut best: Option<(State, Vec<Region>)> = None;
         let of_room = self.room.into_iter().flat_map(|room| OF_ROOM.map(|part| room / 100 * part));

@@ -58,6 +58,8 @@ pub(super) struct Search<'s> {
     /// Steps that are still to be lowered.
     high: High,
     way: Way,
+    /// Whether regions may end at what others read too.
+    ends_at_readers: bool,
     /// Whether they share the time of a region that lowers several of them.
     shared: bool,
     /// What was grown so far, by seeds; none where nothing grew.
@@ -134,10 +136,16 @@ impl<'s> Search<'s> {
             high: High::default(),
             shared: false,
             way,
+            ends_at_readers: false,
             grown,
             best: BTreeMap::new(),
             effort: Effort::new(VISITS),
         }
+    }
+
+    /// Lets regions end at what others read too: more of them are known then, and greedy choices end elsewhere.
+    pub(super) fn ending_at_readers(self, ends_at_readers: bool) -> Self {
+        Self { ends_at_readers, ..self }
     }
 
     /// Regions that keep every step within the goal, as far as estimates say and there are any; no two share a node.
@@ -228,7 +236,7 @@ impl<'s> Search<'s> {
                     found[kind].extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
                 }
             }
-            if let Some(parts) = equal.filter(|_| self.ground.is_private(value)) {
+            if let Some(parts) = equal.filter(|_| self.ends_at_readers && self.ground.is_private(value)) {
                 let small = self.peak / SMALL[0];
                 let seed = Seed { value, axis, parts, lie: Lie::Equal, small, private: true, steps: ANYWHERE };
                 found[4].extend(self.worth(seed, step, goal, |grown| grown.least).map(|worth| (worth, seed, extent)));
@@ -305,7 +313,8 @@ impl<'s> Search<'s> {
         let seeded = |value| {
             let (axis, borders) = self.ground.joined(value)?;
             let operands = borders.len() as u64 - 1;
-            let seed = Seed { value, axis, parts: 2, lie: Lie::Joined, small: self.peak / SMALL[0], private: false, steps: ANYWHERE };
+            let seed =
+                Seed { value, axis, parts: 2, lie: Lie::Joined, small: self.peak / SMALL[0], private: false, steps: ANYWHERE };
             joined_parts(operands).last().map(|parts| (Seed { parts, ..seed }, operands))
         };
         joins.into_iter().filter_map(seeded).collect()

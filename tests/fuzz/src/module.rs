@@ -53,7 +53,7 @@ fn edit(module: &mut Module, choices: &mut Choices<'_>) {
             2 => {
                 rewriter.drop_unused_constants();
             }
-            3 => rewriter.set_recompute_of(node, Node::new(choices.below(nodes))),
+            3 => rewriter.set_recompute_of(node, Some(Node::new(choices.below(nodes)))),
             _ => {
                 let mut order = rewriter.module().graph(main).nodes.clone();
                 order.reverse();
