@@ -67,6 +67,8 @@ fn near_copies(module: &Module) -> Vec<(Node, Node)> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     /// `%a` is computed again right behind its last use, and once more much later.
