@@ -70,14 +70,16 @@ fn a_file_that_may_not_grow_ends_the_run_in_one_error() {
     assert_eq!(left(&folder), 0, "the file is gone");
 }
 
-/// A run that goes on and on, and has made its file as large as it will be.
+/// A run that goes on and on, and has made its file as large as it will be: what is tried first of a file is one sector long.
 fn running(folder: &Folder) -> Child {
     let mut run = Command::new(env!("CARGO_BIN_EXE_memc"));
     run.current_dir(folder.path(".")).args(RUN.split(' ')).args(["--repeat", "1000000"]);
     let mut run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let started = Instant::now();
-    let is_there =
-        || fs::read_dir(folder.path("swap")).unwrap().any(|entry| entry.unwrap().metadata().is_ok_and(|data| data.len() > 0));
+    let whole = (SIDE * SIDE * 4) as u64;
+    let is_there = || {
+        fs::read_dir(folder.path("swap")).unwrap().any(|entry| entry.unwrap().metadata().is_ok_and(|data| data.len() >= whole))
+    };
     while !is_there() {
         assert!(run.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(120), "the run makes a file");
         std::thread::sleep(Duration::from_millis(5));
