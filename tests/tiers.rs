@@ -10,7 +10,7 @@ use std::fs;
 use command::Folder;
 use memc::check::Kind;
 use memc::layout_file::{Layout, to_json};
-use memc::passes::Io;
+use memc::passes::{Io, PassError, PipelineError};
 use memc::proto::ModelFile;
 use memc::proto::onnx::ModelProto;
 use memc::{LinkOption, OptimizeOptions, Optimized, Silent, Size, optimize};
@@ -90,6 +90,25 @@ fn weights_larger_than_the_near_space_are_fetched_and_give_the_same_bits() {
     // Where everything fits, nothing is fetched; where not even one weight does, nobody promises.
     assert!(planned(&file, 200_000).unwrap().layout.fetches.is_empty());
     assert_eq!(planned(&file, 16_000).unwrap_err().exit_code(), 3);
+}
+
+/// The smallest budget that a refusal names.
+fn named(refused: Result<Optimized, memc::Error>) -> u64 {
+    let error = refused.map(|optimized| near(&optimized.layout)).unwrap_err();
+    match error {
+        memc::Error::Pipeline(PipelineError::Pass(PassError::Budget(short))) => short.least.0,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn the_smallest_budget_that_a_refusal_names_counts_weights_and_is_kept() {
+    let file = ModelFile::from_bytes(bytes(&chain())).unwrap();
+    // One weight, what it multiplies, and what comes of it; the next weight may have to be there already.
+    let least = named(planned(&file, 1024));
+    assert!((16_384..=36_000).contains(&least), "{least}");
+    assert!(near(&planned(&file, least).unwrap().layout) <= least);
+    assert!(named(planned(&file, least / 2)) == least, "it depends on no budget");
 }
 
 #[test]

@@ -83,17 +83,29 @@ pub(crate) fn within(
     {
         return Ok(certified(found));
     }
-    let smallest = if matches!(ctx.seeks, Seeks::Longest | Seeks::Least) { least(module, ctx, &stated, bound)? } else { None };
-    match smallest {
+    // Without a budget nothing is fetched: these constants stay beside the arena.
+    let whole = arena(module, ctx, 0)?.saturating_add(aligned_sum(module, ctx, fetched));
+    let found =
+        if matches!(ctx.seeks, Seeks::Longest | Seeks::Least) { least(module, ctx, &stated, bound, whole)? } else { None };
+    match found {
         Some(found) if found.arena <= limit => Ok(certified(found)),
         found => {
             let bound = Bytes(bound.saturating_sub(stated.padding));
+            let given = given.map(|given| (given.arena, &given.module));
             let found = found.as_ref().map(|found| (found.arena, &found.module));
-            let plans = found.into_iter().chain(given.map(|given| (given.arena, &given.module)));
-            let smallest = plans.min_by_key(|(arena, _)| *arena).map_or(module, |(_, module)| module);
+            let smallest = [given, found]
+                .into_iter()
+                .flatten()
+                .fold((whole, module), |least, plan| if plan.0 < least.0 { plan } else { least });
             Err(PassError::Budget(Box::new(shortage(smallest, ctx, &stated, limit, bound)?)))
         }
     }
+}
+
+/// Bytes that values take one beside the other, each with what aligns it.
+fn aligned_sum(module: &Module, ctx: &PassContext<'_>, values: &[Value]) -> Bytes {
+    let size = |value: &Value| ctx.options.aligned(module.ty(*value).size().unwrap_or_default());
+    values.iter().fold(Bytes(0), |sum, value| sum.saturating_add(size(value)))
 }
 
 /// A plan for a capacity, mended until it keeps the limit: the fastest of those of a short search, of one that goes on from there, and of one that had more room where the
@@ -172,10 +184,10 @@ fn with_all_windows(module: &Module, ctx: &PassContext<'_>, stated: &Stated) -> 
     problem
 }
 
-/// The plan with the smallest arena that a search over capacities finds. It depends on no budget, so that what is reported as reachable is. Where one as
+/// The plan with the smallest arena that a search over capacities finds, from the bound to what the module needs as it is. It depends on no budget, so that what is reported as reachable is. Where one as
 /// small is known already, none is looked for that is hardly smaller, and none at all where that is not found.
-fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64) -> Result<Option<Found>, PassError> {
-    let (mut low, mut high) = (bound, arena(module, ctx, 0)?.0);
+fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, whole: Bytes) -> Result<Option<Found>, PassError> {
+    let (mut low, mut high) = (bound, whole.0);
     let mut best: Option<Found> = None;
     if let Some(known) = ctx.smallest {
         let middle = known.0 - known.0 / LEAST_PART;
@@ -202,7 +214,7 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64) ->
 }
 
 /// Bytes that every plan of these nodes needs: the largest one; and everything that is kept.
-fn working_set(problem: &budget::Problem) -> u64 {
+pub(super) fn working_set(problem: &budget::Problem) -> u64 {
     let need = (0..problem.runs.len()).map(|run| problem.need(run)).max().unwrap_or(0);
     need.max(kept(problem))
 }
@@ -288,7 +300,7 @@ mod tests {
         let stated = state(&module, &options, &[]);
         let least = |smallest: Option<Bytes>| {
             let ctx = PassContext { smallest, ..PassContext::new(&options, SecondaryMap::default(), &module) };
-            least(&module, &ctx, &stated, 0).unwrap().map(|found| found.arena)
+            least(&module, &ctx, &stated, 0, arena(&module, &ctx, 0).unwrap()).unwrap().map(|found| found.arena)
         };
         let smallest = least(None).unwrap();
         assert!(least(Some(Bytes(2 * smallest.0))).is_some_and(|found| found <= smallest));

@@ -10,16 +10,15 @@ use crate::pass::{PassContext, PassError, Shortage};
 /// So many values are named.
 const SHOWN: usize = 8;
 
-/// Describes the smallest plan that was found; without any, the given order.
+/// Describes the smallest plan that was found, with the bytes that it needs; without any, the given order.
 pub(crate) fn shortage(
-    smallest: &Module,
+    (least, smallest): (Bytes, &Module),
     ctx: &PassContext<'_>,
     stated: &Stated,
     budget: Bytes,
     bound: Bytes,
 ) -> Result<Shortage, PassError> {
     let placed = place(smallest, ctx, 0)?;
-    let least = placed.plan.arenas.first().map(|arena| arena.size).unwrap_or_default();
     let liveness = Liveness::of(&placed, placed.main(), ctx.options.profile);
     let buffers = buffers(&placed, &liveness, &classes(&placed), ctx.options.io);
     let levels = live(&placed, &buffers, liveness.steps);

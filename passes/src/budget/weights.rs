@@ -3,11 +3,11 @@
 use memc_ir::{Bytes, Module, Value};
 
 use super::attempt::{Found, attempt};
-use super::fit::within;
+use super::fit::{within, working_set};
 use super::state::{fetchable, state};
 use super::trial::arena;
 use crate::analysis::near_constants;
-use crate::pass::{PassContext, PassError};
+use crate::pass::{PassContext, PassError, Seeks};
 
 /// So many shares of the room are tried for constants that stay, each with as small a part of the effort.
 const SHARES: u64 = 8;
@@ -28,8 +28,12 @@ pub(super) fn within_room(module: &Module, ctx: &PassContext<'_>, room: Bytes) -
     let sizes: Vec<u64> = constants.iter().map(|value| module.ty(*value).size().unwrap_or_default().0).collect();
     let always = all.0.saturating_sub(sizes.iter().fold(0, |sum, size| sum.saturating_add(*size)));
     let rest = room.0.saturating_sub(always);
+    // What is known counts the constants that are always there, the arena here does not.
+    let ctx = &PassContext { smallest: ctx.smallest.map(|known| Bytes(known.0.saturating_sub(always))), ..ctx.clone() };
     let mut best: Option<(u64, usize)> = None;
-    for stay in prefixes(&sizes, rest) {
+    // Every constant that stays makes the smallest arena larger.
+    let shares = if ctx.seeks == Seeks::Least { Vec::new() } else { prefixes(&sizes, rest) };
+    for stay in shares {
         if let Some(time) = time(module, ctx, &constants[stay..], rest.saturating_sub(sum(&sizes[..stay])))? {
             let better = best.is_none_or(|(least, _)| time < least);
             best = if better { Some((time, stay)) } else { best };
@@ -61,9 +65,12 @@ fn prefixes(sizes: &[u64], room: u64) -> Vec<usize> {
     found
 }
 
-/// What a short search makes of it, in nanoseconds; `None` where it finds no plan.
+/// What a short search makes of it, in nanoseconds; `None` where it finds no plan, or a node needs more by itself.
 fn time(module: &Module, ctx: &PassContext<'_>, fetched: &[Value], room: u64) -> Result<Option<u64>, PassError> {
     let stated = state(module, ctx.options, fetched);
+    if working_set(&stated.problem) > room {
+        return Ok(None);
+    }
     let found = attempt(module, ctx, &stated, room, ctx.effort / SHARES)?;
     Ok(found.map(|found| found.budgeted.makespan))
 }
