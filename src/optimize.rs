@@ -88,9 +88,9 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
             let whole = baseline(file, &given, &planned.module, options)?.own_peak;
             let limit = room(options, whole)?;
             let budgets = Budgets { given: &given, options, data: &data, external: &external, answers: answers.clone() };
-            let planned = budgets.or_plainer(planned, limit)?;
-            pareto = budgets.sweep(&planned)?;
-            budgets.within(planned, limit, observer)?
+            let free = budgets.or_plainer(planned, limit)?;
+            pareto = budgets.sweep(&free)?;
+            budgets.within(free, limit, observer)?
         }
         Some(text) => {
             let limit = room(options, baseline(file, &given, &given, options)?.own_peak)?;

@@ -112,51 +112,21 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use memc_ir::Module;
-    use memc_passes::ExternalData;
-    use memc_passes::answers::Answers;
 
     use super::*;
-    use crate::budget::Budgets;
+    use crate::budget::made::{step, with_free};
     use crate::options::OptimizeOptions;
 
-    #[derive(Debug)]
-    struct NoWeights;
-
-    impl ExternalData for NoWeights {
-        fn bytes(&self, _: &str, _: u64, _: u64) -> Option<bytes::Bytes> {
-            None
-        }
-    }
-
-    /// Layers whose gradients read what they made: each of these is as large as all weights.
-    fn step(batch: u64) -> Module {
-        const LAYERS: usize = 6;
-        let mut text = format!(
-            "mem 1\nir_version 8\nopset \"\" 13\nstage typed\ngraph @g {{\n  input %a0 : f32[{batch},32]\n  input %w : f32[32,32]\n"
-        );
-        for k in 0..LAYERS {
-            text += &format!("  %h{k} = MatMul(%a{k}, %w) : f32[?,?]\n  %a{} = Tanh(%h{k}) : f32[?,?]\n", k + 1);
-        }
-        for k in (0..LAYERS).rev() {
-            let from = if k + 1 == LAYERS { format!("a{LAYERS}") } else { format!("d{}", k + 1) };
-            text += &format!("  %e{k} = Mul(%{from}, %a{}) : f32[?,?]\n  %t{k} = Transpose(%a{k}) : f32[?,?]\n", k + 1);
-            text += &format!("  %g{k} = MatMul(%t{k}, %e{k}) : f32[?,?]\n  %d{k} = MatMul(%e{k}, %w) : f32[?,?]\n");
-        }
-        let gradients: Vec<String> = (0..LAYERS).map(|k| format!("%g{k}")).collect();
-        memc_ir::text::parse(&format!("{text}  return {}\n}}\n", gradients.join(", "))).unwrap()
-    }
-
     /// The plan in two parts within a part of what the plan without a limit needs, in hundredths.
-    fn in_two_parts(mut given: Module, part: u64, options: &OptimizeOptions) -> Option<Planned> {
-        let data = memc_ops::infer(&mut given).data;
-        let budgets = Budgets { given: &given, options, data: &data, external: &NoWeights, answers: Answers::default() };
-        let free = budgets.planned(&options.plan, Seeks::Longest).unwrap();
-        let limit = Bytes(budgets.need(&free).0 * part / 100);
-        let mut search = Search::new(&budgets, limit, &free);
-        search.two_parts_and_again().unwrap();
-        let found = search.best;
-        assert!(found.as_ref().is_none_or(|found| budgets.need(found) <= limit));
-        found
+    fn in_two_parts(given: Module, part: u64, options: &OptimizeOptions) -> Option<Planned> {
+        with_free(given, options, |budgets, free| {
+            let limit = Bytes(budgets.need(&free.planned).0 * part / 100);
+            let mut search = Search::new(budgets, limit, free);
+            search.two_parts_and_again().unwrap();
+            let found = search.best;
+            assert!(found.as_ref().is_none_or(|found| budgets.need(found) <= limit));
+            found
+        })
     }
 
     #[test]
@@ -174,20 +144,16 @@ mod tests {
 
     #[test]
     fn two_parts_are_not_planned_where_they_save_nothing_by_themselves() {
-        let mut given = step(1024);
-        let options = OptimizeOptions::default();
-        let data = memc_ops::infer(&mut given).data;
-        let budgets =
-            Budgets { given: &given, options: &options, data: &data, external: &NoWeights, answers: Answers::default() };
-        let free = budgets.planned(&options.plan, Seeks::Longest).unwrap();
-        let whole = budgets.need(&free);
-        let halves = |halved: Option<Bytes>| {
-            let mut search = Search::new(&budgets, whole, &free);
-            search.halved = halved;
-            search.halves().unwrap()
-        };
-        assert!(halves(None) && halves(Some(Bytes(whole.0 / 2))));
-        assert!(!halves(Some(whole)));
+        with_free(step(1024), &OptimizeOptions::default(), |budgets, free| {
+            let whole = budgets.need(&free.planned);
+            let halves = |halved: Option<Bytes>| {
+                let mut search = Search::new(budgets, whole, free);
+                search.halved = halved;
+                search.halves().unwrap()
+            };
+            assert!(halves(None) && halves(Some(Bytes(whole.0 / 2))));
+            assert!(!halves(Some(whole)));
+        });
     }
 
     #[test]

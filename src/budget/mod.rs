@@ -5,6 +5,8 @@
 
 mod batch;
 mod limits;
+#[cfg(test)]
+mod made;
 mod regions;
 mod search;
 mod sweep;
@@ -30,6 +32,19 @@ const LARGE: usize = 1000;
 /// What is known of elements, as inference found it.
 pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
 
+/// The plan without a search for a limit.
+pub(crate) struct Free {
+    pub(crate) planned: Planned,
+    /// Least modelled time of the model as it was given and of all plans made without such a search.
+    base: u64,
+}
+
+impl Free {
+    fn new(budgets: &Budgets<'_>, planned: Planned) -> Self {
+        Self { base: budgets.nanos(&planned).min(budgets.given_nanos()), planned }
+    }
+}
+
 /// A model whose budgets are planned.
 pub(crate) struct Budgets<'a> {
     pub(crate) given: &'a Module,
@@ -43,11 +58,11 @@ pub(crate) struct Budgets<'a> {
 impl Budgets<'_> {
     /// The plan, or the one that is found where less is asked for, if that serves better: searches are greedy, and where memory counts for more they may
     /// end on more, or take more time than what fits anyway.
-    pub(crate) fn or_plainer(&self, planned: Planned, limit: Option<Bytes>) -> Result<Planned, Error> {
+    pub(crate) fn or_plainer(&self, planned: Planned, limit: Option<Bytes>) -> Result<Free, Error> {
         let mut own = without_limits(&self.options.plan);
         match limit {
-            Some(_) if !is_split(&planned.module) => return Ok(planned),
-            None if own.rewrite.slowdown == 0 => return Ok(planned),
+            Some(_) if !is_split(&planned.module) => return Ok(Free::new(self, planned)),
+            None if own.rewrite.slowdown == 0 => return Ok(Free::new(self, planned)),
             _ => own.rewrite.slowdown = 0,
         }
         let plainer = self.planned(&own, Seeks::Longest)?;
@@ -55,21 +70,24 @@ impl Budgets<'_> {
             let (need, nanos) = (self.need(planned), self.nanos(planned));
             limit.map_or((need.0, nanos), |limit| (need.0.saturating_sub(limit.0), nanos))
         };
-        Ok(if rank(&plainer) < rank(&planned) { plainer } else { planned })
+        let [planned, other] = if rank(&plainer) < rank(&planned) { [plainer, planned] } else { [planned, plainer] };
+        let free = Free::new(self, planned);
+        Ok(Free { base: free.base.min(self.nanos(&other)), ..free })
     }
 
     /// The plan, if its arena keeps the limit; else one that computes again what there is no room to keep. Where regions in parts keep the limit, but
     /// take noticeably longer, the faster of both.
-    pub(crate) fn within(&self, planned: Planned, limit: Option<Bytes>, observer: &mut dyn Observer) -> Result<Planned, Error> {
-        let Some(limit) = limit else { return Ok(planned) };
-        let fits = self.need(&planned) <= limit;
-        if fits && (!is_split(&planned.module) || self.nanos(&planned) <= self.given_nanos() / SMALL * (SMALL + 1)) {
-            return Ok(planned);
+    pub(crate) fn within(&self, free: Free, limit: Option<Bytes>, observer: &mut dyn Observer) -> Result<Planned, Error> {
+        let Some(limit) = limit else { return Ok(free.planned) };
+        let planned = &free.planned;
+        let fits = self.need(planned) <= limit;
+        if fits && (!is_split(&planned.module) || self.nanos(planned) <= free.base / SMALL * (SMALL + 1)) {
+            return Ok(free.planned);
         }
-        match self.plan(limit, &planned, observer) {
-            Ok(found) if !fits || self.nanos(&found) < self.nanos(&planned) => Ok(Planned { base: planned.base, ..found }),
+        match self.plan(limit, &free, observer) {
+            Ok(found) if !fits || self.nanos(&found) < self.nanos(planned) => Ok(Planned { base: free.planned.base, ..found }),
             Err(error) if !fits => Err(error.into()),
-            _ => Ok(planned),
+            _ => Ok(free.planned),
         }
     }
 
@@ -77,7 +95,7 @@ impl Budgets<'_> {
     ///
     /// # Errors
     /// The first pipeline that fails; that no plan was found, with what the smallest one needs.
-    fn plan(&self, limit: Bytes, free: &Planned, observer: &mut dyn Observer) -> Result<Planned, PipelineError> {
+    fn plan(&self, limit: Bytes, free: &Free, observer: &mut dyn Observer) -> Result<Planned, PipelineError> {
         Search::new(self, limit, free).run(observer)
     }
 

@@ -62,7 +62,22 @@ impl Search<'_, '_> {
     /// fit then; offers none where none is found soon.
     pub(super) fn regions_and_again(&mut self) -> Result<(), PipelineError> {
         if let Some(found) = self.again_in_regions(self.limit, ALONE, Seeks::Soon)? {
+            self.is_again_kept = true;
             self.offer(found);
+        }
+        Ok(())
+    }
+
+    /// Looks for such a plan within a part of the limit where none was found for the limit itself: what is in parts then is smaller, and more of the rest
+    /// can be kept.
+    pub(super) fn regions_and_again_within_less(&mut self) -> Result<(), PipelineError> {
+        let parts = LESS.into_iter().filter(|_| !self.is_again_kept).map(|part| hundredths(self.limit, part));
+        let least = self.least;
+        for less in parts.filter(|less| *less >= least) {
+            if let Some(found) = self.again_in_regions(less, ALONE, Seeks::Soon)? {
+                self.offer(found);
+                break;
+            }
         }
         Ok(())
     }
@@ -172,4 +187,33 @@ impl Search<'_, '_> {
 /// So many hundredths of a number of bytes.
 fn hundredths(bytes: Bytes, part: u64) -> Bytes {
     Bytes((u128::from(bytes.0) * u128::from(part) / 100) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::budget::made::{wide, with_free};
+    use crate::options::OptimizeOptions;
+
+    #[test]
+    fn plans_within_less_are_looked_for_where_there_is_none_for_the_limit() {
+        let mut options = OptimizeOptions::default();
+        options.plan.effort = 1000;
+        with_free(wide(), &options, |budgets, free| {
+            let limit = hundredths(budgets.need(&free.planned), 70);
+            let within_less = |is_again_kept: bool, least: Bytes| {
+                let mut search = Search::new(budgets, limit, free);
+                (search.is_again_kept, search.least) = (is_again_kept, least);
+                search.regions_and_again_within_less().unwrap();
+                search.best
+            };
+            let found = within_less(false, Bytes(0)).unwrap();
+            assert!(budgets.need(&found) <= hundredths(limit, LESS[0]));
+            assert!(within_less(true, Bytes(0)).is_none());
+            // What is known to be out of reach is not asked for.
+            assert!(within_less(false, limit).is_none());
+        });
+    }
 }

@@ -3,8 +3,8 @@
 use memc_ir::Bytes;
 use memc_passes::{Budgeted, Observer, PassError, PipelineError, Planned, Seeks, Shortage};
 
-use super::Budgets;
 use super::limits::far_budgets;
+use super::{Budgets, Free};
 
 /// The part of the time that a plan may take beyond what there is without a budget, for which no other plan is looked for.
 pub(super) const SMALL: u64 = 100;
@@ -20,13 +20,14 @@ struct Kind {
 }
 
 /// Such kinds, in the order in which they are asked where plans of whole nodes take long or there are none.
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 7] = [
     Kind { is_worth: |search| search.takes(SMALL), seek: |search| search.regions_for_time() },
     Kind { is_worth: |search| search.takes(SMALL), seek: |search| search.regions_and_again() },
     Kind { is_worth: |search| search.is_kept() && search.takes(SMALL), seek: |search| search.regions_of_again() },
     Kind { is_worth: |search| search.is_kept() && search.takes(COSTLY), seek: |search| search.two_parts_and_again() },
     Kind { is_worth: |search| !search.is_kept(), seek: |search| search.regions_for_less() },
     Kind { is_worth: |search| !search.is_kept(), seek: |search| search.regions_and_again_for_less() },
+    Kind { is_worth: |search| search.is_kept() && search.takes(COSTLY), seek: |search| search.regions_and_again_within_less() },
 ];
 
 /// What is sought, and what was found so far.
@@ -45,16 +46,29 @@ pub(super) struct Search<'s, 'a> {
     pub(super) whole: Option<Planned>,
     /// What a plan needs that computes the batch in two parts and changes nothing else.
     pub(super) halved: Option<Bytes>,
+    /// Whether a plan with regions in parts was found for the limit that computes again too.
+    pub(super) is_again_kept: bool,
     /// What the smallest plan needs that is found for every limit alike.
     pub(super) least: Bytes,
 }
 
 impl<'s, 'a> Search<'s, 'a> {
-    pub(super) fn new(budgets: &'s Budgets<'a>, limit: Bytes, free: &'s Planned) -> Self {
+    pub(super) fn new(budgets: &'s Budgets<'a>, limit: Bytes, free: &'s Free) -> Self {
         let options = budgets.options;
         let own = memc_passes::Options { budget: Some(limit), far_budgets: far_budgets(options), ..options.plan.clone() };
-        let base = budgets.nanos(free).min(budgets.given_nanos());
-        Self { budgets, own, limit, free, base, best: None, whole: None, halved: None, least: Bytes(u64::MAX) }
+        let Free { planned: free, base } = free;
+        Self {
+            budgets,
+            own,
+            limit,
+            free,
+            base: *base,
+            best: None,
+            whole: None,
+            halved: None,
+            is_again_kept: false,
+            least: Bytes(u64::MAX),
+        }
     }
 
     /// The fastest plan of all kinds that are worth a search.

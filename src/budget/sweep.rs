@@ -2,9 +2,9 @@
 
 use memc_ir::Bytes;
 use memc_layout::ParetoPoint;
-use memc_passes::{PassError, PipelineError, Planned, Silent};
+use memc_passes::{PassError, PipelineError, Silent};
 
-use super::Budgets;
+use super::{Budgets, Free};
 use crate::error::Error;
 
 impl Budgets<'_> {
@@ -12,13 +12,13 @@ impl Budgets<'_> {
     ///
     /// A plan that fits a smaller budget takes the place of the one found there, and one that was found for a smaller budget and takes
     /// no more time that of a larger one: along the curve neither arena nor time ever goes the wrong way.
-    pub(crate) fn sweep(&self, free: &Planned) -> Result<Vec<ParetoPoint>, Error> {
+    pub(crate) fn sweep(&self, free: &Free) -> Result<Vec<ParetoPoint>, Error> {
         let count = u64::from(self.options.pareto);
         if count == 0 {
             return Ok(Vec::new());
         }
-        let whole = self.need(free).0;
-        let base = self.nanos(free);
+        let whole = self.need(&free.planned).0;
+        let base = self.nanos(&free.planned);
         let floor = match self.plan(Bytes(0), free, &mut Silent) {
             Err(PipelineError::Pass(PassError::Budget(short))) => short.least.0.min(whole),
             other => other.map(|_| 0)?,
