@@ -87,12 +87,8 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
 
 /// What was asked for. Without, what the plan's options admit: rewrites that round otherwise unless it was asked to be exact.
 fn tolerance(arguments: &Verify, options: &BTreeMap<String, String>) -> Tolerance {
-    let is = |option: &str| options.get(option).is_some_and(|value| value == "true");
-    let usual = match (is("exact"), is("integer_kernels")) {
-        (true, _) => Tolerance::default(),
-        (_, true) => Tolerance::of_integers(),
-        _ => Tolerance::of_roundings(),
-    };
+    let is_exact = options.get("exact").is_some_and(|value| value == "true");
+    let usual = if is_exact { Tolerance::default() } else { Tolerance::of_roundings() };
     Tolerance {
         relative: arguments.rtol.unwrap_or(usual.relative),
         absolute: arguments.atol.unwrap_or(usual.absolute),

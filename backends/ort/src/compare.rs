@@ -1,6 +1,6 @@
 //! Compares outputs: bit for bit, and where they differ, by how much.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 
@@ -32,10 +32,11 @@ impl Tolerance {
         Self { relative: 1e-3, absolute: 1e-7, of_largest: 1e-4, of_range: 0.0 }
     }
 
-    /// For what becomes integers of 8 bits on the way: one that lies between two of them may become the other one, and all that is computed of
-    /// it follows.
-    pub fn of_integers() -> Self {
-        Self { of_range: 0.05, ..Self::of_roundings() }
+    /// The same for what becomes integers of few bits on the way: a number that lies between two of them may become the other one, and all that
+    /// is computed of it follows.
+    fn through_integers(self) -> Self {
+        const GRID: f64 = 0.05;
+        Self { of_range: if self.of_largest > 0.0 { self.of_range.max(GRID) } else { self.of_range }, ..self }
     }
 
     /// The same for what was computed of numbers of another type, whose roundings it carries on.
@@ -62,12 +63,15 @@ pub struct Tolerances {
     pub all: Tolerance,
     /// The coarsest type of half precision that an array, by its name, is computed of.
     pub halves: BTreeMap<String, DataType>,
+    /// Arrays, by their names, that are computed of what was rounded to integers of few bits.
+    pub integers: BTreeSet<String>,
 }
 
 impl Tolerances {
     /// What is allowed in the array of a name.
     pub(crate) fn of(&self, name: &str) -> Tolerance {
-        self.halves.get(name).map_or(self.all, |ty| self.all.through(*ty))
+        let all = if self.integers.contains(name) { self.all.through_integers() } else { self.all };
+        self.halves.get(name).map_or(all, |ty| all.through(*ty))
     }
 }
 
@@ -255,14 +259,19 @@ mod tests {
 
     #[test]
     fn integers_are_off_by_steps_only_where_kernels_round_to_them() {
+        let of =
+            |all, name: &str| Tolerances { all, integers: BTreeSet::from(["z".to_owned()]), ..Tolerances::default() }.of(name);
         let at = |found: u8, tolerance| match differ(DataType::Uint8, &[100, 200], &[found, 200], tolerance) {
             Some(DifferenceKind::Elements { within, .. }) => within,
             kind => unreachable!("{kind:?}"),
         };
-        assert!(at(110, Tolerance::of_integers()) && !at(111, Tolerance::of_integers()));
-        assert!(is_within(&[0.19, 1.0], &[0.2, 1.0], Tolerance::of_integers()));
-        assert!(!is_within(&[0.19, 1.0], &[0.25, 1.0], Tolerance::of_integers()));
-        assert!(!at(101, Tolerance::of_roundings()));
+        let rounded = of(Tolerance::of_roundings(), "z");
+        assert!(at(110, rounded) && !at(111, rounded));
+        assert!(is_within(&[0.19, 1.0], &[0.2, 1.0], rounded));
+        assert!(!is_within(&[0.19, 1.0], &[0.25, 1.0], rounded));
+        assert!(!at(101, of(Tolerance::of_roundings(), "y")));
+        // What was asked to be exact is.
+        assert!(!at(101, of(Tolerance::default(), "z")));
     }
 
     #[test]

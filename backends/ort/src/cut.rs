@@ -228,7 +228,8 @@ fn says_shapes(tensor: &TensorProto) -> bool {
     is_here && tensor.data_type() == DataType::Int64 as i32 && tensor.dims.iter().product::<i64>() <= MOST
 }
 
-fn bodies(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
+/// The graphs that a node runs.
+pub(crate) fn bodies(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs))
 }
 

@@ -25,6 +25,7 @@ mod element;
 mod error;
 mod guards;
 pub mod inputs;
+mod integers;
 pub mod library;
 mod links;
 mod memory;

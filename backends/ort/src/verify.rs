@@ -11,6 +11,7 @@ use crate::blame::{WindowDifference, before_softmaxes, first_node, first_window,
 use crate::compare::{Difference, Tolerance, Tolerances, compare};
 use crate::error::Error;
 use crate::inputs;
+use crate::integers;
 use crate::memory::require;
 use crate::options::{PlayOptions, reference};
 use crate::played::Played;
@@ -53,7 +54,7 @@ pub enum Subject {
     Model,
     /// What feeds its softmaxes, which hide differences.
     Softmax,
-    /// The plan, played.
+    /// The plan, played; where the tolerance is loosened for roundings to integers, it is compared with the written model.
     Plan,
 }
 
@@ -117,16 +118,19 @@ pub fn verify(
             .collect::<Result<_, _>>()?,
     };
     let sets: Vec<&BTreeMap<String, Array>> = given_inputs.into_iter().chain(&made).collect();
-    let tolerances =
-        Tolerances { all: options.tolerance, halves: stated::rounded(given.graph(), &Whole::halves(runtime, given)?) };
+    let tolerances = Tolerances {
+        all: options.tolerance,
+        halves: stated::rounded(given.graph(), &Whole::halves(runtime, given)?),
+        integers: integers::reached([out.graph(), given.graph()]),
+    };
     let trial = Trial { runtime, given, out, layout, sets: &sets, options: &options, tolerances };
     let names = before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (sets.len() as u64).max(1));
     let expected = trial.run_whole(given, &names, refuses)?;
     let (outputs, softmaxes) = expected.first().map_or((0, 0), |(outputs, inner)| (outputs.len(), inner.len()));
     let mut found = Verified { outputs, softmaxes, differences: Vec::new(), first: None, window: None, played: None };
-    trial.compare_model(&names, &expected, &mut found)?;
-    let expected: Vec<_> = expected.into_iter().map(|(outputs, _)| outputs).collect();
-    trial.compare_plan(&expected, &mut found)?;
+    let written = trial.compare_model(&names, &expected, &mut found)?;
+    let expected = expected.into_iter().zip(written).map(|((given, _), written)| trial.expected_of_plan(given, written));
+    trial.compare_plan(&expected.collect::<Vec<_>>(), &mut found)?;
     trial.blame(&mut found)?;
     Ok(found)
 }
@@ -159,15 +163,26 @@ impl Trial<'_> {
         self.sets.iter().map(|set| Ok(part(whole.run(set).map_err(tell)?.0))).collect()
     }
 
-    /// Compares the written model, whole, with what is expected, before softmaxes and at the outputs.
-    fn compare_model(&self, names: &BTreeSet<&str>, expected: &[Results], found: &mut Verified) -> Result<(), Error> {
-        for (round, (results, expected)) in
-            self.run_whole(self.out, names, std::convert::identity)?.iter().zip(expected).enumerate()
-        {
+    /// Compares the written model, whole, with what is expected, before softmaxes and at the outputs; gives these.
+    fn compare_model(
+        &self,
+        names: &BTreeSet<&str>,
+        expected: &[Results],
+        found: &mut Verified,
+    ) -> Result<Vec<BTreeMap<String, Array>>, Error> {
+        let written = self.run_whole(self.out, names, std::convert::identity)?;
+        for (round, (results, expected)) in written.iter().zip(expected).enumerate() {
             self.note(round, Subject::Softmax, &expected.1, &views(&results.1), found);
             self.note(round, Subject::Model, &expected.0, &views(&results.0), found);
         }
-        Ok(())
+        Ok(written.into_iter().map(|(outputs, _)| outputs).collect())
+    }
+
+    /// What the plan is held to: what the given model gives; where that is loosened for roundings to integers, what the written one does.
+    fn expected_of_plan(&self, given: BTreeMap<String, Array>, written: BTreeMap<String, Array>) -> BTreeMap<String, Array> {
+        let (mut expected, integers) = (given, &self.tolerances.integers);
+        expected.extend(written.into_iter().filter(|(name, _)| integers.contains(name)));
+        expected
     }
 
     /// Compares the plan, played, with what is expected.
@@ -189,7 +204,12 @@ impl Trial<'_> {
         results: &BTreeMap<String, TensorView<'_>>,
         found: &mut Verified,
     ) {
-        let differences = compare(&views(expected), results, &self.tolerances);
+        let differences = match subject {
+            Subject::Plan => {
+                compare(&views(expected), results, &Tolerances { integers: BTreeSet::new(), ..self.tolerances.clone() })
+            }
+            Subject::Model | Subject::Softmax => compare(&views(expected), results, &self.tolerances),
+        };
         found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
     }
 

@@ -67,6 +67,9 @@ pub fn describe(info: &OpInfo) -> String {
     if info.reach.is_some() {
         let _ = writeln!(text, "  {:9}  shares of rows of images overlap in operand 0 as far as windows go", "reaches");
     }
+    if info.rounds {
+        let _ = writeln!(text, "  {:9}  to integers of few bits", "rounds");
+    }
     if let Some(words) = reads_words(info.reads) {
         let _ = writeln!(text, "  {:9}  {words}", "reads");
     }

@@ -209,6 +209,9 @@ pub struct OpInfo {
     pub linear: Linear,
     /// Whether it can run again.
     pub repeat: Repeat,
+    /// Whether it rounds numbers to integers of few bits, or what it computes of them: one near the middle of two of these may become either, by the
+    /// last bit of what came before.
+    pub rounds: bool,
     /// Results that a node may leave out, and that its kernel then does not write, or writes into workspace that the formula counts.
     pub optional: &'static [usize],
 }
@@ -235,8 +238,14 @@ impl OpInfo {
             reach: None,
             linear: Linear::No,
             repeat: Repeat::Yes,
+            rounds: false,
             optional: &[],
         }
+    }
+    /// Says that it rounds to integers of few bits.
+    pub const fn rounds(mut self) -> Self {
+        self.rounds = true;
+        self
     }
     /// Says which results may be left out.
     pub const fn optional(mut self, results: &'static [usize]) -> Self {

@@ -256,9 +256,9 @@ pub const OPERATORS: &[OpInfo] = &[
     conv("NhwcConv", convolution_channels_last),
     conv("NhwcFusedConv", convolution_channels_last),
     pooling("NhwcMaxPool", pool_channels_last).workspace(Workspace::Bytes(contrib_workspace::window_pointers)),
-    pooling("QLinearAveragePool", quantized_pool).workspace(Workspace::Bytes(contrib_workspace::float_copy)),
-    conv("QLinearConv", quantized_convolution).workspace(Workspace::Bytes(contrib_workspace::quantized_convolution)),
-    microsoft("QLinearGlobalAveragePool", quantized_global_pool).work(Work::PerInputElement(1)).split(SplitAxes::Batch),
+    pooling("QLinearAveragePool", quantized_pool).rounds().workspace(Workspace::Bytes(contrib_workspace::float_copy)),
+    conv("QLinearConv", quantized_convolution).rounds().workspace(Workspace::Bytes(contrib_workspace::quantized_convolution)),
+    microsoft("QLinearGlobalAveragePool", quantized_global_pool).rounds().work(Work::PerInputElement(1)).split(SplitAxes::Batch),
     conv("VarlenCausalConvWithState", causal_packed).split(SplitAxes::None),
 ];
 

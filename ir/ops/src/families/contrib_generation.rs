@@ -50,6 +50,7 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("AttnLSTM", recurrent).work(Work::PerElement(1000)),
     microsoft("BeamSearch", beams).work(Work::Bodies),
     microsoft("DynamicQuantizeLSTM", recurrent)
+        .rounds()
         .work(Work::PerElement(1000))
         .workspace(Workspace::Bytes(contrib_workspace::quantized_lstm)),
     microsoft("GreedySearch", greedy).work(Work::Bodies),

@@ -114,8 +114,11 @@ pub const OPERATORS: &[OpInfo] = &[
     normalization("HyperConnectionPostMix", like_first).split(SplitAxes::Batch),
     normalization("HyperConnectionPreMix", mixed_down).split(SplitAxes::Batch),
     microsoft("LinearAttentionGate", decay_gate).work(Work::PerElement(12)).split(SplitAxes::AllButLast),
-    normalization("QEmbedLayerNormalization", quantized_embedding).reads(Reads::Picked(&[2, 3, 4])).split(SplitAxes::None),
-    normalization("QOrderedLayerNormalization", like_first),
+    normalization("QEmbedLayerNormalization", quantized_embedding)
+        .rounds()
+        .reads(Reads::Picked(&[2, 3, 4]))
+        .split(SplitAxes::None),
+    normalization("QOrderedLayerNormalization", like_first).rounds(),
     OpInfo::onnx("SimplifiedLayerNormalization", simplified).work(Work::PerElement(5)),
     normalization("SimplifiedLayerNormalization", simplified).split(SplitAxes::None),
     normalization("SkipGroupNorm", skip_group).split(SplitAxes::Batch),

@@ -189,6 +189,7 @@ const fn matrix(name: &'static str, infer: crate::info::InferFn) -> OpInfo {
 pub const OPERATORS: &[OpInfo] = &[
     microsoft("CDist", distances).work(Work::Flops(product_flops)).split(SplitAxes::Batch),
     matrix("DynamicQuantizeMatMul", product)
+        .rounds()
         .workspace(Workspace::Bytes(contrib_workspace::quantized_operand))
         .split(SplitAxes::None),
     matrix("FusedGemm", general).split(SplitAxes::None),
@@ -202,13 +203,16 @@ pub const OPERATORS: &[OpInfo] = &[
     matrix("MatMulFpQ4", shape_operand),
     matrix("MatMulInteger16", sixteen_bit),
     matrix("MatMulIntegerToFloat", to_float).workspace(Workspace::Bytes(contrib_workspace::quantized_product)),
-    matrix("MatMulNBits", packed_weight).workspace(Workspace::Bytes(contrib_workspace::packed_product)),
+    matrix("MatMulNBits", packed_weight).rounds().workspace(Workspace::Bytes(contrib_workspace::packed_product)),
     matrix("MatMulNBitsMlp", packed_mlp),
     matrix("MatMulNBitsQkv", packed_qkv),
     microsoft("MoE", like_first).work(Work::Flops(experts_flops)),
-    matrix("QGemm", quantized_general).workspace(Workspace::Bytes(contrib_workspace::requantized_product)).split(SplitAxes::None),
+    matrix("QGemm", quantized_general)
+        .rounds()
+        .workspace(Workspace::Bytes(contrib_workspace::requantized_product))
+        .split(SplitAxes::None),
     microsoft("QMoE", like_first).work(Work::Flops(experts_flops)),
-    matrix("QOrderedMatMul", ordered).split(SplitAxes::None),
+    matrix("QOrderedMatMul", ordered).rounds().split(SplitAxes::None),
     matrix("SparseToDenseMatMul", sparse).split(SplitAxes::None),
     matrix("TransposeMatMul", fused).split(SplitAxes::Rule(rules::product)),
 ];

@@ -182,21 +182,22 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("DequantizeWithOrder", dequantize_ordered).work(Work::PerElement(2)),
     microsoft("GatherBlockQuantized", gather_blocks).work(Work::PerElement(2)).reads(Reads::Picked(&[0, 2])),
     elementwise("MulInteger", integer_product, 3),
-    elementwise("QLinearAdd", two_operands, 6),
-    microsoft("QLinearConcat", concat).work(Work::PerElement(2)),
-    elementwise("QLinearLeakyRelu", like_first, 4),
-    elementwise("QLinearMul", two_operands, 6),
-    microsoft("QLinearReduceMean", mean).work(Work::PerInputElement(2)),
-    elementwise("QLinearSigmoid", like_first, 4),
+    elementwise("QLinearAdd", two_operands, 6).rounds(),
+    microsoft("QLinearConcat", concat).rounds().work(Work::PerElement(2)),
+    elementwise("QLinearLeakyRelu", like_first, 4).rounds(),
+    elementwise("QLinearMul", two_operands, 6).rounds(),
+    microsoft("QLinearReduceMean", mean).rounds().work(Work::PerInputElement(2)),
+    elementwise("QLinearSigmoid", like_first, 4).rounds(),
     microsoft("QLinearSoftmax", like_first)
+        .rounds()
         .work(Work::PerElement(16))
         .workspace(Workspace::Bytes(contrib_workspace::moved_axis))
         .split(SplitAxes::AllButAxis),
-    elementwise("QLinearWhere", choice, 4).workspace(Workspace::Bytes(contrib_workspace::two_copies)),
-    elementwise("QOrderedGelu", like_first, 14),
-    microsoft("QuantizeBFP", quantize_blocks).work(Work::PerInputElement(3)),
-    microsoft("QuantizeLinear", quantize).work(Work::PerElement(3)).split(SplitAxes::Rule(rules::quantized)),
-    microsoft("QuantizeWithOrder", quantize_ordered).work(Work::PerElement(3)),
+    elementwise("QLinearWhere", choice, 4).rounds().workspace(Workspace::Bytes(contrib_workspace::two_copies)),
+    elementwise("QOrderedGelu", like_first, 14).rounds(),
+    microsoft("QuantizeBFP", quantize_blocks).rounds().work(Work::PerInputElement(3)),
+    microsoft("QuantizeLinear", quantize).rounds().work(Work::PerElement(3)).split(SplitAxes::Rule(rules::quantized)),
+    microsoft("QuantizeWithOrder", quantize_ordered).rounds().work(Work::PerElement(3)),
     microsoft("ReduceSumInteger", integer_sum).work(Work::PerInputElement(1)),
 ];
 

@@ -194,6 +194,7 @@ pub const OPERATORS: &[OpInfo] = &[
         .reaches(reach::spreads),
     OpInfo::onnx("DeformConv", conv).work(Work::Flops(|node| conv_flops(node, 1))),
     OpInfo::onnx("QLinearConv", qlinear_conv)
+        .rounds()
         .work(Work::Flops(|node| conv_flops(node, 3)))
         .split(SplitAxes::Batch)
         .reaches(reach::slides),

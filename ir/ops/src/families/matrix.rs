@@ -111,7 +111,7 @@ pub const OPERATORS: &[OpInfo] = &[
         .split(SplitAxes::Rule(rules::general_product)),
     OpInfo::onnx("MatMul", matmul).work(Work::Flops(matmul_flops)).split(SplitAxes::Rule(rules::product)),
     OpInfo::onnx("MatMulInteger", matmul_integer).work(Work::Flops(matmul_flops)),
-    OpInfo::onnx("QLinearMatMul", qlinear_matmul).work(Work::Flops(matmul_flops)),
+    OpInfo::onnx("QLinearMatMul", qlinear_matmul).rounds().work(Work::Flops(matmul_flops)),
 ];
 
 #[cfg(test)]

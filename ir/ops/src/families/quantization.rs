@@ -59,8 +59,8 @@ fn dynamic_quantize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("DequantizeLinear", dequantize).work(Work::PerElement(4)).split(SplitAxes::Rule(rules::quantized)),
-    OpInfo::onnx("DynamicQuantizeLinear", dynamic_quantize).work(Work::PerElement(5)),
-    OpInfo::onnx("QuantizeLinear", quantize).work(Work::PerElement(12)).split(SplitAxes::Rule(rules::quantized)),
+    OpInfo::onnx("DynamicQuantizeLinear", dynamic_quantize).rounds().work(Work::PerElement(5)),
+    OpInfo::onnx("QuantizeLinear", quantize).rounds().work(Work::PerElement(12)).split(SplitAxes::Rule(rules::quantized)),
 ];
 
 #[cfg(test)]
