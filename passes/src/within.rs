@@ -26,6 +26,9 @@ const DIVIDED: &str = "fold,canonicalize,dce,cse,dce,rewrite,fold,canonicalize,d
 /// What plans that.
 const PLANNED: &str = "view,window,schedule,budget,in-place,place";
 
+/// Longer searches are not begun where the smallest plan is further above the budget than such a part of it.
+const FAR: u64 = 8;
+
 /// What comes before the merging of equal nodes in all of them.
 const PREPARED: &str = "fold,canonicalize,dce";
 
@@ -60,34 +63,61 @@ pub fn plan_within<'o>(
         other => return other,
     };
     // What is proven of merged nodes holds without merging too: a plan may run a merged node again wherever another stood.
-    if !is_rewritten && short.bound > short.budget {
+    if !is_rewritten && is_hopeless(&short) {
         return run(first, Seeks::Least, None);
     }
-    let others = [WITHOUT_CSE, GIVEN_ORDER];
-    let fully = others.map(|text| (text, Seeks::Fully));
-    // Rewritten or merged, plans get smallest: that of the others need only be looked for below it.
-    let smallest = [first, WITHOUT_CSE, GIVEN_ORDER].map(|text| (text, Seeks::Least));
-    let (mut least, mut known): (Option<Box<Shortage>>, Option<Bytes>) = (None, None);
-    for (text, seeks) in fully.into_iter().chain(smallest) {
-        // Where it is proven that there is no plan, only what the smallest one needs is still looked for.
-        let is_hopeless = least.as_ref().is_some_and(|short| short.bound > short.budget);
-        if is_hopeless && (seeks == Seeks::Fully || text == GIVEN_ORDER) {
-            continue;
+    // The smallest plan says whether longer searches are worth it. Rewritten or merged, plans get smallest.
+    let mut least = short;
+    let smallest = or_short(run(first, Seeks::Least, None), &mut least)?;
+    let is_far = smallest.is_none() && least.least.0 > least.budget.0.saturating_add(least.budget.0 / FAR);
+    for text in [WITHOUT_CSE, GIVEN_ORDER] {
+        if is_far || text == GIVEN_ORDER && is_hopeless(&least) {
+            break;
         }
-        match run(text, seeks, known) {
-            Err(PipelineError::Pass(PassError::Budget(short))) => {
-                least = Some(match least {
-                    Some(other) if other.least <= short.least => other.with_bound(short.bound),
-                    Some(other) => short.with_bound(other.bound),
-                    None => short,
-                });
-            }
-            other => return other,
+        if let Some(found) = or_short(run(text, Seeks::Fully, None), &mut least)? {
+            return Ok(faster(found, smallest));
         }
-        known = least.as_ref().filter(|_| seeks == Seeks::Least).map(|short| short.least);
     }
-    let bound = short.bound;
-    Err(PipelineError::Pass(PassError::Budget(least.unwrap_or(short).with_bound(bound))))
+    if let Some(smallest) = smallest {
+        return Ok(smallest);
+    }
+    // That of the others need only be looked for below it.
+    for text in [WITHOUT_CSE, GIVEN_ORDER] {
+        if text == GIVEN_ORDER && (is_far || is_hopeless(&least)) {
+            break;
+        }
+        let known = Some(least.least);
+        if let Some(found) = or_short(run(text, Seeks::Least, known), &mut least)? {
+            return Ok(found);
+        }
+    }
+    Err(PipelineError::Pass(PassError::Budget(least)))
+}
+
+/// Whether it is proven that there is no plan.
+fn is_hopeless(short: &Shortage) -> bool {
+    short.bound > short.budget
+}
+
+/// The plan, if there is one; else what it is short of counts, where that is less than was known.
+fn or_short(found: Result<Planned, PipelineError>, least: &mut Box<Shortage>) -> Result<Option<Planned>, PipelineError> {
+    match found {
+        Err(PipelineError::Pass(PassError::Budget(short))) => {
+            let (bound, own) = (least.bound, short.bound);
+            *least = if least.least <= short.least { least.clone().with_bound(own) } else { short.with_bound(bound) };
+            Ok(None)
+        }
+        found => found.map(Some),
+    }
+}
+
+/// The plan that takes less time.
+fn faster(found: Planned, other: Option<Planned>) -> Planned {
+    let time = |planned: &Planned| planned.budgeted.map_or(u64::MAX, |budgeted| budgeted.makespan);
+    match other {
+        Some(other) if time(&other) < time(&found) => other,
+        _ => found,
+    }
 }
 
 /// Plans a typed module within the budget of the context's options, with regions in parts so that no node needs more than so many bytes by itself, and what
