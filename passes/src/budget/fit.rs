@@ -29,6 +29,8 @@ const EXTRA: u64 = 10;
 const SLIGHT: u64 = 300;
 /// The last bytes cost so many times as much time as all bytes do on average.
 const STEEPER: u64 = 3;
+/// From a plan that needs less than there is, one is looked for that leaves such a part of it free for what offsets waste, then such a one.
+const CLOSER: [u64; 2] = [256, 32];
 /// So many capacities are tried in the search for the smallest arena, each with such a part of the effort: most of them have no plan, which takes longest.
 const LEAST_ROUNDS: u32 = 10;
 const LEAST_SHARE: u64 = 25;
@@ -88,7 +90,7 @@ pub(crate) fn within(
     let found =
         if matches!(ctx.seeks, Seeks::Longest | Seeks::Least) { least(module, ctx, &stated, bound, whole)? } else { None };
     match found {
-        Some(found) if found.arena <= limit => Ok(certified(found)),
+        Some(found) if found.arena <= limit => Ok(certified(gone_on(&asked, capacity, found)?)),
         found => {
             let bound = Bytes(bound.saturating_sub(stated.padding));
             let given = given.map(|given| (given.arena, &given.module));
@@ -152,6 +154,24 @@ fn loosely(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
     }
     let margins = vec![0; stated.nodes.len()];
     tightened(module, ctx, stated, &margins, &found, ctx.effort / REHEARSAL)
+}
+
+/// A plan that needs less than was asked for, and computes more again than that takes: a faster one that a search finds from there, for a little less where
+/// its offsets waste too much. Plans that move things are not gone on from.
+fn gone_on(asked: &Asked<'_, '_>, capacity: u64, found: Found) -> Result<Found, PassError> {
+    let &Asked { module, ctx, stated, .. } = asked;
+    if !stated.problem.links.is_empty() {
+        return Ok(found);
+    }
+    let dearest = found.budgeted.makespan;
+    for less in CLOSER.map(|part| capacity - capacity / part) {
+        let better = attempt_from(module, ctx, stated, less, ctx.effort / GOES_ON, Some(&found))?;
+        let better = better.filter(|better| better.budgeted.makespan < dearest);
+        if let Some(better) = better.map(|better| asked.mended(better, dearest)).transpose()?.flatten() {
+            return Ok(better);
+        }
+    }
+    Ok(found)
 }
 
 /// The time that a plan might take once it keeps as many bytes less as its offsets waste, by what bytes cost it until now.
@@ -265,6 +285,24 @@ mod tests {
         // What is found has room to spare here.
         let found = loosely(&asked, 1 << 20).unwrap().unwrap();
         assert_eq!(found.plan.events, whole.plan.events);
+    }
+
+    #[test]
+    fn a_plan_that_needs_less_than_there_is_becomes_faster() {
+        let module = memc_ir::text::parse(TEXT).unwrap();
+        let options = Options::default();
+        let ctx = PassContext { effort: 1600, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+        let stated = state(&module, &options, &[]);
+        let room = 1 << 20;
+        let peak = attempt(&module, &ctx, &stated, room, 0).unwrap().unwrap().plan.peak;
+        let small = || attempt(&module, &ctx, &stated, peak - 1, 200).unwrap().unwrap();
+        let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit: Bytes(room) };
+        let found = gone_on(&asked, room, small()).unwrap();
+        assert!(found.budgeted.makespan < small().budgeted.makespan);
+        assert_eq!(found.plan.events.len(), stated.nodes.len(), "all that runs runs once");
+        // One that needs what there is stays.
+        let asked = Asked { limit: Bytes(peak - 1), ..asked };
+        assert_eq!(gone_on(&asked, peak - 1, small()).unwrap().plan.events, small().plan.events);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use super::edits::Edits;
 use super::model::{Model, NONE};
 use super::random::{Random, Weights};
+use super::relief::STEEPEST;
 use super::state::State;
 use crate::Stop;
 
@@ -122,9 +123,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
                 }
                 match schedule.soft {
                     // Rounding errors add up.
-                    Some(sharpness) if step & 0x3fff == 0 || self.state.soft_top().is_none() => {
-                        self.state.soften(self.capacity, sharpness)
-                    }
+                    Some(sharpness) if step & 0x3fff == 0 || self.state.soft_top().is_none() => self.soften(sharpness),
                     Some(_) => {}
                     None => self.state.harden(),
                 }
@@ -143,7 +142,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
                     if !after.is_finite()
                         && let Some(sharpness) = schedule.soft
                     {
-                        self.state.soften(self.capacity, sharpness);
+                        self.soften(sharpness);
                     }
                 }
             } else {
@@ -151,6 +150,12 @@ impl<'s, 'm> Annealer<'s, 'm> {
             }
             fitting += u32::from(self.state.peak() <= self.capacity);
         }
+    }
+
+    /// Keeps a soft maximum whose weights are numbers: what is no number could not be told from anything else.
+    fn soften(&mut self, sharpness: f64) {
+        let over = self.state.peak().saturating_sub(self.capacity).max(1) as f64;
+        self.state.soften(self.capacity, sharpness.min(STEEPEST / over));
     }
 
     fn undo(&mut self) {
@@ -348,4 +353,23 @@ fn operation_weights(model: &Model) -> Weights {
         values.map(|value| model.sizes[*value as usize] as f64).sum::<f64>()
     };
     Weights::new((0..model.fixed as u32).map(|operation| bytes(operation).sqrt()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::problem::{Problem, Run, Value};
+    use super::*;
+
+    #[test]
+    fn weights_far_above_the_capacity_are_numbers() {
+        let run =
+            |reads: &[u32], writes: &[u32]| Run { reads: reads.to_vec(), writes: writes.to_vec(), cost: 1, ..Run::default() };
+        let values = [1000, 1000].map(|size| Value { size, ..Value::default() }).to_vec();
+        let problem = Problem { runs: vec![run(&[], &[0]), run(&[0], &[1]), run(&[1], &[])], values, ..Problem::default() };
+        let model = Model::new(&problem);
+        let mut state = State::new(&model, &model.given());
+        let mut annealer = Annealer::new(&mut state, 1, 1.0, 1);
+        annealer.soften(100.0);
+        assert!(annealer.state.soft_top().is_some_and(|top| top.is_finite() && top > 1990.0));
+    }
 }

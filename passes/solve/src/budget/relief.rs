@@ -22,7 +22,7 @@ const TRIED: usize = 32;
 const STEEPNESS: f64 = 40.0;
 
 /// The largest logarithm of a weight.
-const STEEPEST: f64 = 600.0;
+pub(super) const STEEPEST: f64 = 600.0;
 
 /// A copy that lives over the worst slot and could be made again before its next use.
 struct Absence {
