@@ -90,6 +90,8 @@ pub(crate) fn within(
     let found =
         if matches!(ctx.seeks, Seeks::Longest | Seeks::Least) { least(module, ctx, &stated, bound, whole)? } else { None };
     match found {
+        // Where what is known keeps the limit, the smallest is what is sought.
+        Some(found) if found.arena <= limit && ctx.smallest.is_some_and(|known| known <= limit) => Ok(certified(found)),
         Some(found) if found.arena <= limit => Ok(certified(gone_on(&asked, capacity, found)?)),
         found => {
             let bound = Bytes(bound.saturating_sub(stated.padding));
