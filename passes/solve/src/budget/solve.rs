@@ -28,6 +28,12 @@ const LARGE: u64 = 600;
 /// The part of the steps, and of the rounds of ruin and recreate after them, that are spent on large models where only annealing keeps the capacity.
 const UNFIT: u64 = 4;
 
+/// The part of the steps with which annealing goes on on large models where it pays: where it takes more than such a part off the extra time that ruin and recreate
+/// leave, or these take less than such a part off what annealing leaves.
+const PAYING: u64 = 2;
+const PAID: u64 = 8;
+const IDLE: u64 = 64;
+
 /// Annealing steps for each operation, at most: small problems are searched through long before the effort ends.
 const STEPS_PER_OPERATION: u64 = 30_000;
 
@@ -227,27 +233,38 @@ impl<'m> Search<'m> {
 
     /// Looks for better plans from a start: by ruin and recreate, then by annealing; the other way round where only annealing keeps the capacity.
     fn improve(&mut self, start: &mut Start, effort: u64, steps: u64) {
-        if start.peak <= self.ceiling {
-            self.rebuild(start, effort);
-            let part = if self.model.fixed as u64 > LARGE { REBUILT } else { 1 };
-            self.anneal(start, steps / part);
-            return;
-        }
-        let part = if self.model.fixed as u64 > LARGE { UNFIT } else { 1 };
-        let found = self.anneal(start, steps / part);
-        if found.cost.is_some() {
-            start.sequence = found.sequence;
-            self.rebuild(start, effort / part);
+        let is_large = self.model.fixed as u64 > LARGE;
+        let part = |part: u64| if is_large { part } else { 1 };
+        let fits = start.peak <= self.ceiling;
+        let rebuilt = if fits { self.rebuild(start, effort) } else { u64::MAX };
+        let found = self.anneal(start, steps / part(if fits { REBUILT } else { UNFIT }));
+        let Some(annealed) = found.cost else { return };
+        let pays = if fits {
+            rebuilt.saturating_sub(annealed) > self.extra(rebuilt) / PAID
+        } else {
+            start.sequence = found.sequence.clone();
+            let rebuilt = self.rebuild(start, effort / part(UNFIT));
+            annealed.saturating_sub(rebuilt) < self.extra(annealed) / IDLE
+        };
+        if is_large && pays {
+            let goes_on = Start { sequence: found.sequence, ..start.clone() };
+            self.anneal(&goes_on, steps / PAYING);
         }
     }
 
-    /// Lets a start that keeps the capacity begin where ruin and recreate ends.
-    fn rebuild(&mut self, start: &mut Start, effort: u64) {
+    /// What a sequence of so much time takes longer than all runs once.
+    fn extra(&self, cost: u64) -> u64 {
+        cost.saturating_sub(self.lower_bound)
+    }
+
+    /// Lets a start that keeps the capacity begin where ruin and recreate ends, and says how much time that takes.
+    fn rebuild(&mut self, start: &mut Start, effort: u64) -> u64 {
         let mut state = State::new(self.model, &start.sequence);
         let rounds = ruin::rounds(self.model, effort);
         Ruin::new(&mut state, self.ceiling, start.has_transfers, self.stop).run(rounds);
         self.offer(&state);
         start.sequence = state.sequence();
+        state.cost()
     }
 
     /// Time from which on a sequence is of no use.
@@ -404,4 +421,59 @@ impl<'m> Search<'m> {
 fn first_runs(model: &Model, sequence: &[u32]) -> Vec<u32> {
     let mut met = vec![false; model.operations()];
     sequence.iter().copied().filter(|operation| !std::mem::replace(&mut met[*operation as usize], true)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::problem::{Run, Value};
+    use super::super::random::Random;
+    use super::*;
+
+    /// Runs that read up to three of the sixty values before them, more than are few.
+    fn many_at_random() -> Problem {
+        let mut random = Random::new(7);
+        let mut problem = Problem::default();
+        for index in 0..LARGE as u32 + 20 {
+            let count = if index > 0 { random.below(4) } else { 0 };
+            let mut reads: Vec<u32> = (0..count).map(|_| index - 1 - random.below(index.min(60))).collect();
+            reads.sort_unstable();
+            reads.dedup();
+            let cost = u64::from(random.below(1000));
+            problem.runs.push(Run { reads, writes: vec![index], cost, repeatable: true, ..Run::default() });
+            problem.values.push(Value { size: u64::from(10 + random.below(600)), ..Value::default() });
+        }
+        problem
+    }
+
+    #[test]
+    fn annealing_goes_on_where_it_pays() {
+        let problem = many_at_random();
+        let model = Model::new(&problem);
+        let peak = State::new(&model, &model.given()).peak();
+        let limit = Limit { nodes: 800 };
+        // Where a start keeps the capacity, and where only annealing does.
+        for (part, fits) in [(70, true), (39, false)] {
+            let search = || {
+                let mut search = Search::new(&problem, &model, (peak * part / 100) as u64, Stop::default());
+                search.warm_start(&model.given(), None, relief::reduce);
+                let start = search.best_start(false).cloned().unwrap();
+                assert_eq!(start.peak <= search.ceiling, fits);
+                (search, start)
+            };
+            let (mut once, mut start) = search();
+            let steps = once.steps(limit);
+            if fits {
+                once.rebuild(&mut start, limit.nodes);
+                once.anneal(&start, steps / REBUILT);
+            } else {
+                start.sequence = once.anneal(&start, steps / UNFIT).sequence;
+                once.rebuild(&mut start, limit.nodes / UNFIT);
+            }
+            let (mut further, mut start) = search();
+            further.improve(&mut start, limit.nodes, steps);
+            let [once, further] = [once, further].map(|search| search.best.unwrap().cost);
+            assert!(further < once, "{part} %: {further} after {once}");
+        }
+    }
 }
