@@ -8,6 +8,7 @@ mod rounds;
 mod search;
 mod seed;
 pub(crate) mod seen;
+mod waists;
 
 use memc_ir::{Module, Stage};
 

@@ -10,7 +10,8 @@ use memc_ops::Piece;
 use super::estimate::Levels;
 use super::growth::{Effort, Ground};
 use super::region::Region;
-use super::seed::{Grown, Lie, Seed, Way};
+use super::seed::{Estimates, Grown, Lie, Seed, Way};
+use super::waists::Waists;
 use crate::judge::Judged;
 use crate::options::Options;
 use crate::parts::Weights;
@@ -31,9 +32,6 @@ const LEAST_ROWS: u64 = 2;
 const ROWS: usize = 2;
 /// Of the seeds of each kind at a step, so many are grown with every number of parts.
 const PROMISING: usize = 3;
-/// Waists before and behind a step at which regions may end, and by how much of the last one each must be narrower.
-const WAISTS: usize = 4;
-const NARROWER: u64 = 4;
 /// Numbers of parts that say most of the others, where rows of shares overlap more the more nodes there are.
 const FEW_AND_MANY: [u64; 2] = [4, 12];
 /// The part by which an estimate may pass what it is to lower.
@@ -53,8 +51,8 @@ pub(super) struct Search<'s> {
     /// The price of what is above the goal.
     aim: Price,
     peak: u64,
-    /// Bytes that cross the border after each step, where regions may end at narrow ones.
-    crossing: Vec<u64>,
+    /// Where regions may begin and end, if they do so at waists.
+    waists: Option<Waists>,
     /// Steps that are still to be lowered.
     high: High,
     way: Way,
@@ -63,7 +61,7 @@ pub(super) struct Search<'s> {
     /// Whether they share the time of a region that lowers several of them.
     shared: bool,
     /// What was grown so far, by seeds; none where nothing grew.
-    grown: BTreeMap<Seed, Option<Grown>>,
+    grown: Estimates,
     /// What was best for steps that look the same: layers repeat.
     best: BTreeMap<(Likeness, u64, bool), Like>,
     effort: Effort,
@@ -122,12 +120,12 @@ impl<'s> Search<'s> {
         weights: Weights<'s, 's>,
         price: Price,
         way: Way,
-        grown: BTreeMap<Seed, Option<Grown>>,
+        grown: Estimates,
     ) -> Self {
         let levels = Levels::of(judged, options, judged.peak / LEAST_SEED);
         Self {
             ground: Ground::of(&judged.module, weights, way.apart.then_some(options)),
-            crossing: if way.between_waists { levels.crossing() } else { Vec::new() },
+            waists: way.between_waists.then(|| Waists::of(levels.crossing())),
             levels,
             cost: &options.cost,
             price,
@@ -176,7 +174,7 @@ impl<'s> Search<'s> {
     }
 
     /// What grew. What was not looked at any more may grow the next time.
-    pub(super) fn into_grown(mut self) -> BTreeMap<Seed, Option<Grown>> {
+    pub(super) fn into_grown(mut self) -> Estimates {
         if self.effort.is_spent() {
             self.grown.retain(|_, grown| grown.is_some());
         }
@@ -280,16 +278,15 @@ impl<'s> Search<'s> {
 
     /// Seeds of rows whose regions begin and end where little crosses from step to step, around a step.
     fn between_waists(&self, step: usize) -> Vec<Seed> {
-        if self.crossing.is_empty() {
-            return Vec::new();
-        }
+        let Some(waists) = &self.waists else { return Vec::new() };
         let numbers = |(value, axis, extent)| self.unequal_parts(value, axis, extent).map(move |parts| (value, parts)).collect();
         let rows = self.axes(step).into_iter().filter(|(_, axis, _)| *axis == ROWS).map(numbers);
         let seeds: Vec<(Value, u64)> = rows.into_iter().find(|numbers: &Vec<_>| !numbers.is_empty()).unwrap_or_default();
         let seeds = seeds.into_iter().filter(|(_, parts)| FEW_AND_MANY.contains(parts)).collect::<Vec<_>>();
-        let before = (0..=step).rev().map(|first| (first, first.checked_sub(1).map_or(0, |border| self.crossing[border])));
-        let behind = (step..self.crossing.len()).map(|last| (last, self.crossing[last]));
-        let (firsts, lasts) = (waists(before), waists(behind));
+        if seeds.is_empty() {
+            return Vec::new();
+        }
+        let (firsts, lasts) = (waists.firsts(step), waists.lasts(step));
         let windows = firsts.iter().flat_map(|first| lasts.iter().map(move |last| (*first, *last)));
         let small = self.peak / SMALL[0];
         let seeded = |steps| {
@@ -395,22 +392,6 @@ fn joined_parts(operands: u64) -> impl Iterator<Item = u64> {
     let most = *PARTS.end();
     let fewer = UNEQUAL.into_iter().filter(move |parts| *parts < operands);
     fewer.chain(Some(operands).filter(|operands| (2..=most).contains(operands)))
-}
-
-/// Borders that are much narrower than all before them, the first ones.
-fn waists(borders: impl Iterator<Item = (usize, u64)>) -> Vec<usize> {
-    let mut narrowest: Option<u64> = None;
-    let mut found = Vec::new();
-    for (step, bytes) in borders {
-        if narrowest.is_none_or(|narrowest| bytes < narrowest - narrowest / NARROWER) {
-            narrowest = Some(bytes);
-            found.push(step);
-        }
-        if found.len() == WAISTS || bytes == 0 {
-            break;
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Where regions begin, how they are looked for, and what is estimated of them.
 
 use memc_ir::Value;
+use rustc_hash::FxHashMap;
 
 /// How the shares of a region lie.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Lie {
     /// They are equal.
     Equal,
@@ -14,7 +15,7 @@ pub(super) enum Lie {
 }
 
 /// Where a region begins, and how far it goes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Seed {
     /// A value that is to be there in shares.
     pub(super) value: Value,
@@ -55,3 +56,6 @@ pub(super) struct Grown {
     /// Time that it takes longer in parts, in nanoseconds.
     pub(super) nanos: u64,
 }
+
+/// What is estimated of regions by where they begin; none where nothing grows. Nothing depends on an order of it.
+pub(super) type Estimates = FxHashMap<Seed, Option<Grown>>;

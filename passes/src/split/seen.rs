@@ -7,7 +7,7 @@ use std::rc::Rc;
 use memc_ir::{ConstData, ConstId, Module, Node, Payload, Value};
 use memc_ops::Piece;
 
-use super::seed::{Grown, Seed, Way};
+use super::seed::{Estimates, Way};
 
 /// Regions that are remembered at most.
 const MOST: usize = 500_000;
@@ -47,7 +47,7 @@ struct Trials {
     given: Option<Module>,
     judged: BTreeMap<Chosen, Trial>,
     /// What grew where regions were chosen, by the ways on which estimates depend.
-    grown: BTreeMap<(Chosen, Way), BTreeMap<Seed, Option<Grown>>>,
+    grown: BTreeMap<(Chosen, Way), Estimates>,
 }
 
 impl Seen {
@@ -70,14 +70,14 @@ impl Seen {
     }
 
     /// Takes out what grew where regions were chosen.
-    pub(super) fn take(&self, chosen: &Chosen, way: Way) -> BTreeMap<Seed, Option<Grown>> {
+    pub(super) fn take(&self, chosen: &Chosen, way: Way) -> Estimates {
         self.0.borrow_mut().grown.remove(&(chosen.clone(), anywhere(way))).unwrap_or_default()
     }
 
     /// Puts back what grew where regions were chosen.
-    pub(super) fn put(&self, chosen: Chosen, way: Way, grown: BTreeMap<Seed, Option<Grown>>) {
+    pub(super) fn put(&self, chosen: Chosen, way: Way, grown: Estimates) {
         let all = &mut self.0.borrow_mut().grown;
-        if all.values().map(BTreeMap::len).sum::<usize>() + grown.len() > MOST {
+        if all.values().map(Estimates::len).sum::<usize>() + grown.len() > MOST {
             all.clear();
         }
         all.insert((chosen, anywhere(way)), grown);
@@ -110,7 +110,7 @@ fn numbers((_, constant): (ConstId, &ConstData)) -> Option<&[u8]> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::super::seed::Lie;
+    use super::super::seed::{Lie, Seed};
     use super::*;
 
     fn module(axis: i64) -> Module {
@@ -144,7 +144,7 @@ mod tests {
             private: false,
             steps: (0, 1),
         };
-        let grown = BTreeMap::from([(seed, None)]);
+        let grown = Estimates::from_iter([(seed, None)]);
         seen.put(Chosen::default(), way, grown.clone());
         assert_eq!(seen.take(&Chosen::default(), Way { joins: false, ..way }).len(), 0);
         assert_eq!(seen.take(&Chosen::default(), way).len(), 1);

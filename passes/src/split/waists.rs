@@ -1,0 +1,104 @@
+//! Waists: borders between steps that much less crosses than all between them and a step, where regions around that step may begin and end.
+
+/// Waists before and behind a step, at most, and by which part each must be narrower than the last one.
+const MOST: usize = 4;
+const NARROWER: u64 = 4;
+
+/// The waists of an order.
+#[derive(Debug)]
+pub(super) struct Waists {
+    /// Bytes that cross the border after each step.
+    crossing: Vec<u64>,
+    /// For each border, the nearest one before it that is much narrower.
+    before: Vec<Option<usize>>,
+    /// The same behind it.
+    behind: Vec<Option<usize>>,
+}
+
+impl Waists {
+    /// Those of an order with so many bytes across the border after each step. O(steps log steps).
+    pub(super) fn of(crossing: Vec<u64>) -> Self {
+        let before = nearest_narrower(&crossing);
+        let end = crossing.len();
+        let reversed: Vec<u64> = crossing.iter().rev().copied().collect();
+        let behind = nearest_narrower(&reversed).into_iter().rev().map(|found| found.map(|place| end - 1 - place)).collect();
+        Self { crossing, before, behind }
+    }
+
+    /// The first steps of regions around a step: the step itself, then those behind narrower and narrower borders, down to the start.
+    pub(super) fn firsts(&self, step: usize) -> Vec<usize> {
+        let mut firsts = vec![step];
+        // Nothing crosses the start.
+        while let Some(border) = firsts.last().and_then(|first| first.checked_sub(1)).filter(|border| self.crossing[*border] > 0)
+        {
+            if firsts.len() == MOST {
+                break;
+            }
+            firsts.push(self.before[border].map_or(0, |narrower| narrower + 1));
+        }
+        firsts
+    }
+
+    /// The last steps of regions around a step: the step itself, then those before narrower and narrower borders.
+    pub(super) fn lasts(&self, step: usize) -> Vec<usize> {
+        std::iter::successors(Some(step), |last| self.behind[*last]).take(MOST).collect()
+    }
+}
+
+/// For each place the nearest one before it with less than what is much narrower.
+fn nearest_narrower(crossing: &[u64]) -> Vec<Option<usize>> {
+    // Of places with as much or more before others nobody asks: what is left rises.
+    let mut rising: Vec<usize> = Vec::new();
+    let nearest = |(place, bytes): (usize, &u64)| {
+        while rising.pop_if(|last| crossing[*last] >= *bytes).is_some() {}
+        let narrow = rising.partition_point(|other| crossing[*other] < bytes - bytes / NARROWER);
+        let found = narrow.checked_sub(1).map(|index| rising[index]);
+        rising.push(place);
+        found
+    };
+    crossing.iter().enumerate().map(nearest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a walk from border to border finds.
+    fn walked(borders: impl Iterator<Item = (usize, u64)>) -> Vec<usize> {
+        let mut narrowest: Option<u64> = None;
+        let mut found = Vec::new();
+        for (step, bytes) in borders {
+            if narrowest.is_none_or(|narrowest| bytes < narrowest - narrowest / NARROWER) {
+                narrowest = Some(bytes);
+                found.push(step);
+            }
+            if found.len() == MOST || bytes == 0 {
+                break;
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn waists_are_those_that_a_walk_finds() {
+        let mut number = 1_u64;
+        let mut next = |below: u64| {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (number >> 33) % below
+        };
+        for length in 1..60 {
+            let most = [3, 40, 5000][length % 3];
+            let crossing: Vec<u64> = (0..length).map(|_| next(most)).collect();
+            let waists = Waists::of(crossing.clone());
+            for step in 0..length {
+                let before = (0..=step).rev().map(|first| (first, first.checked_sub(1).map_or(0, |border| crossing[border])));
+                assert_eq!(waists.firsts(step), walked(before), "before {step} of {crossing:?}");
+                assert_eq!(
+                    waists.lasts(step),
+                    walked((step..length).map(|last| (last, crossing[last]))),
+                    "behind {step} of {crossing:?}"
+                );
+            }
+        }
+    }
+}
