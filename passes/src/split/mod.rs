@@ -1,6 +1,7 @@
 //! `split`: computes regions around the peak in parts of one axis, one part after another.
 
 mod alone;
+mod candidates;
 mod estimate;
 mod growth;
 mod region;

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Use, Value, uses};
 
 use super::alone::alone;
+use super::candidates::{Candidates, LEAST_SEED};
 use super::divide;
 use super::estimate::Levels;
 use super::region::{Region, has_windows, is_join, is_own};
-use super::search::{LEAST_SEED, Search};
+use super::search::Search;
 use super::seed::Way;
 use super::seen::{Chosen, Seen, Trial};
 use crate::judge::{Judged, judge};
@@ -186,8 +187,8 @@ impl<'c, 'o> Rounds<'c, 'o> {
         }
         let (seen, here, way): (_, Chosen, _) = (self.seen.clone(), chosen.iter().map(Region::mark).collect(), self.aim.way);
         let (weights, grown) = (Weights::on_trial(self.ctx), seen.take(&here, way));
-        let search = Search::new(&state.judged, self.ctx.options, weights, self.price(), way, grown);
-        let mut search = search.ending_at_readers(self.room.is_some());
+        let candidates = Candidates::of(&state.judged, self.ctx.options, weights, way, grown);
+        let mut search = Search::new(candidates.ending_at_readers(self.room.is_some()), self.price());
         let mut tried = BTreeSet::new();
         let mut best: Option<(State, Vec<Region>)> = None;
         let of_room = self.room.into_iter().flat_map(|room| OF_ROOM.map(|part| room / 100 * part));

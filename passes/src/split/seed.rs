@@ -45,7 +45,7 @@ pub(super) struct Way {
 }
 
 /// What is estimated of a region.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Grown {
     /// First and last step.
     pub(super) span: (usize, usize),
