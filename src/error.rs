@@ -206,11 +206,11 @@ fn at_least(bound: u64) -> String {
     if bound == 0 { String::new() } else { format!(", and no order of these nodes less than {bound}") }
 }
 
-/// Where the smallest plan is full, who is alive there, and what cannot be dropped.
+/// Where the smallest plan is full, or one of whole nodes, who is alive there, and what cannot be dropped.
 fn notes(short: &memc_passes::Shortage) -> Vec<String> {
     let (name, operator) = &short.node;
-    let whole = if short.only_whole { " of whole nodes" } else { "" };
-    let mut notes = vec![format!("the smallest plan{whole} is full at step {}: \"{name}\" ({operator})", short.step)];
+    let plan = if short.only_whole { "a plan of whole nodes" } else { "the smallest plan" };
+    let mut notes = vec![format!("{plan} is full at step {}: \"{name}\" ({operator})", short.step)];
     notes.extend(short.alive.iter().map(|(name, bytes)| format!("alive there: `{name}`, {bytes}")));
     notes.extend(short.reasons.iter().map(|reason| format!("stays whatever is recomputed: {reason}")));
     notes.extend(short.is_early.then(|| EARLY.to_owned()));

@@ -72,7 +72,7 @@ pub struct Shortage {
     pub least: Bytes,
     /// What the space holds on the target, if that is limited.
     pub capacity: Option<Bytes>,
-    /// Name and operator of the node where that arena is full.
+    /// Name and operator of the node where that arena is full, or that of a plan of whole nodes.
     pub node: (String, String),
     /// Its step.
     pub step: Step,

@@ -35,7 +35,8 @@ const PREPARED: &str = "fold,canonicalize,dce";
 /// Plans a typed module within the budget of the context's options, for when [`crate::plan`] needs more.
 ///
 /// `free` is the plan that needs more: what is made here is rewritten if it was, and has windows where it has some. Nodes that compute the same are merged first: the plan may split them
-/// again where that pays. Where no plan is found soon then, they are left as they are, unless the context only seeks what is found soon.
+/// again where that pays. Where no plan is found soon then, they are left as they are, unless the context only seeks what is found soon. Where the
+/// context knows of an arena that is no larger than the bound of such plans, the smallest of them is not looked for.
 ///
 /// # Errors
 /// The first pipeline that fails; [`PassError::Budget`] where no plan is found, with what the better of the two needs.
@@ -62,6 +63,10 @@ pub fn plan_within<'o>(
         Err(PipelineError::Pass(PassError::Budget(short))) if !is_only && !ends_soon => short,
         other => return other,
     };
+    // No plan is smaller than what the context knows of.
+    if context(module).smallest.is_some_and(|known| known <= short.bound) {
+        return Err(PipelineError::Pass(PassError::Budget(short)));
+    }
     // What is proven of merged nodes holds without merging too: a plan may run a merged node again wherever another stood.
     if !is_rewritten && is_hopeless(&short) {
         return run(first, Seeks::Least, None);

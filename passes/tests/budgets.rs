@@ -159,3 +159,24 @@ fn the_smallest_arena_is_looked_for_unless_another_way_is_tried() {
     assert!(least(Seeks::Longest) < least(Seeks::Soon));
     assert_eq!(least(Seeks::Longest), least(Seeks::Least));
 }
+
+#[test]
+fn plans_no_smaller_than_a_known_one_are_not_looked_for() {
+    let text = net(&[64], &[0, 3, 0, 3, 0, 1]);
+    let free = free_plan(&text);
+    let short = |smallest: Option<Bytes>| {
+        let case = case(&text, Some(100));
+        let (module, inference) = case.module();
+        let context = |module: &Module| PassContext { smallest, ..case.context(module, &inference) };
+        match memc_passes::plan_within(&module, context, &free, true, &mut Silent) {
+            Err(PipelineError::Pass(PassError::Budget(short))) => short,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (whole, looked_for) = (Bytes(oracle::arena(&free.module)), short(None));
+    assert!(looked_for.bound <= looked_for.least && looked_for.least < whole);
+    // No plan is smaller than the bound, so what needs as little is the smallest.
+    let known = short(Some(looked_for.bound));
+    assert_eq!((known.bound, known.least), (looked_for.bound, whole));
+    assert_eq!(short(Some(whole)).least, looked_for.least);
+}

@@ -85,7 +85,7 @@ impl Search<'_, '_> {
     fn in_parts_and_again(&mut self, parts: u64, free: &Planned) -> Result<(), PipelineError> {
         let rewrite = memc_passes::Rewriting { micro_batches: Some(parts), ..self.own.rewrite };
         let own = memc_passes::Options { rewrite, ..self.own.clone() };
-        match self.budgets.planned_within(&own, Seeks::Soon, free, self.known(), &mut Silent) {
+        match self.planned_within(&own, Seeks::Soon, free, &mut Silent) {
             Err(PipelineError::Pass(PassError::Budget(_))) => {}
             found => self.offer(found?),
         }

@@ -114,20 +114,6 @@ impl Budgets<'_> {
         memc_passes::plan(self.given, self.context(own, seeks), self.options.verify, &mut Silent)
     }
 
-    /// The plan within the budget of some options, where `free` needs more.
-    fn planned_within(
-        &self,
-        own: &memc_passes::Options,
-        seeks: Seeks,
-        free: &Planned,
-        dearest: Option<u64>,
-        observer: &mut dyn Observer,
-    ) -> Result<Planned, PipelineError> {
-        let context = self.context(own, seeks);
-        let context = |module: &Module| PassContext { dearest, ..context(module) };
-        memc_passes::plan_within(self.given, context, free, self.options.verify, observer)
-    }
-
     /// What passes are given.
     fn context<'o>(&'o self, own: &'o memc_passes::Options, seeks: Seeks) -> impl Fn(&Module) -> PassContext<'o> {
         let answers = &self.answers;

@@ -93,7 +93,7 @@ impl Search<'_, '_> {
             self.regions_of(&whole)?;
         }
         let wider = memc_passes::Options { budget: Some(hundredths(self.limit, WIDER)), ..self.with_less_effort() };
-        match self.budgets.planned_within(&wider, Seeks::Soon, self.free, self.known(), &mut Silent) {
+        match self.planned_within(&wider, Seeks::Soon, self.free, &mut Silent) {
             Err(PipelineError::Pass(PassError::Budget(_))) => Ok(()),
             found => self.regions_of(&found?),
         }

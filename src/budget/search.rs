@@ -1,7 +1,7 @@
 //! The search for the fastest plan within a limit: one kind of plan after another, each where it is worth it after what the ones before found.
 
-use memc_ir::Bytes;
-use memc_passes::{Budgeted, Observer, PassError, PipelineError, Planned, Seeks, Shortage};
+use memc_ir::{Bytes, Module};
+use memc_passes::{Budgeted, Observer, PassContext, PassError, PipelineError, Planned, Seeks, Shortage};
 
 use super::limits::far_budgets;
 use super::{Budgets, Free};
@@ -102,7 +102,7 @@ impl<'s, 'a> Search<'s, 'a> {
     fn whole_nodes(&mut self, observer: &mut dyn Observer) -> Result<Result<Planned, Box<Shortage>>, PipelineError> {
         // What is more than a short search would find is not needed where there is another plan.
         let seeks = if self.is_kept() { Seeks::Soon } else { Seeks::Longest };
-        match self.budgets.planned_within(&self.own, seeks, self.free, self.known(), observer) {
+        match self.planned_within(&self.own, seeks, self.free, observer) {
             Err(PipelineError::Pass(PassError::Budget(short))) => {
                 self.reaches(short.least);
                 Ok(Err(short))
@@ -115,6 +115,20 @@ impl<'s, 'a> Search<'s, 'a> {
                 Ok(Ok(found))
             }
         }
+    }
+
+    /// The plan within the budget of some options, where `free` needs more, if it may be faster than what was found; none smaller is looked for than what is reached.
+    pub(super) fn planned_within(
+        &self,
+        own: &memc_passes::Options,
+        seeks: Seeks,
+        free: &Planned,
+        observer: &mut dyn Observer,
+    ) -> Result<Planned, PipelineError> {
+        let context = self.budgets.context(own, seeks);
+        let (dearest, smallest) = (self.known(), Some(self.least).filter(|least| *least < Bytes(u64::MAX)));
+        let context = |module: &Module| PassContext { dearest, smallest, ..context(module) };
+        memc_passes::plan_within(self.budgets.given, context, free, self.budgets.options.verify, observer)
     }
 
     /// Takes a plan that does not leave each node whole, if it keeps the limit and is faster than what was found.
