@@ -10,6 +10,8 @@ use super::search::Search;
 const MOST_DOUBLINGS: u32 = 6;
 /// A batch is computed in so many parts at most that about so many nodes are left: plans of more take minutes.
 const MOST_NODES: usize = 32_768;
+/// Where so many nodes are left, several times, what does not fit is searched for with so many times less effort: each step takes longer.
+const FULL_EFFORT: u64 = 8192;
 /// The part of its bytes that a plan of twice as many parts must save for still more parts to be tried.
 const WORTH: u64 = 32;
 /// The part of a limit by which a plan without rewriting may pass it for one with rewriting to be tried.
@@ -84,7 +86,8 @@ impl Search<'_, '_> {
     /// Looks for a plan that computes the batch in so many parts, and again or elsewhere what does not fit; offers none where none is found soon.
     fn in_parts_and_again(&mut self, parts: u64, free: &Planned) -> Result<(), PipelineError> {
         let rewrite = memc_passes::Rewriting { micro_batches: Some(parts), ..self.own.rewrite };
-        let own = memc_passes::Options { rewrite, ..self.own.clone() };
+        let effort = share_of(self.own.effort, self.budgets.nodes() as u64 * parts);
+        let own = memc_passes::Options { rewrite, effort, ..self.own.clone() };
         match self.planned_within(&own, Seeks::Soon, free, &mut Silent) {
             Err(PipelineError::Pass(PassError::Budget(_))) => {}
             found => self.offer(found?),
@@ -99,6 +102,11 @@ impl Search<'_, '_> {
         let budget = self.own.budget.filter(|_| enabled || self.budgets.is_large());
         self.budgets.planned(&memc_passes::Options { rewrite, effort: 0, budget, ..self.own.clone() }, Seeks::Longest)
     }
+}
+
+/// The effort of a search where so many nodes are left.
+fn share_of(effort: u64, nodes: u64) -> u64 {
+    effort / (nodes / FULL_EFFORT).max(1)
 }
 
 /// Numbers of parts of a batch of which models of so many nodes are made, in powers of two.
@@ -154,6 +162,14 @@ mod tests {
             assert!(halves(None) && halves(Some(Bytes(whole.0 / 2))));
             assert!(!halves(Some(whole)));
         });
+    }
+
+    #[test]
+    fn many_nodes_are_searched_with_less_effort() {
+        assert_eq!(
+            [0, 8191, 16_383, 16_384, 32_768].map(|nodes| share_of(20_000, nodes)),
+            [20_000, 20_000, 20_000, 10_000, 5000]
+        );
     }
 
     #[test]

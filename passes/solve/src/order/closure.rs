@@ -44,6 +44,8 @@ pub(super) fn least_bytes_at(model: &Model, operation: u32, looks: &mut u64) -> 
     let (sides, free) = sides(model, operation);
     let mut least: Option<u64> = None;
     for way in ways(model, operation) {
+        // Building a network takes about as long as it is large.
+        *looks = looks.checked_sub(model.operations as u64)?;
         let (mut flow, fixed) = Cut::of(model, operation, &sides, free, &way);
         let bytes = fixed + flow.maximize(u64::MAX, looks)?;
         least = Some(least.map_or(bytes, |least| least.min(bytes)));

@@ -305,6 +305,16 @@ fn values(list: &[(u64, &[u32], bool)]) -> Problem {
 }
 
 #[test]
+fn networks_count_as_many_looks_as_they_have_operations() {
+    let problem = values(&[(1, &[], false), (2, &[0], false), (3, &[0], false), (1, &[1, 2], true)]);
+    let model = Model::new(&problem);
+    let least = |mut looks: u64| least_bytes_at(&model, 1, &mut looks).map(|bytes| (bytes, looks));
+    let (bytes, left) = least(1000).unwrap_or_default();
+    assert!(bytes > 0 && left <= 1000 - 4, "{left}");
+    assert_eq!(least(3), None);
+}
+
+#[test]
 fn pairs_that_a_third_may_come_between_stay_apart() {
     // The first frees much and the second makes much: what only waits for the value that was freed runs between them.
     for (freed, result, scratch, least) in [(9, 5, [4, 0], 14), (5, 6, [0, 5], 13)] {
