@@ -58,6 +58,29 @@ pub(crate) fn attempt_from(
     Ok(Some(Found { budgeted, ..found }))
 }
 
+/// A plan that was found, changed until it keeps a smaller capacity; `None` where it does not, and for plans that move things.
+pub(crate) fn narrowed(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    stated: &Stated,
+    capacity: u64,
+    from: &Found,
+) -> Result<Option<Found>, PassError> {
+    if moves(from) {
+        return Ok(None);
+    }
+    let plan = budget::tighten(&stated.problem, capacity, &from.plan, Limit { nodes: 0 }, ctx.options.stop).map_err(refused)?;
+    let Some(plan) = plan else { return Ok(None) };
+    let found = carry_out(module, ctx, stated, capacity, plan)?;
+    let Budgeted { stop, effort, .. } = from.budgeted;
+    Ok(Some(Found { budgeted: Budgeted { stop, effort, ..found.budgeted }, ..found }))
+}
+
+/// Whether a plan moves things.
+fn moves(found: &Found) -> bool {
+    found.plan.events.iter().any(|event| !matches!(event, budget::Event::Run(_)))
+}
+
 /// A plan that was found, changed so that each run leaves so many bytes of the capacity free: as little as that takes without effort. `None` where none is
 /// found; a plan with transfers is made anew.
 pub(crate) fn tightened(
@@ -73,8 +96,7 @@ pub(crate) fn tightened(
         run.scratch = run.scratch.saturating_add(*margin);
     }
     let (capacity, limit, stop) = (from.budgeted.capacity, Limit { nodes: effort }, ctx.options.stop);
-    let moves = from.plan.events.iter().any(|event| !matches!(event, budget::Event::Run(_)));
-    let plan = match moves {
+    let plan = match moves(from) {
         true => budget::solve_until(&problem, capacity, limit, stop).map_err(refused)?.solution,
         false => budget::tighten(&problem, capacity, &from.plan, limit, stop).map_err(refused)?,
     };

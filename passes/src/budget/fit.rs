@@ -6,7 +6,7 @@ use memc_ir::{Bytes, Module, Value};
 use memc_solve::budget;
 use memc_solve::budget::bound::Bounding;
 
-use super::attempt::{Found, attempt, attempt_from, tightened};
+use super::attempt::{Found, attempt, attempt_from, narrowed, tightened};
 use super::mend::Asked;
 use super::shortage::shortage;
 use super::state::{Stated, state};
@@ -223,7 +223,11 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, wh
             break;
         }
         let middle = low + (high - low) / 2;
-        match attempt(module, ctx, stated, middle, ctx.effort / LEAST_SHARE)? {
+        let found = match (attempt(module, ctx, stated, middle, ctx.effort / LEAST_SHARE)?, &best) {
+            (None, Some(best)) => narrowed(module, ctx, stated, middle, best)?,
+            (found, _) => found,
+        };
+        match found {
             None => low = middle + 1,
             Some(found) => {
                 high = middle.min(found.peak).max(low);
@@ -331,6 +335,20 @@ mod tests {
         assert!(asked.is_behind(&short));
         let ctx = PassContext { dearest: Some(makespan), ..ctx.clone() };
         assert!(!Asked { ctx: &ctx, ..asked }.is_behind(&short));
+    }
+
+    #[test]
+    fn a_plan_is_changed_until_it_keeps_a_smaller_capacity() {
+        let module = memc_ir::text::parse(TEXT).unwrap();
+        let options = Options::default();
+        let ctx = PassContext::new(&options, SecondaryMap::default(), &module);
+        let stated = state(&module, &options, &[]);
+        let whole = attempt(&module, &ctx, &stated, 1 << 20, 0).unwrap().unwrap();
+        let found = narrowed(&module, &ctx, &stated, whole.plan.peak - 1, &whole).unwrap().unwrap();
+        assert!(found.plan.peak < whole.plan.peak && found.plan.events.len() > whole.plan.events.len());
+        assert_eq!(found.budgeted.capacity, whole.plan.peak - 1);
+        // What some node needs by itself stays.
+        assert!(narrowed(&module, &ctx, &stated, working_set(&stated.problem) - 1, &whole).unwrap().is_none());
     }
 
     #[test]
