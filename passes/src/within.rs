@@ -63,9 +63,17 @@ pub fn plan_within<'o>(
         Err(PipelineError::Pass(PassError::Budget(short))) if !is_only && !ends_soon => short,
         other => return other,
     };
-    // No plan is smaller than what the context knows of.
-    if context(module).smallest.is_some_and(|known| known <= short.bound) {
-        return Err(PipelineError::Pass(PassError::Budget(short)));
+    let is_smallest = |short: &Shortage| context(module).smallest.is_some_and(|known| known <= short.bound);
+    let mut short = short;
+    if is_smallest(&short) {
+        // What is proven of rewritten nodes need not hold of others.
+        let other = if is_rewritten { or_short(run(WITHOUT_CSE, Seeks::Soon, None), &mut short)? } else { None };
+        if let Some(found) = other {
+            return Ok(found);
+        }
+        if is_smallest(&short) {
+            return Err(PipelineError::Pass(PassError::Budget(short)));
+        }
     }
     // What is proven of merged nodes holds without merging too: a plan may run a merged node again wherever another stood.
     if !is_rewritten && is_hopeless(&short) {
