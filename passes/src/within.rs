@@ -59,19 +59,19 @@ pub fn plan_within<'o>(
     let first = if is_rewritten { REWRITTEN } else { MERGED };
     let ends_soon = context(module).seeks == Seeks::Soon;
     let is_only = !ends_soon && !is_rewritten && !has_equal_nodes(module, context(module))?;
-    let short = match run(first, if is_only { Seeks::Longest } else { Seeks::Soon }, None) {
+    let mut short = match run(first, if is_only { Seeks::Longest } else { Seeks::Soon }, None) {
         Err(PipelineError::Pass(PassError::Budget(short))) if !is_only && !ends_soon => short,
         other => return other,
     };
-    let is_smallest = |short: &Shortage| context(module).smallest.is_some_and(|known| known <= short.bound);
-    let mut short = short;
-    if is_smallest(&short) {
+    let known = context(module).smallest;
+    let is_beaten = |short: &Shortage| known.is_some_and(|known| known <= short.bound);
+    if is_beaten(&short) {
         // What is proven of rewritten nodes need not hold of others.
         let other = if is_rewritten { or_short(run(WITHOUT_CSE, Seeks::Soon, None), &mut short)? } else { None };
         if let Some(found) = other {
             return Ok(found);
         }
-        if is_smallest(&short) {
+        if is_beaten(&short) {
             return Err(PipelineError::Pass(PassError::Budget(short)));
         }
     }
