@@ -94,21 +94,24 @@ impl Asked<'_, '_> {
         let liveness = Liveness::of(placed, placed.main(), self.ctx.options.profile);
         let buffers = buffers(placed, &liveness, &classes(placed), self.ctx.options.io);
         let levels = live(placed, &buffers, liveness.steps);
-        let nodes = &placed.graph(placed.main()).nodes;
-        let run_of: BTreeMap<Node, usize> = self.stated.nodes.iter().enumerate().map(|(run, node)| (*node, run)).collect();
+        let runs: BTreeMap<Node, usize> = self.stated.nodes.iter().enumerate().map(|(run, node)| (*node, run)).collect();
+        let run_of = |node: &Node| runs.get(&placed.node(*node).recompute_of.unwrap_or(*node)).copied();
+        let run_at: Vec<Option<usize>> = placed.graph(placed.main()).nodes.iter().map(run_of).collect();
         let mut wanted = vec![if is_everywhere { found.arena.0 - self.limit.0 } else { 0 }; margins.len()];
         for buffer in &buffers {
             let Some(storage) = placed.plan.storage[buffer.owner] else { continue };
             let over = storage.offset.saturating_add(buffer.bytes).0.saturating_sub(self.limit.0);
+            if over == 0 {
+                continue;
+            }
             let life = buffer.range.start.0 as usize..buffer.range.end.0 as usize;
             let free = |step: &usize| self.limit.0.saturating_sub(levels[*step].0);
             let least = life.clone().map(|step| free(&step)).min().unwrap_or(0);
             // Where all steps have that much room, it is in pieces, and any step may be to blame.
             let enough = if least < over { over } else { u64::MAX };
             for step in life.filter(|step| free(step) < enough) {
-                let original = placed.node(nodes[step]).recompute_of.unwrap_or(nodes[step]);
-                if let Some(run) = run_of.get(&original) {
-                    wanted[*run] = wanted[*run].max(over);
+                if let Some(run) = run_at[step] {
+                    wanted[run] = wanted[run].max(over);
                 }
             }
         }

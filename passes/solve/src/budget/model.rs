@@ -151,14 +151,17 @@ impl Model {
         if !self.takes[operation as usize] {
             return 0;
         }
+        let mut may_take = self.may_take(operation);
+        if let (Some(taker), None) = (may_take.next(), may_take.next()) {
+            return if self.takes_over.of(taker).iter().any(|other| ends(*other)) { self.sizes[taker as usize] } else { 0 };
+        }
         self.takers(operation, ends).into_iter().map(|taker| self.sizes[taker as usize]).sum()
     }
 
     /// The results that take over an operand which ends at their step: the best matching, by size (greedy over the transversal matroid, each by an
     /// augmenting path).
     pub fn takers(&self, operation: u32, ends: impl Fn(u32) -> bool) -> Vec<u32> {
-        let mut takers: Vec<u32> =
-            self.writes.of(operation).iter().copied().filter(|value| !self.takes_over.of(*value).is_empty()).collect();
+        let mut takers: Vec<u32> = self.may_take(operation).collect();
         let candidates = |taker: u32| self.takes_over.of(taker).iter().copied().filter(|other| ends(*other));
         if let [taker] = takers[..] {
             takers.retain(|_| candidates(taker).next().is_some());
@@ -167,6 +170,11 @@ impl Model {
             takers = matched(&takers, |taker| candidates(taker).collect());
         }
         takers
+    }
+
+    /// The results that may take over an operand.
+    fn may_take(&self, operation: u32) -> impl Iterator<Item = u32> {
+        self.writes.of(operation).iter().copied().filter(|value| !self.takes_over.of(*value).is_empty())
     }
 }
 

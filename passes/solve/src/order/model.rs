@@ -101,19 +101,15 @@ impl Model {
     pub fn saved(&self, operation: u32, allocates: impl Fn(u32) -> bool, ends: impl Fn(u32) -> bool) -> u64 {
         let uses = self.uses.of(operation);
         let can_take = |buffer: &u32| !self.takes_over.of(*buffer).is_empty() && allocates(*buffer);
-        let mut takers: Vec<u32> = Vec::new();
-        for buffer in uses.iter().copied().filter(can_take) {
-            takers.push(buffer);
-        }
-        if takers.is_empty() {
-            return 0;
-        }
+        let mut found = uses.iter().copied().filter(can_take);
+        let Some(first) = found.next() else { return 0 };
         let candidates = |taker: u32| {
             self.takes_over.of(taker).iter().copied().filter(|other| uses.binary_search(other).is_ok() && ends(*other))
         };
-        if let [taker] = takers[..] {
-            return if candidates(taker).next().is_some() { self.sizes[taker as usize] } else { 0 };
-        }
+        let Some(second) = found.next() else {
+            return if candidates(first).next().is_some() { self.sizes[first as usize] } else { 0 };
+        };
+        let mut takers: Vec<u32> = [first, second].into_iter().chain(found).collect();
         takers.sort_by_key(|buffer| std::cmp::Reverse(self.sizes[*buffer as usize]));
         match_takers(&takers, candidates).into_iter().map(|taker| self.sizes[taker as usize]).sum()
     }
