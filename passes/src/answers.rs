@@ -21,6 +21,8 @@ pub struct Answers {
     places: Known<place::Problem, place::Solution>,
     /// What was seen of regions in parts.
     pub(crate) regions: Seen,
+    /// The same where what each node needs by itself was asked for.
+    pub(crate) regions_alone: Seen,
     /// Candidates of windows that compute the same, by their keys.
     windows: Rc<RefCell<BTreeMap<String, Rc<[Candidate]>>>>,
 }

@@ -54,8 +54,7 @@ const LITTLE: u64 = 200;
 pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let options = ctx.options;
     let Some(judged) = judged(module.clone(), ctx) else { return Vec::new() };
-    // Trials of what nodes need by themselves are others.
-    let seen = if ctx.alone.is_some() { Seen::default() } else { ctx.answers.regions.clone() };
+    let seen = if ctx.alone.is_some() { &ctx.answers.regions_alone } else { &ctx.answers.regions };
     seen.begin(module);
     let price = Price::new(options, Bytes(judged.peak), judged.nanos).within(ctx.alone);
     let given = Draft { module: module.clone(), weights: Weights::on_trial(ctx) };
