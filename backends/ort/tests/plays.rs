@@ -74,6 +74,31 @@ fn joins_of_what_is_written_in_place_have_nothing_to_do() {
 }
 
 #[test]
+fn what_is_written_by_index_lies_where_the_data_did() {
+    let constant = |name: &str, dims: &[i64], items: &[i64]| TensorProto {
+        name: Some(name.to_owned()),
+        data_type: Some(INT64),
+        dims: dims.to_vec(),
+        int64_data: items.to_vec(),
+        ..TensorProto::default()
+    };
+    let graph = GraphProto {
+        name: Some("written".to_owned()),
+        input: vec![value("x", FLOAT, Some(&[64, 4])), value("two", FLOAT, Some(&[2, 4])), value("few", FLOAT, Some(&[1, 2]))],
+        output: vec![value("y", FLOAT, Some(&[64, 4]))],
+        initializer: vec![constant("rows", &[2, 1], &[9, 1]), constant("columns", &[1, 2], &[3, 0])],
+        node: vec![
+            node("Sin", &["x"], &["a"]),
+            node("ScatterND", &["a", "rows", "two"], &["b"]),
+            NodeProto { attribute: vec![integer("axis", 1)], ..node("ScatterElements", &["b", "columns", "few"], &["y"]) },
+        ],
+        ..GraphProto::default()
+    };
+    let played = holds(&written("plays_written", &model(graph)), |_| {});
+    assert_eq!(played.arenas[0].used, 64 * 4 * 4);
+}
+
+#[test]
 fn bodies_with_constants_from_outside_play() {
     holds(&corpus("plays_loop", "control_flow_loop_if"), |_| {});
 }

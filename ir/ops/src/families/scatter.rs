@@ -8,7 +8,7 @@ use crate::families::broadcasting::{data_or_unknown, item_count, strides};
 use crate::families::dims::agree;
 use crate::families::gather::{index_into, indexed_element};
 use crate::families::slicing::axis_of;
-use crate::info::{OpInfo, SplitAxes, Work};
+use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Work};
 use crate::pieces::rules;
 
 /// Whether written elements replace what was there.
@@ -109,13 +109,17 @@ fn tensor_scatter(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The operators of this family.
+/// The operators of this family: what is not written is as it was, so that the data may be overwritten.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("Scatter", scatter_elements).work(Work::None),
-    OpInfo::onnx("ScatterElements", scatter_elements).work(Work::None).split(SplitAxes::Rule(rules::element_indexed)),
-    OpInfo::onnx("ScatterND", scatter_nd).work(Work::None).split(SplitAxes::Rule(rules::slices_written)),
-    OpInfo::onnx("TensorScatter", tensor_scatter).work(Work::None),
+    of("Scatter", scatter_elements),
+    of("ScatterElements", scatter_elements).split(SplitAxes::Rule(rules::element_indexed)),
+    of("ScatterND", scatter_nd).split(SplitAxes::Rule(rules::slices_written)),
+    of("TensorScatter", tensor_scatter),
 ];
+
+const fn of(name: &'static str, infer: InferFn) -> OpInfo {
+    OpInfo::onnx(name, infer).in_place(InPlace::Operands(&[0])).work(Work::None)
+}
 
 #[cfg(test)]
 mod tests {

@@ -48,7 +48,7 @@ const FLOATS: &[ElementType] = &[ElementType::Float, ElementType::Double];
 const RELU: &[ElementType] = &[ElementType::Float, ElementType::Double, ElementType::Int8, ElementType::Int32];
 
 /// Kernels that were seen to run in place. Seen not to: Add Sub Mul Div Pow Max Min Sum Mean PRelu Exp Log Sqrt Neg Abs Erf Sin
-/// Floor Round Sign Reciprocal Not Hardmax Gelu Dropout, all normalizations, Where, and the Gelu operators of its own domain.
+/// Floor Round Sign Reciprocal Not Hardmax Gelu Dropout, all normalizations, ScatterND, Where, and the Gelu operators of its own domain.
 const IN_PLACE: &[InPlaceKernel] = &[
     // Between any two types of one width.
     kernel("Cast", &[]),
@@ -59,6 +59,8 @@ const IN_PLACE: &[InPlaceKernel] = &[
     kernel("LeakyRelu", FLOAT),
     kernel("LogSoftmax", FLOAT),
     kernel("Relu", RELU),
+    kernel("Scatter", &[]),
+    kernel("ScatterElements", &[]),
     kernel("Selu", FLOAT),
     kernel("Shrink", &[]),
     kernel("Sigmoid", FLOATS),
@@ -66,6 +68,7 @@ const IN_PLACE: &[InPlaceKernel] = &[
     kernel("Softplus", FLOAT),
     kernel("Softsign", FLOAT),
     kernel("Tanh", FLOATS),
+    kernel("TensorScatter", &[]),
     kernel("ThresholdedRelu", FLOAT),
     InPlaceKernel { domain: MICROSOFT, name: "FusedConv", operand: 3, elements: FLOAT },
 ];
