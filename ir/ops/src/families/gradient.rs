@@ -4,6 +4,7 @@
 use memc_ir::{Bytes, Dim, ElementType};
 
 use super::contrib_rules::{like_first, like_second, microsoft, set_shaped_like, unknown_dims};
+use super::contrib_workspace;
 use super::dims::{agree, dim_at, product};
 use crate::context::{Infer, InferError};
 use crate::fact::Data;
@@ -186,16 +187,22 @@ const fn overwriting(name: &'static str, work: u32) -> OpInfo {
     elementwise(name, like_both, work).in_place(InPlace::Operands(&[0, 1]))
 }
 
+/// Copies the gradient to its result before it reads anything else.
+const fn of_softmax(name: &'static str, work: u32) -> OpInfo {
+    let info = microsoft(name, like_first).in_place(InPlace::Operands(&[0]));
+    info.work(Work::PerElement(work)).split(SplitAxes::Rule(rules::softmax))
+}
+
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     // Average pooling's and max pooling's gradients stand in ONNX's own domain without being part of it.
     OpInfo::onnx("AveragePoolGrad", pool).work(Work::PerElement(4)).split(SplitAxes::Batch),
     OpInfo::onnx("MaxPoolGrad", pool).work(Work::PerElement(2)).split(SplitAxes::Rule(rules::unpooled)),
     microsoft("BatchNormalizationGrad", of_data_and_scale).work(Work::PerElement(12)),
-    elementwise("BiasFastGeluGrad_dX", like_both, 20),
+    overwriting("BiasFastGeluGrad_dX", 20).workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
     microsoft("BiasGeluGrad", bias_gelu).work(Work::PerElement(20)),
-    elementwise("BiasGeluGrad_dX", like_both, 20),
-    elementwise("BitmaskDropoutGrad", like_first, 3),
+    overwriting("BiasGeluGrad_dX", 20).workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
+    elementwise("BitmaskDropoutGrad", like_first, 3).in_place(InPlace::Operands(&[0])),
     microsoft("BroadcastGradientArgs", broadcast_axes).work(Work::None),
     microsoft("ConvGrad", convolution)
         .work(Work::Flops(convolution_flops))
@@ -203,21 +210,21 @@ pub const OPERATORS: &[OpInfo] = &[
         .split(SplitAxes::Rule(rules::convolution_gradient)),
     microsoft("ConvTransposeGrad", transposed_convolution).work(Work::Flops(convolution_flops)),
     microsoft("DivGrad", of_data_and_weight).work(Work::PerElement(6)),
-    elementwise("DropoutGrad", like_first, 3),
-    elementwise("EluGrad", like_both, 10),
+    elementwise("DropoutGrad", like_first, 3).in_place(InPlace::Operands(&[0])),
+    overwriting("EluGrad", 10),
     overwriting("FastGeluGrad", 20),
     microsoft("GatherElementsGrad", shape_second).work(Work::PerElement(1)),
     microsoft("GatherGrad", gather).work(Work::PerElement(1)).split(SplitAxes::Rule(rules::gathered_gradient)),
     microsoft("GatherNDGrad", gather).work(Work::PerElement(1)),
     overwriting("GeluGrad", 20),
-    elementwise("HardSigmoidGrad", like_both, 3),
+    overwriting("HardSigmoidGrad", 3),
     microsoft("InvertibleLayerNormalizationGrad", of_scale_from_result).work(Work::PerElement(12)),
     microsoft("LayerNormalizationGrad", of_data_and_scale)
         .work(Work::PerElement(12))
         .split(SplitAxes::Rule(rules::layer_gradient)),
-    elementwise("LeakyReluGrad", like_both, 2),
-    microsoft("LogSoftmaxGrad", like_first).work(Work::PerElement(12)).split(SplitAxes::Rule(rules::softmax)),
-    microsoft("LogSoftmaxGrad_13", like_first).work(Work::PerElement(12)).split(SplitAxes::Rule(rules::softmax)),
+    overwriting("LeakyReluGrad", 2),
+    of_softmax("LogSoftmaxGrad", 12),
+    of_softmax("LogSoftmaxGrad_13", 12),
     microsoft("PadGrad", pad).work(Work::None),
     overwriting("QuickGeluGrad", 16),
     overwriting("ReluGrad", 1),
@@ -232,10 +239,10 @@ pub const OPERATORS: &[OpInfo] = &[
         .split(SplitAxes::Rule(rules::cross_entropy_gradient)),
     microsoft("SoftmaxCrossEntropyLossInternal", loss).work(Work::PerInputElement(14)),
     microsoft("SoftmaxCrossEntropyLossInternalGrad", like_second).work(Work::PerElement(12)),
-    microsoft("SoftmaxGrad", like_first).work(Work::PerElement(6)).split(SplitAxes::Rule(rules::softmax)),
-    microsoft("SoftmaxGrad_13", like_first).work(Work::PerElement(6)).split(SplitAxes::Rule(rules::softmax)),
+    of_softmax("SoftmaxGrad", 6),
+    of_softmax("SoftmaxGrad_13", 6),
     overwriting("TanhGrad", 3),
-    elementwise("TrainableDropoutGrad", like_first, 3),
+    elementwise("TrainableDropoutGrad", like_first, 3).in_place(InPlace::Operands(&[0])),
 ];
 
 #[cfg(test)]

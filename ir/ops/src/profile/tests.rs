@@ -245,10 +245,15 @@ fn few_operators_of_other_domains_overwrite() {
         .filter(|info| !info.domain.is_empty() && info.in_place != InPlace::Never)
         .map(|info| format!("{} {:?}", info.name, info.in_place))
         .collect();
-    let first = ["BiasGelu", "FastGelu", "Gelu", "QuickGelu"].map(|name| format!("{name} Operands([0])"));
-    let both = ["FastGeluGrad", "GeluGrad", "QuickGeluGrad", "ReluGrad", "SigmoidGrad", "TanhGrad"];
-    let both = both.map(|name| format!("{name} Operands([0, 1])"));
-    let mut expected = [first.as_slice(), both.as_slice(), &["FusedConv Operands([3])".to_owned()]].concat();
+    let softmax = ["LogSoftmaxGrad", "LogSoftmaxGrad_13", "SoftmaxGrad", "SoftmaxGrad_13"];
+    let dropout = ["BitmaskDropoutGrad", "DropoutGrad", "TrainableDropoutGrad"];
+    let first = [["BiasGelu", "FastGelu", "Gelu", "QuickGelu"].as_slice(), &softmax, &dropout].concat();
+    let first: Vec<String> = first.into_iter().map(|name| format!("{name} Operands([0])")).collect();
+    let gelu = ["BiasFastGeluGrad_dX", "BiasGeluGrad_dX", "FastGeluGrad", "GeluGrad", "QuickGeluGrad"];
+    let others = ["EluGrad", "HardSigmoidGrad", "LeakyReluGrad", "ReluGrad", "SigmoidGrad", "TanhGrad"];
+    let both: Vec<String> =
+        [gelu.as_slice(), &others].concat().into_iter().map(|name| format!("{name} Operands([0, 1])")).collect();
+    let mut expected = [first, both, vec!["FusedConv Operands([3])".to_owned()]].concat();
     expected.sort();
     let mut found = found;
     found.sort();
