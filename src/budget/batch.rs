@@ -4,7 +4,7 @@ use memc_ir::Bytes;
 use memc_passes::micro_batch::is_divided;
 use memc_passes::{PassError, PipelineError, Planned, Seeks, Silent};
 
-use super::search::Search;
+use super::search::{COSTLY, Search};
 
 /// At most two to this power is the number of parts of a batch.
 const MOST_DOUBLINGS: u32 = 6;
@@ -50,8 +50,13 @@ impl Search<'_, '_> {
                 }
             }
         }
+        // Plans of many nodes that compute again take longest to find.
+        if !near.is_empty() {
+            self.regions_for_time()?;
+        }
+        let known = self.known();
         for (parts, plan) in near {
-            if !self.is_kept() {
+            if self.takes(COSTLY) && self.known() == known {
                 self.in_parts_and_again(parts, &plan)?;
             }
         }

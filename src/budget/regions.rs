@@ -35,6 +35,7 @@ impl Search<'_, '_> {
         if !self.may_split() || self.is_kept() && self.budgets.is_large() {
             return Ok(());
         }
+        self.is_time_bought = true;
         let mut own = without_limits(&self.own);
         let mut slowdown = own.rewrite.slowdown.max(LAVISH);
         let mut last = u64::MAX;

@@ -9,7 +9,7 @@ use super::{Budgets, Free};
 /// The part of the time that a plan may take beyond what there is without a budget, for which no other plan is looked for.
 pub(super) const SMALL: u64 = 100;
 /// The part of the time beyond which plans are looked for that take long to find.
-const COSTLY: u64 = 20;
+pub(super) const COSTLY: u64 = 20;
 
 /// A kind of plan that does not leave each node whole.
 struct Kind {
@@ -21,7 +21,7 @@ struct Kind {
 
 /// Such kinds, in the order in which they are asked where plans of whole nodes take long or there are none.
 const KINDS: [Kind; 7] = [
-    Kind { is_worth: |search| search.takes(SMALL), seek: |search| search.regions_for_time() },
+    Kind { is_worth: |search| !search.is_time_bought && search.takes(SMALL), seek: |search| search.regions_for_time() },
     Kind { is_worth: |search| search.takes(SMALL), seek: |search| search.regions_and_again() },
     Kind { is_worth: |search| search.is_kept() && search.takes(SMALL), seek: |search| search.regions_of_again() },
     Kind { is_worth: |search| search.is_kept() && search.takes(COSTLY), seek: |search| search.two_parts_and_again() },
@@ -46,6 +46,8 @@ pub(super) struct Search<'s, 'a> {
     pub(super) whole: Option<Planned>,
     /// What a plan needs that computes the batch in two parts and changes nothing else.
     pub(super) halved: Option<Bytes>,
+    /// Whether regions in parts were looked for that save as much as time buys.
+    pub(super) is_time_bought: bool,
     /// Whether a plan with regions in parts was found for the limit that computes again too.
     pub(super) is_again_kept: bool,
     /// What the smallest plan needs that is found for every limit alike.
@@ -66,6 +68,7 @@ impl<'s, 'a> Search<'s, 'a> {
             best: None,
             whole: None,
             halved: None,
+            is_time_bought: false,
             is_again_kept: false,
             least: Bytes(u64::MAX),
         }
@@ -160,7 +163,7 @@ impl<'s, 'a> Search<'s, 'a> {
     }
 
     /// Whether all that was found takes more than such a part of the time more.
-    fn takes(&self, part: u64) -> bool {
+    pub(super) fn takes(&self, part: u64) -> bool {
         self.best.as_ref().is_none_or(|best| self.budgets.nanos(best) > self.base + self.base / part)
     }
 

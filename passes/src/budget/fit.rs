@@ -223,9 +223,11 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, wh
             break;
         }
         let middle = low + (high - low) / 2;
-        let found = match (attempt(module, ctx, stated, middle, ctx.effort / LEAST_SHARE)?, &best) {
-            (None, Some(best)) => narrowed(module, ctx, stated, middle, best)?,
-            (found, _) => found,
+        // A plan that is at hand is changed sooner than another is found.
+        let near = best.as_ref().map(|best| narrowed(module, ctx, stated, middle, best)).transpose()?.flatten();
+        let found = match near {
+            None => attempt(module, ctx, stated, middle, ctx.effort / LEAST_SHARE)?,
+            near => near,
         };
         match found {
             None => low = middle + 1,
