@@ -187,6 +187,10 @@ const fn overwriting(name: &'static str, work: u32) -> OpInfo {
     elementwise(name, like_both, work).in_place(InPlace::Operands(&[0, 1]))
 }
 
+const fn of_dropout(name: &'static str) -> OpInfo {
+    elementwise(name, like_first, 3).in_place(InPlace::Operands(&[0]))
+}
+
 /// Copies the gradient to its result before it reads anything else.
 const fn of_softmax(name: &'static str, work: u32) -> OpInfo {
     let info = microsoft(name, like_first).in_place(InPlace::Operands(&[0]));
@@ -202,7 +206,7 @@ pub const OPERATORS: &[OpInfo] = &[
     overwriting("BiasFastGeluGrad_dX", 20).workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
     microsoft("BiasGeluGrad", bias_gelu).work(Work::PerElement(20)),
     overwriting("BiasGeluGrad_dX", 20).workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
-    elementwise("BitmaskDropoutGrad", like_first, 3).in_place(InPlace::Operands(&[0])),
+    of_dropout("BitmaskDropoutGrad"),
     microsoft("BroadcastGradientArgs", broadcast_axes).work(Work::None),
     microsoft("ConvGrad", convolution)
         .work(Work::Flops(convolution_flops))
@@ -210,7 +214,7 @@ pub const OPERATORS: &[OpInfo] = &[
         .split(SplitAxes::Rule(rules::convolution_gradient)),
     microsoft("ConvTransposeGrad", transposed_convolution).work(Work::Flops(convolution_flops)),
     microsoft("DivGrad", of_data_and_weight).work(Work::PerElement(6)),
-    elementwise("DropoutGrad", like_first, 3).in_place(InPlace::Operands(&[0])),
+    of_dropout("DropoutGrad"),
     overwriting("EluGrad", 10),
     overwriting("FastGeluGrad", 20),
     microsoft("GatherElementsGrad", shape_second).work(Work::PerElement(1)),
@@ -242,7 +246,7 @@ pub const OPERATORS: &[OpInfo] = &[
     of_softmax("SoftmaxGrad", 6),
     of_softmax("SoftmaxGrad_13", 6),
     overwriting("TanhGrad", 3),
-    elementwise("TrainableDropoutGrad", like_first, 3).in_place(InPlace::Operands(&[0])),
+    of_dropout("TrainableDropoutGrad"),
 ];
 
 #[cfg(test)]

@@ -111,13 +111,13 @@ fn tensor_scatter(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// The operators of this family: what is not written is as it was, so that the data may be overwritten.
 pub const OPERATORS: &[OpInfo] = &[
-    of("Scatter", scatter_elements),
-    of("ScatterElements", scatter_elements).split(SplitAxes::Rule(rules::element_indexed)),
-    of("ScatterND", scatter_nd).split(SplitAxes::Rule(rules::slices_written)),
-    of("TensorScatter", tensor_scatter),
+    writing("Scatter", scatter_elements),
+    writing("ScatterElements", scatter_elements).split(SplitAxes::Rule(rules::element_indexed)),
+    writing("ScatterND", scatter_nd).split(SplitAxes::Rule(rules::slices_written)),
+    writing("TensorScatter", tensor_scatter),
 ];
 
-const fn of(name: &'static str, infer: InferFn) -> OpInfo {
+const fn writing(name: &'static str, infer: InferFn) -> OpInfo {
     OpInfo::onnx(name, infer).in_place(InPlace::Operands(&[0])).work(Work::None)
 }
 

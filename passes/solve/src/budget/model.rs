@@ -151,6 +151,7 @@ impl Model {
         if !self.takes[operation as usize] {
             return 0;
         }
+        // One result, as nearly always, needs no matching.
         let mut may_take = self.may_take(operation);
         if let (Some(taker), None) = (may_take.next(), may_take.next()) {
             return if self.takes_over.of(taker).iter().any(|other| ends(*other)) { self.sizes[taker as usize] } else { 0 };
@@ -162,14 +163,8 @@ impl Model {
     /// augmenting path).
     pub fn takers(&self, operation: u32, ends: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut takers: Vec<u32> = self.may_take(operation).collect();
-        let candidates = |taker: u32| self.takes_over.of(taker).iter().copied().filter(|other| ends(*other));
-        if let [taker] = takers[..] {
-            takers.retain(|_| candidates(taker).next().is_some());
-        } else {
-            takers.sort_by_key(|value| std::cmp::Reverse(self.sizes[*value as usize]));
-            takers = matched(&takers, |taker| candidates(taker).collect());
-        }
-        takers
+        takers.sort_by_key(|value| std::cmp::Reverse(self.sizes[*value as usize]));
+        matched(&takers, |taker| self.takes_over.of(taker).iter().copied().filter(|other| ends(*other)).collect())
     }
 
     /// The results that may take over an operand.
