@@ -84,6 +84,12 @@ impl<'s, 'm> Ruin<'s, 'm> {
         }
     }
 
+    /// The same by other chances: the first turn goes by those of a new search.
+    pub fn in_turn(mut self, turn: u64) -> Self {
+        self.whim.random = Random::new(1 + turn);
+        self
+    }
+
     /// Leaves the state at the cheapest sequence within the capacity that was met. O(rounds x absences x (values + tried chains) log slots).
     pub fn run(&mut self, rounds: u64) {
         if rounds == 0 {

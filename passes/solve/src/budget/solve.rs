@@ -54,6 +54,9 @@ const ALL_FAR: i64 = 64;
 /// Steps for each operation of a short search, at least, for that to be said of it.
 const TELLING: u64 = 150;
 
+/// More effort than usual goes into so many searches for each kind of start at most, each with the usual one: what these find depends more on chance than on their length.
+const MOST_SEARCHES: u64 = 16;
+
 /// How hot searches begin, in units of a start: those that may tear down much of it, and one that stays near it.
 const HOT: f64 = 2.0;
 const COOL: f64 = 0.1;
@@ -70,7 +73,8 @@ type Reduce = fn(&mut State, i64, u64) -> bool;
 /// the capacity, it is the answer. Without a solution nothing is proven: the outcome is [`crate::Status::Unknown`]. With no effort the answer is that
 /// of the heuristics: reordering, greedy recomputation, hidden transfers, descent. Each unit of effort is 200 annealing steps and one
 /// more for two operations, up to 700 more, each O(operands log n): the default effort is 5 million steps for 100 operations, 18 million from 1,400
-/// operations on; about a third of that where short searches agree.
+/// operations on; about a third of that where short searches agree. More than the default effort goes into up to 16 such searches, so that it loses nothing of what
+/// the default finds.
 ///
 /// # Errors
 /// The problem is not valid.
@@ -128,13 +132,15 @@ struct Search<'m> {
     stop: Stop,
     best: Option<Plan>,
     starts: Vec<Start>,
+    /// Which of the searches from the same starts this is.
+    turn: u64,
 }
 
 impl<'m> Search<'m> {
     fn new(problem: &'m Problem, model: &'m Model, capacity: u64, stop: Stop) -> Self {
         let lower_bound = problem.runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.cost));
         let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX).min(i64::MAX >> 2);
-        Self { problem, model, capacity, ceiling, lower_bound, stop, best: None, starts: Vec::new() }
+        Self { problem, model, capacity, ceiling, lower_bound, stop, best: None, starts: Vec::new(), turn: 0 }
     }
 
     /// What was found.
@@ -170,7 +176,21 @@ impl<'m> Search<'m> {
         steps.min(STEPS_PER_OPERATION.saturating_mul(operations))
     }
 
+    /// Searches once, and with more effort than usual again by other chances.
     fn run(&mut self, limit: Limit) {
+        let usual = Limit { nodes: limit.nodes.min(Limit::default().nodes) };
+        self.search(usual);
+        let searches = (limit.nodes / usual.nodes.max(1)).min(MOST_SEARCHES);
+        for turn in 1..searches {
+            if self.is_done() || self.stop.is_due() {
+                break;
+            }
+            self.turn = turn;
+            self.improve_starts(usual);
+        }
+    }
+
+    fn search(&mut self, limit: Limit) {
         let given = self.model.given();
         let mut orders = vec![given.clone()];
         if State::new(self.model, &given).peak() <= self.ceiling {
@@ -196,17 +216,30 @@ impl<'m> Search<'m> {
         let late = self.best_start(false).map(|start| first_runs(self.model, &start.sequence));
         orders.extend(late.filter(|late| !orders.contains(late)));
         orders.iter().for_each(|order| self.transfer_starts(order));
+        self.improve_starts(limit);
+    }
+
+    /// Looks for better plans from the best start of each kind.
+    fn improve_starts(&mut self, limit: Limit) {
         let steps = self.steps(limit);
         let kinds = if self.moves() { 2 } else { 1 };
         for has_transfers in [false, true] {
             let Some(mut start) = self.best_start(has_transfers).cloned().filter(|_| steps > 0 && !self.is_done()) else {
                 continue;
             };
+            if !has_transfers && let Some(best) = self.goes_on() {
+                start.sequence = best;
+            }
             self.improve(&mut start, limit.nodes / kinds, steps / kinds);
             if !has_transfers {
                 self.transfer_starts(&first_runs(self.model, &start.sequence));
             }
         }
+    }
+
+    /// The best plan so far if this turn begins there and it moves nothing: every other one does.
+    fn goes_on(&self) -> Option<Vec<u32>> {
+        if self.turn % 2 == 1 { self.best.as_ref().and_then(Plan::runs) } else { None }
     }
 
     /// Whether anything may be moved away.
@@ -261,7 +294,7 @@ impl<'m> Search<'m> {
     fn rebuild(&mut self, start: &mut Start, effort: u64) -> u64 {
         let mut state = State::new(self.model, &start.sequence);
         let rounds = ruin::rounds(self.model, effort);
-        Ruin::new(&mut state, self.ceiling, start.has_transfers, self.stop).run(rounds);
+        Ruin::new(&mut state, self.ceiling, start.has_transfers, self.stop).in_turn(self.turn).run(rounds);
         self.offer(&state);
         start.sequence = state.sequence();
         state.cost()
@@ -391,7 +424,7 @@ impl<'m> Search<'m> {
     /// The best sequence of one search that begins with a sequence, at the prices and in the units of a start.
     fn annealed(&self, start: &Start, sequence: &[u32], steps: u64, heat: f64, seed: u64) -> Best {
         let mut state = State::new(self.model, sequence);
-        let mut annealer = Annealer::new(&mut state, self.ceiling, start.price, seed);
+        let mut annealer = Annealer::new(&mut state, self.ceiling, start.price, self.turn * (SEEDS + 2) + seed);
         annealer.keeps_order = start.has_transfers;
         annealer.stop = self.stop;
         let loads: u64 = self.model.costs[self.model.runs..].iter().sum();
@@ -444,6 +477,23 @@ mod tests {
             problem.values.push(Value { size: u64::from(10 + random.below(600)), ..Value::default() });
         }
         problem
+    }
+
+    #[test]
+    fn searches_in_turn_go_by_other_chances_and_lose_nothing() {
+        let problem = many_at_random();
+        let model = Model::new(&problem);
+        let peak = State::new(&model, &model.given()).peak();
+        let mut search = Search::new(&problem, &model, (peak * 7 / 10) as u64, Stop::default());
+        search.warm_start(&model.given(), None, relief::reduce);
+        let costs: Vec<u64> = (0..6)
+            .map(|turn| {
+                search.turn = turn;
+                search.improve_starts(Limit { nodes: 100 });
+                search.best.as_ref().unwrap().cost
+            })
+            .collect();
+        assert!(costs.is_sorted_by(|before, after| before >= after) && costs[5] < costs[0], "{costs:?}");
     }
 
     #[test]
