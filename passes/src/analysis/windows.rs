@@ -106,7 +106,7 @@ fn slice(module: &Module, node: Node, data: &KnownData) -> Option<Window> {
 }
 
 /// First element of a slice along each axis; `None` where a number is not constant or a step is not 1.
-fn slice_starts(module: &Module, node: Node, dims: &[u64], data: &KnownData) -> Option<Vec<u64>> {
+pub(crate) fn slice_starts(module: &Module, node: Node, dims: &[u64], data: &KnownData) -> Option<Vec<u64>> {
     let ints = |position: usize| match module.node(node).inputs.get(position).copied().flatten() {
         Some(value) if module.constant_of(value).is_some() => data[value].as_ref()?.known_ints().map(Some),
         Some(_) => None,

@@ -61,7 +61,7 @@ fn transposed(walk: &mut Walk<'_, '_, '_>, node: Node, operand: Value) -> Option
     let source = walk.module().constant(walk.constant_id(operand)?);
     let width = usize::try_from(source.ty.element.bits()?).ok().filter(|bits| bits % 8 == 0)? / 8;
     let (size, from) = (source.ty.size()?, source.ty.known_dims()?);
-    if !affordable(walk, size.0) {
+    if !walk.affordable(size.0) {
         return None;
     }
     let (ty, bytes) = walk.constant_bytes(operand)?;
@@ -85,7 +85,7 @@ fn joined(walk: &mut Walk<'_, '_, '_>, node: Node, result: Value) -> Option<Cons
     let data = walk.module().node(node);
     let (axis, operands) = (data.int("axis", 0), data.operands().collect::<Vec<Value>>());
     let ty = walk.module().ty(result).tensor()?.clone();
-    if !operands.iter().all(|value| goes_or_is_small(walk, *value)) || !affordable(walk, ty.size()?.0) {
+    if !operands.iter().all(|value| goes_or_is_small(walk, *value)) || !walk.affordable(ty.size()?.0) {
         return None;
     }
     let parts: Option<Vec<_>> = operands.iter().map(|value| walk.constant_bytes(*value)).collect();
@@ -114,7 +114,7 @@ fn negated(walk: &mut Walk<'_, '_, '_>, operand: Value) -> Option<ConstData> {
         _ => return None,
     };
     let size = walk.module().ty(operand).size()?.0;
-    if !goes_or_is_small(walk, operand) || !affordable(walk, size) {
+    if !goes_or_is_small(walk, operand) || !walk.affordable(size) {
         return None;
     }
     let (ty, bytes) = walk.constant_bytes(operand)?;
@@ -133,7 +133,7 @@ fn parted(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
         return None;
     }
     let size = walk.module().ty(operand).size()?.0;
-    if results.len() != walk.module().node(node).outputs.len() || !goes_or_is_small(walk, operand) || !affordable(walk, size) {
+    if results.len() != walk.module().node(node).outputs.len() || !goes_or_is_small(walk, operand) || !walk.affordable(size) {
         return None;
     }
     let axis = walk.module().node(node).int("axis", 0);
@@ -161,11 +161,6 @@ fn parted(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     }
     walk.rewriter.erase(node);
     Some(())
-}
-
-/// Whether new weights of this size may be made: small ones always.
-fn affordable(walk: &mut Walk<'_, '_, '_>, size: u64) -> bool {
-    size <= walk.ctx.options.max_fold_bytes.0 || walk.afford(size)
 }
 
 /// Elements of `width` bytes in the order of other axes; one walk over the result. `None` where the extents do not fit the bytes.

@@ -39,6 +39,11 @@ impl Walk<'_, '_, '_> {
         Some((constant.ty.clone(), self.ctx.bytes_of(constant)?))
     }
 
+    /// Whether new weights of this size may be made: small ones always.
+    pub(super) fn affordable(&mut self, size: u64) -> bool {
+        size <= self.ctx.options.max_fold_bytes.0 || self.afford(size)
+    }
+
     /// Takes so many bytes out of what new weights may have; says whether they were left.
     pub(super) fn afford(&mut self, bytes: u64) -> bool {
         let total = self.weights.saturating_add(bytes);

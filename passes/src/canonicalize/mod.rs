@@ -8,6 +8,7 @@ mod chain;
 mod constant;
 mod fresh;
 mod pad;
+mod positions;
 mod quantized;
 mod transpose;
 
@@ -91,6 +92,9 @@ impl Walk<'_, '_, '_> {
             return;
         }
         if !self.ctx.options.rewrite.exact {
+            if positions::sliced(self, node) {
+                return;
+            }
             pad::joined(self, node);
             affine::fold(self, node);
         }

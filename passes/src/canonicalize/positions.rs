@@ -1,0 +1,83 @@
+//! Positions of elements: where a MaxPool looks at one element at a time, its indices say where that stands, whatever it is.
+//!
+//! Exporters subtract the first of each channel from the indices of another MaxPool, and make all of them for that: eight bytes for each element.
+//! A kernel may state no position for what is not greater than the least finite number, so this is not exact.
+
+use memc_ir::{ConstData, ConstOrigin, Node, Payload, Value};
+
+use super::Walk;
+use crate::analysis::windows::slice_starts;
+
+/// Turns a Slice of such indices into a constant.
+pub(super) fn sliced(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
+    let Some(taken) = taken(walk, node) else { return false };
+    let ty = walk.module().ty(taken.result).tensor().cloned();
+    let Some((ty, size)) = ty.and_then(|ty| Some((ty.clone(), ty.size()?.0))) else { return false };
+    let numbers = if walk.affordable(size) { numbered(&taken.whole, &taken.starts, &taken.extents) } else { None };
+    let Some(numbers) = numbers else { return false };
+    let bytes: Vec<u8> = numbers.into_iter().flat_map(i64::to_le_bytes).collect();
+    let id = walk.rewriter.constant(ConstData { ty, payload: Payload::Raw(bytes.into()), origin: ConstOrigin::New });
+    walk.rewriter.make_initializer(taken.result, id);
+    walk.rewriter.erase(node);
+    true
+}
+
+/// What a Slice takes of an array.
+struct Taken {
+    result: Value,
+    whole: Vec<u64>,
+    starts: Vec<u64>,
+    extents: Vec<u64>,
+}
+
+/// What a Slice takes of such indices; `None` where they are none, or the result is one of the graph, which a node makes.
+fn taken(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Taken> {
+    let indices = walk.operand(node, 0).filter(|_| walk.name(node) == "Slice")?;
+    let pool = walk.module().producer(indices).filter(|pool| looks_at_one_element(walk, *pool))?;
+    let result = walk.only_result(node).filter(|result| !walk.rewriter.is_pinned(*result))?;
+    if walk.module().node(pool).outputs.get(1) != Some(&Some(indices)) {
+        return None;
+    }
+    let extents = |value: Value| walk.module().ty(value).tensor()?.known_dims();
+    let (whole, extents) = (extents(indices)?, extents(result)?);
+    let starts = slice_starts(walk.module(), node, &whole, &walk.ctx.data)?;
+    Some(Taken { result, whole, starts, extents })
+}
+
+/// Whether a node is a MaxPool whose window is one element, each in its turn.
+fn looks_at_one_element(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
+    let data = walk.module().node(node);
+    let all = |name: &str, number: i64| data.ints(name).is_none_or(|list| list.iter().all(|each| *each == number));
+    let has_kernel = data.ints("kernel_shape").is_some();
+    walk.name(node) == "MaxPool"
+        && has_kernel
+        && all("kernel_shape", 1)
+        && all("strides", 1)
+        && all("pads", 0)
+        && data.int("storage_order", 0) == 0
+}
+
+/// Numbers of the elements of a box within an array, in the order of rows; `None` where the box reaches beyond it.
+fn numbered(whole: &[u64], starts: &[u64], extents: &[u64]) -> Option<Vec<i64>> {
+    let mut found = vec![0i64];
+    for (axis, all) in whole.iter().enumerate() {
+        let (start, extent, stride) = (*starts.get(axis)?, *extents.get(axis)?, i64::try_from(*all).ok()?);
+        let end = start.checked_add(extent).filter(|end| end <= all)?;
+        let at = |before: &i64, at: u64| before.checked_mul(stride)?.checked_add(i64::try_from(at).ok()?);
+        found = found.iter().flat_map(|before| (start..end).map(|place| at(before, place))).collect::<Option<_>>()?;
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbered;
+
+    #[test]
+    fn boxes_are_numbered_in_the_order_of_rows() {
+        assert_eq!(numbered(&[2, 3, 4], &[0, 1, 2], &[2, 2, 1]), Some(vec![6, 10, 18, 22]));
+        assert_eq!(numbered(&[2, 3], &[0, 0], &[2, 3]), Some((0..6).collect()));
+        assert_eq!(numbered(&[2, 3], &[1, 1], &[1, 3]), None);
+        assert_eq!(numbered(&[2, 3], &[1, 1], &[0, 2]), Some(vec![]));
+    }
+}
