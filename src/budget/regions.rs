@@ -100,7 +100,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Offers a plan with regions in parts of one that computes again; for a little less where none keeps the limit.
+    /// Offers a plan with regions in parts of one that computes again; for a little less where none keeps the limit or no regions help.
     fn regions_of(&mut self, planned: &Planned) -> Result<(), PipelineError> {
         for part in NEARLY_ALL {
             let own = memc_passes::Options { budget: Some(hundredths(self.limit, part)), ..self.with_less_effort() };
@@ -109,8 +109,10 @@ impl Search<'_, '_> {
             match memc_passes::plan_in_regions_again(&planned.module, context, self.budgets.options.verify) {
                 Err(PipelineError::Pass(PassError::Budget(_))) => {}
                 found => {
-                    found?.into_iter().for_each(|found| self.offer(found));
-                    break;
+                    if let Some(found) = found? {
+                        self.offer(found);
+                        break;
+                    }
                 }
             }
         }
