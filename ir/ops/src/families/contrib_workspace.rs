@@ -283,6 +283,8 @@ pub(crate) fn grouped_heads(typed: &Typed<'_>) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use memc_ir::Bytes;
+
     use crate::families::testing::Case;
 
     /// Workspace of a node, next to what was measured: never less, and at most `slack` more.
@@ -293,6 +295,13 @@ mod tests {
 
     fn case(name: &str, operands: &[&str]) -> Case {
         operands.iter().fold(Case::of("com.microsoft", name, 1), |case, operand| case.input(operand))
+    }
+
+    #[test]
+    fn gradients_of_biased_activations_copy_what_is_biased() {
+        let workspace = |name: &str| case(name, &["f32[8,64]", "f32[8,64]", "f32[64]"]).costs().1;
+        assert_eq!(["BiasGeluGrad_dX", "BiasFastGeluGrad_dX"].map(workspace), [Some(Bytes(8 * 64 * 4)); 2]);
+        assert_eq!(workspace("GeluGrad"), None);
     }
 
     #[test]
