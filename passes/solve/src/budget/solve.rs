@@ -164,9 +164,7 @@ impl<'m> Search<'m> {
         let fits = state.peak() <= self.ceiling;
         self.offer(&state);
         self.push_start(&state, (plain.cost(), plain.peak(), added), fits, false);
-        if let Some(mut start) = self.starts.pop().filter(|_| !self.is_done()) {
-            self.improve(&mut start, limit.nodes, self.steps(limit));
-        }
+        self.in_turns(limit, Self::improve_starts);
     }
 
     /// Annealing steps of so much effort.
@@ -176,10 +174,15 @@ impl<'m> Search<'m> {
         steps.min(STEPS_PER_OPERATION.saturating_mul(operations))
     }
 
-    /// Searches once, and with more effort than usual again by other chances.
+    /// Searches from the beginning.
     fn run(&mut self, limit: Limit) {
+        self.in_turns(limit, Self::search);
+    }
+
+    /// Searches once, and with more effort than usual again by other chances from the same starts.
+    fn in_turns(&mut self, limit: Limit, search: impl FnOnce(&mut Self, Limit)) {
         let usual = Limit { nodes: limit.nodes.min(Limit::default().nodes) };
-        self.search(usual);
+        search(self, usual);
         let searches = (limit.nodes / usual.nodes.max(1)).min(MOST_SEARCHES);
         for turn in 1..searches {
             if self.is_done() || self.stop.is_due() {
@@ -190,6 +193,7 @@ impl<'m> Search<'m> {
         }
     }
 
+    /// Makes starts of all kinds from all orders, and looks for better plans from the best of them.
     fn search(&mut self, limit: Limit) {
         let given = self.model.given();
         let mut orders = vec![given.clone()];
