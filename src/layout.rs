@@ -243,7 +243,7 @@ impl<'a> Writer<'a> {
         let class = match self.classes[value]? {
             _ if self.shared.iter().any(|pair| pair.old == value) => file::Class::State,
             StorageClass::Constant => file::Class::Constant,
-            StorageClass::Input => file::Class::Input,
+            StorageClass::Input | StorageClass::IdleInput => file::Class::Input,
             StorageClass::Output => file::Class::Output,
             StorageClass::Transient => file::Class::Transient,
         };

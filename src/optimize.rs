@@ -259,8 +259,8 @@ fn baseline(file: &ModelFile, given: &Module, planned: &Module, options: &Optimi
         counts(owner) && (!has_bodies || stated.contains(module.value(owner).name.as_str()))
     };
     Ok(Baseline {
-        file_order_peak: memc_passes::portfolio::own_peak(&module, &options.plan, named, plain).0,
-        own_peak: memc_passes::portfolio::own_peak(&module, &options.plan, |_| true, counts),
+        file_order_peak: memc_passes::portfolio::own_peak(&module, &options.plan, &Profile::ARENA, named, plain).0,
+        own_peak: memc_passes::portfolio::own_peak(&module, &options.plan, options.plan.profile, |_| true, counts),
     })
 }
 
@@ -276,7 +276,7 @@ fn has_shape(info: &memc_onnx_proto::onnx::ValueInfoProto) -> bool {
 struct Baseline {
     /// Without workspace of nodes whose names do not tell them apart: a reader of both files could not add it.
     file_order_peak: u64,
-    /// With all workspace.
+    /// With all workspace, and with what the runtime keeps longer than it is read.
     own_peak: Bytes,
 }
 

@@ -365,9 +365,15 @@ fn current_peak(module: &Module, options: &Options) -> Bytes {
     peak(module, &buffers, liveness.steps).0
 }
 
-/// Peak of a module in its own order with the aliases that it has, each value live to its last reader and no longer. Workspace counts for
-/// the nodes, and bytes for the owners, that are admitted.
-pub fn own_peak(module: &Module, options: &Options, nodes: impl Fn(Node) -> bool, owners: impl Fn(Value) -> bool) -> Bytes {
+/// Peak of a module in its own order with the aliases that it has, each value live as long as `runtime` keeps it. Workspace counts for the
+/// nodes, and bytes for the owners, that are admitted.
+pub fn own_peak(
+    module: &Module,
+    options: &Options,
+    runtime: &Profile,
+    nodes: impl Fn(Node) -> bool,
+    owners: impl Fn(Value) -> bool,
+) -> Bytes {
     let mut module = module.clone();
     module.plan.scratch = scratch(&module, options);
     module.plan.scratch.retain(|scratch| nodes(scratch.node));
@@ -375,7 +381,7 @@ pub fn own_peak(module: &Module, options: &Options, nodes: impl Fn(Node) -> bool
     for value in module.values().keys().filter(|value| !owners(*value)).collect::<Vec<_>>() {
         module.plan.alias.set(value, None);
     }
-    let liveness = Liveness::of(&module, module.main(), &Profile::ARENA);
+    let liveness = Liveness::of(&module, module.main(), runtime);
     let mut buffers = buffers(&module, &liveness, &classes(&module), options.io);
     buffers.retain(|buffer| owners(buffer.owner));
     peak(&module, &buffers, liveness.steps).0

@@ -87,9 +87,13 @@ fn held(ctx: &Ctx<'_>, value: Value) -> bool {
     }
     let output = side.is_output[value];
     match side.producer[value] {
-        None => ctx.layout.io == Io::Arena && !output && class(ctx, value) != Some(Class::State),
+        None => ctx.layout.io == Io::Arena && !output && is_read(side, value) && class(ctx, value) != Some(Class::State),
         Some(_) => !(output && ctx.layout.io == Io::External),
     }
+}
+
+fn is_read(side: &Side<'_>, value: Value) -> bool {
+    side.rows.iter().any(|row| row.reads.contains(&value))
 }
 
 fn class(ctx: &Ctx<'_>, value: Value) -> Option<Class> {

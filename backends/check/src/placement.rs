@@ -57,8 +57,7 @@ fn membership(ctx: &Ctx<'_>, index: usize, findings: &mut Findings) {
     let must = match tensor.class {
         Class::Scratch => true,
         Class::Output => io != Io::External,
-        // Where nothing runs, there is no step at which an arena would hold an input.
-        Class::Input => io == Io::Arena && !graph_output(ctx, index) && !ctx.layout.schedule.is_empty(),
+        Class::Input => io == Io::Arena && is_needed(ctx, index),
         Class::Constant | Class::State => false,
         // A view of what the caller holds needs no place.
         Class::Transient => placed || !ctx.views_of(index).iter().any(|other| unplaced_by_right(ctx, *other)),
@@ -80,9 +79,9 @@ fn unplaced_by_right(ctx: &Ctx<'_>, index: usize) -> bool {
     tensor.offset.is_none() && !matches!(tensor.class, Class::Transient | Class::Scratch)
 }
 
-/// A graph input that is also a graph output is never placed.
-fn graph_output(ctx: &Ctx<'_>, index: usize) -> bool {
-    ctx.value_of[index].is_some_and(|value| ctx.out.is_output[value])
+/// Whether some step needs an input in the arena: one that is a graph output too stays with the caller, and so does one that nothing reads.
+fn is_needed(ctx: &Ctx<'_>, index: usize) -> bool {
+    ctx.value_of[index].is_some_and(|value| !ctx.out.is_output[value] && !ctx.readers[value].is_empty())
 }
 
 fn bounds(tensor: &Tensor, offset: u64, end: u64, arena: &Arena, findings: &mut Findings) {

@@ -24,16 +24,10 @@ pub struct Buffer {
 }
 
 /// Whether the arena holds the bytes of a value: its owner is of a placed class, has a known size, and is needed at some step.
-///
-/// An input that is also a graph output stays with the caller, who holds it anyway.
 pub fn is_placed(module: &Module, classes: &SecondaryMap<Value, Option<StorageClass>>, io: Io, value: Value) -> bool {
     let (owner, _) = module.plan.owner(value);
-    let main = module.graph(module.main());
-    let placed = classes[owner].is_some_and(|class| {
-        let passed_on = class == StorageClass::Input && main.outputs.contains(&owner);
-        class.is_placed(io) && !passed_on
-    });
-    placed && module.ty(owner).size().is_some() && !main.nodes.is_empty()
+    let runs = !module.graph(module.main()).nodes.is_empty();
+    runs && classes[owner].is_some_and(|class| class.is_placed(io)) && module.ty(owner).size().is_some()
 }
 
 /// All buffers of the first space, in order of their owners' ids.

@@ -14,6 +14,8 @@ pub enum StorageClass {
     Constant,
     /// A graph input without a default.
     Input,
+    /// A graph input that stays with the caller under every option: nothing reads it, or it is a graph output too.
+    IdleInput,
     /// A graph output that a node makes.
     Output,
     /// Made and read within a run.
@@ -24,7 +26,7 @@ impl StorageClass {
     /// Whether the arena holds values of this class.
     pub fn is_placed(self, io: Io) -> bool {
         match self {
-            Self::Constant => false,
+            Self::Constant | Self::IdleInput => false,
             Self::Input => io == Io::Arena,
             Self::Output => io != Io::External,
             Self::Transient => true,
@@ -32,15 +34,21 @@ impl StorageClass {
     }
 }
 
-/// Classes of all values of the main graph; `None` for values of bodies and erased ones.
+/// Classes of all values of the main graph; `None` for values of bodies and erased ones. Linear in nodes and operands.
 pub fn classes(module: &Module) -> SecondaryMap<Value, Option<StorageClass>> {
     let main = module.main();
+    let graph = module.graph(main);
+    let read: BTreeSet<Value> = graph.nodes.iter().flat_map(|node| module.reads(*node)).collect();
+    let input = |value: Value| {
+        let is_idle = !read.contains(&value) || graph.outputs.contains(&value);
+        if is_idle { StorageClass::IdleInput } else { StorageClass::Input }
+    };
     let mut classes = SecondaryMap::default();
     for (value, data) in module.values().iter() {
         let class = match data.definition {
             Definition::Constant(graph, _) if graph == main => Some(StorageClass::Constant),
             Definition::Input(graph, _) if graph == main => {
-                Some(if data.default.is_some() { StorageClass::Constant } else { StorageClass::Input })
+                Some(if data.default.is_some() { StorageClass::Constant } else { input(value) })
             }
             Definition::Result(node, _) if module.node(node).graph == main => {
                 let is_source = module.reads(node).is_empty() && memc_ops::repeatable(module, node);

@@ -1,0 +1,147 @@
+"""Random models through `memc optimize`, `check` and `verify` under ten option sets: no crash, no false success, no peak above the file's order.
+
+    .deps/python/bin/python benches/random/run.py [--memc target/release/memc] [--models 2000] [--first 0] [--jobs 2] [--keep FOLDER] [-o FILE.csv]
+
+Prints what went wrong, a line each, then a row an option set; exit code 1 where anything did. `--keep` leaves the models that went wrong in a folder.
+"""
+import argparse
+import csv
+import glob
+import importlib.util
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import generate
+
+# Options, and whether one of them asks by name for what may raise the peak.
+SETS = {
+    "default": ([], False),
+    "exact": (["--exact"], False),
+    "ort": (["--runtime", "ort"], False),
+    "player": (["--runtime", "player"], False),
+    "io arena": (["--io", "arena"], False),
+    "io external": (["--io", "external", "--runtime", "ort", "--std-ops"], False),
+    "integer kernels": (["--integer-kernels"], False),
+    "blocks of 8": (["--nchwc", "8", "--runtime", "ort"], True),
+    "two micro-batches": (["--micro-batches", "2"], True),
+    "slowdown 5 %": (["--slowdown", "5%"], False),
+    "budget 70 %": (["--budget", "70%", "--link", "host=16GB/s"], False),
+}
+# What of the sets is played: each run makes a session for every node.
+PLAYED = 3
+SECONDS = 120
+COLUMNS = ("models", "planned", "refused", "crashed", "unchecked", "different", "worse")
+
+
+def library():
+    """The ONNX Runtime library of this Python, which the player loads."""
+    folder = importlib.util.find_spec("onnxruntime").submodule_search_locations[0]
+    return next(iter(glob.glob(os.path.join(folder, "capi", "libonnxruntime.so.*"))), "")
+
+
+def call(memc, *words):
+    try:
+        done = subprocess.run([memc, *words], capture_output=True, text=True, check=False, timeout=SECONDS, errors="replace")
+        return done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired:
+        return "timeout", ""
+
+
+def first(said):
+    """The line that says what is wrong."""
+    lines = said.strip().split("\n")
+    return next((line for line in lines if line.startswith("error")), lines[0])[:200]
+
+
+def loads(path):
+    """Whether ONNX Runtime loads a model: what it refuses is no fair question."""
+    code = "import onnxruntime as o,sys;o.set_default_logger_severity(4);o.InferenceSession(sys.argv[1],providers=['CPUExecutionProvider'])"
+    return subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=False).returncode == 0
+
+
+def is_raised(layout):
+    """Whether a plan needs more than the file's own order does."""
+    before = layout["baseline"]["own_peak"]
+    return any(peak["bytes"] > before.get(space, 0) for space, peak in layout["peak"].items())
+
+
+def one(memc, seed, keep):
+    """What went wrong with one model: rows of (set, kind, words)."""
+    model, extents = generate.model(seed)
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "given.onnx")
+        with open(path, "wb") as file:
+            file.write(model.SerializeToString())
+        if not loads(path):
+            return None
+        dims = [word for name, extent in extents.items() for word in ("--dim", f"{name}={extent}")]
+        played = set(random.Random(seed).sample(sorted(SETS), PLAYED))
+        for name, (options, is_named) in SETS.items():
+            out, plan = os.path.join(folder, "out.onnx"), os.path.join(folder, "out.layout.json")
+            code, said = call(memc, "optimize", path, "-o", out, *dims, *options)
+            if code != 0:
+                kind = "refused" if code == 3 and "budget" in name else "crashed"
+                found.append((name, kind, first(said)))
+                continue
+            found.append((name, "planned", ""))
+            with open(plan, encoding="utf-8") as file:
+                layout = json.load(file)
+            if is_raised(layout) and not (is_named and "raises the peak" in said):
+                found.append((name, "worse", f"{layout['baseline']['own_peak']} -> {layout['peak']}"))
+            code, said = call(memc, "check", path, out, plan)
+            if code != 0:
+                found.append((name, "unchecked", first(said)))
+            if name in played:
+                code, said = call(memc, "verify", path, out, "--layout", plan)
+                if code != 0:
+                    found.append((name, "crashed" if code not in (0, 1) else "different", first(said)))
+        if keep and any(kind not in ("planned", "refused") for _, kind, _ in found):
+            os.makedirs(keep, exist_ok=True)
+            os.replace(path, os.path.join(keep, f"{seed}.onnx"))
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--memc", default="target/release/memc")
+    parser.add_argument("--models", type=int, default=2000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep")
+    parser.add_argument("-o", "--output")
+    options = parser.parse_args()
+    os.environ.setdefault("ORT_DYLIB_PATH", library())
+    rows = {name: Counter() for name in SETS}
+    done, seed = 0, options.first
+    with ThreadPoolExecutor(options.jobs) as pool:
+        while done < options.models:
+            seeds = range(seed, seed + options.models - done)
+            seed = seeds.stop
+            for number, found in zip(seeds, pool.map(lambda number: one(options.memc, number, options.keep), seeds)):
+                if found is None:
+                    continue
+                done += 1
+                for name in SETS:
+                    rows[name]["models"] += 1
+                for name, kind, said in found:
+                    rows[name][kind] += 1
+                    if kind not in ("planned", "refused"):
+                        print(f"{number}, {name}: {kind}: {said}", flush=True)
+    table = [("options", *COLUMNS)] + [(name, *(row[column] for column in COLUMNS)) for name, row in rows.items()]
+    for row in table:
+        print(",".join(str(cell) for cell in row))
+    if options.output:
+        with open(options.output, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows(table)
+    return 1 if any(row[kind] for row in rows.values() for kind in COLUMNS[3:]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
