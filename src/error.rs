@@ -51,6 +51,24 @@ pub enum Error {
         /// Where the peak is and who is alive there.
         notes: Vec<String>,
     },
+    /// No plan keeps a limit of bytes and a limit of time together.
+    #[error(
+        "no plan was found that fits {limit} bytes and takes at most {} % more time: the fastest one that fits takes {} % more",
+        percent(*slowdown),
+        percent(*takes)
+    )]
+    Slow {
+        /// Limit of the first space, in bytes.
+        limit: u64,
+        /// Time allowed beyond that of the model as it was given, in hundredths of a per cent.
+        slowdown: u32,
+        /// Time that the fastest plan within the bytes takes beyond it, in hundredths of a per cent.
+        takes: u32,
+        /// Bytes that this plan needs.
+        needs: u64,
+        /// Bytes that the smallest plan within the time needs.
+        smallest: u64,
+    },
     /// The budget names a space that the target does not have.
     #[error("the target has no space named `{space}`; it has {known}")]
     UnknownSpace {
@@ -102,7 +120,7 @@ impl Error {
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => 3,
             Self::UnknownSpace { .. } | Self::Unplanned { .. } => 2,
-            Self::Budget { .. } => 3,
+            Self::Budget { .. } | Self::Slow { .. } => 3,
             Self::Pipeline(_) | Self::LayoutWrite(_) => 70,
             Self::Import(_)
             | Self::Export(_)
@@ -129,6 +147,7 @@ impl Error {
             Self::Layout { .. } => "E0120",
             Self::Unplanned { .. } => "E0304",
             Self::Budget { .. } => "E0301",
+            Self::Slow { .. } => "E0310",
             Self::UnknownSpace { .. } => "E0305",
             Self::Target { .. } => "E0308",
             Self::Profile { .. } => "E0309",
@@ -141,6 +160,11 @@ impl Error {
         match self {
             Self::Budget { arena, .. } => {
                 Some(format!("`--budget {arena}` is kept; a smaller one needs recomputation or transfers"))
+            }
+            Self::Slow { takes, smallest, .. } => {
+                // Rounded up, so that what is named is kept.
+                let takes = f64::from(takes.div_ceil(10)) / 10.0;
+                Some(format!("`--slowdown {takes}%` keeps these bytes, and `--budget {smallest}` this time"))
             }
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => {
                 let otherwise = "the model itself must need less: a smaller batch, or transfers to another space";
@@ -201,6 +225,11 @@ impl Error {
 
 /// Said where searches were asked to end before they did.
 pub(crate) const EARLY: &str = "the time limit ended the searches: with more time there may be a smaller plan";
+
+/// Hundredths of a per cent, as per cent.
+fn percent(hundredths: u32) -> f64 {
+    f64::from(hundredths) / 100.0
+}
 
 fn at_least(bound: u64) -> String {
     if bound == 0 { String::new() } else { format!(", and no order of these nodes less than {bound}") }

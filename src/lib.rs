@@ -11,7 +11,9 @@
 //! ```
 
 mod anchor;
+mod baseline;
 mod budget;
+mod chosen;
 mod error;
 mod external;
 mod layout;

@@ -4,19 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memc_cost::Measured;
-use memc_ir::{Bytes, Diagnostic, Module, Node, Payload, Severity, Stage, Value};
+use memc_ir::{Bytes, Diagnostic, Module, Node, Payload, Severity};
 use memc_layout::Layout;
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::ModelFile;
 use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
-use memc_passes::answers::Answers;
 use memc_passes::micro_batch::is_divided;
-use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, Replaced, SolverReport};
+use memc_passes::portfolio::planned_peak;
+use memc_passes::{Budgeted, Observer, PipelineError, Replaced, SolverReport};
 
 use crate::anchor::anchor;
-use crate::budget::{Budgets, budget, keep_budget, room};
+use crate::baseline::baseline;
+use crate::budget::{budget, keep_budget};
+use crate::chosen::{Chosen, Source};
 use crate::error::Error;
 use crate::external::ExternalFiles;
 use crate::layout::{Context, layout};
@@ -74,31 +76,9 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     diagnostics.extend(reproducible(&given, &mut options));
     let options = &options;
     let external = ExternalFiles::beside(file.path());
-    let fresh =
-        |module: &Module| PassContext { external: Some(&external), ..PassContext::new(&options.plan, data.clone(), module) };
-    let mut pareto = Vec::new();
-    let planned = match &options.passes {
-        None => {
-            // A budget tells rewriting what need not become smaller.
-            let hint = room(options, baseline(file, &given, &given, options)?.own_peak)?;
-            let own = memc_passes::Options { budget: hint, ..options.plan.clone() };
-            let answers = Answers::default();
-            let fresh = |module: &Module| PassContext { options: &own, answers: answers.clone(), ..fresh(module) };
-            let planned = memc_passes::plan(&given, fresh, options.verify, observer)?;
-            let whole = baseline(file, &given, &planned.module, options)?.own_peak;
-            let limit = room(options, whole)?;
-            let budgets = Budgets { given: &given, options, data: &data, external: &external, answers: answers.clone() };
-            let free = budgets.or_plainer(planned, limit)?;
-            pareto = budgets.sweep(&free)?;
-            budgets.within(free, limit, observer)?
-        }
-        Some(text) => {
-            let limit = room(options, baseline(file, &given, &given, options)?.own_peak)?;
-            let own = memc_passes::Options { budget: limit, ..options.plan.clone() };
-            let ctx = PassContext { external: Some(&external), ..PassContext::new(&own, data.clone(), &given) };
-            own_pipeline(&given, text, ctx, options, observer)?
-        }
-    };
+    let source = Source { file, given: &given, data: &data, external: &external };
+    let Chosen { planned, pareto, remark } = source.plan(options, observer)?;
+    diagnostics.extend(remark);
     let mut module = planned.module;
     let mut unpinned = Vec::new();
     if options.anchors {
@@ -122,6 +102,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         .with_help("set the runtime's order to the file's, where it lets you")
     }));
     let baseline = baseline(file, &given, &module, options)?;
+    diagnostics.extend(raised(&module, baseline.own_peak, options));
 
     let mut context = Context {
         options: &options.plan,
@@ -204,6 +185,21 @@ fn undivided(module: &Module, rewrite: &memc_passes::Rewriting) -> Option<Diagno
     (!is_divided(module)).then(|| Diagnostic::new("W0303", Severity::Warning, message).with_help(help))
 }
 
+/// A warning where an option that names what takes memory raises the peak above that of the file's order.
+fn raised(module: &Module, before: Bytes, options: &OptimizeOptions) -> Option<Diagnostic> {
+    let rewrite = &options.plan.rewrite;
+    let named = [
+        rewrite.nchwc.map(|channels| format!("`--nchwc {channels}`")),
+        rewrite.micro_batches.map(|parts| format!("`--micro-batches {parts}`")),
+        options.anchors.then(|| "`--anchors`".to_owned()),
+    ];
+    let named: Vec<String> = named.into_iter().flatten().collect();
+    let peak = planned_peak(module, &options.plan);
+    let message = format!("{} raises the peak: {peak} instead of {before} in the order of the file", named.join(" with "));
+    let help = "leave the option out, unless it is wanted for another reason than memory";
+    (peak > before && !named.is_empty()).then(|| Diagnostic::new("W0306", Severity::Warning, message).with_help(help))
+}
+
 /// A remark where kernels keep buffers that no step of the plan counts.
 fn beside_the_peak(module: &Module, profile: &Profile) -> Option<Diagnostic> {
     let kept = profile.kept(module);
@@ -231,68 +227,6 @@ fn coverage(measured: &Measured) -> Option<Diagnostic> {
     let message = format!("the profile has {found} of the model's {} nodes", found.saturating_add(lacking));
     let help = "measure this very model with `memc profile`, under the same --dim";
     (lacking > 0).then(|| Diagnostic::new("W0302", Severity::Warning, message).with_help(help))
-}
-
-/// Peaks of the input model in file order: views aliased, nothing in place, what became a constant of the plan not counted.
-fn baseline(file: &ModelFile, given: &Module, planned: &Module, options: &OptimizeOptions) -> Result<Baseline, Error> {
-    let mut module = given.clone();
-    let mut ctx = PassContext::new(&options.plan, Default::default(), &module);
-    Pipeline::parse("view", module.stage)?.run(&mut module, &mut ctx, false, &mut memc_passes::Silent)?;
-    let mut count: BTreeMap<&str, u32> = BTreeMap::new();
-    for node in &file.graph().node {
-        *count.entry(node.name()).or_default() += 1;
-    }
-    // Workspace of a node that a rewrite removed is in no entry of the layout.
-    let held: BTreeSet<&str> = planned.plan.scratch.iter().map(|scratch| planned.node(scratch.node).name.as_str()).collect();
-    let named = |node: Node| {
-        let name = module.node(node).name.as_str();
-        !name.is_empty() && count.get(name) == Some(&1) && held.contains(name)
-    };
-    let main = planned.graph(planned.main());
-    let constants: BTreeSet<&str> = main.constants.iter().map(|value| planned.value(*value).name.as_str()).collect();
-    let counts = |owner: Value| !constants.contains(module.value(owner).name.as_str());
-    // Sizes that only a run of the body's inference tells are nothing that every reader derives.
-    let infos = file.graph().value_info.iter().chain(&file.graph().output);
-    let stated: BTreeSet<&str> = infos.filter(|info| has_shape(info)).map(|info| info.name()).collect();
-    let plain = |owner: Value| {
-        let has_bodies = module.producer(owner).is_some_and(|node| module.node(node).bodies().next().is_some());
-        counts(owner) && (!has_bodies || stated.contains(module.value(owner).name.as_str()))
-    };
-    Ok(Baseline {
-        file_order_peak: memc_passes::portfolio::own_peak(&module, &options.plan, &Profile::ARENA, named, plain).0,
-        own_peak: memc_passes::portfolio::own_peak(&module, &options.plan, options.plan.profile, |_| true, counts),
-    })
-}
-
-/// Whether an entry states all extents.
-fn has_shape(info: &memc_onnx_proto::onnx::ValueInfoProto) -> bool {
-    use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value::DimValue;
-    use memc_onnx_proto::onnx::type_proto::Value::TensorType;
-    let Some(TensorType(tensor)) = info.r#type.as_ref().and_then(|ty| ty.value.as_ref()) else { return false };
-    tensor.shape.as_ref().is_some_and(|shape| shape.dim.iter().all(|dim| matches!(dim.value, Some(DimValue(_)))))
-}
-
-/// What plans are compared with.
-struct Baseline {
-    /// Without workspace of nodes whose names do not tell them apart: a reader of both files could not add it.
-    file_order_peak: u64,
-    /// With all workspace, and with what the runtime keeps longer than it is read.
-    own_peak: Bytes,
-}
-
-fn own_pipeline(
-    given: &Module,
-    text: &str,
-    mut ctx: PassContext<'_>,
-    options: &OptimizeOptions,
-    observer: &mut dyn Observer,
-) -> Result<memc_passes::Planned, Error> {
-    let mut module = given.clone();
-    Pipeline::parse(text, module.stage)?.run(&mut module, &mut ctx, options.verify, observer)?;
-    if module.stage < Stage::Planned {
-        return Err(Error::Unplanned { passes: text.to_owned() });
-    }
-    Ok(memc_passes::Planned::of(module, ctx))
 }
 
 /// Hashes of the input and of the output, side by side: with the weights inside, they are most of the work.

@@ -356,10 +356,11 @@ struct Rank {
 
 fn rank(module: &Module, options: &Options) -> Rank {
     let arena = module.plan.arenas.iter().map(|arena| arena.size).max().unwrap_or_default();
-    Rank { arena, peak: current_peak(module, options), nodes: module.graph(module.main()).nodes.len() }
+    Rank { arena, peak: planned_peak(module, options), nodes: module.graph(module.main()).nodes.len() }
 }
 
-fn current_peak(module: &Module, options: &Options) -> Bytes {
+/// Peak of a planned module: most bytes of distinct owners live at one step, workspace included.
+pub fn planned_peak(module: &Module, options: &Options) -> Bytes {
     let liveness = Liveness::of(module, module.main(), options.profile);
     let buffers = buffers(module, &liveness, &classes(module), options.io);
     peak(module, &buffers, liveness.steps).0

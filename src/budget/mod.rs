@@ -10,6 +10,7 @@ mod made;
 mod regions;
 mod search;
 mod sweep;
+mod time;
 
 use std::sync::Arc;
 

@@ -85,6 +85,16 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "memc optimize model.onnx -o out.onnx --profile out.layout.json",
         action: "Measure the model with `memc profile model.onnx -o profile.json` and give that file.",
     },
+    CodeInfo {
+        code: "E0310",
+        title: "no plan keeps both the bytes and the time",
+        fault: Fault::Request,
+        meaning: "--slowdown was given together with a budget or a target whose space has a capacity, and both hold: the arena keeps the bytes, \
+            and the modelled time stays within the slowdown. The smallest plan within the time needs more bytes, and the fastest plan within the \
+            bytes takes more time.",
+        example: "memc optimize model.onnx -o out.onnx --budget 30% --slowdown 1%",
+        action: "Allow the time or the bytes that the message names, or leave one of the two out.",
+    },
 ];
 
 /// Warnings of planning.
@@ -132,5 +142,23 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         meaning: "Products of integers in ONNX Runtime allocate buffers when a thread first computes one, and never give them back. Their own steps             count them; the peak may stand at another step, where they are still held.",
         example: "a model with QLinearConv, planned with --runtime ort",
         action: "Where not even the first run may need more than a limit, take the bytes that the remark names off the budget.",
+    },
+    CodeInfo {
+        code: "W0306",
+        title: "an option raises the peak",
+        fault: Fault::Request,
+        meaning: "The plan needs more memory than the model in the order of its file, because an option asks by name for what takes it: blocks of \
+            channels (--nchwc) and parts of the batch (--micro-batches) are copied in and out, anchors have results of their own.",
+        example: "memc optimize model.onnx -o out.onnx --nchwc 16 where images are smaller than the blocks that they are laid out in",
+        action: "Leave the option out, unless it is wanted for another reason than memory.",
+    },
+    CodeInfo {
+        code: "W0307",
+        title: "integer kernels are not used",
+        fault: Fault::Nobody,
+        meaning: "--integer-kernels is for less memory, and the workspace of the integer kernels of this model takes more than they save: the plan \
+            is made without them.",
+        example: "a quantized product of one row, for which ONNX Runtime's kernel keeps a buffer of 64 KiB",
+        action: "Nothing. A session with its optimizations on uses these kernels all the same, and needs their workspace.",
     },
 ];
