@@ -7,7 +7,7 @@ use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
 use memc_ops::families::memory::{Transfer, transfer_of};
 use memc_passes::analysis::state::{StatePair, shared};
-use memc_passes::analysis::{self, Liveness, StorageClass};
+use memc_passes::analysis::{self, Liveness, StorageClass, near_constants};
 use memc_passes::{Io, Options, Replaced};
 
 /// What the layout says of the run as a whole, beside the plan itself.
@@ -402,6 +402,7 @@ impl<'a> Writer<'a> {
         file::Baseline {
             file_order_peak: BTreeMap::from([(name.clone(), self.context.file_order_peak)]),
             own_peak: BTreeMap::from([(name, self.context.own_peak)]),
+            weights: near_constants(self.context.given).0,
         }
     }
 

@@ -74,6 +74,17 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
     }
 }
 
+/// Bytes of the input model's constants: initializers alone, and with what nodes without operands make.
+pub(crate) fn weights(ctx: &Ctx<'_>) -> (u64, u64) {
+    let side = ctx.given;
+    let bytes = |value: Value| side.known[value].as_ref().map_or(0, |known| known.bytes());
+    let of = |values: &mut dyn Iterator<Item = Value>| values.fold(0u64, |sum, value| sum.saturating_add(bytes(value)));
+    let least = of(&mut side.values.iter().copied().filter(|value| side.is_initializer(*value)));
+    let sources = side.rows.iter().filter(|row| row.reads.is_empty());
+    let made = of(&mut sources.flat_map(|row| side.module.node(row.node).results()));
+    (least, least.saturating_add(made))
+}
+
 fn sum(peaks: &BTreeMap<String, u64>) -> u64 {
     peaks.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
 }

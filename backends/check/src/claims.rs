@@ -190,6 +190,12 @@ fn weights(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
         let message = format!("the constants have {found} bytes, claimed are {}", ctx.layout.weights);
         findings.add(Kind::Weights, At::default(), message);
     }
+    let (least, most) = baseline::weights(ctx);
+    let claimed = ctx.layout.baseline.weights;
+    if claimed > 0 && !(least..=most).contains(&claimed) {
+        let message = format!("the constants of the input model have {least} to {most} bytes, claimed are {claimed}");
+        findings.add(Kind::Weights, At::default(), message);
+    }
     summary.weights = found;
     let module = &ctx.out.module;
     let outside = ctx.out.values.iter().filter_map(|value| module.value(*value).default.or(module.constant_of(*value)));

@@ -479,6 +479,13 @@ pub struct Baseline {
     /// The same with all workspace; what plans are compared with. Left out by writers before version 0.1.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub own_peak: BTreeMap<String, u64>,
+    /// Bytes of all constants of the input model. Left out where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub weights: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What a plan costs in work and time.

@@ -15,6 +15,7 @@ use crate::facts::{Facts, Gap, SpaceFacts};
 ///   `peak {bytes, step, node|null, op|null}`, and `alive_at_peak`, largest first:
 ///   `[{tensor, class, bytes, share, offset, live [start, end), aliases, producer|null}]`.
 /// - `weights`, `callers {inputs, outputs, state}`: bytes that no arena holds.
+/// - `weights_before`: bytes of the input model's weights, 0 where the layout does not say.
 /// - `counts`: `nodes`, `nodes_before`, `tensors`, `views`, `in_place`, `recomputed_nodes`, `transfers`, `scratch`, `anchors`,
 ///   `subgraphs`, `unplanned`.
 /// - `cost`: `time_change` (fraction), `extra_flops`, `transferred_bytes`, `modelled_ns_before`, `modelled_ns_after`,
@@ -43,6 +44,7 @@ pub fn json(layout: &Layout) -> String {
         "optimal": first.is_some_and(|space| space.gap() == Gap::Closed),
         "spaces": facts.spaces.iter().map(|space| space_value(&facts, space)).collect::<Vec<_>>(),
         "weights": layout.weights,
+        "weights_before": layout.baseline.weights,
         "callers": {"inputs": facts.callers.inputs, "outputs": facts.callers.outputs, "state": facts.callers.state},
         "counts": {
             "nodes": layout.schedule.len(),

@@ -58,6 +58,14 @@ pub fn text(layout: &Layout) -> String {
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
+/// Bytes of the weights, and how many they were in the input model where folds, joins or copies changed that.
+fn weights(layout: &Layout) -> String {
+    match layout.baseline.weights {
+        before if before == layout.weights || before == 0 => bytes(layout.weights),
+        before => format!("{} -> {}", bytes(before), bytes(layout.weights)),
+    }
+}
+
 fn head(facts: &Facts) -> Vec<String> {
     let Facts { layout, counts, callers, .. } = facts;
     let cost = &layout.cost;
@@ -72,7 +80,7 @@ fn head(facts: &Facts) -> Vec<String> {
         ),
         format!(
             "caller   weights {}, inputs {}, outputs {}, state {}",
-            bytes(layout.weights),
+            weights(layout),
             bytes(callers.inputs),
             bytes(callers.outputs),
             bytes(callers.state)

@@ -1,0 +1,233 @@
+//! What holds of every plan: no more memory than the file's order, bytes and time kept together, no plan that another one beats in both.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod models_made;
+
+use memc::proto::ModelFile;
+use memc::proto::onnx::type_proto::Value::TensorType;
+use memc::proto::onnx::{ModelProto, NodeProto, TensorProto};
+use memc::{Error, OptimizeOptions, Optimized, Silent, Size, optimize};
+use models_made::{bytes, fixed, floats, int, integers, ints, node, numbers, raw, stated, with};
+
+const INT8: i32 = 3;
+const INT64: i32 = 7;
+const UINT8: i32 = 2;
+
+/// Plans a model; the checker has nothing to say of what comes out.
+fn planned_by(model: &ModelProto, options: &OptimizeOptions) -> Result<Optimized, Error> {
+    let file = ModelFile::from_bytes(bytes(model)).unwrap();
+    let optimized = optimize(&file, options, &mut Silent)?;
+    let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
+    let report = memc::check::check(&file, &out, &optimized.layout, Default::default());
+    assert!(report.holds(), "{:?}", report.violations);
+    Ok(optimized)
+}
+
+fn options(edit: impl FnOnce(&mut OptimizeOptions)) -> OptimizeOptions {
+    let mut options = OptimizeOptions { verify: true, ..OptimizeOptions::default() };
+    edit(&mut options);
+    options
+}
+
+/// Peak of the plan, and that of the file's order, in bytes.
+fn peaks(optimized: &Optimized) -> (u64, u64) {
+    (optimized.layout.peak["device"].bytes, optimized.layout.baseline.own_peak["device"])
+}
+
+fn codes(optimized: &Optimized) -> Vec<&str> {
+    optimized.diagnostics.iter().map(|diagnostic| diagnostic.code).collect()
+}
+
+/// Wide values between products, one after the other: in parts of their rows they take less memory and more time.
+fn wide() -> ModelProto {
+    let mut nodes = Vec::new();
+    for k in 0..2 {
+        let [a, h, t, p] = ["a", "h", "t", "p"].map(|stem| format!("{stem}{k}"));
+        nodes.push(node("MatMul", &[&a, "u"], &[&h]));
+        nodes.push(node("Tanh", &[&h], &[&t]));
+        nodes.push(node("MatMul", &[&t, "v"], &[&p]));
+        nodes.push(node("Add", &[&p, &a], &[&format!("a{}", k + 1)]));
+    }
+    with(nodes, |graph| {
+        graph.input = vec![fixed("a0", &[64, 16])];
+        graph.output = vec![fixed("a2", &[64, 16])];
+        graph.initializer = vec![floats("u", &[16, 256]), floats("v", &[256, 16])];
+    })
+}
+
+#[test]
+fn an_input_that_nothing_reads_takes_no_place_in_the_arena() {
+    // Only the extents of `a` are read, and folded.
+    let nodes = vec![node("Shape", &["a"], &["s"]), node("Reshape", &["b", "s"], &["r"]), node("TopK", &["r", "k"], &["y", "i"])];
+    let model = with(nodes, |graph| {
+        graph.input = vec![fixed("a", &[64, 32]), fixed("b", &[2048])];
+        graph.output = vec![fixed("y", &[64, 8])];
+        graph.initializer = vec![integers("k", &[8])];
+    });
+    let optimized = planned_by(&model, &options(|options| options.plan.io = memc::passes::Io::Arena)).unwrap();
+    let (peak, before) = peaks(&optimized);
+    assert!(peak <= before, "{peak} > {before}");
+    let idle = optimized.layout.tensors.iter().find(|tensor| tensor.name == "a").unwrap();
+    assert_eq!((idle.offset, &idle.space), (None, &None));
+}
+
+#[test]
+fn what_a_runtime_keeps_longer_counts_before_and_after() {
+    // A session keeps the second half to the end, though nothing reads it.
+    let halves = stated(node("Split", &["x"], &["used", "unread"]), vec![int("axis", 0), int("num_outputs", 2)]);
+    let nodes = vec![halves, node("Exp", &["used"], &["e"]), node("Concat", &["e", "e", "e"], &["y"])];
+    let mut model = with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[64])];
+        graph.output = vec![fixed("y", &[96])];
+    });
+    model.graph.as_mut().unwrap().node[2].attribute.push(int("axis", 0));
+    let plan = memc::passes::Options::for_profile(&memc::ops::Profile::ORT);
+    let optimized = planned_by(&model, &options(|options| options.plan = plan)).unwrap();
+    let (peak, before) = peaks(&optimized);
+    assert!(peak <= before, "{peak} > {before}");
+    assert!(before > optimized.layout.baseline.file_order_peak["device"]);
+}
+
+#[test]
+fn bytes_and_time_are_kept_together() {
+    let by = |slowdown: u32, budget: Option<u64>| {
+        let options = options(|options| {
+            // Little effort shows the same in a fraction of the time.
+            options.plan.effort = 500;
+            options.plan.rewrite.slowdown = slowdown;
+            options.budget = budget.map(|bytes| (String::new(), Size::Bytes(bytes))).into_iter().collect();
+        });
+        planned_by(&wide(), &options)
+    };
+    let arena = |optimized: &Optimized| optimized.layout.arenas[0].size;
+    let time = |optimized: &Optimized| optimized.layout.cost.modelled_ns_after / optimized.layout.cost.modelled_ns_before;
+    let (free, slower) = (by(0, None).unwrap(), by(3000, None).unwrap());
+    assert!(arena(&slower) < arena(&free));
+    // A budget that leaves room for more changes nothing.
+    assert_eq!(arena(&by(3000, Some(1 << 30)).unwrap()), arena(&slower));
+    // Little time alone leads to more bytes than the budget has, and the fastest plan within those takes more time.
+    let least = arena(&slower);
+    let Err(error @ Error::Slow { .. }) = by(1, Some(least)) else { panic!("both limits cannot be kept") };
+    assert_eq!(error.exit_code(), 3);
+    let Error::Slow { takes, smallest, .. } = error else { unreachable!() };
+    // What the message names is kept.
+    let kept = by(takes, Some(least)).unwrap();
+    assert!(arena(&kept) <= least && time(&kept) <= 1.0 + f64::from(takes + 1) / 10_000.0);
+    assert!(arena(&by(1, Some(smallest)).unwrap()) <= smallest);
+}
+
+#[test]
+fn checkpoints_made_by_hand_are_merged_where_that_needs_less_and_is_faster() {
+    let mut nodes: Vec<NodeProto> = (0..8).map(|k| node("Sin", &[&format!("h{k}")], &[&format!("h{}", k + 1)])).collect();
+    nodes.push(stated(node("ReduceSum", &["h8"], &["loss"]), vec![int("keepdims", 0)]));
+    let mut gradient = "h8".to_owned();
+    for start in [4, 0] {
+        let mut again = vec![format!("h{start}")];
+        for k in 0..4 {
+            again.push(format!("again{start}_{k}"));
+            nodes.push(node("Sin", &[&again[k]], &[&again[k + 1]]));
+        }
+        for k in (0..4).rev() {
+            let [cosine, next] = ["cosine", "gradient"].map(|stem| format!("{stem}{start}_{k}"));
+            nodes.push(node("Cos", &[&again[k]], &[&cosine]));
+            nodes.push(node("Mul", &[&gradient, &cosine], &[&next]));
+            gradient = next;
+        }
+    }
+    let model = with(nodes, |graph| {
+        graph.input = vec![fixed("h0", &[4096])];
+        graph.output = vec![fixed("loss", &[]), fixed(&gradient, &[4096])];
+    });
+    let result = |budget: &[(String, Size)]| {
+        let optimized = planned_by(&model, &options(|options| options.budget = budget.to_vec())).unwrap();
+        (optimized.layout.arenas[0].size, optimized.layout.cost.modelled_ns_after)
+    };
+    let (free, within) = (result(&[]), result(&[(String::new(), Size::Percent(80.0))]));
+    assert!(free.0 <= within.0 || free.1 <= within.1, "{within:?} beats {free:?}");
+    assert!(free.0 <= 65_600, "{free:?}");
+}
+
+#[test]
+fn integer_kernels_that_take_more_memory_are_not_used() {
+    let small = |name: &str, ty: i32, dims: &[i64], bytes: &[u8]| TensorProto { data_type: Some(ty), ..raw(name, dims, bytes) };
+    let nodes = vec![
+        node("QuantizeLinear", &["x", "sx", "zx"], &["qx"]),
+        node("DequantizeLinear", &["qx", "sx", "zx"], &["dx"]),
+        node("DequantizeLinear", &["w", "sw", "zw"], &["dw"]),
+        stated(node("Gemm", &["dx", "dw"], &["m"]), vec![int("transB", 1)]),
+        node("QuantizeLinear", &["m", "sx", "zx"], &["qy"]),
+        node("DequantizeLinear", &["qy", "sx", "zx"], &["y"]),
+    ];
+    let model = with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[1, 16])];
+        graph.output = vec![fixed("y", &[1, 8])];
+        let scale = |name: &str, value: f32| TensorProto { dims: vec![], ..numbers(name, &[value]) };
+        let weights: Vec<u8> = (0..128).map(|k| (k * 37 % 251) as u8).collect();
+        graph.initializer = vec![
+            scale("sx", 0.05),
+            scale("sw", 0.01),
+            small("zx", UINT8, &[], &[128]),
+            small("zw", INT8, &[], &[0]),
+            small("w", INT8, &[8, 16], &weights),
+        ];
+    });
+    let with_kernels =
+        |asked: bool| planned_by(&model, &options(|options| options.plan.rewrite.integer_kernels = asked)).unwrap();
+    let (asked, unasked) = (with_kernels(true), with_kernels(false));
+    assert_eq!(peaks(&asked), peaks(&unasked));
+    assert!(codes(&asked).contains(&"W0307"));
+    assert!(!codes(&unasked).contains(&"W0307"));
+}
+
+/// An input that is wider than all that follows: a copy of half of it is most of the memory.
+fn narrowing() -> ModelProto {
+    let nodes = vec![node("MatMul", &["x", "w"], &["a"]), node("Relu", &["a"], &["r"]), node("MatMul", &["r", "v"], &["y"])];
+    with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[4, 256])];
+        graph.output = vec![fixed("y", &[4, 4])];
+        graph.initializer = vec![floats("w", &[256, 4]), floats("v", &[4, 4])];
+    })
+}
+
+#[test]
+fn parts_of_an_input_lie_in_what_the_caller_gives() {
+    let optimized = planned_by(&narrowing(), &options(|options| options.plan.rewrite.micro_batches = Some(2))).unwrap();
+    let (peak, before) = peaks(&optimized);
+    assert!(peak <= before, "{peak} > {before}");
+}
+
+#[test]
+fn an_option_that_raises_the_peak_says_so() {
+    // A session copies the parts of an input.
+    let by = |parts: Option<u64>| {
+        let mut plan = memc::passes::Options::for_profile(&memc::ops::Profile::ORT);
+        plan.rewrite.micro_batches = parts;
+        planned_by(&narrowing(), &options(|options| options.plan = plan)).unwrap()
+    };
+    let (halves, whole) = (by(Some(2)), by(None));
+    let (peak, before) = peaks(&halves);
+    assert!(peak > before, "{peak} <= {before}: the model does not show what the test is about");
+    assert!(codes(&halves).contains(&"W0306"));
+    assert!(!codes(&whole).contains(&"W0306"));
+}
+
+#[test]
+fn weights_that_folding_copies_are_counted() {
+    // The transposed copy is folded, and the weight itself stays.
+    let turned = stated(node("Transpose", &["w"], &["t"]), vec![ints("perm", &[1, 0])]);
+    let nodes =
+        vec![turned, node("MatMul", &["x", "t"], &["a"]), node("Gather", &["w", "k"], &["g"]), node("Add", &["a", "g"], &["y"])];
+    let model = with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[1, 16]), fixed("k", &[1])];
+        graph.output = vec![fixed("y", &[1, 16])];
+        graph.initializer = vec![floats("w", &[16, 16])];
+        if let Some(Some(TensorType(tensor))) = graph.input[1].r#type.as_mut().map(|ty| ty.value.as_mut()) {
+            tensor.elem_type = Some(INT64);
+        }
+    });
+    let layout = planned_by(&model, &options(|_| {})).unwrap().layout;
+    assert_eq!(layout.baseline.weights, 1024);
+    assert_eq!(layout.weights, 2048);
+    let text = memc::report::text(&layout);
+    assert!(text.contains("weights 1.0 KiB -> 2.0 KiB"), "{text}");
+}
