@@ -13,10 +13,12 @@ use memc::layout_file::{Layout, to_json};
 use memc::passes::{Io, PassError, PipelineError};
 use memc::proto::ModelFile;
 use memc::proto::onnx::ModelProto;
+use memc::proto::onnx::type_proto::Value::TensorType;
 use memc::{LinkOption, OptimizeOptions, Optimized, Silent, Size, optimize};
 use models_made::step::{Returns, step};
-use models_made::{bytes, fixed, node, raw, with};
+use models_made::{bytes, fixed, floats, node, raw, with};
 
+const INT64: i32 = 7;
 const WIDTH: i64 = 64;
 const LAYERS: usize = 8;
 
@@ -93,6 +95,25 @@ fn weights_larger_than_the_near_space_are_fetched_and_give_the_same_bits() {
 }
 
 /// The smallest budget that a refusal names.
+#[test]
+fn what_is_read_first_stays_near_though_it_is_the_largest() {
+    // An embedding is read by the first step, so that nothing hides its copy; all layers after it compute longer than their weights travel.
+    let mut model = chain();
+    let graph = model.graph.as_mut().unwrap();
+    graph.input = vec![fixed("ids", &[4])];
+    if let Some(Some(TensorType(tensor))) = graph.input[0].r#type.as_mut().map(|ty| ty.value.as_mut()) {
+        tensor.elem_type = Some(INT64);
+    }
+    graph.node.insert(0, node("Gather", &["table", "ids"], &["x"]));
+    graph.initializer.push(floats("table", &[400, WIDTH]));
+    let file = ModelFile::from_bytes(bytes(&model)).unwrap();
+    let table = 400 * WIDTH as u64 * 4;
+    let layout = planned(&file, table + 60_000).unwrap().layout;
+    let fetched: Vec<&str> = layout.fetches.iter().map(|row| row.tensor.as_str()).collect();
+    assert!(!fetched.contains(&"table"), "{fetched:?}");
+    assert!(near(&layout) <= table + 60_000);
+}
+
 fn named(refused: Result<Optimized, memc::Error>) -> u64 {
     let error = refused.map(|optimized| near(&optimized.layout)).unwrap_err();
     match error {

@@ -1,6 +1,6 @@
 //! Constants under a budget: those that find no room in the near space lie in a farther one and are fetched before they are read.
 
-use memc_ir::{Bytes, Module, Value};
+use memc_ir::{Bytes, Module, SecondaryMap, Value};
 
 use super::attempt::{Found, attempt};
 use super::fit::{within, working_set};
@@ -9,13 +9,17 @@ use super::trial::arena;
 use crate::analysis::near_constants;
 use crate::pass::{PassContext, PassError, Seeks};
 
-/// So many shares of the room are tried for constants that stay, each with as small a part of the effort.
+/// Shares of the room that are tried for constants that stay; each is planned with as small a part of the effort.
 const SHARES: u64 = 8;
+
+/// Choices that are planned with the full effort, the best of short searches first, until one of them fits.
+const CHOICES: usize = 3;
 
 /// A plan whose arena, with all constants that stay near, is no larger than the room; `None` where all of them stay beside the plan as it is.
 ///
-/// Constants stay in order of their sizes, the smallest first: each one that stays saves the latency of a copy, and small ones take the least room for it.
-/// How many do is tried in eighths of the room; the plan that takes the least time is kept.
+/// Which constants stay is tried in two orders. The smallest first: each one that stays saves the latency of a copy, for the least room. And the first
+/// read first: until a fetch is hidden, all that was fetched before it counts in full, so that an early byte costs the most unhidden time. How many
+/// stay is tried in eighths of the room, and up to the most that leave room for what one step reads. The plan that takes the least time is kept.
 ///
 /// # Errors
 /// There is no such plan, or none was found.
@@ -24,28 +28,85 @@ pub(super) fn within_room(module: &Module, ctx: &PassContext<'_>, room: Bytes) -
     if arena(module, ctx, ctx.effort)?.saturating_add(all) <= room {
         return Ok(None);
     }
-    let constants = fetchable(module, ctx.options);
-    let sizes: Vec<u64> = constants.iter().map(|value| module.ty(*value).size().unwrap_or_default().0).collect();
-    let always = all.0.saturating_sub(sizes.iter().fold(0, |sum, size| sum.saturating_add(*size)));
+    let smallest_first = fetchable(module, ctx.options);
+    let always = all.0.saturating_sub(sum(&sizes(module, &smallest_first)));
     let rest = room.0.saturating_sub(always);
     // What is known counts the constants that are always there, the arena here does not.
     let ctx = &PassContext { smallest: ctx.smallest.map(|known| Bytes(known.0.saturating_sub(always))), ..ctx.clone() };
-    let mut best: Option<(u64, usize)> = None;
+    let mut tried: Vec<(u64, u64, Choice)> = Vec::new();
     // Every constant that stays makes the smallest arena larger.
-    let shares = if ctx.seeks == Seeks::Least { Vec::new() } else { prefixes(&sizes, rest) };
-    for stay in shares {
-        if let Some(time) = time(module, ctx, &constants[stay..], rest.saturating_sub(sum(&sizes[..stay])))? {
-            let better = best.is_none_or(|(least, _)| time < least);
-            best = if better { Some((time, stay)) } else { best };
+    if ctx.seeks != Seeks::Least {
+        let first_read_first = by_first_read(module, &smallest_first);
+        for order in [smallest_first.clone(), first_read_first] {
+            for choice in choices(module, ctx, &order, rest) {
+                let time = time(module, ctx, &choice.fetched, choice.room)?;
+                tried.extend(time.map(|time| (time, sum(&sizes(module, &choice.fetched)), choice)));
+            }
         }
     }
-    let plan = |stay: usize| within(module, ctx, Bytes(rest.saturating_sub(sum(&sizes[..stay]))), &constants[stay..], None);
-    if let Some((_, stay)) = best.filter(|(_, stay)| *stay > 0)
-        && let Ok(found) = plan(stay)
-    {
-        return Ok(Some(found));
+    // Of equally fast plans, the one that copies least.
+    tried.sort_by_key(|(time, copied, _)| (*time, *copied));
+    let plan = |choice: &Choice| within(module, ctx, Bytes(choice.room), &choice.fetched, None);
+    let found = tried.iter().filter(|(.., choice)| choice.room < rest).take(CHOICES).find_map(|(.., choice)| plan(choice).ok());
+    if found.is_some() {
+        return Ok(found);
     }
-    plan(0).map(Some).map_err(|error| of_room(error, always))
+    let all_fetched = Choice { fetched: smallest_first, room: rest };
+    plan(&all_fetched).map(Some).map_err(|error| of_room(error, always))
+}
+
+/// Constants to fetch, and the room beside those that stay.
+struct Choice {
+    fetched: Vec<Value>,
+    room: u64,
+}
+
+/// What to fetch where the first constants of an order stay, as many as fit each share of the room, and as many as leave room for what one step reads.
+fn choices(module: &Module, ctx: &PassContext<'_>, order: &[Value], rest: u64) -> Vec<Choice> {
+    let sizes = sizes(module, order);
+    let choice = |stay: usize| Choice { fetched: order[stay..].to_vec(), room: rest.saturating_sub(sum(&sizes[..stay])) };
+    let mut counts = prefixes(&sizes, rest);
+    // Fewer bytes are left with each one that stays, and steps need no less: the most that may stay is found by halving.
+    let fits = |stay: usize| {
+        let choice = choice(stay);
+        sum(&sizes[..stay]) <= rest && working_set(&state(module, ctx.options, &choice.fetched).problem) <= choice.room
+    };
+    let (mut most, mut too_many) = (0, order.len() + 1);
+    while too_many - most > 1 {
+        let middle = most + (too_many - most) / 2;
+        if fits(middle) { most = middle } else { too_many = middle }
+    }
+    counts.push(most);
+    counts.sort_unstable();
+    counts.dedup();
+    counts.into_iter().map(choice).collect()
+}
+
+/// Constants by the step that first reads them, or a view of them.
+fn by_first_read(module: &Module, constants: &[Value]) -> Vec<Value> {
+    let nodes = &module.graph(module.main()).nodes;
+    let mut first: SecondaryMap<Value, Option<usize>> = SecondaryMap::default();
+    for (step, node) in nodes.iter().enumerate() {
+        let is_view = |value: &Value| module.plan.alias[*value].is_some();
+        if module.node(*node).results().all(|value| is_view(&value)) {
+            // A view reads nothing by itself.
+            continue;
+        }
+        for value in module.reads(*node) {
+            let owner = module.plan.owner(value).0;
+            if first[owner].is_none() {
+                first.set(owner, Some(step));
+            }
+        }
+    }
+    let mut ordered = constants.to_vec();
+    ordered.sort_by_key(|value| (first[*value].unwrap_or(nodes.len()), *value));
+    ordered
+}
+
+/// Bytes of constants.
+fn sizes(module: &Module, constants: &[Value]) -> Vec<u64> {
+    constants.iter().map(|value| module.ty(*value).size().unwrap_or_default().0).collect()
 }
 
 fn sum(sizes: &[u64]) -> u64 {
