@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Module, Node, SecondaryMap, Use, Value, uses};
-use memc_ops::{Linear, Piece, Pieces, Share, Typed, feeds_unrepeatable, lookup, pieces_in_blocks};
+use memc_ops::{Linear, Piece, Pieces, Profile, Share, Typed, feeds_unrepeatable, lookup, pieces_in_blocks};
 
 use super::drawn::{Drawn, drawn};
-use crate::parts::{Divided, Shares};
+use crate::parts::{Divided, Shares, Unrounded};
 
 /// Of the largest value in parts, the share that all may hold together that is computed whole because parts need it whole: how many labels
 /// count, say, by which each part's gradient is divided.
@@ -24,7 +24,8 @@ struct Found {
 
 /// The nodes that can be computed in so many parts of a batch: of the batches that graph inputs without a default may have (their first extents; those
 /// with one are weights), the one of which most bytes depend. None where nothing can.
-pub(super) fn divided(module: &Module, parts: u64) -> Option<Divided> {
+pub(super) fn divided(module: &Module, profile: &Profile, parts: u64) -> Option<Divided> {
+    let unrounded = Unrounded::of(module, profile);
     let mut batches: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
     for input in module.graph(module.main()).inputs.iter().filter(|input| module.value(**input).default.is_none()) {
         let dims = module.ty(*input).tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
@@ -34,8 +35,8 @@ pub(super) fn divided(module: &Module, parts: u64) -> Option<Divided> {
     }
     let found = batches.iter().flat_map(|(batch, inputs)| {
         let drawn = drawn(module, *batch, parts);
-        let without = settled(module, inputs, Drawn::default(), parts);
-        let with = (!drawn.values.is_empty()).then(|| settled(module, inputs, drawn, parts));
+        let without = settled(module, &unrounded, inputs, Drawn::default(), parts);
+        let with = (!drawn.values.is_empty()).then(|| settled(module, &unrounded, inputs, drawn, parts));
         [without].into_iter().chain(with)
     });
     found.max_by_key(|found| found.bytes).filter(|found| found.bytes > 0).map(|found| found.divided)
@@ -48,8 +49,9 @@ pub(super) fn held(module: &Module, divided: &Divided) -> u64 {
     sums.fold(0u64, |sum, (value, _)| sum.saturating_add(bytes(module, *value)))
 }
 
-/// Follows inputs, and what is drawn, until everything that parts need whole and that is small is computed whole.
-fn settled(module: &Module, inputs: &[Value], drawn: Drawn, parts: u64) -> Found {
+/// Follows inputs, and what is drawn, until everything that parts need whole and that is small is computed whole, and no part begins or ends
+/// where the runtime would round otherwise.
+fn settled(module: &Module, unrounded: &Unrounded, inputs: &[Value], drawn: Drawn, parts: u64) -> Found {
     let mut whole = drawn.whole;
     let mut kept = feeds_unrepeatable(module, &module.graph(module.main()).nodes);
     loop {
@@ -70,7 +72,8 @@ fn settled(module: &Module, inputs: &[Value], drawn: Drawn, parts: u64) -> Found
             whole.extend(cone);
             continue;
         }
-        let unjoined = unjoined(module, &found.divided);
+        let mut unjoined = unjoined(module, &found.divided);
+        unjoined.extend(unrounded.torn(&found.divided.nodes));
         if unjoined.is_empty() {
             retract(module, &mut found);
             return found;

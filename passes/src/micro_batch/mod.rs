@@ -26,7 +26,7 @@ pub fn is_divided(module: &Module) -> bool {
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let Some(parts) = ctx.options.rewrite.micro_batches.filter(|parts| *parts > 1) else { return Ok(Changed::No) };
-    let Some(divided) = follow::divided(module, parts) else { return Ok(Changed::No) };
+    let Some(divided) = follow::divided(module, ctx.options.profile, parts) else { return Ok(Changed::No) };
     if ctx.options.room().is_some_and(|room| follow::held(module, &divided) > room.0) {
         return Ok(Changed::No);
     }

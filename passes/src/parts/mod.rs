@@ -3,6 +3,7 @@
 mod apart;
 mod maker;
 mod spans;
+mod unrounded;
 mod weights;
 mod write;
 
@@ -13,6 +14,7 @@ use memc_ops::{Piece, Pieces};
 
 pub(crate) use apart::read_apart;
 pub(crate) use spans::{Shares, Spans};
+pub(crate) use unrounded::Unrounded;
 pub(crate) use weights::Weights;
 pub(crate) use write::write;
 

@@ -103,7 +103,7 @@ impl<'s> Candidates<'s> {
         let levels = Levels::of(judged, options, judged.peak / LEAST_SEED);
         let steps = judged.profile.len();
         Self {
-            ground: Ground::of(&judged.module, weights, way.apart.then_some(options)),
+            ground: Ground::of(&judged.module, options, weights, way.apart),
             waists: way.between_waists.then(|| Waists::of(levels.crossing())),
             levels,
             cost: &options.cost,

@@ -9,7 +9,7 @@ use memc_ops::{Piece, Pieces, Share, Typed, normalize_axis, pieces, pieces_betwe
 use super::region::{Region, has_windows, is_join, is_own};
 use super::seed::{Lie, Seed};
 use crate::options::Options;
-use crate::parts::{Divided, Shares, Spans, Weights};
+use crate::parts::{Divided, Shares, Spans, Unrounded, Weights};
 
 /// Nodes of a region, at most: of larger ones little is at the peak.
 const MOST_NODES: usize = 256;
@@ -26,6 +26,8 @@ pub(super) struct Ground<'m> {
     adders: Option<&'m Options>,
     weights: Weights<'m, 'm>,
     uses: SecondaryMap<Value, Vec<Use>>,
+    /// Values at which no region begins or ends.
+    unrounded: Unrounded,
     /// Nodes that stay as they are: a random number depends on what they make.
     kept: SecondaryMap<Node, bool>,
     /// Position of each node of the main graph in its order.
@@ -156,12 +158,21 @@ enum Kind {
 
 impl<'m> Ground<'m> {
     /// Linear in nodes and operands.
-    pub(super) fn of(module: &'m Module, weights: Weights<'m, 'm>, adders: Option<&'m Options>) -> Self {
+    pub(super) fn of(module: &'m Module, options: &'m Options, weights: Weights<'m, 'm>, may_add: bool) -> Self {
         let nodes = &module.graph(module.main()).nodes;
         let mut step: SecondaryMap<Node, usize> = SecondaryMap::default();
         nodes.iter().enumerate().for_each(|(index, node)| step.set(*node, index));
         let reads = nodes.iter().map(|node| module.reads(*node)).collect();
-        Self { module, adders, weights, uses: uses(module), kept: memc_ops::feeds_unrepeatable(module, nodes), step, reads }
+        Self {
+            module,
+            adders: may_add.then_some(options),
+            weights,
+            uses: uses(module),
+            unrounded: Unrounded::of(module, options.profile),
+            kept: memc_ops::feeds_unrepeatable(module, nodes),
+            step,
+            reads,
+        }
     }
 
     /// The region around a seed; `None` where nothing there can be computed in parts.
@@ -257,7 +268,8 @@ impl<'m> Ground<'m> {
         self.producer(value).is_some_and(slides) || self.uses[value].iter().any(reads)
     }
 
-    /// The region; `None` where an axis is too short for its parts, or what it would take apart is read beside it.
+    /// The region; `None` where an axis is too short for its parts, what it would take apart is read beside it, or the runtime would round
+    /// at its borders what it does not round without them.
     fn finish(&self, seed: Seed, shares: Shares, members: &Members) -> Option<Region> {
         let mut divided = Divided::among(shares);
         let inside: BTreeSet<Node> = members.nodes.values().map(|(node, _)| *node).collect();
@@ -288,6 +300,9 @@ impl<'m> Ground<'m> {
         let read = members.axes.iter().filter(is_read).map(|(value, axis)| (*value, axis.is_some())).collect();
         let nodes = members.nodes.iter().map(|(step, (node, _))| (*step, *node)).collect();
         divided.nodes = members.nodes.values().map(|(node, pieces)| (*node, Pieces::clone(pieces))).collect();
+        if !self.unrounded.torn(&divided.nodes).is_empty() {
+            return None;
+        }
         divided.values = members.made.clone();
         Some(Region { parts: divided.shares.count(), opened, nodes, divided, made, read, smallest: members.smallest })
     }
@@ -334,7 +349,8 @@ impl Growth<'_, '_> {
             let Some(Some(axis)) = self.effort.marks.of(value).axis else { continue };
             let bytes = self.ground.bytes(value);
             let is_shared = self.seed.private && !self.ground.is_private(value);
-            let ends = value != self.seed.value && (bytes <= self.seed.small || is_shared);
+            let may_end = !self.ground.unrounded.holds(value);
+            let ends = value != self.seed.value && may_end && (bytes <= self.seed.small || is_shared);
             // Who else reads the same weights has nothing to do with the region.
             if ends || self.ground.module.constant_of(value).is_some() {
                 continue;

@@ -17,6 +17,7 @@ pub(crate) const PROFILE: Profile = Profile {
     shared_outputs: true,
     caller_buffers: true,
     holds_unread_results: false,
+    widens_halves: false,
     max_scratch_threads: 1,
     kernels: Kernels::All,
     same_type_views: true,

@@ -14,7 +14,7 @@ pub use ort_session::{Language, SessionNeeds};
 
 use memc_ir::{Bytes, Definition, ElementType, Module, Operator, TensorType, Value};
 
-use crate::info::{InPlace, Typed, View, Workspace};
+use crate::info::{InPlace, Typed, View, Work, Workspace};
 use crate::repeat::may_train;
 use crate::table::lookup;
 
@@ -59,6 +59,9 @@ pub struct Profile {
     pub caller_buffers: bool,
     /// Whether a result that nobody reads keeps its buffer until the run ends, rather than until its node is done.
     pub holds_unread_results: bool,
+    /// Whether results of half precision reach a conversion to a wider type unrounded, where nothing stands between the two: kernels compute
+    /// in full precision, and conversions there and back are left out.
+    pub(crate) widens_halves: bool,
     /// Workspace formulas count this many threads.
     pub max_scratch_threads: u32,
     pub(crate) kernels: Kernels,
@@ -157,6 +160,22 @@ impl Profile {
             View::None | View::Concat | View::Split | View::Slice => false,
         };
         (same && result.element.bits().is_some() && (self.shared_outputs || !is_output(typed))).then_some(0)
+    }
+
+    /// The operand of a node that the runtime hands to it in more bits than its type has, as the node that makes it computed it. A copy between
+    /// the two (a Slice, a Concat) would round it.
+    pub fn reads_unrounded(&self, typed: &Typed<'_>) -> Option<Value> {
+        let is_half = |ty: &TensorType| matches!(ty.element, ElementType::Float16 | ElementType::Bfloat16);
+        let is_wide = |ty: &TensorType| matches!(ty.element, ElementType::Float | ElementType::Double);
+        let data = typed.data();
+        let is_cast = data.operator.domain.is_empty() && matches!(&*data.operator.name, "Cast" | "CastLike");
+        let widens = is_cast && typed.input(0).is_some_and(is_half) && typed.output(0).is_some_and(is_wide);
+        let operand = data.inputs.first().copied().flatten().filter(|_| self.widens_halves && widens)?;
+        let Definition::Result(producer, _) = typed.module.value(operand).definition else { return None };
+        // What only moves elements has a kernel for them, and gives what it was given.
+        let info = lookup(&typed.module.node(producer).operator)?;
+        let moves = matches!(info.work, Work::None) && info.view != View::SameType;
+        (!moves).then_some(operand)
     }
 
     /// Whether the runtime replaces nodes of this operator by several nodes of its own, and runs these when nothing else is ready rather

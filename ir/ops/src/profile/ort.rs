@@ -10,7 +10,8 @@
 //!   graph input or of an initializer takes nothing. Cast to the same type copies while its operand lives.
 //! * A result that nobody reads (a mask, a last state) keeps its buffer until the run ends; an unread view keeps nothing.
 //! * Half precision: most operators have no kernel and run between conversions to full precision, counted as workspace. A chain of such
-//!   operators keeps values in full precision between them, which this profile does not count.
+//!   operators keeps values in full precision between them, which this profile does not count. So does a Cast to float32 behind one: of
+//!   operator, conversion to float16, conversion to float32 the two conversions are left out, with all optimizations disabled, too.
 
 use memc_ir::ElementType;
 
@@ -28,6 +29,7 @@ pub(crate) const PROFILE: Profile = Profile {
     shared_outputs: false,
     caller_buffers: false,
     holds_unread_results: true,
+    widens_halves: true,
     max_scratch_threads: 1,
     kernels: Kernels::Listed(IN_PLACE),
     same_type_views: false,

@@ -259,3 +259,25 @@ fn few_operators_of_other_domains_overwrite() {
     found.sort();
     assert_eq!(found, expected);
 }
+
+#[test]
+fn results_of_half_precision_reach_conversions_unrounded() {
+    let reads = |profile: &Profile, maker: &str, from: &str, to: &str| {
+        let mut builder = ModuleBuilder::new();
+        let main = builder.module().main();
+        let x = builder.input(main, "x", ty(from), None);
+        let made = builder.node(main, new("", maker, vec![Some(x)], Vec::new()), &[Some(("h".to_owned(), ty(from)))]);
+        let h = builder.module().node(made).outputs[0];
+        let cast = builder.node(main, new("", "Cast", vec![h], Vec::new()), &[Some(("y".to_owned(), ty(to)))]);
+        let (module, h) = (builder.finish(), h.unwrap());
+        profile.reads_unrounded(&Typed { module: &module, node: cast }).inspect(|value| assert_eq!(*value, h)).is_some()
+    };
+    assert!(reads(&Profile::ORT, "Sqrt", "f16[4]", "f32[4]"));
+    assert!(reads(&Profile::ORT, "Sqrt", "bf16[4]", "f64[4]"));
+    assert!(reads(&Profile::ORT, "Cast", "f16[4]", "f32[4]"));
+    // What is moved was rounded before, and what reads halves rounds.
+    assert!(!reads(&Profile::ORT, "Transpose", "f16[4]", "f32[4]"));
+    assert!(!reads(&Profile::ORT, "Sqrt", "f16[4]", "bf16[4]"));
+    assert!(!reads(&Profile::ORT, "Sqrt", "f32[4]", "f64[4]"));
+    assert!(!reads(&Profile::PLAYER, "Sqrt", "f16[4]", "f32[4]"));
+}
