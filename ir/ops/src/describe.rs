@@ -70,6 +70,9 @@ pub fn describe(info: &OpInfo) -> String {
     if info.rounds {
         let _ = writeln!(text, "  {:9}  to integers of few bits", "rounds");
     }
+    if info.unit_scale {
+        let _ = writeln!(text, "  {:9}  results near zero are off by roundings of one", "scale");
+    }
     if let Some(words) = reads_words(info.reads) {
         let _ = writeln!(text, "  {:9}  {words}", "reads");
     }

@@ -212,6 +212,9 @@ pub struct OpInfo {
     /// Whether it rounds numbers to integers of few bits, or what it computes of them: one near the middle of two of these may become either, by the
     /// last bit of what came before.
     pub rounds: bool,
+    /// Whether the scale of its results is one, whatever it reads: its kernels add up, divide or approximate numbers near one, so that a result
+    /// near zero is off by roundings of one rather than of itself.
+    pub unit_scale: bool,
     /// Results that a node may leave out, and that its kernel then does not write, or writes into workspace that the formula counts.
     pub optional: &'static [usize],
 }
@@ -239,12 +242,18 @@ impl OpInfo {
             linear: Linear::No,
             repeat: Repeat::Yes,
             rounds: false,
+            unit_scale: false,
             optional: &[],
         }
     }
     /// Says that it rounds to integers of few bits.
     pub const fn rounds(mut self) -> Self {
         self.rounds = true;
+        self
+    }
+    /// Says that the scale of its results is one.
+    pub const fn unit_scale(mut self) -> Self {
+        self.unit_scale = true;
         self
     }
     /// Says which results may be left out.

@@ -51,7 +51,7 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("BiasDropout", dropout).work(Work::PerElement(6)).repeat(Repeat::Random),
     // The bias is added in a pass of its own: measured as long as an Add and a Gelu.
     elementwise("BiasGelu", 37).in_place(InPlace::Operands(&[0])).workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
-    microsoft("BiasSoftmax", like_first).work(Work::PerElement(14)).split(SplitAxes::AllButLast),
+    microsoft("BiasSoftmax", like_first).unit_scale().work(Work::PerElement(14)).split(SplitAxes::AllButLast),
     microsoft("BiasSplitGelu", halved).work(Work::PerElement(15)).split(SplitAxes::AllButLast),
     microsoft("BitmaskBiasDropout", bitmask_dropout).work(Work::PerElement(6)).repeat(Repeat::Random),
     microsoft("BitmaskDropout", bitmask_dropout).work(Work::PerElement(4)).repeat(Repeat::Random),

@@ -23,10 +23,12 @@ fn softmax(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Hardmax", softmax).work(Work::PerElement(2)).split(SplitAxes::Rule(rules::softmax)),
     OpInfo::onnx("LogSoftmax", softmax)
+        .unit_scale()
         .in_place(InPlace::Operands(&[0]))
         .work(Work::PerElement(24))
         .split(SplitAxes::Rule(rules::softmax)),
     OpInfo::onnx("Softmax", softmax)
+        .unit_scale()
         .in_place(InPlace::Operands(&[0]))
         .work(Work::PerElement(24))
         .split(SplitAxes::Rule(rules::softmax)),
