@@ -325,7 +325,7 @@ pub struct Verify {
     #[arg(long)]
     pub rtol: Option<f64>,
     /// Allowed difference, whatever the number; without, 0 for plans made with --exact, else 0.0001 of the largest number that differs (more
-    /// for types of 16 bits, and behind roundings to integers of few bits)
+    /// for types of 16 bits, and behind roundings to integers of few bits; 0.000001 at least behind Sigmoid, Softmax and their kin)
     #[arg(long)]
     pub atol: Option<f64>,
     /// How plans are played

@@ -20,6 +20,23 @@ pub fn load(given: Option<&Path>) -> Result<Runtime, Failure> {
     Runtime::load(&path).map_err(refuse)
 }
 
+/// The layout that is named, or that lies beside a model.
+///
+/// # Errors
+/// There is none, or it cannot be read.
+pub fn layout_of(model: &Path, named: Option<&Path>) -> Result<Layout, Failure> {
+    let beside = model.with_extension("layout.json");
+    if let Some(path) = named {
+        return layout(path);
+    }
+    if !beside.exists() {
+        let text = format!("there is no {}: that plan was not checked, and nothing was run", beside.display());
+        let help = "name the layout that was written with the model: --layout PATH";
+        return Err(Failure { diagnostics: vec![Diagnostic::new("E0116", Severity::Error, text).with_help(help)], code: 1 });
+    }
+    layout(&beside)
+}
+
 /// Reads a layout file.
 pub fn layout(path: &Path) -> Result<Layout, Failure> {
     let text = read(path)?;

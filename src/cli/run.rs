@@ -51,6 +51,8 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
         outputs.commit()?;
     }
     let digest = play::digest(&results);
+    let others = results.iter().filter(|(_, content)| content.tensor().is_none());
+    let others: Vec<(&String, String)> = others.map(|(name, content)| (name, content.to_string())).collect();
     if arguments.json {
         let arenas =
             played.arenas.iter().map(|arena| json!({"space": arena.space, "planned": arena.planned, "used": arena.used}));
@@ -71,11 +73,15 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
             "digest": digest, "arenas": arenas.collect::<Vec<_>>(), "bytes_outside": played.bytes_outside(),
             "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped, "constant": played.constant,
             "outside": outside.collect::<Vec<_>>(), "workspace": work.collect::<Vec<_>>(), "caller_bytes": played.caller,
+            "no_arrays": others.iter().map(|(name, kind)| json!({"output": name, "is": kind})).collect::<Vec<_>>(),
             "anonymous_bytes": anonymous(), "start_ms": start, "run_ms": median, "runs": times.len(),
         });
         return print(&format!("{object:#}\n"));
     }
     tell(&played, voice);
+    for (name, kind) in others.iter().take(MOST) {
+        voice.say(&format!("output `{name}`: {kind}"));
+    }
     voice.say(&format!("start {start:.1} ms, run {median:.3} ms (median of {})", times.len()));
     print(&format!("{digest}\n"))
 }

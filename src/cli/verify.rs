@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use memc::ir::{Diagnostic, Severity};
 use memc::proto::ModelFile;
 use memc::{Error, play};
-use play::{Tolerance, VerifyOptions};
+use play::{Difference, Stock, Tolerance, Verified, VerifyOptions};
 use serde_json::json;
 
 use super::args::Verify;
-use super::playing::{given, layout, load, refuse};
+use super::playing::{given, layout_of, load, refuse};
 use super::{Failure, Outcome, Voice, print, say};
 
 /// Violations and differences that are printed.
@@ -20,14 +20,17 @@ const MOST: usize = 20;
 pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     let input = ModelFile::open(&arguments.input).map_err(Error::from)?;
     let output = ModelFile::open(&arguments.output).map_err(Error::from)?;
-    let beside = arguments.output.with_extension("layout.json");
-    let layout = layout(arguments.layout.as_deref().unwrap_or(&beside))?;
+    let layout = layout_of(&arguments.output, arguments.layout.as_deref())?;
     let report = memc::check::check(&input, &output, &layout, Default::default());
     for violation in report.violations.iter().take(MOST) {
         say(&violation.diagnostic.to_string());
     }
     if !report.holds() {
-        voice.say(&format!("check: {} violations; nothing was run", report.violations.len()));
+        voice.say(&format!(
+            "check: {} violations; nothing was run. Name the layout that was written with this model (--layout), or plan again; `memc explain \
+             CODE` says what each means",
+            report.violations.len()
+        ));
         return Ok(ExitCode::from(1));
     }
     voice.say("check: nothing wrong");
@@ -51,7 +54,18 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         voice.say(&format!("the first node whose result differs: {node}"));
     }
     let rounds = if inputs.is_some() { 1 } else { arguments.rounds.max(1) };
+    for (name, kind) in found.left_out.iter().take(MOST) {
+        voice.say(&format!("`{name}` was not compared: it is {kind}"));
+    }
+    stock(&found.stock, rounds, voice);
     if arguments.json {
+        let stock =
+            found.stock.differences.iter().map(
+                |(round, difference)| json!({"round": round, "text": difference.to_string(), "within": difference.is_within()}),
+            );
+        let stock = json!({"identical": found.stock.refused.is_none() && found.stock.differences.is_empty(),
+            "differences": stock.collect::<Vec<_>>(), "refused": found.stock.refused});
+        let left_out: Vec<&str> = found.left_out.iter().map(|(name, _)| name.as_str()).collect();
         let differences = found.differences.iter().map(|(round, subject, difference)| {
             json!({"round": round, "subject": subject.to_string(), "text": difference.to_string(), "within": difference.is_within()})
         });
@@ -66,23 +80,60 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
                 "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped})
         });
         let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": found.differences.is_empty(),
-            "differences": differences.collect::<Vec<_>>(), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "played": played});
+            "differences": differences.collect::<Vec<_>>(), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "played": played, "left_out": left_out, "stock": stock});
         print(&format!("{object:#}\n"))?;
+    }
+    if found.outputs == 0 {
+        return Err(nothing(&found));
     }
     if !found.holds() {
         let text = format!("results differ: {} outputs, {rounds} rounds", found.outputs);
-        return Err(Failure { diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text)], code: 1 });
+        let help = "if the model draws random numbers, or its kernels do, that may be why; else plan it again with --exact, and report the \
+            difference";
+        return Err(Failure { diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text).with_help(help)], code: 1 });
     }
     let word = if found.differences.is_empty() { "bit for bit" } else { "within the tolerance" };
     let softmaxes = match found.softmaxes {
         0 => String::new(),
         count => format!("; {count} values before softmaxes too"),
     };
+    let left_out = match found.left_out.len() {
+        0 => String::new(),
+        count => format!("; {count} outputs left out"),
+    };
     voice.say(&format!(
-        "verify: {} outputs equal {word} in {rounds} rounds: the written model, and the plan played{softmaxes}",
+        "verify: {} outputs equal {word} in {rounds} rounds: the written model, and the plan played{softmaxes}{left_out}",
         found.outputs
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says how sessions with default options of both models differ.
+fn stock(stock: &Stock, rounds: u64, voice: &Voice) {
+    if let Some(message) = &stock.refused {
+        return voice.say(&format!("sessions with default options were not compared: {message}"));
+    }
+    let is_beyond = |(_, difference): &&(u64, Difference)| !difference.is_within();
+    let Some((round, first)) = stock.differences.iter().find(is_beyond).or(stock.differences.first()) else {
+        return voice.say(&format!("sessions with default options: both models give equal bits in {rounds} rounds"));
+    };
+    voice.say(&format!("sessions with default options differ, first in round {round}: {first}"));
+    if !stock.holds() {
+        let text = "sessions with default options of the given and of the written model differ beyond the tolerance";
+        let help = "they keep float16 sums in float32 and round only where a float16 value is really read, and fuse nodes: where the model is \
+            cut or rewritten, other values are rounded; `memc explain W0701` says what to do";
+        voice.say(&Diagnostic::new("W0701", Severity::Warning, text.to_owned()).with_help(help).to_string());
+    }
+}
+
+/// Nothing was compared, which is no success.
+fn nothing(found: &Verified) -> Failure {
+    let text = match found.left_out.len() {
+        0 => "nothing was compared: the model has no outputs".to_owned(),
+        count => format!("nothing was compared: the runtime gives out the elements of none of the {count} outputs"),
+    };
+    let help = "make values that say something outputs of the model, as arrays; `memc check` verifies the plan from the files";
+    Failure { diagnostics: vec![Diagnostic::new("E0713", Severity::Error, text).with_help(help)], code: 1 }
 }
 
 /// What was asked for. Without, what the plan's options admit: rewrites that round otherwise unless it was asked to be exact.

@@ -1,9 +1,5 @@
 //! Arrays that go into a run and come out of it.
 
-use std::collections::BTreeMap;
-
-use sha2::{Digest as _, Sha256};
-
 use crate::element::Element;
 use crate::error::Error;
 use crate::memory::Block;
@@ -20,6 +16,16 @@ pub struct TensorView<'v> {
 }
 
 impl<'v> TensorView<'v> {
+    /// A byte an element, where several share a byte in memory, the first in the lowest bits: what is left of the last byte belongs to nobody.
+    pub(crate) fn unpacked(&self) -> Option<Vec<u8>> {
+        let bits = self.element.packed_bits()?;
+        let count = self.shape.iter().product::<u64>();
+        let (each, mask) = (8 / bits as usize, (1u8 << bits) - 1);
+        let element =
+            |index: usize| self.bytes.get(index / each).map_or(0, |byte| (byte >> (bits as usize * (index % each))) & mask);
+        Some((0..usize::try_from(count).unwrap_or(0)).map(element).collect())
+    }
+
     /// The elements one by one, as they lie in memory.
     pub(crate) fn elements(&self) -> impl Iterator<Item = &'v [u8]> {
         let count = usize::try_from(self.shape.iter().product::<u64>().max(1)).unwrap_or(1);
@@ -86,25 +92,6 @@ impl Array {
     pub(crate) fn address(&self) -> *mut u8 {
         self.block.address()
     }
-}
-
-/// Arrays as others see them, by name.
-pub fn views(arrays: &BTreeMap<String, Array>) -> BTreeMap<String, TensorView<'_>> {
-    arrays.iter().map(|(name, array)| (name.clone(), array.view())).collect()
-}
-
-/// SHA-256 over names, types, shapes and elements, lower-case hexadecimal; equal for equal results.
-pub fn digest(arrays: &BTreeMap<String, TensorView<'_>>) -> String {
-    let mut hash = Sha256::new();
-    for (name, array) in arrays {
-        hash.update((name.len() as u64).to_le_bytes());
-        hash.update(name);
-        hash.update(array.element.onnx().to_le_bytes());
-        hash.update((array.shape.len() as u64).to_le_bytes());
-        array.shape.iter().for_each(|extent| hash.update(extent.to_le_bytes()));
-        hash.update(array.bytes);
-    }
-    hex(&hash.finalize())
 }
 
 /// Lower-case hexadecimal digits.

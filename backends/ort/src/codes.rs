@@ -24,7 +24,7 @@ pub const ALL: &[CodeInfo] = &[
         fault: Fault::Model,
         meaning: "ONNX Runtime would not load the model, or a kernel failed. The message is the runtime's own.",
         example: "step 12, node \"gather\" (Gather): indices element out of data bounds",
-        action: "Run the input model in ONNX Runtime itself: what fails there fails here. Give fitting data with --inputs.",
+        action: "Run the input model in ONNX Runtime itself, on the same data: what fails there fails here. Give fitting data with --inputs.",
     },
     CodeInfo {
         code: "E0703",
@@ -80,7 +80,8 @@ pub const ALL: &[CodeInfo] = &[
         code: "E0709",
         title: "results differ",
         fault: Fault::Memc,
-        meaning: "The written model or the plan gives other outputs than the given model, beyond the tolerance.",
+        meaning: "The written model or the plan gives other outputs than the given model, beyond the tolerance. Both are run in sessions that \
+            round every value to the type that the model states.",
         example: "the plan, round 0: `y`: 3 of 10 elements differ, by at most 1e-7",
         action: "If the model draws random numbers or its kernels do, that may be why. Otherwise report it.",
     },
@@ -101,6 +102,37 @@ pub const ALL: &[CodeInfo] = &[
         example: "tensor `relu_3` cannot be moved from `device` to `disk`: No space left on device",
         action: "Name a folder with more room with --swap-dir, or plan with less in that space.",
     },
+    CodeInfo {
+        code: "E0712",
+        title: "the data gives another size than the file claims",
+        fault: Fault::Model,
+        meaning: "The size of a value follows from data (NonZero, Range, Resize and others), the file states one size for it, and the plan has \
+            room for that one. The data of this run gives another. ONNX Runtime by itself runs such a model: it allocates what it needs.",
+        example: "step 0, node \"nz\" (NonZero): the file claims [2, 2] for `y`, and this data gives [2, 12]",
+        action: "Give data of the stated size with --inputs. Or take the stated shape out of the model's value_info and outputs, and plan again: \
+            the value is then listed as one without a size, and lies outside the arena.",
+    },
+    CodeInfo {
+        code: "E0713",
+        title: "nothing was compared",
+        fault: Fault::Request,
+        meaning: "The model has no output whose elements the runtime gives out, so no result says that the written model is equal to the \
+            given one.",
+        example: "a model whose only output is a sparse tensor",
+        action: "Make values that say something outputs of the model, as arrays, and verify again. `memc check` verifies the plan from the files.",
+    },
+    CodeInfo {
+        code: "W0701",
+        title: "sessions with default options differ",
+        fault: Fault::Nobody,
+        meaning: "In ONNX Runtime sessions with default options the written model gives other results than the given one, beyond the tolerance, \
+            though both are equal where every value is rounded to the type that the model states. Such sessions compute float16 sums in float32 \
+            and round only where something really reads a float16 value, and they fuse nodes: a part that begins or ends between two nodes, or \
+            a node that was replaced, changes what is rounded and what is fused.",
+        example: "`y`: 1024 of 2048 elements differ, by at most 1.4e-2, where a float16 sum is sliced before it is normalized",
+        action: "Ask whether the model can bear it: roundings of float16 are about 1e-3 of a number. `memc optimize --exact` changes fewer \
+            roundings; without --budget and --slowdown nothing is computed in parts. Models in float32 differ by fusions only.",
+    },
 ];
 
 /// The page of a code.
@@ -115,6 +147,7 @@ impl Error {
             Self::NoLibrary { .. } | Self::Library { .. } => "E0701",
             Self::Runtime { .. } | Self::Kernel { .. } => "E0702",
             Self::MissingKernels { .. } => "E0703",
+            Self::Claimed { .. } => "E0712",
             Self::OtherModel { .. } | Self::Schedule { .. } | Self::Tensor { .. } => "E0704",
             Self::Alignment { .. } | Self::Unsupported { .. } => "E0704",
             Self::Weights { .. } | Self::Initializer { .. } => "E0705",
@@ -139,6 +172,10 @@ impl Error {
             Self::MissingKernels { .. } => {
                 "name a build that has them with --ort-lib; `memc check` verifies the plan without running it"
             }
+            Self::Claimed { .. } => {
+                "give data of that size with --inputs; or take the stated shape of this value out of the model and plan again: its size then \
+                 counts as unknown, and it lies outside the arena"
+            }
             Self::OtherModel { .. } => "give the layout that was written with this model, or plan again",
             Self::Schedule { .. } | Self::Tensor { .. } | Self::Alignment { .. } | Self::Unsupported { .. } => {
                 "`memc check` says all that is wrong; plan again"
@@ -154,7 +191,9 @@ impl Error {
             }
             Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => NAMES_THE_RULE,
             Self::WorkspaceKept { .. } | Self::NoValue { .. } => NAMES_THE_RULE,
-            Self::ArrayFile { .. } => "write it with numpy.savez",
+            Self::ArrayFile { .. } => {
+                "write it with numpy.savez, of arrays of numbers under the names of the graph inputs: numpy.savez(path, x=x.astype('float32'))"
+            }
             Self::Transfer { .. } | Self::NoThread { .. } => {
                 "name a folder with more room with --swap-dir, or plan with less in that space"
             }

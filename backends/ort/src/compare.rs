@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 
 use crate::arrays::TensorView;
+use crate::content::Content;
 
 /// What is allowed between an expected number `a` and the one found: `absolute + relative * |a| + of_largest * L + of_range * R`, `L` the largest
 /// finite magnitude that is expected where the array differs (masks absorb what is added to them: they are equal, and loosen nothing), `R` the
@@ -39,6 +40,14 @@ impl Tolerance {
         Self { of_range: if self.of_largest > 0.0 { self.of_range.max(GRID) } else { self.of_range }, ..self }
     }
 
+    /// The same for what is of the size of one whatever there happens to be: a kernel that adds one before it divides, or takes the exponent of
+    /// a sum, is off by roundings of numbers near one where its results are near zero.
+    fn at_unit_scale(self) -> Self {
+        // Eight distances between neighbouring numbers of 32 bits near one. ONNX Runtime's own fusions of Sigmoid move results by two.
+        const ROUNDINGS_OF_ONE: f64 = 1e-6;
+        Self { absolute: if self.of_largest > 0.0 { self.absolute.max(ROUNDINGS_OF_ONE) } else { self.absolute }, ..self }
+    }
+
     /// The same for what was computed of numbers of another type, whose roundings it carries on.
     fn through(self, ty: DataType) -> Self {
         let rounding = epsilon(ty).map_or(0.0, |epsilon| Self::ROUNDINGS * epsilon);
@@ -65,12 +74,15 @@ pub struct Tolerances {
     pub halves: BTreeMap<String, DataType>,
     /// Arrays, by their names, that are computed of what was rounded to integers of few bits.
     pub integers: BTreeSet<String>,
+    /// Arrays, by their names, that hold results whose scale is one (see `OpInfo::unit_scale`), moved or not.
+    pub units: BTreeSet<String>,
 }
 
 impl Tolerances {
     /// What is allowed in the array of a name.
     pub(crate) fn of(&self, name: &str) -> Tolerance {
         let all = if self.integers.contains(name) { self.all.through_integers() } else { self.all };
+        let all = if self.units.contains(name) { all.at_unit_scale() } else { all };
         self.halves.get(name).map_or(all, |ty| all.through(*ty))
     }
 }
@@ -100,8 +112,20 @@ pub struct Difference {
 pub enum DifferenceKind {
     /// One side does not have it.
     Absent,
-    /// Type or shape differ.
-    Type,
+    /// Kind, type or shape differ.
+    Type {
+        /// What is expected.
+        expected: String,
+        /// What there is.
+        found: String,
+    },
+    /// Strings differ.
+    Strings {
+        /// How many.
+        count: u64,
+        /// Of how many.
+        of: u64,
+    },
     /// Elements differ.
     Elements {
         /// How many.
@@ -121,7 +145,8 @@ impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.kind {
             DifferenceKind::Absent => write!(f, "`{}` is absent on one side", self.output),
-            DifferenceKind::Type => write!(f, "`{}` has another type or shape", self.output),
+            DifferenceKind::Type { expected, found } => write!(f, "`{}` is {found}, and should be {expected}", self.output),
+            DifferenceKind::Strings { count, of } => write!(f, "`{}`: {count} of {of} strings differ", self.output),
             DifferenceKind::Elements { count, of, absolute, relative, within } => {
                 let verdict = if *within { "within tolerance" } else { "beyond tolerance" };
                 write!(
@@ -141,33 +166,79 @@ impl Difference {
     }
 }
 
-/// Differences of all outputs, by name; empty when every bit is equal.
+/// Differences of all outputs, by name; empty when every bit is equal. Sequences and maps are followed to what they hold; what the runtime does
+/// not give out is passed over.
 pub fn compare(
-    expected: &BTreeMap<String, TensorView<'_>>,
-    found: &BTreeMap<String, TensorView<'_>>,
+    expected: &BTreeMap<String, Content<'_>>,
+    found: &BTreeMap<String, Content<'_>>,
     tolerances: &Tolerances,
 ) -> Vec<Difference> {
     let mut differences = Vec::new();
-    for (name, array) in expected {
-        let kind = match found.get(name) {
-            None => Some(DifferenceKind::Absent),
-            Some(other) => difference(array, other, tolerances.of(name)),
-        };
-        differences.extend(kind.map(|kind| Difference { output: name.clone(), kind }));
+    for (name, content) in expected {
+        match found.get(name) {
+            None => differences.push(Difference { output: name.clone(), kind: DifferenceKind::Absent }),
+            Some(other) => compare_content(name.clone(), content, other, tolerances.of(name), &mut differences),
+        }
     }
     let extra = found.keys().filter(|name| !expected.contains_key(*name));
     differences.extend(extra.map(|name| Difference { output: name.clone(), kind: DifferenceKind::Absent }));
     differences
 }
 
+/// Adds how what one value holds differs from what is expected. Elements are named by their place: `y[2]`, `y.keys`, `y.values`.
+fn compare_content(
+    name: String,
+    expected: &Content<'_>,
+    found: &Content<'_>,
+    tolerance: Tolerance,
+    differences: &mut Vec<Difference>,
+) {
+    let kind = match (expected, found) {
+        (Content::None, Content::None) | (Content::Unread(_), Content::Unread(_)) => None,
+        (Content::Sequence(expected), Content::Sequence(found)) if expected.len() == found.len() => {
+            for (position, (expected, found)) in expected.iter().zip(found).enumerate() {
+                compare_content(format!("{name}[{position}]"), expected, found, tolerance, differences);
+            }
+            None
+        }
+        (Content::Map(expected), Content::Map(found)) => {
+            compare_content(format!("{name}.keys"), &expected.0, &found.0, Tolerance::default(), differences);
+            compare_content(format!("{name}.values"), &expected.1, &found.1, tolerance, differences);
+            None
+        }
+        (Content::Strings { shape, elements }, Content::Strings { shape: other, elements: others }) if shape == other => {
+            let count = elements.iter().zip(others).filter(|(one, other)| one != other).count() as u64;
+            (count > 0).then_some(DifferenceKind::Strings { count, of: elements.len() as u64 })
+        }
+        _ => match expected.tensor().zip(found.tensor()) {
+            Some((expected, found)) => difference(&expected, &found, tolerance),
+            None => Some(DifferenceKind::Type { expected: expected.to_string(), found: found.to_string() }),
+        },
+    };
+    differences.extend(kind.map(|kind| Difference { output: name, kind }));
+}
+
 /// How an array differs from what is expected; `None` when every bit is equal.
 pub(crate) fn difference(expected: &TensorView<'_>, found: &TensorView<'_>, tolerance: Tolerance) -> Option<DifferenceKind> {
     if expected.element != found.element || expected.shape != found.shape {
-        return Some(DifferenceKind::Type);
+        let kind = |view: &TensorView<'_>| Content::View(view.clone()).to_string();
+        return Some(DifferenceKind::Type { expected: kind(expected), found: kind(found) });
     }
     if expected.bytes == found.bytes {
         return None;
     }
+    match expected.unpacked().zip(found.unpacked()) {
+        Some((one, other)) if one == other => None,
+        Some((one, other)) => {
+            let (one, other) = (TensorView { bytes: &one, ..expected.clone() }, TensorView { bytes: &other, ..found.clone() });
+            Some(elements_differ(&one, &other, tolerance))
+        }
+        None => Some(elements_differ(expected, found, tolerance)),
+    }
+}
+
+/// How the elements of an array, of whole bytes, differ from those of another of its type and shape.
+fn elements_differ(expected: &TensorView<'_>, found: &TensorView<'_>, tolerance: Tolerance) -> DifferenceKind {
     let of = expected.shape.iter().product::<u64>();
     let differing = || expected.elements().zip(found.elements()).filter(|(a, b)| a != b);
     let ty = expected.element.data_type();
@@ -187,7 +258,7 @@ pub(crate) fn difference(expected: &TensorView<'_>, found: &TensorView<'_>, tole
         // Not a number and infinity are within no tolerance.
         within &= gap.is_finite() && gap <= anywhere + tolerance.relative * a.abs();
     }
-    Some(DifferenceKind::Elements { count, of, absolute, relative: absolute / largest.max(f64::MIN_POSITIVE), within })
+    DifferenceKind::Elements { count, of, absolute, relative: absolute / largest.max(f64::MIN_POSITIVE), within }
 }
 
 fn number(ty: DataType, bytes: &[u8]) -> Option<f64> {
@@ -199,7 +270,9 @@ fn number(ty: DataType, bytes: &[u8]) -> Option<f64> {
         DataType::Int64 => i64::from_le_bytes(bytes.try_into().ok()?) as f64,
         DataType::Int32 => f64::from(i32::from_le_bytes(bytes.try_into().ok()?)),
         DataType::Int8 => f64::from(i8::from_le_bytes(bytes.try_into().ok()?)),
-        DataType::Uint8 | DataType::Bool => f64::from(*bytes.first()?),
+        DataType::Uint8 | DataType::Bool | DataType::Uint4 => f64::from(*bytes.first()?),
+        // The sign is the highest of four bits.
+        DataType::Int4 => f64::from(i8::from_le_bytes([*bytes.first()? << 4]) >> 4),
         _ => return None,
     })
 }
@@ -249,6 +322,55 @@ mod tests {
         assert!(is_within(&[1000.0, 0.01], &[1000.1, 0.05], usual));
         assert!(!is_within(&[1000.0, 0.01], &[1000.1, 0.25], usual));
         assert!(!is_within(&[1000.0, 0.01], &[1000.1, 0.05], Tolerance { of_largest: 0.0, ..usual }));
+    }
+
+    #[test]
+    fn what_is_left_of_a_byte_is_no_element() {
+        let element = Element::from_name("int4").expect("a type of arrays");
+        let view = |bytes: &'static [u8]| TensorView { element, shape: vec![3], bytes };
+        let differ = |one, other| difference(&view(one), &view(other), Tolerance::default());
+        assert_eq!(differ(&[0x21, 0x0f], &[0x21, 0xaf]), None);
+        let Some(DifferenceKind::Elements { count, of, absolute, .. }) = differ(&[0x21, 0x0f], &[0x31, 0x07]) else {
+            unreachable!("elements differ");
+        };
+        // 15 is minus one.
+        assert_eq!((count, of, absolute), (2, 3, 8.0));
+    }
+
+    #[test]
+    fn what_is_of_the_size_of_one_may_be_off_by_roundings_of_one() {
+        let units = BTreeSet::from(["y".to_owned()]);
+        let of = |all, name: &str| Tolerances { all, units: units.clone(), ..Tolerances::default() }.of(name);
+        let usual = Tolerance::of_roundings();
+        assert!(is_within(&[1e-4, 1e-5], &[1e-4, 1.02e-5], of(usual, "y")));
+        assert!(!is_within(&[1e-4, 1e-5], &[1e-4, 1.02e-5], of(usual, "z")));
+        assert!(!is_within(&[1e-4, 1e-5], &[1e-4, 1.5e-5], of(usual, "y")));
+        // What was asked to be exact is.
+        assert!(!is_within(&[1e-4, 1e-5], &[1e-4, 1.02e-5], of(Tolerance::default(), "y")));
+    }
+
+    #[test]
+    fn all_kinds_of_values_are_compared_element_by_element() {
+        let element = Element::from_name("float").expect("a type of arrays");
+        let array = |bytes: &'static [u8]| Content::View(TensorView { element, shape: vec![1], bytes });
+        let (one, two): (&[u8], &[u8]) = (&[0, 0, 128, 63], &[0, 0, 0, 64]);
+        let strings = |text: &[u8]| Content::Strings { shape: vec![2], elements: vec![text.to_vec(), Vec::new()] };
+        let differ = |expected: Content<'_>, found: Content<'_>| {
+            let of = |content| BTreeMap::from([("y".to_owned(), content)]);
+            let found = compare(&of(expected), &of(found), &Tolerances::default());
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let map = |keys: &[u8], value| Content::Map(Box::new((strings(keys), array(value))));
+        assert_eq!(differ(Content::None, Content::None), Vec::<String>::new());
+        assert_eq!(differ(array(one), Content::None), ["`y` is none, and should be float[1]"]);
+        assert_eq!(differ(strings(b"a\xff"), strings(b"a\xff")), Vec::<String>::new());
+        assert_eq!(differ(strings(b"a\xff"), strings(b"a")), ["`y`: 1 of 2 strings differ"]);
+        let found = differ(Content::Sequence(vec![array(one), array(one)]), Content::Sequence(vec![array(one), array(two)]));
+        assert!(found.len() == 1 && found[0].starts_with("`y[1]`: 1 of 1 elements differ"), "{found:?}");
+        let found = differ(Content::Sequence(vec![array(one)]), Content::Sequence(vec![array(one), array(two)]));
+        assert_eq!(found, ["`y` is a sequence of 2: float[1], float[1], and should be a sequence of 1: float[1]"]);
+        let found = differ(Content::Sequence(vec![map(b"a", one)]), Content::Sequence(vec![map(b"b", two)]));
+        assert!(found.len() == 2 && found[0].starts_with("`y[0].keys`") && found[1].starts_with("`y[0].values`"), "{found:?}");
     }
 
     #[test]

@@ -66,6 +66,11 @@ impl Element {
         self.row().3
     }
 
+    /// Bits of an element where several share a byte.
+    pub(crate) fn packed_bits(self) -> Option<u32> {
+        Some(self.row().2).filter(|bits| *bits < 8)
+    }
+
     /// Size of a tensor in bytes, elements × bits / 8 rounded up; `None` when no 64-bit number holds it.
     pub fn bytes(self, shape: &[u64]) -> Option<u64> {
         let elements = shape.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent))?;

@@ -47,6 +47,22 @@ pub enum Error {
         /// The runtime's words.
         message: String,
     },
+    /// A kernel gives other extents than the plan has room for: the file states a size that follows from data.
+    #[error("step {step}, node \"{node}\" ({op}): the file claims {claimed:?} for `{tensor}`, and this data gives {found:?}")]
+    Claimed {
+        /// Position in the schedule.
+        step: u64,
+        /// Name of the node.
+        node: String,
+        /// Its operator.
+        op: String,
+        /// The result.
+        tensor: String,
+        /// Its extents in the plan.
+        claimed: Box<[u64]>,
+        /// Those that the kernel gives.
+        found: Box<[u64]>,
+    },
     /// The layout was made for another model.
     #[error("the layout is of another model: it names {expected}, and this one is {found}")]
     OtherModel {

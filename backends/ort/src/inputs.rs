@@ -115,6 +115,50 @@ impl Inputs for Seeded {
     }
 }
 
+/// Refuses arrays that are given under names that no graph input has.
+///
+/// # Errors
+/// There is one.
+pub(crate) fn all_known(names: &[String], inputs: &dyn Inputs) -> Result<(), Error> {
+    /// Inputs of the model that are named.
+    const MAX_NAMED: usize = 8;
+    let Some(unknown) = inputs.names().into_iter().find(|given| !names.iter().any(|name| name == given)) else { return Ok(()) };
+    let mut known: Vec<String> = names.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
+    known.extend((names.len() > MAX_NAMED).then(|| format!("{} more", names.len() - MAX_NAMED)));
+    let known = if known.is_empty() { "no inputs".to_owned() } else { known.join(", ") };
+    Err(Error::Input { input: unknown.to_owned(), reason: format!("is none of the model's, which has {known}") })
+}
+
+/// Refuses an array of another type or shape than the plan has for a graph input.
+///
+/// # Errors
+/// It is one.
+pub(crate) fn as_planned(input: &str, planned: (Element, &[u64]), given: (Element, &[u64])) -> Result<(), Error> {
+    if planned == given {
+        return Ok(());
+    }
+    let show = |(element, shape): (Element, &[u64])| format!("{}{shape:?}", element.name());
+    let reason = format!("is {} in the plan, and {} was given", show(planned), show(given));
+    Err(Error::Input { input: input.to_owned(), reason })
+}
+
+/// Refuses given arrays that a plan has no place for; what is not given is found when the plan is played.
+///
+/// # Errors
+/// A name, a type or a shape is another one.
+pub(crate) fn all_fit(model: &ModelFile, layout: &Layout, inputs: &dyn Inputs) -> Result<(), Error> {
+    let names: Vec<String> = model.graph().input.iter().map(|input| input.name().to_owned()).collect();
+    all_known(&names, inputs)?;
+    for name in inputs.names() {
+        let tensor = layout.tensors.iter().find(|tensor| tensor.name == name && tensor.class != Class::Scratch);
+        let planned = tensor.and_then(|tensor| Some((Element::from_name(&tensor.dtype)?, tensor.shape.as_slice())));
+        if let Some((planned, given)) = planned.zip(inputs.kind(name)) {
+            as_planned(name, planned, given)?;
+        }
+    }
+    Ok(())
+}
+
 /// Refuses models with an input that is no tensor of numbers: nobody can give it.
 ///
 /// # Errors

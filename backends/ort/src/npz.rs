@@ -9,6 +9,7 @@ use bytes::Bytes;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 
 use crate::arrays::{Array, TensorView};
+use crate::content::Content;
 use crate::element::Element;
 use crate::error::Error;
 use crate::inputs::Inputs;
@@ -107,7 +108,7 @@ fn members(bytes: &[u8], wrong: &dyn Fn(&str) -> Error) -> Result<BTreeMap<Strin
         let first = last.saturating_sub(1 << 16);
         (first..=last).rev().find(|at| bytes[*at..].starts_with(END))
     });
-    let end = end.ok_or_else(|| wrong("it is no ZIP archive"))?;
+    let end = end.ok_or_else(|| wrong("it is no ZIP archive (numpy.save writes single arrays, numpy.savez archives)"))?;
     let cut = || wrong("it ends too early");
     let count = number(bytes, end + 10, 2).ok_or_else(cut)?;
     let mut at = number(bytes, end + 16, 4).ok_or_else(cut)?;
@@ -122,7 +123,7 @@ fn members(bytes: &[u8], wrong: &dyn Fn(&str) -> Error) -> Result<BTreeMap<Strin
         let name = bytes.get(at + 46..at + 46 + name_size).ok_or_else(cut)?;
         let name = String::from_utf8_lossy(name).trim_end_matches(".npy").to_owned();
         if method != 0 {
-            return Err(wrong("it is compressed; write it with numpy.savez"));
+            return Err(wrong("it is compressed, as numpy.savez_compressed does it"));
         }
         if !bytes.get(local..).is_some_and(|rest| rest.starts_with(LOCAL)) {
             return Err(wrong("a member is not where the list says"));
@@ -134,7 +135,8 @@ fn members(bytes: &[u8], wrong: &dyn Fn(&str) -> Error) -> Result<BTreeMap<Strin
         }
         let stretch =
             start.checked_add(size).map(|end| start..end).filter(|stretch| stretch.end <= bytes.len()).ok_or_else(cut)?;
-        members.insert(name, member(bytes, stretch, wrong)?);
+        let array = member(bytes, stretch, &|reason| wrong(&format!("array `{name}`: {reason}")))?;
+        members.insert(name, array);
         at += 46 + name_size + extra + comment;
     }
     Ok(members)
@@ -149,41 +151,43 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
 fn member(file: &[u8], stretch: Range<usize>, wrong: &dyn Fn(&str) -> Error) -> Result<Member, Error> {
     let bytes = &file[stretch.clone()];
     if !bytes.starts_with(MAGIC) {
-        return Err(wrong("a member is no .npy file"));
+        return Err(wrong("it is no .npy file"));
     }
     let width = if bytes.get(6) == Some(&1) { 2 } else { 4 };
-    let length = number(bytes, 8, width).ok_or_else(|| wrong("a header is damaged"))?;
+    let length = number(bytes, 8, width).ok_or_else(|| wrong("its header is damaged"))?;
     let start = 8 + width;
-    let data = start.checked_add(length).ok_or_else(|| wrong("a header is damaged"))?;
-    let header = bytes.get(start..data).map(String::from_utf8_lossy).ok_or_else(|| wrong("a header is damaged"))?;
+    let data = start.checked_add(length).ok_or_else(|| wrong("its header is damaged"))?;
+    let header = bytes.get(start..data).map(String::from_utf8_lossy).ok_or_else(|| wrong("its header is damaged"))?;
     let after = |key: &str| header.split_once(key).map(|(_, rest)| rest.trim_start_matches([' ', ':']));
-    let code = after("'descr'").and_then(|rest| rest.split('\'').nth(1)).ok_or_else(|| wrong("a header has no type"))?;
+    let code = after("'descr'").and_then(|rest| rest.split('\'').nth(1)).ok_or_else(|| wrong("its header has no type"))?;
     let code = code.replace('=', "<");
     let element = CODES.iter().find(|row| row.1 == code).and_then(|row| Element::from_onnx(row.0 as i32));
-    let element = element.ok_or_else(|| wrong(&format!("its type {code} is not one that kernels take")))?;
+    let element = element.ok_or_else(|| wrong(&format!("its type {code} is no number that kernels take in this byte order")))?;
     if after("'fortran_order'").is_some_and(|rest| rest.starts_with("True")) {
-        return Err(wrong("an array is in Fortran order; use numpy.ascontiguousarray"));
+        return Err(wrong("it is in Fortran order; use numpy.ascontiguousarray"));
     }
-    let shape = after("'shape'").and_then(|rest| rest.split(['(', ')']).nth(1)).ok_or_else(|| wrong("a header has no shape"))?;
+    let shape =
+        after("'shape'").and_then(|rest| rest.split(['(', ')']).nth(1)).ok_or_else(|| wrong("its header has no shape"))?;
     let shape: Result<Vec<u64>, _> = shape.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::parse).collect();
-    let shape = shape.map_err(|_| wrong("a header's shape is damaged"))?;
+    let shape = shape.map_err(|_| wrong("its header's shape is damaged"))?;
     let elements = stretch.start + data..stretch.end;
     if element.bytes(&shape) != Some(elements.len() as u64) {
-        return Err(wrong("an array is not as long as its shape says"));
+        return Err(wrong("it is not as long as its shape says"));
     }
     Ok(Member { element, shape, elements })
 }
 
-/// Writes arrays as an archive that `numpy.load` reads.
+/// Writes arrays, and those in sequences and maps, as an archive that `numpy.load` reads. Strings are left out.
 ///
 /// # Errors
 /// The writer fails, or the whole passes 4 GiB, which this form of archive does not hold.
-pub fn write(arrays: &BTreeMap<String, TensorView<'_>>, mut out: impl Write) -> std::io::Result<()> {
+pub fn write(contents: &BTreeMap<String, Content<'_>>, mut out: impl Write) -> std::io::Result<()> {
+    let arrays: BTreeMap<String, TensorView<'_>> = contents.iter().flat_map(|(name, content)| content.arrays(name)).collect();
     let large = || std::io::Error::new(std::io::ErrorKind::FileTooLarge, "archives of arrays end at 4 GiB");
     let narrow = |value: usize| u32::try_from(value).map(u32::to_le_bytes).map_err(|_| large());
     let mut central = Vec::new();
     let mut at = 0usize;
-    for (name, array) in arrays {
+    for (name, array) in &arrays {
         let code = CODES.iter().find(|row| row.0 == array.element.data_type()).map(|row| row.1);
         // NumPy has no name for the rest; their bits are kept.
         let code = code.unwrap_or(if array.element.bytes(&[1]) == Some(2) { "<u2" } else { "|u1" });
@@ -267,7 +271,7 @@ const fn table() -> [u32; 256] {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
-    use crate::arrays::views;
+    use crate::content::views;
 
     fn arrays() -> BTreeMap<String, Array> {
         let make = |name: &str, shape: Vec<u64>, bytes: &[u8]| {

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::arrays::{Array, TensorView};
+use crate::arrays::Array;
+use crate::content::Content;
 use crate::error::Error;
 use crate::guards::Watch;
 use crate::inputs::Inputs;
@@ -51,15 +52,15 @@ impl<'r> Player<'r> {
         self.play_with(inputs, &mut |_, _, _| Ok(()))
     }
 
-    /// The graph outputs of the last run where they lie, by name; those that are no dense tensors are left out.
+    /// The graph outputs of the last run, by name; arrays where they lie.
     ///
     /// # Errors
     /// The runtime does not describe an output.
-    pub fn outputs(&self) -> Result<BTreeMap<String, TensorView<'_>>, Error> {
+    pub fn outputs(&self) -> Result<BTreeMap<String, Content<'_>>, Error> {
         let mut found = BTreeMap::new();
         for name in &self.outputs {
-            if let Some(view) = self.stage.view(name)? {
-                found.insert(name.clone(), view);
+            if let Some(content) = self.stage.content(name)? {
+                found.insert(name.clone(), content);
             }
         }
         Ok(found)
@@ -166,7 +167,7 @@ impl<'r> Player<'r> {
         unsafe { stage.runtime.begin_count(region) };
         let before = self.options.now();
         let outcome = match &step.bound {
-            Some(bound) => bound.run().map_err(|error| step.blame(position, error)),
+            Some(bound) => bound.run().map_err(|error| step.blame(position, stage, error)),
             None => step.run_loose(position, stage),
         };
         let time = self.options.now().saturating_sub(before);

@@ -1,7 +1,9 @@
-//! ONNX Runtime behind safe types: the library, sessions, values. The only file that calls its C interface.
+//! ONNX Runtime behind safe types: the library, sessions, values. Nobody else calls its C interface.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char, c_void};
+mod value;
+
+use std::ffi::{CStr, CString, c_char};
 use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
@@ -11,10 +13,11 @@ use memc_onnx_proto::onnx::TypeProto;
 use ort::sys;
 
 use crate::allocator::{CountingAllocator, Tally};
-use crate::arrays::TensorView;
 use crate::element::Element;
 use crate::error::Error;
 use crate::types;
+
+pub use value::Value;
 
 /// What is made once a process: the environment, and the allocator that all sessions share.
 struct Core {
@@ -59,6 +62,8 @@ pub struct SessionOptions {
 impl SessionOptions {
     /// The reference: no optimization, exact allocations.
     pub const PLAIN: Self = Self { optimize: false, prepack: true, arena: false, pattern: false };
+    /// What users get who ask for nothing: all optimizations. How memory is allocated changes no result.
+    pub const STOCK: Self = Self { optimize: true, ..Self::PLAIN };
 }
 
 /// Where the bytes of a model are.
@@ -423,12 +428,7 @@ impl<'r> Session<'r> {
     pub fn run(&self, inputs: &[&Value<'_>], more: &[(&str, &Value<'_>)]) -> Result<Vec<Value<'r>>, Error> {
         let more_names = more.iter().map(|(name, _)| text("run", name)).collect::<Result<Vec<_>, _>>()?;
         let names: Vec<*const c_char> = self.inputs.iter().chain(&more_names).map(|name| name.as_ptr()).collect();
-        let given: Vec<*const sys::OrtValue> = inputs
-            .iter()
-            .copied()
-            .chain(more.iter().map(|(_, value)| *value))
-            .map(|value| value.pointer.as_ptr().cast_const())
-            .collect();
+        let given: Vec<&Value<'_>> = inputs.iter().copied().chain(more.iter().map(|(_, value)| *value)).collect();
         let mut results = vec![ptr::null_mut(); self.outputs.len()];
         if names.len() != given.len() {
             return Err(nothing("run with that many operands"));
@@ -440,12 +440,17 @@ impl<'r> Session<'r> {
             .collect()
     }
 
-    fn call(
-        &self,
-        names: &[*const c_char],
-        given: &[*const sys::OrtValue],
-        results: &mut [*mut sys::OrtValue],
-    ) -> Result<(), Error> {
+    /// Runs with these operands, at the positions of their names. An empty optional is left out: a session takes an optional input that it is not
+    /// given for an empty one, and follows a null pointer where it is given one.
+    fn call(&self, names: &[*const c_char], given: &[&Value<'_>], results: &mut [*mut sys::OrtValue]) -> Result<(), Error> {
+        let mut operands = (Vec::with_capacity(names.len()), Vec::with_capacity(names.len()));
+        for (name, value) in names.iter().zip(given) {
+            if value.is_present()? {
+                operands.0.push(*name);
+                operands.1.push(value.pointer.as_ptr().cast_const());
+            }
+        }
+        let (names, given) = operands;
         let outputs: Vec<*const c_char> = self.outputs.iter().map(|name| name.as_ptr()).collect();
         // SAFETY: as many names as values; all live through the call.
         let status = unsafe {
@@ -507,10 +512,9 @@ impl<'r> Session<'r> {
             return Err(nothing("run with that many operands"));
         }
         let names: Vec<*const c_char> = self.inputs.iter().map(|name| name.as_ptr()).collect();
-        let given: Vec<*const sys::OrtValue> = inputs.iter().map(|value| value.pointer.as_ptr().cast_const()).collect();
         let mut results: Vec<*mut sys::OrtValue> =
             outputs.iter().map(|value| value.map_or(ptr::null_mut(), |value| value.pointer.as_ptr())).collect();
-        self.call(&names, &given, &mut results)?;
+        self.call(&names, inputs, &mut results)?;
         let fresh = results.into_iter().zip(outputs).map(|(pointer, place)| {
             let pointer = NonNull::new(pointer).filter(|_| place.is_none());
             pointer.map(|pointer| Value { runtime: self.runtime, pointer })
@@ -550,71 +554,5 @@ impl Drop for Bound<'_> {
     fn drop(&mut self) {
         // SAFETY: made by the runtime.
         unsafe { (self.session.runtime.api().ReleaseIoBinding)(self.pointer.as_ptr()) };
-    }
-}
-
-/// A value of any kind: a tensor over our bytes, or whatever the runtime made.
-#[derive(Debug)]
-pub struct Value<'r> {
-    runtime: &'r Runtime,
-    pointer: NonNull<sys::OrtValue>,
-}
-
-// SAFETY: what a shared value can be asked for only reads it.
-unsafe impl Sync for Value<'_> {}
-
-impl Value<'_> {
-    /// The value as a tensor; `None` for strings, sequences, maps and absent optionals.
-    ///
-    /// # Errors
-    /// The runtime refuses to describe the value.
-    pub fn tensor(&self) -> Result<Option<TensorView<'_>>, Error> {
-        let (runtime, api) = (self.runtime, self.runtime.api());
-        let what = "describe a value";
-        // SAFETY: the value lives; numbers come back through integers, so that unknown ones are no invalid enumeration.
-        unsafe {
-            let mut kind = 0i32;
-            runtime.check(what, (api.GetValueType)(self.pointer.as_ptr(), (&raw mut kind).cast()))?;
-            let mut present = 0;
-            runtime.check(what, (api.HasValue)(self.pointer.as_ptr(), &mut present))?;
-            if kind != sys::ONNXType::ONNX_TYPE_TENSOR as i32 || present == 0 {
-                return Ok(None);
-            }
-            let mut info = ptr::null_mut();
-            runtime.check(what, (api.GetTensorTypeAndShape)(self.pointer.as_ptr(), &mut info))?;
-            let described = self.describe(info);
-            (api.ReleaseTensorTypeAndShapeInfo)(info);
-            let Some((element, shape)) = described? else { return Ok(None) };
-            let Some(bytes) = element.bytes(&shape).and_then(|bytes| usize::try_from(bytes).ok()) else { return Ok(None) };
-            let mut data: *mut c_void = ptr::null_mut();
-            runtime.check(what, (api.GetTensorMutableData)(self.pointer.as_ptr(), &mut data))?;
-            let bytes = if data.is_null() || bytes == 0 { &[] } else { std::slice::from_raw_parts(data.cast::<u8>(), bytes) };
-            Ok(Some(TensorView { element, shape, bytes }))
-        }
-    }
-
-    /// # Safety
-    /// `info` must be live.
-    unsafe fn describe(&self, info: *const sys::OrtTensorTypeAndShapeInfo) -> Result<Option<(Element, Vec<u64>)>, Error> {
-        let (runtime, api) = (self.runtime, self.runtime.api());
-        let what = "describe a tensor";
-        let (mut number, mut rank) = (0i32, 0usize);
-        // SAFETY: as above.
-        let dims = unsafe {
-            runtime.check(what, (api.GetTensorElementType)(info, (&raw mut number).cast()))?;
-            runtime.check(what, (api.GetDimensionsCount)(info, &mut rank))?;
-            let mut dims = vec![0i64; rank];
-            runtime.check(what, (api.GetDimensions)(info, dims.as_mut_ptr(), rank))?;
-            dims
-        };
-        let shape = dims.into_iter().map(|extent| u64::try_from(extent).unwrap_or(0)).collect();
-        Ok(Element::from_onnx(number).map(|element| (element, shape)))
-    }
-}
-
-impl Drop for Value<'_> {
-    fn drop(&mut self) {
-        // SAFETY: made by the runtime; the bytes of borrowed tensors are not its own and stay.
-        unsafe { (self.runtime.api().ReleaseValue)(self.pointer.as_ptr()) };
     }
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use memc_layout::{Arena, Class, Layout};
 
-use crate::arrays::{Array, TensorView};
+use crate::arrays::Array;
+use crate::content::Content;
 use crate::error::Error;
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, all_known, as_planned};
 use crate::memory::{ArenaMemory, Block, POISON, require};
 use crate::options::PlayOptions;
 use crate::places::{Place, Places, Slot};
@@ -195,9 +196,7 @@ impl<'r> Stage<'r> {
     /// # Errors
     /// An input is missing, unknown, of the wrong type or shape, or cannot be had.
     pub(crate) fn give(&mut self, names: &[String], inputs: &dyn Inputs) -> Result<(), Error> {
-        if let Some(unknown) = inputs.names().into_iter().find(|given| !names.iter().any(|name| name == given)) {
-            return Err(Error::Input { input: unknown.to_owned(), reason: "is none of the model's".to_owned() });
-        }
+        all_known(names, inputs)?;
         for name in names {
             let Some(slot) = self.places.by_name.get(name).copied() else { continue };
             let wrong = |reason: String| Error::Input { input: name.clone(), reason };
@@ -216,10 +215,7 @@ impl<'r> Stage<'r> {
                 continue;
             };
             let Some((planned, extents)) = &data.ty else { return Err(wrong("has a type that cannot be given".to_owned())) };
-            if element != *planned || shape != *extents {
-                let found = format!("{}{shape:?}", element.name());
-                return Err(wrong(format!("is {}{extents:?} in the plan, and {found} was given", planned.name())));
-            }
+            as_planned(name, (*planned, extents), (element, shape))?;
             match data.place {
                 Place::Arena { arena, offset } => {
                     inputs.fill(name, &mut self.arenas[arena].bytes_mut()[offset..offset + data.bytes])?;
@@ -241,13 +237,13 @@ impl<'r> Stage<'r> {
         Ok(())
     }
 
-    /// The value of a name where it lies, if it is a dense tensor and there.
+    /// What the value of a name holds, if it is there.
     ///
     /// # Errors
     /// The runtime does not describe the value.
-    pub(crate) fn view(&self, name: &str) -> Result<Option<TensorView<'_>>, Error> {
+    pub(crate) fn content(&self, name: &str) -> Result<Option<Content<'_>>, Error> {
         let slot = self.places.by_name.get(name).copied();
-        Ok(slot.and_then(|slot| self.values[slot].as_ref()).map(Value::tensor).transpose()?.flatten())
+        slot.and_then(|slot| self.values[slot].as_ref()).map(Value::content).transpose()
     }
 
     /// Whether a value has exactly these elements; one that is no dense tensor has not.

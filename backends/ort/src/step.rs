@@ -87,7 +87,7 @@ impl<'r> Step<'r> {
         let place = |slot: &usize| stage.values[*slot].as_ref().filter(|_| has_place(slot));
         let outputs: Vec<Option<&Value<'_>>> = self.outputs.iter().map(place).collect();
         // SAFETY: all values live; sharing of bytes is what the plan says.
-        let fresh = unsafe { session.run_into(&inputs, &outputs) }.map_err(|error| self.blame(position, error))?;
+        let fresh = unsafe { session.run_into(&inputs, &outputs) }.map_err(|error| self.blame(position, stage, error))?;
         for (slot, value) in self.outputs.iter().zip(fresh) {
             match value {
                 Some(value) if self.is_apart => stage.put(*slot, &value)?,
@@ -98,14 +98,31 @@ impl<'r> Step<'r> {
         Ok(())
     }
 
-    /// An error of the runtime as one of this step's kernel.
-    pub(crate) fn blame(&self, position: usize, error: Error) -> Error {
-        match error {
-            Error::Runtime { message, .. } => {
-                Error::Kernel { step: position as u64, node: self.name.clone(), op: self.op.clone(), message }
-            }
-            other => other,
-        }
+    /// An error of the runtime as one of this step's kernel; where the kernel gives other extents than the plan has, as that.
+    pub(crate) fn blame(&self, position: usize, stage: &Stage<'r>, error: Error) -> Error {
+        let Error::Runtime { message, .. } = error else { return error };
+        let (step, node, op) = (position as u64, self.name.clone(), self.op.clone());
+        self.other_extents(position, stage).unwrap_or(Error::Kernel { step, node, op, message })
+    }
+
+    /// The first result that gets other extents than the plan has, if the kernel runs where its results have no places.
+    fn other_extents(&self, position: usize, stage: &Stage<'r>) -> Option<Error> {
+        let session = self.session.as_ref()?;
+        let inputs = self.inputs.iter().map(|slot| stage.values[*slot].as_ref()).collect::<Option<Vec<_>>>()?;
+        // SAFETY: all values live, and results get memory of their own.
+        let fresh = unsafe { session.run_into(&inputs, &vec![None; self.outputs.len()]) }.ok()?;
+        self.outputs.iter().zip(&fresh).find_map(|(slot, value)| {
+            let slot = &stage.places.slots[*slot];
+            let (claimed, found) = (&slot.ty.as_ref()?.1, value.as_ref()?.tensor().ok()??.shape);
+            (*claimed != found).then(|| Error::Claimed {
+                step: position as u64,
+                node: self.name.clone(),
+                op: self.op.clone(),
+                tensor: slot.name.clone(),
+                claimed: claimed.as_slice().into(),
+                found: found.into(),
+            })
+        })
     }
 }
 

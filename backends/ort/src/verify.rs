@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use memc_layout::Layout;
 use memc_onnx_proto::ModelFile;
 
-use crate::arrays::{Array, TensorView, views};
+use crate::arrays::Array;
 use crate::blame::{WindowDifference, before_softmaxes, first_node, first_window, traceable};
 use crate::compare::{Difference, Tolerance, Tolerances, compare};
+use crate::content::Content;
 use crate::error::Error;
 use crate::inputs;
 use crate::integers;
@@ -16,8 +17,9 @@ use crate::memory::require;
 use crate::options::{PlayOptions, reference};
 use crate::played::Played;
 use crate::player::Player;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, SessionOptions};
 use crate::stated;
+use crate::units;
 use crate::weights::Weights;
 use crate::whole::Whole;
 
@@ -73,10 +75,14 @@ impl std::fmt::Display for Subject {
 pub struct Verified {
     /// Outputs that were compared in each round.
     pub outputs: usize,
+    /// Outputs that were not, with what they are: the runtime does not give out what they hold.
+    pub left_out: Vec<(String, &'static str)>,
     /// Values before softmaxes that were compared too.
     pub softmaxes: usize,
     /// Every difference, with its round and subject; empty when every bit is equal.
     pub differences: Vec<(u64, Subject, Difference)>,
+    /// How sessions with default options of both models differ.
+    pub stock: Stock,
     /// The first node, in the order of the schedule, whose result differs, where something differs beyond the tolerance and there is memory to
     /// look.
     pub first: Option<String>,
@@ -87,9 +93,28 @@ pub struct Verified {
 }
 
 impl Verified {
+    /// Whether outputs were compared, and all are equal or within the tolerance.
+    pub fn holds(&self) -> bool {
+        self.outputs > 0 && self.differences.iter().all(|(_, _, difference)| difference.is_within())
+    }
+}
+
+/// How the written model in a session with default options differs from the given one in another such session.
+///
+/// This is no part of what a plan is held to. All other comparisons round every value to the type that the model states; such sessions do not:
+/// they keep sums of float16 values in float32 until something really reads float16, and fuse nodes as they like.
+#[derive(Debug, Default)]
+pub struct Stock {
+    /// Every difference, with its round.
+    pub differences: Vec<(u64, Difference)>,
+    /// Why nothing was compared, if nothing was: the words of the runtime that refused one of the models.
+    pub refused: Option<String>,
+}
+
+impl Stock {
     /// Whether all outputs are equal or within the tolerance.
     pub fn holds(&self) -> bool {
-        self.differences.iter().all(|(_, _, difference)| difference.is_within())
+        self.differences.iter().all(|(_, difference)| difference.is_within())
     }
 }
 
@@ -107,6 +132,9 @@ pub fn verify(
 ) -> Result<Verified, Error> {
     enough_memory(layout)?;
     inputs::all_arrays(given)?;
+    if let Some(set) = given_inputs {
+        inputs::all_fit(out, layout, set)?;
+    }
     // The runtime's own word for weights that are not there is less clear.
     for file in [given, out] {
         Weights::read(file, file.path().and_then(Path::parent).unwrap_or(Path::new("")))?;
@@ -122,21 +150,42 @@ pub fn verify(
         all: options.tolerance,
         halves: stated::rounded(given.graph(), &Whole::halves(runtime, given)?),
         integers: integers::reached([out.graph(), given.graph()]),
+        units: units::units([out.graph(), given.graph()]),
     };
     let trial = Trial { runtime, given, out, layout, sets: &sets, options: &options, tolerances };
     let names = before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (sets.len() as u64).max(1));
     let expected = trial.run_whole(given, &names, refuses)?;
-    let (outputs, softmaxes) = expected.first().map_or((0, 0), |(outputs, inner)| (outputs.len(), inner.len()));
-    let mut found = Verified { outputs, softmaxes, differences: Vec::new(), first: None, window: None, played: None };
+    let mut found = begin(expected.first());
     let written = trial.compare_model(&names, &expected, &mut found)?;
     let expected = expected.into_iter().zip(written).map(|((given, _), written)| trial.expected_of_plan(given, written));
     trial.compare_plan(&expected.collect::<Vec<_>>(), &mut found)?;
     trial.blame(&mut found)?;
+    found.stock = trial.compare_stock();
     Ok(found)
 }
 
+/// Nothing is found yet; what will be compared is what the first round of the given model gave.
+fn begin(first: Option<&Results>) -> Verified {
+    let outputs = || first.into_iter().flat_map(|(outputs, _)| outputs);
+    let unread = |(name, content): (&String, &Content<'_>)| Some((name.clone(), content.unread()?));
+    let left_out: Vec<_> = outputs().filter_map(unread).collect();
+    Verified {
+        outputs: outputs().count() - left_out.len(),
+        left_out,
+        softmaxes: first.map_or(0, |(_, inner)| inner.len()),
+        differences: Vec::new(),
+        stock: Stock::default(),
+        first: None,
+        window: None,
+        played: None,
+    }
+}
+
 /// What one run of a whole model gave: its outputs, and the values that it was asked for beside them.
-type Results = (BTreeMap<String, Array>, BTreeMap<String, Array>);
+type Results = (Contents, Contents);
+
+/// What values hold, by name.
+type Contents = BTreeMap<String, Content<'static>>;
 
 /// Both models with the plan, and what they are run on.
 struct Trial<'a> {
@@ -157,36 +206,29 @@ impl Trial<'_> {
             false => Whole::traced(self.runtime, file, names, reference(self.layout))?,
         };
         let outputs: BTreeSet<&str> = file.graph().output.iter().map(|output| output.name()).collect();
-        let part = |results: BTreeMap<String, Array>| -> Results {
-            results.into_iter().partition(|(name, _)| outputs.contains(name.as_str()))
-        };
-        self.sets.iter().map(|set| Ok(part(whole.run(set).map_err(tell)?.0))).collect()
+        let part = |results: Contents| -> Results { results.into_iter().partition(|(name, _)| outputs.contains(name.as_str())) };
+        self.sets.iter().map(|set| Ok(part(whole.contents(set).map_err(tell)?.0))).collect()
     }
 
     /// Compares the written model, whole, with what is expected, before softmaxes and at the outputs; gives these.
-    fn compare_model(
-        &self,
-        names: &BTreeSet<&str>,
-        expected: &[Results],
-        found: &mut Verified,
-    ) -> Result<Vec<BTreeMap<String, Array>>, Error> {
+    fn compare_model(&self, names: &BTreeSet<&str>, expected: &[Results], found: &mut Verified) -> Result<Vec<Contents>, Error> {
         let written = self.run_whole(self.out, names, std::convert::identity)?;
         for (round, (results, expected)) in written.iter().zip(expected).enumerate() {
-            self.note(round, Subject::Softmax, &expected.1, &views(&results.1), found);
-            self.note(round, Subject::Model, &expected.0, &views(&results.0), found);
+            self.note(round, Subject::Softmax, &expected.1, &results.1, found);
+            self.note(round, Subject::Model, &expected.0, &results.0, found);
         }
         Ok(written.into_iter().map(|(outputs, _)| outputs).collect())
     }
 
     /// What the plan is held to: what the given model gives; where that is loosened for roundings to integers, what the written one does.
-    fn expected_of_plan(&self, given: BTreeMap<String, Array>, written: BTreeMap<String, Array>) -> BTreeMap<String, Array> {
+    fn expected_of_plan(&self, given: Contents, written: Contents) -> Contents {
         let (mut expected, integers) = (given, &self.tolerances.integers);
         expected.extend(written.into_iter().filter(|(name, _)| integers.contains(name)));
         expected
     }
 
     /// Compares the plan, played, with what is expected.
-    fn compare_plan(&self, expected: &[BTreeMap<String, Array>], found: &mut Verified) -> Result<(), Error> {
+    fn compare_plan(&self, expected: &[Contents], found: &mut Verified) -> Result<(), Error> {
         let mut player = self.player()?;
         for (round, (set, expected)) in self.sets.iter().zip(expected).enumerate() {
             let played = player.play(*set)?;
@@ -200,17 +242,33 @@ impl Trial<'_> {
         &self,
         round: usize,
         subject: Subject,
-        expected: &BTreeMap<String, Array>,
-        results: &BTreeMap<String, TensorView<'_>>,
+        expected: &Contents,
+        results: &BTreeMap<String, Content<'_>>,
         found: &mut Verified,
     ) {
         let differences = match subject {
-            Subject::Plan => {
-                compare(&views(expected), results, &Tolerances { integers: BTreeSet::new(), ..self.tolerances.clone() })
-            }
-            Subject::Model | Subject::Softmax => compare(&views(expected), results, &self.tolerances),
+            Subject::Plan => compare(expected, results, &Tolerances { integers: BTreeSet::new(), ..self.tolerances.clone() }),
+            Subject::Model | Subject::Softmax => compare(expected, results, &self.tolerances),
         };
         found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
+    }
+
+    /// Compares sessions with default options of both models, on all sets.
+    fn compare_stock(&self) -> Stock {
+        let run = |file| -> Result<Vec<Contents>, Error> {
+            let whole = Whole::new(self.runtime, file, SessionOptions::STOCK)?;
+            self.sets.iter().map(|set| Ok(whole.contents(set)?.0)).collect()
+        };
+        match run(self.given).and_then(|given| Ok((given, run(self.out)?))) {
+            Err(error) => Stock { differences: Vec::new(), refused: Some(error.to_string()) },
+            Ok((given, written)) => {
+                let pairs = (0u64..).zip(given.iter().zip(&written));
+                let differences = pairs.flat_map(|(round, (given, written))| {
+                    compare(given, written, &self.tolerances).into_iter().map(move |difference| (round, difference))
+                });
+                Stock { differences: differences.collect(), refused: None }
+            }
+        }
     }
 
     fn player(&self) -> Result<Player<'_>, Error> {

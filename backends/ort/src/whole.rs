@@ -11,6 +11,7 @@ use prost::Message as _;
 
 use crate::allocator::Tally;
 use crate::arrays::Array;
+use crate::content::Content;
 use crate::error::Error;
 use crate::random;
 use crate::runtime::{Runtime, Session, SessionOptions, Source, Value};
@@ -118,10 +119,24 @@ impl<'r> Whole<'r> {
         Ok(half.collect())
     }
 
-    /// Runs the model once; outputs that are no dense tensors are left out. The tally counts what the session allocated.
+    /// Runs the model once and gives its outputs, whatever their kind. The tally counts what the session allocated.
     ///
     /// # Errors
     /// An input is missing or refused, or a kernel fails.
+    pub fn contents(&self, inputs: &BTreeMap<String, Array>) -> Result<(BTreeMap<String, Content<'static>>, Tally), Error> {
+        let (results, tally) = self.results(inputs)?;
+        let mut outputs = BTreeMap::new();
+        // Each result goes as soon as it is copied.
+        for (name, result) in self.session.outputs().zip(results) {
+            outputs.insert(name.to_owned(), result.content()?.into_owned()?);
+        }
+        Ok((outputs, tally))
+    }
+
+    /// As [`Self::contents`], but without outputs that are no arrays.
+    ///
+    /// # Errors
+    /// As for [`Self::contents`].
     pub fn run(&self, inputs: &BTreeMap<String, Array>) -> Result<(BTreeMap<String, Array>, Tally), Error> {
         let (results, tally) = self.results(inputs)?;
         let mut outputs = BTreeMap::new();
@@ -137,7 +152,7 @@ impl<'r> Whole<'r> {
     /// Runs the model once, and gives its outputs in order as the runtime holds them.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// As for [`Self::contents`].
     pub fn results(&self, inputs: &BTreeMap<String, Array>) -> Result<(Vec<Value<'r>>, Tally), Error> {
         let value = |array: &Array| {
             // SAFETY: the array outlives the value, and inputs are only read.

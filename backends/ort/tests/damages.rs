@@ -102,7 +102,7 @@ fn survive(test: &str, name: &str, count: usize) {
             .unwrap();
     player.play(&set).unwrap();
     let outputs = player.outputs().unwrap().into_iter();
-    let expected = outputs.map(|(name, view)| (name, Array::of(&view).unwrap())).collect();
+    let expected = outputs.map(|(name, content)| (name, Array::of(&content.tensor().unwrap()).unwrap())).collect();
     drop(player);
     let mut draw = Draw(7);
     let mut harmless = Vec::new();

@@ -1,0 +1,66 @@
+//! Values whose scale is one, whatever they happen to be: results of logistic functions and their kin, also where they are only moved.
+
+use std::collections::BTreeSet;
+
+use memc_onnx_proto::onnx::{GraphProto, NodeProto};
+use memc_ops::{OpInfo, View, Work};
+
+/// Such values of graphs that share names.
+pub(crate) fn units<'g>(graphs: impl IntoIterator<Item = &'g GraphProto>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for node in graphs.into_iter().flat_map(|graph| &graph.node) {
+        let Some(info) = info(node) else { continue };
+        // What is joined of several values has the scale of the largest of them.
+        if info.unit_scale || moves(info) && node.input.iter().any(|name| found.contains(name)) {
+            found.extend(node.output.iter().filter(|name| !name.is_empty()).cloned());
+        }
+    }
+    found
+}
+
+fn info(node: &NodeProto) -> Option<&'static OpInfo> {
+    let domain = if node.domain() == "ai.onnx" { "" } else { node.domain() };
+    memc_ops::find(domain, node.op_type())
+}
+
+/// Whether an operator moves elements, or changes their type, and computes nothing of them.
+fn moves(info: &OpInfo) -> bool {
+    matches!(info.work, Work::None) || info.view == View::SameType
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(op: &str, inputs: &[&str], output: &str) -> NodeProto {
+        let input = inputs.iter().map(|&name| name.to_owned()).collect();
+        NodeProto { op_type: Some(op.to_owned()), input, output: vec![output.to_owned(), String::new()], ..NodeProto::default() }
+    }
+
+    #[test]
+    fn what_moves_keeps_its_scale_and_what_computes_does_not() {
+        let given = GraphProto {
+            node: vec![
+                node("Conv", &["x", "w"], "c"),
+                node("Sigmoid", &["c"], "s"),
+                node("Transpose", &["s"], "t"),
+                node("Reshape", &["t", "shape"], "r"),
+                node("Slice", &["r", "starts", "ends"], "l"),
+                node("Concat", &["c", "l"], "j"),
+                node("Cast", &["j"], "k"),
+                node("Gather", &["k", "indices"], "g"),
+                node("Mul", &["s", "c"], "m"),
+                node("Transpose", &["c"], "n"),
+                NodeProto { domain: Some("own".to_owned()), ..node("Sigmoid", &["c"], "o") },
+            ],
+            ..GraphProto::default()
+        };
+        // What the second graph makes of a value of the first has its scale, too.
+        let written = GraphProto { node: vec![node("Identity", &["s"], "p")], ..GraphProto::default() };
+        assert_eq!(units([&given, &written]).into_iter().collect::<Vec<_>>(), ["g", "j", "k", "l", "p", "r", "s", "t"]);
+        for op in ["Cos", "Erf", "HardSigmoid", "LogSoftmax", "Sin", "Softmax", "Softsign", "Tanh"] {
+            let graph = GraphProto { node: vec![node(op, &["x"], "y")], ..GraphProto::default() };
+            assert_eq!(units([&graph]).len(), 1, "{op}");
+        }
+    }
+}
