@@ -96,6 +96,14 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     if !arguments.integer_kernels && !arguments.exact && computes_with_dequantized(&optimized) {
         voice.say("integers are made numbers to compute with them: --integer-kernels computes with the integers");
     }
+    if !arguments.exact
+        && !rules.is_empty()
+        && let Some(op) = rounds(&optimized.layout)
+    {
+        voice.say(&format!(
+            "rounding decides integers or lengths here ({op}): where a rewrite changes a last bit, one may become its neighbour; --exact keeps every bit"
+        ));
+    }
     voice.say(&memc::report::text(&optimized.layout));
     session(arguments, &optimized, voice)
 }
@@ -105,6 +113,17 @@ fn computes_with_dequantized(optimized: &Optimized) -> bool {
     let schedule = &optimized.layout.schedule;
     let has = |op: &str| schedule.iter().any(|row| row.op == op);
     has("QuantizeLinear") && has("DequantizeLinear") && ["Conv", "Gemm", "MatMul"].into_iter().any(has)
+}
+
+/// The first operator that makes much of a last bit: it rounds to integers of few bits, or to whole numbers in a model with sizes that follow from
+/// data.
+fn rounds(layout: &layout::Layout) -> Option<&str> {
+    let has_lengths = !layout.unplanned.is_empty();
+    let decides = |row: &&layout::ScheduledNode| {
+        let is_whole = row.domain.is_empty() && matches!(row.op.as_str(), "Ceil" | "Floor" | "Round");
+        memc::ops::find(&row.domain, &row.op).is_some_and(|info| info.rounds) || has_lengths && is_whole
+    };
+    layout.schedule.iter().find(decides).map(|row| row.op.as_str())
 }
 
 /// A stop that is due after a time.

@@ -1,7 +1,9 @@
 //! `memc report`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
+use memc::ir::{Diagnostic, Severity};
 use memc::layout_file::Layout;
 use memc::passes::Silent;
 use memc::proto::ModelFile;
@@ -10,7 +12,7 @@ use memc::{Error, OptimizeOptions};
 
 use super::args::Report;
 use super::files::{Outputs, read};
-use super::{Outcome, Voice, print, usage};
+use super::{Failure, Outcome, Voice, print, usage};
 
 /// Reports what a model needs, under a layout or in its own order.
 pub fn run(arguments: &Report, voice: &Voice) -> Outcome {
@@ -33,13 +35,27 @@ pub fn run(arguments: &Report, voice: &Voice) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether a layout is of a model: of the one that was given to be planned, or of the one that was written.
+fn is_of(layout: &Layout, file: &ModelFile) -> bool {
+    let found = memc::sha256(file.bytes());
+    [&layout.model.input_sha256, &layout.model.output_sha256].contains(&&found)
+}
+
+/// The layout belongs to another file.
+fn other(path: &Path) -> Failure {
+    let text = format!("{} is the layout of another model: neither hash in it is that of this file", path.display());
+    let help = "name the model that was planned, or the one that was written with this layout; or plan again";
+    Failure { diagnostics: vec![Diagnostic::new("E0125", Severity::Error, text).with_help(help)], code: 1 }
+}
+
 /// The layout that is given, or that of the model's own order.
-fn layout(arguments: &Report, voice: &Voice) -> Result<Layout, super::Failure> {
+fn layout(arguments: &Report, voice: &Voice) -> Result<Layout, Failure> {
+    let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
     if let Some(path) = &arguments.layout {
         let text = read(path)?;
-        return Ok(memc::layout_file::read(&text).map_err(|source| Error::Layout { path: path.clone(), source })?);
+        let layout = memc::layout_file::read(&text).map_err(|source| Error::Layout { path: path.clone(), source })?;
+        return if is_of(&layout, &file) { Ok(layout) } else { Err(other(path)) };
     }
-    let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
     let passes = arguments.planning.passes.clone().unwrap_or_else(|| memc::passes::pipeline::FILE_ORDER.to_owned());
     let options = OptimizeOptions {
         import: arguments.planning.import(),

@@ -185,6 +185,16 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "x: float[4] among the inputs, x: int64[4] among the initializers",
         action: "Repair one of the two in what produced the model.",
     },
+    CodeInfo {
+        code: "E0125",
+        title: "the layout is of another model",
+        fault: Fault::Request,
+        meaning: "A layout names two models by their SHA-256: the one that was given and the one that was written. The file beside it is neither, so \
+            what the layout says is not true of it.",
+        example: "memc report other.onnx --layout out.layout.json",
+        action: "Name the model that was planned, or the one that was written with this layout, or plan again. After any change to a model its \
+            layout is out of date.",
+    },
 ];
 
 /// Warnings and remarks of import.
