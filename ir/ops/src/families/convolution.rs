@@ -255,6 +255,21 @@ mod tests {
         let padded = conv("f32[1,3,224,224]", "f32[64,3,3,3]").ints("pads", &[1, 1, 1, 1]);
         assert_eq!(padded.costs(), (Some(64 * 224 * 224 * 27 * 2), Some(Bytes(65536))));
         assert_eq!(conv("f32[1,64,8,8]", "f32[16,64,1,1]").costs().1, Some(Bytes(0)));
+        // Images and groups share one thread's segment, as counted with ONNX Runtime 1.31.1 (1.23 to 1.26 took all columns).
+        for (x, w, groups) in [
+            ("f32[32,16,32,32]", "f32[16,16,3,3]", 1),
+            ("f32[1,16,32,32]", "f32[16,8,3,3]", 2),
+            ("f32[2,4,512]", "f32[8,4,9]", 1),
+            ("f32[2,4,8,8,8]", "f32[8,4,3,3,3]", 1),
+            ("f32[1,16,32,32]", "f32[32,1,7,7]", 16),
+        ] {
+            assert_eq!(conv(x, w).int("group", groups).costs().1, Some(Bytes(65536)), "{x} {w}");
+        }
+        assert_eq!(
+            conv("f32[2,4,8,8,8,8]", "f32[8,4,3,3,3,3]").costs().1,
+            Some(Bytes(4 * 81 * 4 * 1296)),
+            "four axes: all columns"
+        );
         // More filters than positions: all columns at once.
         assert_eq!(conv("f32[1,4,4,4]", "f32[64,4,3,3]").costs().1, Some(Bytes(4 * 36 * 4)));
         assert_eq!(conv("f64[1,4,4,4]", "f64[1,4,3,3]").costs().1, Some(Bytes(4 * 36 * 8)));

@@ -12,6 +12,8 @@
 //! * Half precision: most operators have no kernel and run between conversions to full precision, counted as workspace. A chain of such
 //!   operators keeps values in full precision between them, which this profile does not count. So does a Cast to float32 behind one: of
 //!   operator, conversion to float16, conversion to float32 the two conversions are left out, with all optimizations disabled, too.
+//! * Convolutions of several images or groups have 64 KiB of columns in versions up to 1.22 and from 1.27 on, as counted here; versions 1.23 to
+//!   1.26 allocate the columns of a whole image, and promises for them need `memc profile`.
 
 use memc_ir::ElementType;
 
