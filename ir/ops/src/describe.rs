@@ -73,6 +73,9 @@ pub fn describe(info: &OpInfo) -> String {
     if info.unit_scale {
         let _ = writeln!(text, "  {:9}  results near zero are off by roundings of one", "scale");
     }
+    if let Some(kernel) = info.runs {
+        let _ = writeln!(text, "  {:9}  the kernel of {kernel}, as far as times and workspace go", "runs");
+    }
     if let Some(words) = reads_words(info.reads) {
         let _ = writeln!(text, "  {:9}  {words}", "reads");
     }

@@ -215,6 +215,9 @@ pub struct OpInfo {
     /// Whether the scale of its results is one, whatever it reads: its kernels add up, divide or approximate numbers near one, so that a result
     /// near zero is off by roundings of one rather than of itself.
     pub unit_scale: bool,
+    /// The operator of ONNX's own domain whose kernel it runs on its first operands, with element-wise work beside it: what was measured of the one
+    /// tells of the other.
+    pub runs: Option<&'static str>,
     /// Results that a node may leave out, and that its kernel then does not write, or writes into workspace that the formula counts.
     pub optional: &'static [usize],
 }
@@ -243,6 +246,7 @@ impl OpInfo {
             repeat: Repeat::Yes,
             rounds: false,
             unit_scale: false,
+            runs: None,
             optional: &[],
         }
     }
@@ -254,6 +258,11 @@ impl OpInfo {
     /// Says that the scale of its results is one.
     pub const fn unit_scale(mut self) -> Self {
         self.unit_scale = true;
+        self
+    }
+    /// Names the operator of ONNX's own domain whose kernel it runs.
+    pub const fn runs(mut self, name: &'static str) -> Self {
+        self.runs = Some(name);
         self
     }
     /// Says which results may be left out.

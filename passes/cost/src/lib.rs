@@ -3,6 +3,7 @@
 //! The model is a roofline: a node takes the longer of its arithmetic (with what it gathers for it) and its memory traffic, and a fixed overhead. What is not known is
 //! charged a stated pessimistic bound, never zero. Where a runtime's profile is at hand, what was measured takes the model's place.
 
+mod form;
 mod machine;
 mod measured;
 mod model;

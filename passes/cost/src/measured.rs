@@ -4,22 +4,50 @@ use std::collections::BTreeMap;
 
 use memc_ir::{Bytes, Module, Nanos, Node};
 
+use crate::form::{Form, Kernel};
 use crate::machine::Machine;
 use crate::profile::{NodeProfile, Profile};
 
 /// A copy is a copy of an original, however long the chain; what is longer is no chain that memc makes.
 const MAX_CHAIN: usize = 64;
 
+/// Measured and modelled times of several nodes, and their largest workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Sum {
+    measured: f64,
+    modelled: f64,
+    workspace: u64,
+}
+
+impl Sum {
+    fn add(&mut self, row: &NodeProfile, modelled: f64) {
+        self.measured += row.ns as f64;
+        self.modelled += modelled;
+        self.workspace = self.workspace.max(row.workspace);
+    }
+
+    /// Measured against modelled time.
+    fn ratio(&self) -> f64 {
+        if self.modelled > 0.0 { self.measured / self.modelled } else { 1.0 }
+    }
+}
+
 /// Times and workspace from a profile.
+///
+/// A node without an entry of its own is looked up by its form: rewriting gives nodes other names, and fuses them with element-wise ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     rows: Vec<NodeProfile>,
     by_result: BTreeMap<String, usize>,
     by_node: BTreeMap<String, usize>,
-    /// Measured against modelled time, by domain and operator.
-    ratios: BTreeMap<(String, String), f64>,
-    /// The same over all nodes.
-    ratio: f64,
+    /// Nodes of one form: one kernel on operands of the same extents.
+    by_form: BTreeMap<Form, Sum>,
+    /// Nodes of one operator, by domain and name.
+    by_operator: BTreeMap<(String, String), Sum>,
+    /// Nodes of one kernel.
+    by_kernel: BTreeMap<Kernel, Sum>,
+    /// All nodes.
+    all: Sum,
     matched: usize,
     unmatched: usize,
 }
@@ -35,35 +63,41 @@ impl Measured {
                 by_result.entry(result.name.clone()).or_insert(index);
             }
         }
-        let ratios = BTreeMap::new();
-        let mut measured = Self { rows: profile.nodes, by_result, by_node, ratios, ratio: 1.0, matched: 0, unmatched: 0 };
+        let mut measured = Self {
+            rows: profile.nodes,
+            by_result,
+            by_node,
+            by_form: BTreeMap::new(),
+            by_operator: BTreeMap::new(),
+            by_kernel: BTreeMap::new(),
+            all: Sum::default(),
+            matched: 0,
+            unmatched: 0,
+        };
         measured.compare(module, machine);
         measured
     }
 
     /// Derives how the machine compares with its model, from the nodes of which both are known.
     fn compare(&mut self, module: &Module, machine: &Machine) {
-        let mut sums: BTreeMap<(String, String), (f64, f64)> = BTreeMap::new();
-        let (mut matched, mut unmatched) = (0, 0);
         for node in &module.graph(module.main()).nodes {
-            let Some(row) = self.row(module, *node) else {
-                unmatched += 1;
+            let Some(row) = self.row(module, *node).cloned() else {
+                self.unmatched += 1;
                 continue;
             };
-            matched += 1;
+            self.matched += 1;
             // Nodes that were found to have nothing to do say nothing about those that do.
             if row.ns > 0 {
                 let operator = &module.node(*node).operator;
-                let sum = sums.entry((operator.domain.to_string(), operator.name.to_string())).or_default();
-                sum.0 += row.ns as f64;
-                sum.1 += crate::node::nanos(module, *node, machine).0;
+                let modelled = crate::node::nanos(module, *node, machine).0;
+                self.by_operator.entry((operator.domain.to_string(), operator.name.to_string())).or_default().add(&row, modelled);
+                self.by_kernel.entry(Kernel::of(operator)).or_default().add(&row, modelled);
+                self.all.add(&row, modelled);
+                if let Some(form) = Form::of(module, *node) {
+                    self.by_form.entry(form).or_default().add(&row, modelled);
+                }
             }
         }
-        (self.matched, self.unmatched) = (matched, unmatched);
-        let ratio = |(measured, modelled): (f64, f64)| if modelled > 0.0 { measured / modelled } else { 1.0 };
-        let whole = sums.values().fold((0.0, 0.0), |whole, sum| (whole.0 + sum.0, whole.1 + sum.1));
-        self.ratio = ratio(whole);
-        self.ratios = sums.into_iter().map(|(operator, sum)| (operator, ratio(sum))).collect();
     }
 
     /// Nodes of the model that the profile has.
@@ -76,19 +110,24 @@ impl Measured {
         self.unmatched
     }
 
-    /// Time of a node: as measured, or as modelled in proportion to what was measured of its operator, or else of all nodes.
+    /// Time of a node: as measured, or as modelled in proportion to what was measured of its form, its operator, its kernel, or else of all nodes.
     pub fn nanos(&self, module: &Module, node: Node, machine: &Machine) -> Nanos {
         if let Some(row) = self.row(module, node) {
             return Nanos(row.ns as f64);
         }
         let operator = &module.node(node).operator;
-        let own = self.ratios.get(&(operator.domain.to_string(), operator.name.to_string()));
-        Nanos(crate::node::nanos(module, node, machine).0 * own.copied().unwrap_or(self.ratio))
+        let of_form = || Form::of(module, node).and_then(|form| self.by_form.get(&form));
+        let of_operator = || self.by_operator.get(&(operator.domain.to_string(), operator.name.to_string()));
+        let of_kernel = || self.by_kernel.get(&Kernel::of(operator));
+        let sum = of_form().or_else(of_operator).or_else(of_kernel).unwrap_or(&self.all);
+        Nanos(crate::node::nanos(module, node, machine).0 * sum.ratio())
     }
 
-    /// Workspace of a node as measured.
+    /// Workspace of a node as measured, of itself or of another node of its form.
     pub fn workspace(&self, module: &Module, node: Node) -> Option<Bytes> {
-        self.row(module, node).map(|row| Bytes(row.workspace))
+        let own = self.row(module, node).map(|row| row.workspace);
+        let of_form = || Some(self.by_form.get(&Form::of(module, node)?)?.workspace);
+        own.or_else(of_form).map(Bytes)
     }
 
     /// The entry of a node, or of the node that it is a copy of: by the name of its first result, which is unique, or else by its own.

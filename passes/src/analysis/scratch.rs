@@ -11,10 +11,10 @@ use crate::options::Options;
 pub fn scratch(module: &Module, options: &Options) -> Vec<Scratch> {
     let mut all = Vec::new();
     for node in &module.graph(module.main()).nodes {
-        let table = options.profile.workspace(&Typed { module, node: *node });
+        // The table holds for the version of the runtime that it was measured with; a measurement holds for the one that the caller has.
         let measured = options.cost.workspace(module, *node).and_then(|bytes| options.profile.buffer(bytes));
-        // The table counts what every version of the runtime takes; what was measured on this one may be more.
-        if let Some(bytes) = table.max(measured).filter(|bytes| bytes.0 > 0) {
+        let bytes = measured.or_else(|| options.profile.workspace(&Typed { module, node: *node }));
+        if let Some(bytes) = bytes.filter(|bytes| bytes.0 > 0) {
             all.push(Scratch { node: *node, body: false, bytes, storage: None });
         }
         if module.node(*node).bodies().next().is_some() {

@@ -246,6 +246,7 @@ pub const OPERATORS: &[OpInfo] = &[
     conv("ConvTransposeWithDynamicPads", transposed_dynamic).workspace(Workspace::Bytes(conv_workspace::transposed)),
     microsoft("CropAndResize", crop_and_resize).work(Work::PerElement(8)),
     conv("FusedConv", convolution)
+        .runs("Conv")
         .in_place(InPlace::Operands(&[3]))
         .gathers(|node| window_elements(node, 1))
         .workspace(Workspace::Bytes(conv_workspace::conv))

@@ -192,8 +192,8 @@ pub const OPERATORS: &[OpInfo] = &[
         .rounds()
         .workspace(Workspace::Bytes(contrib_workspace::quantized_operand))
         .split(SplitAxes::None),
-    matrix("FusedGemm", general).split(SplitAxes::None),
-    matrix("FusedMatMul", fused).split(SplitAxes::Rule(rules::product)),
+    matrix("FusedGemm", general).runs("MatMul").split(SplitAxes::None),
+    matrix("FusedMatMul", fused).runs("MatMul").split(SplitAxes::Rule(rules::product)),
     matrix("FusedMatMulActivation", fused).split(SplitAxes::None),
     matrix("GemmFastGelu", product),
     matrix("GemmFloat8", eight_bit_float).split(SplitAxes::None),
@@ -202,7 +202,9 @@ pub const OPERATORS: &[OpInfo] = &[
     matrix("MatMulBnb4", packed_weight),
     matrix("MatMulFpQ4", shape_operand),
     matrix("MatMulInteger16", sixteen_bit),
-    matrix("MatMulIntegerToFloat", to_float).workspace(Workspace::Bytes(contrib_workspace::quantized_product)),
+    matrix("MatMulIntegerToFloat", to_float)
+        .runs("MatMulInteger")
+        .workspace(Workspace::Bytes(contrib_workspace::quantized_product)),
     matrix("MatMulNBits", packed_weight).rounds().workspace(Workspace::Bytes(contrib_workspace::packed_product)),
     matrix("MatMulNBitsMlp", packed_mlp),
     matrix("MatMulNBitsQkv", packed_qkv),
@@ -214,7 +216,7 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("QMoE", like_first).work(Work::Flops(experts_flops)),
     matrix("QOrderedMatMul", ordered).rounds().split(SplitAxes::None),
     matrix("SparseToDenseMatMul", sparse).split(SplitAxes::None),
-    matrix("TransposeMatMul", fused).split(SplitAxes::Rule(rules::product)),
+    matrix("TransposeMatMul", fused).runs("MatMul").split(SplitAxes::Rule(rules::product)),
 ];
 
 #[cfg(test)]

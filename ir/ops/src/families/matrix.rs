@@ -106,6 +106,7 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Det", det).work(Work::Flops(det_flops)).split(SplitAxes::All),
     // The product accumulates onto C where the kernel is given C's buffer.
     OpInfo::onnx("Gemm", gemm)
+        .runs("MatMul")
         .in_place(InPlace::Operands(&[2]))
         .work(Work::Flops(gemm_flops))
         .split(SplitAxes::Rule(rules::general_product)),
