@@ -48,18 +48,23 @@ fn all(node: &NodeData, name: &str, wanted: i64) -> bool {
     node.ints(name).is_none_or(|values| values.iter().all(|value| *value == wanted))
 }
 
-fn no_padding(node: &NodeData, kernel: &Kernel) -> bool {
+fn no_padding(node: &NodeData, window: &[u64]) -> bool {
     match Padding::of(node) {
         Padding::Valid => true,
         Padding::Explicit => all(node, "pads", 0),
         // With stride 1 a window of one element is all that needs no padding.
-        Padding::Same => kernel.window.iter().all(|extent| *extent == 1),
+        Padding::Same => window.iter().all(|extent| *extent == 1),
     }
+}
+
+/// Whether each result is made of one position of the input, all in order.
+pub(crate) fn is_pointwise(node: &NodeData, window: &[u64]) -> bool {
+    window.iter().all(|extent| *extent == 1) && all(node, "strides", 1) && no_padding(node, window)
 }
 
 /// Whether the kernel multiplies the input as it lies.
 fn direct(node: &NodeData, kernel: &Kernel) -> bool {
-    if !all(node, "strides", 1) || !no_padding(node, kernel) {
+    if !all(node, "strides", 1) || !no_padding(node, &kernel.window) {
         return false;
     }
     if kernel.window.iter().all(|extent| *extent == 1) {
@@ -91,11 +96,7 @@ pub(crate) fn conv(node: &Typed<'_>) -> Option<Bytes> {
                 SEGMENT
             }
         }
-        ElementType::Double
-            if product(&kernel.window)? == 1 && all(node.data(), "strides", 1) && no_padding(node.data(), &kernel) =>
-        {
-            0
-        }
+        ElementType::Double if is_pointwise(node.data(), &kernel.window) => 0,
         ElementType::Float | ElementType::Float16 | ElementType::Double => columns,
         _ => return None,
     };

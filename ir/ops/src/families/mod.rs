@@ -48,6 +48,7 @@ pub mod quantization;
 pub mod random;
 pub mod rearrange;
 pub mod recurrent;
+mod recurrent_workspace;
 pub mod reduce;
 pub mod reshape;
 pub mod resize;

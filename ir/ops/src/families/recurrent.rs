@@ -1,9 +1,10 @@
 //! Recurrent layers: RNN, GRU, LSTM.
 
-use memc_ir::{Bytes, Dim};
+use memc_ir::Dim;
 
 use crate::context::{Infer, InferError};
-use crate::families::dims::{agree, bytes_in_full, dim_at, require_rank};
+use crate::families::dims::{agree, dim_at, require_rank};
+use crate::families::recurrent_workspace;
 use crate::info::{OpInfo, Typed, Work, Workspace};
 
 fn directions(direction: Option<&str>) -> u64 {
@@ -67,11 +68,6 @@ impl Sizes {
     }
 }
 
-fn batch_of(node: &Typed<'_>) -> Option<u64> {
-    let axis = usize::from(node.data().int("layout", 0) == 0);
-    node.input_dims(0)?.get(axis).copied()
-}
-
 /// Products with both weight matrices for every step and direction, and about ten operations a gate element.
 fn flops(node: &Typed<'_>) -> Option<u64> {
     let sizes = Sizes::read(node)?;
@@ -79,45 +75,19 @@ fn flops(node: &Typed<'_>) -> Option<u64> {
     sizes.steps.checked_mul(sizes.directions)?.checked_mul(sizes.gated)?.checked_mul(products)
 }
 
-/// Buffers that ONNX Runtime's LSTM holds in each direction (its `core/providers/cpu/rnn/uni_directional_lstm.cc`): gates of all
-/// steps, three states, biases and peepholes, and in the reverse direction the reversed data and results.
-fn lstm_workspace(node: &Typed<'_>) -> Option<Bytes> {
-    let sizes = Sizes::read(node)?;
-    let (hidden, batch) = (sizes.hidden, batch_of(node)?);
-    let present = |operand: usize| node.data().inputs.get(operand).is_some_and(Option::is_some);
-    let gates = sizes.gated.checked_mul(sizes.steps)?;
-    let states = batch.checked_mul(3)?.checked_add(2)?;
-    let vectors = states.checked_add(if present(3) { 4 } else { 0 })?.checked_add(if present(7) { 3 } else { 0 })?;
-    let one = gates.checked_add(hidden.checked_mul(vectors)?)?;
-    let reversed = match node.data().string("direction") {
-        Some("reverse" | "bidirectional") => sizes.steps.checked_mul(sizes.input.checked_add(hidden)?)?,
-        _ => 0,
-    };
-    // Last states that nobody asked for are computed into buffers of their own.
-    let unwanted = (1..3).filter(|result| node.data().outputs.get(*result).is_none_or(Option::is_none)).count() as u64;
-    let last = batch.checked_mul(hidden)?.checked_mul(sizes.directions)?.checked_mul(unwanted)?;
-    let elements = one.checked_mul(sizes.directions)?.checked_add(reversed)?.checked_add(last)?;
-    bytes_in_full(elements, node.input(0)?.element)
-}
-
-/// The gates of all steps: the largest buffer that a kernel for RNN or GRU holds in a direction.
-fn gate_workspace(node: &Typed<'_>) -> Option<Bytes> {
-    let sizes = Sizes::read(node)?;
-    let elements = sizes.gated.checked_mul(sizes.steps)?.checked_mul(sizes.directions)?;
-    bytes_in_full(elements, node.input(0)?.element)
-}
-
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("GRU", recurrent).work(Work::Flops(flops)).workspace(Workspace::Bytes(gate_workspace)).optional(&[0]),
-    OpInfo::onnx("LSTM", recurrent).work(Work::Flops(flops)).workspace(Workspace::Bytes(lstm_workspace)).optional(&[0, 1, 2]),
-    OpInfo::onnx("RNN", recurrent).work(Work::Flops(flops)).workspace(Workspace::Bytes(gate_workspace)),
+    OpInfo::onnx("GRU", recurrent).work(Work::Flops(flops)).workspace(Workspace::Bytes(recurrent_workspace::gru)).optional(&[0]),
+    OpInfo::onnx("LSTM", recurrent)
+        .work(Work::Flops(flops))
+        .workspace(Workspace::Bytes(recurrent_workspace::lstm))
+        .optional(&[0, 1, 2]),
+    OpInfo::onnx("RNN", recurrent).work(Work::Flops(flops)).workspace(Workspace::Bytes(recurrent_workspace::rnn)),
 ];
 
 #[cfg(test)]
 mod tests {
     use crate::families::testing::Case;
-    use memc_ir::Bytes;
 
     fn layer(name: &str, data: &str, gates: u64, directions: u64) -> Case {
         let case = Case::new(name, 14).input(data).int("hidden_size", 5);
@@ -136,11 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_and_workspace() {
-        let (work, workspace) = layer("LSTM", "f32[7,2,3]", 4, 1).costs();
-        assert_eq!(work, Some(14 * 20 * (2 * (3 + 5) + 10)));
-        // Gates of all steps, three states of two sequences and two vectors, and the cell state that nobody asked for.
-        assert_eq!(workspace, Some(Bytes(4 * (20 * 14 + 5 * 8 + 2 * 5))));
-        assert_eq!(layer("GRU", "f32[7,2,3]", 3, 1).costs().1, Some(Bytes(4 * 15 * 14)));
+    fn arithmetic() {
+        assert_eq!(layer("LSTM", "f32[7,2,3]", 4, 1).costs().0, Some(14 * 20 * (2 * (3 + 5) + 10)));
     }
 }

@@ -95,6 +95,8 @@ pub(crate) struct Case {
     inputs: Vec<Option<Fact>>,
     attributes: Vec<(String, Attribute)>,
     outputs: Vec<bool>,
+    /// Operands that are initializers.
+    constants: Vec<usize>,
 }
 
 impl Case {
@@ -105,7 +107,14 @@ impl Case {
     /// A node of any domain.
     pub(crate) fn of(domain: &str, name: &str, version: i64) -> Self {
         let operator = Operator { domain: domain.into(), ..Operator::onnx(name, version) };
-        Self { builder: ModuleBuilder::new(), operator, inputs: Vec::new(), attributes: Vec::new(), outputs: vec![true] }
+        Self {
+            builder: ModuleBuilder::new(),
+            operator,
+            inputs: Vec::new(),
+            attributes: Vec::new(),
+            outputs: vec![true],
+            constants: Vec::new(),
+        }
     }
     /// Adds an operand of a type, as [`ty`] reads it; the empty text leaves the operand out.
     pub(crate) fn input(self, text: &str) -> Self {
@@ -181,13 +190,26 @@ impl Case {
         self.outputs = wanted.to_vec();
         self
     }
+    /// Makes operand `index` an initializer.
+    pub(crate) fn constant(mut self, index: usize) -> Self {
+        self.constants.push(index);
+        self
+    }
     /// The module with the node, its operands' facts, and the table's entry.
     fn build(mut self) -> (Module, Node, Vec<Option<Fact>>, &'static OpInfo) {
         let info = table::lookup(&self.operator).unwrap_or_else(|| panic!("{} is not in the table", self.operator));
         let main = self.builder.module().main();
         let mut inputs = Vec::new();
         for (index, fact) in self.inputs.iter().enumerate() {
-            inputs.push(fact.as_ref().map(|fact| self.builder.input(main, &format!("in{index}"), fact.ty.clone(), None)));
+            let name = format!("in{index}");
+            inputs.push(fact.as_ref().map(|fact| match &fact.ty {
+                ValueType::Tensor(ty) if self.constants.contains(&index) => {
+                    let data = ConstData { ty: ty.clone(), payload: Payload::Elided, origin: ConstOrigin::New };
+                    let constant = self.builder.constant(data);
+                    self.builder.initializer(main, &name, constant)
+                }
+                ty => self.builder.input(main, &name, ty.clone(), None),
+            }));
         }
         let results: Vec<_> = self
             .outputs
