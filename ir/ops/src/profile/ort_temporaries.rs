@@ -73,6 +73,7 @@ const FORMULAS: &[(&str, Formula)] = &[
 ///
 /// Relu runs as the larger of its operand and zero.
 const HALF_PRECISION: &[&str] = &[
+    "Attention",
     "BitCast",
     "Cast",
     "Clip",
@@ -220,19 +221,22 @@ fn softmax(typed: &Typed<'_>) -> Option<u64> {
     rows.checked_mul(4)?.checked_next_multiple_of(ROUNDING)?.checked_mul(2)?.checked_add(moved)
 }
 
-/// A mask added to the scores, where the kernel makes it: from the order of positions or from truth values.
+/// A mask added to the scores, where the kernel makes it, from the order of positions or from truth values, or writes into a copy of it; in half
+/// precision also the scores of one head in full.
 fn attention(typed: &Typed<'_>) -> Option<u64> {
+    let element = u64::from(typed.input(0)?.element.bits()?.div_ceil(8));
     let causal = typed.data().int("is_causal", 0) != 0;
-    let truth = typed.input(3).filter(|ty| ty.element == ElementType::Bool);
-    if !causal && truth.is_none() {
-        return Some(SMALL);
-    }
-    let masks = truth.map_or(Some(1), TensorType::elements)?;
     let (queries, keys) = (typed.input_dims(0)?, typed.input_dims(1)?);
     let past = typed.input_dims(4).filter(|dims| dims.len() == 4).map_or(0, |dims| dims[2]);
     let positions = |dims: &[u64]| dims.get(dims.len().checked_sub(2)?).copied();
     let pairs = positions(&queries)?.checked_mul(positions(&keys)?.checked_add(past)?)?;
-    masks.max(pairs).checked_mul(width(typed)?)?.checked_add(SMALL)
+    let mask = match typed.input(3) {
+        Some(mask) if causal || mask.element == ElementType::Bool => mask.elements()?.max(pairs),
+        None if causal => pairs,
+        _ => 0,
+    };
+    let in_full = if is_half(typed) { pairs.checked_mul(4)? } else { 0 };
+    mask.checked_mul(element)?.checked_add(in_full)?.checked_add(ROUNDING * 4)
 }
 
 /// Mean and variance of the batch, where it is trained on.
@@ -244,7 +248,9 @@ fn batch_normalization(typed: &Typed<'_>) -> Option<u64> {
 fn crop_and_pad(typed: &Typed<'_>) -> Option<u64> {
     let (from, to) = (typed.input_dims(0)?, typed.output_dims(0)?);
     let larger: Vec<u64> = from.iter().zip(&to).map(|(from, to)| *from.max(to)).collect();
-    product(&larger)?.checked_mul(width(typed)?)?.checked_add(SMALL)
+    // In half precision the padded tensor is converted back before it is cropped.
+    let each = width(typed)?.checked_add(if is_half(typed) { 2 } else { 0 })?;
+    product(&larger)?.checked_mul(each)?.checked_add(SMALL)
 }
 
 /// Transform of the extent of one axis, which later versions state as an operand.
@@ -297,7 +303,7 @@ fn deformable(typed: &Typed<'_>) -> Option<u64> {
     // Four positions of 32 bits and four weights a sample, in blocks of eight samples.
     let samples = product(&[product(weight.get(2..)?)?, positions, offsets])?.checked_next_multiple_of(8)?;
     let reads = samples.checked_mul(width(typed)?.checked_add(4)?)?.checked_mul(4)?;
-    columns.checked_next_multiple_of(ROUNDING)?.checked_add(reads)?.checked_add(SMALL)
+    columns.checked_next_multiple_of(ROUNDING)?.checked_add(reads)?.checked_add(SMALL * 2)
 }
 
 /// Operands with their axes moved and made equal in rank, and the result before its axes are moved.
@@ -447,7 +453,7 @@ mod tests {
     #[test]
     fn products_and_losses_cover_what_was_measured() {
         check("Einsum", &["f32[64,64,64]", "f32[64,64]"], "f32[64,64,64]", &[], 2_129_920, 2 << 20);
-        check("DeformConv", &["f32[1,16,32,32]", "f32[16,16,3,3]", "f32[1,18,30,30]"], "f32[1,16,30,30]", &[], 778_752, 1024);
+        check("DeformConv", &["f32[1,16,32,32]", "f32[16,16,3,3]", "f32[1,18,30,30]"], "f32[1,16,30,30]", &[], 778_752, 2048);
         let (scores, labels) = ("f32[4096,1000]", "i64[4096]");
         check("SoftmaxCrossEntropyLoss", &[scores, labels], "f32[]", &[], 32_768_000, 1024);
         check("SoftmaxCrossEntropyLoss", &[scores, labels, "f32[1000]"], "f32[]", &[], 32_784_448, 1024);
@@ -456,7 +462,12 @@ mod tests {
         check("NegativeLogLikelihoodLoss", &[scores, labels], "f32[]", &[], 131_008, 2048);
         check("NegativeLogLikelihoodLoss", &[scores, labels, "f32[64]"], "f32[]", &[], 196_608, 2048);
         check("NegativeLogLikelihoodLoss", &[scores, labels], "f32[]", &[("ignore_index", 1)], 606_208, 2048);
-        check("Attention", &["f32[2,4,128,64]"; 3], "f32[2,4,128,64]", &[("is_causal", 1)], 65_536, 2048);
+        check("Attention", &["f32[2,4,128,64]"; 3], "f32[2,4,128,64]", &[("is_causal", 1)], 65_536, 256);
+        let (heads, mask) = ("f32[2,4,64,32]", "f32[2,4,64,64]");
+        check("Attention", &[heads, heads, heads, mask], heads, &[], 0, 256);
+        check("Attention", &[heads, heads, heads, mask], heads, &[("is_causal", 1)], 131_072, 256);
+        check("Attention", &[heads, heads, heads, "bool[64,64]"], heads, &[], 16_384, 256);
+        check("Attention", &["f16[1,8,36,64]", "f16[1,8,244,64]", "f16[1,8,244,64]"], "f16[1,8,36,64]", &[], 35_136, 256);
         check("DFT", &["f32[4,1000,2]"], "f32[4,1000,2]", &[], 65_536, 0);
         check("STFT", &["f32[2,664,1]", "i64[]", "f32[278]"], "f32[2,6,140,2]", &[], 32_768, 0);
         check("STFT", &["f32[2,664,1]", "i64[]", "f32[256]"], "f32[2,6,129,2]", &[], 0, 0);
