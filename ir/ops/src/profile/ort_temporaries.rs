@@ -56,9 +56,11 @@ const FORMULAS: &[(&str, Formula)] = &[
     ("ReduceL2", |typed| powers_in_half(typed, 1)),
     ("ReduceLogSumExp", |typed| powers_in_half(typed, 3)),
     ("ReduceSumSquare", |typed| powers_in_half(typed, 1)),
+    ("Relu", |typed| Some(if is_half(typed) { ROUNDING } else { 0 })),
     ("Resize", resize),
     ("STFT", framed_fourier),
     ("Selu", |typed| steps_in_half(typed, 11)),
+    ("SimplifiedLayerNormalization", full_statistics),
     ("Softmax", softmax),
     ("SoftmaxCrossEntropyLoss", cross_entropy),
     ("Softsign", |typed| steps_in_half(typed, 2)),
@@ -331,7 +333,7 @@ fn resize(typed: &Typed<'_>) -> Option<u64> {
     let (from, to) = (typed.input_dims(0)?, typed.output_dims(0)?);
     let total = |dims: &[u64]| dims.iter().try_fold(0u64, |sum, extent| sum.checked_add(*extent));
     if !antialias {
-        return total(&to)?.checked_mul(16)?.checked_add(ROUNDING * 4);
+        return total(&to)?.checked_mul(16)?.checked_add(ROUNDING * 8);
     }
     let tables = total(&from)?.checked_add(total(&to)?)?.checked_mul(32)?.checked_add(SMALL)?;
     // The last axis is done first; the images between two axes are those of one of the batch.
