@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             file => {
                 let name = Path::new(file).file_stem().and_then(|name| name.to_str()).unwrap_or(file);
                 let own = dims.iter().filter(|(model, ..)| model == name).map(|(_, dim, extent)| (dim.clone(), *extent));
-                let import = ImportOptions { dims: own.collect(), allow_unbound: true };
+                let import = ImportOptions { dims: own.collect(), allow_unbound: true, ..ImportOptions::default() };
                 let problem = problem(file, &import)?;
                 if let Some(folder) = &folder {
                     let text = serde_json::to_string(&order::json::Dag::of(name, &problem))?;

@@ -93,6 +93,20 @@ pub enum Error {
         /// What is wrong with it.
         source: memc_cost::profile::ProfileError,
     },
+    /// The model has nothing to compute (the model's fault): runtimes load no graph without outputs.
+    #[error("the graph `{graph}` has no outputs: nothing of it would be computed")]
+    NoOutputs {
+        /// Name of the graph.
+        graph: String,
+    },
+    /// A file of weights is to be copied and does not exist.
+    #[error("the model reads weights from `{name}`, and there is no {}", path.display())]
+    WeightFile {
+        /// The file as the model names it.
+        name: String,
+        /// Where it was sought.
+        path: PathBuf,
+    },
     /// A file cannot be read or written.
     #[error("cannot {what} {}", path.display())]
     File {
@@ -115,7 +129,14 @@ impl Error {
     /// Exit code of the command: 1 bad model or file, 2 usage, 3 budget infeasible, 70 a defect of memc.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Import(ImportError::Unbound { .. } | ImportError::UnknownDimension { .. }) => 2,
+            Self::Import(
+                ImportError::Unbound { .. }
+                | ImportError::UnknownDimension { .. }
+                | ImportError::FeedInput { .. }
+                | ImportError::FeedExtents { .. }
+                | ImportError::Conflict { .. }
+                | ImportError::Contradiction { .. },
+            ) => 2,
             Self::Pipeline(PipelineError::UnknownPass { .. } | PipelineError::Stage { .. }) => 2,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => 3,
@@ -127,6 +148,8 @@ impl Error {
             | Self::Layout { .. }
             | Self::Target { .. }
             | Self::Profile { .. }
+            | Self::NoOutputs { .. }
+            | Self::WeightFile { .. }
             | Self::File { .. } => 1,
         }
     }
@@ -151,7 +174,8 @@ impl Error {
             Self::UnknownSpace { .. } => "E0305",
             Self::Target { .. } => "E0308",
             Self::Profile { .. } => "E0309",
-            Self::File { what: "read", .. } => "E0116",
+            Self::NoOutputs { .. } => "E0124",
+            Self::WeightFile { .. } | Self::File { what: "read", .. } => "E0116",
             Self::File { .. } => "E0401",
         }
     }
@@ -185,6 +209,12 @@ impl Error {
                 Some("this is a defect of memc: please report it with the reproducer".to_owned())
             }
             Self::Unplanned { .. } => Some("end the pipeline with `place`, or use `memc opt` to see the IR".to_owned()),
+            Self::NoOutputs { .. } => {
+                Some("make the values that are wanted graph outputs; a model of functions alone needs no plan".to_owned())
+            }
+            Self::WeightFile { .. } => {
+                Some("nothing was written; put the file there, or leave out --copy-weights to plan without weights".to_owned())
+            }
             Self::File { what: "write", .. } => Some("nothing was written; check the folder and its permissions".to_owned()),
             Self::File { .. } => Some("check the path and its permissions; the file must be UTF-8 text".to_owned()),
             Self::UnknownSpace { known, .. } => {

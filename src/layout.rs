@@ -7,7 +7,7 @@ use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
 use memc_ops::families::memory::{Transfer, transfer_of};
 use memc_passes::analysis::state::{StatePair, shared};
-use memc_passes::analysis::{self, Liveness, StorageClass, near_constants};
+use memc_passes::analysis::{self, Liveness, StorageClass};
 use memc_passes::{Io, Options, Replaced};
 
 /// What the layout says of the run as a whole, beside the plan itself.
@@ -27,6 +27,8 @@ pub(crate) struct Context<'a> {
     pub file_order_peak: u64,
     /// The same with the workspace of nodes whose names do not tell them apart.
     pub own_peak: u64,
+    /// Bytes of all constants of the input model.
+    pub weights: u64,
     /// Nodes of the input file's main graph.
     pub nodes_before: u64,
     /// The least extra time of any plan within the budget, as a part of the whole.
@@ -124,6 +126,7 @@ impl<'a> Writer<'a> {
                 })
                 .collect(),
             dims: self.module.dims.clone(),
+            bound: !self.module.dims.is_empty(),
         }
     }
 
@@ -402,7 +405,7 @@ impl<'a> Writer<'a> {
         file::Baseline {
             file_order_peak: BTreeMap::from([(name.clone(), self.context.file_order_peak)]),
             own_peak: BTreeMap::from([(name, self.context.own_peak)]),
-            weights: near_constants(self.context.given).0,
+            weights: self.context.weights,
         }
     }
 

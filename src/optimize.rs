@@ -1,10 +1,10 @@
 //! The main job: read, plan, write.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memc_cost::Measured;
-use memc_ir::{Bytes, Diagnostic, Module, Node, Payload, Severity};
+use memc_ir::{Bytes, Diagnostic, Module, Node, Severity};
 use memc_layout::Layout;
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
@@ -13,7 +13,7 @@ use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
 use memc_passes::portfolio::planned_peak;
-use memc_passes::{Budgeted, Observer, PipelineError, Replaced, SolverReport};
+use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, Replaced, SolverReport};
 
 use crate::anchor::anchor;
 use crate::baseline::baseline;
@@ -45,28 +45,19 @@ pub struct Optimized {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-impl Optimized {
-    /// Files that hold weights of the written model, by their paths in its folder.
-    pub fn weight_files(&self) -> BTreeSet<&str> {
-        let module = &self.module;
-        let graphs = || module.graphs().iter().map(|(_, graph)| graph);
-        let constants = graphs().flat_map(|graph| &graph.constants).filter_map(|value| module.constant_of(*value));
-        let defaults = graphs().flat_map(|graph| &graph.inputs).filter_map(|value| module.value(*value).default);
-        let payloads = constants.chain(defaults).map(|constant| &module.constant(constant).payload);
-        let locations = payloads.filter_map(|payload| match payload {
-            Payload::External { location, .. } => Some(location.as_str()),
-            _ => None,
-        });
-        locations.collect()
-    }
-}
+/// What is done once before anything is planned: it helps every plan.
+const FIRST: &str = "tie";
 
 /// Plans a model.
 ///
 /// # Errors
 /// The model is refused, a pass fails, or the budget cannot be kept.
 pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn Observer) -> Result<Optimized, Error> {
-    let Imported { module: given, data, mut diagnostics } = memc_onnx_import::import(file, &options.import)?;
+    let Imported { module: mut given, data, mut diagnostics } = memc_onnx_import::import(file, &options.import)?;
+    if given.graph(given.main()).outputs.is_empty() {
+        return Err(Error::NoOutputs { graph: given.graph(given.main()).name.clone() });
+    }
+    let weights = near_constants(&given);
     let mut options = options.clone();
     if let Some(profile) = options.profile.take() {
         let measured = Measured::new(profile, &given, &options.plan.cost.target.machine);
@@ -75,6 +66,11 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     }
     diagnostics.extend(reproducible(&given, &mut options));
     let options = &options;
+    if options.passes.is_none() {
+        let mut ctx = PassContext::new(&options.plan, data.clone(), &given);
+        Pipeline::parse(FIRST, given.stage)?.run(&mut given, &mut ctx, options.verify, &mut memc_passes::Silent)?;
+        diagnostics.append(&mut ctx.remarks);
+    }
     let external = ExternalFiles::beside(file.path());
     let source = Source { file, given: &given, data: &data, external: &external };
     let Chosen { planned, pareto, remark } = source.plan(options, observer)?;
@@ -112,6 +108,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         budget: BTreeMap::new(),
         file_order_peak: baseline.file_order_peak,
         own_peak: baseline.own_peak.0,
+        weights: weights.0,
         nodes_before: file.graph().node.len() as u64,
         overhead_lower_bound: planned.budgeted.as_ref().map(overhead_bound),
         solvers: planned.reports.iter().map(solver).chain(planned.budgeted.iter().map(budget_solver)).collect(),

@@ -26,6 +26,7 @@ pub mod rewrite;
 pub mod schedule;
 mod slices;
 pub mod split;
+pub mod tie;
 pub mod view;
 pub mod window;
 mod window_search;

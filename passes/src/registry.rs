@@ -16,6 +16,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &crate::rewrite::INFO,
     &crate::schedule::INFO,
     &crate::split::INFO,
+    &crate::tie::INFO,
     &crate::view::INFO,
     &crate::window::INFO,
 ];

@@ -85,6 +85,10 @@ pub struct Planning {
     /// Extent of a symbolic dimension of a graph input; one without a name is INPUT.AXIS, and `?` is all of those (repeatable)
     #[arg(long = "dim", value_name = "NAME=N", value_parser = pair::<u64>)]
     pub dims: Vec<(String, u64)>,
+    /// Bind dimensions to the extents of real inputs, as numpy.savez writes them under the names of the inputs
+    #[cfg(feature = "ort")]
+    #[arg(long, value_name = "FEED.npz")]
+    pub dim_from: Option<PathBuf>,
     /// Plan a model whose inputs keep symbolic dimensions: what depends on them is left out
     #[arg(long)]
     pub allow_unbound: bool,

@@ -136,8 +136,12 @@ fn usage(message: String, help: &str) -> Failure {
 }
 
 impl Planning {
-    fn import(&self) -> ImportOptions {
-        ImportOptions { dims: self.dims.iter().cloned().collect(), allow_unbound: self.allow_unbound }
+    fn import(&self) -> Result<ImportOptions, Failure> {
+        #[cfg(feature = "ort")]
+        let feed = self.dim_from.as_deref().map(playing::extents).transpose()?.unwrap_or_default();
+        #[cfg(not(feature = "ort"))]
+        let feed = std::collections::BTreeMap::new();
+        Ok(ImportOptions { dims: self.dims.iter().cloned().collect(), feed, allow_unbound: self.allow_unbound })
     }
     fn options(&self) -> Result<Options, Failure> {
         let profile = match self.runtime {

@@ -63,7 +63,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         slowdown: arguments.slowdown,
     };
     let options = OptimizeOptions {
-        import: arguments.planning.import(),
+        import: arguments.planning.import()?,
         plan,
         profile,
         passes: arguments.planning.passes.clone(),
@@ -270,7 +270,7 @@ fn write(arguments: &Optimize, layouts: &[PathBuf], optimized: &Optimized, voice
         };
         outputs.add(path, |out| out.write_all(text.as_bytes()))?;
     }
-    let weights = Elsewhere::of(&optimized.weight_files(), &arguments.input, &arguments.output);
+    let weights = Elsewhere::of(&optimized.model.weight_files, &arguments.input, &arguments.output);
     if arguments.copy_weights {
         weights.copy(&mut outputs)?;
     }

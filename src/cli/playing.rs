@@ -8,6 +8,7 @@ use std::time::Instant;
 use memc::ir::{Diagnostic, Severity};
 use memc::layout_file::Layout;
 use memc::{Error, play};
+use play::inputs::Inputs as _;
 use play::npz::Archive;
 use play::{Array, Runtime};
 
@@ -46,6 +47,13 @@ pub fn layout(path: &Path) -> Result<Layout, Failure> {
 /// Inputs of a file, if one is given.
 pub fn given(path: Option<&Path>) -> Result<Option<BTreeMap<String, Array>>, Failure> {
     path.map(|path| Archive::open(path).and_then(|archive| archive.arrays()).map_err(refuse)).transpose()
+}
+
+/// Extents of the arrays of a file, by name.
+pub fn extents(path: &Path) -> Result<BTreeMap<String, Vec<u64>>, Failure> {
+    let archive = Archive::open(path).map_err(refuse)?;
+    let shape = |name: &&str| archive.kind(name).map(|(_, shape)| shape.to_vec());
+    Ok(archive.names().into_iter().filter_map(|name| Some((name.to_owned(), shape(&name)?))).collect())
 }
 
 /// An error of the runtime or the player, as the command says it.

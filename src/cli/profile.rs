@@ -26,7 +26,7 @@ const OWN_NODES: &str = "view,in-place,place";
 pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
     let options = OptimizeOptions {
-        import: arguments.planning.import(),
+        import: arguments.planning.import()?,
         plan: arguments.planning.options()?,
         passes: Some(arguments.planning.passes.clone().unwrap_or_else(|| OWN_NODES.to_owned())),
         ..OptimizeOptions::default()

@@ -58,7 +58,7 @@ fn layout(arguments: &Report, voice: &Voice) -> Result<Layout, Failure> {
     }
     let passes = arguments.planning.passes.clone().unwrap_or_else(|| memc::passes::pipeline::FILE_ORDER.to_owned());
     let options = OptimizeOptions {
-        import: arguments.planning.import(),
+        import: arguments.planning.import()?,
         plan: arguments.planning.options()?,
         passes: Some(passes),
         ..OptimizeOptions::default()

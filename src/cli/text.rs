@@ -16,7 +16,8 @@ use super::{Failure, Outcome, Voice};
 /// Prints a model as text.
 pub fn print(arguments: &Print, voice: &Voice) -> Outcome {
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
-    let options = ImportOptions { dims: arguments.dims.iter().cloned().collect(), allow_unbound: true };
+    let options =
+        ImportOptions { dims: arguments.dims.iter().cloned().collect(), allow_unbound: true, ..ImportOptions::default() };
     let imported = memc::import::import(&file, &options).map_err(Error::from)?;
     voice.diagnostics(&imported.diagnostics);
     give(&text::print(&imported.module), arguments.output.as_deref())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use memc::Error;
@@ -9,40 +10,49 @@ use memc::ir::{Diagnostic, Severity};
 
 use super::files::Outputs;
 
-/// Files that lie beside the given model and not beside the written one.
+/// Files that the written model reads beside it, where it goes into another folder.
 pub struct Elsewhere {
     /// Name in the model, where the file is, and where a session looks for it.
     files: Vec<(String, PathBuf, PathBuf)>,
 }
 
 impl Elsewhere {
-    /// Of what a model names. What is missing beside the given model too (stripped weights) is nobody's loss.
-    pub fn of(names: &BTreeSet<&str>, input: &Path, output: &Path) -> Self {
+    /// Of what a model names.
+    pub fn of(names: &BTreeSet<String>, input: &Path, output: &Path) -> Self {
         let (from, to) = (folder(input), folder(output));
         if from.canonicalize().ok().is_some_and(|from| to.canonicalize().is_ok_and(|to| from == to)) {
             return Self { files: Vec::new() };
         }
-        let places = names.iter().map(|name| ((*name).to_owned(), from.join(name), to.join(name)));
-        Self { files: places.filter(|(_, from, _)| from.is_file()).collect() }
+        let places = names.iter().map(|name| (name.clone(), from.join(name), to.join(name)));
+        Self { files: places.collect() }
     }
 
     /// Adds a copy of each to the outputs, whatever lies in its place.
     ///
     /// # Errors
-    /// The system refuses to read one, or to make its folder.
+    /// One is missing beside the given model, the system refuses to read it, or to make its folder.
     pub fn copy(&self, outputs: &mut Outputs) -> Result<(), Error> {
-        for (_, from, to) in &self.files {
-            let told = |what, path: &Path, source| Error::File { what, path: path.to_owned(), source };
-            let mut file = File::open(from).map_err(|source| told("read", from, source))?;
+        let told = |what, path: &Path, source| Error::File { what, path: path.to_owned(), source };
+        let mut open = Vec::with_capacity(self.files.len());
+        for (name, from, to) in &self.files {
+            let file = File::open(from).and_then(|file| if from.is_file() { Ok(file) } else { Err(ErrorKind::NotFound.into()) });
+            let file = file.map_err(|source| match source.kind() {
+                ErrorKind::NotFound => Error::WeightFile { name: name.clone(), path: from.clone() },
+                _ => told("read", from, source),
+            })?;
+            open.push((file, to));
+        }
+        for (mut file, to) in open {
             fs::create_dir_all(folder(to)).map_err(|source| told("write", to, source))?;
             outputs.add(to, |out| std::io::copy(&mut file, out).map(drop))?;
         }
         Ok(())
     }
 
-    /// What no session will find.
+    /// What no session will find. What is missing beside the given model too (stripped weights) is nobody's loss.
     pub fn missed(&self) -> Option<Diagnostic> {
-        let missed: Vec<&str> = self.files.iter().filter(|(_, _, to)| !to.exists()).map(|(name, ..)| name.as_str()).collect();
+        let missed = self.files.iter().filter(|(_, from, to)| from.is_file() && !to.exists());
+        let missed: Vec<&str> = missed.map(|(name, ..)| name.as_str()).collect();
         let first = missed.first()?;
         let more = if missed.len() > 1 { format!(" and {} more", missed.len() - 1) } else { String::new() };
         let text = format!("the written model reads weights from `{first}`{more}, which is not beside it");

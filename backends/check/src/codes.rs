@@ -143,6 +143,8 @@ pub enum Kind {
     State,
     /// A row of fetched constants is wrong.
     Fetch,
+    /// An input of the output model has a symbol that the plan bound.
+    Unbound,
 }
 
 /// A kind with its name and its page.

@@ -35,7 +35,10 @@ mod state;
 mod transfers;
 mod views;
 
+use std::collections::BTreeMap;
+
 use memc_layout::Layout;
+use memc_onnx_import::ImportError;
 use memc_onnx_proto::ModelFile;
 
 use crate::ctx::Ctx;
@@ -84,7 +87,23 @@ fn import<'f>(
     layout: &Layout,
     findings: &mut Findings,
 ) -> Option<(Side<'f>, Side<'f>)> {
-    let mut open = |file: &'f ModelFile, which: &str| match Side::open(file, &layout.model.dims) {
+    let dims = &layout.model.dims;
+    let open = |file: &'f ModelFile, dims: &BTreeMap<String, u64>| Side::open(file, dims);
+    let unbound = |file: &ModelFile| {
+        let open = memc_onnx_import::open_dimensions(file)?;
+        Ok(dims.iter().filter(|(name, _)| open.contains(*name)).map(|(name, extent)| (name.clone(), *extent)).collect())
+    };
+    let given = open(given, dims);
+    // The checks go on with the extents that were meant.
+    let out = unbound(out).and_then(|left: BTreeMap<String, u64>| {
+        for (name, extent) in &left {
+            let message =
+                format!("the plan holds for `{name}` = {extent} alone, and an input of the output model leaves `{name}` open");
+            findings.add(Kind::Unbound, At::default(), message);
+        }
+        open(out, &left)
+    });
+    let mut readable = |side: Result<Side<'f>, ImportError>, which: &str| match side {
         Ok(side) => Some(side),
         Err(error) => {
             let cause = error.diagnostic();
@@ -92,7 +111,7 @@ fn import<'f>(
             None
         }
     };
-    let (given, out) = (open(given, "input"), open(out, "output"));
+    let (given, out) = (readable(given, "input"), readable(out, "output"));
     given.zip(out)
 }
 

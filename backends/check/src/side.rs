@@ -68,7 +68,7 @@ pub(crate) struct Side<'f> {
 impl<'f> Side<'f> {
     /// Imports a model and indexes its main graph.
     pub(crate) fn open(file: &'f ModelFile, dims: &BTreeMap<String, u64>) -> Result<Self, ImportError> {
-        let options = ImportOptions { dims: dims.clone(), allow_unbound: true };
+        let options = ImportOptions { dims: dims.clone(), allow_unbound: true, ..ImportOptions::default() };
         let imported = import(file, &options)?;
         let mut side = Self {
             file,

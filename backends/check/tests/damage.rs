@@ -99,6 +99,11 @@ const FILES: &[Damage] = &[
     }),
 ];
 
+const INPUTS: &[Damage] = &[(Kind::Unbound, "an input that stays symbolic", |c| {
+    c.layout();
+    c.graph().input[0] = info("x", FLOAT, &[-1, 16]);
+})];
+
 const ENTRIES: &[Damage] = &[
     (Kind::MissingTensor, "an entry left out", |c| c.layout().tensors.retain(|tensor| tensor.name != "d")),
     (Kind::MissingTensor, "neither planned nor unplanned", |c| {
@@ -434,7 +439,7 @@ const NUMBERS: &[Damage] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Damage> {
-    [FILES, ENTRIES, PLACES, ALIASES, MEANING, NUMBERS].into_iter().flatten()
+    [FILES, INPUTS, ENTRIES, PLACES, ALIASES, MEANING, NUMBERS].into_iter().flatten()
 }
 
 #[test]

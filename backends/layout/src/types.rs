@@ -163,8 +163,12 @@ pub struct Model {
     pub ir_version: u64,
     /// Operator sets of the output model.
     pub opset_imports: Vec<OpsetImport>,
-    /// Sizes that free dimensions of graph inputs were bound to.
+    /// Extents that free dimensions of graph inputs were bound to. The plan holds for these alone.
     pub dims: BTreeMap<String, u64>,
+    /// Whether the inputs of the output model state the extents in `dims` in the place of the free dimensions, so that a runtime refuses
+    /// others. Left out where nothing was bound.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bound: bool,
 }
 
 /// One operator set that a model imports.

@@ -1,5 +1,6 @@
 //! A model ready to be written, with what the layout file needs to know about it.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -15,6 +16,8 @@ pub struct Exported {
     pub node_names: SecondaryMap<Node, String>,
     /// `ir_version` as written.
     pub ir_version: i64,
+    /// Files that hold weights of the new model, by their paths in its folder.
+    pub weight_files: BTreeSet<String>,
     /// Operator sets (domain, version) as written; the default domain is empty.
     pub opset_imports: Vec<(String, i64)>,
 }

@@ -8,6 +8,7 @@ use memc_onnx_proto::{GraphEdit, TensorSource};
 
 use crate::encode::Source;
 use crate::error::{ExportError, TensorDefect};
+use crate::inputs;
 
 /// Initializers of the main graph. Sparse ones always stay, and so does what the file refers to in other places: defaults of
 /// graph inputs, quantization annotations, and everything where the model carries training information.
@@ -46,15 +47,33 @@ pub(crate) fn main(source: Source<'_>, edit: &mut GraphEdit) -> Result<(), Expor
     if source.file.model().training_info.is_empty() {
         let annotations = graph.quantization_annotation.iter().flat_map(|annotation| &annotation.quant_parameter_tensor_names);
         let mut named: BTreeSet<&str> = annotations.map(|parameter| parameter.value()).collect();
-        named.extend(graph.input.iter().map(|info| info.name()));
+        named.extend(inputs::stated(source.file, graph));
         let unused = graph
             .initializer
             .iter()
             .enumerate()
-            .filter(|(index, tensor)| !kept.contains(index) && !named.contains(tensor.name()));
-        edit.dropped_initializers = unused.map(|(index, _)| index).collect();
+            .filter(|(index, tensor)| !kept.contains(index) && !named.contains(tensor.name()))
+            .map(|(index, _)| index);
+        edit.dropped_initializers = unused.chain(again(graph)).collect();
+        drop_inputs(source, graph, edit);
     }
     Ok(())
+}
+
+/// Initializers that have the name of an earlier one, whose elements the importer found equal.
+fn again(graph: &GraphProto) -> impl Iterator<Item = usize> {
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    graph.initializer.iter().enumerate().filter(move |(_, tensor)| !seen.insert(tensor.name())).map(|(index, _)| index)
+}
+
+/// Weights that go also leave the inputs, where every weight is listed among them.
+fn drop_inputs(source: Source<'_>, graph: &GraphProto, edit: &mut GraphEdit) {
+    let weights = inputs::weights(source.file, graph);
+    let stays = graph.initializer.iter().enumerate().filter(|(index, _)| !edit.dropped_initializers.contains(index));
+    let stays: BTreeSet<&str> = stays.map(|(_, tensor)| tensor.name()).collect();
+    let dropped = edit.dropped_initializers.iter().filter_map(|index| graph.initializer.get(*index));
+    let dropped = dropped.map(|tensor| tensor.name()).filter(|name| !stays.contains(name));
+    edit.dropped_inputs.extend(dropped.filter(|name| weights.contains(name)).map(str::to_owned));
 }
 
 /// Initializers of a body; those have no place in the file that the module knows, so names decide.
@@ -70,6 +89,7 @@ pub(crate) fn body(source: Source<'_>, body: GraphId, proto: &GraphProto, edit: 
     }
     let kept: BTreeSet<&str> = data.constants.iter().chain(&data.inputs).map(|value| source.name(*value)).collect();
     let unused = proto.initializer.iter().enumerate().filter(|(_, tensor)| !kept.contains(tensor.name()));
-    edit.dropped_initializers = unused.map(|(index, _)| index).collect();
+    edit.dropped_initializers = unused.map(|(index, _)| index).chain(again(proto)).collect();
+    drop_inputs(source, proto, edit);
     Ok(())
 }

@@ -10,7 +10,9 @@ mod anchors;
 mod encode;
 mod error;
 mod exported;
+mod external;
 mod initializers;
+mod inputs;
 mod names;
 mod nodes;
 mod ort_order;
@@ -19,13 +21,13 @@ mod transfers;
 mod types;
 mod values;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use memc_ir::{Module, Node, Origin, SecondaryMap, Value};
-use memc_onnx_proto::onnx::ValueInfoProto;
 use memc_onnx_proto::{GraphEdit, Metadata, ModelEdit, ModelFile, ModelSplice};
 
 use encode::Source;
+use inputs::FREE_INITIALIZERS_IR_VERSION;
 
 pub use anchors::{Anchored, add_anchors, file_order, is_anchor};
 pub use error::{ExportError, TensorDefect};
@@ -40,21 +42,18 @@ pub const LAYOUT_SCHEMA: &str = "memc.layout/1";
 const METADATA_IR_VERSION: i64 = 10;
 /// First `ir_version` with functions.
 const FUNCTIONS_IR_VERSION: i64 = 8;
-/// First `ir_version` in which an initializer need not be a graph input.
-const FREE_INITIALIZERS_IR_VERSION: i64 = 4;
 
 /// What to write beside the graph itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportOptions {
     /// Write the plan as metadata: on nodes, on values that the model describes, and on the model (`doc/metadata.md` lists the keys).
-    /// Raises `ir_version` to 10 where it is lower; where that would make constants replaceable, only the model has metadata. Without it,
-    /// metadata of an earlier run stays as it is.
+    /// Raises `ir_version` to 10 where it is lower. Without it, metadata of an earlier run stays as it is.
     pub metadata: bool,
     /// Further entries for the model's metadata, such as `memc.peak.<space>`; only with `metadata`. Written after those that the
     /// exporter makes, and in their place where keys are equal.
     pub model_metadata: Metadata,
     /// Describe every result of a node that is a dense tensor of known extents in `value_info`, where the file does not describe
-    /// it, or less exactly. Has no effect where symbolic dimensions were bound: the model's interface stays symbolic.
+    /// it, or less exactly.
     pub value_info: bool,
 }
 
@@ -68,8 +67,9 @@ impl Default for ExportOptions {
 /// Makes the model of a module that was imported from `file`, however it was edited and planned since.
 ///
 /// The main graph's nodes are written in the order of [`file_order`], each under a name of its own. `ir_version` is raised only as far as what is
-/// written needs: to 4 for new initializers, to 8 for functions, to 10 for metadata of nodes and values. With nothing edited, all names unique and
-/// neither metadata nor new types asked for, the result has exactly the bytes of `file`.
+/// written needs: to 4 for new initializers, to 8 for functions, to 10 for metadata of nodes and values. Where it rises past 3, weights leave the
+/// graph inputs: from 4 on they would be defaults that a caller may replace. Inputs and outputs state the extents that dimensions were bound to. With
+/// nothing edited or bound, all names unique and neither metadata nor new types asked for, the result has exactly the bytes of `file`.
 ///
 /// Linear in the size of the graphs (weights are not read) but for sorting and names.
 ///
@@ -78,17 +78,21 @@ impl Default for ExportOptions {
 pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Result<Exported, ExportError> {
     let source = Source { file, module };
     let main = module.graph(module.main());
-    check_interface(source, "input", &main.inputs, &file.graph().input)?;
-    check_interface(source, "output", &main.outputs, &file.graph().output)?;
+    check_interface(source, "input", &main.inputs, &inputs::stated(file, file.graph()))?;
+    let outputs: Vec<&str> = file.graph().output.iter().map(|info| info.name()).collect();
+    check_interface(source, "output", &main.outputs, &outputs)?;
     if let Some(name) = values::ambiguous_name(module) {
         return Err(ExportError::ValueName { name });
     }
     let (node_names, _) = names::name_nodes(module);
     let functions = transfers::functions(file, module);
     let opsets = new_opsets(file, module);
-    let on_parts = options.metadata && !raising_frees(file);
-    let graph = graph_edit(source, &ExportOptions { metadata: on_parts, ..options.clone() }, &node_names)?;
-    let version = ir_version(file, on_parts, &graph, functions.is_empty());
+    let mut graph = graph_edit(source, options, &node_names)?;
+    let version = ir_version(file, options.metadata, &graph, functions.is_empty());
+    if version >= FREE_INITIALIZERS_IR_VERSION {
+        inputs::free_weights(file, &mut graph);
+    }
+    let weight_files = external::files(source, &graph);
     let edit = ModelEdit {
         ir_version: (version != file.model().ir_version()).then_some(version),
         metadata: options.metadata.then(|| model_metadata(module, options)),
@@ -98,18 +102,13 @@ pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Res
     };
     let splice = ModelSplice::new(file, &edit)?;
     let imported = file.model().opset_import.iter().map(|import| (own_domain(import.domain()).to_owned(), import.version()));
-    Ok(Exported { splice, opset_imports: imported.chain(opsets).collect(), ir_version: version, node_names })
+    Ok(Exported { splice, opset_imports: imported.chain(opsets).collect(), ir_version: version, node_names, weight_files })
 }
 
 /// Callers know the model by the names of its inputs and outputs, and those are written back as they were.
-fn check_interface(
-    source: Source<'_>,
-    what: &'static str,
-    values: &[Value],
-    stated: &[ValueInfoProto],
-) -> Result<(), ExportError> {
+fn check_interface(source: Source<'_>, what: &'static str, values: &[Value], stated: &[&str]) -> Result<(), ExportError> {
     for position in 0..values.len().max(stated.len()) {
-        let expected = stated.get(position).map(|info| info.name());
+        let expected = stated.get(position).copied();
         let found = values.get(position).map(|value| source.name(*value));
         if expected != found {
             let own = |name: Option<&str>| name.unwrap_or_default().to_owned();
@@ -148,14 +147,6 @@ fn graph_edit(
     initializers::main(source, &mut edit)?;
     values::describe(source, options, &mut edit);
     Ok(edit)
-}
-
-/// Whether a higher `ir_version` makes inputs with defaults of what are constants now: runtimes neither fold nor pack those.
-fn raising_frees(file: &ModelFile) -> bool {
-    let graph = file.graph();
-    let names: BTreeSet<&str> = graph.input.iter().map(|input| input.name()).collect();
-    file.model().ir_version() < FREE_INITIALIZERS_IR_VERSION
-        && graph.initializer.iter().any(|tensor| names.contains(tensor.name()))
 }
 
 /// The lowest version, not below the file's, that has all that is written.

@@ -8,7 +8,7 @@ use memc_onnx_proto::{GraphEdit, Metadata, NodeEdit, NodePiece};
 
 use crate::encode::{MAX_DEPTH, Source, entry, same_operator};
 use crate::error::ExportError;
-use crate::initializers;
+use crate::{initializers, inputs};
 
 /// A copy of a copy of a node is followed this far back to a node of the file; longer chains are encoded anew.
 const MAX_COPIES: usize = 64;
@@ -32,6 +32,11 @@ pub(crate) fn pieces(
 /// Whether the pieces are the nodes of a graph with `count` nodes as they were.
 pub(crate) fn are_unchanged(pieces: &[NodePiece], count: usize) -> bool {
     pieces.len() == count && pieces.iter().enumerate().all(|(index, piece)| *piece == NodePiece::original(index))
+}
+
+/// The nodes of a graph of the file as they are.
+pub(crate) fn originals(graph: &GraphProto) -> Vec<NodePiece> {
+    (0..graph.node.len()).map(NodePiece::original).collect()
 }
 
 fn piece(
@@ -153,7 +158,7 @@ fn body_change(source: Source<'_>, body: GraphId, proto: &GraphProto, depth: usi
     }
     let data = source.module.graph(body);
     let names = |values: &[Value]| values.iter().map(|value| source.name(*value)).collect::<Vec<_>>();
-    let inputs: Vec<&str> = proto.input.iter().map(|info| info.name()).collect();
+    let inputs = inputs::stated(source.file, proto);
     let outputs: Vec<&str> = proto.output.iter().map(|info| info.name()).collect();
     if names(&data.inputs) != inputs || names(&data.outputs) != outputs {
         return Ok(BodyChange::Whole);

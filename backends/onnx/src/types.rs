@@ -38,6 +38,33 @@ fn shape(shape: &Shape) -> Option<TensorShapeProto> {
     shape.as_ref().map(|dims| TensorShapeProto { dim: dims.iter().map(dim).collect() })
 }
 
+/// A stated tensor type with the extents that the module knows and the file leaves open; `None` where there are none of those.
+/// What the file says of rank, extents and element type stays.
+pub(crate) fn filled(stated: &TypeProto, known: &ValueType) -> Option<TypeProto> {
+    let (Some(Kind::TensorType(tensor)), ValueType::Tensor(TensorType { shape: Some(known), .. })) = (&stated.value, known)
+    else {
+        return None;
+    };
+    let open = |dim: &Dimension| !matches!(dim.value, Some(DimValue::DimValue(extent)) if extent >= 0);
+    let mut dims = match &tensor.shape {
+        Some(stated) => stated.dim.clone(),
+        None => vec![Dimension::default(); known.len()],
+    };
+    if dims.len() != known.len() {
+        return None;
+    }
+    let mut is_changed = false;
+    for (dim, known) in dims.iter_mut().zip(known).filter(|(dim, _)| open(dim)) {
+        if let Some(extent) = known.known().and_then(|extent| i64::try_from(extent).ok()) {
+            dim.value = Some(DimValue::DimValue(extent));
+            is_changed = true;
+        }
+    }
+    let shape = Some(TensorShapeProto { dim: dims });
+    let tensor = type_proto::Tensor { shape, ..*tensor };
+    is_changed.then(|| TypeProto { value: Some(Kind::TensorType(tensor)), ..stated.clone() })
+}
+
 /// How a type that the file states relates to the module's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Agreement {

@@ -10,7 +10,7 @@ use crate::ExportOptions;
 use crate::encode::Source;
 use crate::nodes::entries;
 use crate::transfers::DOMAIN;
-use crate::types::{Agreement, compare};
+use crate::types::{Agreement, compare, filled};
 
 /// Fills in dropped and new `value_info` entries and the metadata of values.
 pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEdit) {
@@ -18,8 +18,9 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
     let main = module.graph(module.main());
     let stated: BTreeMap<&str, &ValueInfoProto> = graph.value_info.iter().map(|info| (info.name(), info)).collect();
     let interface: BTreeSet<&str> = graph.input.iter().chain(&graph.output).map(|info| info.name()).collect();
-    // With bound symbols the interface still states the symbols, and fixed extents inside would contradict it.
-    let may_add = options.value_info && module.dims.is_empty();
+    if !module.dims.is_empty() {
+        bind_interface(source, edit);
+    }
     let mut written: BTreeSet<&str> = BTreeSet::new();
     for value in main.nodes.iter().flat_map(|node| module.node(*node).results()) {
         let (name, ty) = (source.name(value), module.ty(value));
@@ -29,10 +30,10 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
         let entry = stated.get(name).copied();
         let fixed = is_fixed(ty) && !is_away(module, value);
         let (drop, add) = match entry.map(|entry| compare(entry.r#type.as_ref(), ty)) {
-            None => (false, may_add && fixed),
+            None => (false, options.value_info && fixed),
             Some(Agreement::Fits) => (false, false),
-            Some(Agreement::Vaguer) => (may_add && fixed, may_add && fixed),
-            Some(Agreement::Contradicts) => (true, module.dims.is_empty()),
+            Some(Agreement::Vaguer) => (options.value_info && fixed, options.value_info && fixed),
+            Some(Agreement::Contradicts) => (true, true),
         };
         if drop {
             edit.dropped_values.insert(name.to_owned());
@@ -48,6 +49,18 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
     edit.dropped_values.extend(gone(source, &stated));
     if options.metadata {
         annotate(source, &stated, &written, edit);
+    }
+}
+
+/// A plan for bound dimensions is wrong for other extents, so the inputs say the extents, and a runtime refuses others; outputs follow.
+fn bind_interface(source: Source<'_>, edit: &mut GraphEdit) {
+    let (module, graph) = (source.module, source.file.graph());
+    let main = module.graph(module.main());
+    let known: BTreeMap<&str, Value> =
+        main.inputs.iter().chain(&main.outputs).map(|value| (source.name(*value), *value)).collect();
+    for info in graph.input.iter().chain(&graph.output) {
+        let ty = info.r#type.as_ref().zip(known.get(info.name())).and_then(|(ty, value)| filled(ty, module.ty(*value)));
+        edit.value_types.extend(ty.map(|ty| (info.name().to_owned(), ty)));
     }
 }
 
@@ -110,7 +123,8 @@ fn annotate(source: Source<'_>, stated: &BTreeMap<&str, &ValueInfoProto>, writte
     let stays = |name: &str| !written.contains(name) && !edit.dropped_values.contains(name);
     let kept = stated.values().copied().filter(|info| stays(info.name()));
     let mut metadata = BTreeMap::new();
-    for info in kept.chain(&graph.input).chain(&graph.output) {
+    let inputs = graph.input.iter().filter(|info| !edit.dropped_inputs.contains(info.name()));
+    for info in kept.chain(inputs).chain(&graph.output) {
         let new = planned.get(info.name()).cloned().unwrap_or_default();
         if !new.is_empty() || info.metadata_props.iter().any(is_own) {
             metadata.insert(info.name().to_owned(), new);

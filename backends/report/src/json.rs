@@ -25,7 +25,7 @@ use crate::facts::{Facts, Gap, SpaceFacts};
 ///   waited_ns, peak_there, peak_otherwise}]`: the bytes are free at the freed steps, whose most live bytes are `peak_there`, and would have
 ///   been `peak_otherwise` had the value stayed.
 /// - `pareto`: `[{budget, arena, extra_ns, bound|null}]`.
-/// - `model {input_sha256, output_sha256}`, `target`, `io`, `memc_version`.
+/// - `model {input_sha256, output_sha256}`, `dims` (the extents that the plan holds for alone, by name), `target`, `io`, `memc_version`.
 pub fn json(layout: &Layout) -> String {
     let facts = Facts::of(layout);
     let first = facts.first();
@@ -34,6 +34,7 @@ pub fn json(layout: &Layout) -> String {
         "schema": "memc.summary/1",
         "memc_version": layout.memc_version,
         "model": {"input_sha256": layout.model.input_sha256, "output_sha256": layout.model.output_sha256},
+        "dims": layout.model.dims,
         "target": layout.target.name,
         "io": layout.io.as_str(),
         "space": first.map(|space| space.profile.space.as_str()),

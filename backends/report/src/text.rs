@@ -101,6 +101,10 @@ fn head(facts: &Facts) -> Vec<String> {
             change(facts.time_change())
         ),
     ];
+    if !layout.model.dims.is_empty() {
+        let dims: Vec<String> = layout.model.dims.iter().map(|(name, extent)| format!("{name} = {extent}")).collect();
+        lines.push(format!("bound    for {} only", shortened(&dims.join(", "), 82)));
+    }
     if let Some(row) = layout.fetches.first() {
         let (stay, moved) = (bytes(callers.near_weights), bytes(callers.fetched));
         lines.push(format!("weights  {stay} stay in {}, {moved} fetched from {} ({})", row.to, row.from, layout.fetches.len()));

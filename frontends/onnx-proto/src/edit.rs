@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::onnx::{AttributeProto, FunctionProto, NodeProto, TensorProto, ValueInfoProto};
+use crate::onnx::{AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
 
 /// Metadata keys that begin with this are memc's own: those of an earlier run go when new ones come.
 pub const METADATA_PREFIX: &str = "memc.";
@@ -29,8 +29,8 @@ pub struct ModelEdit {
 
 /// Changes to a graph, the main one or the body of a control-flow node; the default changes nothing.
 ///
-/// Inputs and outputs keep their bytes (but for metadata), so the model's interface stays. Mind that below IR version 4
-/// every initializer is also a graph input.
+/// Inputs and outputs keep their bytes, so the model's interface stays, but for metadata, the types in `value_types` and the entries in
+/// `dropped_inputs`. Mind that below IR version 4 every initializer is also a graph input.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GraphEdit {
     /// All nodes of the new graph, in order; `None` leaves the old nodes. The list stands where the first node stood.
@@ -43,6 +43,10 @@ pub struct GraphEdit {
     pub dropped_values: BTreeSet<String>,
     /// Entries to append to `value_info`.
     pub new_values: Vec<ValueInfoProto>,
+    /// Names whose `input` entries are left out, such as weights that need not be inputs; a name without an entry is no error.
+    pub dropped_inputs: BTreeSet<String>,
+    /// Types for the existing `input` and `output` entries of these names, in the place of theirs.
+    pub value_types: BTreeMap<String, TypeProto>,
     /// Metadata for the existing `value_info`, `input` and `output` entries of these names; memc's old entries on
     /// them go. A name without an entry is an error, so that nothing gets lost.
     pub value_metadata: BTreeMap<String, Metadata>,

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::edit::{GraphEdit, Metadata, NodeEdit, NodePiece, TensorSource};
 use crate::error::SpliceError;
+use crate::onnx::TypeProto;
 use crate::rewrite::{Anchor, Fate, Insertion, metadata_fate, metadata_insertion, rewrite};
 use crate::rope::Rope;
 use crate::spans::{GraphSpans, is_message, only_message};
@@ -217,30 +218,51 @@ fn write_initializer(bytes: &[u8], name: &str, source: &TensorSource, out: &mut 
 
 /// What becomes of a `value_info`, `input` or `output` entry; strikes the names it meets from `undescribed`.
 fn value_fate(bytes: &[u8], field: &Field, edit: &GraphEdit, undescribed: &mut BTreeSet<&[u8]>) -> Result<Fate, SpliceError> {
-    if edit.dropped_values.is_empty() && edit.value_metadata.is_empty() {
+    let dropped = match field.tag {
+        graph::VALUE_INFO => Some(&edit.dropped_values),
+        graph::INPUT => Some(&edit.dropped_inputs),
+        _ => None,
+    };
+    // Without an edit that concerns the entry, its name need not be looked up.
+    if dropped.is_none_or(BTreeSet::is_empty) && edit.value_types.is_empty() && edit.value_metadata.is_empty() {
         return Ok(Fate::Keep);
     }
     let name = last_bytes(bytes, field.payload.clone(), value_info::NAME)?.unwrap_or_default();
     let Ok(name) = std::str::from_utf8(name) else {
         return Ok(Fate::Keep);
     };
-    if field.tag == graph::VALUE_INFO && edit.dropped_values.contains(name) {
+    if dropped.is_some_and(|dropped| dropped.contains(name)) {
+        undescribed.remove(name.as_bytes());
         return Ok(Fate::Drop);
     }
-    let Some(metadata) = edit.value_metadata.get(name) else {
+    let metadata = edit.value_metadata.get(name);
+    let ty = edit.value_types.get(name).filter(|_| field.tag != graph::VALUE_INFO);
+    if metadata.is_none() && ty.is_none() {
         return Ok(Fate::Keep);
-    };
+    }
     undescribed.remove(name.as_bytes());
     let mut changed = Rope::default();
-    changed.message_field(field.tag, annotate_value(bytes, field.payload.clone(), metadata)?);
+    changed.message_field(field.tag, rewrite_value(bytes, field.payload.clone(), ty, metadata)?);
     Ok(Fate::Replace(changed))
 }
 
-/// The `ValueInfoProto` at `span` with new metadata.
-fn annotate_value(bytes: &[u8], span: Range<usize>, metadata: &Metadata) -> Result<Rope, SpliceError> {
-    let insertion = metadata_insertion(value_info::METADATA_PROPS, metadata);
-    rewrite(bytes, span, vec![insertion], |field| match field.tag {
-        value_info::METADATA_PROPS => Ok(metadata_fate(bytes, field, metadata)?),
+/// The `ValueInfoProto` at `span` with another type and new metadata, where those are given.
+fn rewrite_value(
+    bytes: &[u8],
+    span: Range<usize>,
+    ty: Option<&TypeProto>,
+    metadata: Option<&Metadata>,
+) -> Result<Rope, SpliceError> {
+    let mut insertions = Vec::new();
+    if let Some(ty) = ty {
+        let mut content = Rope::default();
+        content.encoded_field(value_info::TYPE, ty);
+        insertions.push(Insertion { tag: value_info::TYPE, anchor: Anchor::First, content });
+    }
+    insertions.extend(metadata.map(|metadata| metadata_insertion(value_info::METADATA_PROPS, metadata)));
+    rewrite(bytes, span, insertions, |field| match (field.tag, metadata) {
+        (value_info::TYPE, _) if ty.is_some() => Ok(Fate::Drop),
+        (value_info::METADATA_PROPS, Some(metadata)) => Ok(metadata_fate(bytes, field, metadata)?),
         _ => Ok(Fate::Keep),
     })
 }

@@ -70,6 +70,8 @@ pub mod tensor {
 pub mod value_info {
     /// `name`.
     pub const NAME: u32 = 1;
+    /// `type`.
+    pub const TYPE: u32 = 2;
     /// `metadata_props`.
     pub const METADATA_PROPS: u32 = 4;
 }

@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let dims = arguments.filter_map(|text| Some((text.split_once('=')?.0.to_owned(), text.split_once('=')?.1.parse().ok()?)));
-    let options = ImportOptions { dims: dims.collect(), allow_unbound: true };
+    let options = ImportOptions { dims: dims.collect(), allow_unbound: true, ..ImportOptions::default() };
     let imported = ModelFile::open(&path).map_err(Into::into).and_then(|file| import(&file, &options));
     match imported {
         Err(error) => {

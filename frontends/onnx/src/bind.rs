@@ -1,27 +1,90 @@
 //! Symbolic dimensions of graph inputs: bound by the user, refused where one stays open, and sizes that are possible at all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use memc_ir::{Diagnostic, Dim, DimExpr, Module, Severity, TensorType, Value, ValueType};
+use memc_ops::Inference;
 
-use crate::ImportOptions;
 use crate::error::ImportError;
+use crate::{ImportOptions, feed};
 
-/// Names unnamed input dimensions, binds what the options bind, and refuses what stays open.
-pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Vec<Diagnostic>, ImportError> {
+/// Binds every unnamed dimension that is not bound alone; it is what some exporters write for a name.
+const UNNAMED: &str = "?";
+
+/// Who bound a dimension.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    /// `--dim`, with this name.
+    Option { name: String },
+    /// An axis of an input of the feed.
+    Input { name: String, axis: usize },
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Option { name } => write!(f, "`--dim {name}`"),
+            Self::Input { name, axis } => write!(f, "input `{name}`, axis {axis}"),
+        }
+    }
+}
+
+/// Extents of symbols, and who said so.
+#[derive(Debug, Default)]
+pub(crate) struct Bindings(BTreeMap<String, (u64, By)>);
+
+impl Bindings {
+    /// Binds a symbol; refused where it is bound to another extent already.
+    pub(crate) fn add(&mut self, symbol: &str, extent: u64, by: By) -> Result<(), ImportError> {
+        let (found, first) = self.0.entry(symbol.to_owned()).or_insert_with(|| (extent, by.clone()));
+        if *found == extent {
+            return Ok(());
+        }
+        let by = [first.to_string(), by.to_string()];
+        Err(ImportError::Conflict { dimension: symbol.to_owned(), extents: [*found, extent], by })
+    }
+    /// The extents alone.
+    pub(crate) fn dims(&self) -> BTreeMap<String, u64> {
+        self.0.iter().map(|(symbol, (extent, _))| (symbol.clone(), *extent)).collect()
+    }
+    /// How a bound symbol was bound, as a reader would say it.
+    pub(crate) fn said(&self, symbol: &str) -> Option<String> {
+        self.0.get(symbol).map(|(extent, by)| match by {
+            By::Option { name } => format!("`--dim {name}={extent}`"),
+            by @ By::Input { .. } => format!("{symbol}={extent} of {by}"),
+        })
+    }
+}
+
+/// Names unnamed input dimensions, binds what the options bind, and refuses what stays open. Says how each symbol was bound.
+pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bindings, Vec<Diagnostic>), ImportError> {
+    let mut diagnostics = Vec::new();
     let inputs = module.graph(module.main()).inputs.clone();
-    let mut known: BTreeSet<String> = BTreeSet::new();
-    for input in &inputs {
-        known.extend(name_open_dims(module, *input, options).then(|| UNNAMED.to_owned()));
-        known.extend(symbols(module.ty(*input)));
+    let unnamed = name_open_dims(module);
+    let mut known: BTreeSet<String> = inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect();
+    let mut bindings = Bindings::default();
+    for (name, extent) in options.dims.iter().filter(|(name, _)| *name != UNNAMED) {
+        if !known.contains(name) {
+            known.extend((!unnamed.is_empty()).then(|| UNNAMED.to_owned()));
+            return Err(ImportError::UnknownDimension { name: name.clone(), known: known.into_iter().collect() });
+        }
+        bindings.add(name, *extent, By::Option { name: name.clone() })?;
     }
-    if let Some(name) = options.dims.keys().find(|name| !known.contains(*name)) {
-        return Err(ImportError::UnknownDimension { name: name.clone(), known: known.into_iter().collect() });
+    feed::bind(module, &inputs, &options.feed, &mut bindings)?;
+    if let Some(extent) = options.dims.get(UNNAMED) {
+        for symbol in &unnamed {
+            bindings.0.entry(symbol.clone()).or_insert_with(|| (*extent, By::Option { name: UNNAMED.to_owned() }));
+        }
+        diagnostics.extend(unnamed.is_empty().then(|| {
+            let message = "`--dim ?` binds nothing: every dimension of the inputs has an extent or a name".to_owned();
+            Diagnostic::new("W0107", Severity::Remark, message)
+        }));
     }
-    module.dims = options.dims.clone();
+    module.dims = bindings.dims();
     let values: Vec<Value> = module.values().keys().collect();
     for value in values {
-        let bound = module.ty(value).bind(&options.dims);
+        let bound = module.ty(value).bind(&module.dims);
         module.set_type(value, bound);
     }
     let open: BTreeSet<String> = inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect();
@@ -29,31 +92,32 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Vec<D
         return Err(ImportError::Unbound { names: open.into_iter().collect() });
     }
     let unranked = inputs.iter().filter(|input| module.ty(**input).tensor().is_some_and(|ty| ty.shape.is_none()));
-    Ok(unranked
-        .map(|input| {
-            let message = format!("graph input `{}` has no shape: what depends on it is not planned", module.value(*input).name);
-            Diagnostic::new("W0103", Severity::Warning, message)
-        })
-        .collect())
+    diagnostics.extend(unranked.map(|input| {
+        let message = format!("graph input `{}` has no shape: what depends on it is not planned", module.value(*input).name);
+        Diagnostic::new("W0103", Severity::Warning, message)
+    }));
+    Ok((bindings, diagnostics))
 }
 
-/// Binds every unnamed dimension that is not bound alone; it is what some exporters write for a name.
-const UNNAMED: &str = "?";
-
-/// An unnamed dimension of input `x` at axis 0 becomes the symbol `x.0`, so that it can be bound, or what all unnamed ones are bound to.
-/// Returns whether there is one.
-fn name_open_dims(module: &mut Module, input: Value, options: &ImportOptions) -> bool {
-    let ValueType::Tensor(mut tensor) = module.ty(input).clone() else { return false };
-    let Some(dims) = &mut tensor.shape else { return false };
-    let mut found = false;
-    for (axis, dim) in dims.iter_mut().enumerate().filter(|(_, dim)| **dim == Dim::Unknown) {
-        let name = format!("{}.{axis}", module.value(input).name);
-        let all = options.dims.get(UNNAMED).filter(|_| !options.dims.contains_key(&name));
-        *dim = all.map_or_else(|| Dim::Symbolic(DimExpr::symbol(&name)), |extent| Dim::Known(*extent));
-        found = true;
+/// Every unnamed dimension of a graph input, as that of `x` at axis 0, becomes the symbol `x.0`, so that it can be bound. Returns these symbols.
+fn name_open_dims(module: &mut Module) -> BTreeSet<String> {
+    let mut named = BTreeSet::new();
+    for input in module.graph(module.main()).inputs.clone() {
+        let ValueType::Tensor(mut tensor) = module.ty(input).clone() else { continue };
+        for (axis, dim) in tensor.shape.iter_mut().flatten().enumerate().filter(|(_, dim)| **dim == Dim::Unknown) {
+            let name = format!("{}.{axis}", module.value(input).name);
+            *dim = Dim::Symbolic(DimExpr::symbol(&name));
+            named.insert(name);
+        }
+        module.set_type(input, ValueType::Tensor(tensor));
     }
-    module.set_type(input, ValueType::Tensor(tensor));
-    found
+    named
+}
+
+/// Symbols that the graph inputs of a module leave open, unnamed dimensions by the names that bind them.
+pub(crate) fn open(mut module: Module) -> BTreeSet<String> {
+    name_open_dims(&mut module);
+    module.graph(module.main()).inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect()
 }
 
 fn symbols(ty: &ValueType) -> Vec<String> {
@@ -63,6 +127,27 @@ fn symbols(ty: &ValueType) -> Vec<String> {
         _ => None,
     });
     all.flatten().map(|symbol| symbol.to_string()).collect()
+}
+
+/// Refuses bound dimensions with which an operator does not fit its operands, where it fits without: then the dimensions are at fault,
+/// not the model. `free` is the module before anything was bound; its values and nodes are those of `module`.
+pub(crate) fn check_bindings(
+    mut free: Module,
+    module: &Module,
+    inference: &Inference,
+    bindings: &Bindings,
+) -> Result<(), ImportError> {
+    name_open_dims(&mut free);
+    let before = memc_ops::infer(&mut free);
+    let Some((node, reason)) = inference.refused.iter().find(|(node, _)| !before.refused.contains_key(*node)) else {
+        return Ok(());
+    };
+    let operands = free.node(*node).operands().flat_map(|value| symbols(free.ty(value)));
+    let near: BTreeSet<String> = operands.filter_map(|symbol| bindings.said(&symbol)).collect();
+    let all = || bindings.0.keys().filter_map(|symbol| bindings.said(symbol)).collect();
+    let bindings = if near.is_empty() { all() } else { near };
+    let line = memc_ir::text::print_node(module, *node).trim().to_owned();
+    Err(ImportError::Contradiction { bindings: bindings.into_iter().collect(), reason: reason.clone(), line })
 }
 
 /// Refuses tensors whose extents are known but whose size passes 2^62 bytes.
@@ -82,18 +167,24 @@ pub(crate) fn check_sizes(module: &Module) -> Result<(), ImportError> {
 /// Refuses inputs whose default has other elements or extents than the file states, or than an operator gives to its body.
 pub(crate) fn check_defaults(module: &Module) -> Result<(), ImportError> {
     for (_, data) in module.values().iter() {
-        let Some(found) = data.default.map(|default| &module.constant(default).ty) else { continue };
-        let fits = match &data.ty {
-            ValueType::Tensor(stated) | ValueType::SparseTensor(stated) => fits(stated, found),
-            ValueType::Unknown => true,
-            _ => false,
-        };
-        if !fits {
-            let (stated, found) = (data.ty.to_string(), found.to_string());
-            return Err(ImportError::Default { name: data.name.clone(), stated, found });
+        if let Some(default) = data.default {
+            check_default(&data.name, &data.ty, &module.constant(default).ty)?;
         }
     }
     Ok(())
+}
+
+/// Refuses an initializer of another type than the input of its name.
+pub(crate) fn check_default(name: &str, ty: &ValueType, found: &TensorType) -> Result<(), ImportError> {
+    let fits = match ty {
+        ValueType::Tensor(stated) | ValueType::SparseTensor(stated) => fits(stated, found),
+        ValueType::Unknown => true,
+        _ => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(ImportError::Default { name: name.to_owned(), stated: ty.to_string(), found: found.to_string() })
 }
 
 fn fits(stated: &TensorType, found: &TensorType) -> bool {

@@ -55,7 +55,7 @@ pub(crate) fn sparse(tensor: &SparseTensorProto, origin: ConstOrigin) -> Result<
 }
 
 /// The place of external data; the file itself is never opened.
-fn external(tensor: &TensorProto, name: &str) -> Result<Payload, ImportError> {
+pub(crate) fn external(tensor: &TensorProto, name: &str) -> Result<Payload, ImportError> {
     let entry = |key: &str| {
         tensor.external_data.iter().find(|entry| entry.key.as_deref() == Some(key)).and_then(|entry| entry.value.as_deref())
     };

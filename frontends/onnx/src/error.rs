@@ -135,6 +135,49 @@ pub enum ImportError {
         /// The names that there are.
         known: Vec<String>,
     },
+    /// The feed has an array that is no graph input (the request's fault).
+    #[error("the feed has `{name}`, which is no input of the model")]
+    FeedInput {
+        /// Name of the array.
+        name: String,
+        /// The inputs that there are.
+        known: Vec<String>,
+    },
+    /// An array of the feed does not fit the input of its name (the request's fault).
+    #[error("the feed has `{name}` with extents {found}, the model states {stated}")]
+    FeedExtents {
+        /// The input.
+        name: String,
+        /// The type that the model states.
+        stated: String,
+        /// Extents in the feed.
+        found: String,
+    },
+    /// Two inputs of the feed, or one and an option, bind one dimension to different extents (the request's fault).
+    #[error("dimension `{dimension}` is {} by {} and {} by {}", .extents[0], .by[0], .extents[1], .by[1])]
+    Conflict {
+        /// The symbol, or the sum or product of several.
+        dimension: String,
+        /// The two extents.
+        extents: [u64; 2],
+        /// Who says so.
+        by: [String; 2],
+    },
+    /// With the bound dimensions an operator does not fit its operands, and without it does (the request's fault).
+    #[error("{}: {reason}", contradiction(.bindings))]
+    Contradiction {
+        /// The bindings, as options where options made them.
+        bindings: Vec<String>,
+        /// What does not fit.
+        reason: String,
+        /// The node in the text form.
+        line: String,
+    },
+}
+
+fn contradiction(bindings: &[String]) -> String {
+    let (listed, verb) = (bindings.join(" and "), if bindings.len() == 1 { "contradicts" } else { "contradict" });
+    format!("{listed} {verb} the model")
 }
 
 fn list(names: &[String]) -> String {
@@ -167,6 +210,8 @@ impl ImportError {
             Self::RecursiveFunction { .. } => "E0115",
             Self::UnknownDimension { .. } => "E0117",
             Self::TooManyNodes { .. } => "E0118",
+            Self::FeedInput { .. } | Self::FeedExtents { .. } | Self::Conflict { .. } => "E0122",
+            Self::Contradiction { .. } => "E0123",
         }
     }
 
@@ -181,12 +226,25 @@ impl ImportError {
             Self::Version { .. } => "export with another version, or use a newer memc".to_owned(),
             Self::Unbound { names } => {
                 let options: Vec<String> = names.iter().map(|name| format!("--dim {name}=N")).collect();
-                format!("bind them: {}; or plan only what has a size: --allow-unbound", options.join(" "))
+                let options = options.join(" ");
+                format!(
+                    "bind them: {options}; or with real inputs: --dim-from feed.npz; or plan only what has a size: --allow-unbound"
+                )
             }
             Self::UnknownDimension { known, .. } if known.is_empty() => {
                 "all dimensions of this model's inputs are fixed; leave --dim out".to_owned()
             }
+            Self::FeedInput { known, .. } => {
+                format!("names of arrays are names of inputs; the model has: {}", known.join(", "))
+            }
+            Self::FeedExtents { .. } => "give arrays of the shapes that the model states".to_owned(),
+            Self::Conflict { .. } => "give inputs of one call, and leave out what --dim says otherwise".to_owned(),
+            Self::Contradiction { .. } => "give extents with which this node fits its operands".to_owned(),
             Self::UnknownDimension { known, .. } => format!("the model has: {}", known.join(", ")),
+            Self::Cycle { .. } => {
+                "no order of these nodes can run; a value that comes from an earlier turn goes through the operator Loop or Scan"
+                    .to_owned()
+            }
             Self::ExternalPath { .. } => "external data must lie beside the model or in a folder below it".to_owned(),
             _ => "the model is wrong where it was exported; `onnx.checker` shows more of such errors".to_owned(),
         })
@@ -195,6 +253,9 @@ impl ImportError {
     /// As a diagnostic.
     pub fn diagnostic(&self) -> Diagnostic {
         let mut diagnostic = Diagnostic::new(self.code(), Severity::Error, self.to_string());
+        if let Self::Contradiction { line, .. } = self {
+            diagnostic.line = Some(line.clone());
+        }
         let mut source = std::error::Error::source(self);
         while let Some(error) = source {
             diagnostic = diagnostic.with_note(error.to_string());

@@ -1,6 +1,6 @@
 //! Inlining of model-local functions into the main graph.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use memc_ir::{GraphId, NewNode, Operator, Origin, ValueType};
 use memc_onnx_proto::onnx::{AttributeProto, FunctionProto, NodeProto};
@@ -8,6 +8,8 @@ use memc_onnx_proto::onnx::{AttributeProto, FunctionProto, NodeProto};
 use crate::error::ImportError;
 use crate::graph::{Importer, MAX_DEPTH};
 use crate::names::{Frame, Scopes, call_key, normal_domain};
+use crate::order::has_bodies;
+use crate::repeated;
 
 /// Inlining makes at most this many nodes: calls of calls can multiply without end.
 const MAX_INLINED: usize = 1_000_000;
@@ -81,7 +83,8 @@ impl<'f> Importer<'f> {
             .collect();
         let frame = self.frame(call, function, outer, &given, &outer_names);
         let mut inner = Scopes::default();
-        inner.push();
+        let formals = function.input.iter().chain(function.node.iter().flat_map(|node| &node.output));
+        inner.push(if function.node.iter().any(has_bodies) { formals.cloned().collect() } else { HashSet::new() });
         for (formal, actual) in function.input.iter().zip(&call.input) {
             if !actual.is_empty() {
                 let value = scopes.find(actual).ok_or_else(|| ImportError::UnknownValue {
@@ -97,7 +100,9 @@ impl<'f> Importer<'f> {
             .zip(&call.output)
             .filter_map(|(formal, actual)| stated.get(actual).map(|ty| (formal.clone(), ty.clone())))
             .collect();
-        for node in &function.node {
+        let repeated = repeated::find(&[], &function.node, &BTreeSet::new());
+        self.diagnostics.extend(repeated.diagnostic(function.name()));
+        for (_, node) in function.node.iter().enumerate().filter(|(index, _)| !repeated.nodes.contains(index)) {
             let node = without_absent_operands(node, function, call);
             let origin = Origin::Inlined { call: frame.call.clone() };
             self.node(graph, &node, origin, &mut inner, &types, Some(&frame))?;

@@ -4,27 +4,41 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use memc_ir::{
-    Attribute, ConstId, ConstOrigin, GraphId, Module, ModuleBuilder, Names, NewNode, Operator, Origin, Value, ValueType,
+    Attribute, ConstId, ConstOrigin, Diagnostic, GraphId, Module, ModuleBuilder, Names, NewNode, Operator, Origin, Value,
+    ValueType,
 };
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
-use memc_onnx_proto::onnx::{AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto};
+use memc_onnx_proto::onnx::{AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto, TensorProto};
 use memc_onnx_proto::{ModelFile, attribute_tensor};
 use prost::Message as _;
 
+use crate::bind::check_default;
 use crate::constant::{constant, sparse};
 use crate::error::ImportError;
+use crate::location;
 use crate::names::{Frame, FunctionKey, Scopes, function_key, normal_domain};
-use crate::order::{describe, topological};
+use crate::order::{defined, describe, has_bodies, topological};
+use crate::repeated::{self, Repeated};
 use crate::types::{value_info, value_type};
 use crate::{NEWEST_IR_VERSION, NEWEST_OPSET};
+
+/// First `ir_version` in which an initializer need not be a graph input, and is a default that callers may replace where it is one.
+const FREE_INITIALIZERS_IR_VERSION: i64 = 4;
 
 /// Bodies nest at most this deep.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// Builds the module of a file, types as stated.
-pub(crate) fn build(file: &ModelFile) -> Result<Module, ImportError> {
+/// A module, types as the file states them, and what is odd about the file.
+pub(crate) struct Built {
+    pub(crate) module: Module,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// Builds the module of a file.
+pub(crate) fn build(file: &ModelFile) -> Result<Built, ImportError> {
     let model = file.model();
     let opsets = versions(file)?;
+    location::check(model)?;
     let mut importer = Importer {
         file,
         builder: ModuleBuilder::new(),
@@ -33,17 +47,18 @@ pub(crate) fn build(file: &ModelFile) -> Result<Module, ImportError> {
         taken: HashSet::new(),
         opsets,
         inlined: 0,
+        diagnostics: Vec::new(),
     };
     importer.reserve_names(file.graph());
     let main = importer.builder.module().main();
     importer.builder.name_graph(main, file.graph().name.as_deref().unwrap_or_default());
     let mut scopes = Scopes::default();
     importer.graph(main, file.graph(), &mut scopes, None)?;
-    let Importer { mut builder, opsets, .. } = importer;
+    let Importer { mut builder, opsets, diagnostics, .. } = importer;
     let module = builder.module_mut();
     module.ir_version = model.ir_version.unwrap_or(0);
     module.opsets = opsets;
-    Ok(builder.finish())
+    Ok(Built { module: builder.finish(), diagnostics })
 }
 
 /// Operator sets by domain, after a look at the versions that the file states.
@@ -56,16 +71,13 @@ fn versions(file: &ModelFile) -> Result<BTreeMap<String, i64>, ImportError> {
     if !(3..=NEWEST_IR_VERSION).contains(&ir_version) {
         return refuse("IR", ir_version, 3, NEWEST_IR_VERSION);
     }
-    let mut opsets = BTreeMap::new();
-    for import in &model.opset_import {
-        let domain = normal_domain(import.domain.as_deref().unwrap_or_default());
-        let version = import.version.unwrap_or(0);
-        if domain.is_empty() && !(1..=NEWEST_OPSET).contains(&version) {
-            return refuse("operator set", version, 1, NEWEST_OPSET);
-        }
-        opsets.insert(domain.to_owned(), version);
+    // Of several entries of one domain the last counts, as in runtimes.
+    let entry = |import: &OperatorSetIdProto| (normal_domain(import.domain()).to_owned(), import.version());
+    let opsets: BTreeMap<String, i64> = model.opset_import.iter().map(entry).collect();
+    match opsets.get("") {
+        Some(version) if !(1..=NEWEST_OPSET).contains(version) => refuse("operator set", *version, 1, NEWEST_OPSET),
+        _ => Ok(opsets),
     }
-    Ok(opsets)
 }
 
 pub(crate) struct Importer<'f> {
@@ -78,6 +90,7 @@ pub(crate) struct Importer<'f> {
     pub(crate) opsets: BTreeMap<String, i64>,
     /// Nodes made by inlining so far.
     pub(crate) inlined: usize,
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 impl<'f> Importer<'f> {
@@ -105,10 +118,12 @@ impl<'f> Importer<'f> {
         if scopes.depth() >= MAX_DEPTH {
             return Err(ImportError::TooDeep { what: "bodies", limit: MAX_DEPTH });
         }
-        scopes.push();
-        self.interface(id, graph, scopes, frame)?;
+        let is_read_by_bodies = graph.node.iter().any(has_bodies);
+        scopes.push(if is_read_by_bodies { defined(graph).map(str::to_owned).collect() } else { HashSet::new() });
+        let repeated = self.repeated(graph);
+        self.interface(id, graph, &repeated, scopes, frame)?;
         let stated = stated_types(graph);
-        for index in topological(graph)? {
+        for index in topological(graph)?.into_iter().filter(|index| !repeated.nodes.contains(index)) {
             let node = &graph.node[index];
             let origin = match frame {
                 None => Origin::File { index: index as u32 },
@@ -125,18 +140,34 @@ impl<'f> Importer<'f> {
         Ok(())
     }
 
+    /// Constants that a graph defines more than once.
+    fn repeated(&mut self, graph: &GraphProto) -> Repeated {
+        let inputs = graph.input.iter().map(|info| info.name());
+        let replaceable = inputs.filter(|_| !self.lists_weights()).collect();
+        let repeated = repeated::find(&graph.initializer, &graph.node, &replaceable);
+        self.diagnostics.extend(repeated.diagnostic(graph.name()));
+        repeated
+    }
+
+    /// Whether the file lists every initializer as a graph input, none of which is one for a caller.
+    fn lists_weights(&self) -> bool {
+        self.file.model().ir_version() < FREE_INITIALIZERS_IR_VERSION
+    }
+
     /// Inputs and initializers of a graph.
     fn interface(
         &mut self,
         id: GraphId,
         graph: &GraphProto,
+        repeated: &Repeated,
         scopes: &mut Scopes,
         frame: Option<&Frame<'_>>,
     ) -> Result<(), ImportError> {
         let is_main = id == self.builder.module().main();
         let mut constants: Vec<(String, ConstId)> = Vec::new();
         let mut position: HashMap<String, usize> = HashMap::new();
-        let dense = graph.initializer.iter().enumerate().map(|(index, tensor)| {
+        let dense = graph.initializer.iter().enumerate().filter(|(index, _)| !repeated.initializers.contains(index));
+        let dense = dense.map(|(index, tensor)| {
             let origin = if is_main { ConstOrigin::Initializer(index as u32) } else { ConstOrigin::New };
             (tensor.name.clone().unwrap_or_default(), constant(tensor, origin))
         });
@@ -155,7 +186,7 @@ impl<'f> Importer<'f> {
             }
             constants.push((name, id));
         }
-        let mut defaults: HashSet<String> = HashSet::new();
+        let (mut defaults, mut listed): (HashSet<String>, HashSet<String>) = (HashSet::new(), HashSet::new());
         for info in &graph.input {
             let name = info.name.clone().unwrap_or_default();
             if name.is_empty() {
@@ -163,10 +194,18 @@ impl<'f> Importer<'f> {
             }
             let default = position.get(&name).map(|at| constants[*at].1);
             let mut ty = value_info(info);
+            if let (Some(default), true) = (default, self.lists_weights()) {
+                check_default(&name, &ty, &self.builder.module().constant(default).ty)?;
+                if !listed.insert(name.clone()) {
+                    return Err(duplicate(&name, graph));
+                }
+                continue;
+            }
             if let (Some(constant), true) = (default, ty.size().is_none()) {
                 ty = ValueType::Tensor(self.builder.module().constant(constant).ty.clone());
             }
-            let value = self.builder.input(id, &self.local_name(frame, &name), ty, default);
+            let own = self.local_name(scopes, frame, &name);
+            let value = self.builder.input(id, &own, ty, default);
             if !scopes.bind(&name, value) {
                 return Err(duplicate(&name, graph));
             }
@@ -176,7 +215,8 @@ impl<'f> Importer<'f> {
         }
         for (name, constant) in constants {
             if !defaults.contains(&name) {
-                let value = self.builder.initializer(id, &self.local_name(frame, &name), constant);
+                let own = self.local_name(scopes, frame, &name);
+                let value = self.builder.initializer(id, &own, constant);
                 if !scopes.bind(&name, value) {
                     return Err(duplicate(&name, graph));
                 }
@@ -185,9 +225,22 @@ impl<'f> Importer<'f> {
         Ok(())
     }
 
-    /// Name of a value that a body of an inlined function defines; elsewhere the name as it is.
-    fn local_name(&self, frame: Option<&Frame<'_>>, name: &str) -> String {
-        frame.map_or_else(|| name.to_owned(), |frame| format!("{}{name}", frame.prefix))
+    /// Name of an input or initializer: as in the file, or with the prefix of the inlined function that holds the body.
+    fn local_name(&mut self, scopes: &Scopes, frame: Option<&Frame<'_>>, name: &str) -> String {
+        let full = frame.map_or_else(|| name.to_owned(), |frame| format!("{}{name}", frame.prefix));
+        self.unhidden(scopes, name, full)
+    }
+
+    /// The name `full` of a value, or a fresh one where its name in the file hides a value of a graph around it: passes may let a body
+    /// read whatever stands around it, and runtimes refuse results that hide others.
+    fn unhidden(&mut self, scopes: &Scopes, name: &str, full: String) -> String {
+        if !scopes.hides(name) {
+            return full;
+        }
+        let numbered = (1u64..).map(|number| format!("{full}_{number}")).find(|name| !self.taken.contains(name));
+        let fresh = numbered.unwrap_or(full);
+        self.taken.insert(fresh.clone());
+        fresh
     }
 
     /// Appends one node, or what the function that it calls consists of.
@@ -214,15 +267,17 @@ impl<'f> Importer<'f> {
         }
         let attributes = self.attributes(node, &origin, scopes, frame)?;
         let operator = self.operator(node);
-        let results = node.output.iter().map(|name| match name.as_str() {
-            "" => None,
-            name => {
-                let ty = stated.get(name).cloned().unwrap_or_default();
-                let full = frame.map_or_else(|| name.to_owned(), |frame| frame.result_name(name));
-                Some((full, ty))
-            }
-        });
-        let results: Vec<_> = results.collect();
+        let mut results = Vec::with_capacity(node.output.len());
+        for name in &node.output {
+            results.push(match name.as_str() {
+                "" => None,
+                name => {
+                    let ty = stated.get(name).cloned().unwrap_or_default();
+                    let full = frame.map_or_else(|| name.to_owned(), |frame| frame.result_name(name));
+                    Some((self.unhidden(scopes, name, full), ty))
+                }
+            });
+        }
         let name = match frame {
             None => node.name.clone().unwrap_or_default(),
             Some(frame) => format!("{}{}", frame.prefix, node.name.as_deref().unwrap_or_default()),
@@ -280,6 +335,9 @@ impl<'f> Importer<'f> {
         scopes: &mut Scopes,
         frame: Option<&Frame<'_>>,
     ) -> Result<Vec<(String, Attribute)>, ImportError> {
+        if has_bodies(node) {
+            scopes.enter(&node.output);
+        }
         let mut attributes = Vec::with_capacity(node.attribute.len());
         for attribute in &node.attribute {
             let name = attribute.name.clone().unwrap_or_default();

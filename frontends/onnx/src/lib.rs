@@ -7,13 +7,16 @@
 mod bind;
 mod constant;
 mod error;
+mod feed;
 mod function;
 mod graph;
+mod location;
 mod names;
 mod order;
+mod repeated;
 mod types;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memc_ir::{Diagnostic, Module, SecondaryMap, Stage, Value};
@@ -30,8 +33,10 @@ pub const NEWEST_OPSET: i64 = 28;
 /// What the user decides at import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// Extents of symbolic dimensions; an unnamed dimension of input `x` at axis 0 is called `x.0`.
+    /// Extents of symbolic dimensions; an unnamed dimension of input `x` at axis 0 is called `x.0`, and `?` is all unnamed ones.
     pub dims: BTreeMap<String, u64>,
+    /// Extents of arrays that the caller has for graph inputs, by the names of those: they bind dimensions, too.
+    pub feed: BTreeMap<String, Vec<u64>>,
     /// Accept graph inputs whose dimensions stay symbolic: what depends on them has no size.
     pub allow_unbound: bool,
 }
@@ -54,12 +59,24 @@ pub struct Imported {
 /// # Errors
 /// The first thing that keeps the file from being a model; see [`ImportError`].
 pub fn import(file: &ModelFile, options: &ImportOptions) -> Result<Imported, ImportError> {
-    let mut module = graph::build(file)?;
-    let mut diagnostics = bind::bind(&mut module, options)?;
+    let graph::Built { mut module, mut diagnostics } = graph::build(file)?;
+    let (bindings, remarks) = bind::bind(&mut module, options)?;
+    diagnostics.extend(remarks);
     let inference = memc_ops::infer(&mut module);
+    if !inference.refused.is_empty() && !module.dims.is_empty() {
+        bind::check_bindings(graph::build(file)?.module, &module, &inference, &bindings)?;
+    }
     bind::check_sizes(&module)?;
     bind::check_defaults(&module)?;
     module.stage = Stage::Typed;
     diagnostics.extend(inference.diagnostics);
     Ok(Imported { module, data: inference.data, diagnostics })
+}
+
+/// Names of the dimensions that the graph inputs of a model leave open, as [`ImportOptions::dims`] binds them.
+///
+/// # Errors
+/// See [`import`].
+pub fn open_dimensions(file: &ModelFile) -> Result<BTreeSet<String>, ImportError> {
+    Ok(bind::open(graph::build(file)?.module))
 }

@@ -1,6 +1,6 @@
 //! What names mean: domains, functions and their calls, and values in the scopes of graphs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use memc_ir::Value;
 use memc_onnx_proto::onnx::{AttributeProto, FunctionProto, NodeProto};
@@ -34,12 +34,24 @@ pub(crate) fn call_key(node: &NodeProto) -> FunctionKey {
 /// Names in force: the innermost graph last.
 #[derive(Default)]
 pub(crate) struct Scopes {
-    stack: Vec<HashMap<String, Value>>,
+    stack: Vec<Scope>,
+}
+
+/// Names of one graph.
+#[derive(Default)]
+struct Scope {
+    /// What is defined so far.
+    values: HashMap<String, Value>,
+    /// What the graph defines anywhere; only filled where the graph has bodies.
+    defined: HashSet<String>,
+    /// Results of the node whose bodies are being read: no node in them can read those.
+    entered: Vec<String>,
 }
 
 impl Scopes {
-    pub(crate) fn push(&mut self) {
-        self.stack.push(HashMap::new());
+    /// Enters a graph; `defined` is what it defines anywhere, for the bodies in it.
+    pub(crate) fn push(&mut self, defined: HashSet<String>) {
+        self.stack.push(Scope { defined, ..Scope::default() });
     }
     pub(crate) fn pop(&mut self) {
         self.stack.pop();
@@ -48,11 +60,23 @@ impl Scopes {
         self.stack.len()
     }
     pub(crate) fn find(&self, name: &str) -> Option<Value> {
-        self.stack.iter().rev().find_map(|scope| scope.get(name).copied())
+        self.stack.iter().rev().find_map(|scope| scope.values.get(name).copied())
     }
     /// Binds a name in the innermost graph; returns whether it was free there.
     pub(crate) fn bind(&mut self, name: &str, value: Value) -> bool {
-        self.stack.last_mut().is_some_and(|scope| scope.insert(name.to_owned(), value).is_none())
+        self.stack.last_mut().is_some_and(|scope| scope.values.insert(name.to_owned(), value).is_none())
+    }
+    /// Says that the bodies of a node with these results are read next.
+    pub(crate) fn enter(&mut self, results: &[String]) {
+        if let Some(scope) = self.stack.last_mut() {
+            results.clone_into(&mut scope.entered);
+        }
+    }
+    /// Whether a name of the innermost graph hides a value that a node in this graph could read: one of a graph around it, but for the
+    /// results of the nodes that hold it.
+    pub(crate) fn hides(&self, name: &str) -> bool {
+        let around = self.stack.split_last().map(|(_, around)| around).unwrap_or_default();
+        around.iter().any(|scope| scope.defined.contains(name) && !scope.entered.iter().any(|result| result == name))
     }
 }
 

@@ -44,21 +44,47 @@ pub(crate) fn topological(graph: &GraphProto) -> Result<Vec<usize>, ImportError>
     Err(ImportError::Cycle { graph: graph.name.clone().unwrap_or_default(), node: describe(&graph.node[stuck]) })
 }
 
-/// Everything that a node and its bodies may read, names that bodies define themselves included (those only cost a lookup).
+/// What a node waits for: its operands, and what its bodies capture. A name that a body defines is the body's own, wherever in the body
+/// that stands and whatever the graphs around it call so.
 fn reads(node: &NodeProto) -> Vec<&str> {
-    let mut names = Vec::new();
-    let mut nodes = vec![node];
-    // The nesting of bodies was bounded when the file was decoded.
-    while let Some(node) = nodes.pop() {
-        names.extend(node.input.iter().map(String::as_str).filter(|name| !name.is_empty()));
-        for attribute in &node.attribute {
-            for body in attribute.g.iter().chain(&attribute.graphs) {
-                nodes.extend(&body.node);
-                names.extend(body.output.iter().filter_map(|info| info.name.as_deref()));
-            }
-        }
-    }
+    let mut names: Vec<&str> = operands(node).collect();
+    let mut captured: BTreeSet<&str> = BTreeSet::new();
+    capture(node, &mut captured);
+    names.extend(captured);
     names
+}
+
+fn operands(node: &NodeProto) -> impl Iterator<Item = &str> {
+    node.input.iter().map(String::as_str).filter(|name| !name.is_empty())
+}
+
+/// Adds the names that the bodies of a node read and do not define. The nesting of bodies was bounded when the file was decoded.
+fn capture<'a>(node: &'a NodeProto, captured: &mut BTreeSet<&'a str>) {
+    for body in node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs)) {
+        let mut read: BTreeSet<&str> = body.output.iter().filter_map(|info| info.name.as_deref()).collect();
+        for node in &body.node {
+            read.extend(operands(node));
+            capture(node, &mut read);
+        }
+        for name in defined(body) {
+            read.remove(name);
+        }
+        captured.append(&mut read);
+    }
+}
+
+/// Names that a graph gives to its inputs, initializers and results.
+pub(crate) fn defined(graph: &GraphProto) -> impl Iterator<Item = &str> {
+    let inputs = graph.input.iter().filter_map(|info| info.name.as_deref());
+    let dense = graph.initializer.iter().filter_map(|tensor| tensor.name.as_deref());
+    let sparse = graph.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref()?.name.as_deref());
+    let results = graph.node.iter().flat_map(|node| &node.output).map(String::as_str);
+    inputs.chain(dense).chain(sparse).chain(results)
+}
+
+/// Whether a node runs graphs of its own.
+pub(crate) fn has_bodies(node: &NodeProto) -> bool {
+    node.attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty())
 }
 
 /// How messages name a node: its name, or what it is and gives.

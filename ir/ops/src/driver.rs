@@ -3,6 +3,7 @@
 //! Three sources meet: what the operators imply (strongest), what the file states (`value_info`; fills what stays open, above all
 //! results of opaque operators), and defaults of graph inputs (trusted where they steer a shape, with a remark).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memc_ir::{Definition, Diagnostic, Dim, GraphId, Module, Node, SecondaryMap, Severity, TensorType, Value, ValueType};
@@ -26,6 +27,8 @@ pub struct Inference {
     pub data: SecondaryMap<Value, Option<Arc<Data>>>,
     /// Disagreements and refusals.
     pub diagnostics: Vec<Diagnostic>,
+    /// Nodes that do not fit their operands, and why; their diagnostics are among those above.
+    pub refused: BTreeMap<Node, String>,
 }
 
 /// Derives the types of all values and writes them into the module.
@@ -34,7 +37,15 @@ pub struct Inference {
 pub fn infer(module: &mut Module) -> Inference {
     // Below version 4 every initializer had to be listed as an input, and none could be overridden.
     let overridable = module.ir_version >= 4;
-    let mut driver = Driver { module, facts: SecondaryMap::default(), diagnostics: Vec::new(), depth: 0, visits: 0, overridable };
+    let mut driver = Driver {
+        module,
+        facts: SecondaryMap::default(),
+        diagnostics: Vec::new(),
+        refused: BTreeMap::new(),
+        depth: 0,
+        visits: 0,
+        overridable,
+    };
     driver.constants();
     for input in &module.graph(module.main()).inputs {
         let data = driver.default_data(*input);
@@ -42,8 +53,8 @@ pub fn infer(module: &mut Module) -> Inference {
         driver.facts.set(*input, Fact { ty: module.ty(*input).clone(), data, assumed });
     }
     driver.graph(module.main());
-    let Driver { facts, diagnostics, .. } = driver;
-    let mut inference = Inference { data: SecondaryMap::default(), diagnostics };
+    let Driver { facts, diagnostics, refused, .. } = driver;
+    let mut inference = Inference { data: SecondaryMap::default(), diagnostics, refused };
     for value in module.values().keys() {
         let Fact { ty, data, assumed } = facts[value].clone();
         if ty != ValueType::Unknown {
@@ -58,6 +69,7 @@ struct Driver<'m> {
     module: &'m Module,
     facts: SecondaryMap<Value, Fact>,
     diagnostics: Vec<Diagnostic>,
+    refused: BTreeMap<Node, String>,
     depth: usize,
     visits: u64,
     /// Whether a caller may give other values than the defaults of graph inputs.
@@ -122,6 +134,7 @@ impl Driver<'_> {
 
     fn refuse(&mut self, node: Node, error: &InferError) {
         let message = format!("{} does not fit its operands: {error}", self.module.node(node).operator);
+        self.refused.entry(node).or_insert_with(|| message.clone());
         let diagnostic = Diagnostic::new("W0105", Severity::Warning, message)
             .at_node(self.module, node)
             .with_help("the types that the file states are used; check the model where it was exported");

@@ -123,7 +123,9 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         fault: Fault::Request,
         meaning: "A graph input has a symbolic dimension, and what was asked for needs sizes in bytes.",
         example: "input_ids: int64[batch, sequence], without --dim",
-        action: "Bind it: `--dim batch=1 --dim sequence=128`. The message lists all unbound names.",
+        action: "Bind it: `--dim batch=1 --dim sequence=128`; the message lists all unbound names. Or give real inputs, as numpy.savez \
+            writes them: `--dim-from feed.npz`. Or plan only what has a size: `--allow-unbound`. A plan for bound dimensions is one for \
+            these extents alone, and the inputs of the written model say so.",
     },
     CodeInfo {
         code: "E0115",
@@ -186,6 +188,32 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         action: "Repair one of the two in what produced the model.",
     },
     CodeInfo {
+        code: "E0122",
+        title: "real inputs do not fit the model",
+        fault: Fault::Request,
+        meaning: "`--dim-from` reads the extents of real inputs. One of them is no input of the model, has other extents than the model \
+            states, or binds a dimension that another input or `--dim` binds to another extent.",
+        example: "ids: [2,16] and mask: [2,12], where the model states [batch,sequence] for both",
+        action: "Give the inputs of one call, under the names that the model has for them.",
+    },
+    CodeInfo {
+        code: "E0123",
+        title: "bound dimensions contradict the model",
+        fault: Fault::Request,
+        meaning: "With the extents that dimensions were bound to, an operator does not fit its operands; without them it does. No runtime \
+            would run the model with inputs of these extents.",
+        example: "memc optimize model.onnx -o out.onnx --dim a=2 --dim b=3, where the model adds x: float[a] and y: float[b]",
+        action: "Bind the dimensions that the message names to extents that fit, or take them from real inputs: `--dim-from feed.npz`.",
+    },
+    CodeInfo {
+        code: "E0124",
+        title: "the model has no outputs",
+        fault: Fault::Model,
+        meaning: "Whatever no graph output depends on is never needed, so nothing of this model is, and runtimes load no empty graph.",
+        example: "graph { y = Relu(x) } without outputs",
+        action: "Make the values that are wanted graph outputs. `memc print` and `memc report` show what the model has.",
+    },
+    CodeInfo {
         code: "E0125",
         title: "the layout is of another model",
         fault: Fault::Request,
@@ -224,5 +252,22 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
             states, or none.",
         example: "Conv with an attribute `strides` of three numbers on a two-dimensional input",
         action: "Look at the printed line; if the model runs elsewhere, report the rule.",
+    },
+    CodeInfo {
+        code: "W0106",
+        title: "a constant is defined twice",
+        fault: Fault::Model,
+        meaning: "Two initializers or Constant nodes of one graph have one name and equal elements. ONNX allows a name once; the first \
+            definition is kept, and the written model has no other.",
+        example: "two nodes Constant(value = 1) -> one",
+        action: "Nothing needs to be done. Exporters that share constants between nodes write such models.",
+    },
+    CodeInfo {
+        code: "W0107",
+        title: "an option binds nothing",
+        fault: Fault::Request,
+        meaning: "`--dim ?=N` binds the dimensions of graph inputs that have no name, and there are none.",
+        example: "--dim ?=1 for a model whose inputs are float[batch,3]",
+        action: "Bind named dimensions by their names, or leave the option out.",
     },
 ];

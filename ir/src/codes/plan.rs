@@ -161,4 +161,13 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         example: "a quantized product of one row, for which ONNX Runtime's kernel keeps a buffer of 64 KiB",
         action: "Nothing. A session with its optimizations on uses these kernels all the same, and needs their workspace.",
     },
+    CodeInfo {
+        code: "W0308",
+        title: "equal weights are kept once",
+        fault: Fault::Nobody,
+        meaning: "The model has several initializers of one type and shape with equal elements. Their readers all read the first one in the written \
+            model, which no longer has the others.",
+        example: "an embedding of [vocabulary,width] and an output projection with the same elements",
+        action: "Nothing. `memc passes tie` says which weights stay apart.",
+    },
 ];

@@ -52,7 +52,7 @@ fn carry(bytes: &[u8], variant: usize) {
     if imported.module.nodes().len() > MOST_PLANNED {
         return;
     }
-    let inference = Inference { data: imported.data, diagnostics: Vec::new() };
+    let inference = Inference { data: imported.data, ..Inference::default() };
     let Some(module) = planned(&imported.module, inference, &options(variant)) else { return };
     let written = export(&file, &module, &ExportOptions::default());
     let written = written.unwrap_or_else(|error| panic!("{error:?}\n{}", text::print(&module))).to_vec();

@@ -182,4 +182,13 @@ pub(super) const ENTRIES: &[Entry] = &[
          nodes alone, and the arena with all constants that are not fetched keeps the budget and capacity of that space.",
         "a weight in flash that a Conv reads directly",
     ),
+    entry(
+        Kind::Unbound,
+        "E0567",
+        "unbound-input",
+        "an input stays symbolic, although the plan bound it",
+        "The plan is one for the extents in `model.dims` alone. The inputs of the output model must state these extents, so that a runtime refuses \
+         others: with others the model may give wrong results without a word.",
+        "`model.dims` binds `batch` to 4, and an input of the output model is float[batch,3]",
+    ),
 ];
