@@ -7,7 +7,7 @@ mod models_made;
 
 use command::Folder;
 use memc::proto::onnx::{ModelProto, type_proto};
-use models_made::{bytes, fixed, float, floats, int, ints, node, raw, sound, stated, with};
+use models_made::{bytes, fixed, float, floats, int, ints, node, numbers, raw, sound, stated, with};
 
 #[test]
 fn without_a_layout_the_option_is_named() {
@@ -32,11 +32,13 @@ fn a_report_is_of_the_model_that_the_layout_names() {
 
 /// Convolutions whose last results lie far below zero, behind a logistic function.
 fn near_zero() -> ModelProto {
-    let shift: Vec<u8> = (-15.0f32).to_le_bytes().to_vec();
+    let shift: Vec<u8> = (-14.0f32).to_le_bytes().to_vec();
     let pads = || vec![ints("pads", &[1, 1, 1, 1])];
     let nodes = vec![
         stated(node("Conv", &["x", "v"], &["a"]), pads()),
-        node("Relu", &["a"], &["r"]),
+        // Goes into the weights before it, which rounds otherwise.
+        node("BatchNormalization", &["a", "n", "n", "n", "n"], &["m"]),
+        node("Relu", &["m"], &["r"]),
         stated(node("Conv", &["r", "w", "b"], &["c"]), pads()),
         node("Sigmoid", &["c"], &["s"]),
         stated(node("Flatten", &["s"], &["y"]), vec![int("axis", 1)]),
@@ -45,6 +47,7 @@ fn near_zero() -> ModelProto {
         graph.input = vec![fixed("x", &[1, 3, 16, 16])];
         graph.output = vec![fixed("y", &[1, 256])];
         graph.initializer = vec![floats("v", &[8, 3, 3, 3]), floats("w", &[1, 8, 3, 3]), raw("b", &[1], &shift)];
+        graph.initializer.push(numbers("n", &[1.1, 0.7, 0.9, 0.8, 1.2, 1.3, 0.6, 1.4]));
     })
 }
 
