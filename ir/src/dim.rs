@@ -1,4 +1,4 @@
-//! Dimensions: a known extent, a polynomial over symbols, or unknown.
+//! Dimensions: a known extent, a polynomial over symbols, an upper bound, or unknown.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -228,6 +228,8 @@ pub enum Dim {
     Known(u64),
     /// A polynomial over symbols, never a constant.
     Symbolic(DimExpr),
+    /// Only a run tells, but it is never more than this: the columns of a NonZero, for example. Two of them are never provably the same.
+    AtMost(u64),
     /// Nobody can tell.
     Unknown,
 }
@@ -251,33 +253,56 @@ impl Dim {
             _ => None,
         }
     }
+    /// An extent of which no more than its upper bound is known, if that.
+    pub fn at_most(upper: Option<u64>) -> Self {
+        upper.map_or(Self::Unknown, Self::AtMost)
+    }
+    /// The largest extent that is possible, where that is known.
+    pub fn upper(&self) -> Option<u64> {
+        match self {
+            Self::Known(extent) | Self::AtMost(extent) => Some(*extent),
+            _ => None,
+        }
+    }
+    /// Whether only a run tells the extent.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::AtMost(_) | Self::Unknown)
+    }
     /// As a polynomial, unless unknown.
     pub fn expr(&self) -> Option<DimExpr> {
         match self {
             Self::Known(extent) => i64::try_from(*extent).ok().map(DimExpr::constant),
             Self::Symbolic(expr) => Some(expr.clone()),
-            Self::Unknown => None,
+            Self::AtMost(_) | Self::Unknown => None,
         }
     }
     /// Whether both are provably the same extent.
     pub fn same(&self, other: &Self) -> bool {
-        !matches!(self, Self::Unknown) && self == other
+        !self.is_open() && self == other
     }
     /// Sum of two extents.
     pub fn add(&self, other: &Self) -> Self {
-        self.combine(other, u64::checked_add, DimExpr::add)
+        self.combine(other, u64::checked_add, DimExpr::add).or_at_most(|| self.upper()?.checked_add(other.upper()?))
     }
     /// Product of two extents.
     pub fn mul(&self, other: &Self) -> Self {
-        self.combine(other, u64::checked_mul, DimExpr::mul)
+        let product = self.combine(other, u64::checked_mul, DimExpr::mul);
+        product.or_at_most(|| self.upper()?.checked_mul(other.upper()?))
     }
     /// Difference of two extents; negative results are unknown.
     pub fn sub(&self, other: &Self) -> Self {
-        self.combine(other, u64::checked_sub, DimExpr::sub)
+        let rest = self.combine(other, u64::checked_sub, DimExpr::sub);
+        let is_negative = matches!((self, other), (Self::Known(_), Self::Known(_)));
+        rest.or_at_most(|| self.upper().filter(|_| !is_negative)?.checked_sub(other.known().unwrap_or(0)))
     }
-    /// Quotient rounded down where both are known, else exact or unknown.
+    /// Quotient rounded down where both are known, else exact or unknown. What divides is at least 1.
     pub fn div(&self, other: &Self) -> Self {
-        self.combine(other, u64::checked_div, DimExpr::div_exact)
+        let quotient = self.combine(other, u64::checked_div, DimExpr::div_exact);
+        quotient.or_at_most(|| self.upper()?.checked_div(other.known().unwrap_or(1)))
+    }
+    /// The extent, or where it is unknown, what bounds it.
+    fn or_at_most(self, upper: impl FnOnce() -> Option<u64>) -> Self {
+        if self == Self::Unknown { Self::at_most(upper()) } else { self }
     }
     fn combine(
         &self,
@@ -311,6 +336,7 @@ impl fmt::Display for Dim {
         match self {
             Self::Known(extent) => write!(f, "{extent}"),
             Self::Symbolic(expr) => write!(f, "{expr}"),
+            Self::AtMost(extent) => write!(f, "?<={extent}"),
             Self::Unknown => f.write_str("?"),
         }
     }
@@ -340,6 +366,22 @@ mod tests {
         assert_eq!(big.add(&Dim::Known(1)), Dim::Unknown);
         assert_eq!(Dim::Known(3).sub(&Dim::Known(5)), Dim::Unknown);
         assert_eq!(Dim::from_name("N").mul(&Dim::Known(2)).to_string(), "2*N");
+    }
+
+    #[test]
+    fn bounds_pass_through_arithmetic_and_prove_nothing_the_same() {
+        let few = Dim::AtMost(12);
+        assert_eq!(few.add(&Dim::Known(3)), Dim::AtMost(15));
+        assert_eq!(few.mul(&Dim::AtMost(2)), Dim::AtMost(24));
+        assert_eq!(few.sub(&Dim::Known(2)), Dim::AtMost(10));
+        assert_eq!(Dim::Known(7).sub(&few), Dim::AtMost(7));
+        assert_eq!(few.div(&Dim::Known(5)), Dim::AtMost(2));
+        assert_eq!(Dim::Known(7).div(&few), Dim::AtMost(7));
+        for other in [Dim::Unknown, Dim::from_name("N")] {
+            assert_eq!([few.add(&other), few.mul(&other)], [Dim::Unknown, Dim::Unknown], "{other}");
+        }
+        assert_eq!(few.mul(&Dim::AtMost(u64::MAX)), Dim::Unknown);
+        assert!(!few.same(&few) && few.is_open() && few.to_string() == "?<=12");
     }
 
     #[test]

@@ -52,6 +52,11 @@ impl TensorType {
         }
         if is_empty { Some(0) } else { product }
     }
+    /// The tensor at its largest: bounded extents are taken for their bounds. `None` where an extent has none.
+    pub fn largest(&self) -> Option<Self> {
+        let dims: Option<Vec<u64>> = self.shape.as_ref()?.iter().map(Dim::upper).collect();
+        dims.map(|dims| Self::fixed(self.element, &dims))
+    }
     /// Size in memory: `ceil(elements * bits / 8)`; `None` where nobody can tell it or it passes 2^62 bytes.
     pub fn size(&self) -> Option<Bytes> {
         let bits = u128::from(self.elements()?) * u128::from(self.element.bits()?);
@@ -108,6 +113,10 @@ impl ValueType {
     pub fn size(&self) -> Option<Bytes> {
         self.tensor().and_then(TensorType::size)
     }
+    /// The most bytes that a dense tensor can have; `None` where nothing bounds them.
+    pub fn largest_size(&self) -> Option<Bytes> {
+        self.tensor().and_then(TensorType::largest).and_then(|largest| largest.size())
+    }
     /// Replaces bound symbols by their extents.
     pub fn bind(&self, bindings: &BTreeMap<String, u64>) -> Self {
         match self {
@@ -146,5 +155,7 @@ mod tests {
         assert_eq!(TensorType::fixed(ElementType::Float, &[]).size(), Some(Bytes(4)));
         assert_eq!(TensorType::fixed(ElementType::String, &[3]).size(), None);
         assert_eq!(TensorType::new(ElementType::Float, vec![Dim::Unknown]).size(), None);
+        let few = ValueType::Tensor(TensorType::new(ElementType::Int64, vec![Dim::Known(2), Dim::AtMost(12)]));
+        assert_eq!((few.size(), few.largest_size()), (None, Some(Bytes(192))));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memc_ir::{Attribute, ConstData, Dim, DimExpr, ElementType, GraphId, Module, NodeData, Shape, TensorType, ValueType};
+use memc_ir::{Attribute, ConstData, Dim, ElementType, GraphId, Module, NodeData, Shape, TensorType, ValueType};
 
 use crate::fact::{Data, Fact, Item};
 
@@ -144,7 +144,7 @@ impl<'a> Infer<'a> {
     /// Elements of operand `index` as dimensions (for a shape operand); `None` where even their count is unknown.
     pub fn dim_data(&self, index: usize) -> Option<Vec<Dim>> {
         if let Some(data) = self.data(index) {
-            return Some(data.items.iter().map(|item| item.expr().map_or(Dim::Unknown, Dim::from_expr)).collect());
+            return Some(data.items.iter().map(Item::dim).collect());
         }
         // Only the length is known: that many unknown extents, if it is a sane rank.
         match self.dims(index)? {
@@ -159,11 +159,11 @@ impl<'a> Infer<'a> {
             _ => None,
         }
     }
-    /// A one-element integer operand as a polynomial over symbols.
-    pub fn expr_scalar(&self, index: usize) -> Option<DimExpr> {
-        match self.data(index)?.items.as_slice() {
-            [item] => item.expr(),
-            _ => None,
+    /// A one-element integer operand as an extent.
+    pub fn dim_scalar(&self, index: usize) -> Dim {
+        match self.data(index).map(|data| data.items.as_slice()) {
+            Some([item]) => item.dim(),
+            _ => Dim::Unknown,
         }
     }
 
@@ -308,6 +308,7 @@ pub fn broadcast(left: &[Dim], right: &[Dim]) -> Result<Vec<Dim>, InferError> {
                 // An unknown extent against one that is not 1: the result has the known extent, or the model is wrong.
                 (Dim::Known(_), _) => Ok(a),
                 (_, Dim::Known(_)) => Ok(b),
+                (Dim::AtMost(a), Dim::AtMost(b)) => Ok(Dim::AtMost(*a.max(b))),
                 _ => Ok(Dim::Unknown),
             }
         })

@@ -223,6 +223,12 @@ fn join_dims(implied: &Dim, stated: &Dim, agrees: &mut bool) -> Dim {
             *agrees &= a == b;
             implied.clone()
         }
+        (Dim::AtMost(most), Dim::Known(extent)) => {
+            let fits = extent <= most;
+            *agrees &= fits;
+            if fits { stated.clone() } else { implied.clone() }
+        }
+        (Dim::AtMost(a), Dim::AtMost(b)) => Dim::AtMost(*a.min(b)),
         (Dim::Unknown, _) | (Dim::Symbolic(_), Dim::Known(_)) => stated.clone(),
         _ => implied.clone(),
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memc_ir::{ConstData, DimExpr, ElementType, Payload, TensorType, ValueType};
+use memc_ir::{ConstData, Dim, DimExpr, ElementType, Payload, TensorType, ValueType};
 
 /// Tensors with more elements than this are never followed element by element.
 pub const MAX_ITEMS: usize = 8192;
@@ -16,6 +16,8 @@ pub enum Item {
     Float(f64),
     /// An integer that depends on symbols.
     Symbolic(DimExpr),
+    /// An integer from 0 up to this one; only a run tells which.
+    AtMost(i64),
     /// Nobody can tell.
     Unknown,
 }
@@ -26,6 +28,27 @@ impl Item {
         match self {
             Self::Int(value) => Some(*value),
             _ => None,
+        }
+    }
+    /// The largest integer that it can be, where it is not negative for certain.
+    pub fn upper(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) | Self::AtMost(value) => Some(*value).filter(|value| *value >= 0),
+            _ => None,
+        }
+    }
+    /// The extent that it states.
+    pub fn dim(&self) -> Dim {
+        match self {
+            Self::AtMost(largest) => Dim::at_most(u64::try_from(*largest).ok()),
+            other => other.expr().map_or(Dim::Unknown, Dim::from_expr),
+        }
+    }
+    /// The item that an extent is.
+    pub fn of_dim(dim: &Dim) -> Self {
+        match dim {
+            Dim::AtMost(largest) => i64::try_from(*largest).map_or(Self::Unknown, Self::AtMost),
+            other => other.expr().map_or(Self::Unknown, Self::from_expr),
         }
     }
     /// As a polynomial over symbols, if it is an integer.

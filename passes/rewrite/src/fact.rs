@@ -172,7 +172,9 @@ fn join_tensors(left: &TensorType, right: &TensorType) -> TensorType {
 
 fn stronger(left: &Dim, right: &Dim) -> Dim {
     match (left, right) {
-        (Dim::Unknown, other) | (Dim::Symbolic(_), other @ Dim::Known(_)) => other.clone(),
+        (Dim::AtMost(a), Dim::AtMost(b)) => Dim::AtMost(*a.min(b)),
+        (Dim::AtMost(_), Dim::Unknown) => left.clone(),
+        (Dim::AtMost(_) | Dim::Unknown, other) | (Dim::Symbolic(_), other @ Dim::Known(_)) => other.clone(),
         (dim, _) => dim.clone(),
     }
 }
@@ -180,7 +182,7 @@ fn stronger(left: &Dim, right: &Dim) -> Dim {
 /// Whether a value of type `new` may stand for one of type `old`: same element type, no extent that contradicts.
 pub(crate) fn agrees(new: &Facts, old: &Facts) -> bool {
     let (Some(new), Some(old)) = (new.tensor(), old.tensor()) else { return false };
-    let dims = |a: &Dim, b: &Dim| a.same(b) || matches!(a, Dim::Unknown) || matches!(b, Dim::Unknown);
+    let dims = |a: &Dim, b: &Dim| a.same(b) || a.is_open() || b.is_open();
     let shapes = match (&new.shape, &old.shape) {
         (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| dims(a, b)),
         _ => true,

@@ -62,6 +62,19 @@ pub(crate) fn expr_item(element: ElementType, expr: Option<DimExpr>) -> Item {
     }
 }
 
+/// An integer from 0 up to a bound; unknown where that passes the element type.
+pub(crate) fn most_item(element: ElementType, most: Option<i64>) -> Item {
+    match int_item(element, most) {
+        Item::Int(most) if most >= 0 => Item::AtMost(most),
+        _ => Item::Unknown,
+    }
+}
+
+/// The bound of an integer of which nothing else is known, from bounds of what it is made of.
+fn bounded(element: ElementType, known: Item, most: impl FnOnce() -> Option<i64>) -> Item {
+    if known == Item::Unknown { most_item(element, most()) } else { known }
+}
+
 /// A bound from below, given that symbols are extents and so never negative; `None` where none is evident.
 pub(crate) fn lower_bound(expr: &DimExpr) -> Option<i64> {
     let mut constant = 0;
@@ -115,7 +128,8 @@ fn binary(element: ElementType, left: &Item, right: &Item, int: IntOp, float: Fl
 
 /// Sum of two elements.
 pub(crate) fn add(element: ElementType, left: &Item, right: &Item) -> Item {
-    binary(element, left, right, i64::checked_add, |a, b| a + b, DimExpr::add)
+    let sum = binary(element, left, right, i64::checked_add, |a, b| a + b, DimExpr::add);
+    bounded(element, sum, || left.upper()?.checked_add(right.upper()?))
 }
 
 /// Difference of two elements.
@@ -128,12 +142,16 @@ pub(crate) fn mul(element: ElementType, left: &Item, right: &Item) -> Item {
     if element.is_integral() && (*left == Item::Int(0) || *right == Item::Int(0)) {
         return Item::Int(0);
     }
-    binary(element, left, right, i64::checked_mul, |a, b| a * b, DimExpr::mul)
+    let product = binary(element, left, right, i64::checked_mul, |a, b| a * b, DimExpr::mul);
+    bounded(element, product, || left.upper()?.checked_mul(right.upper()?))
 }
 
 /// Quotient of two elements; integers truncate toward zero.
 pub(crate) fn div(element: ElementType, left: &Item, right: &Item) -> Item {
-    binary(element, left, right, i64::checked_div, |a, b| a / b, DimExpr::div_exact)
+    let quotient = binary(element, left, right, i64::checked_div, |a, b| a / b, DimExpr::div_exact);
+    // What divides and is not known is at least 1.
+    let by = || right.int().or_else(|| right.upper().map(|_| 1)).filter(|by| *by > 0);
+    bounded(element, quotient, || left.upper()?.checked_div(by()?))
 }
 
 /// Remainder of integers with the sign of the divisor (`fmod` = 0). Numbers are left alone: only the newest operator set defines them.
@@ -144,7 +162,8 @@ pub(crate) fn modulo(element: ElementType, left: &Item, right: &Item) -> Item {
     };
     // A remainder of polynomials is only evident where none is left.
     let symbolic: ExprOp = |a, b| a.div_exact(b).map(|_| DimExpr::constant(0));
-    binary(element, left, right, int, |_, _| f64::NAN, symbolic)
+    let rest = binary(element, left, right, int, |_, _| f64::NAN, symbolic);
+    bounded(element, rest, || right.int()?.checked_sub(1).filter(|_| element.is_integral()))
 }
 
 /// Remainder with the sign of the dividend (`fmod` = 1). Kernels compute integers in binary64.
@@ -208,14 +227,20 @@ fn choose(left: &Item, right: &Item, wanted: Ordering) -> Item {
     }
 }
 
+/// Whether an integer is not negative for certain.
+fn is_extent(item: &Item) -> bool {
+    item.upper().is_some() || item.expr().and_then(|expr| lower_bound(&expr)).is_some_and(|bound| bound >= 0)
+}
+
 /// The smaller of two elements.
-pub(crate) fn min(_element: ElementType, left: &Item, right: &Item) -> Item {
-    choose(left, right, Ordering::Less)
+pub(crate) fn min(element: ElementType, left: &Item, right: &Item) -> Item {
+    let least = [left, right].into_iter().filter_map(Item::upper).min();
+    bounded(element, choose(left, right, Ordering::Less), || least.filter(|_| is_extent(left) && is_extent(right)))
 }
 
 /// The larger of two elements.
-pub(crate) fn max(_element: ElementType, left: &Item, right: &Item) -> Item {
-    choose(left, right, Ordering::Greater)
+pub(crate) fn max(element: ElementType, left: &Item, right: &Item) -> Item {
+    bounded(element, choose(left, right, Ordering::Greater), || Some(left.upper()?.max(right.upper()?)))
 }
 
 /// A truth value as an element.

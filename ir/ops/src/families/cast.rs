@@ -4,7 +4,7 @@ use memc_ir::{ConstData, ConstOrigin, DimExpr, ElementType, Payload, TensorType}
 
 use crate::context::{Infer, InferError};
 use crate::fact::{Data, Item};
-use crate::families::arithmetic::{at_least, bool_item, expr_item, float_item, int_item, wrap};
+use crate::families::arithmetic::{at_least, bool_item, expr_item, float_item, int_item, most_item, wrap};
 use crate::families::broadcasting::follow_one;
 use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, View, Work};
 
@@ -34,6 +34,9 @@ fn convert(to: ElementType, item: &Item) -> Item {
         Item::Float(value) if !to.is_integral() => float_item(to, *value),
         Item::Symbolic(expr) if to == ElementType::Bool => bool_item(at_least(expr, &DimExpr::constant(1)).then_some(true)),
         Item::Symbolic(expr) => expr_item(to, Some(expr.clone())),
+        // What fits stays as it is.
+        Item::AtMost(_) if to == ElementType::Bool => Item::AtMost(1),
+        Item::AtMost(most) => most_item(to, Some(*most)),
         _ => Item::Unknown,
     }
 }

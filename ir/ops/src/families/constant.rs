@@ -4,7 +4,7 @@ use memc_ir::{Attribute, Dim, DimExpr, ElementType, TensorType};
 
 use crate::context::{Infer, InferError};
 use crate::fact::{Data, Fact, Item};
-use crate::families::arithmetic::{EXACT_F32, EXACT_F64, add, at_least, expr_item, mul, sub};
+use crate::families::arithmetic::{EXACT_F32, EXACT_F64, add, at_least, expr_item, lower_bound, mul, sub};
 use crate::families::broadcasting::item_count;
 use crate::info::{OpInfo, Reads, Work};
 
@@ -105,8 +105,22 @@ fn range_extent(element: ElementType, start: &Item, limit: &Item, delta: &Item) 
             Item::Float(distance) if (distance / delta).ceil() < 1e15 => Dim::Known((distance / delta).ceil().max(0.0) as u64),
             _ => Dim::Unknown,
         },
-        _ => symbolic_extent(start, limit, delta).unwrap_or(Dim::Unknown),
+        _ => symbolic_extent(start, limit, delta).unwrap_or_else(|| Dim::at_most(most_steps(start, limit, delta))),
     }
+}
+
+/// No more elements than Range can have, where its bounds are bounded.
+fn most_steps(start: &Item, limit: &Item, delta: &Item) -> Option<u64> {
+    let least = |item: &Item| match item {
+        Item::Int(value) => Some(*value),
+        Item::AtMost(_) => Some(0),
+        other => lower_bound(&other.expr()?),
+    };
+    let most = |item: &Item| item.int().or_else(|| item.upper());
+    let delta = delta.int()?;
+    let (from, to) = if delta > 0 { (least(start)?, most(limit)?) } else { (least(limit)?, most(start)?) };
+    let distance = u64::try_from(i128::from(to) - i128::from(from)).unwrap_or(0);
+    Some(distance.div_ceil(delta.unsigned_abs().max(1)))
 }
 
 fn symbolic_extent(start: &Item, limit: &Item, delta: &Item) -> Option<Dim> {
@@ -181,6 +195,7 @@ mod tests {
         assert_eq!(of(Case::new("ConstantOfShape", 9).ints_data(&[2])), "f32[2] = {0.0,0.0}");
         assert_eq!(of(Case::new("ConstantOfShape", 9).data("i64[2]", "N,3").tensor("value", "i8[1]", &[1])), "i8[N,3]");
         assert_eq!(of(Case::new("ConstantOfShape", 9).input("i64[2]")), "f32[?,?]");
+        assert_eq!(of(Case::new("ConstantOfShape", 9).data("i64[2]", "?<=7,3")), "f32[?<=7,3]");
         assert_eq!(of(Case::new("ConstantOfShape", 9).input("i64[K]")), "f32[*]");
         assert_eq!(of(Case::new("ConstantOfShape", 9).data("i64[0]", "")), "f32[] = {0.0}");
         assert_eq!(of(Case::new("ConstantOfShape", 9).ints_data(&[1 << 40, 1 << 40])), "f32[1099511627776,1099511627776]");
@@ -207,6 +222,10 @@ mod tests {
             ("i64[]", "N", "N+2", "1", "i64[2] = {N,N+1}"),
             ("i64[]", "1", "N", "1", "i64[?]"),
             ("i64[]", "0", "?", "1", "i64[?]"),
+            ("i64[]", "0", "?<=9", "2", "i64[?<=5]"),
+            ("i64[]", "N", "9", "1", "i64[?<=9]"),
+            ("i64[]", "?<=9", "-2", "-1", "i64[?<=11]"),
+            ("i64[]", "?<=9", "?", "1", "i64[?]"),
             ("i64[]", "0", "9223372036854775807", "1", "i64[9223372036854775807]"),
             ("i64[]", "0", "1", "0", "error: operand 2: the step is zero"),
             ("f32[]", "1.0", "4.5", "1.0", "f32[4] = {1.0,2.0,3.0,4.0}"),

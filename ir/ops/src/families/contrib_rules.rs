@@ -61,7 +61,7 @@ pub(crate) fn extent(number: i64) -> Dim {
 
 /// A one-element integer operand as an extent.
 pub(crate) fn scalar_extent(ctx: &Infer<'_>, operand: usize) -> Dim {
-    ctx.expr_scalar(operand).map_or(Dim::Unknown, Dim::from_expr)
+    ctx.dim_scalar(operand)
 }
 
 /// Extents that nothing is known of.

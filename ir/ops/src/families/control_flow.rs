@@ -44,16 +44,17 @@ fn branch(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// How often a loop runs: operand 0, where the condition never ends it early.
+/// How often a loop runs: operand 0, or no more than that where the condition may end it early.
 fn trip_count(ctx: &Infer<'_>, condition_after: Option<&Fact>) -> Dim {
     let condition_before = if ctx.has(1) { ctx.fact(1).and_then(known_boolean) } else { Some(true) };
+    let count = match ctx.int_scalar(0) {
+        Some(count) => Dim::Known(u64::try_from(count).unwrap_or(0)),
+        None => ctx.dim_scalar(0),
+    };
     match (condition_before, condition_after.and_then(known_boolean)) {
         (Some(false), _) => Dim::Known(0),
-        (Some(true), Some(true)) => match ctx.int_scalar(0) {
-            Some(count) => Dim::Known(u64::try_from(count).unwrap_or(0)),
-            None => ctx.expr_scalar(0).map_or(Dim::Unknown, Dim::from_expr),
-        },
-        _ => Dim::Unknown,
+        (Some(true), Some(true)) => count,
+        _ => Dim::at_most(count.upper()),
     }
 }
 
@@ -192,6 +193,26 @@ mod tests {
     }
 
     #[test]
+    fn a_condition_from_data_ends_a_loop_no_later_than_its_trip_count() {
+        let collected = |trips: Option<i64>| {
+            let mut sketch = Sketch(ModuleBuilder::new());
+            let main = sketch.0.module().main();
+            let (flag, row) = (sketch.0.input(main, "flag", ty("bool[]"), None), sketch.0.input(main, "row", ty("f32[3]"), None));
+            let trips = trips.map(|trips| sketch.constant(ElementType::Int64, &trips.to_le_bytes()));
+            let body = sketch.0.graph("body");
+            sketch.0.input(body, "i", ty("i64[]"), None);
+            sketch.0.input(body, "go_on", ty("bool[]"), None);
+            sketch.0.output(body, flag);
+            sketch.0.output(body, row);
+            let result = sketch.node(main, "Loop", &[trips, None], vec![("body", Attribute::Graph(body))], 1)[0];
+            let mut module = sketch.0.finish();
+            infer(&mut module);
+            module.ty(result).to_string()
+        };
+        assert_eq!([collected(Some(4)), collected(None)], ["f32[?<=4,3]", "f32[?,3]"]);
+    }
+
+    #[test]
     fn a_rank_that_grows_every_round_is_given_up() {
         let mut sketch = Sketch(ModuleBuilder::new());
         let main = sketch.0.module().main();
@@ -214,7 +235,7 @@ mod tests {
     #[test]
     fn branches_join_and_a_constant_condition_takes_one() {
         let choose = |case: Case| case.body("then_branch", &[], &["f32[2,3]"]).body("else_branch", &[], &["f32[2,4]"]).show();
-        assert_eq!(choose(Case::new("If", 13).input("bool[]")), "f32[2,?]");
+        assert_eq!(choose(Case::new("If", 13).input("bool[]")), "f32[2,?<=4]");
         assert_eq!(choose(Case::new("If", 13).data("bool[]", "true")), "f32[2,3]");
         assert_eq!(choose(Case::new("If", 13).data("bool[]", "false")), "f32[2,4]");
         assert_eq!(Case::new("If", 13).input("bool[]").show(), "error: attribute `then_branch` is missing");

@@ -12,12 +12,17 @@ fn non_max_suppression(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(1)?;
     require_rank(ctx, 0, 3)?;
     require_rank(ctx, 1, 3)?;
-    agree("batches of boxes and scores", &dim_at(ctx, 0, 0), &dim_at(ctx, 1, 0))?;
-    agree("boxes and scores", &dim_at(ctx, 0, 1), &dim_at(ctx, 1, 2))?;
+    let batches = agree("batches of boxes and scores", &dim_at(ctx, 0, 0), &dim_at(ctx, 1, 0))?;
+    let boxes = agree("boxes and scores", &dim_at(ctx, 0, 1), &dim_at(ctx, 1, 2))?;
     agree("coordinates of a box", &Dim::Known(4), &dim_at(ctx, 0, 2))?;
     // At most `max_output_boxes_per_class` for each class, but never a known number unless that is 0, as by default.
     let limit = if ctx.has(2) { ctx.int_scalar(2) } else { Some(0) };
-    let survivors = if limit == Some(0) { Dim::Known(0) } else { Dim::Unknown };
+    let of_a_class = match (limit.and_then(|limit| u64::try_from(limit).ok()), boxes.upper()) {
+        (Some(limit), Some(boxes)) => Some(limit.min(boxes)),
+        (limit, boxes) => limit.or(boxes),
+    };
+    let most = Dim::at_most(of_a_class).mul(&batches).mul(&dim_at(ctx, 1, 1));
+    let survivors = if limit == Some(0) { Dim::Known(0) } else { Dim::at_most(most.upper()) };
     ctx.set_dims(0, ElementType::Int64, vec![survivors, Dim::Known(3)]);
     Ok(())
 }
@@ -37,7 +42,14 @@ mod tests {
     #[test]
     fn the_number_of_survivors_is_unknown_unless_none_may_survive() {
         let nms = |boxes: &str| Case::new("NonMaxSuppression", 11).input(boxes).input("f32[1,80,B]");
-        assert_eq!(nms("f32[1,B,4]").data("i64[1]", "20").show(), "i64[?,3]");
+        assert_eq!(nms("f32[1,B,4]").data("i64[1]", "20").show(), "i64[?<=1600,3]");
+        assert_eq!(nms("f32[1,B,4]").input("i64[1]").show(), "i64[?,3]");
+        let known =
+            |limit: &str| Case::new("NonMaxSuppression", 11).input("f32[2,50,4]").input("f32[2,8,50]").data("i64[1]", limit);
+        assert_eq!(
+            [known("20").show(), known("90").show(), known("?").show()],
+            ["i64[?<=320,3]", "i64[?<=800,3]", "i64[?<=800,3]"]
+        );
         assert_eq!(nms("f32[1,B,4]").show(), "i64[0,3]");
         assert!(nms("f32[2,B,4]").show().starts_with("error: batches"));
         assert!(nms("f32[1,B,5]").show().starts_with("error: coordinates"));

@@ -20,6 +20,7 @@ pub(crate) fn agree(what: &'static str, left: &Dim, right: &Dim) -> Result<Dim, 
         (Dim::Known(a), Dim::Known(b)) if a != b => {
             Err(InferError::Mismatch { what, left: left.to_string(), right: right.to_string() })
         }
+        (Dim::AtMost(a), Dim::AtMost(b)) => Ok(Dim::AtMost(*a.min(b))),
         (Dim::Known(_), _) | (_, Dim::Unknown) => Ok(left.clone()),
         (_, Dim::Known(_)) | (Dim::Unknown, _) => Ok(right.clone()),
         _ => Ok(left.clone()),
@@ -79,6 +80,11 @@ pub(crate) fn floor_quotient(dim: &Dim, offset: i128, by: i64, plus: i128) -> Op
             (value >= 0).then(|| u64::try_from(value).map_or(Dim::Unknown, Dim::Known))
         }
         Dim::Symbolic(expr) => Some(symbolic_quotient(expr, offset, by, divide).unwrap_or(Dim::Unknown)),
+        // More extent never gives less.
+        Dim::AtMost(extent) => {
+            let value = i128::from(*extent).checked_add(offset).and_then(divide);
+            Some(Dim::at_most(value.and_then(|value| u64::try_from(value.max(0)).ok())))
+        }
         Dim::Unknown => Some(Dim::Unknown),
     }
 }

@@ -159,6 +159,7 @@ fn weaker_dim(random: &mut Random, extent: u64) -> Dim {
     match random.below(6) {
         0 | 1 => Dim::Symbolic(symbol(extent)),
         2 => Dim::Unknown,
+        3 => Dim::AtMost(extent.saturating_add(random.below(3))),
         _ => Dim::Known(extent),
     }
 }
@@ -168,6 +169,7 @@ fn weaker_item(random: &mut Random, item: &Item) -> Item {
         // An extent of zero in a shape operand may mean something else than an extent.
         (0, Item::Int(value)) if (1..100).contains(value) => Item::Symbolic(symbol(*value as u64)),
         (1, _) => Item::Unknown,
+        (2, Item::Int(value)) if *value >= 0 => Item::AtMost(value.saturating_add(random.below(3) as i64)),
         _ => item.clone(),
     }
 }
@@ -194,7 +196,10 @@ fn holds(weak: &Fact, strong: &Fact, bindings: &BTreeMap<String, u64>) -> bool {
     let (Some(weak_ty), Some(strong_ty)) = (weak.ty.tensor(), strong.ty.tensor()) else { return true };
     let dims_hold = match (&weak_ty.bind(bindings).shape, &strong_ty.shape) {
         (Some(weak), Some(strong)) => {
-            let agree = |(weak, strong): (&Dim, &Dim)| *weak == Dim::Unknown || *strong == Dim::Unknown || weak == strong;
+            let agree = |(weak, strong): (&Dim, &Dim)| match (weak, strong.upper()) {
+                (Dim::AtMost(most), Some(upper)) => upper <= *most,
+                (_, upper) => *weak == Dim::Unknown || upper.is_none() || weak == strong || strong.is_open() && weak.is_open(),
+            };
             weak.len() == strong.len() && weak.iter().zip(strong).all(agree)
         }
         _ => true,
@@ -206,7 +211,12 @@ fn holds(weak: &Fact, strong: &Fact, bindings: &BTreeMap<String, u64>) -> bool {
     let items_hold = match (&weak.data, &strong.data) {
         (Some(weak), Some(strong)) => weak.items.iter().zip(&strong.items).all(|(weak, strong)| {
             let (weak, strong) = (value(weak), value(strong));
-            weak == Item::Unknown || strong == Item::Unknown || weak == strong || format!("{weak:?}") == format!("{strong:?}")
+            let bounded = matches!(weak, Item::AtMost(most) if strong.upper().is_some_and(|upper| upper <= most));
+            bounded
+                || weak == Item::Unknown
+                || strong == Item::Unknown
+                || weak == strong
+                || format!("{weak:?}") == format!("{strong:?}")
         }),
         _ => true,
     };

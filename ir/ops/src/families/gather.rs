@@ -164,12 +164,20 @@ fn gather_nd(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 fn compress(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(1)?;
     let element = ctx.element(0);
-    let wanted: Option<Vec<usize>> =
-        ctx.int_data(1).map(|flags| flags.iter().enumerate().filter(|(_, flag)| **flag != 0).map(|(at, _)| at).collect());
     let flat = ctx.int_attribute("axis").is_none();
     let axis = if flat { Some(0) } else { axis_of(ctx, 0, 0)? };
     let dims = if flat { ctx.dims(0).map(|dims| vec![product(dims)]) } else { ctx.shape(0) };
-    let count = wanted.as_ref().map_or(Dim::Unknown, |wanted| Dim::Known(wanted.len() as u64));
+    // No more are picked than there are, nor than there are flags.
+    let extent = dims.as_ref().zip(axis).and_then(|(dims, axis)| dims.get(axis)?.upper());
+    let flags = ctx.dims(1).and_then(|flags| product(flags).upper());
+    let most = [extent, flags].into_iter().flatten().min();
+    // Flags beyond the extent pick nothing.
+    let looked_at = extent.and_then(|extent| usize::try_from(extent).ok()).unwrap_or(usize::MAX);
+    let wanted: Option<Vec<usize>> = ctx.int_data(1).map(|flags| {
+        let flags = flags.iter().take(looked_at).enumerate();
+        flags.filter(|(_, flag)| **flag != 0).map(|(at, _)| at).collect()
+    });
+    let count = wanted.as_ref().map_or(Dim::at_most(most), |wanted| Dim::Known(wanted.len() as u64));
     let items = match (ctx.data(0), &wanted, axis) {
         (Some(data), Some(wanted), Some(axis)) => {
             let dims = if flat { vec![data.items.len() as u64] } else { data.dims.clone() };
@@ -254,7 +262,9 @@ mod tests {
     fn compress_keeps_what_is_flagged() {
         let of = |case: Case| case.show();
         assert_eq!(of(Case::new("Compress", 11).input("f32[3,N]").data("bool[3]", "1,0,1").int("axis", 0)), "f32[2,N]");
-        assert_eq!(of(Case::new("Compress", 11).input("f32[3,N]").input("bool[3]").int("axis", 1)), "f32[3,?]");
+        assert_eq!(of(Case::new("Compress", 11).input("f32[3,N]").input("bool[3]").int("axis", 1)), "f32[3,?<=3]");
+        assert_eq!(of(Case::new("Compress", 11).input("f32[3,4]").input("bool[?]")), "f32[?<=12]");
+        assert_eq!(of(Case::new("Compress", 11).input("f32[3,4]").input("bool[2]").int("axis", 1)), "f32[3,?<=2]");
         assert_eq!(of(Case::new("Compress", 11).input("f32[*]").data("bool[2]", "0,1")), "f32[1]");
         assert_eq!(of(Case::new("Compress", 11).data("i64[2,2]", "1,2,3,4").data("bool[3]", "0,1,1")), "i64[2] = {2,3}");
         assert_eq!(

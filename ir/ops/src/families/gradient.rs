@@ -134,7 +134,7 @@ fn broadcast_axes(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// Extents from a shape operand; symbols count, unknown ones do not.
 fn known_dims(ctx: &Infer<'_>, operand: usize) -> Option<Vec<Dim>> {
-    ctx.dim_data(operand).filter(|dims| dims.iter().all(|dim| *dim != Dim::Unknown))
+    ctx.dim_data(operand).filter(|dims| !dims.iter().any(Dim::is_open))
 }
 
 /// Axes of the broadcast result, last to first, along which `own` was repeated to fit `other`.

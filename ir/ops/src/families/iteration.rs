@@ -4,7 +4,7 @@ use memc_ir::{Dim, GraphId, TensorType, ValueType};
 
 use crate::context::{Infer, InferError};
 use crate::fact::Fact;
-use crate::families::join::{join_facts, without_shape};
+use crate::families::join::{carry_facts, without_shape};
 
 /// How often a body is inferred with types joined exactly before shapes that still change are given up.
 const EXACT_ROUNDS: usize = 3;
@@ -45,7 +45,7 @@ pub(crate) fn carried(
         let mut next = Vec::with_capacity(state.len());
         for (position, before) in state.iter().enumerate() {
             let after = results.get(first + position).cloned().unwrap_or_default();
-            let joined = join_facts(before, &after);
+            let joined = carry_facts(before, &after);
             next.push(match round {
                 _ if joined == *before => joined,
                 0..EXACT_ROUNDS => joined,

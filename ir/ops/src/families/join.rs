@@ -4,28 +4,55 @@ use memc_ir::{Dim, ElementType, TensorType, ValueType};
 
 use crate::fact::Fact;
 
+/// The extent that holds two extents.
+type Hull = fn(&Dim, &Dim) -> Dim;
+
+/// The least extent that holds both: the larger bound.
+fn either(left: &Dim, right: &Dim) -> Dim {
+    if left.same(right) { left.clone() } else { Dim::at_most(left.upper().zip(right.upper()).map(|(a, b)| a.max(b))) }
+}
+
+/// What holds an extent before and after a round of a loop. One that grew may grow again, and is given up.
+fn after_a_round(before: &Dim, after: &Dim) -> Dim {
+    let stays = before.upper().filter(|most| after.upper().is_some_and(|after| after <= *most));
+    if before.same(after) { before.clone() } else { Dim::at_most(stays) }
+}
+
 /// The most exact type that holds values of both types. What is unknown in one has the other's kind and element type, since
 /// ONNX lets neither change, but no shape.
 pub(crate) fn join(left: &ValueType, right: &ValueType) -> ValueType {
+    join_by(left, right, either)
+}
+
+fn join_by(left: &ValueType, right: &ValueType, hull: Hull) -> ValueType {
+    let tensor = |left: &TensorType, right: &TensorType| tensor(left, right, hull);
+    let boxed = |left: &ValueType, right: &ValueType| Box::new(join_by(left, right, hull));
     match (left, right) {
         (ValueType::Unknown, other) | (other, ValueType::Unknown) => without_shape(other),
         (ValueType::Tensor(left), ValueType::Tensor(right)) => tensor(left, right).map_or(ValueType::Unknown, ValueType::Tensor),
         (ValueType::SparseTensor(left), ValueType::SparseTensor(right)) => {
             tensor(left, right).map_or(ValueType::Unknown, ValueType::SparseTensor)
         }
-        (ValueType::Sequence(left), ValueType::Sequence(right)) => ValueType::Sequence(Box::new(join(left, right))),
-        (ValueType::Optional(left), ValueType::Optional(right)) => ValueType::Optional(Box::new(join(left, right))),
-        (ValueType::Map(key, left), ValueType::Map(other, right)) if key == other => {
-            ValueType::Map(*key, Box::new(join(left, right)))
-        }
+        (ValueType::Sequence(left), ValueType::Sequence(right)) => ValueType::Sequence(boxed(left, right)),
+        (ValueType::Optional(left), ValueType::Optional(right)) => ValueType::Optional(boxed(left, right)),
+        (ValueType::Map(key, left), ValueType::Map(other, right)) if key == other => ValueType::Map(*key, boxed(left, right)),
         _ => ValueType::Unknown,
     }
 }
 
 /// The most exact fact that holds of values of both facts.
 pub(crate) fn join_facts(left: &Fact, right: &Fact) -> Fact {
+    facts_by(left, right, either)
+}
+
+/// The fact that holds of a carried value before and after a round of a loop. Applied again and again it ends after a few times.
+pub(crate) fn carry_facts(before: &Fact, after: &Fact) -> Fact {
+    facts_by(before, after, after_a_round)
+}
+
+fn facts_by(left: &Fact, right: &Fact, hull: Hull) -> Fact {
     let data = left.data.clone().filter(|data| Some(data) == right.data.as_ref());
-    Fact { ty: join(&left.ty, &right.ty), data, assumed: left.assumed || right.assumed }
+    Fact { ty: join_by(&left.ty, &right.ty, hull), data, assumed: left.assumed || right.assumed }
 }
 
 /// The same kind and element types, no shapes.
@@ -40,7 +67,7 @@ pub(crate) fn without_shape(ty: &ValueType) -> ValueType {
     }
 }
 
-fn tensor(left: &TensorType, right: &TensorType) -> Option<TensorType> {
+fn tensor(left: &TensorType, right: &TensorType, hull: Hull) -> Option<TensorType> {
     let element = match (left.element, right.element) {
         (ElementType::Undefined, other) | (other, ElementType::Undefined) => other,
         (left, right) if left == right => left,
@@ -48,8 +75,7 @@ fn tensor(left: &TensorType, right: &TensorType) -> Option<TensorType> {
     };
     let shape = match (&left.shape, &right.shape) {
         (Some(left), Some(right)) if left.len() == right.len() => {
-            let extent = |(left, right): (&Dim, &Dim)| if left.same(right) { left.clone() } else { Dim::Unknown };
-            Some(left.iter().zip(right).map(extent).collect())
+            Some(left.iter().zip(right).map(|(left, right)| hull(left, right)).collect())
         }
         _ => None,
     };
@@ -65,17 +91,30 @@ mod tests {
     fn joined_types_hold_both() {
         let cases = [
             ("f32[2,N]", "f32[2,N]", "f32[2,N]"),
-            ("f32[2,N]", "f32[3,N]", "f32[?,N]"),
+            ("f32[2,N]", "f32[3,N]", "f32[?<=3,N]"),
+            ("f32[?<=4]", "f32[3]", "f32[?<=4]"),
+            ("f32[?<=4]", "f32[N]", "f32[?]"),
             ("f32[2,?]", "f32[2,?]", "f32[2,?]"),
             ("f32[2]", "f32[2,1]", "f32[*]"),
             ("f32[2]", "i64[2]", "unknown"),
             ("f32[2]", "unknown", "f32[*]"),
-            ("seq<f32[2]>", "seq<f32[3]>", "seq<f32[?]>"),
+            ("seq<f32[2]>", "seq<f32[3]>", "seq<f32[?<=3]>"),
             ("optional<f32[2]>", "seq<f32[2]>", "unknown"),
         ];
         for (left, right, both) in cases {
             assert_eq!(join(&ty(left), &ty(right)).to_string(), both, "{left} {right}");
             assert_eq!(join(&ty(right), &ty(left)).to_string(), both, "{right} {left}");
         }
+    }
+    #[test]
+    fn what_grows_in_a_round_has_no_bound() {
+        let after = |before: &str, after: &str| {
+            let fact = |text: &str| Fact::of(ty(text));
+            carry_facts(&fact(before), &fact(after)).ty.to_string()
+        };
+        assert_eq!(after("f32[5]", "f32[3]"), "f32[?<=5]");
+        assert_eq!(after("f32[?<=5]", "f32[?<=5]"), "f32[?<=5]");
+        assert_eq!(after("f32[3]", "f32[5]"), "f32[?]");
+        assert_eq!(after("f32[?<=3]", "f32[?<=4]"), "f32[?]");
     }
 }

@@ -107,6 +107,11 @@ fn margins(ctx: &Infer<'_>, rank: usize) -> Result<Option<Vec<(Item, Item)>>, In
     Ok(Some(margins))
 }
 
+/// How far an axis grows at most.
+fn margin(item: &Item) -> Dim {
+    if item.int().is_some_and(|margin| margin < 0) { Dim::Known(0) } else { item.dim() }
+}
+
 /// Extent of an axis with its margins; negative margins crop.
 fn grown(dim: &Dim, before: &Item, after: &Item) -> Result<Dim, InferError> {
     let sum = before.expr().zip(after.expr()).zip(dim.expr()).and_then(|((a, b), extent)| extent.add(&a)?.add(&b));
@@ -115,7 +120,8 @@ fn grown(dim: &Dim, before: &Item, after: &Item) -> Result<Dim, InferError> {
             Err(InferError::BadOperand { operand: 1, why: format!("an extent of {dim} is cropped to less than nothing") })
         }
         Some(sum) => Ok(Dim::from_expr(sum)),
-        None => Ok(Dim::Unknown),
+        // Margins that crop take off no more than there is.
+        None => Ok(Dim::at_most(dim.add(&margin(before)).add(&margin(after)).upper())),
     }
 }
 
@@ -247,6 +253,7 @@ mod tests {
         assert_eq!(of(&["f32[2,?]", "f32[3,4]"], -2), "f32[5,4]");
         assert_eq!(of(&["f32[2,3]", "f32[*]"], 1), "f32[2,?]");
         assert_eq!(of(&["f32[*]"], 1), "f32[*]");
+        assert_eq!(of(&["f32[?<=2,3]", "f32[4,?]"], 0), "f32[?<=6,3]");
         assert_eq!(of(&["f32[2,3]", "f32[2,4]"], 0), "error: extents beside the axis: 3 and 4 do not agree");
         assert_eq!(of(&["f32[2,3]", "f32[2]"], 0), "error: rank: 2 and 1 do not agree");
         assert_eq!(of(&["f32[2,3]"], 2), "error: attribute `axis`: 2 is out of range for rank 2");
@@ -270,6 +277,7 @@ mod tests {
         assert_eq!(of(Case::new("Pad", 13).input("f32[N,4]").ints_data(&[0, 1, 0, 1])), "f32[N,6]");
         assert_eq!(of(Case::new("Pad", 18).input("f32[N,4]").ints_data(&[1, 1]).input("").ints_data(&[-1])), "f32[N,6]");
         assert_eq!(of(Case::new("Pad", 18).input("f32[N,4]").data("i64[4]", "0,0,M,?")), "f32[N+M,?]");
+        assert_eq!(of(Case::new("Pad", 18).input("f32[?<=2,4]").data("i64[4]", "-1,?<=3,2,1")), "f32[?<=4,?<=8]");
         assert_eq!(of(Case::new("Pad", 18).input("f32[N,4]").input("i64[4]")), "f32[?,?]");
         assert_eq!(of(Case::new("Pad", 18).input("f32[N,4]").input("i64[?]").input("").ints_data(&[1])), "f32[?,?]");
         assert_eq!(

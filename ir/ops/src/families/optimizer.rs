@@ -91,7 +91,7 @@ fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
             *own = if at == axis { own.add(other) } else { agree("extents beside the axis", own, other)? };
         }
     }
-    let items = parts.iter().map(|part| part[axis].expr().map_or(Item::Unknown, Item::from_expr)).collect();
+    let items = parts.iter().map(|part| Item::of_dim(&part[axis])).collect();
     let lengths = Data::new(ElementType::Int64, vec![count as u64], items);
     ctx.set_dims(0, ctx.element(0), joined);
     if let Some(lengths) = lengths {

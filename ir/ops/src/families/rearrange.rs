@@ -101,7 +101,7 @@ fn depth_of(ctx: &Infer<'_>) -> Result<Dim, InferError> {
     match item {
         Item::Int(depth) if *depth < 0 => Err(InferError::BadOperand { operand: 1, why: format!("depth {depth} is negative") }),
         Item::Float(depth) if depth.fract() == 0.0 && (0.0..1e15).contains(depth) => Ok(Dim::Known(*depth as u64)),
-        other => Ok(other.expr().map_or(Dim::Unknown, Dim::from_expr)),
+        other => Ok(other.dim()),
     }
 }
 

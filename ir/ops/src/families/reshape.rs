@@ -37,6 +37,16 @@ fn part(item: &Item, axis: usize, dims: Option<&[Dim]>, allow_zero: bool) -> Res
                 .map_err(|_| InferError::BadOperand { operand: 1, why: format!("extent {extent} is negative") })?,
         )),
         Item::Symbolic(expr) => Part::Extent(Dim::from_expr(expr.clone())),
+        // It may be 0, which copies.
+        Item::AtMost(_) if !allow_zero => match dims.map(|dims| dims.get(axis)) {
+            Some(Some(copied)) if copied.upper().is_none() => Part::Open,
+            Some(copied) => {
+                let most = copied.and_then(Dim::upper).max(item.dim().upper());
+                Part::Extent(Dim::at_most(most))
+            }
+            None => Part::Open,
+        },
+        Item::AtMost(_) => Part::Extent(item.dim()),
         _ => Part::Open,
     })
 }
@@ -76,6 +86,13 @@ fn rest(dims: &[Dim], parts: &[Part]) -> Result<Dim, InferError> {
 
 /// Extents of the result.
 fn reshaped(dims: Option<&[Dim]>, parts: &[Part]) -> Result<Vec<Dim>, InferError> {
+    let bounded: Vec<usize> = (0..parts.len()).filter(|at| matches!(parts[*at], Part::Extent(Dim::AtMost(_)))).collect();
+    if let ([only], false) = (bounded.as_slice(), parts.iter().any(|part| matches!(part, Part::Rest | Part::Open))) {
+        // The others say what it is.
+        let mut parts = parts.to_vec();
+        parts[*only] = Part::Rest;
+        return reshaped(dims, &parts);
+    }
     let rests = parts.iter().filter(|part| **part == Part::Rest).count();
     let open = parts.iter().filter(|part| **part == Part::Open).count();
     if rests > 1 {
@@ -178,6 +195,12 @@ mod tests {
             ("f32[*]", "0,4,-1", "f32[?,4,?]"),
             ("f32[2,6]", "?,4", "f32[3,4]"),
             ("f32[2,6]", "?,-1,4", "f32[?,?,4]"),
+            ("f32[?<=12,8]", "-1,4", "f32[?<=24,4]"),
+            ("f32[?<=12,8]", "0,2,4", "f32[?<=12,2,4]"),
+            ("f32[2,6]", "?<=9,4", "f32[3,4]"),
+            ("f32[?<=12,8]", "?<=9,8", "f32[?<=12,8]"),
+            ("f32[?<=12,8]", "?<=15,-1", "f32[?<=15,?<=96]"),
+            ("f32[?,8]", "?<=15,-1", "f32[?,?]"),
             ("f32[]", "1", "f32[1]"),
             ("f32[1]", "", "f32[]"),
             ("f32[0,3]", "0,-1", "f32[0,?]"),

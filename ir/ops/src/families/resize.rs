@@ -26,6 +26,7 @@ fn scaled(extent: &Dim, scale: f64) -> Dim {
             // Beyond 2^62 nothing is ever placed; the guard also takes NaN and negative scales.
             if (0.0..4.6e18).contains(&product) { Dim::Known(product as u64) } else { Dim::Unknown }
         }
+        Dim::AtMost(most) => Dim::at_most(scaled(&Dim::Known(*most), f64::from(scale)).known()),
         Dim::Symbolic(_) if scale >= 1.0 && scale.fract() == 0.0 && scale < 1e6 => extent.mul(&Dim::Known(scale as u64)),
         Dim::Symbolic(_) if scale > 1e-6 && scale.recip().fract() == 0.0 => floor_div(extent, scale.recip() as i64),
         _ => Dim::Unknown,

@@ -102,7 +102,7 @@ fn coordinates(data: &Data) -> Option<(Vec<Item>, u64)> {
         Item::Int(value) => Some(*value == 0),
         Item::Float(value) => Some(*value == 0.0),
         Item::Symbolic(expr) => on::lower_bound(expr).filter(|bound| *bound > 0).map(|_| false),
-        Item::Unknown => None,
+        Item::AtMost(_) | Item::Unknown => None,
     };
     let mut found = Vec::new();
     for (at, item) in data.items.iter().enumerate() {
@@ -118,13 +118,14 @@ fn coordinates(data: &Data) -> Option<(Vec<Item>, u64)> {
 
 fn non_zero(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
-    let rows = match ctx.rank(0) {
+    let (rows, most) = match ctx.dims(0) {
         // The standard says that a scalar has no row of coordinates, runtimes give it one.
-        None | Some(0) => Dim::Unknown,
-        Some(rank) => Dim::Known(rank as u64),
+        Some([]) => (Dim::AtMost(1), Some(1)),
+        Some(dims) => (Dim::Known(dims.len() as u64), product(dims).upper()),
+        None => (Dim::Unknown, None),
     };
     let found = ctx.data(0).filter(|data| !data.dims.is_empty()).and_then(coordinates);
-    let columns = found.as_ref().map_or(Dim::Unknown, |(_, count)| Dim::Known(*count));
+    let columns = found.as_ref().map_or(Dim::at_most(most), |(_, count)| Dim::Known(*count));
     ctx.set_dims(0, ElementType::Int64, vec![rows, columns]);
     if let Some((items, _)) = found {
         ctx.set_items(0, items);
@@ -139,7 +140,7 @@ fn top_k(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         Some(k) if ctx.version() < 10 => Dim::Known(u64::try_from(k).unwrap_or(0)),
         _ => {
             ctx.required(1)?;
-            ctx.expr_scalar(1).map_or(Dim::Unknown, Dim::from_expr)
+            ctx.dim_scalar(1)
         }
     };
     let dims = match (ctx.shape(0), axis_of(ctx, 0, -1)?) {
@@ -149,7 +150,9 @@ fn top_k(ctx: &mut Infer<'_>) -> Result<(), InferError> {
             {
                 return Err(InferError::BadOperand { operand: 1, why: format!("{k} elements of {extent} are asked for") });
             }
-            dims[axis] = count;
+            // No more than there are can be asked for.
+            let most = [count.upper(), dims[axis].upper()].into_iter().flatten().min();
+            dims[axis] = if count.is_open() { Dim::at_most(most) } else { count };
             Some(dims)
         }
         _ => None,
@@ -165,19 +168,25 @@ fn unique(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let element = ctx.element(0);
     let flat = ctx.int_attribute("axis").is_none();
     let axis = if flat { None } else { axis_of(ctx, 0, 0)? };
-    let (distinct, mapped) = match (ctx.shape(0), axis) {
-        (Some(dims), None) if flat => (Some(vec![Dim::Unknown]), product(&dims)),
-        (None, _) if flat => (Some(vec![Dim::Unknown]), Dim::Unknown),
+    let mapped = match (ctx.dims(0), axis) {
+        (Some(dims), None) if flat => product(dims),
+        (Some(dims), Some(axis)) => dims[axis].clone(),
+        _ => Dim::Unknown,
+    };
+    // No more are distinct than there are.
+    let count = Dim::at_most(mapped.upper());
+    let distinct = match (ctx.shape(0), axis) {
+        _ if flat => Some(vec![count.clone()]),
         (Some(mut dims), Some(axis)) => {
-            let extent = std::mem::replace(&mut dims[axis], Dim::Unknown);
-            (Some(dims), extent)
+            dims[axis] = count.clone();
+            Some(dims)
         }
-        _ => (None, Dim::Unknown),
+        _ => None,
     };
     ctx.set_tensor(0, element, distinct);
-    ctx.set_dims(1, ElementType::Int64, vec![Dim::Unknown]);
+    ctx.set_dims(1, ElementType::Int64, vec![count.clone()]);
     ctx.set_dims(2, ElementType::Int64, vec![mapped]);
-    ctx.set_dims(3, ElementType::Int64, vec![Dim::Unknown]);
+    ctx.set_dims(3, ElementType::Int64, vec![count]);
     Ok(())
 }
 
@@ -227,9 +236,11 @@ mod tests {
     #[test]
     fn coordinates_are_one_row_an_axis() {
         assert_eq!(Case::new("NonZero", 13).data("i64[2,2]", "1,0,N+1,4").show(), "i64[2,3] = {0,1,1,0,0,1}");
-        assert_eq!(Case::new("NonZero", 13).data("i64[2]", "1,N").show(), "i64[1,?]");
+        assert_eq!(Case::new("NonZero", 13).data("i64[2]", "1,N").show(), "i64[1,?<=2]");
+        assert_eq!(Case::new("NonZero", 13).input("f32[3,4]").show(), "i64[2,?<=12]");
+        assert_eq!(Case::new("NonZero", 13).input("f32[2,?<=3]").show(), "i64[2,?<=6]");
         assert_eq!(Case::new("NonZero", 13).input("f32[N,3]").show(), "i64[2,?]");
-        assert_eq!(Case::new("NonZero", 13).input("f32[]").show(), "i64[?,?]");
+        assert_eq!(Case::new("NonZero", 13).input("f32[]").show(), "i64[?<=1,?<=1]");
     }
 
     #[test]
@@ -237,7 +248,9 @@ mod tests {
         let of = |case: Case| case.outputs(2).show_all();
         assert_eq!(of(Case::new("TopK", 11).input("f32[N,5]").ints_data(&[3])), "f32[N,3]; i64[N,3]");
         assert_eq!(of(Case::new("TopK", 7).input("f32[N,5]").int("k", 2).int("axis", 0)), "f32[2,5]; i64[2,5]");
-        assert_eq!(of(Case::new("TopK", 11).input("f32[N,5]").input("i64[1]")), "f32[N,?]; i64[N,?]");
+        assert_eq!(of(Case::new("TopK", 11).input("f32[N,5]").input("i64[1]")), "f32[N,?<=5]; i64[N,?<=5]");
+        assert_eq!(of(Case::new("TopK", 11).input("f32[N,5]").data("i64[1]", "?<=3")), "f32[N,?<=3]; i64[N,?<=3]");
+        assert_eq!(of(Case::new("TopK", 11).input("f32[?]").data("i64[1]", "?<=3")), "f32[?<=3]; i64[?<=3]");
         assert_eq!(of(Case::new("TopK", 11).input("f32[5]").ints_data(&[6])), "error: operand 1: 6 elements of 5 are asked for");
         assert_eq!(of(Case::new("TopK", 11).input("f32[5]")), "error: operand 1 is missing");
     }
@@ -246,7 +259,8 @@ mod tests {
     fn distinct_elements_map_back() {
         let of = |case: Case| case.outputs(4).show_all();
         assert_eq!(of(Case::new("Unique", 11).input("f32[N,3]")), "f32[?]; i64[?]; i64[3*N]; i64[?]");
-        assert_eq!(of(Case::new("Unique", 11).input("f32[N,3]").int("axis", 1)), "f32[N,?]; i64[?]; i64[3]; i64[?]");
+        assert_eq!(of(Case::new("Unique", 11).input("f32[N,3]").int("axis", 1)), "f32[N,?<=3]; i64[?<=3]; i64[3]; i64[?<=3]");
+        assert_eq!(of(Case::new("Unique", 11).input("f32[4,3]")), "f32[?<=12]; i64[?<=12]; i64[12]; i64[?<=12]");
         assert_eq!(of(Case::new("Unique", 11).input("f32[*]").int("axis", 1)), "f32[*]; i64[?]; i64[?]; i64[?]");
     }
 }

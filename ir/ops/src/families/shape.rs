@@ -10,11 +10,6 @@ use crate::families::constant::check_extents;
 use crate::info::{InferFn, Linear, OpInfo, Reads, SplitAxes, View, Work};
 use crate::pieces::rules;
 
-/// The element that an extent is.
-fn extent_item(dim: &Dim) -> Item {
-    dim.expr().map_or(Item::Unknown, Item::from_expr)
-}
-
 fn shape(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let Some(dims) = ctx.shape(0) else {
@@ -27,7 +22,7 @@ fn shape(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         position.clamp(0, rank) as usize
     };
     let (start, end) = (clamp(ctx.int("start", 0)), clamp(ctx.int("end", rank)));
-    let items: Vec<Item> = dims.get(start..end).unwrap_or(&[]).iter().map(extent_item).collect();
+    let items: Vec<Item> = dims.get(start..end).unwrap_or(&[]).iter().map(Item::of_dim).collect();
     ctx.set_dims(0, ElementType::Int64, vec![Dim::Known(items.len() as u64)]);
     ctx.set_items(0, items);
     Ok(())
@@ -35,7 +30,7 @@ fn shape(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 fn size(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
-    let item = ctx.dims(0).map_or(Item::Unknown, |dims| extent_item(&product(dims)));
+    let item = ctx.dims(0).map_or(Item::Unknown, |dims| Item::of_dim(&product(dims)));
     if let Some(data) = Data::new(ElementType::Int64, Vec::new(), vec![item]) {
         ctx.set_data(0, data);
     }
@@ -174,6 +169,8 @@ mod tests {
         assert_eq!(of(Case::new("Size", 13).input("f32[N,2,3]")), "i64[] = {6*N}");
         assert_eq!(of(Case::new("Size", 13).input("f32[?,0]")), "i64[] = {0}");
         assert_eq!(of(Case::new("Size", 13).input("f32[*]")), "i64[] = {?}");
+        assert_eq!(of(Case::new("Size", 13).input("f32[2,?<=6]")), "i64[] = {?<=12}");
+        assert_eq!(of(Case::new("Shape", 13).input("f32[2,?<=6]")), "i64[2] = {2,?<=6}");
     }
 
     #[test]
@@ -227,6 +224,7 @@ mod tests {
         assert_eq!(of("f32[2]", "3", 1), "error: broadcast: 2 and 3 do not agree");
         assert_eq!(Case::new("Expand", 13).input("f32[3]").input("i64[2]").show(), "f32[?,3]");
         assert_eq!(Case::new("Expand", 13).input("f32[3]").input("i64[K]").show(), "f32[*]");
+        assert_eq!(of("f32[1,3]", "?<=4,1", 2), "f32[?<=4,3]");
         assert_eq!(Case::new("Expand", 13).data("i64[2,1]", "1,N").ints_data(&[2]).show(), "i64[2,2] = {1,1,N,N}");
     }
 }

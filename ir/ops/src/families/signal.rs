@@ -13,7 +13,7 @@ fn extent_operand(ctx: &Infer<'_>, operand: usize) -> Result<Dim, InferError> {
     {
         return Err(InferError::BadOperand { operand, why: format!("{value} is negative") });
     }
-    Ok(ctx.expr_scalar(operand).map_or(Dim::Unknown, Dim::from_expr))
+    Ok(ctx.dim_scalar(operand))
 }
 
 fn one() -> Dim {

@@ -95,7 +95,29 @@ fn window_extent(dim: &Dim, window: &Window) -> Result<Dim, InferError> {
         let extent = i64::try_from(*extent).unwrap_or(i64::MAX);
         return Ok(known_window(extent, *start, *end, *step).map_or(Dim::Unknown, |(_, count)| Dim::Known(count)));
     }
-    Ok(dim.expr().and_then(|extent| symbolic_window(&extent, window)).unwrap_or(Dim::Unknown))
+    let known = dim.expr().and_then(|extent| symbolic_window(&extent, window));
+    Ok(known.unwrap_or_else(|| Dim::at_most(most_positions(dim, window))))
+}
+
+/// No more positions than a window can have, whatever is open.
+fn most_positions(dim: &Dim, window: &Window) -> Option<u64> {
+    let whole = dim.upper().and_then(|extent| i64::try_from(extent).ok());
+    let step = window.step.int().unwrap_or(1);
+    let (mut from_start, mut from_end) = (None, None);
+    if step > 0 {
+        let (start, end) = (window.start.int(), window.end.int());
+        if let (Some(whole), Some(start), Some(end)) = (whole, start, end)
+            && (start >= 0 || !(0..FAR).contains(&end))
+        {
+            // With more extent such a window never has fewer positions; one from the end to the start may.
+            return known_window(whole, start, end, step).map(|(_, count)| count);
+        }
+        let first = start.unwrap_or(0).max(0);
+        from_start = window.end.upper().filter(|end| *end < FAR).map(|end| end.saturating_sub(first).max(0));
+        from_end = start.filter(|start| *start < 0).and_then(i64::checked_neg);
+    }
+    let most = [whole, from_start, from_end].into_iter().flatten().min()?;
+    Some(most.unsigned_abs().div_ceil(step.unsigned_abs()))
 }
 
 /// A list of elements from an attribute or an operand; unknown ones where only their number is known.
@@ -161,7 +183,7 @@ fn slice(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     };
     let windows = windows(ctx, dims.len())?;
     let Some(windows) = windows else {
-        ctx.set_dims(0, element, vec![Dim::Unknown; dims.len()]);
+        ctx.set_dims(0, element, dims.iter().map(|dim| Dim::at_most(dim.upper())).collect());
         return Ok(());
     };
     for window in &windows {
@@ -207,6 +229,7 @@ fn parts(ctx: &Infer<'_>, dim: &Dim) -> Result<Vec<Dim>, InferError> {
             let part = |at: u64| extent.saturating_sub(at.saturating_mul(chunk)).min(chunk);
             Ok((0..count as u64).map(|at| Dim::Known(part(at))).collect())
         }
+        Dim::AtMost(extent) => Ok(vec![Dim::AtMost(extent.div_ceil(divisor)); count]),
         other => Ok(vec![other.div(&Dim::Known(divisor)); count]),
     }
 }
@@ -222,10 +245,14 @@ fn stated_parts(mut stated: Vec<Dim>, count: usize, dim: &Dim) -> Result<Vec<Dim
         return Err(InferError::Mismatch { what: "sum of parts", left: sum.to_string(), right: extent.to_string() });
     }
     // A single unknown part is what the others leave.
-    let unknown: Vec<usize> = (0..count).filter(|at| stated[*at] == Dim::Unknown).collect();
+    let unknown: Vec<usize> = (0..count).filter(|at| stated[*at].is_open()).collect();
     if let [only] = unknown.as_slice() {
-        let known = stated.iter().filter(|part| **part != Dim::Unknown);
+        let known = stated.iter().filter(|part| !part.is_open());
         stated[*only] = known.fold(dim.clone(), |rest, part| rest.sub(part));
+    }
+    // No part is more than the whole.
+    for part in stated.iter_mut().filter(|part| part.is_open()) {
+        *part = Dim::at_most([part.upper(), dim.upper()].into_iter().flatten().min());
     }
     Ok(stated)
 }
@@ -337,12 +364,18 @@ mod tests {
             ("f32[N+1,4]", "0", "-1", 0, 1, "f32[N,4]"),
             ("f32[N+1,4]", "-1", max.as_str(), 0, 1, "f32[1,4]"),
             ("f32[N,4]", "1", max.as_str(), 0, 1, "f32[?,4]"),
-            ("f32[N,4]", "3", "2", 0, 1, "f32[?,4]"),
+            ("f32[N,4]", "3", "2", 0, 1, "f32[?<=0,4]"),
+            ("f32[N,4]", "0", "100", 0, 1, "f32[?<=100,4]"),
+            ("f32[?,4]", "-3", "?", 0, 1, "f32[?<=3,4]"),
+            ("f32[?<=9,4]", "2", "-3", 0, 2, "f32[?<=2,4]"),
+            ("f32[?<=9,4]", "-5", "3", 0, 1, "f32[?<=3,4]"),
+            ("f32[?<=9,4]", "?", "?<=7", 0, 2, "f32[?<=4,4]"),
+            ("f32[?<=9,4]", "?", "?", 0, -2, "f32[?<=5,4]"),
             ("f32[4*N,4]", "0", max.as_str(), 0, 2, "f32[2*N,4]"),
             ("f32[N,4]", "0", max.as_str(), 0, 2, "f32[?,4]"),
             ("f32[N,4]", "-1", "-9223372036854775808", 0, -1, "f32[N,4]"),
-            ("f32[?,4]", "0", "2", 0, 1, "f32[?,4]"),
-            ("f32[N,4]", "?", "2", -1, 1, "f32[N,?]"),
+            ("f32[?,4]", "0", "2", 0, 1, "f32[?<=2,4]"),
+            ("f32[N,4]", "?", "2", -1, 1, "f32[N,?<=2]"),
             ("f32[N,4]", "1", "3", 1, 1, "f32[N,2]"),
             ("f32[N,4]", "1", "3", 2, 1, "error: attribute `axes`: 2 is out of range for rank 2"),
             ("f32[N,4]", "1", "3", 1, 0, "error: operand 4: a step is zero"),
@@ -361,9 +394,9 @@ mod tests {
         let old = Case::new("Slice", 9).input("f32[5,N]").ints("starts", &[1]).ints("ends", &[-1]);
         assert_eq!(old.show(), "f32[3,N]");
         let unknown = Case::new("Slice", 13).input("f32[5,N]").input("i64[1]").input("i64[1]");
-        assert_eq!(unknown.show(), "f32[?,N]");
+        assert_eq!(unknown.show(), "f32[?<=5,N]");
         let axes = Case::new("Slice", 13).input("f32[5,N]").ints_data(&[1]).ints_data(&[2]).input("i64[1]");
-        assert_eq!(axes.show(), "f32[?,?]");
+        assert_eq!(axes.show(), "f32[?<=5,?]");
         assert_eq!(Case::new("Slice", 13).input("f32[*]").ints_data(&[0]).ints_data(&[1]).show(), "f32[*]");
     }
 

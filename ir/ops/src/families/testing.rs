@@ -26,12 +26,13 @@ pub(crate) fn ty(text: &str) -> ValueType {
     ValueType::Tensor(tensor(text))
 }
 
-/// Parses `f32[N,3,?]` or `i64[*]`.
+/// Parses `f32[N,3,?]`, `f32[?<=4]` or `i64[*]`.
 pub(crate) fn tensor(text: &str) -> TensorType {
     let (element, dims) = text.strip_suffix(']').unwrap().split_once('[').unwrap();
     let element = ElementType::from_text(element).unwrap();
     let dim = |text: &str| match text.trim() {
         "?" => Dim::Unknown,
+        bounded if bounded.starts_with("?<=") => Dim::AtMost(bounded[3..].parse().unwrap()),
         name => Dim::from_name(name),
     };
     match dims {
@@ -42,11 +43,12 @@ pub(crate) fn tensor(text: &str) -> TensorType {
 }
 
 /// A tensor fact with elements. Elements are separated by commas: integers, numbers with a point, `true`, `false`, `inf`, `nan`,
-/// expressions over symbols, or `?`.
+/// expressions over symbols, `?<=4` or `?`.
 pub(crate) fn data(ty: &str, items: &str) -> Fact {
     let ty = tensor(ty);
     let item = |text: &str| match text.trim() {
         "?" => Item::Unknown,
+        bounded if bounded.starts_with("?<=") => Item::AtMost(bounded[3..].parse().unwrap()),
         "true" => Item::Int(1),
         "false" => Item::Int(0),
         number if ty.element.is_float() => Item::Float(number.parse().unwrap()),
@@ -66,6 +68,7 @@ pub(crate) fn show(fact: &Fact) -> String {
             Item::Int(value) => value.to_string(),
             Item::Float(value) => format!("{value:?}"),
             Item::Symbolic(expr) => expr.to_string(),
+            Item::AtMost(most) => format!("?<={most}"),
             Item::Unknown => "?".to_owned(),
         })
         .collect();

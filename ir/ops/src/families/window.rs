@@ -80,7 +80,8 @@ impl Window {
 
     /// Number of positions along `axis` (below the count of spatial axes). With `ceil` the last window may be cut by the end of
     /// the padded input, but is dropped if it starts in the padding behind the input: the text of operator set 22, which the
-    /// runtimes follow at older versions too.
+    /// runtimes follow at older versions too. A window beyond the padded input by less than a stride has one position, as ONNX's own
+    /// inference and the kernels of pooling round towards zero; those of convolutions refuse to run it.
     ///
     /// # Errors
     /// [`InferError::Mismatch`] where the kernel is larger than the padded input by several strides.
@@ -92,16 +93,18 @@ impl Window {
         let Some(effective) = kernel.known().and_then(|extent| self.effective(axis, extent)) else { return Ok(Dim::Unknown) };
         let (begin, end) = (i128::from(self.begins[axis]), i128::from(self.ends[axis]));
         let slack = begin + end - effective;
-        if input.known().is_some_and(|extent| {
-            let room = i128::from(extent) + slack;
-            room < 0 && room % i128::from(stride) != 0
-        }) {
-            // The kernel does not fit: the text rounds down, the runtimes round toward zero and read less than a window.
-            return Ok(Dim::Unknown);
+        let mismatch =
+            || InferError::Mismatch { what: "window and padded input", left: effective.to_string(), right: input.to_string() };
+        if let Some(room) = input.upper().map(|extent| i128::from(extent) + slack).filter(|room| *room < 0) {
+            let count = u64::try_from(room / i128::from(stride) + 1);
+            return match input {
+                Dim::Known(_) => count.map(Dim::Known).map_err(|_| mismatch()),
+                _ => Ok(Dim::AtMost(count.unwrap_or(0))),
+            };
         }
         let round = if ceil { i128::from(stride) - 1 } else { 0 };
         let mut plus = 1;
-        if ceil {
+        if ceil && input.expr().is_some() {
             // How far the start of the last window lies behind the input: multiples of the stride cancel out, so that the
             // distance to the next multiple is all that depends on the input.
             match distance_to_multiple(input, slack, stride) {
@@ -110,11 +113,7 @@ impl Window {
                 None => return Ok(Dim::Unknown),
             }
         }
-        floor_quotient(input, slack + round, stride, plus).ok_or_else(|| InferError::Mismatch {
-            what: "window and padded input",
-            left: effective.to_string(),
-            right: input.to_string(),
-        })
+        floor_quotient(input, slack + round, stride, plus).ok_or_else(mismatch)
     }
 
     /// Extent that a transposed convolution gives along `axis`.
@@ -150,7 +149,7 @@ fn distance_to_multiple(input: &Dim, offset: i128, by: i64) -> Option<i128> {
             let rest = input.sub(&down.mul(&Dim::Known(by.unsigned_abs()))).known()?;
             i128::from(rest) + offset
         }
-        Dim::Unknown => return None,
+        Dim::AtMost(_) | Dim::Unknown => return None,
     };
     Some((-value).rem_euclid(by_wide))
 }
@@ -200,15 +199,42 @@ mod tests {
     }
 
     #[test]
+    fn windows_beyond_the_input_round_towards_zero() {
+        // Extent, window, stride, and positions as ONNX Runtime's pooling kernels and ONNX's inference give them.
+        let rows = [(1, 2, 2, 1), (1, 3, 3, 1), (1, 4, 2, 0), (1, 4, 3, 0), (1, 3, 2, 0), (2, 3, 1, 0)];
+        for (extent, window, stride, count) in rows {
+            for name in ["MaxPool", "AveragePool", "LpPool"] {
+                let case = || Case::new(name, 22).input(&format!("f32[1,1,{extent}]")).ints("kernel_shape", &[window]);
+                let case = |ceil| case().ints("strides", &[stride]).int("ceil_mode", ceil).show();
+                assert_eq!(
+                    [case(0), case(1)],
+                    [format!("f32[1,1,{count}]"), format!("f32[1,1,{count}]")],
+                    "{name} {extent} {window}"
+                );
+            }
+            let conv = Case::new("Conv", 11).input(&format!("f32[1,3,{extent}]")).input(&format!("f32[4,3,{window}]"));
+            assert_eq!(conv.ints("strides", &[stride]).show(), format!("f32[1,4,{count}]"), "{extent} {window}");
+        }
+        let far = Case::new("MaxPool", 22).input("f32[1,1,1]").ints("kernel_shape", &[5]).ints("strides", &[2]);
+        assert!(far.show().starts_with("error: window and padded input"));
+        let padded = Case::new("AveragePool", 22).input("f32[1,1,1]").ints("kernel_shape", &[4]).ints("pads", &[1, 0]);
+        assert_eq!(padded.ints("strides", &[4]).show(), "f32[1,1,1]");
+    }
+
+    #[test]
+    fn bounds_pass_through_windows() {
+        assert_eq!(pool("f32[1,1,?<=5]").show(), "f32[1,1,?<=3]");
+        assert_eq!(pool("f32[1,1,?<=5]").int("ceil_mode", 1).show(), "f32[1,1,?<=4]");
+        let wide = |input: &str| Case::new("MaxPool", 22).input(input).ints("kernel_shape", &[3]).ints("strides", &[3]).show();
+        assert_eq!([wide("f32[1,1,?<=1]"), wide("f32[1,1,?]")], ["f32[1,1,?<=1]", "f32[1,1,?]"]);
+    }
+
+    #[test]
     fn hostile_attributes_are_refused_or_unknown() {
         let conv = || Case::new("Conv", 11).input("f32[1,3,7]").input("f32[4,3,3]");
         assert!(conv().ints("strides", &[0]).show().starts_with("error: attribute `strides`"));
         assert!(conv().ints("pads", &[1]).show().starts_with("error: attribute `pads`"));
         assert_eq!(Case::new("MaxPool", 12).input("f32[1,1,2]").ints("kernel_shape", &[3]).show(), "f32[1,1,0]");
-        assert_eq!(
-            Case::new("MaxPool", 12).input("f32[1,1,1]").ints("kernel_shape", &[3]).ints("strides", &[3]).show(),
-            "f32[1,1,?]"
-        );
         assert!(conv().ints("dilations", &[1 << 62]).show().starts_with("error: window"));
         assert_eq!(conv().ints("pads", &[1 << 62, 1 << 62]).show(), format!("f32[1,4,{}]", (1u64 << 63) + 5));
         let conv = Case::new("Conv", 11).input("f32[1,3,7]").input("f32[4,3,18446744073709551615]");

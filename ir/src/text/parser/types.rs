@@ -94,10 +94,14 @@ impl Parser<'_> {
         }
     }
 
-    /// `?`, an extent, or a sum of products of symbols.
+    /// `?`, `?<=12`, an extent, or a sum of products of symbols.
     fn dim(&mut self) -> Parsed<Dim> {
         if self.eat('?') {
-            return Ok(Dim::Unknown);
+            if !self.eat('<') {
+                return Ok(Dim::Unknown);
+            }
+            self.expect('=')?;
+            return Ok(Dim::AtMost(self.integer("the largest extent")?));
         }
         let place = self.place;
         if matches!(self.token, Token::Number(_)) {

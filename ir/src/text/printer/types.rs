@@ -58,6 +58,7 @@ fn write_element(out: &mut String, element: ElementType) {
 fn write_dim(out: &mut String, dim: &Dim) {
     match dim {
         Dim::Known(extent) => _ = write!(out, "{extent}"),
+        Dim::AtMost(extent) => _ = write!(out, "?<={extent}"),
         Dim::Unknown => out.push('?'),
         Dim::Symbolic(expr) => match expr.as_constant().map(u64::try_from) {
             None => write_expr(out, expr),
