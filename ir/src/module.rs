@@ -271,6 +271,9 @@ pub struct Module {
     pub opsets: BTreeMap<String, i64>,
     /// Symbols that were bound, with their extents.
     pub dims: BTreeMap<String, u64>,
+    /// Types that values of the main graph are planned with although only a run tells them: what somebody says they will be. Order and places rest
+    /// on them, rewrites never do. The text form leaves them out.
+    pub assumed: BTreeMap<Value, TensorType>,
     /// How far the module has come.
     pub stage: Stage,
     /// Aliases and storage, filled by planning passes.
@@ -317,6 +320,14 @@ impl Module {
     /// Type of a value.
     pub fn ty(&self, value: Value) -> &ValueType {
         &self.values[value].ty
+    }
+    /// The tensor type that a value is planned with: its own, or the one that is assumed of it.
+    pub fn planned(&self, value: Value) -> Option<&TensorType> {
+        self.assumed.get(&value).or_else(|| self.values[value].ty.tensor())
+    }
+    /// Size that a value is planned with; `None` where nobody can tell it and none is assumed.
+    pub fn size(&self, value: Value) -> Option<crate::units::Bytes> {
+        self.planned(value).and_then(TensorType::size)
     }
     /// The node that produces a value.
     pub fn producer(&self, value: Value) -> Option<Node> {

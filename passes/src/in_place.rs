@@ -95,11 +95,11 @@ fn dies_here(
     let family = head(module, operand);
     let ends_here = families.needed[family].is_some_and(|range| range.end == Step(step.0 + 1));
     // A result over a window would hold all of the owner's bytes, and the scheduler does not count on it.
-    let size = module.ty(operand).size();
-    let same_size = size == module.ty(result).size() && size == module.ty(family).size();
+    let size = module.size(operand);
+    let same_size = size == module.size(result) && size == module.size(family);
     let alone = module.node(node).inputs.iter().enumerate().all(|(position, other)| match other {
         Some(other) if *other != operand && head(module, *other) == family => {
-            positions.contains(&position) && module.ty(*other).size() == module.ty(operand).size()
+            positions.contains(&position) && module.size(*other) == module.size(operand)
         }
         Some(other) if *other == operand => positions.contains(&position),
         _ => true,

@@ -6,6 +6,7 @@ use memc_solve::{Limit, Outcome, Status, place};
 use crate::analysis::buffers::{buffers, far_buffers, peak};
 use crate::analysis::class::classes;
 use crate::analysis::liveness::Liveness;
+use crate::analysis::open::has_open;
 use crate::analysis::scratch::scratch;
 use crate::pass::{Changed, PassContext, PassError, PassInfo, SCHEDULE, SolverReport};
 use crate::slices::in_time;
@@ -56,7 +57,9 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     }
     let scheduled = ctx.reports.iter().rev().find(|report| report.pass == SCHEDULE);
     // What a budget repeats can go below what any order of the nodes before it needs.
-    let order_lower_bound = scheduled.filter(|_| ctx.budgeted.is_none()).map(|report| Bytes(report.lower_bound));
+    // Nor does a bound hold where values without a size keep nodes in their order.
+    let is_bound = ctx.budgeted.is_none() && !has_open(module, ctx.options);
+    let order_lower_bound = scheduled.filter(|_| is_bound).map(|report| Bytes(report.lower_bound));
     let (size, lower_bound) = (Bytes(solution.height), Bytes(outcome.lower_bound.min(solution.height)));
     module.plan.arenas = vec![ArenaSize { space, size, lower_bound, order_lower_bound }];
     for far in ctx.options.farther.clone() {

@@ -6,6 +6,7 @@ use memc_ir::{Bytes, Module, Node, Stage, Value};
 use memc_ops::Profile;
 use memc_rewrite::Replaced;
 
+use crate::analysis::open::{has_open, never_needs_more};
 use crate::analysis::scratch::scratch;
 use crate::analysis::{Liveness, buffers, classes, peak};
 use crate::options::Options;
@@ -97,10 +98,28 @@ pub fn plan<'o>(
         // The file's order might be placed better than what was found: only then is it worth the full effort.
         (base, limit) = run(&given, file_order, None, none(), verify, &mut Silent)?;
     }
+    let options = prepared.ctx.options;
+    let best = match best {
+        // What is rewritten or merged can keep values without a size for longer, or make more of them.
+        best if needs_more(&best.module, &base.module, options) => {
+            let plain = run(&prepared, WITHOUT_CSE, None, none(), verify, &mut Silent)?.0;
+            if needs_more(&plain.module, &base.module, options) {
+                return Ok(base);
+            }
+            plain
+        }
+        best => best,
+    };
+    let rank = self::rank(&best.module, options);
     if rank.peak > limit.peak || rank.arena > limit.arena {
         return Ok(base);
     }
     Ok(Planned { base: Some(base.module), ..best })
+}
+
+/// Whether a plan can need more than that of the file's own order because of values whose size only a run tells.
+fn needs_more(plan: &Module, base: &Module, options: &Options) -> bool {
+    has_open(plan, options) && !never_needs_more(plan, base, options)
 }
 
 /// The rewritten module, if rules changed it.

@@ -8,6 +8,7 @@ use crate::analysis::buffers::{Buffer, buffers, is_placed};
 use crate::analysis::class::classes;
 use crate::analysis::dependence::predecessors;
 use crate::analysis::liveness::Liveness;
+use crate::analysis::open::OpenBuffers;
 use crate::analysis::scratch::scratch;
 use crate::analysis::state::wait_for_readers;
 use crate::options::Options;
@@ -31,25 +32,62 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let problem = problem(module, ctx.options);
     let main = module.main();
     let nodes = module.graph(main).nodes.clone();
-    let below = ctx.below.unwrap_or(u64::MAX);
-    let outcome = in_time(ctx, ctx.effort, |limit| ctx.answers.order(&problem, below, limit)).map_err(refused)?;
-    let best = outcome.solution.unwrap_or_else(|| (0..nodes.len() as u32).collect());
-    let value = outcome.value.unwrap_or(outcome.lower_bound);
-    order::check(&problem, &best, value)
-        .map_err(|violation| PassError::WrongAnswer { pass: INFO.name, why: violation.to_string() })?;
-    ctx.reports.push(SolverReport {
-        pass: INFO.name,
-        value,
-        lower_bound: outcome.lower_bound,
-        stop: outcome.stop.as_str(),
-        effort: outcome.effort,
-    });
-    let best = break_tie(module, ctx, &problem, best, &nodes)?;
+    let open = OpenBuffers::of(module, ctx.options);
+    let (best, report) = if open.is_empty() {
+        let below = ctx.below.unwrap_or(u64::MAX);
+        search(module, ctx, &problem, below, &nodes)?
+    } else {
+        around(module, ctx, &problem, &open, &nodes)?
+    };
+    ctx.reports.push(report);
     let edits = set_order(module, &nodes, &best);
     // The stage is part of the text.
     let staged = u64::from(module.stage < Stage::Scheduled);
     module.stage = module.stage.max(Stage::Scheduled);
     Ok(Changed::edits(edits + staged + resized))
+}
+
+/// The best order of a problem that the effort finds, and how the search ended.
+fn search(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    problem: &order::Problem,
+    below: u64,
+    nodes: &[Node],
+) -> Result<(Vec<u32>, SolverReport), PassError> {
+    let outcome = in_time(ctx, ctx.effort, |limit| ctx.answers.order(problem, below, limit)).map_err(refused)?;
+    let best = outcome.solution.unwrap_or_else(|| (0..nodes.len() as u32).collect());
+    let value = outcome.value.unwrap_or(outcome.lower_bound);
+    order::check(problem, &best, value)
+        .map_err(|violation| PassError::WrongAnswer { pass: INFO.name, why: violation.to_string() })?;
+    let report = SolverReport {
+        pass: INFO.name,
+        value,
+        lower_bound: outcome.lower_bound,
+        stop: outcome.stop.as_str(),
+        effort: outcome.effort,
+    };
+    let best = break_tie(module, ctx, problem, best, nodes)?;
+    Ok((best, report))
+}
+
+/// An order that needs no more than the one at hand whatever sizes the open values turn out to have: the best one with bounded values at their
+/// bounds, or else the best one that leaves the order at hand around all of them.
+fn around(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    problem: &order::Problem,
+    open: &OpenBuffers,
+    nodes: &[Node],
+) -> Result<(Vec<u32>, SolverReport), PassError> {
+    // An arena that is known says nothing of sums with open values.
+    let (mut order, mut report) = search(module, ctx, &open.weighed(problem), u64::MAX, nodes)?;
+    if !open.never_worse(problem, &order).map_err(refused)? {
+        (order, report) = search(module, ctx, &open.fenced(problem), u64::MAX, nodes)?;
+    }
+    // What is proven is proven of fewer orders, or of sums with bounds.
+    (report.value, report.lower_bound) = (order::peak(problem, &order).map_err(refused)?, 0);
+    Ok((order, report))
 }
 
 fn set_order(module: &mut Module, nodes: &[Node], order: &[u32]) -> u64 {

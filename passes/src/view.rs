@@ -45,7 +45,7 @@ fn reshape(module: &Module, node: Node, ctx: &PassContext<'_>) -> Option<(Value,
     let position = ctx.options.profile.view_of(&Typed { module, node })?;
     let data = module.node(node);
     let (result, operand) = ((*data.outputs.first()?)?, (*data.inputs.get(position)?)?);
-    let same = module.ty(result).size().is_some() && module.ty(result).size() == module.ty(operand).size();
+    let same = module.size(result).is_some() && module.size(result) == module.size(operand);
     same.then_some((result, operand))
 }
 

@@ -121,7 +121,7 @@ fn reshape_owner(module: &Module, value: Value, options: &Options) -> Option<Val
         }
         owner = alias.of;
     }
-    (module.ty(owner).size() == module.ty(value).size()).then_some(owner)
+    (module.size(owner) == module.size(value)).then_some(owner)
 }
 
 fn owner_and_depth(module: &Module, value: Value) -> (Value, usize) {

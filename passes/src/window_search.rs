@@ -122,7 +122,7 @@ impl<F: FnMut(WindowChoice, u64) -> Result<Option<Module>, PipelineError>> Searc
     fn moves(&self, current: &Trial) -> Vec<Set> {
         let is_held = |window: &&Window| current.held[window.part] || current.held[window.whole];
         let mut at_peak: Vec<&Window> = self.candidates.iter().filter(is_held).collect();
-        at_peak.sort_by_key(|window| (Reverse(self.module.ty(window.whole).size()), key(window)));
+        at_peak.sort_by_key(|window| (Reverse(self.module.size(window.whole)), key(window)));
         let mut by_node: BTreeMap<Node, Vec<&Window>> = BTreeMap::new();
         for window in &at_peak {
             by_node.entry(window.node).or_default().push(window);

@@ -108,7 +108,7 @@ fn check_scope(report: &mut Report<'_>, tree: &Tree, value: Value, alias: Alias)
 
 fn check_window(report: &mut Report<'_>, value: Value, alias: Alias) {
     let module = report.module;
-    let (size, room) = (module.ty(value).size(), module.ty(alias.of).size());
+    let (size, room) = (module.size(value), module.size(alias.of));
     let good = match (size, room) {
         (Some(size), Some(room)) => alias.offset.checked_add(size).is_some_and(|end| end <= room),
         // Without sizes only the whole can be shared, and it is never placed.

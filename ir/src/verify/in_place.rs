@@ -57,7 +57,7 @@ fn check_edge(report: &mut Report<'_>, tree: &Tree, owners: &Owners, value: Valu
         report.at_node("E0232", node, format!("{name} overwrites {of}, which is no operand of this node"));
         return None;
     }
-    let (size, room) = (module.ty(value).size(), module.ty(alias.of).size());
+    let (size, room) = (module.size(value), module.size(alias.of));
     if size.is_none() || size != room || alias.offset != Bytes(0) {
         report.at_node("E0232", node, format!("{name} overwrites {of}, which has not the same size"));
     }
@@ -139,7 +139,7 @@ fn check_dies(report: &mut Report<'_>, ranges: &Ranges, owners: &Owners, family:
 /// First byte within the owner and one past the last; without a size, all that could be.
 fn window(report: &Report<'_>, owners: &Owners, value: Value) -> (u64, u64) {
     let start = owners.of(value).map_or(0, |(_, offset)| offset.0);
-    let size = report.module.ty(value).size().map_or(u64::MAX, |size| size.0);
+    let size = report.module.size(value).map_or(u64::MAX, |size| size.0);
     (start, start.saturating_add(size))
 }
 

@@ -90,7 +90,7 @@ fn check_alias_place(report: &mut Report<'_>, owners: &Owners, value: Value) {
 
 fn owner(report: &mut Report<'_>, regions: &mut Regions, home: GraphId, value: Value, storage: Storage, range: LiveRange) {
     let name = report.name(value);
-    let Some(size) = report.module.ty(value).size() else {
+    let Some(size) = report.module.size(value) else {
         return report.at_value("E0246", value, format!("{name} has a place but no known size"));
     };
     if !aligned(report, storage) {

@@ -27,7 +27,7 @@ pub struct Buffer {
 pub fn is_placed(module: &Module, classes: &SecondaryMap<Value, Option<StorageClass>>, io: Io, value: Value) -> bool {
     let (owner, _) = module.plan.owner(value);
     let runs = !module.graph(module.main()).nodes.is_empty();
-    runs && classes[owner].is_some_and(|class| class.is_placed(io)) && module.ty(owner).size().is_some()
+    runs && classes[owner].is_some_and(|class| class.is_placed(io)) && module.size(owner).is_some()
 }
 
 /// All buffers of the first space, in order of their owners' ids.
@@ -60,7 +60,7 @@ fn all_buffers(module: &Module, liveness: &Liveness, classes: &SecondaryMap<Valu
     let mut by_owner: BTreeMap<Value, Buffer> = BTreeMap::new();
     for value in module.values().keys() {
         let (owner, _) = module.plan.owner(value);
-        let (Some(range), Some(bytes)) = (liveness.range(value), module.ty(owner).size()) else { continue };
+        let (Some(range), Some(bytes)) = (liveness.range(value), module.size(owner)) else { continue };
         if !is_placed(module, classes, io, value) {
             continue;
         }

@@ -79,6 +79,6 @@ pub fn near_constants(module: &Module) -> Bytes {
     let stays = |value: &Value| {
         classes[*value] == Some(StorageClass::Constant) && module.plan.alias[*value].is_none() && !fetched.contains(value)
     };
-    let sizes = module.values().keys().filter(stays).filter_map(|value| module.ty(value).size());
+    let sizes = module.values().keys().filter(stays).filter_map(|value| module.size(value));
     sizes.fold(Bytes(0), Bytes::saturating_add)
 }

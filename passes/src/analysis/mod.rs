@@ -4,6 +4,7 @@ pub mod buffers;
 pub mod class;
 pub mod dependence;
 pub mod liveness;
+pub mod open;
 pub mod scratch;
 pub mod state;
 pub mod windows;

@@ -39,7 +39,7 @@ fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
     let mut problem = place::Problem::default();
     let results = data.nodes.iter().flat_map(|node| module.node(*node).results());
     for value in data.inputs.iter().copied().chain(results) {
-        if let (Some(size), Some(range)) = (module.ty(value).size(), liveness.range(value)) {
+        if let (Some(size), Some(range)) = (module.size(value), liveness.range(value)) {
             problem.buffers.push(buffer(range.start, range.end, size, options));
         }
     }

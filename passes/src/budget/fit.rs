@@ -108,7 +108,7 @@ pub(crate) fn within(
 
 /// Bytes that values take one beside the other, each with what aligns it.
 fn aligned_sum(module: &Module, ctx: &PassContext<'_>, values: &[Value]) -> Bytes {
-    let size = |value: &Value| ctx.options.aligned(module.ty(*value).size().unwrap_or_default());
+    let size = |value: &Value| ctx.options.aligned(module.size(*value).unwrap_or_default());
     values.iter().fold(Bytes(0), |sum, value| sum.saturating_add(size(value)))
 }
 

@@ -73,11 +73,11 @@ pub(crate) fn fetchable(module: &Module, options: &Options) -> Vec<Value> {
     }
     let is_fetchable = |value: &Value| {
         let is_initializer = classes[*value] == Some(StorageClass::Constant) && module.producer(*value).is_none();
-        let is_owner = module.plan.alias[*value].is_none() && module.ty(*value).size().is_some_and(|size| size > Bytes(0));
+        let is_owner = module.plan.alias[*value].is_none() && module.size(*value).is_some_and(|size| size > Bytes(0));
         is_initializer && is_owner && is_read[*value] && !is_fixed[*value]
     };
     let mut found: Vec<Value> = module.values().keys().filter(is_fetchable).collect();
-    found.sort_by_key(|value| (module.ty(*value).size(), *value));
+    found.sort_by_key(|value| (module.size(*value), *value));
     found
 }
 
@@ -134,7 +134,7 @@ impl<'a> Statement<'a> {
         for (owner, members) in members {
             let index = self.groups.len() as u32;
             members.iter().for_each(|member| self.group_of.set(*member, Some(index)));
-            let bytes = self.module.ty(owner).size().unwrap_or_default();
+            let bytes = self.module.size(owner).unwrap_or_default();
             self.groups.push(Buffer { owner, bytes, range: LiveRange { start: Step(0), end: Step(steps) }, members });
         }
         self.fetched = fetched.iter().copied().collect();

@@ -106,7 +106,7 @@ fn by_first_read(module: &Module, constants: &[Value]) -> Vec<Value> {
 
 /// Bytes of constants.
 fn sizes(module: &Module, constants: &[Value]) -> Vec<u64> {
-    constants.iter().map(|value| module.ty(*value).size().unwrap_or_default().0).collect()
+    constants.iter().map(|value| module.size(*value).unwrap_or_default().0).collect()
 }
 
 fn sum(sizes: &[u64]) -> u64 {

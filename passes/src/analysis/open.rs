@@ -1,0 +1,280 @@
+//! Values that the arena would hold if they had a size: only a run gives it, and some have an upper bound.
+//!
+//! They lie in no arena, but a runtime allocates them all the same. An order must not rest on their weighing nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{Bytes, Module, SecondaryMap, Value};
+use memc_ops::Typed;
+use memc_solve::order;
+
+use crate::analysis::buffers::{buffers, live};
+use crate::analysis::class::{StorageClass, classes};
+use crate::analysis::liveness::Liveness;
+use crate::options::Options;
+
+/// Pairs of sets of open values that are compared at most; beyond, an order counts as worse.
+const MAX_PAIRS: usize = 1 << 20;
+
+/// A bound of so many bytes or more says nothing of what a run will need; keeps sums small.
+const MAX_BOUND: u64 = 1 << 40;
+
+/// Values without a size that share bytes: one of them, and the views of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// The value that is no view.
+    pub head: Value,
+    /// All of them.
+    pub members: Vec<Value>,
+    /// The most bytes that they can have; `None` where nothing bounds them.
+    pub most: Option<Bytes>,
+}
+
+/// Whether a value of the main graph is of a class that the arena holds, and has no size.
+pub fn is_open(module: &Module, options: &Options, class: Option<StorageClass>, value: Value) -> bool {
+    class.is_some_and(|class| class.is_placed(options.io)) && module.size(value).is_none()
+}
+
+/// Whether the main graph has values that [`is_open`] holds of. Linear in the number of values.
+pub fn has_open(module: &Module, options: &Options) -> bool {
+    let classes = classes(module);
+    module.values().keys().any(|value| is_open(module, options, classes[value], value))
+}
+
+/// All open values of the main graph, those together that the runtime keeps in one buffer, by their heads.
+pub fn open(module: &Module, options: &Options) -> Vec<Open> {
+    let classes = classes(module);
+    let mut head: SecondaryMap<Value, Option<Value>> = SecondaryMap::default();
+    let mut found: BTreeMap<Value, Open> = BTreeMap::new();
+    let nodes = module.graph(module.main()).nodes.iter().flat_map(|node| module.node(*node).results());
+    let inputs = module.graph(module.main()).inputs.iter().copied();
+    for value in inputs.chain(nodes).filter(|value| is_open(module, options, classes[*value], *value)) {
+        let viewed = module.producer(value).and_then(|node| {
+            let data = module.node(node);
+            let operand = options.profile.view_of(&Typed { module, node }).filter(|_| data.outputs.first() == Some(&Some(value)))?;
+            head[(*data.inputs.get(operand)?)?]
+        });
+        let owner = viewed.unwrap_or(value);
+        head.set(value, Some(owner));
+        let entry = found.entry(owner).or_insert_with(|| Open { head: owner, members: Vec::new(), most: None });
+        entry.members.push(value);
+        // They have equally many bytes: the least bound holds for all.
+        let most = module.ty(value).largest_size().filter(|most| most.0 < MAX_BOUND);
+        entry.most = [entry.most, most].into_iter().flatten().min();
+    }
+    found.into_values().collect()
+}
+
+/// Open values as buffers of an ordering problem.
+#[derive(Clone, Debug, Default)]
+pub struct OpenBuffers {
+    buffers: Vec<order::Buffer>,
+    most: Vec<Option<u64>>,
+}
+
+impl OpenBuffers {
+    /// Those of a module in its order.
+    pub fn of(module: &Module, options: &Options) -> Self {
+        let open = open(module, options);
+        let mut index: SecondaryMap<Value, Option<usize>> = SecondaryMap::default();
+        for (at, row) in open.iter().enumerate() {
+            row.members.iter().for_each(|member| index.set(*member, Some(at)));
+        }
+        let mut found = Self::default();
+        for row in &open {
+            found.most.push(row.most.map(|most| most.0));
+            found.buffers.push(order::Buffer {
+                size: row.most.unwrap_or_default().0,
+                live_from_start: module.producer(row.head).is_none(),
+                ..order::Buffer::default()
+            });
+        }
+        let main = module.graph(module.main());
+        let uses = memc_ir::uses(module);
+        for (position, node) in main.nodes.iter().enumerate() {
+            let results: Vec<Value> = module.node(*node).results().collect();
+            for value in module.reads(*node).into_iter().chain(results.iter().copied()) {
+                let Some(at) = index[value] else { continue };
+                let users = &mut found.buffers[at].users;
+                if users.last() != Some(&(position as u32)) {
+                    users.push(position as u32);
+                }
+            }
+            for value in results.iter().filter(|value| options.profile.holds_unread_results && uses[**value].is_empty()) {
+                index[*value].into_iter().for_each(|at| found.buffers[at].kept = true);
+            }
+        }
+        for at in main.outputs.iter().filter_map(|value| index[*value]) {
+            found.buffers[at].kept = true;
+        }
+        found
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.buffers.is_empty()
+    }
+
+    /// A problem in which values with a bound weigh as much as that, and the order at hand stays around all others.
+    pub fn weighed(&self, problem: &order::Problem) -> order::Problem {
+        let mut weighed = problem.clone();
+        let bounded = self.buffers.iter().zip(&self.most).filter(|(_, most)| most.is_some());
+        weighed.buffers.extend(bounded.map(|(buffer, _)| buffer.clone()));
+        self.fence(&mut weighed, |at| self.most[at].is_none());
+        weighed
+    }
+
+    /// A problem in which the order at hand stays around all open values.
+    pub fn fenced(&self, problem: &order::Problem) -> order::Problem {
+        let mut fenced = problem.clone();
+        self.fence(&mut fenced, |_| true);
+        fenced
+    }
+
+    /// Keeps the order at hand where one of the chosen buffers is live: such nodes follow one another, all nodes before them stay before, and all
+    /// behind them behind. The bytes beside the open values are then the same there as in the order at hand.
+    fn fence(&self, problem: &mut order::Problem, chosen: impl Fn(usize) -> bool) {
+        let steps = problem.operations.len();
+        let mut is_held = vec![false; steps];
+        for (_, buffer) in self.buffers.iter().enumerate().filter(|(at, _)| chosen(*at)) {
+            let (start, end) = Self::range(buffer, steps, |user| user as usize);
+            is_held[start..end].iter_mut().for_each(|held| *held = true);
+        }
+        // First step of the free stretch at hand, and the held step before it.
+        let (mut free, mut last): (usize, Option<usize>) = (0, None);
+        for step in 0..steps {
+            let mut before: Vec<u32> = last.map(|last| last as u32).into_iter().collect();
+            if is_held[step] {
+                before.extend((free..step).map(|step| step as u32));
+                (free, last) = (step + 1, Some(step));
+            }
+            let operation = &mut problem.operations[step];
+            operation.predecessors.extend(before);
+            operation.predecessors.sort_unstable();
+            operation.predecessors.dedup();
+        }
+    }
+
+    /// Steps at which a buffer is live where each user stands at a place.
+    fn range(buffer: &order::Buffer, steps: usize, place: impl Fn(u32) -> usize) -> (usize, usize) {
+        let places = || buffer.users.iter().map(|user| place(*user));
+        let start = if buffer.live_from_start { 0 } else { places().min().unwrap_or(0) };
+        let end = if buffer.kept { steps } else { places().max().map_or(start, |last| last + 1) };
+        (start.min(end), end)
+    }
+
+    /// Whether an order of the problem needs no more than the order at hand, whatever the sizes turn out to be.
+    ///
+    /// # Errors
+    /// The sequence is no order of the problem.
+    pub fn never_worse(&self, problem: &order::Problem, order: &[u32]) -> Result<bool, order::OrderError> {
+        let steps = order.len();
+        let given: Vec<u32> = (0..steps as u32).collect();
+        if *order == given {
+            return Ok(true);
+        }
+        let mut place = vec![0; steps];
+        for (step, operation) in order.iter().enumerate() {
+            place[*operation as usize] = step;
+        }
+        let need = |order: &[u32], place: &dyn Fn(u32) -> usize| {
+            let ranges = self.buffers.iter().enumerate().map(|(at, buffer)| (at, Self::range(buffer, steps, place)));
+            order::profile(problem, order).map(|sized| Need::new(&sized, ranges))
+        };
+        let (before, after) = (need(&given, &|user| user as usize)?, need(order, &|user| place[user as usize])?);
+        Ok(after.is_covered_by(&before, |at| self.most.get(*at).copied().flatten()))
+    }
+}
+
+/// Most bytes with a size that are live beside each set of open values.
+#[derive(Clone, Debug)]
+struct Need<K>(BTreeMap<Vec<K>, u64>);
+
+impl<K: Ord + Clone> Need<K> {
+    fn new(sized: &[u64], ranges: impl Iterator<Item = (K, (usize, usize))>) -> Self {
+        let mut changes: Vec<(Vec<K>, Vec<K>)> = vec![(Vec::new(), Vec::new()); sized.len() + 1];
+        for (key, (start, end)) in ranges.filter(|(_, (start, end))| start < end) {
+            changes[start].0.push(key.clone());
+            changes[end].1.push(key);
+        }
+        let (mut live, mut need): (BTreeSet<K>, BTreeMap<Vec<K>, u64>) = (BTreeSet::new(), BTreeMap::new());
+        let mut set = Vec::new();
+        for (bytes, (starts, ends)) in sized.iter().zip(changes) {
+            if !starts.is_empty() || !ends.is_empty() {
+                live.retain(|key| !ends.contains(key));
+                live.extend(starts);
+                set = live.iter().cloned().collect();
+            }
+            match need.get_mut(&set) {
+                Some(most) => *most = (*most).max(*bytes),
+                None => {
+                    need.insert(set.clone(), *bytes);
+                }
+            }
+        }
+        Self(need)
+    }
+
+    /// Whether for all sizes of the open values the largest sum here is no larger than there. It surely is where each set stands beside one there that
+    /// has more bytes, by as many as those that are not in it can have.
+    fn is_covered_by(&self, other: &Self, most: impl Fn(&K) -> Option<u64>) -> bool {
+        let largest = other.0.values().max().copied().unwrap_or(0);
+        if self.0.len().saturating_mul(other.0.len()) > MAX_PAIRS {
+            return false;
+        }
+        let covers = |set: &[K], bytes: u64, there: &[K], room: u64| {
+            let beside = set.iter().filter(|key| there.binary_search(key).is_err());
+            let sum = beside.map(&most).try_fold(bytes, |sum, most| sum.checked_add(most?));
+            sum.is_some_and(|sum| sum <= room)
+        };
+        self.0.iter().all(|(set, bytes)| {
+            *bytes <= largest
+                && (other.0.get(set).is_some_and(|room| bytes <= room)
+                    || other.0.iter().any(|(there, room)| bytes <= room && covers(set, *bytes, there, *room)))
+        })
+    }
+}
+
+/// What a planned or ordered module needs: bytes with a size, and open values, step by step.
+fn need(module: &Module, options: &Options) -> Need<Value> {
+    let liveness = Liveness::of(module, module.main(), options.profile);
+    let buffers = buffers(module, &liveness, &classes(module), options.io);
+    let sized: Vec<u64> = live(module, &buffers, liveness.steps).into_iter().map(|bytes| bytes.0).collect();
+    let ranges: Vec<(Value, (usize, usize))> = ranges(module, options, &liveness).into_iter().map(|(row, range)| (row.head, range)).collect();
+    Need::new(&sized, ranges.into_iter())
+}
+
+/// Open values with the steps at which some member is live.
+fn ranges(module: &Module, options: &Options, liveness: &Liveness) -> Vec<(Open, (usize, usize))> {
+    let rows = open(module, options).into_iter().filter_map(|row| {
+        let ranges = row.members.iter().filter_map(|member| liveness.range(*member));
+        let joined = ranges.map(|range| (range.start.0 as usize, range.end.0 as usize));
+        joined.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).map(|range| (row, range))
+    });
+    rows.collect()
+}
+
+/// Whether a module needs no more than another one that it was made of, whatever the sizes of open values turn out to be.
+pub fn never_needs_more(module: &Module, than: &Module, options: &Options) -> bool {
+    let bounds: BTreeMap<Value, u64> =
+        open(module, options).into_iter().filter_map(|row| Some((row.head, row.most?.0))).collect();
+    need(module, options).is_covered_by(&need(than, options), |value| bounds.get(value).copied())
+}
+
+/// The most bytes that are live at one step with all open values as large as they can be; `None` where one has no bound. Given are the bytes with a
+/// size at each step.
+pub fn largest_peak(module: &Module, options: &Options, sized: &[u64]) -> Option<Bytes> {
+    let liveness = Liveness::of(module, module.main(), options.profile);
+    let mut change = vec![0i128; sized.len() + 1];
+    for (row, (start, end)) in ranges(module, options, &liveness) {
+        let most = i128::from(row.most?.0);
+        change[start.min(sized.len())] += most;
+        change[end.min(sized.len())] -= most;
+    }
+    let mut open = 0;
+    let sums = sized.iter().zip(&change).map(|(sized, change)| {
+        open += change;
+        i128::from(*sized) + open
+    });
+    u64::try_from(sums.max().unwrap_or(0)).ok().map(Bytes)
+}
