@@ -33,7 +33,9 @@ pub(crate) fn baseline(file: &ModelFile, given: &Module, planned: &Module, optio
     let stated: BTreeSet<&str> = infos.filter(|info| has_shape(info)).map(|info| info.name()).collect();
     let plain = |owner: Value| {
         let has_bodies = module.producer(owner).is_some_and(|node| module.node(node).bodies().next().is_some());
-        counts(owner) && (!has_bodies || stated.contains(module.value(owner).name.as_str()))
+        // Nor are sizes that the user says.
+        let is_assumed = module.assumed.contains_key(&owner);
+        counts(owner) && !is_assumed && (!has_bodies || stated.contains(module.value(owner).name.as_str()))
     };
     Ok(Baseline {
         file_order_peak: memc_passes::portfolio::own_peak(&module, &options.plan, &Profile::ARENA, named, plain).0,

@@ -135,7 +135,9 @@ impl Error {
                 | ImportError::FeedInput { .. }
                 | ImportError::FeedExtents { .. }
                 | ImportError::Conflict { .. }
-                | ImportError::Contradiction { .. },
+                | ImportError::Contradiction { .. }
+                | ImportError::UnknownAssumed { .. }
+                | ImportError::Assumption { .. },
             ) => 2,
             Self::Pipeline(PipelineError::UnknownPass { .. } | PipelineError::Stage { .. }) => 2,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,

@@ -6,6 +6,7 @@ use memc_ir::{AliasKind, Definition, Module, Nanos, Node, SecondaryMap, SpaceDat
 use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
 use memc_ops::families::memory::{Transfer, transfer_of};
+use memc_passes::analysis::open::largest_peak;
 use memc_passes::analysis::state::{StatePair, shared};
 use memc_passes::analysis::{self, Liveness, StorageClass};
 use memc_passes::{Io, Options, Replaced};
@@ -78,15 +79,25 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         rewrites: writer.rewrites(),
         state: writer.state(),
         fetches: writer.fetches(),
+        stated: writer.stated(),
     };
     layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
     // Peak and bounds are stated for what the file says, so they are derived from it.
     let profile = file::Profile::of(&layout);
     for space in &profile.spaces {
-        layout.peak.insert(space.space.clone(), file::Peak { bytes: space.peak, step: space.peak_step });
+        let is_first = space.space == context.options.space.name;
+        let open = is_first && layout.unplanned.iter().any(|row| is_counted(row, layout.io));
+        let at_most = open.then(|| largest_peak(module, context.options, &space.live_bytes)).flatten();
+        let peak = file::Peak { bytes: space.peak, step: space.peak_step, at_most: at_most.map(|bytes| bytes.0) };
+        layout.peak.insert(space.space.clone(), peak);
     }
     layout.lower_bound = writer.lower_bounds(&layout);
     layout
+}
+
+/// Whether the arena would hold a value if it had a size.
+fn is_counted(row: &file::Unplanned, io: file::Io) -> bool {
+    row.class.is_some_and(|class| io.holds(class))
 }
 
 struct Writer<'a> {
@@ -229,7 +240,7 @@ impl<'a> Writer<'a> {
 
     fn tensor(&self, value: Value) -> Option<file::Tensor> {
         let data = self.module.value(value);
-        let ty = data.ty.tensor()?;
+        let ty = self.module.planned(value)?;
         let (shape, bytes) = (ty.known_dims()?, ty.size()?.0);
         let (space, offset) = self.place(self.module.plan.storage[value]);
         let range = self.liveness.range(value)?;
@@ -243,13 +254,7 @@ impl<'a> Writer<'a> {
             },
             alias_offset: alias.offset.0,
         });
-        let class = match self.classes[value]? {
-            _ if self.shared.iter().any(|pair| pair.old == value) => file::Class::State,
-            StorageClass::Constant => file::Class::Constant,
-            StorageClass::Input | StorageClass::IdleInput => file::Class::Input,
-            StorageClass::Output => file::Class::Output,
-            StorageClass::Transient => file::Class::Transient,
-        };
+        let class = self.class(value)?;
         Some(file::Tensor {
             name: data.name.clone(),
             dtype: ty.element.onnx_name().to_owned(),
@@ -263,6 +268,29 @@ impl<'a> Writer<'a> {
             recompute_of: self.recompute_of(value),
             step: None,
         })
+    }
+
+    fn class(&self, value: Value) -> Option<file::Class> {
+        Some(match self.classes[value]? {
+            _ if self.shared.iter().any(|pair| pair.old == value) => file::Class::State,
+            StorageClass::Constant => file::Class::Constant,
+            StorageClass::Input | StorageClass::IdleInput => file::Class::Input,
+            StorageClass::Output => file::Class::Output,
+            StorageClass::Transient => file::Class::Transient,
+        })
+    }
+
+    /// Values whose sizes are what the file or the user says.
+    fn stated(&self) -> Vec<file::Stated> {
+        let rows = self.values().filter(|value| self.module.size(*value).is_some()).filter_map(|value| {
+            let by = match value {
+                _ if self.module.assumed.contains_key(&value) => file::StatedBy::User,
+                _ if self.module.claimed.contains(&value) => file::StatedBy::File,
+                _ => return None,
+            };
+            Some(file::Stated { tensor: self.module.value(value).name.clone(), by })
+        });
+        rows.collect()
     }
 
     fn recompute_of(&self, value: Value) -> Option<String> {
@@ -295,7 +323,7 @@ impl<'a> Writer<'a> {
                 to: self.place(self.module.plan.storage[far]).0?,
                 store_step: self.position[store],
                 load_step: self.position[*load],
-                bytes: self.module.ty(tensor).size()?.0,
+                bytes: self.module.size(tensor)?.0,
             })
         });
         pairs.collect()
@@ -324,14 +352,14 @@ impl<'a> Writer<'a> {
                 from: self.module.node(*node).string("from")?.to_owned(),
                 to: self.context.options.space.name.clone(),
                 step: self.position[*node],
-                bytes: self.module.ty(near).size()?.0,
+                bytes: self.module.size(near)?.0,
             })
         });
         rows.collect()
     }
 
     fn unplanned(&self) -> Vec<file::Unplanned> {
-        let open = self.values().filter(|value| self.module.ty(*value).size().is_none());
+        let open = self.values().filter(|value| self.module.size(*value).is_none());
         open.map(|value| {
             let reason = match self.module.ty(value) {
                 ValueType::Tensor(tensor) if tensor.element.bits().is_none() => {
@@ -341,7 +369,12 @@ impl<'a> Writer<'a> {
                 ValueType::Unknown => "nobody can derive the type".to_owned(),
                 other => format!("{other} is no dense tensor"),
             };
-            file::Unplanned { name: self.module.value(value).name.clone(), reason }
+            file::Unplanned {
+                name: self.module.value(value).name.clone(),
+                reason,
+                class: self.class(value),
+                at_most: self.module.ty(value).largest_size().map(|bytes| bytes.0),
+            }
         })
         .collect()
     }

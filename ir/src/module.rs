@@ -1,7 +1,7 @@
 //! The module: graphs, nodes, values and constants that travel together.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -274,6 +274,8 @@ pub struct Module {
     /// Types that values of the main graph are planned with although only a run tells them: what somebody says they will be. Order and places rest
     /// on them, rewrites never do. The text form leaves them out.
     pub assumed: BTreeMap<Value, TensorType>,
+    /// Values of the main graph whose sizes are only what the file states. The text form leaves them out.
+    pub claimed: BTreeSet<Value>,
     /// How far the module has come.
     pub stage: Stage,
     /// Aliases and storage, filled by planning passes.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use memc::ops::Assumption;
 use memc::ops::profile::Language;
 use memc::{LinkOption, Size};
 
@@ -82,13 +83,17 @@ pub enum SchemaOf {
 /// Options of planning that several commands share.
 #[derive(Args, Debug)]
 pub struct Planning {
-    /// Extent of a symbolic dimension of a graph input; one without a name is INPUT.AXIS, and `?` is all of those (repeatable)
+    /// Extent of a symbolic dimension of a graph input; one without a name is INPUT.AXIS, and `?` is all of those. One that only results have is
+    /// assumed, as by --assume (repeatable)
     #[arg(long = "dim", value_name = "NAME=N", value_parser = pair::<u64>)]
     pub dims: Vec<(String, u64)>,
     /// Bind dimensions to the extents of real inputs, as numpy.savez writes them under the names of the inputs
     #[cfg(feature = "ort")]
     #[arg(long, value_name = "FEED.npz")]
     pub dim_from: Option<PathBuf>,
+    /// Plan as if a value whose size only a run gives had N elements, or this shape. Other data run, but may need more (repeatable)
+    #[arg(long, value_name = "VALUE=N|VALUE=2x12", value_parser = pair::<Assumption>)]
+    pub assume: Vec<(String, Assumption)>,
     /// Plan a model whose inputs keep symbolic dimensions: what depends on them is left out
     #[arg(long)]
     pub allow_unbound: bool,

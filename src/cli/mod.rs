@@ -141,7 +141,12 @@ impl Planning {
         let feed = self.dim_from.as_deref().map(playing::extents).transpose()?.unwrap_or_default();
         #[cfg(not(feature = "ort"))]
         let feed = std::collections::BTreeMap::new();
-        Ok(ImportOptions { dims: self.dims.iter().cloned().collect(), feed, allow_unbound: self.allow_unbound })
+        Ok(ImportOptions {
+            dims: self.dims.iter().cloned().collect(),
+            feed,
+            assume: self.assume.iter().cloned().collect(),
+            allow_unbound: self.allow_unbound,
+        })
     }
     fn options(&self) -> Result<Options, Failure> {
         let profile = match self.runtime {

@@ -243,6 +243,10 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
     if !dims.is_empty() {
         stated.insert("dims".to_owned(), dims.join(","));
     }
+    let assumed: Vec<String> = planning.assume.iter().map(|(name, size)| format!("{name}={size}")).collect();
+    if !assumed.is_empty() {
+        stated.insert("assume".to_owned(), assumed.join(","));
+    }
     stated
 }
 

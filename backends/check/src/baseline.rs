@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Module, Node, Value};
-use memc_layout::{Class, Io, Tensor};
+use memc_layout::{Class, Io, StatedBy, Tensor};
 use memc_ops::{Profile, Typed};
 
 use crate::ctx::{Ctx, Steps};
@@ -47,6 +47,17 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
         if unread { (range.0, steps as u64) } else { *range }
     };
     let all: Vec<Held> = own.iter().map(|(value, range)| Held { steps: longest(value, range), bytes: bytes(*value) }).collect();
+    // Sizes that the user says are in no file but the layout.
+    let assumed: BTreeSet<&str> =
+        ctx.layout.stated.iter().filter(|row| row.by == StatedBy::User).map(|row| row.tensor.as_str()).collect();
+    let assumed: Vec<Held> = (side.values.iter())
+        .filter(|value| side.known[**value].is_none())
+        .filter_map(|value| {
+            let name = side.name(*value);
+            let index = ctx.named.get(name).filter(|_| assumed.contains(name))?;
+            Some(Held { steps: longest(value, live.get(value)?), bytes: ctx.tensor(*index).bytes })
+        })
+        .collect();
     let parts = parts(side);
     let least: Vec<Held> = own
         .iter()
@@ -71,6 +82,7 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
         derived: peak(&[&aliased, &planned]),
         least: peak(&[&least]),
         most: peak(&[&all, &kernels, &found, &body_values(ctx)]),
+        most_own: peak(&[&all, &assumed, &kernels, &found, &body_values(ctx)]),
     }
 }
 

@@ -79,7 +79,8 @@ fn peak(ctx: &Ctx<'_>, space: &str, stated: &[Held], found: SpaceSummary, findin
     let claim = ctx.layout.peak.get(space);
     let right = claim.is_some_and(|claim| {
         let there = usize::try_from(claim.step).ok().and_then(|step| level.get(step)).copied();
-        claim.bytes == found.peak && (found.peak == 0 || there == Some(found.peak))
+        let is_covered = claim.at_most.is_none_or(|most| most >= claim.bytes && !ctx.layout.unplanned.is_empty());
+        claim.bytes == found.peak && (found.peak == 0 || there == Some(found.peak)) && is_covered
     });
     if !right {
         let said = claim.map_or("nothing".to_owned(), |claim| format!("{} bytes at step {}", claim.bytes, claim.step));
@@ -223,10 +224,10 @@ fn baseline(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
             found.claimed, found.derived
         ));
     }
-    if found.claimed_own > found.most || (found.claimed_own < found.least && found.claimed_own > 0) {
+    if found.claimed_own > found.most_own || (found.claimed_own < found.least && found.claimed_own > 0) {
         let message = format!(
             "own_peak is claimed as {} bytes; the input model needs between {} and {}",
-            found.claimed_own, found.least, found.most
+            found.claimed_own, found.least, found.most_own
         );
         findings.add(Kind::Baseline, At::default(), message);
     }

@@ -145,6 +145,8 @@ pub enum Kind {
     Fetch,
     /// An input of the output model has a symbol that the plan bound.
     Unbound,
+    /// A row of stated sizes is wrong, or one is missing.
+    Stated,
 }
 
 /// A kind with its name and its page.

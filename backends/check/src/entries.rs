@@ -57,6 +57,13 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         };
         findings.add(Kind::Unplanned, At::tensor(name), format!("`{name}` in `unplanned` {why}"));
     }
+    for row in &ctx.layout.unplanned {
+        let Some((class, value)) = row.class.zip(ctx.out.named.get(&row.name)) else { continue };
+        if !classes(ctx, *value).contains(&class) {
+            let message = format!("`{}` in `unplanned` is no {}", row.name, class.as_str());
+            findings.add(Kind::Class, At::tensor(&row.name), message);
+        }
+    }
     for value in &ctx.out.values {
         let name = ctx.out.name(*value);
         match ctx.tensor_of[*value] {

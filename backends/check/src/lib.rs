@@ -32,6 +32,7 @@ mod schedule;
 mod scratch;
 mod side;
 mod state;
+mod stated;
 mod transfers;
 mod views;
 
@@ -137,6 +138,7 @@ fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, 
     transfers::check(&ctx, findings);
     state::check(&ctx, findings);
     fetches::check(&ctx, findings);
+    stated::check(&ctx, findings);
     boundary::check(&ctx, findings);
     let recomputed = meaning::check(&ctx, options, findings, summary);
     claims::check(&ctx, recomputed, findings, summary);

@@ -95,4 +95,6 @@ pub struct BaselineSummary {
     pub least: u64,
     /// No choice of views gives more.
     pub most: u64,
+    /// The same with values whose sizes the user says.
+    pub most_own: u64,
 }

@@ -122,10 +122,14 @@ const ENTRIES: &[Damage] = &[
     (Kind::ExtraTensor, "a workspace of no node", |c| c.tensor("scratch:choose:body").name = "scratch:nobody:0".into()),
     (Kind::Unplanned, "a known size", |c| {
         c.layout().tensors.retain(|tensor| tensor.name != "d");
-        c.layout().unplanned.push(Unplanned { name: "d".into(), reason: "?".into() });
+        c.layout().unplanned.push(Unplanned { name: "d".into(), reason: "?".into(), ..Unplanned::default() });
     }),
-    (Kind::Unplanned, "no value", |c| c.layout().unplanned.push(Unplanned { name: "ghost".into(), reason: "?".into() })),
-    (Kind::Unplanned, "planned as well", |c| c.layout().unplanned.push(Unplanned { name: "d".into(), reason: "?".into() })),
+    (Kind::Unplanned, "no value", |c| {
+        c.layout().unplanned.push(Unplanned { name: "ghost".into(), reason: "?".into(), ..Unplanned::default() })
+    }),
+    (Kind::Unplanned, "planned as well", |c| {
+        c.layout().unplanned.push(Unplanned { name: "d".into(), reason: "?".into(), ..Unplanned::default() })
+    }),
     (Kind::Type, "another shape", |c| c.tensor("d").shape = vec![16, 4]),
     (Kind::Type, "another element type", |c| c.tensor("d").dtype = "int32".into()),
     (Kind::Type, "a shape that no 64 bits count", |c| c.tensor("d").shape = vec![u64::MAX, u64::MAX]),

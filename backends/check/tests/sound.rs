@@ -196,7 +196,11 @@ fn values_of_unknown_size_are_unplanned_or_taken_from_the_layout() {
     }
     case.insert("left", [node("find", "NonZero", &["h"], &["where"])]);
     case.layout().tensors.retain(|tensor| tensor.name != "where");
-    case.layout().unplanned.push(Unplanned { name: "where".into(), reason: "its size depends on data".into() });
+    case.layout().unplanned.push(Unplanned {
+        name: "where".into(),
+        reason: "its size depends on data".into(),
+        ..Unplanned::default()
+    });
     let report = case.report_with(EXACT);
     assert_eq!(without_numbers(&report), [""; 0]);
     assert_eq!(report.summary.unverified_shapes, 1);

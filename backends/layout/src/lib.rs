@@ -25,6 +25,6 @@ pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};
 pub use types::{
     Alias, AliasKind, Arena, Baseline, Busy, Class, Cost, Fetch, Io, Layout, Link, LiveRange, LowerBound, Model, OpsetImport,
-    ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode, Solver, Space, StateUpdate, Subgraph, Target, Tensor, Transfer,
-    Unplanned, VERSION,
+    ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode, Solver, Space, StateUpdate, Stated, StatedBy, Subgraph, Target,
+    Tensor, Transfer, Unplanned, VERSION,
 };

@@ -69,6 +69,29 @@ pub struct Layout {
     /// out where none does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fetches: Vec<Fetch>,
+    /// Tensors whose sizes do not follow from the model's inputs and operators: somebody says them, and other data may have others. Left out where
+    /// all follow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stated: Vec<Stated>,
+}
+
+/// A tensor whose size somebody says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stated {
+    /// The tensor.
+    pub tensor: String,
+    /// Who says it, or says the size that it follows from.
+    pub by: StatedBy,
+}
+
+/// Who says a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StatedBy {
+    /// The model file: a shape beside a result that its operator does not imply.
+    File,
+    /// The user, by `--assume` or by the extent of a dimension that only results have.
+    User,
 }
 
 /// A time in which a step keeps its engine busy, `[start, end]` in nanoseconds from the start of the run.
@@ -231,6 +254,15 @@ pub enum Io {
 }
 
 impl Io {
+    /// Whether arenas hold values of a class.
+    pub fn holds(self, class: Class) -> bool {
+        match class {
+            Class::Input => self == Io::Arena,
+            Class::Output => self != Io::External,
+            Class::Transient | Class::Scratch => true,
+            Class::Constant | Class::State => false,
+        }
+    }
     /// The word that the file uses.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -432,12 +464,18 @@ pub struct Fetch {
 }
 
 /// A value whose size nobody can derive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unplanned {
     /// Name of the value.
     pub name: String,
     /// Why its size is unknown.
     pub reason: String,
+    /// What the value is to the model. Left out by older writers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
+    /// The most bytes that it can have. Left out where nothing bounds them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<u64>,
 }
 
 /// A body of control flow.
@@ -458,6 +496,10 @@ pub struct Peak {
     pub bytes: u64,
     /// A step at which they are.
     pub step: u64,
+    /// The most bytes with the values of `unplanned` that the arena would hold, each as large as it can be. Left out where there are none, or one has
+    /// no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<u64>,
 }
 
 /// What no plan of a space can go below.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_layout::{AliasKind, Class, Layout, LowerBound, Profile, ScheduledNode, SpaceProfile};
+use memc_layout::{AliasKind, Class, Layout, LowerBound, Profile, ScheduledNode, SpaceProfile, Unplanned};
 
 use crate::decisions::{Decision, decisions};
 
@@ -15,6 +15,8 @@ pub(crate) struct Facts<'a> {
     pub callers: Callers,
     /// What was computed again or moved, in order.
     pub decisions: Vec<Decision<'a>>,
+    /// Values without a size that an arena would hold: what is said of the first space's bytes leaves them out.
+    pub open: usize,
 }
 
 /// One space of a plan.
@@ -26,6 +28,10 @@ pub(crate) struct SpaceFacts {
     /// Peak of the input model in file order.
     pub before: Option<u64>,
     pub bound: Option<LowerBound>,
+    /// Values without a size that lie beside the arena.
+    pub open: usize,
+    /// The most bytes with them.
+    pub at_most: Option<u64>,
 }
 
 /// How far an arena is from its lower bound.
@@ -37,6 +43,8 @@ pub(crate) enum Gap {
     Open(f64),
     /// There is no bound to compare with.
     Unknown,
+    /// Values without a size lie beside the arena: how large it is says nothing of all.
+    Partial,
 }
 
 /// How many of what a plan has.
@@ -72,7 +80,14 @@ impl<'a> Facts<'a> {
             let used = space.arena > 0 || !space.profile.owners.is_empty() || space.before.is_some_and(|bytes| bytes > 0);
             used || first == Some(space.profile.space.as_str())
         });
-        Facts { layout, spaces, counts: counts(layout), callers: callers(layout), decisions }
+        // Older writers do not say what a value is to the model: it may be one that counts.
+        let counts_in = |row: &&Unplanned| row.class.is_none_or(|class| layout.io.holds(class));
+        let open = layout.unplanned.iter().filter(counts_in).count();
+        if let Some(space) = spaces.first_mut().filter(|space| first == Some(space.profile.space.as_str())) {
+            space.open = open;
+            space.at_most = layout.peak.get(&space.profile.space).and_then(|peak| peak.at_most);
+        }
+        Facts { layout, spaces, counts: counts(layout), callers: callers(layout), decisions, open }
     }
 
     /// The space that operators compute in; None for a target without spaces and a plan without tensors.
@@ -102,12 +117,15 @@ impl SpaceFacts {
             capacity: layout.target.spaces.iter().find(|space| space.name == *name).and_then(|space| space.capacity),
             before: layout.baseline.own_peak.get(name).or_else(|| layout.baseline.file_order_peak.get(name)).copied(),
             bound: layout.lower_bound.get(name).copied(),
+            open: 0,
+            at_most: None,
             profile,
         }
     }
 
     pub(crate) fn gap(&self) -> Gap {
         match self.bound.map(|bound| bound.placement) {
+            _ if self.open > 0 => Gap::Partial,
             Some(bound) if self.arena <= bound => Gap::Closed,
             Some(bound) if bound > 0 => Gap::Open((self.arena - bound) as f64 / bound as f64),
             _ => Gap::Unknown,

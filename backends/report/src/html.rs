@@ -61,7 +61,7 @@ pub fn html(layout: &Layout, options: &HtmlOptions) -> String {
             "legend" => page.push_str(&legend(&facts)),
             "about" => page.push_str(&escape(&about(&facts))),
             "cards" => page.push_str(&cards(&facts)),
-            "searches" => page.push_str(&searches(layout)),
+            "searches" => page.push_str(&searches(&facts)),
             "pareto" => page.push_str(&pareto::plot(layout)),
             "summary" => page.push_str(&escape(&summary::lines(&facts).join("\n"))),
             "data" => page.push_str(&data(&facts, options.before)),
@@ -233,7 +233,8 @@ fn plan(name: &str, facts: &Facts) -> Value {
 }
 
 /// How the searches ended, as a table; nothing where none ran.
-fn searches(layout: &Layout) -> String {
+fn searches(facts: &Facts<'_>) -> String {
+    let layout = facts.layout;
     if layout.solvers.is_empty() {
         return String::new();
     }
@@ -244,6 +245,7 @@ fn searches(layout: &Layout) -> String {
     for solver in &layout.solvers {
         let size = |value: u64| if solver.unit == "ns" { time(value as f64) } else { bytes(value) };
         let gap = match solver.lower_bound {
+            _ if facts.open > 0 => "-".to_owned(),
             bound if solver.value <= bound => "optimal".to_owned(),
             0 => "unknown".to_owned(),
             bound => format!("{:.2} %", (solver.value - bound) as f64 * 100.0 / bound as f64),

@@ -1,6 +1,6 @@
 //! The summary of a plan as one JSON object, for scripts.
 
-use memc_layout::{Layout, Owner, Solver};
+use memc_layout::{Layout, Owner, Solver, StatedBy};
 use serde_json::{Value, json};
 
 use crate::decisions::Decision;
@@ -17,7 +17,9 @@ use crate::facts::{Facts, Gap, SpaceFacts};
 /// - `weights`, `callers {inputs, outputs, state}`: bytes that no arena holds.
 /// - `weights_before`: bytes of the input model's weights, 0 where the layout does not say.
 /// - `counts`: `nodes`, `nodes_before`, `tensors`, `views`, `in_place`, `recomputed_nodes`, `transfers`, `scratch`, `anchors`,
-///   `subgraphs`, `unplanned`.
+///   `subgraphs`, `unplanned`, and of these `without_size`: those that an arena would hold; `stated_by_file`, `stated_by_user`: sizes that somebody says.
+/// - `at_most`: the most bytes of the first space with values without a size; null where there are none, or one has no bound. `optimal` is false where
+///   there are some.
 /// - `cost`: `time_change` (fraction), `extra_flops`, `transferred_bytes`, `modelled_ns_before`, `modelled_ns_after`,
 ///   `overhead_lower_bound|null`.
 /// - `solvers`: how the searches ended, `[{pass, unit, value, lower_bound, optimal, stop, effort}]`.
@@ -30,6 +32,7 @@ pub fn json(layout: &Layout) -> String {
     let facts = Facts::of(layout);
     let first = facts.first();
     let cost = &layout.cost;
+    let stated = |by: StatedBy| layout.stated.iter().filter(|row| row.by == by).count();
     let mut summary = json!({
         "schema": "memc.summary/1",
         "memc_version": layout.memc_version,
@@ -39,6 +42,7 @@ pub fn json(layout: &Layout) -> String {
         "io": layout.io.as_str(),
         "space": first.map(|space| space.profile.space.as_str()),
         "peak": first.map(|space| space.profile.peak),
+        "at_most": first.and_then(|space| space.at_most),
         "before": first.and_then(|space| space.before),
         "arena": first.map(|space| space.arena),
         "bound": first.and_then(|space| space.bound).map(|bound| bound.placement),
@@ -59,6 +63,9 @@ pub fn json(layout: &Layout) -> String {
             "anchors": facts.counts.anchors,
             "subgraphs": layout.subgraphs.len(),
             "unplanned": layout.unplanned.len(),
+            "without_size": facts.open,
+            "stated_by_file": stated(StatedBy::File),
+            "stated_by_user": stated(StatedBy::User),
         },
         "cost": {
             "time_change": facts.time_change(),
@@ -68,7 +75,7 @@ pub fn json(layout: &Layout) -> String {
             "modelled_ns_after": cost.modelled_ns_after,
             "overhead_lower_bound": cost.overhead_lower_bound,
         },
-        "solvers": layout.solvers.iter().map(solver_value).collect::<Vec<_>>(),
+        "solvers": layout.solvers.iter().map(|solver| solver_value(solver, facts.open)).collect::<Vec<_>>(),
         "decisions": facts.decisions.iter().map(|decision| decision_value(layout, decision)).collect::<Vec<_>>(),
         "pareto": layout.pareto,
     });
@@ -76,13 +83,13 @@ pub fn json(layout: &Layout) -> String {
     format!("{summary:#}\n")
 }
 
-fn solver_value(solver: &Solver) -> Value {
+fn solver_value(solver: &Solver, open: usize) -> Value {
     json!({
         "pass": solver.pass,
         "unit": solver.unit,
         "value": solver.value,
         "lower_bound": solver.lower_bound,
-        "optimal": solver.value <= solver.lower_bound,
+        "optimal": open == 0 && solver.value <= solver.lower_bound,
         "stop": solver.stop,
         "effort": solver.effort,
     })
@@ -125,7 +132,7 @@ fn space_value(facts: &Facts, space: &SpaceFacts) -> Value {
         "gap": match space.gap() {
             Gap::Closed => Some(0.0),
             Gap::Open(fraction) => Some(fraction),
-            Gap::Unknown => None,
+            Gap::Unknown | Gap::Partial => None,
         },
         "peak": {
             "bytes": profile.peak,

@@ -16,6 +16,9 @@ use crate::{
 ///   the arena is larger, `(gap < 0.1 %)` at least; `bound ? (unknown)` where the layout has none.
 /// - *recompute*: nodes that run a second time. *time*: modelled, against the input model. *transfers*: pairs of out and back.
 ///
+/// Where values without a size lie beside the arena, sums are only what is sure: `peak 64.1 KiB -> at least 64.1 KiB, 9 values without size are not in
+/// it`, with `(at most 300.0 KiB with them)` where all of them have upper bounds, and the bound is `(of values with a size)`.
+///
 /// All of it is about the target's first space. Each other space in use has a line before it: `space host  peak … (optimal)`.
 pub fn summary_line(layout: &Layout) -> String {
     lines(&Facts::of(layout)).join("\n")
@@ -44,15 +47,23 @@ pub(crate) fn verdict(gap: Gap) -> String {
         Gap::Open(fraction) if fraction < 0.001 => "gap < 0.1 %".to_owned(),
         Gap::Open(fraction) => format!("gap {:.1} %", fraction * 100.0),
         Gap::Unknown => "unknown".to_owned(),
+        Gap::Partial => "of values with a size".to_owned(),
     }
 }
 
 fn sizes(space: &SpaceFacts) -> String {
     let known = |size: Option<u64>| size.map_or_else(|| "?".to_owned(), bytes);
+    let peak = bytes(space.profile.peak);
+    let peak = match space.open {
+        0 => peak,
+        1 => format!("at least {peak}, 1 value without size is not in it"),
+        open => format!("at least {peak}, {open} values without size are not in it"),
+    };
+    let most = space.at_most.map_or_else(String::new, |most| format!(" (at most {} with them)", bytes(most)));
     format!(
-        "peak {} -> {}  arena {}  bound {} ({})",
+        "peak {} -> {}{most}  arena {}  bound {} ({})",
         known(space.before),
-        bytes(space.profile.peak),
+        peak,
         bytes(space.arena),
         known(space.bound.map(|bound| bound.placement)),
         verdict(space.gap())

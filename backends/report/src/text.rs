@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use memc_layout::{Layout, Solver};
+use memc_layout::{Layout, Solver, Stated, StatedBy};
 
 use crate::{
     decisions::Decision,
@@ -40,7 +40,7 @@ pub fn text(layout: &Layout) -> String {
     let mut lines = head(&facts);
     lines.push(String::new());
     lines.extend(spaces(&facts));
-    lines.extend(searches(layout));
+    lines.extend(searches(&facts));
     lines.extend(decided(&facts));
     if let Some(space) = facts.first() {
         let alive = space.profile.alive_at(space.profile.peak_step);
@@ -116,6 +116,15 @@ fn head(facts: &Facts) -> Vec<String> {
         let (name, reason) = (shortened(&first.name, 30), shortened(&first.reason, 40));
         lines.push(format!("no size  {}: {name} ({reason})", layout.unplanned.len()));
     }
+    let stated = |by: StatedBy, who: &str| {
+        let rows: Vec<&Stated> = layout.stated.iter().filter(|row| row.by == by).collect();
+        let first = shortened(&rows.first()?.tensor, 24);
+        Some(format!("{} by {who} ({first})", counted(rows.len(), "size")))
+    };
+    let stated: Vec<String> = [stated(StatedBy::File, "the file"), stated(StatedBy::User, "you")].into_iter().flatten().collect();
+    if !stated.is_empty() {
+        lines.push(format!("stated   {}: other data may have others", stated.join(", ")));
+    }
     lines
 }
 
@@ -148,10 +157,13 @@ fn spaces(facts: &Facts) -> Vec<String> {
 }
 
 /// How the searches ended, a row each, under a title.
-fn searches(layout: &Layout) -> Vec<String> {
+fn searches(facts: &Facts) -> Vec<String> {
+    let layout = facts.layout;
     let row = |solver: &Solver| {
         let size = |value: u64| if solver.unit == "ns" { time(value as f64) } else { bytes(value) };
         let gap = match solver.lower_bound {
+            // No search knows of values without a size.
+            _ if facts.open > 0 => "-".to_owned(),
             bound if solver.value <= bound => "optimal".to_owned(),
             0 => "-".to_owned(),
             bound => format!("gap {:.2} %", (solver.value - bound) as f64 * 100.0 / bound as f64),

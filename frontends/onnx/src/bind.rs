@@ -64,12 +64,18 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
     let unnamed = name_open_dims(module);
     let mut known: BTreeSet<String> = inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect();
     let mut bindings = Bindings::default();
+    // Symbols of results alone are no facts of a run: sizes that rest on them are assumed, once types are known.
+    let main = module.graph(module.main());
+    let results = main.nodes.iter().flat_map(|node| module.node(*node).results());
+    let inner: BTreeSet<String> = results.flat_map(|value| symbols(module.ty(value))).collect();
     for (name, extent) in options.dims.iter().filter(|(name, _)| *name != UNNAMED) {
-        if !known.contains(name) {
+        if known.contains(name) {
+            bindings.add(name, *extent, By::Option { name: name.clone() })?;
+        } else if !inner.contains(name) {
+            known.extend(inner);
             known.extend((!unnamed.is_empty()).then(|| UNNAMED.to_owned()));
             return Err(ImportError::UnknownDimension { name: name.clone(), known: known.into_iter().collect() });
         }
-        bindings.add(name, *extent, By::Option { name: name.clone() })?;
     }
     feed::bind(module, &inputs, &options.feed, &mut bindings)?;
     if let Some(extent) = options.dims.get(UNNAMED) {

@@ -127,13 +127,31 @@ pub enum ImportError {
         /// The symbols.
         names: Vec<String>,
     },
-    /// `--dim` names a symbol that no graph input has (the request's fault).
-    #[error("no graph input has a dimension named `{name}`")]
+    /// `--dim` names a symbol that no graph input has, and no value of the file (the request's fault).
+    #[error("nothing has a dimension named `{name}`")]
     UnknownDimension {
         /// The name given.
         name: String,
         /// The names that there are.
         known: Vec<String>,
+    },
+    /// `--assume` names a value that the main graph does not have (the request's fault).
+    #[error("there is no value named `{name}` to assume a size of")]
+    UnknownAssumed {
+        /// The name given.
+        name: String,
+        /// The name that is nearest to it.
+        nearest: Option<String>,
+    },
+    /// A size that is assumed cannot be (the request's fault).
+    #[error("--assume {name}={assumed} cannot be: {why}")]
+    Assumption {
+        /// The value.
+        name: String,
+        /// What is assumed.
+        assumed: String,
+        /// Why it cannot be.
+        why: String,
     },
     /// The feed has an array that is no graph input (the request's fault).
     #[error("the feed has `{name}`, which is no input of the model")]
@@ -209,6 +227,8 @@ impl ImportError {
             Self::Unbound { .. } => "E0114",
             Self::RecursiveFunction { .. } => "E0115",
             Self::UnknownDimension { .. } => "E0117",
+            Self::UnknownAssumed { .. } => "E0126",
+            Self::Assumption { .. } => "E0127",
             Self::TooManyNodes { .. } => "E0118",
             Self::FeedInput { .. } | Self::FeedExtents { .. } | Self::Conflict { .. } => "E0122",
             Self::Contradiction { .. } => "E0123",
@@ -232,7 +252,7 @@ impl ImportError {
                 )
             }
             Self::UnknownDimension { known, .. } if known.is_empty() => {
-                "all dimensions of this model's inputs are fixed; leave --dim out".to_owned()
+                "all dimensions of this model are fixed; leave --dim out".to_owned()
             }
             Self::FeedInput { known, .. } => {
                 format!("names of arrays are names of inputs; the model has: {}", known.join(", "))
@@ -243,6 +263,14 @@ impl ImportError {
             Self::UnknownDimension { known, .. } => format!("the model has: {}", known.join(", ")),
             Self::Cycle { .. } => {
                 "no order of these nodes can run; a value that comes from an earlier turn goes through the operator Loop or Scan"
+                    .to_owned()
+            }
+            Self::UnknownAssumed { nearest: Some(nearest), .. } => {
+                format!("did you mean `{nearest}`? The layout lists values without size under `unplanned`")
+            }
+            Self::UnknownAssumed { .. } => "this model computes nothing; leave --assume out".to_owned(),
+            Self::Assumption { .. } => {
+                "give its number of elements, or all its extents, as 2x50; what follows from the model needs no --assume"
                     .to_owned()
             }
             Self::ExternalPath { .. } => "external data must lie beside the model or in a folder below it".to_owned(),

@@ -3,11 +3,12 @@
 //! Three sources meet: what the operators imply (strongest), what the file states (`value_info`; fills what stays open, above all
 //! results of opaque operators), and defaults of graph inputs (trusted where they steer a shape, with a remark).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memc_ir::{Definition, Diagnostic, Dim, GraphId, Module, Node, SecondaryMap, Severity, TensorType, Value, ValueType};
 
+use crate::assume::Assumption;
 use crate::context::{Bodies, Infer, InferError};
 use crate::fact::{Data, Fact};
 use crate::table::lookup;
@@ -29,19 +30,46 @@ pub struct Inference {
     pub diagnostics: Vec<Diagnostic>,
     /// Nodes that do not fit their operands, and why; their diagnostics are among those above.
     pub refused: BTreeMap<Node, String>,
+    /// Whether the size of some result is only what the file states.
+    pub has_claims: bool,
+    /// The first assumption that cannot be, and why.
+    pub impossible: Option<(Value, String)>,
 }
 
 /// Derives the types of all values and writes them into the module.
 ///
 /// Linear in the number of nodes, times the passes that Loop bodies need until their carried types are stable.
 pub fn infer(module: &mut Module) -> Inference {
+    infer_assuming(module, &BTreeMap::new())
+}
+
+/// Values of the main graph whose sizes do not follow from operators and graph inputs: they rest on what the file states of results. Given are the
+/// module before and after inference.
+pub fn claimed(before: &Module, after: &Module) -> BTreeSet<Value> {
+    let mut bare = before.clone();
+    let results: Vec<Value> = before.values().keys().filter(|value| before.producer(*value).is_some()).collect();
+    for value in results {
+        bare.set_type(value, ValueType::Unknown);
+    }
+    infer(&mut bare);
+    let main = after.graph(after.main());
+    let results = main.nodes.iter().flat_map(|node| after.node(*node).results());
+    results.filter(|value| after.ty(*value).size().is_some() && bare.ty(*value).size().is_none()).collect()
+}
+
+/// As [`infer`], where some values of the main graph are assumed to have these sizes. What follows from assumptions steers shapes, but is none of the
+/// elements that are reported.
+pub fn infer_assuming(module: &mut Module, assumptions: &BTreeMap<Value, Assumption>) -> Inference {
     // Below version 4 every initializer had to be listed as an input, and none could be overridden.
     let overridable = module.ir_version >= 4;
     let mut driver = Driver {
         module,
+        assumptions,
         facts: SecondaryMap::default(),
         diagnostics: Vec::new(),
         refused: BTreeMap::new(),
+        has_claims: false,
+        impossible: None,
         depth: 0,
         visits: 0,
         overridable,
@@ -51,10 +79,11 @@ pub fn infer(module: &mut Module) -> Inference {
         let data = driver.default_data(*input);
         let assumed = data.is_some() && overridable;
         driver.facts.set(*input, Fact { ty: module.ty(*input).clone(), data, assumed });
+        driver.assume(*input);
     }
     driver.graph(module.main());
-    let Driver { facts, diagnostics, refused, .. } = driver;
-    let mut inference = Inference { data: SecondaryMap::default(), diagnostics, refused };
+    let Driver { facts, diagnostics, refused, has_claims, impossible, .. } = driver;
+    let mut inference = Inference { data: SecondaryMap::default(), diagnostics, refused, has_claims, impossible };
     for value in module.values().keys() {
         let Fact { ty, data, assumed } = facts[value].clone();
         if ty != ValueType::Unknown {
@@ -67,9 +96,12 @@ pub fn infer(module: &mut Module) -> Inference {
 
 struct Driver<'m> {
     module: &'m Module,
+    assumptions: &'m BTreeMap<Value, Assumption>,
     facts: SecondaryMap<Value, Fact>,
     diagnostics: Vec<Diagnostic>,
     refused: BTreeMap<Node, String>,
+    has_claims: bool,
+    impossible: Option<(Value, String)>,
     depth: usize,
     visits: u64,
     /// Whether a caller may give other values than the defaults of graph inputs.
@@ -154,7 +186,19 @@ impl Driver<'_> {
         let data = fact
             .data
             .filter(|data| ty.tensor().is_some_and(|tensor| tensor.known_dims().as_deref() == Some(data.dims.as_slice())));
+        self.has_claims |= fact.ty.size().is_none() && ty.size().is_some();
         self.facts.set(value, Fact { ty, data, assumed: fact.assumed });
+        self.assume(value);
+    }
+
+    /// Gives a value the type that is assumed of it, if any is.
+    fn assume(&mut self, value: Value) {
+        let Some(assumption) = self.assumptions.get(&value) else { return };
+        match assumption.of(&self.facts[value].ty) {
+            Ok(tensor) if Some(&tensor) == self.facts[value].ty.tensor() => {}
+            Ok(tensor) => self.facts.set(value, Fact { ty: ValueType::Tensor(tensor), data: None, assumed: true }),
+            Err(why) => drop(self.impossible.get_or_insert((value, why))),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! operator that is not in the table is opaque: its results have the types that the file states, it shares nothing and is
 //! never run twice.
 
+pub mod assume;
 pub mod context;
 pub mod describe;
 pub mod driver;
@@ -18,9 +19,10 @@ pub mod repeat;
 pub mod table;
 pub mod unchanged;
 
+pub use assume::{Assumption, AssumptionError};
 pub use context::{Bodies, Infer, InferError, broadcast, normalize_axis};
 pub use describe::{describe, table_text};
-pub use driver::{Inference, infer};
+pub use driver::{Inference, claimed, infer, infer_assuming};
 pub use fact::{Data, Fact, Item, MAX_ITEMS};
 pub use families::training::new_values;
 pub use held::held_constant;

@@ -146,11 +146,12 @@ pub(super) const ERRORS: &[CodeInfo] = &[
     },
     CodeInfo {
         code: "E0117",
-        title: "no input has a dimension of this name",
+        title: "nothing has a dimension of this name",
         fault: Fault::Request,
-        meaning: "`--dim` names a symbol that no graph input uses, so it would bind nothing.",
+        meaning: "`--dim` names a symbol that neither a graph input has nor a value that the file states a shape of, so it \
+            would bind nothing.",
         example: "memc report model.onnx --dim bathc=4",
-        action: "Compare with the names in the message; they are the symbols that the model's inputs have.",
+        action: "Compare with the names in the message; they are the symbols that the model has.",
     },
     CodeInfo {
         code: "E0118",
@@ -223,6 +224,22 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         action: "Name the model that was planned, or the one that was written with this layout, or plan again. After any change to a model its \
             layout is out of date.",
     },
+    CodeInfo {
+        code: "E0126",
+        title: "there is no value of this name to assume a size of",
+        fault: Fault::Request,
+        meaning: "`--assume` gives values of the main graph a size to plan with, and none has this name.",
+        example: "memc optimize model.onnx --assume boxs=100 -o out.onnx",
+        action: "Compare with the name in the message; the layout of a plan lists values without size under `unplanned`.",
+    },
+    CodeInfo {
+        code: "E0127",
+        title: "a value cannot have the size that is assumed",
+        fault: Fault::Request,
+        meaning: "The size that `--assume` gives contradicts what the model says of the value, or does not say all its extents.",
+        example: "--assume boxes=7, where boxes is float[?,4]",
+        action: "Give a number of elements that fits, or all extents: `--assume boxes=25x4`.",
+    },
 ];
 
 /// Warnings and remarks of import.
@@ -242,7 +259,7 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         meaning: "Nobody can tell the size of this value before the model runs, so no arena can hold it. It is listed as \
             unplanned.",
         example: "NonZero(x), or a result of an unknown operator without a stated shape",
-        action: "Bind all symbolic dimensions with `--dim`, or state the shape as value_info.",
+        action: "Bind all symbolic dimensions with `--dim`, or plan with a size that you expect: `--assume VALUE=N`.",
     },
     CodeInfo {
         code: "W0105",

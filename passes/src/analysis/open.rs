@@ -51,7 +51,8 @@ pub fn open(module: &Module, options: &Options) -> Vec<Open> {
     for value in inputs.chain(nodes).filter(|value| is_open(module, options, classes[*value], *value)) {
         let viewed = module.producer(value).and_then(|node| {
             let data = module.node(node);
-            let operand = options.profile.view_of(&Typed { module, node }).filter(|_| data.outputs.first() == Some(&Some(value)))?;
+            let operand =
+                options.profile.view_of(&Typed { module, node }).filter(|_| data.outputs.first() == Some(&Some(value)))?;
             head[(*data.inputs.get(operand)?)?]
         });
         let owner = viewed.unwrap_or(value);
@@ -240,7 +241,8 @@ fn need(module: &Module, options: &Options) -> Need<Value> {
     let liveness = Liveness::of(module, module.main(), options.profile);
     let buffers = buffers(module, &liveness, &classes(module), options.io);
     let sized: Vec<u64> = live(module, &buffers, liveness.steps).into_iter().map(|bytes| bytes.0).collect();
-    let ranges: Vec<(Value, (usize, usize))> = ranges(module, options, &liveness).into_iter().map(|(row, range)| (row.head, range)).collect();
+    let ranges: Vec<(Value, (usize, usize))> =
+        ranges(module, options, &liveness).into_iter().map(|(row, range)| (row.head, range)).collect();
     Need::new(&sized, ranges.into_iter())
 }
 

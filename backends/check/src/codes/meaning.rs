@@ -191,4 +191,13 @@ pub(super) const ENTRIES: &[Entry] = &[
          others: with others the model may give wrong results without a word.",
         "`model.dims` binds `batch` to 4, and an input of the output model is float[batch,3]",
     ),
+    entry(
+        Kind::Stated,
+        "E0568",
+        "stated",
+        "a row of stated sizes is wrong, or one is missing",
+        "`stated` lists each tensor whose size is what the file or the user says, once. Of a value that both models have, the input model's \
+            operators and inputs tell whether its size follows from them.",
+        "NonZero with a stated shape, and no row in `stated`",
+    ),
 ];

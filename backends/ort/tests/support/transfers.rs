@@ -177,7 +177,7 @@ pub fn plan_with_transfers(given: &ModelFile, space: &str, alignment: u64, pause
     for row in Profile::of(&layout).spaces {
         let bound = LowerBound { placement: row.peak, order: None, order_proved: false, placement_proved: false };
         layout.lower_bound.insert(row.space.clone(), bound);
-        layout.peak.insert(row.space, Peak { bytes: row.peak, step: row.peak_step });
+        layout.peak.insert(row.space, Peak { bytes: row.peak, step: row.peak_step, at_most: None });
     }
     layout.model.input_sha256 = first.layout.model.input_sha256;
     layout.baseline = first.layout.baseline;

@@ -167,7 +167,7 @@ fn claim(mut layout: Layout) -> Layout {
     layout.unplanned.clear();
     layout.target.spaces.truncate(1);
     layout.cost.transferred_bytes = 0;
-    layout.peak = [("device".to_owned(), Peak { bytes: device.peak, step: device.peak_step })].into();
+    layout.peak = [("device".to_owned(), Peak { bytes: device.peak, step: device.peak_step, at_most: None })].into();
     let bound = LowerBound { placement: device.peak, order: None, order_proved: false, placement_proved: size == device.peak };
     layout.lower_bound = [("device".to_owned(), bound)].into();
     layout.baseline =

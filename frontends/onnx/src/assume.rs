@@ -1,0 +1,76 @@
+//! Sizes that the user says values will have: planned with, but never taken for facts.
+
+use std::collections::BTreeMap;
+
+use memc_ir::{Module, Value, ValueType};
+
+use crate::ImportOptions;
+use crate::error::ImportError;
+
+/// Notes the types that follow from assumptions, and from extents of symbols that no graph input has, for values that have no size without.
+///
+/// `stated` is the module before inference.
+pub(crate) fn assume(stated: &Module, module: &mut Module, options: &ImportOptions) -> Result<(), ImportError> {
+    if options.assume.is_empty() && options.dims.keys().all(|name| module.dims.contains_key(name)) {
+        return Ok(());
+    }
+    let mut assumed = stated.clone();
+    let values: Vec<Value> = assumed.values().keys().collect();
+    for value in values {
+        let bound = assumed.ty(value).bind(&options.dims);
+        assumed.set_type(value, bound);
+    }
+    let main = stated.graph(stated.main());
+    let results = main.nodes.iter().flat_map(|node| stated.node(*node).results());
+    let named: BTreeMap<&str, Value> =
+        main.inputs.iter().copied().chain(results).map(|value| (stated.value(value).name.as_str(), value)).collect();
+    let mut assumptions = BTreeMap::new();
+    for (name, assumption) in &options.assume {
+        let Some(value) = named.get(name.as_str()) else {
+            let nearest = named.keys().min_by_key(|known| distance(known, name)).map(|known| (*known).to_owned());
+            return Err(ImportError::UnknownAssumed { name: name.clone(), nearest });
+        };
+        assumptions.insert(*value, assumption.clone());
+    }
+    let inference = memc_ops::infer_assuming(&mut assumed, &assumptions);
+    if let Some((value, why)) = inference.impossible {
+        let assumed = assumptions.get(&value).map(ToString::to_string).unwrap_or_default();
+        return Err(ImportError::Assumption { name: stated.value(value).name.clone(), assumed, why });
+    }
+    for value in named.values() {
+        if let (None, ValueType::Tensor(tensor)) = (module.ty(*value).size(), assumed.ty(*value))
+            && tensor.size().is_some()
+        {
+            module.assumed.insert(*value, tensor.clone());
+        }
+    }
+    Ok(())
+}
+
+/// How many characters must be added, removed or replaced to make one name of the other; names are short.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().take(MAX_NAME).collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (at, letter) in from.chars().take(MAX_NAME).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+/// Characters of a name that are compared.
+const MAX_NAME: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_count_edits() {
+        assert_eq!([distance("", "abc"), distance("boxes", "boxs"), distance("a", "b"), distance("t11", "t11")], [3, 1, 1, 0]);
+    }
+}
