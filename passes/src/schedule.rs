@@ -72,7 +72,7 @@ fn search(
 }
 
 /// An order that needs no more than the one at hand whatever sizes the open values turn out to have: the best one with bounded values at their
-/// bounds, or else the best one that leaves the order at hand around all of them.
+/// bounds and guesses of the others, or else the best one that leaves the order at hand around these, or around all.
 fn around(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -80,14 +80,22 @@ fn around(
     open: &OpenBuffers,
     nodes: &[Node],
 ) -> Result<(Vec<u32>, SolverReport), PassError> {
-    // An arena that is known says nothing of sums with open values.
-    let (mut order, mut report) = search(module, ctx, &open.weighed(problem), u64::MAX, nodes)?;
-    if !open.never_worse(problem, &order).map_err(refused)? {
-        (order, report) = search(module, ctx, &open.fenced(problem), u64::MAX, nodes)?;
+    let given = || (0..nodes.len() as u32).collect();
+    let mut found = (given(), None);
+    for around_open in [open.guessed(problem), open.weighed(problem), open.fenced(problem)] {
+        // An arena that is known says nothing of sums with open values.
+        let (order, report) = search(module, ctx, &around_open, u64::MAX, nodes)?;
+        found.1 = Some(report);
+        if open.never_worse(problem, &order).map_err(refused)? {
+            found.0 = order;
+            break;
+        }
     }
-    // What is proven is proven of fewer orders, or of sums with bounds.
-    (report.value, report.lower_bound) = (order::peak(problem, &order).map_err(refused)?, 0);
-    Ok((order, report))
+    let (order, report) = found;
+    // What is proven is proven of fewer orders, or of sums with bounds and guesses.
+    let (stop, effort) = report.map_or(("", 0), |report| (report.stop, report.effort));
+    let value = order::peak(problem, &order).map_err(refused)?;
+    Ok((order, SolverReport { pass: INFO.name, value, lower_bound: 0, stop, effort }))
 }
 
 fn set_order(module: &mut Module, nodes: &[Node], order: &[u32]) -> u64 {

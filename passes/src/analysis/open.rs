@@ -66,6 +66,22 @@ pub fn open(module: &Module, options: &Options) -> Vec<Open> {
     found.into_values().collect()
 }
 
+/// What values without a bound may weigh: as much as the largest operand of their nodes.
+fn guesses(module: &Module, open: &[Open]) -> SecondaryMap<Value, Option<Bytes>> {
+    let mut bound: SecondaryMap<Value, Option<Bytes>> = SecondaryMap::default();
+    for row in open {
+        row.members.iter().for_each(|member| bound.set(*member, row.most));
+    }
+    let mut guesses: SecondaryMap<Value, Option<Bytes>> = SecondaryMap::default();
+    for node in &module.graph(module.main()).nodes {
+        let data = module.node(*node);
+        let weights = data.operands().filter(|value| module.constant_of(*value).is_none());
+        let largest = weights.filter_map(|value| module.size(value).or(bound[value]).or(guesses[value])).max();
+        data.results().for_each(|result| guesses.set(result, largest));
+    }
+    guesses
+}
+
 /// Open values as buffers of an ordering problem.
 #[derive(Clone, Debug, Default)]
 pub struct OpenBuffers {
@@ -81,11 +97,12 @@ impl OpenBuffers {
         for (at, row) in open.iter().enumerate() {
             row.members.iter().for_each(|member| index.set(*member, Some(at)));
         }
+        let guesses = guesses(module, &open);
         let mut found = Self::default();
         for row in &open {
             found.most.push(row.most.map(|most| most.0));
             found.buffers.push(order::Buffer {
-                size: row.most.unwrap_or_default().0,
+                size: row.most.unwrap_or_else(|| guesses[row.head].unwrap_or_default()).0,
                 live_from_start: module.producer(row.head).is_none(),
                 ..order::Buffer::default()
             });
@@ -114,6 +131,13 @@ impl OpenBuffers {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.buffers.is_empty()
+    }
+
+    /// A problem in which values with a bound weigh as much as that, and all others as much as is guessed.
+    pub fn guessed(&self, problem: &order::Problem) -> order::Problem {
+        let mut guessed = problem.clone();
+        guessed.buffers.extend(self.buffers.iter().cloned());
+        guessed
     }
 
     /// A problem in which values with a bound weigh as much as that, and the order at hand stays around all others.
@@ -279,4 +303,83 @@ pub fn largest_peak(module: &Module, options: &Options, sized: &[u64]) -> Option
         i128::from(*sized) + open
     });
     u64::try_from(sums.max().unwrap_or(0)).ok().map(Bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use memc_solve::Limit;
+
+    /// Numbers below a limit, from a seed.
+    fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
+        let mut state = seed;
+        move |limit| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % limit
+        }
+    }
+
+    /// A graph of nodes that each make a value of some earlier ones; some values are open.
+    fn case(seed: u64) -> (order::Problem, OpenBuffers) {
+        let mut below = numbers(seed);
+        let count = 6 + below(8) as u32;
+        let (mut problem, mut open) = (order::Problem::default(), OpenBuffers::default());
+        let mut buffers: Vec<order::Buffer> = Vec::new();
+        for node in 0..count {
+            let mut predecessors: Vec<u32> = (0..node).filter(|_| below(4) == 0).collect();
+            predecessors.dedup();
+            predecessors.iter().for_each(|before| buffers[*before as usize].users.push(node));
+            problem.operations.push(order::Operation { predecessors, scratch: below(3) * 8 });
+            buffers.push(order::Buffer {
+                size: 8 + 8 * below(20),
+                users: vec![node],
+                kept: below(8) == 0,
+                ..order::Buffer::default()
+            });
+        }
+        for buffer in buffers {
+            match below(4) {
+                0 => open.most.push(None),
+                1 => open.most.push(Some(buffer.size)),
+                _ => {
+                    problem.buffers.push(buffer);
+                    continue;
+                }
+            }
+            open.buffers.push(buffer);
+        }
+        (problem, open)
+    }
+
+    #[test]
+    fn an_order_that_is_never_worse_is_not_whatever_the_sizes() {
+        let (mut better, mut refused) = (0, 0);
+        for seed in 0..400 {
+            let (problem, open) = case(seed);
+            let given: Vec<u32> = (0..problem.operations.len() as u32).collect();
+            let best = |problem: &order::Problem| order::solve(problem, &given, &Limit { nodes: 200 }).unwrap().solution.unwrap();
+            let fenced = best(&open.fenced(&problem));
+            assert!(open.never_worse(&problem, &fenced).unwrap(), "{seed}: a fenced order may need more");
+            for order in [best(&problem), best(&open.guessed(&problem)), best(&open.weighed(&problem)), fenced] {
+                if !open.never_worse(&problem, &order).unwrap() {
+                    refused += 1;
+                    continue;
+                }
+                better += usize::from(order != given);
+                let mut below = numbers(seed + 1000);
+                for _ in 0..20 {
+                    let mut real = problem.clone();
+                    for (buffer, most) in open.buffers.iter().zip(&open.most) {
+                        let size = most.map_or_else(|| below(3) * below(1000), |most| below(most + 1));
+                        real.buffers.push(order::Buffer { size, ..buffer.clone() });
+                    }
+                    let peak = |order: &[u32]| order::peak(&real, order).unwrap();
+                    assert!(peak(&order) <= peak(&given), "{seed}: {order:?} needs more with {:?}", real.buffers);
+                }
+            }
+        }
+        assert!(better > 100 && refused > 100, "{better} {refused}");
+    }
 }
