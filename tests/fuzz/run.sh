@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
 # Fuzzes: ./run.sh [SECONDS] [TARGET...] builds all targets with coverage on stable Rust and runs each for so many seconds (60).
+# The gate runs it for five seconds a target: what no longer builds finds nothing.
 # Coverage comes from LLVM's own pass, so no nightly compiler is needed; a C++ compiler builds libFuzzer. What is found, and the corpus,
 # lie in scratch/: crash a target again with scratch/bin/TARGET scratch/found/TARGET/FILE.
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-60}
 shift || true
-all=(parse_text import_onnx make_onnx verify_any check_layout place order read_problem)
+all=(parse_text import_onnx make_onnx verify_any check_layout place order read_problem read_npz read_target)
 targets=("${@:-${all[@]}}")
+
+if ! command -v c++ > /dev/null; then
+  echo "installing a C++ compiler, which libFuzzer is built with" >&2
+  apt-get -qq update && apt-get -qq -y install g++ > /dev/null
+fi
 
 # With a target triple the flags reach neither build scripts nor procedural macros, which have no main of libFuzzer's.
 triple=$(rustc -vV | sed -n 's/^host: //p')
@@ -26,6 +32,7 @@ for target in "${targets[@]}"; do
   seeds=()
   [ -d "seeds/$target" ] && seeds+=("seeds/$target")
   [ "$target" = parse_text ] && seeds+=("$passes")
+  [ "$target" = read_target ] && seeds+=(../../targets)
   dictionary=()
   [ -f "seeds/$target.dict" ] && dictionary+=("-dict=seeds/$target.dict")
   echo "== $target, $seconds s"

@@ -67,6 +67,14 @@ impl Archive {
             // SAFETY: the map is read-only, and nothing in this program writes to files of inputs.
             _ => Bytes::from_owner(unsafe { memmap2::Mmap::map(&file) }.map_err(told)?),
         };
+        Self::of(bytes, path)
+    }
+
+    /// Reads what arrays the bytes of a file have; its path is for errors.
+    ///
+    /// # Errors
+    /// They are no such archive, or one that is compressed, or hold other types.
+    pub fn of(bytes: Bytes, path: &Path) -> Result<Self, Error> {
         let members = members(&bytes, &|reason| Error::ArrayFile { path: path.to_owned(), reason: reason.to_owned() })?;
         Ok(Self { bytes, members })
     }

@@ -3,6 +3,8 @@
 //! A target is a function of bytes that panics when a promise is broken. Structured targets read their decisions from the bytes with
 //! [`arbitrary::Unstructured`](libfuzzer_sys::arbitrary::Unstructured), which gives zeros when they run out, so that every input means something.
 
+pub mod arrays;
+pub mod described;
 pub mod generator;
 pub mod layout;
 pub mod model;

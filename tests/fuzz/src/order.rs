@@ -22,7 +22,7 @@ pub fn order(bytes: &[u8]) {
     };
     let nodes = *choices.pick(&[if small { 20_000 } else { 100 }, 0, 3]);
     let base = peak(&problem, &given).unwrap_or_else(|error| panic!("{error}"));
-    let heuristic = portfolio(&problem, &given).unwrap_or_else(|error| panic!("{error}"));
+    let heuristic = portfolio(&problem, &given, 0).unwrap_or_else(|error| panic!("{error}"));
     let outcome = solve(&problem, &given, &Limit { nodes }).unwrap_or_else(|error| panic!("{error}"));
     for outcome in [&heuristic, &outcome] {
         let (Some(found), Some(value)) = (&outcome.solution, outcome.value) else { panic!("no order: {problem:?}") };

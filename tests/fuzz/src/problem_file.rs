@@ -1,11 +1,11 @@
 //! Problem files: arbitrary text never panics, and what is read can be solved, refused, and written.
 
-use memc::solve::{Limit, order, place};
+use memc::solve::{Limit, budget, order, place};
 
 /// Most rows or nodes of a file that is also solved.
 const MOST_SOLVED: usize = 200;
 
-/// Reads bytes as a placement problem and as an ordering problem.
+/// Reads bytes as a placement problem, as an ordering problem, and as one of recomputing within half of its peak.
 pub fn read_problem(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(table) = place::csv::read(&text) {
@@ -27,5 +27,16 @@ pub fn read_problem(bytes: &[u8]) {
         let base = order::peak(&problem, &given).unwrap_or_else(|error| panic!("{error}"));
         let answer = dag.answer(&outcome, base);
         assert!(serde_json::to_string(&answer).is_ok());
+    }
+    if let Ok(dag) = budget::json::read(&text)
+        && let Ok(problem) = budget::json::problem(&dag)
+        && problem.runs.len() <= MOST_SOLVED
+    {
+        let given: Vec<budget::Event> = (0..problem.runs.len() as u32).map(budget::Event::Run).collect();
+        let Ok(base) = budget::measure(&problem, &given) else { return };
+        if let Ok(certified) = budget::plan(&problem, base.peak / 2, Limit { nodes: 20 }) {
+            let answer = budget::json::answer(&dag, base.peak / 2, base.peak, &certified);
+            assert!(serde_json::to_string(&answer).is_ok());
+        }
     }
 }
