@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     decisions::Decision,
     facts::{Facts, SpaceFacts},
-    pareto,
+    options, pareto,
     quantity::{bytes, change, counted, share, time},
     summary,
     trace::Clock,
@@ -120,15 +120,14 @@ fn legend(facts: &Facts) -> String {
 fn about(facts: &Facts) -> String {
     let layout = facts.layout;
     let mut text = format!(
-        "{} nodes, {} tensors \u{b7} target {} \u{b7} io {} \u{b7} memc {}",
+        "{} nodes, {} tensors \u{b7} target {} \u{b7} memc {}",
         layout.schedule.len(),
         layout.tensors.len(),
         layout.target.name,
-        layout.io.as_str(),
         layout.memc_version
     );
-    for (key, value) in &layout.options {
-        let _ = write!(text, " \u{b7} {key} {value}");
+    for phrase in options::phrases(layout) {
+        let _ = write!(text, " \u{b7} {phrase}");
     }
     text
 }

@@ -11,6 +11,7 @@ mod decisions;
 mod facts;
 mod html;
 mod json;
+mod options;
 mod pareto;
 mod picture;
 mod quantity;

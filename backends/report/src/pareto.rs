@@ -13,6 +13,8 @@ const LEFT: f64 = 62.0;
 const BOTTOM: f64 = 34.0;
 const TOP: f64 = 12.0;
 const RIGHT: f64 = 16.0;
+/// Ticks of an axis, at most, but for the one at 0.
+const TICKS: f64 = 5.0;
 
 /// A section with the curve of extra time over budgets, its lower bound, and the same as a table; nothing where the layout has none.
 pub(crate) fn plot(layout: &Layout) -> String {
@@ -82,28 +84,42 @@ impl Frame {
         HEIGHT - BOTTOM - ns as f64 / self.slowest * (HEIGHT - BOTTOM - TOP)
     }
 
+    /// Ticks at round numbers: powers of two bytes, and 1, 2 or 5 times a power of ten per cent.
     fn axes(&self, text: &mut String) {
-        const TICKS: u64 = 4;
-        for tick in 0..=TICKS {
-            let part = tick as f64 / TICKS as f64;
-            let budget = (self.least + (self.most - self.least) * part) as u64;
-            let (x, base) = (self.x(budget), HEIGHT - BOTTOM);
-            let anchor = if tick == TICKS { "end" } else { "middle" };
+        let base = HEIGHT - BOTTOM;
+        for budget in ticks(self.least, self.most, 2f64.powf(((self.most - self.least) / TICKS).max(1.0).log2().ceil())) {
+            let x = self.x(budget as u64);
+            // A label in the corner would be cut off.
+            let anchor = if x > WIDTH - RIGHT - 24.0 { "end" } else { "middle" };
+            let words = bytes(budget as u64).replace(".0 ", " ");
             let _ =
-                writeln!(text, "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>", base + 20.0, bytes(budget));
-            let ns = (self.slowest * part) as u64;
-            let y = self.y(ns);
+                writeln!(text, "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{base:.1}\" y2=\"{:.1}\"/>", base + 5.0);
+            let _ = writeln!(text, "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{words}</text>", base + 20.0);
+        }
+        let most = self.slowest * 100.0 / self.base;
+        let step = round_step(most / TICKS);
+        // As many decimals as the step has.
+        let decimals = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
+        for percent in ticks(0.0, most, step) {
+            let y = self.y((percent / 100.0 * self.base) as u64);
             let _ =
                 writeln!(text, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", WIDTH - RIGHT);
-            let _ = writeln!(
-                text,
-                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                LEFT - 8.0,
-                y + 4.0,
-                percent(ns, self.base)
-            );
+            let (x, y) = (LEFT - 8.0, y + 4.0);
+            let _ = writeln!(text, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\">+{percent:.decimals$} %</text>");
         }
     }
+}
+
+/// Multiples of a step within a range; few, as the step is a fair part of it.
+fn ticks(least: f64, most: f64, step: f64) -> Vec<f64> {
+    let first = (least / step).ceil();
+    (0..64).map(|index| (first + f64::from(index)) * step).take_while(|value| *value <= most).collect()
+}
+
+/// The least of 1, 2 and 5 times a power of ten that is no less.
+fn round_step(least: f64) -> f64 {
+    let power = 10f64.powf(least.max(1e-9).log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= least).unwrap_or(power * 10.0)
 }
 
 fn line(text: &mut String, class: &str, points: &[(f64, f64)]) {

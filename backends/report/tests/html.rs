@@ -72,6 +72,30 @@ fn budgets_and_searches_are_on_the_page() {
 }
 
 #[test]
+fn axes_of_the_plot_have_round_numbers() {
+    let page = page(&plans::timed());
+    let plot = page.split_once("<svg ").unwrap().1.split_once("</svg>").unwrap().0;
+    let labels: Vec<&str> = plot.split("<text ").skip(1).map(|text| text.split(['>', '<']).nth(1).unwrap()).collect();
+    let (times, budgets): (Vec<&str>, Vec<&str>) = labels.into_iter().partition(|label| label.ends_with('%'));
+    assert_eq!(budgets, ["512 KiB", "640 KiB", "768 KiB", "896 KiB"]);
+    assert_eq!(times, ["+0 %", "+5 %", "+10 %"]);
+}
+
+#[test]
+fn options_stand_on_the_page_in_words() {
+    let mut layout = plans::block();
+    layout.options = [("alias_state", "true"), ("exact", "false"), ("budget", "1048576"), ("runtime", "player")]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+    let page = page(&layout);
+    let about = page.split_once("<p class=\"about\">").unwrap().1.split_once("</p>").unwrap().0;
+    for part in ["new values of state overwrite the old ones", "budget 1.0 MiB", "for memc run"] {
+        assert!(about.contains(part), "{part}: {about}");
+    }
+    assert!(!about.contains("alias_state") && !about.contains("exact") && !about.contains("true"), "{about}");
+}
+
+#[test]
 fn the_script_never_makes_markup_of_text() {
     let page = page(&plans::block());
     for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser"] {

@@ -5,7 +5,7 @@
 "use strict";
 const $ = id => document.getElementById(id);
 const data = JSON.parse($("plan").textContent), canvas = $("canvas"), ctx = canvas.getContext("2d"), tip = $("tip"), search = $("search");
-const LEFT = 96, SANS = "11px system-ui, sans-serif", MONO = "11px ui-monospace, monospace";
+const LEFT = 96, STRIP = 26, SANS = "11px system-ui, sans-serif", MONO = "11px ui-monospace, monospace";
 let plan, bands, colors, from, to, width, step, focus, pinned, drag, hits, timed;
 
 const {min, max, floor, ceil} = Math;
@@ -114,7 +114,8 @@ function draw() {
     const top = kind == "boxes" ? space.arena : 1.08 * max(space.peak, space.bound, ...near);
     const base = y + height, b = {space, kind, y, base, height, last, top: top || 1, Y: v => base - v / b.top * height};
     bands.push(b);
-    y = base + (last ? 50 : 30);
+    // Arrows lead through a strip of their own, above the next title.
+    y = base + (last ? 50 : kind == "boxes" && plan.transfers.length ? 30 + STRIP : 30);
   });
   if (plan.times.length) {
     bands.push({kind: "rows", y, base: y + plan.rows.length * 22, height: plan.rows.length * 22, last: true});
@@ -133,9 +134,10 @@ function draw() {
     ctx.clip();
     ({boxes, curve, rows})[b.kind](b);
     ctx.restore();
-    if (b.kind == "curve") marks(b);
   }
   plan.transfers.forEach(arrows);
+  // Titles cover the arrows that lead past them to a third space.
+  bands.forEach(head);
   if (step >= from && step < to) line(X(step + .5), 14, X(step + .5), y - 26, "accent");
   if (drag && drag.end != drag.start) {
     ctx.fillStyle = colors("area");
@@ -156,11 +158,18 @@ function label(text, x, y, align, color, font = SANS) {
   ctx.fillStyle = colors(color);
   ctx.fillText(text, x, y);
 }
-// Title, ticks at round numbers (powers of two bytes; 1, 2, 5 x 10^k steps) and the axis.
+// Title and, of a curve, its marks, on a ground of their own.
+function head(b) {
+  const text = b.kind == "rows" ? "modelled time " + time(plan.end) : b.space.name + (b.kind == "boxes" ? ", arena " + size(b.space.arena) : ", live bytes");
+  ctx.font = "600 " + SANS;
+  ctx.fillStyle = colors("panel");
+  ctx.fillRect(LEFT - 4, b.y - 21, ctx.measureText(text).width + 8, 17);
+  label(text, LEFT, b.y - 9, "left", "ink", "600 " + SANS);
+  if (b.kind == "curve") marks(b);
+}
+// Ticks at round numbers (powers of two bytes; 1, 2, 5 x 10^k steps) and the axis.
 function frame(b) {
   const {base} = b, least = (when(to) - when(from)) / max(2, width / 90), power = 10 ** floor(Math.log10(max(least, 1)));
-  const title = b.kind == "rows" ? "modelled time " + time(plan.end) : b.space.name + (b.kind == "boxes" ? ", arena " + size(b.space.arena) : ", live bytes");
-  label(title, LEFT, b.y - 9, "left", "ink", "600 " + SANS);
   if (b.kind == "rows") plan.rows.forEach((row, i) => {
     const short = row.name.length > 13 ? row.name.slice(0, 12) + "\u2026" : row.name;
     label(short, LEFT - 9, b.y + i * 22 + 14, "right", "soft");
@@ -269,7 +278,8 @@ function rows(b) {
 function arrows([near, far, store, load]) {
   const band = name => bands.find(b => b.kind == "boxes" && b.space.name == name), a = band(near), z = band(far);
   if (a && z) for (const [s, one, other] of [[store, a, z], [load, z, a]]) if (s >= from && s < to) {
-    const x = X(s + .5), down = one.y < other.y, [y0, y1, tail] = down ? [one.base, other.y, other.y - 6] : [one.y, other.base, other.base + 6];
+    const x = X(s + .5), down = one.y < other.y, title = 24;
+    const [y0, y1, tail] = down ? [one.base + 4, other.y - title, other.y - title - 6] : [one.y - title, other.base + 4, other.base + 10];
     line(x, y0, x, y1, "away");
     path([[x, y1], [x - 4, tail], [x + 4, tail]]);
     fill("away");
