@@ -51,8 +51,8 @@ def main():
                 budget = whole * part // 100
                 found, why, seconds = plan(options, path, folder, "--budget", str(budget))
                 if found is None:
-                    whole_only = " with its nodes whole" if "with its nodes whole" in why else ""
-                    verdict = "impossible" + whole_only if "no plan fits" in why else "not found"
+                    whole_only = " with its nodes whole" if "without splitting operators" in why else ""
+                    verdict = "impossible" + whole_only if "is too small" in why else "not found"
                     refused[part] += 1
                     print(f"| {name} | {budget:,} | {part} % | {verdict}: "
                           f"{why.split(': ', 2)[-1]} | - | - | - | - | {seconds:.1f} |", flush=True)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use memc_ir::{Diagnostic, Severity};
+use memc_ir::{Bytes, Diagnostic, Severity};
 use memc_onnx_export::ExportError;
 use memc_onnx_import::ImportError;
 use memc_onnx_proto::ReadError;
@@ -38,7 +38,10 @@ pub enum Error {
         passes: String,
     },
     /// No plan keeps the budget.
-    #[error("no plan was found that fits {budget} bytes in {space}: the best one needs {arena}{}", at_least(*bound))]
+    #[error(
+        "a limit of {} in {space} is too small for this pipeline: its plan needs {}{}",
+        Bytes(*budget).exact(), Bytes(*arena).exact(), at_least(*bound)
+    )]
     Budget {
         /// Space.
         space: String,
@@ -76,6 +79,34 @@ pub enum Error {
         space: String,
         /// What there is.
         known: String,
+    },
+    /// A name that the model does not have.
+    #[error("the graph has no {what} named `{name}`")]
+    UnknownValue {
+        /// `input` or `output`.
+        what: &'static str,
+        /// The name given.
+        name: String,
+        /// The name that was probably meant.
+        nearest: Option<String>,
+    },
+    /// A pair of a new and an old value that cannot share storage.
+    #[error("`--state {pair}`: {why}")]
+    State {
+        /// The pair, as it is written.
+        pair: String,
+        /// What is in the way.
+        why: String,
+    },
+    /// Weights find no room where they lie.
+    #[error("the weights need {}, and {place} has {}", Bytes(*weights).exact(), Bytes(*room).exact())]
+    Weights {
+        /// The space, or the spaces, with what else lies there.
+        place: String,
+        /// Bytes of all constants that lie there.
+        weights: u64,
+        /// Bytes that are free for them.
+        room: u64,
     },
     /// A target file cannot be used.
     #[error("{} is no target description", path.display())]
@@ -142,8 +173,8 @@ impl Error {
             Self::Pipeline(PipelineError::UnknownPass { .. } | PipelineError::Stage { .. }) => 2,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => 3,
-            Self::UnknownSpace { .. } | Self::Unplanned { .. } => 2,
-            Self::Budget { .. } | Self::Slow { .. } => 3,
+            Self::UnknownSpace { .. } | Self::Unplanned { .. } | Self::UnknownValue { .. } | Self::State { .. } => 2,
+            Self::Budget { .. } | Self::Slow { .. } | Self::Weights { .. } => 3,
             Self::Pipeline(_) | Self::LayoutWrite(_) => 70,
             Self::Import(_)
             | Self::Export(_)
@@ -174,6 +205,8 @@ impl Error {
             Self::Budget { .. } => "E0301",
             Self::Slow { .. } => "E0310",
             Self::UnknownSpace { .. } => "E0305",
+            Self::UnknownValue { .. } | Self::State { .. } => "E0306",
+            Self::Weights { .. } => "E0312",
             Self::Target { .. } => "E0308",
             Self::Profile { .. } => "E0309",
             Self::NoOutputs { .. } => "E0124",
@@ -192,14 +225,16 @@ impl Error {
                 let takes = f64::from(takes.div_ceil(10)) / 10.0;
                 Some(format!("`--slowdown {takes}%` keeps these bytes, and `--budget {smallest}` this time"))
             }
-            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => {
-                let otherwise = "the model itself must need less: a smaller batch, or transfers to another space";
-                let room = short.least.0;
-                Some(match short.capacity.filter(|capacity| capacity.0 < room) {
-                    Some(capacity) => format!("the target's {} holds {capacity} and no more; {otherwise}", short.space),
-                    None => format!("`--budget {room}` is kept; below, {otherwise}"),
-                })
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(relief(short)),
+            Self::UnknownValue { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::UnknownValue { .. } => Some("`memc print MODEL` shows the inputs, and the outputs after `return`".to_owned()),
+            Self::State { .. } => {
+                Some("name a graph output and the graph input of the same type whose new value it is".to_owned())
             }
+            Self::Weights { .. } => Some(
+                "quantize the weights, or say with `constants = true` under `[[spaces]]` in the target file where else they lie"
+                    .to_owned(),
+            ),
             Self::Pipeline(PipelineError::UnknownPass { .. }) => Some("`memc passes` lists them all".to_owned()),
             Self::Pipeline(PipelineError::Stage { .. }) => {
                 Some("the page of a pass says what it needs and gives: `memc passes NAME`".to_owned())
@@ -264,7 +299,40 @@ fn percent(hundredths: u32) -> f64 {
 }
 
 fn at_least(bound: u64) -> String {
-    if bound == 0 { String::new() } else { format!(", and no order of these nodes less than {bound}") }
+    if bound == 0 { String::new() } else { format!(", and no order of its nodes needs less than {}", Bytes(bound).exact()) }
+}
+
+/// The least budget that is kept, and the option that frees most of what fills the smallest plan.
+fn relief(short: &memc_passes::Shortage) -> String {
+    let room = short.least;
+    let kept = match short.capacity.filter(|capacity| *capacity < room) {
+        Some(capacity) => format!("{} holds {} and no more", short.space, capacity.exact()),
+        None => format!("`--budget {}` is kept", room.0),
+    };
+    let parts = &short.parts;
+    let of_all = |bytes: Bytes| format!("{bytes} of the {} at that step", parts.total);
+    // What fills at least so much of the step is worth a word: half.
+    let fills = |bytes: Bytes| bytes.0 > 0 && bytes.0 >= parts.total.0 / 2;
+    let option = if fills(parts.updates) {
+        format!(
+            "`--alias-state` lets new values take the storage of old ones: {} outputs that are or may be new values of inputs hold {}; \
+             `--state NEW=OLD` names pairs that it does not find",
+            parts.update_count,
+            of_all(parts.updates)
+        )
+    } else if fills(parts.outputs) {
+        format!("`--io external` leaves graph outputs to the caller: {}", of_all(parts.outputs))
+    } else if fills(parts.inputs) {
+        format!("`--io outputs` leaves graph inputs to the caller: {}", of_all(parts.inputs))
+    } else if fills(parts.waiting) {
+        format!("`--link host=16GB/s` moves values away that wait there for later steps: {}", of_all(parts.waiting))
+    } else {
+        format!(
+            "the step itself needs {}: a smaller batch (`--dim`), `--micro-batches N`, or no `--exact` and `--no-rewrite`, so that it is split",
+            of_all(parts.own)
+        )
+    };
+    format!("{kept}; below, {option}")
 }
 
 /// Where the smallest plan is full, or one of whole nodes, who is alive there, and what cannot be dropped.

@@ -7,7 +7,7 @@ use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
 use memc_ops::families::memory::{Transfer, transfer_of};
 use memc_passes::analysis::open::largest_peak;
-use memc_passes::analysis::state::{StatePair, shared};
+use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::{self, Liveness, StorageClass};
 use memc_passes::{Io, Options, Replaced};
 
@@ -78,6 +78,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         pareto: context.pareto.clone(),
         rewrites: writer.rewrites(),
         state: writer.state(),
+        unpaired: writer.unpaired(),
         fetches: writer.fetches(),
         stated: writer.stated(),
     };
@@ -118,7 +119,7 @@ impl<'a> Writer<'a> {
             position.set(*node, index as u64);
         }
         let liveness = Liveness::of(module, module.main(), context.options.profile);
-        let shared = if context.options.alias_state { shared(module, context.options) } else { Vec::new() };
+        let shared = if context.options.shares_state() { shared(module, context.options) } else { Vec::new() };
         Self { module, exported, context, classes: analysis::classes(module), liveness, position, shared }
     }
 
@@ -184,13 +185,17 @@ impl<'a> Writer<'a> {
             .iter()
             .enumerate()
             .map(|(step, node)| {
-                let operator = written(&self.module.node(*node).operator);
+                let data = self.module.node(*node);
+                let operator = written(&data.operator);
+                let name = |value: &Option<Value>| value.map(|value| self.module.value(value).name.clone()).unwrap_or_default();
                 file::ScheduledNode {
                     step: step as u64,
                     node: self.exported.node_names[*node].clone(),
                     op: operator.name.to_string(),
                     domain: operator.domain.to_string(),
                     anchor: is_anchor(self.module, *node),
+                    reads: data.inputs.iter().map(name).collect(),
+                    writes: data.outputs.iter().map(name).collect(),
                 }
             })
             .collect()
@@ -339,6 +344,24 @@ impl<'a> Writer<'a> {
     fn state(&self) -> Vec<file::StateUpdate> {
         let name = |value: Value| self.module.value(value).name.clone();
         self.shared.iter().map(|pair| file::StateUpdate { tensor: name(pair.old), result: name(pair.new) }).collect()
+    }
+
+    /// Outputs that share no storage although that was asked for, with the reason of each.
+    fn unpaired(&self) -> Vec<file::Unpaired> {
+        let options = self.context.options;
+        if !options.shares_state() {
+            return Vec::new();
+        }
+        let row = |open: analysis::state::Unpaired| {
+            let (near, reason) = match open.reason {
+                Reason::Ambiguous(near) => (near, "equally near to several inputs"),
+                Reason::Taken(near) => (near, "its inputs have nearer outputs"),
+                Reason::StillRead(old) => (vec![old], "the old value is still read"),
+            };
+            let name = |value: Value| self.module.value(value).name.clone();
+            file::Unpaired { result: name(open.new), candidates: near.into_iter().map(name).collect(), reason: reason.to_owned() }
+        };
+        unpaired(self.module, options).into_iter().map(row).collect()
     }
 
     /// Constants that are copied from a farther space, in the order in which they are.

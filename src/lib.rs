@@ -20,6 +20,7 @@ mod layout;
 mod link;
 mod optimize;
 mod options;
+mod state;
 
 pub use memc_check as check;
 pub use memc_cost as cost;

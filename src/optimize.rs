@@ -17,7 +17,7 @@ use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, Repl
 
 use crate::anchor::anchor;
 use crate::baseline::baseline;
-use crate::budget::{budget, keep_budget};
+use crate::budget::{budget, keep_budget, keep_weights};
 use crate::chosen::{Chosen, Source};
 use crate::error::Error;
 use crate::external::ExternalFiles;
@@ -58,6 +58,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         return Err(Error::NoOutputs { graph: given.graph(given.main()).name.clone() });
     }
     let weights = near_constants(&given);
+    crate::state::validate(&given, &options.plan.state)?;
     let mut options = options.clone();
     if let Some(profile) = options.profile.take() {
         let measured = Measured::new(profile, &given, &options.plan.cost.target.machine);
@@ -123,6 +124,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     let plan = layout(&module, &model, &context);
     let constants = options.plan.weights.as_ref().map(|_| near_constants(&module));
     keep_budget(&plan, constants.unwrap_or_default(), options.plan.stop.is_due())?;
+    keep_weights(&plan, options)?;
     let before = match planned.base.filter(|_| options.compare) {
         Some(base) => {
             let model = memc_onnx_export::export(file, &base, &export)?;

@@ -65,25 +65,12 @@ impl FromStr for Size {
 
     fn from_str(text: &str) -> Result<Self, SizeError> {
         let error = || SizeError { text: text.to_owned() };
-        let trimmed = text.trim();
-        let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
-        let (number, unit) = trimmed.split_at(split);
-        let value: f64 = number.parse().map_err(|_| error())?;
-        let factor: f64 = match unit.trim().to_ascii_lowercase().as_str() {
-            "%" => return Ok(Self::Percent(value)),
-            "" | "b" => 1.0,
-            "k" | "kb" => 1e3,
-            "m" | "mb" => 1e6,
-            "g" | "gb" => 1e9,
-            "t" | "tb" => 1e12,
-            "kib" => 1024.0,
-            "mib" => 1024.0 * 1024.0,
-            "gib" => 1024.0 * 1024.0 * 1024.0,
-            "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-            _ => return Err(error()),
-        };
-        let bytes = value * factor;
-        if (0.0..9e18).contains(&bytes) { Ok(Self::Bytes(bytes as u64)) } else { Err(error()) }
+        match text.trim().strip_suffix('%') {
+            // A sign, an exponent or a word for infinity is no size, though it is a number.
+            Some(number) if number.chars().any(|c| !c.is_ascii_digit() && c != '.' && c != ' ') => Err(error()),
+            Some(number) => number.trim().parse().map(Self::Percent).map_err(|_| error()),
+            None => text.parse().map(|Bytes(bytes)| Self::Bytes(bytes)).map_err(|_| error()),
+        }
     }
 }
 

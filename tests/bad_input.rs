@@ -306,9 +306,9 @@ fn budgets_that_cannot_be_kept() {
     // %wide is 4096 bytes and %y 8192, both at the last step: 12288 in any order, where %wide cannot be a window of %y.
     let ran = refuse("budget", &model, "--runtime ort --budget 12287", 3, "E0301");
     for part in [
-        "no plan fits 12287 bytes in device",
-        "every one needs at least 12288",
-        "the smallest one found 12288",
+        "a budget of 12,287 B in device is too small",
+        "every plan needs at least 12,288 B",
+        "the smallest plan found needs 12,288 B",
         "step 1",
         "(Concat)",
         "`y`",

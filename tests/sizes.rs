@@ -136,7 +136,7 @@ fn sizes_that_the_user_assumes_are_planned_with_and_marked() {
         planned(&folder, options);
         std::fs::read(folder.path("out.onnx")).unwrap()
     };
-    let bound = memc::proto::ModelFile::from_bytes(written("--assume q=40").into()).unwrap();
+    let bound = memc::proto::ModelFile::from_bytes(written("--assume q=40")).unwrap();
     let infos = bound.graph().value_info.iter().filter(|info| ["q", "g", "h"].contains(&info.name()));
     for info in infos {
         assert!(!format!("{info:?}").contains("DimValue(40)"), "{info:?}");

@@ -42,5 +42,5 @@ pub use module::{ConstData, ConstOrigin, Definition, GraphData, Module, NodeData
 pub use plan::{Alias, AliasKind, ArenaSize, Plan, Scratch, SpaceData, Storage};
 pub use rewriter::{ModuleBuilder, Names, NewNode, Rewriter, Use, uses};
 pub use types::{Shape, TensorType, ValueType};
-pub use units::{Bytes, LiveRange, Nanos, Step};
+pub use units::{Bytes, BytesError, LiveRange, Nanos, Step};
 pub use verify::{Verified, verify};

@@ -1,6 +1,7 @@
 //! Units that must not be mixed up: bytes, steps, nanoseconds, and half-open live ranges in steps.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// A number of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -14,9 +15,56 @@ impl Bytes {
     pub fn checked_add(self, other: Self) -> Option<Self> {
         self.0.checked_add(other.0).map(Self)
     }
+    /// The count with a separator between each three digits, and the unit: `240,900 B`.
+    pub fn exact(self) -> String {
+        let digits = self.0.to_string();
+        let mut text = String::new();
+        for (index, digit) in digits.chars().enumerate() {
+            if index > 0 && (digits.len() - index) % 3 == 0 {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        text + " B"
+    }
     /// Sum that stops at the largest number; for totals that are only reported.
     pub fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
+    }
+}
+
+/// Why a text is no number of bytes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no size; write 1048576, 512KiB or 2GB")]
+pub struct BytesError {
+    /// The text given.
+    pub text: String,
+}
+
+impl FromStr for Bytes {
+    type Err = BytesError;
+
+    /// A number with a decimal or binary unit, or none: `1048576`, `512KiB`, `1.5 MB`.
+    fn from_str(text: &str) -> Result<Self, BytesError> {
+        let error = || BytesError { text: text.to_owned() };
+        let trimmed = text.trim();
+        let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+        let (number, unit) = trimmed.split_at(split);
+        let value: f64 = number.parse().map_err(|_| error())?;
+        let factor: f64 = match unit.trim().to_ascii_lowercase().as_str() {
+            "" | "b" => 1.0,
+            "k" | "kb" => 1e3,
+            "m" | "mb" => 1e6,
+            "g" | "gb" => 1e9,
+            "t" | "tb" => 1e12,
+            "kib" => 1024.0,
+            "mib" => 1024.0 * 1024.0,
+            "gib" => 1024.0 * 1024.0 * 1024.0,
+            "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+            _ => return Err(error()),
+        };
+        let bytes = value * factor;
+        if (0.0..9e18).contains(&bytes) { Ok(Self(bytes as u64)) } else { Err(error()) }
     }
 }
 
@@ -87,5 +135,21 @@ mod tests {
     fn bytes_print_in_iec_units() {
         let printed: Vec<String> = [0, 1023, 1024, 655_360, 1 << 40].iter().map(|n| Bytes(*n).to_string()).collect();
         assert_eq!(printed, ["0 B", "1023 B", "1.0 KiB", "640.0 KiB", "1.0 TiB"]);
+    }
+
+    #[test]
+    fn exact_counts_have_separators() {
+        let printed: Vec<String> = [0, 999, 1000, 240_900, 1_234_567].iter().map(|n| Bytes(*n).exact()).collect();
+        assert_eq!(printed, ["0 B", "999 B", "1,000 B", "240,900 B", "1,234,567 B"]);
+    }
+
+    #[test]
+    fn bytes_parse_with_and_without_units() {
+        assert_eq!("128KiB".parse(), Ok(Bytes(131_072)));
+        assert_eq!("1.5 MB".parse(), Ok(Bytes(1_500_000)));
+        assert_eq!("1000".parse(), Ok(Bytes(1000)));
+        for wrong in ["", "-1", "60%", "1e30", "inf", "12 apples"] {
+            assert!(wrong.parse::<Bytes>().is_err(), "{wrong}");
+        }
     }
 }

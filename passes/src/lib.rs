@@ -34,8 +34,8 @@ pub mod within;
 mod worth;
 
 pub use memc_rewrite::Replaced;
-pub use options::{Io, Options, Rewriting};
-pub use pass::{Budgeted, Changed, ExternalData, PassContext, PassError, PassInfo, Seeks, Shortage, SolverReport};
+pub use options::{Io, Options, Rewriting, StateNames};
+pub use pass::{Budgeted, Changed, ExternalData, PassContext, PassError, PassInfo, Seeks, Shortage, SolverReport, StepBytes};
 pub use pipeline::{Observer, Pipeline, PipelineError, Silent};
 pub use portfolio::{Planned, plan};
 pub use within::{plan_in_regions, plan_in_regions_again, plan_within};

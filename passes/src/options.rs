@@ -100,13 +100,29 @@ pub struct Options {
     pub budget: Option<Bytes>,
     /// Limits of the arenas of farther spaces, by name.
     pub far_budgets: BTreeMap<String, Bytes>,
-    /// New values of graph inputs take the storage of the old ones, where both are the caller's.
+    /// New values of graph inputs take the storage of the old ones, where both are the caller's: all pairs that are found.
     pub alias_state: bool,
+    /// Pairs of a graph output and the graph input whose new value it is, by name: they share storage whether or not they would be found.
+    pub state: Vec<StateNames>,
     /// The farther space in which constants lie that find no room in the first one; `None` where all are the caller's affair.
     pub weights: Option<String>,
 }
 
+/// Names of a graph output and of the graph input whose new value it is.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct StateNames {
+    /// The graph output.
+    pub new: String,
+    /// The graph input.
+    pub old: String,
+}
+
 impl Options {
+    /// Whether any new value takes the storage of an old one.
+    pub fn shares_state(&self) -> bool {
+        self.alias_state || !self.state.is_empty()
+    }
+
     /// What the arena may take: the budget, and no more than the space holds.
     pub fn room(&self) -> Option<Bytes> {
         [self.budget, self.space.capacity].into_iter().flatten().min()
@@ -119,8 +135,14 @@ impl Options {
 
     /// The defaults for one runtime on a target.
     ///
-    /// Offsets are aligned as the target says, or else as the runtime does, but never finer than the runtime rounds its buffers.
+    /// Offsets are aligned as the target says, or else as the runtime does, but never finer than the runtime rounds its buffers. Where
+    /// the runtime obeys the layout, the target also says what its kernels need.
     pub fn on(profile: &'static Profile, target: Target) -> Self {
+        let profile = if profile.name == Profile::ARENA.name && !target.kernels.workspace {
+            &Profile::ARENA_WITHOUT_WORKSPACE
+        } else {
+            profile
+        };
         let mut spaces = target.spaces.iter().map(|space| SpaceData {
             name: space.name.clone(),
             capacity: space.capacity,
@@ -145,6 +167,7 @@ impl Options {
             budget: None,
             far_budgets: BTreeMap::new(),
             alias_state: false,
+            state: Vec::new(),
             weights: None,
         }
     }

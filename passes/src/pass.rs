@@ -78,10 +78,31 @@ pub struct Shortage {
     pub step: Step,
     /// What is alive there, largest first.
     pub alive: Vec<(String, Bytes)>,
+    /// The same by what it is.
+    pub parts: StepBytes,
     /// What keeps more from being dropped.
     pub reasons: Vec<String>,
     /// The searches were asked to end before they did.
     pub is_early: bool,
+}
+
+/// Bytes that a step needs, by what would free them. The parts overlap: a value that the step's own node reads may be an output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StepBytes {
+    /// All of them.
+    pub total: Bytes,
+    /// Graph outputs.
+    pub outputs: Bytes,
+    /// Those of them that may be new values of graph inputs.
+    pub updates: Bytes,
+    /// How many those are.
+    pub update_count: usize,
+    /// Graph inputs.
+    pub inputs: Bytes,
+    /// What is kept through the step for later ones and is neither an output nor read or written there.
+    pub waiting: Bytes,
+    /// Operands, results and workspace of the step's own node.
+    pub own: Bytes,
 }
 
 impl Shortage {
@@ -95,17 +116,21 @@ impl Shortage {
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (space, budget, bound, least) = (&self.space, self.budget.0, self.bound.0, self.least.0);
-        if budget < bound {
-            let whole = if self.only_whole { " with its nodes whole" } else { "" };
-            let parts = if least < bound { ", in parts," } else { "" };
-            let all = format!("every one needs at least {bound}, the smallest one found{parts} {least}");
-            write!(f, "no plan fits {budget} bytes in {space}{whole}: {all}")
-        } else {
+        let (bound, least) = (self.bound.exact(), self.least.exact());
+        // The limit is the user's, or what the space holds.
+        let limit = match self.capacity.filter(|capacity| *capacity <= self.budget) {
+            Some(capacity) => format!("the capacity of {}, {},", self.space, capacity.exact()),
+            None => format!("a budget of {} in {}", self.budget.exact(), self.space),
+        };
+        if self.budget < self.bound {
+            let whole = if self.only_whole { "without splitting operators " } else { "" };
+            let parts = if self.least < self.bound { ", which splits some," } else { "" };
             write!(
                 f,
-                "no plan was found that fits {budget} bytes in {space}: the smallest one needs {least}, none less than {bound}"
+                "{limit} is too small: {whole}every plan needs at least {bound}; the smallest plan found{parts} needs {least}"
             )
+        } else {
+            write!(f, "{limit} may be too small: the smallest plan found needs {least}; no plan can need less than {bound}")
         }
     }
 }

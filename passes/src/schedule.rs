@@ -156,8 +156,8 @@ pub fn problem(module: &Module, options: &Options) -> order::Problem {
         }
     }
     let mut before = predecessors(module, main);
-    if options.alias_state {
-        wait_for_readers(module, &mut before);
+    if options.shares_state() {
+        wait_for_readers(module, options, &mut before);
     }
     let mut problem = order::Problem {
         operations: before.into_iter().map(|predecessors| order::Operation { predecessors, scratch: 0 }).collect(),

@@ -14,6 +14,35 @@ pub(crate) fn room(options: &OptimizeOptions, whole: Bytes) -> Result<Option<Byt
     Ok([asked, options.plan.space.capacity].into_iter().flatten().min())
 }
 
+/// Refuses weights that find no room in the spaces where the target says that they lie.
+///
+/// Where weights are fetched, those lie in the space that they are fetched from, and the rest counts with the arena. Where nothing says
+/// in which space they lie, they are the caller's.
+pub(crate) fn keep_weights(plan: &Layout, options: &OptimizeOptions) -> Result<(), Error> {
+    let target = &options.plan.cost.target;
+    if let Some(name) = &options.plan.weights {
+        // A constant that is fetched twice lies there once.
+        let tensors: BTreeMap<&str, u64> = plan.fetches.iter().map(|row| (row.tensor.as_str(), row.bytes)).collect();
+        let weights = tensors.into_values().fold(0u64, u64::saturating_add);
+        let capacity = target.space(name).and_then(|space| target.spaces.get(space)?.capacity);
+        return match capacity.filter(|capacity| weights > capacity.0) {
+            Some(room) => Err(Error::Weights { place: format!("`{name}`"), weights, room: room.0 }),
+            None => Ok(()),
+        };
+    }
+    let Some((names, Some(all))) = target.constants() else { return Ok(()) };
+    let first = target.spaces.first().filter(|space| space.constants);
+    let arena =
+        plan.arenas.iter().find(|arena| first.is_some_and(|first| first.name == arena.space)).map_or(0, |arena| arena.size);
+    let room = all.0.saturating_sub(arena);
+    if plan.weights <= room {
+        return Ok(());
+    }
+    let listed = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
+    let place = if arena > 0 { format!("{listed}, beside the arena,") } else { listed };
+    Err(Error::Weights { place, weights: plan.weights, room })
+}
+
 /// Limits of farther spaces; a part of the whole means nothing there.
 pub(super) fn far_budgets(options: &OptimizeOptions) -> BTreeMap<String, Bytes> {
     let first = &options.plan.space.name;

@@ -21,7 +21,7 @@ use memc_passes::answers::Answers;
 use memc_passes::split::is_split;
 use memc_passes::{ExternalData, Observer, PassContext, PipelineError, Planned, Seeks, Silent};
 
-pub(crate) use limits::{budget, keep_budget, room};
+pub(crate) use limits::{budget, keep_budget, keep_weights, room};
 
 use crate::error::Error;
 use crate::options::OptimizeOptions;

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use memc::ops::Assumption;
 use memc::ops::profile::Language;
+use memc::passes::StateNames;
 use memc::{LinkOption, Size};
 
 /// A memory compiler for ONNX.
@@ -107,11 +109,18 @@ pub struct Planning {
     #[arg(long = "link", value_name = "SPACE=RATE[,LATENCY]")]
     pub links: Vec<LinkOption>,
     /// What the arena holds beside transients: outputs, inputs too (arena), or neither (external)
-    #[arg(long, value_enum, default_value = "outputs", default_value_if("alias_state", "true", "external"))]
+    #[arg(long, value_enum, default_value = "outputs", default_value_ifs = [
+        ("alias_state", ArgPredicate::from("true"), "external"),
+        ("state", ArgPredicate::IsPresent, "external"),
+    ])]
     pub io: IoArg,
     /// Let new values of parameters and moments take the storage of the old ones; the caller holds all outputs (--io external)
     #[arg(long)]
     pub alias_state: bool,
+    /// A graph output that takes the storage of the graph input whose new value it is (repeatable): --alias-state for this pair, whether or
+    /// not that option finds it
+    #[arg(long, value_name = "NEW=OLD", value_parser = state)]
+    pub state: Vec<StateNames>,
     /// The farther space that holds the weights for which the first has no room: they are fetched before they are read. The budget
     /// then counts what stays near, too
     #[arg(long, value_name = "SPACE")]
@@ -446,6 +455,13 @@ fn pair<T: std::str::FromStr>(text: &str) -> Result<(String, T), String> {
     let wrong = || format!("`{text}` is not NAME=N");
     let (name, value) = text.rsplit_once('=').ok_or_else(wrong)?;
     Ok((name.to_owned(), value.trim().parse().map_err(|_| wrong())?))
+}
+
+/// `NEW=OLD`; of several signs the last, as names of old values hold none more often.
+fn state(text: &str) -> Result<StateNames, String> {
+    let parts = text.rsplit_once('=').filter(|(new, old)| !new.is_empty() && !old.is_empty());
+    let (new, old) = parts.ok_or_else(|| format!("`{text}` is not NEW=OLD"))?;
+    Ok(StateNames { new: new.to_owned(), old: old.to_owned() })
 }
 
 /// `SIZE` or `SPACE=SIZE`.

@@ -39,9 +39,12 @@ pub fn ops(name: Option<&str>) -> Outcome {
 /// The targets that come with memc, or the file of one.
 pub fn targets(name: Option<&str>) -> Outcome {
     let Some(name) = name else {
-        let summary = |text: &str| Target::parse(text).map(|target| target.summary).unwrap_or_default();
-        let lines: Vec<String> = target::BUILT_IN.iter().map(|(name, text)| format!("{name:<12} {}\n", summary(text))).collect();
-        return print(&lines.concat());
+        let parsed = target::BUILT_IN.iter().filter_map(|(name, text)| Some((name, Target::parse(text).ok()?)));
+        let lines = parsed.map(|(name, target)| {
+            let spaces = target.spaces.iter().map(|space| format!("{:13}{}\n", "", about_space(space)));
+            format!("{name:<12} {}\n", target.summary) + &spaces.collect::<String>()
+        });
+        return print(&lines.collect::<String>());
     };
     match target::built_in(name) {
         Some(text) => print(text),
@@ -49,6 +52,17 @@ pub fn targets(name: Option<&str>) -> Outcome {
             Err(usage(format!("there is no target named `{name}`"), "`memc targets` lists them all; --target also takes a file"))
         }
     }
+}
+
+/// A memory space in one line.
+fn about_space(space: &target::Space) -> String {
+    let capacity = space.capacity.map_or_else(|| "no limit".to_owned(), |bytes| bytes.to_string());
+    let offsets = match space.alignment {
+        Some(alignment) => format!("offsets are multiples of {alignment}"),
+        None => format!("offsets are multiples of {}, as the runtime has it", ops::Profile::ARENA.alignment),
+    };
+    let constants = if space.constants { ", holds constants" } else { "" };
+    format!("{:<8} {capacity}, {offsets}{constants}", space.name)
 }
 
 /// The page of a code, or the list of all.

@@ -160,9 +160,9 @@ impl Planning {
             IoArg::External => Io::External,
         };
         let max_fold_bytes = Bytes(self.max_fold_bytes.resolve(Bytes(0)));
-        if self.alias_state && io != Io::External {
+        if (self.alias_state || !self.state.is_empty()) && io != Io::External {
             return Err(usage(
-                "--alias-state needs outputs that the caller holds".to_owned(),
+                "--alias-state and --state need outputs that the caller holds".to_owned(),
                 "leave out --io, or write --io external",
             ));
         }
@@ -176,7 +176,7 @@ impl Planning {
             ));
         }
         let own = Options { io, max_fold_bytes, effort: self.effort, ..Options::on(profile, target) };
-        Ok(Options { alias_state: self.alias_state, weights: self.weights.clone(), ..own })
+        Ok(Options { alias_state: self.alias_state, state: self.state.clone(), weights: self.weights.clone(), ..own })
     }
 
     /// The target, from what comes with memc or from a file, with the links that are asked for.

@@ -104,6 +104,12 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
             "rounding decides integers or lengths here ({op}): where a rewrite changes a last bit, one may become its neighbour; --exact keeps every bit"
         ));
     }
+    if let Some(row) = optimized.layout.unpaired.iter().find(|row| row.candidates.len() > 1)
+        && let Some(old) = row.candidates.first()
+    {
+        let message = "outputs that may be the new values of several inputs have storage of their own (`unpaired` in the layout)";
+        voice.say(&format!("{message}: `--state {}={old}` would name a pair", row.result));
+    }
     voice.say(&memc::report::text(&optimized.layout));
     session(arguments, &optimized, voice)
 }
@@ -209,6 +215,10 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
     }
     if planning.alias_state {
         stated.insert("alias_state".to_owned(), "true".to_owned());
+    }
+    let pairs: Vec<String> = planning.state.iter().map(|pair| format!("{}={}", pair.new, pair.old)).collect();
+    if !pairs.is_empty() {
+        stated.insert("state".to_owned(), pairs.join(" "));
     }
     if let Some(space) = &planning.weights {
         stated.insert("weights".to_owned(), space.clone());

@@ -1,9 +1,10 @@
-//! A layout as a C header: how big the arenas must be, and where every tensor lies in them.
+//! A layout as a C header: how big the arenas must be, where every tensor lies in them, and what each step reads and writes.
 
 use std::fmt::Write as _;
 
 use crate::{
-    identifiers::{Identifiers, comment, hexadecimal, shape},
+    identifiers::{Identifiers, c_string, comment, hexadecimal, shape},
+    steps::{arena_of, element_type, inputs, outputs, scratch_note, step_tensors},
     types::{Class, Layout, Tensor},
 };
 
@@ -12,11 +13,14 @@ use crate::{
 /// - `MEMC_MODEL_SHA256`, `MEMC_MODEL_ID`: the model file that the plan belongs to. A build that defines
 ///   `MEMC_EXPECTED_MODEL_ID` refuses a header of another model.
 /// - `MEMC_ARENA_<SPACE>_SIZE` and `_ALIGNMENT`, in bytes.
+/// - `MEMC_INPUT_COUNT`, and for each graph input from 0 `MEMC_INPUT_<N>_NAME`, `_SIZE`, `_TYPE` (ONNX's number), `_RANK`, `_SHAPE` (in
+///   braces), and `_OFFSET` where it lies in an arena; the same for `MEMC_OUTPUT_<N>`.
 /// - `MEMC_TENSOR_<NAME>_OFFSET` and `_SIZE`, for each tensor in an arena; `_SIZE` alone for graph inputs, outputs and state that the
 ///   caller holds. `MEMC_TENSOR_AT(arena, NAME)` is its address.
+/// - Where `MEMC_TABLES` is defined: `memc_tensors`, `memc_steps` and `memc_step_tensors`, the plan as constant arrays.
 ///
-/// Names become upper-case identifiers; a number is added where two would be the same. Every region is held inside its arena by an
-/// assertion at compile time.
+/// Names become upper-case identifiers that stay below 60 characters with all that stands around them; a number is added where two
+/// would be the same. Every region is held inside its arena by an assertion at compile time.
 pub fn to_c_header(layout: &Layout) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail; here and below.
@@ -42,6 +46,10 @@ fn write_header(layout: &Layout, text: &mut String) -> std::fmt::Result {
     writeln!(text, "#define MEMC_ASSERT(name, condition) typedef char memc_assert_##name[(condition) ? 1 : -1]")?;
     writeln!(text, "#define MEMC_TENSOR_AT(arena, name) ((void *)((unsigned char *)(arena) + MEMC_TENSOR_##name##_OFFSET))\n")?;
     let spaces = write_arenas(layout, text)?;
+    let ends = [("INPUT", "Graph inputs, which the caller fills", inputs(layout)), ("OUTPUT", "Graph outputs", outputs(layout))];
+    for (word, about, tensors) in ends {
+        write_ends(layout, text, word, about, &tensors)?;
+    }
     let mut names = Identifiers::default();
     for tensor in &layout.tensors {
         let placed = tensor.space.as_ref().zip(tensor.offset);
@@ -62,6 +70,7 @@ fn write_header(layout: &Layout, text: &mut String) -> std::fmt::Result {
             )?;
         }
     }
+    write_tables(layout, text)?;
     writeln!(text, "\n#endif")
 }
 
@@ -71,7 +80,7 @@ fn write_arenas(layout: &Layout, text: &mut String) -> Result<Vec<(String, Strin
     let mut spaces = Vec::new();
     for arena in &layout.arenas {
         let name = names.upper(&arena.space);
-        writeln!(text, "/* Space {}. Scratch that the target does not declare is not in it. */", comment(&arena.space))?;
+        writeln!(text, "/* Space {}. {} */", comment(&arena.space), comment(&scratch_note(layout, &arena.space)))?;
         writeln!(text, "#define MEMC_ARENA_{name}_SIZE {}", literal(arena.size))?;
         writeln!(text, "#define MEMC_ARENA_{name}_ALIGNMENT {}", literal(arena.alignment))?;
         writeln!(
@@ -81,6 +90,26 @@ fn write_arenas(layout: &Layout, text: &mut String) -> Result<Vec<(String, Strin
         spaces.push((arena.space.clone(), name));
     }
     Ok(spaces)
+}
+
+/// Writes the graph's inputs or outputs, by number.
+fn write_ends(layout: &Layout, text: &mut String, word: &str, about: &str, tensors: &[usize]) -> std::fmt::Result {
+    writeln!(text, "/* {about}: element types are numbered as in ONNX's TensorProto.DataType. */")?;
+    writeln!(text, "#define MEMC_{word}_COUNT {}", tensors.len())?;
+    for (number, tensor) in tensors.iter().filter_map(|index| layout.tensors.get(*index)).enumerate() {
+        let start = format!("#define MEMC_{word}_{number}");
+        writeln!(text, "{start}_NAME {}", c_string(&tensor.name))?;
+        writeln!(text, "{start}_SIZE {}", literal(tensor.bytes))?;
+        if let (Some(arena), Some(offset)) = (arena_of(layout, tensor), tensor.offset) {
+            writeln!(text, "{start}_ARENA {arena}\n{start}_OFFSET {}", literal(offset))?;
+        }
+        writeln!(text, "{start}_TYPE {} /* {} */", element_type(&tensor.dtype), comment(&tensor.dtype))?;
+        // C has no array without elements: what has no extents holds one element.
+        let extents: Vec<String> = tensor.shape.iter().map(|extent| literal(*extent)).collect();
+        let extents = if extents.is_empty() { "1UL".to_owned() } else { extents.join(", ") };
+        writeln!(text, "{start}_RANK {}\n{start}_SHAPE {{ {extents} }}", tensor.shape.len())?;
+    }
+    writeln!(text)
 }
 
 fn write_comment(tensor: &Tensor, text: &mut String) -> std::fmt::Result {
@@ -96,6 +125,61 @@ fn write_comment(tensor: &Tensor, text: &mut String) -> std::fmt::Result {
         write!(text, ", in the bytes of {}", comment(&alias.of))?;
     }
     writeln!(text, " */")
+}
+
+/// Writes the plan as arrays, for programs that walk through it; they cost no memory where nobody asks for them.
+fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
+    writeln!(text, "\n/* The plan as tables, for one source file that defines MEMC_TABLES before it includes this one. */")?;
+    writeln!(text, "#define MEMC_TENSOR_COUNT {}\n#define MEMC_STEP_COUNT {}", layout.tensors.len(), layout.schedule.len())?;
+    writeln!(text, "/* An arena of what the caller holds, and a tensor that is left out or has no size. */")?;
+    writeln!(text, "#define MEMC_NO_ARENA 0xffffU\n#define MEMC_NO_TENSOR 0xffffffffUL")?;
+    writeln!(text, "#ifdef MEMC_TABLES")?;
+    let is_wide = layout.tensors.iter().any(|tensor| u32::try_from(tensor.bytes.max(tensor.offset.unwrap_or(0))).is_err());
+    writeln!(text, "typedef unsigned long {}memc_bytes;", if is_wide { "long " } else { "" })?;
+    writeln!(text, "typedef struct {{ const char *name; memc_bytes offset, size; unsigned arena, type; }} memc_tensor;")?;
+    writeln!(
+        text,
+        "/* `first` is the place in memc_step_tensors where operands, results and workspace of a step follow one another. */"
+    )?;
+    writeln!(
+        text,
+        "typedef struct {{ const char *node, *domain, *op; unsigned long first; unsigned reads, writes, scratch; }} memc_step;"
+    )?;
+    if !layout.tensors.is_empty() {
+        writeln!(text, "static const memc_tensor memc_tensors[MEMC_TENSOR_COUNT] = {{")?;
+        for tensor in &layout.tensors {
+            let (arena, offset) = match (arena_of(layout, tensor), tensor.offset) {
+                (Some(arena), Some(offset)) => (format!("{arena}U"), offset),
+                _ => ("MEMC_NO_ARENA".to_owned(), 0),
+            };
+            let (name, kind) = (c_string(&tensor.name), element_type(&tensor.dtype));
+            writeln!(text, "{{ {name}, {}, {}, {arena}, {kind}U }},", literal(offset), literal(tensor.bytes))?;
+        }
+        writeln!(text, "}};")?;
+    }
+    let steps = step_tensors(layout);
+    if steps.is_empty() {
+        return writeln!(text, "#endif");
+    }
+    writeln!(text, "static const unsigned long memc_step_tensors[] = {{")?;
+    for step in &steps {
+        let known = step.reads.iter().chain(&step.writes).copied().chain(step.scratch.iter().copied().map(Some));
+        let row: Vec<String> = known.map(|it| it.map_or("MEMC_NO_TENSOR".to_owned(), |index| format!("{index}UL"))).collect();
+        if !row.is_empty() {
+            writeln!(text, "{},", row.join(", "))?;
+        }
+    }
+    // An array has at least one element, and `first` of a last step without tensors still points into it.
+    writeln!(text, "MEMC_NO_TENSOR\n}};")?;
+    writeln!(text, "static const memc_step memc_steps[MEMC_STEP_COUNT] = {{")?;
+    let mut first = 0;
+    for (row, step) in layout.schedule.iter().zip(&steps) {
+        let (reads, writes, scratch) = (step.reads.len(), step.writes.len(), step.scratch.len());
+        let names = [&row.node, &row.domain, &row.op].map(|name| c_string(name)).join(", ");
+        writeln!(text, "{{ {names}, {first}UL, {reads}U, {writes}U, {scratch}U }},")?;
+        first += reads + writes + scratch;
+    }
+    writeln!(text, "}};\n#endif")
 }
 
 /// A number with the least suffix that holds it whatever the width of `int`.

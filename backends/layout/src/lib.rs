@@ -15,6 +15,7 @@ mod minimalloc;
 mod profile;
 mod rust_constants;
 mod schema;
+mod steps;
 mod types;
 
 pub use c_header::to_c_header;
@@ -26,5 +27,5 @@ pub use schema::{SCHEMA_ID, schema};
 pub use types::{
     Alias, AliasKind, Arena, Baseline, Busy, Class, Cost, Fetch, Io, Layout, Link, LiveRange, LowerBound, Model, OpsetImport,
     ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode, Solver, Space, StateUpdate, Stated, StatedBy, Subgraph, Target,
-    Tensor, Transfer, Unplanned, VERSION,
+    Tensor, Transfer, Unpaired, Unplanned, VERSION,
 };

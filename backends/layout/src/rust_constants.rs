@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::{
     identifiers::{Identifiers, comment, hexadecimal, shape},
+    steps::{arena_of, element_type, inputs, outputs, scratch_note, step_tensors},
     types::{Class, Layout},
 };
 
@@ -13,9 +14,10 @@ use crate::{
 /// - `ARENA_<SPACE>_SIZE` and `ARENA_<SPACE>_ALIGNMENT`, in bytes.
 /// - `TENSOR_<NAME>`: the tensor's bytes as a range that slices its arena; `SIZE_<NAME>` for graph inputs, outputs and state that the
 ///   caller holds.
+/// - `TENSORS`, and by their places in it `INPUTS`, `OUTPUTS` and what each of the `STEPS` reads, writes and needs as workspace.
 ///
-/// Names become upper-case identifiers; a number is added where two would be the same. Every range is held inside its arena at
-/// compile time, and a plan too big for the machine's `usize` does not compile.
+/// Names become upper-case identifiers of at most 60 characters; a number is added where two would be the same. Every range is held
+/// inside its arena at compile time, and a plan too big for the machine's `usize` does not compile.
 pub fn to_rust(layout: &Layout) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -38,8 +40,9 @@ fn write_constants(layout: &Layout, text: &mut String) -> std::fmt::Result {
         let name = names.upper(&arena.space);
         writeln!(
             text,
-            "\n/// Bytes of the arena of space {}, without scratch that the target does not declare.",
-            comment(&arena.space)
+            "\n/// Bytes of the arena of space {}. {}",
+            comment(&arena.space),
+            comment(&scratch_note(layout, &arena.space))
         )?;
         writeln!(text, "pub const ARENA_{name}_SIZE: usize = {};", arena.size)?;
         writeln!(text, "/// What the address of that arena must be a multiple of.")?;
@@ -70,5 +73,62 @@ fn write_constants(layout: &Layout, text: &mut String) -> std::fmt::Result {
             None => {}
         }
     }
-    Ok(())
+    write_tables(layout, text)
 }
+
+/// Writes the plan as slices, for programs that walk through it; what nobody names is not linked.
+fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
+    text.push_str(TYPES);
+    writeln!(text, "\n/// All tensors of the plan.\npub static TENSORS: &[Tensor] = &[")?;
+    for tensor in &layout.tensors {
+        let place = arena_of(layout, tensor).zip(tensor.offset);
+        let place = place.map_or_else(|| "None".to_owned(), |(arena, offset)| format!("Some(({arena}, {offset}))"));
+        let (name, bytes, kind, extents) = (&tensor.name, tensor.bytes, element_type(&tensor.dtype), &tensor.shape);
+        writeln!(
+            text,
+            "    Tensor {{ name: {name:?}, place: {place}, bytes: {bytes}, element_type: {kind}, shape: &{extents:?} }},"
+        )?;
+    }
+    writeln!(text, "];")?;
+    writeln!(
+        text,
+        "\n/// Graph inputs, which the caller fills: places in `TENSORS`.\npub static INPUTS: &[usize] = &{:?};",
+        inputs(layout)
+    )?;
+    writeln!(text, "\n/// Graph outputs: places in `TENSORS`.\npub static OUTPUTS: &[usize] = &{:?};", outputs(layout))?;
+    writeln!(text, "\n/// The nodes in the order in which they run.\npub static STEPS: &[Step] = &[")?;
+    for (row, step) in layout.schedule.iter().zip(step_tensors(layout)) {
+        let (node, domain, op) = (&row.node, &row.domain, &row.op);
+        let (reads, writes, scratch) = (step.reads, step.writes, step.scratch);
+        writeln!(
+            text,
+            "    Step {{ node: {node:?}, domain: {domain:?}, op: {op:?}, reads: &{reads:?}, writes: &{writes:?}, scratch: &{scratch:?} }},"
+        )?;
+    }
+    writeln!(text, "];")
+}
+
+/// Types of the tables.
+const TYPES: &str = r"
+/// A tensor: its place is the number of its arena, from 0 in the order above, with the offset; `None` where the caller holds it.
+/// Element types are numbered as in ONNX's `TensorProto.DataType`.
+#[derive(Clone, Copy, Debug)]
+pub struct Tensor {
+    pub name: &'static str,
+    pub place: Option<(usize, usize)>,
+    pub bytes: usize,
+    pub element_type: u32,
+    pub shape: &'static [usize],
+}
+
+/// A node, with its operands, results and workspace as places in `TENSORS`; `None` for what is left out or has no size.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    pub node: &'static str,
+    pub domain: &'static str,
+    pub op: &'static str,
+    pub reads: &'static [Option<usize>],
+    pub writes: &'static [Option<usize>],
+    pub scratch: &'static [usize],
+}
+";

@@ -65,6 +65,9 @@ pub struct Layout {
     /// Results that take the storage of the state whose new value they are. Left out where none does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<StateUpdate>,
+    /// Graph outputs that may be new values of state and share storage with none, where that was asked for. Left out where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unpaired: Vec<Unpaired>,
     /// Constants that lie in a farther space and are copied to the near one where they are read; all others lie in the near one. Left
     /// out where none does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -298,6 +301,13 @@ pub struct ScheduledNode {
     /// Whether the node is a dead end that only pins a runtime's order. Absent from the file when false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub anchor: bool,
+    /// Names of its operands in order, empty for one that is left out. Known to who made the plan and not written to the file, which
+    /// lies beside the model.
+    #[serde(skip)]
+    pub reads: Vec<String>,
+    /// Names of its results in the same way.
+    #[serde(skip)]
+    pub writes: Vec<String>,
 }
 
 /// A value of known size, or a workspace.
@@ -444,6 +454,17 @@ pub struct StateUpdate {
     pub tensor: String,
     /// Its new value: a graph output of the same type and shape.
     pub result: String,
+}
+
+/// A graph output that may be the new value of a graph input and has storage of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unpaired {
+    /// The graph output.
+    pub result: String,
+    /// The graph inputs whose new value it may be.
+    pub candidates: Vec<String>,
+    /// Why it shares storage with none of them.
+    pub reason: String,
 }
 
 /// A constant that is copied from a farther space before it is read; its own bytes stay where they are.

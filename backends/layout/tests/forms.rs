@@ -26,6 +26,44 @@ fn hostile() -> Layout {
     layout
 }
 
+/// The plan with what each node reads and writes, as who made it knows it.
+fn wired() -> Layout {
+    let mut layout = block();
+    for step in 0..layout.schedule.len() {
+        let at = |tensor: &&memc_layout::Tensor, end: fn(&memc_layout::LiveRange) -> u64| {
+            tensor.step.is_none() && tensor.live.first().is_some_and(|range| end(range) == step as u64)
+        };
+        let names = |end: fn(&memc_layout::LiveRange) -> u64| -> Vec<String> {
+            layout.tensors.iter().filter(|tensor| at(tensor, end)).map(|tensor| tensor.name.clone()).collect()
+        };
+        let (reads, writes) = (names(|range| range.end.saturating_sub(1)), names(|range| range.start));
+        layout.schedule[step].reads = reads;
+        layout.schedule[step].writes = writes;
+    }
+    layout.schedule[0].reads.push(String::new());
+    layout
+}
+
+/// Names longer than compilers tell apart, which differ in the middle only or not at all.
+fn long() -> Layout {
+    let mut layout = wired();
+    for (index, tensor) in layout.tensors.iter_mut().enumerate() {
+        let middle = if index % 3 == 0 { "same".to_owned() } else { format!("block.{index}") };
+        tensor.name = format!("/model/{}/{middle}/{}/output_0", "encoder/".repeat(12), "attention/".repeat(9));
+        tensor.alias = None;
+    }
+    layout
+}
+
+/// Compilers of C and C++ that are here, with their options.
+fn c_compilers() -> Vec<(&'static str, &'static [&'static str], &'static str)> {
+    const C: &[&str] = &["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"];
+    const CPP: &[&str] = &["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"];
+    let all = [("gcc", C, "c"), ("cc", C, "c"), ("g++", CPP, "cpp"), ("c++", CPP, "cpp")];
+    let is_here = |name: &str| Command::new(name).arg("--version").output().is_ok_and(|ran| ran.status.success());
+    all.into_iter().filter(|(name, ..)| is_here(name)).collect()
+}
+
 /// Compiles Rust text to metadata only, warnings denied.
 fn compile(name: &str, text: &str) -> Output {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -67,7 +105,8 @@ fn hostile_names_stay_inside_comments_and_identifiers() {
         assert_eq!((line.matches("/*").count(), line.matches("*/").count()), (1, 1), "{line}");
         assert!(line.ends_with("*/") && line.is_ascii(), "{line}");
     }
-    assert!(!header.contains("??/") && !header.contains('\\'));
+    assert!(!header.contains("??/"));
+    assert!(header.lines().filter(|line| line.contains("/*")).all(|line| line.contains("_NAME ") || !line.contains('\\')));
     let defined: Vec<&str> = header.lines().filter_map(|line| line.strip_prefix("#define ")?.split([' ', '(']).next()).collect();
     assert_eq!(defined.iter().collect::<BTreeSet<_>>().len(), defined.len());
     assert!(defined.contains(&"MEMC_TENSOR_X_Y_3_OFFSET"), "{defined:?}");
@@ -76,8 +115,65 @@ fn hostile_names_stay_inside_comments_and_identifiers() {
 }
 
 #[test]
+fn the_header_compiles_as_c99_and_as_cpp() {
+    let compilers = c_compilers();
+    if compilers.is_empty() {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for (name, layout) in [("block", block()), ("hostile", hostile()), ("wired", wired()), ("long", long())] {
+        std::fs::write(folder.join(format!("{name}.h")), to_c_header(&layout)).unwrap();
+        for (compiler, options, extension) in &compilers {
+            // As macros alone, and with the tables, which a program walks through.
+            let source = folder.join(format!("{name}.{extension}"));
+            let program = format!(
+                "#define MEMC_TABLES\n#include \"{name}.h\"\n#include \"{name}.h\"\n\
+                 static const unsigned long shape[] = MEMC_INPUT_0_SHAPE;\n\
+                 int main(void) {{\n  unsigned long sum = shape[0] + MEMC_INPUT_0_SIZE + MEMC_OUTPUT_0_OFFSET;\n\
+                 unsigned step;\n  for (step = 0; step < MEMC_STEP_COUNT; step++)\n    \
+                 sum += memc_step_tensors[memc_steps[step].first];\n  \
+                 return sum == memc_tensors[0].size && MEMC_INPUT_0_NAME[0] == 0;\n}}\n"
+            );
+            for text in [format!("#include \"{name}.h\"\nint nothing;\n"), program] {
+                std::fs::write(&source, text).unwrap();
+                let output = Command::new(compiler).args(*options).arg(&source).output().unwrap();
+                assert!(output.status.success(), "{compiler} {name}: {}", String::from_utf8_lossy(&output.stderr));
+            }
+        }
+    }
+}
+
+#[test]
+fn identifiers_are_short_unique_and_the_same_in_a_changed_plan() {
+    let header = to_c_header(&long());
+    let defined: Vec<&str> = header.lines().filter_map(|line| line.strip_prefix("#define ")?.split([' ', '(']).next()).collect();
+    assert_eq!(defined.iter().collect::<BTreeSet<_>>().len(), defined.len());
+    assert!(defined.iter().all(|name| name.len() <= 60), "{defined:?}");
+    let mut fewer = long();
+    fewer.tensors.remove(1);
+    let kept = to_c_header(&fewer);
+    let lost = |name: &&&str| !kept.contains(&format!("#define {name} "));
+    // One tensor has a size and perhaps an offset; whoever has its own name keeps it.
+    assert!(defined.iter().filter(lost).count() <= 6, "{:?}", defined.iter().filter(lost).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_step_names_what_it_reads_writes_and_needs() {
+    let layout = wired();
+    let header = to_c_header(&layout);
+    let table = header.split_once("memc_step_tensors[] = {").unwrap().1.split_once("};").unwrap().0;
+    let count = |text: &str| table.matches(text).count();
+    let named =
+        layout.schedule.iter().flat_map(|row| row.reads.iter().chain(&row.writes)).filter(|name| !name.is_empty()).count();
+    let scratch = layout.tensors.iter().filter(|tensor| tensor.step.is_some()).count();
+    // Beside them there is the operand that is left out, and the end of the table.
+    assert_eq!((count("UL"), count("MEMC_NO_TENSOR")), (named + scratch, 2));
+    assert!(header.contains("In it is workspace of 2 steps, at most 98304 bytes"), "{header}");
+}
+
+#[test]
 fn rust_constants_compile() {
-    for (name, layout) in [("block", block()), ("hostile", hostile())] {
+    for (name, layout) in [("block", block()), ("hostile", hostile()), ("wired", wired()), ("long", long())] {
         let output = compile(name, &to_rust(&layout));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }

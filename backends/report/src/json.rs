@@ -27,6 +27,8 @@ use crate::facts::{Facts, Gap, SpaceFacts};
 ///   waited_ns, peak_there, peak_otherwise}]`: the bytes are free at the freed steps, whose most live bytes are `peak_there`, and would have
 ///   been `peak_otherwise` had the value stayed.
 /// - `pareto`: `[{budget, arena, extra_ns, bound|null}]`.
+/// - `state`: `[{tensor, result}]`, results that take the storage of the state whose new value they are; `unpaired`:
+///   `[{result, candidates, reason}]`, outputs that may be new values and share none, where that was asked for.
 /// - `model {input_sha256, output_sha256}`, `dims` (the extents that the plan holds for alone, by name), `target`, `io`, `memc_version`.
 pub fn json(layout: &Layout) -> String {
     let facts = Facts::of(layout);
@@ -78,6 +80,8 @@ pub fn json(layout: &Layout) -> String {
         "solvers": layout.solvers.iter().map(|solver| solver_value(solver, facts.open)).collect::<Vec<_>>(),
         "decisions": facts.decisions.iter().map(|decision| decision_value(layout, decision)).collect::<Vec<_>>(),
         "pareto": layout.pareto,
+        "state": layout.state,
+        "unpaired": layout.unpaired,
     });
     summary.sort_all_objects();
     format!("{summary:#}\n")

@@ -21,6 +21,8 @@ const WIDTH: usize = 72;
 const ROWS: usize = 16;
 /// Spaces that have a row of their own, at most.
 const SPACES: usize = 4;
+/// Reasons why outputs share no storage with state, at most.
+const REASONS: usize = 3;
 /// Searches that have a row, at most.
 const SEARCHES: usize = 4;
 /// Tensors of the table, at most.
@@ -111,6 +113,14 @@ fn head(facts: &Facts) -> Vec<String> {
     }
     if !layout.state.is_empty() {
         lines.push(format!("state    {} share storage with their new values", counted(layout.state.len(), "value")));
+    }
+    let mut unpaired: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for row in &layout.unpaired {
+        unpaired.entry(&row.reason).or_default().push(&row.result);
+    }
+    for (reason, results) in unpaired.into_iter().take(REASONS) {
+        let names = shortened(&results.join(", "), 34);
+        lines.push(format!("no pair  {}, {}: {names}", counted(results.len(), "output"), shortened(reason, 34)));
     }
     if let Some(first) = layout.unplanned.first() {
         let (name, reason) = (shortened(&first.name, 30), shortened(&first.reason, 40));

@@ -10,10 +10,11 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         fault: Fault::Request,
         meaning: "The budget is below what the smallest plan needs, though values are computed again where that helps. The message \
             has that plan's arena, the bound that no plan of these nodes can pass, the step where it is full, who is alive there, and what \
-            stays whatever is recomputed.",
+            stays whatever is recomputed; the help names the option that frees most of it.",
         example: "memc optimize model.onnx -o out.onnx --budget 1KiB",
-        action: "Give the budget that the message names as kept, bind smaller dimensions, or leave graph outputs to the caller \
-            (--io external).",
+        action: "Give the budget that the message names as kept. For less: --alias-state where outputs are new values of inputs, \
+            --io external where other outputs fill the arena, --link where values wait for later steps, a smaller batch where one step \
+            needs all of it.",
     },
     CodeInfo {
         code: "E0302",
@@ -94,6 +95,15 @@ pub(super) const ERRORS: &[CodeInfo] = &[
             bytes takes more time.",
         example: "memc optimize model.onnx -o out.onnx --budget 30% --slowdown 1%",
         action: "Allow the time or the bytes that the message names, or leave one of the two out.",
+    },
+    CodeInfo {
+        code: "E0312",
+        title: "the weights find no room",
+        fault: Fault::Request,
+        meaning: "The constants of the planned model need more bytes than the spaces hold in which the target says that they lie: spaces with \
+            `constants = true`, spaces that no link leads to, or the space that --weights names.",
+        example: "a model with 20 MB of weights for --target esp32-s3, whose flash holds 16 MiB",
+        action: "Quantize the weights, or say in the target file where else constants lie.",
     },
 ];
 

@@ -16,5 +16,5 @@ pub use machine::{ArithmeticRates, Cache, Machine, Traffic};
 pub use measured::Measured;
 pub use model::CostModel;
 pub use node::{UNKNOWN_NANOS, flops, gathered, nanos, scalar_steps, total_flops, traffic};
-pub use target::{Link, Space, Target, TargetError};
+pub use target::{Kernels, Link, Space, Target, TargetError};
 pub use timeline::{Span, timeline};

@@ -372,7 +372,10 @@ mod tests {
                 for _ in 0..20 {
                     let mut real = problem.clone();
                     for (buffer, most) in open.buffers.iter().zip(&open.most) {
-                        let size = most.map_or_else(|| below(3) * below(1000), |most| below(most + 1));
+                        let size = match most {
+                            Some(most) => below(most + 1),
+                            None => below(3) * below(1000),
+                        };
                         real.buffers.push(order::Buffer { size, ..buffer.clone() });
                     }
                     let peak = |order: &[u32]| order::peak(&real, order).unwrap();

@@ -9,7 +9,7 @@ use memc_ops::{Profile, Typed, new_values};
 
 use crate::analysis::buffers::is_placed;
 use crate::analysis::class::classes;
-use crate::options::Options;
+use crate::options::{Options, StateNames};
 
 /// A value that the caller gives, and its new value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -23,12 +23,64 @@ pub struct StatePair {
 /// So many values are looked at on the way back from one output: updates are short chains.
 const MAX_SEARCH: usize = 4096;
 
-/// Graph outputs that are new values of graph inputs.
+/// A graph output that may be the new value of a graph input and shares its storage with none, or is not known to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unpaired {
+    /// The graph output.
+    pub new: Value,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a graph output shares no storage with a graph input whose new value it may be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// It follows from several inputs that are equally near, or an input leads to several outputs that are.
+    Ambiguous(Vec<Value>),
+    /// The inputs that it follows from are nearer to other outputs.
+    Taken(Vec<Value>),
+    /// It is paired with this input, whose old value is read after the new one is written, or in another way than element by element.
+    StillRead(Value),
+}
+
+/// New values of graph inputs, and what is not known to be one.
+#[derive(Clone, Default, Debug)]
+struct Matches {
+    pairs: Vec<StatePair>,
+    open: Vec<Unpaired>,
+}
+
+/// Graph outputs that are new values of graph inputs: the pairs that the options name, and those that are found where that is asked for.
 ///
 /// An output is the new value of an input of the same type from whose elements its own follow one by one, through element-wise operators,
 /// reshapes and the optimizers of the operator table. Pairs with the fewest operators between them are taken first; an input or output that
 /// has two equally near partners has none. O(outputs · length of their updates).
-pub fn pairs(module: &Module) -> Vec<StatePair> {
+pub fn pairs(module: &Module, options: &Options) -> Vec<StatePair> {
+    if options.alias_state { matches(module, &named(module, options)).pairs } else { named(module, options) }
+}
+
+/// Graph outputs that may be new values of graph inputs, whether or not which ones is clear; ascending.
+pub fn candidates(module: &Module) -> Vec<Value> {
+    let found = matches(module, &[]);
+    let all: BTreeSet<Value> =
+        found.pairs.iter().map(|pair| pair.new).chain(found.open.iter().map(|unpaired| unpaired.new)).collect();
+    all.into_iter().collect()
+}
+
+/// Pairs that the options name, where this module has both; ascending.
+fn named(module: &Module, options: &Options) -> Vec<StatePair> {
+    let main = module.graph(module.main());
+    let find = |values: &[Value], name: &str| values.iter().copied().find(|value| module.value(*value).name == name);
+    let both = |names: &StateNames| {
+        let (old, new) = (find(&main.inputs, &names.old)?, find(&main.outputs, &names.new)?);
+        (old != new && module.producer(new).is_some()).then_some(StatePair { old, new })
+    };
+    let all: BTreeSet<StatePair> = options.state.iter().filter_map(both).collect();
+    all.into_iter().collect()
+}
+
+/// Finds pairs beside those that are known.
+fn matches(module: &Module, known: &[StatePair]) -> Matches {
     let main = module.graph(module.main());
     let is_output: BTreeSet<Value> = main.outputs.iter().copied().collect();
     let mut near: BTreeMap<usize, BTreeSet<StatePair>> = BTreeMap::new();
@@ -40,24 +92,41 @@ pub fn pairs(module: &Module) -> Vec<StatePair> {
             }
         }
     }
-    let mut taken: BTreeSet<Value> = BTreeSet::new();
-    let mut found = Vec::new();
+    let mut taken: BTreeSet<Value> = known.iter().flat_map(|pair| [pair.old, pair.new]).collect();
+    let mut found = known.to_vec();
+    // The nearest inputs of outputs that have no partner so far, and whether there was a choice among them.
+    let mut open: BTreeMap<Value, (bool, Vec<Value>)> = BTreeMap::new();
     for level in near.into_values() {
-        let open: Vec<StatePair> =
-            level.into_iter().filter(|pair| !taken.contains(&pair.old) && !taken.contains(&pair.new)).collect();
+        let (free, late): (Vec<StatePair>, Vec<StatePair>) =
+            level.into_iter().partition(|pair| !taken.contains(&pair.old) && !taken.contains(&pair.new));
+        for pair in late {
+            let (is_choice, list) = open.entry(pair.new).or_default();
+            if !*is_choice {
+                list.push(pair.old);
+            }
+        }
         let mut partners: BTreeMap<Value, usize> = BTreeMap::new();
-        for value in open.iter().flat_map(|pair| [pair.old, pair.new]) {
+        for value in free.iter().flat_map(|pair| [pair.old, pair.new]) {
             *partners.entry(value).or_default() += 1;
         }
-        for pair in open {
+        for pair in free {
             taken.extend([pair.old, pair.new]);
             if partners[&pair.old] == 1 && partners[&pair.new] == 1 {
                 found.push(pair);
+            } else {
+                let (is_choice, list) = open.entry(pair.new).or_default();
+                if !std::mem::replace(is_choice, true) {
+                    list.clear();
+                }
+                list.push(pair.old);
             }
         }
     }
     found.sort_unstable();
-    found
+    open.retain(|new, _| found.iter().all(|pair| pair.new != *new));
+    let reason = |(is_choice, near)| if is_choice { Reason::Ambiguous(near) } else { Reason::Taken(near) };
+    let open = open.into_iter().map(|(new, near)| Unpaired { new, reason: reason(near) }).collect();
+    Matches { pairs: found, open }
 }
 
 /// Graph inputs from whose elements those of a value follow one by one, with the number of operators between.
@@ -106,13 +175,13 @@ fn family(module: &Module, old: Value) -> Vec<Value> {
 
 /// Lets nodes that make new values wait for all readers of the old ones, as far as the order at hand has it so. `before` holds for each
 /// position the positions that must come before it; it stays sorted.
-pub fn wait_for_readers(module: &Module, before: &mut [Vec<u32>]) {
+pub fn wait_for_readers(module: &Module, options: &Options, before: &mut [Vec<u32>]) {
     let readers = readers(module);
     let mut position: SecondaryMap<Node, u32> = SecondaryMap::default();
     for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
         position.set(*node, index as u32);
     }
-    for pair in pairs(module) {
+    for pair in pairs(module, options) {
         let Some(writer) = module.producer(pair.new).map(|node| position[node]) else { continue };
         let earlier: Vec<u32> = family(module, pair.old)
             .iter()
@@ -162,7 +231,17 @@ pub fn shared(module: &Module, options: &Options) -> Vec<StatePair> {
                 && own.all(|(position, _)| is_whole && over.contains(&position))
         })
     };
-    pairs(module).into_iter().filter(|pair| held(pair.old) && held(pair.new) && sound(pair)).collect()
+    pairs(module, options).into_iter().filter(|pair| held(pair.old) && held(pair.new) && sound(pair)).collect()
+}
+
+/// Graph outputs that may be new values of graph inputs and share storage with none under the order at hand, with the reason of each.
+pub fn unpaired(module: &Module, options: &Options) -> Vec<Unpaired> {
+    let shared: BTreeSet<StatePair> = shared(module, options).into_iter().collect();
+    let mut all = if options.alias_state { matches(module, &named(module, options)).open } else { Vec::new() };
+    let idle = pairs(module, options).into_iter().filter(|pair| !shared.contains(pair));
+    all.extend(idle.map(|pair| Unpaired { new: pair.new, reason: Reason::StillRead(pair.old) }));
+    all.sort_by_key(|unpaired| unpaired.new);
+    all
 }
 
 /// Operand positions that the node which makes a new value may overwrite with it.
@@ -195,7 +274,7 @@ mod tests {
     }
 
     fn external() -> Options {
-        Options { io: Io::External, ..Options::default() }
+        Options { io: Io::External, alias_state: true, ..Options::default() }
     }
 
     const STEP: &str = "input %p : f32[8,8]\ninput %m : f32[8,8]\ninput %x : f32[8,8]\nconst %rate : f32[] = elided\n\
@@ -205,7 +284,7 @@ mod tests {
     #[test]
     fn a_parameter_and_its_moment_are_told_apart_by_the_shorter_way() {
         let module = module(&format!("{STEP}return %p1, %m1"));
-        assert_eq!(names(&module, &pairs(&module)), ["p -> p1", "m -> m1"]);
+        assert_eq!(names(&module, &pairs(&module, &external())), ["p -> p1", "m -> m1"]);
         assert_eq!(shared(&module, &external()).len(), 2);
         assert!(shared(&module, &Options::default()).is_empty(), "the arena holds outputs");
     }
@@ -214,7 +293,7 @@ mod tests {
     fn what_is_read_after_the_update_is_not_shared() {
         // The second reader of %p stands behind its update.
         let module = module(&format!("{STEP}%late = MatMul(%p, %x) : f32[8,8]\nreturn %p1, %m1, %late"));
-        assert_eq!(names(&module, &pairs(&module)), ["p -> p1", "m -> m1"]);
+        assert_eq!(names(&module, &pairs(&module, &external())), ["p -> p1", "m -> m1"]);
         assert_eq!(names(&module, &shared(&module, &external())), ["m -> m1"]);
         // So does one that reads a view of it.
         let viewed = self::module(&format!(
@@ -230,7 +309,7 @@ mod tests {
              %q = MatMul(%p, %e) : f32[8,8]\nreturn %o, %q",
         );
         // %o follows %e and %p element by element, but %q reads %p later; %q follows nothing.
-        assert_eq!(names(&module, &pairs(&module)), ["p -> o"]);
+        assert_eq!(names(&module, &pairs(&module, &external())), ["p -> o"]);
         assert!(shared(&module, &external()).is_empty());
     }
 
@@ -238,7 +317,43 @@ mod tests {
     fn equally_near_partners_are_not_guessed() {
         let module =
             module("input %a : f32[8]\ninput %b : f32[8]\n%s = Add(%a, %b) : f32[8]\n%d = Sub(%a, %b) : f32[8]\nreturn %s, %d");
-        assert!(pairs(&module).is_empty());
+        assert!(pairs(&module, &external()).is_empty());
+    }
+
+    /// A moment and its gradient, equally near to the new moment.
+    const MOMENT: &str = "input %p : f32[8]\ninput %m : f32[8]\ninput %g : f32[8]\nconst %rate : f32[] = elided\n\
+        %a = Mul(%m, %rate) : f32[8]\n%b = Mul(%g, %rate) : f32[8]\n%m1 = Add(%a, %b) : f32[8]\n\
+        %s = Mul(%m1, %rate) : f32[8]\n%p1 = Sub(%p, %s) : f32[8]\nreturn %m1, %p1";
+
+    #[test]
+    fn what_is_not_paired_is_said_with_the_reason() {
+        let module = module(MOMENT);
+        let open = unpaired(&module, &external());
+        let value = |name: &str| module.values().keys().find(|value| module.value(*value).name == name).unwrap();
+        assert_eq!(open, [Unpaired { new: value("m1"), reason: Reason::Ambiguous(vec![value("m"), value("g")]) }]);
+        assert_eq!(candidates(&module), [value("m1"), value("p1")]);
+    }
+
+    #[test]
+    fn a_named_pair_is_taken_alone_and_beside_those_that_are_found() {
+        let module = module(MOMENT);
+        let state = vec![StateNames { new: "m1".to_owned(), old: "m".to_owned() }];
+        let both = Options { state: state.clone(), ..external() };
+        assert_eq!(names(&module, &shared(&module, &both)), ["p -> p1", "m -> m1"]);
+        assert!(unpaired(&module, &both).is_empty());
+        let alone = Options { alias_state: false, state, ..external() };
+        assert_eq!(names(&module, &shared(&module, &alone)), ["m -> m1"]);
+    }
+
+    #[test]
+    fn a_named_pair_whose_old_value_is_read_later_is_not_shared() {
+        let late = MOMENT.replace("return %m1, %p1", "%late = Exp(%m) : f32[8]\nreturn %m1, %p1, %late");
+        let module = module(&late);
+        let state = vec![StateNames { new: "m1".to_owned(), old: "m".to_owned() }];
+        let options = Options { alias_state: false, state, ..external() };
+        assert!(shared(&module, &options).is_empty());
+        let open = unpaired(&module, &options);
+        assert!(matches!(open.as_slice(), [Unpaired { reason: Reason::StillRead(_), .. }]), "{open:?}");
     }
 
     #[test]
@@ -248,7 +363,7 @@ mod tests {
              %x1, %v1, %h1 = ai.onnx.preview.training::Adam(%r, %t, %x, %g, %v, %h) : (f32[8], f32[8], f32[8])\n\
              return %x1, %v1, %h1",
         );
-        assert_eq!(names(&module, &pairs(&module)), ["x -> x1", "v -> v1", "h -> h1"]);
+        assert_eq!(names(&module, &pairs(&module, &external())), ["x -> x1", "v -> v1", "h -> h1"]);
         assert_eq!(shared(&module, &external()).len(), 3);
     }
 
@@ -257,7 +372,7 @@ mod tests {
         let module =
             module(&format!("{STEP}%loss = MatMul(%p, %g) : f32[8,8]\n%p2 = Sub(%p, %step) : f32[8,8]\nreturn %p2, %m1, %loss"));
         let mut before = crate::analysis::predecessors(&module, module.main());
-        wait_for_readers(&module, &mut before);
+        wait_for_readers(&module, &external(), &mut before);
         // %p2, at position 7, waits for both products and for the unread difference.
         assert_eq!(before[7], [0, 4, 5, 6]);
     }

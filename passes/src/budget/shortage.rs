@@ -1,11 +1,14 @@
 //! What to say of a budget that no plan was found for: where the smallest plan is full, who is alive there, and what keeps them.
 
-use memc_ir::{Bytes, Module, Node, Step};
+use std::collections::BTreeSet;
+
+use memc_ir::{Bytes, Module, Node, Step, Value};
 
 use super::state::Stated;
 use super::trial::place;
-use crate::analysis::{Liveness, buffers, classes, live};
-use crate::pass::{PassContext, PassError, Shortage};
+use crate::analysis::state::candidates;
+use crate::analysis::{Buffer, Liveness, buffers, classes, live};
+use crate::pass::{PassContext, PassError, Shortage, StepBytes};
 
 /// So many values are named.
 const SHOWN: usize = 8;
@@ -26,8 +29,10 @@ pub(crate) fn shortage(
     let step = Step(full as u32);
     let mut there: Vec<_> = buffers.iter().filter(|buffer| buffer.range.start <= step && step < buffer.range.end).collect();
     there.sort_by_key(|buffer| (std::cmp::Reverse(buffer.bytes), buffer.owner));
-    let alive = there.iter().take(SHOWN).map(|buffer| (placed.value(buffer.owner).name.clone(), buffer.bytes));
     let node = placed.graph(placed.main()).nodes.get(full).copied();
+    let mut parts = parts(&placed, &there, node);
+    parts.total = levels.get(full).copied().unwrap_or_default();
+    let alive = there.iter().take(SHOWN).map(|buffer| (placed.value(buffer.owner).name.clone(), buffer.bytes));
     Ok(Shortage {
         only_whole: false,
         space: ctx.options.space.name.clone(),
@@ -38,9 +43,44 @@ pub(crate) fn shortage(
         node: node.map(|node| label(&placed, node)).unwrap_or_default(),
         step,
         alive: alive.collect(),
+        parts,
         reasons: reasons(stated),
         is_early: ctx.options.stop.is_due(),
     })
+}
+
+/// Bytes of what is alive at the step of a node, by what would free them.
+fn parts(module: &Module, there: &[&Buffer], node: Option<Node>) -> StepBytes {
+    let main = module.graph(module.main());
+    let updates: BTreeSet<Value> = candidates(module).into_iter().collect();
+    let own: BTreeSet<Value> =
+        node.iter().flat_map(|node| module.reads(*node).into_iter().chain(module.node(*node).results())).collect();
+    let mut parts = StepBytes::default();
+    for buffer in there {
+        let has = |set: &dyn Fn(&Value) -> bool| buffer.members.iter().any(set);
+        let add = |sum: &mut Bytes| *sum = sum.saturating_add(buffer.bytes);
+        let is_output = has(&|member| main.outputs.contains(member));
+        let is_own = has(&|member| own.contains(member));
+        if is_output {
+            add(&mut parts.outputs);
+        }
+        if has(&|member| updates.contains(member)) {
+            add(&mut parts.updates);
+            parts.update_count += 1;
+        }
+        if has(&|member| main.inputs.contains(member)) {
+            add(&mut parts.inputs);
+        }
+        if is_own {
+            add(&mut parts.own);
+        } else if !is_output {
+            add(&mut parts.waiting);
+        }
+    }
+    for scratch in module.plan.scratch.iter().filter(|scratch| Some(scratch.node) == node) {
+        parts.own = parts.own.saturating_add(scratch.bytes);
+    }
+    parts
 }
 
 /// Name, or that of the first result where the node has none, and operator.

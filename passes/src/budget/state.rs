@@ -64,9 +64,9 @@ pub(crate) fn fetchable(module: &Module, options: &Options) -> Vec<Value> {
             is_fixed.set(owner, true);
         }
     }
-    if options.alias_state {
+    if options.shares_state() {
         // What an update overwrites is where it is written.
-        pairs(module).iter().for_each(|pair| is_fixed.set(pair.old, true));
+        pairs(module, options).iter().for_each(|pair| is_fixed.set(pair.old, true));
     }
     for value in module.graph(module.main()).nodes.iter().flat_map(|node| module.node(*node).operands()) {
         is_read.set(module.plan.owner(value).0, true);
@@ -172,8 +172,8 @@ impl<'a> Statement<'a> {
     fn finish(self) -> Stated {
         let main = self.module.graph(self.module.main());
         let mut before = predecessors(self.module, self.module.main());
-        if self.options.alias_state {
-            wait_for_readers(self.module, &mut before);
+        if self.options.shares_state() {
+            wait_for_readers(self.module, self.options, &mut before);
         }
         let mut run_of: SecondaryMap<Node, Option<u32>> = SecondaryMap::default();
         let mut nodes = Vec::new();

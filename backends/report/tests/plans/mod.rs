@@ -97,6 +97,8 @@ pub fn training(steps: u64) -> Layout {
             op: ["MatMul", "MatMul", "Softmax", "MatMul", "LayerNormalization", "Gelu"][step as usize % 6].to_owned(),
             domain: String::new(),
             anchor: false,
+            reads: Vec::new(),
+            writes: Vec::new(),
         })
         .collect();
     layout.tensors.clear();

@@ -18,6 +18,7 @@ pub(crate) const PROFILE: Profile = Profile {
     caller_buffers: true,
     holds_unread_results: false,
     widens_halves: false,
+    takes_workspace: true,
     max_scratch_threads: 1,
     kernels: Kernels::All,
     same_type_views: true,

@@ -62,6 +62,8 @@ pub struct Profile {
     /// Whether results of half precision reach a conversion to a wider type unrounded, where nothing stands between the two: kernels compute
     /// in full precision, and conversions there and back are left out.
     pub(crate) widens_halves: bool,
+    /// Whether kernels take the workspace that the table states.
+    pub(crate) takes_workspace: bool,
     /// Workspace formulas count this many threads.
     pub max_scratch_threads: u32,
     pub(crate) kernels: Kernels,
@@ -82,6 +84,8 @@ pub struct Profile {
 impl Profile {
     /// A runtime that obeys the layout.
     pub const ARENA: Self = arena::PROFILE;
+    /// The same with kernels of its own, which need no workspace beside operands and results.
+    pub const ARENA_WITHOUT_WORKSPACE: Self = Self { takes_workspace: false, ..arena::PROFILE };
     /// A stock ONNX Runtime session on the CPU.
     pub const ORT: Self = ort::PROFILE;
     /// memc's player: the layout is obeyed, on ONNX Runtime's kernels.
@@ -211,6 +215,7 @@ impl Profile {
     pub fn workspace(&self, typed: &Typed<'_>) -> Option<Bytes> {
         let formula = match lookup(&typed.data().operator)?.workspace {
             Workspace::None => Bytes(0),
+            Workspace::Bytes(_) if !self.takes_workspace => Bytes(0),
             Workspace::Bytes(formula) => formula(typed)?,
         };
         self.buffer(formula)?.checked_add((self.temporaries)(typed)?)

@@ -32,6 +32,7 @@ pub(crate) const PROFILE: Profile = Profile {
     caller_buffers: false,
     holds_unread_results: true,
     widens_halves: true,
+    takes_workspace: true,
     max_scratch_threads: 1,
     kernels: Kernels::Listed(IN_PLACE),
     same_type_views: false,

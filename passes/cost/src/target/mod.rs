@@ -18,6 +18,8 @@ pub struct Target {
     pub summary: String,
     /// What computes.
     pub machine: Machine,
+    /// What its kernels do with memory.
+    pub kernels: Kernels,
     /// Where bytes may live. Never empty; everything is computed in the first.
     pub spaces: Vec<Space>,
     /// Ways between spaces, one direction each.
@@ -33,6 +35,16 @@ pub struct Space {
     pub capacity: Option<Bytes>,
     /// Every offset is a multiple of this power of two; `None` leaves it to the runtime.
     pub alignment: Option<u64>,
+    /// Whether constants lie there, and are read where they lie: what the file says, else whether no link leads to it, as nothing else
+    /// can then be put there. False for a space that a link is asked for.
+    pub constants: bool,
+}
+
+/// What kernels of the machine do with memory, where the runtime obeys the layout; ONNX Runtime's are known and not asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kernels {
+    /// Whether they take the workspace that the operator table states, which is what ONNX Runtime's take.
+    pub workspace: bool,
 }
 
 /// A way to copy bytes from one space to another, an engine of its own beside the processor.
@@ -78,13 +90,27 @@ impl Default for Target {
             overhead: Nanos(1_500.0),
             sustained: 1.0,
         };
-        let space = Space { name: "device".to_owned(), capacity: None, alignment: None };
+        let space = Space { name: "device".to_owned(), capacity: None, alignment: None, constants: false };
         let summary = "one core of a current server processor".to_owned();
-        Self { name: "cpu".to_owned(), summary, machine, spaces: vec![space], links: Vec::new() }
+        Self { name: "cpu".to_owned(), summary, machine, kernels: Kernels::default(), spaces: vec![space], links: Vec::new() }
+    }
+}
+
+impl Default for Kernels {
+    fn default() -> Self {
+        Self { workspace: true }
     }
 }
 
 impl Target {
+    /// What the spaces in which constants lie hold together, with their names; `None` where no space is known to be one of them.
+    /// The capacity is `None` where one of them has no limit.
+    pub fn constants(&self) -> Option<(Vec<&str>, Option<Bytes>)> {
+        let spaces: Vec<&Space> = self.spaces.iter().filter(|space| space.constants).collect();
+        let all = spaces.iter().try_fold(Bytes(0), |sum, space| Some(sum.saturating_add(space.capacity?)));
+        (!spaces.is_empty()).then(|| (spaces.iter().map(|space| space.name.as_str()).collect(), all))
+    }
+
     /// Reads a target file (TOML).
     ///
     /// # Errors
@@ -107,7 +133,7 @@ impl Target {
     /// added, without a limit.
     pub fn connect(&mut self, name: &str, bytes_per_second: f64, latency: Nanos) {
         let far = self.space(name).unwrap_or_else(|| {
-            self.spaces.push(Space { name: name.to_owned(), capacity: None, alignment: None });
+            self.spaces.push(Space { name: name.to_owned(), capacity: None, alignment: None, constants: false });
             self.spaces.len() - 1
         });
         self.links.retain(|link| !matches!((link.from, link.to), (0, to) if to == far) && (link.from, link.to) != (far, 0));

@@ -1,10 +1,10 @@
 //! A target file to a [`Target`]: the keys, then what must hold between them.
 
-use memc_ir::{Bytes, Nanos};
+use memc_ir::{Bytes, BytesError, Nanos};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Link, Space, Target, TargetError};
+use super::{Kernels, Link, Space, Target, TargetError};
 use crate::machine::{ArithmeticRates, Cache, Machine};
 
 /// No machine has more.
@@ -21,6 +21,8 @@ struct TargetFile {
     summary: String,
     machine: MachineTable,
     #[serde(default)]
+    kernels: KernelsTable,
+    #[serde(default)]
     spaces: Vec<SpaceTable>,
     #[serde(default)]
     links: Vec<LinkTable>,
@@ -36,10 +38,24 @@ struct MachineTable {
     cache: Option<CacheTable>,
 }
 
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct KernelsTable {
+    workspace: Option<bool>,
+}
+
+/// A size as a number of bytes, or as text with a unit.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a number of bytes, or text such as \"128KiB\"")]
+enum SizeEntry {
+    Number(u64),
+    Text(String),
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CacheTable {
-    capacity: u64,
+    capacity: Spanned<SizeEntry>,
     bytes_per_second: Spanned<f64>,
 }
 
@@ -58,8 +74,9 @@ struct RatesTable {
 #[serde(deny_unknown_fields)]
 struct SpaceTable {
     name: Spanned<String>,
-    capacity: Option<u64>,
+    capacity: Option<Spanned<SizeEntry>>,
     alignment: Option<Spanned<u64>>,
+    constants: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -83,12 +100,18 @@ pub(super) fn parse(text: &str) -> Result<Target, TargetError> {
         line: reader.line(error.span().map_or(0, |span| span.start)),
         message: error.message().to_owned(),
     })?;
-    let spaces = reader.spaces(&file.spaces)?;
+    let mut spaces = reader.spaces(&file.spaces)?;
+    let links = reader.links(&file.links, &spaces)?;
+    for (index, (space, table)) in spaces.iter_mut().zip(&file.spaces).enumerate() {
+        let stores = index == 0 || links.iter().any(|link| link.to == index);
+        space.constants = table.constants.unwrap_or(!stores);
+    }
     Ok(Target {
         name: reader.name(&file.name)?,
         summary: file.summary.clone(),
         machine: reader.machine(&file.machine)?,
-        links: reader.links(&file.links, &spaces)?,
+        kernels: Kernels { workspace: file.kernels.workspace.unwrap_or(Kernels::default().workspace) },
+        links,
         spaces,
     })
 }
@@ -158,7 +181,7 @@ impl Reader<'_> {
         };
         let cache = table.cache.as_ref().map(|cache| {
             let bytes_per_second = self.rate("bytes_per_second", &cache.bytes_per_second)?;
-            Ok(Cache { capacity: Bytes(cache.capacity), bytes_per_second })
+            Ok(Cache { capacity: self.size(&cache.capacity)?, bytes_per_second })
         });
         let bytes_per_second = self.rate("bytes_per_second", &table.bytes_per_second)?;
         let overhead = self.time("overhead_ns", &table.overhead_ns)?;
@@ -179,9 +202,21 @@ impl Reader<'_> {
                 return Err(TargetError::SpaceTwice { line: self.line_of(&table.name), name });
             }
             let alignment = table.alignment.as_ref().map(|entry| self.alignment(entry)).transpose()?;
-            spaces.push(Space { name, capacity: table.capacity.map(Bytes), alignment });
+            let capacity = table.capacity.as_ref().map(|entry| self.size(entry)).transpose()?;
+            spaces.push(Space { name, capacity, alignment, constants: false });
         }
         Ok(spaces)
+    }
+
+    fn size(&self, entry: &Spanned<SizeEntry>) -> Result<Bytes, TargetError> {
+        match entry.get_ref() {
+            SizeEntry::Number(bytes) => Ok(Bytes(*bytes)),
+            SizeEntry::Text(text) => text.parse().map_err(|error: BytesError| TargetError::Form {
+                line: self.line_of(entry),
+                // What is printed back has an end.
+                message: BytesError { text: error.text.chars().take(64).collect() }.to_string(),
+            }),
+        }
     }
 
     fn alignment(&self, entry: &Spanned<u64>) -> Result<u64, TargetError> {
