@@ -109,15 +109,18 @@ def extents(path, given):
     return found
 
 
-def feeds(session, sizes, seed=3):
-    """Random inputs as the model's own hints ask for."""
+def feeds(session, sizes, seed=3, filled=None):
+    """Random inputs as the model's own hints ask for; those in `filled` are one number throughout."""
     hints = json.loads(session.get_modelmeta().custom_metadata_map.get("corpus.inputs", "{}"))
     made = {}
     for value in session.get_inputs():
-        shape = [dim if isinstance(dim, int) else sizes[dim] for dim in value.shape]
+        shape = [dim if isinstance(dim, int) else sizes[f"{value.name}.{axis}" if f"{value.name}.{axis}" in sizes else dim]
+                 for axis, dim in enumerate(value.shape)]
         random, kind = np.random.default_rng([seed, *value.name.encode()]), KINDS[value.type]
         what, low, high = hints.get(value.name) or (["normal", 0, 1] if np.issubdtype(kind, np.floating) else ["int", 0, 2])
-        if what == "const":
+        if value.name in (filled or {}):
+            array = np.full(shape, filled[value.name])
+        elif what == "const":
             array = np.full(shape, low)
         else:
             array = random.integers(low, high, shape) if what == "int" else low + high * random.standard_normal(shape)

@@ -9,6 +9,7 @@ use memc_layout::Layout;
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::ModelFile;
+use memc_ops::profile::{Language, SessionNeeds};
 use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
@@ -89,6 +90,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     diagnostics.extend(planned.remarks);
     diagnostics.extend(undivided(&module, &options.plan.rewrite));
     diagnostics.extend(beside_the_peak(&module, options.plan.profile));
+    diagnostics.extend(merged_by_sessions(&module, options.plan.profile));
     diagnostics.extend(unpinned.iter().map(|node| {
         Diagnostic::new(
             "W0301",
@@ -206,6 +208,18 @@ fn beside_the_peak(module: &Module, profile: &Profile) -> Option<Diagnostic> {
         format!("integer products keep up to {kept} in each thread of a session from its first run on, beside the peak");
     let help = "take as much off the budget where the first run counts";
     (kept > Bytes(0)).then(|| Diagnostic::new("W0305", Severity::Remark, message).with_help(help))
+}
+
+/// A remark where a session with default options merges what the plan computes again with what it computed first.
+fn merged_by_sessions(module: &Module, profile: &Profile) -> Option<Diagnostic> {
+    let needs = SessionNeeds::default();
+    profile.session_options(Language::Python, None, needs)?;
+    let again = module.nodes().keys().filter(|node| module.node(*node).recompute_of.is_some()).count();
+    let message = format!(
+        "a session with default options undoes this plan: it merges the nodes that run a second time ({again}) with the first ones"
+    );
+    let help = "set the session up with --session python (or cpp, csharp, rust): both recipes keep them";
+    (again > 0).then(|| Diagnostic::new("W0314", Severity::Remark, message).with_help(help))
 }
 
 /// Who fixes what random operators draw wants the same numbers of every plan: nothing then changes a bit, unless that was asked for. Says so.

@@ -347,6 +347,10 @@ fn session_options_are_printed_for_each_language() {
     for (language, word) in [("python", "PRIORITY_BASED"), ("cpp", "--anchors"), ("csharp", "--anchors"), ("rust", "--anchors")] {
         let ran = folder.memc(&format!("optimize in.onnx -o out.onnx --runtime ort --session {language}")).done();
         assert!(ran.out.contains(word) && ran.out.contains("disable_quant_qdq"), "{ran:#?}");
+        let both = ["Recipe fast", "Recipe smallest", "options = smallest"];
+        assert!(both.iter().all(|part| ran.out.contains(part)), "{ran:#?}");
+        let fast = folder.memc(&format!("optimize in.onnx -o out.onnx --runtime ort --session {language}=fast")).done();
+        assert!(fast.out.contains("Recipe fast") && !fast.out.contains("Recipe smallest"), "{fast:#?}");
     }
     let hint = folder.memc("optimize in.onnx -o out.onnx --runtime ort").done();
     assert!(hint.err.trim_end().lines().last().unwrap().contains("--session python"), "{hint:#?}");

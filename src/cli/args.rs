@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use memc::ops::Assumption;
-use memc::ops::profile::Language;
+use memc::ops::profile::{Language, Recipe};
 use memc::passes::StateNames;
 use memc::{LinkOption, Size};
 
@@ -216,9 +216,10 @@ pub struct Optimize {
     /// Write a report, by extension: .html, .txt, .json (repeatable)
     #[arg(long, value_name = "PATH")]
     pub report: Vec<PathBuf>,
-    /// With `--runtime ort`, print how to set up a session for the plan: python, cpp, csharp, rust
-    #[arg(long, value_name = "LANGUAGE", value_parser = language)]
-    pub session: Option<Language>,
+    /// With `--runtime ort`, print how to set up a session for the plan, in python, cpp, csharp or rust: `fast` (the session's optimizations
+    /// on), `smallest` (as planned), or both
+    #[arg(long, value_name = "LANGUAGE[=fast|smallest]", value_parser = session)]
+    pub session: Option<(Language, Option<Recipe>)>,
     /// Print the IR after a pass, or after all, to stderr (repeatable)
     #[arg(long, value_name = "PASS|all")]
     pub print_ir_after: Vec<String>,
@@ -487,9 +488,13 @@ fn percent(text: &str) -> Result<u32, String> {
 }
 
 /// A language with an interface to ONNX Runtime.
-fn language(text: &str) -> Result<Language, String> {
-    let known: Vec<&str> = Language::ALL.iter().map(|(name, _)| *name).collect();
-    Language::named(text).ok_or_else(|| format!("`{text}` is not one of {}", known.join(", ")))
+fn session(text: &str) -> Result<(Language, Option<Recipe>), String> {
+    let (language, recipe) = text.split_once('=').map_or((text, None), |(language, recipe)| (language, Some(recipe)));
+    let languages = Language::ALL.map(|(name, _)| name).join(", ");
+    let known = Language::named(language).ok_or_else(|| format!("`{language}` is not one of {languages}"))?;
+    let recipes = Recipe::ALL.map(|(name, _)| name).join(", ");
+    let recipe = recipe.map(|name| Recipe::named(name).ok_or_else(|| format!("`{name}` is not one of {recipes}")));
+    Ok((known, recipe.transpose()?))
 }
 
 /// A time; no more than a machine can wait.

@@ -163,17 +163,23 @@ fn session(arguments: &Optimize, optimized: &Optimized, voice: &Voice) -> Outcom
     if !matches!(arguments.planning.runtime, Runtime::Ort) {
         return Ok(ExitCode::SUCCESS);
     }
-    let Some(language) = arguments.session else {
-        voice.say("the peak holds in a session with the right options: --session python (cpp, csharp, rust) prints them");
+    let layout = &optimized.layout;
+    let Some((language, recipe)) = arguments.session else {
+        voice.say(match layout.cost.recomputed_nodes {
+            0 => "the peak holds by the recipe `smallest` of --session python (cpp, csharp, rust); `fast` keeps a session's optimizations",
+            _ => "--session python (cpp, csharp, rust) prints the recipes this plan needs: `smallest` holds the peak; a default session undoes it",
+        });
         return Ok(ExitCode::SUCCESS);
     };
-    let schedule = &optimized.layout.schedule;
+    let schedule = &layout.schedule;
     let needs = SessionNeeds {
         anchored: arguments.anchors,
         quantized: schedule.iter().any(|row| matches!(row.op.as_str(), "QuantizeLinear" | "DequantizeLinear")),
-        transfers: !optimized.layout.transfers.is_empty(),
+        transfers: !layout.transfers.is_empty(),
+        recomputed: layout.cost.recomputed_nodes > 0,
+        peak: layout.target.spaces.first().and_then(|space| layout.peak.get(&space.name)).map_or(0, |peak| peak.bytes),
     };
-    print(&Profile::ORT.session_options(language, needs).unwrap_or_default())
+    print(&Profile::ORT.session_options(language, recipe, needs).unwrap_or_default())
 }
 
 /// `dir/name.onnx` to `dir/name.SUFFIX`.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc::ops::Profile;
-use memc::ops::profile::{Language, SessionNeeds};
+use memc::ops::profile::{Language, Recipe, SessionNeeds};
 
 /// Compiles the code, and gives its text.
 macro_rules! compiled {
@@ -29,11 +29,22 @@ fn rust_session_options_compile() {
             .with_memory_pattern(false)?
             .with_execution_providers([ort::ep::CPU::default().with_arena_allocator(false).build()])?
             .with_config_entry("session.disable_quant_qdq", "1")?
-            .with_operator_library("LIBRARY")?
-            .with_intra_threads(1)?;
+            .with_operator_library("LIBRARY")?;
     };
-    let needs = SessionNeeds { anchored: false, quantized: true, transfers: true };
-    let printed = Profile::ORT.session_options(Language::Rust, needs).expect("the profile has sessions");
-    assert_eq!(without_blanks(&printed), without_blanks(&code));
-    assert_eq!(Profile::PLAYER.session_options(Language::Rust, needs), None);
+    let needs = SessionNeeds { anchored: false, quantized: true, transfers: true, recomputed: true, peak: 4096 };
+    let printed = |recipe| Profile::ORT.session_options(Language::Rust, recipe, needs).expect("the profile has sessions");
+    assert_eq!(without_blanks(&printed(Some(Recipe::Smallest))), without_blanks(&code));
+    let fast = compiled! { "LIBRARY",
+        let mut fast = ort::session::Session::builder()?
+            .with_optimization_level(ort::session::builder::GraphOptimizationLevel::All)?
+            .with_parallel_execution(false)?
+            .with_memory_pattern(false)?
+            .with_execution_providers([ort::ep::CPU::default().with_arena_allocator(false).build()])?
+            .with_config_entry("optimization.disable_specified_optimizers", "CommonSubexpressionElimination")?
+            .with_operator_library("LIBRARY")?;
+    };
+    let smallest = code.replacen("options", "smallest", 1);
+    let both = format!("{fast}{smallest}let mut options = smallest;");
+    assert_eq!(without_blanks(&printed(None)), without_blanks(&both));
+    assert_eq!(Profile::PLAYER.session_options(Language::Rust, None, needs), None);
 }

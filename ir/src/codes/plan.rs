@@ -180,4 +180,14 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         example: "an embedding of [vocabulary,width] and an output projection with the same elements",
         action: "Nothing. `memc passes tie` says which weights stay apart.",
     },
+    CodeInfo {
+        code: "W0314",
+        title: "a session with default options undoes the plan",
+        fault: Fault::Nobody,
+        meaning: "The plan computes values again, which takes a second node like the first. A session of ONNX Runtime with default options \
+            merges equal nodes, so such a value stays in memory all the same, and the session needs more than planned.",
+        example: "memc optimize model.onnx -o out.onnx --runtime ort --budget 60%",
+        action: "Set the session up by a recipe of --session: `smallest` runs the nodes as planned, `fast` turns off the merging of equal nodes \
+            and leaves the other optimizations on.",
+    },
 ];

@@ -10,7 +10,7 @@ mod ort_temporaries;
 mod own;
 pub mod player;
 
-pub use ort_session::{Language, SessionNeeds};
+pub use ort_session::{Language, Recipe, SessionNeeds};
 
 use memc_ir::{Bytes, Definition, ElementType, Module, Operator, TensorType, Value};
 
@@ -78,7 +78,7 @@ pub struct Profile {
     /// Operators whose kernels keep a buffer: domain, name, bytes.
     pub(crate) kept: &'static [(&'static str, &'static str, u64)],
     /// How its sessions are set up, where users make them.
-    pub(crate) sessions: Option<fn(Language, SessionNeeds) -> String>,
+    pub(crate) sessions: Option<fn(Language, Option<Recipe>, SessionNeeds) -> String>,
 }
 
 impl Profile {
@@ -232,9 +232,9 @@ impl Profile {
         Bytes(kept.max().unwrap_or(0))
     }
 
-    /// Program text that sets up a session of this runtime so that the plan's promise holds; `None` where there are no sessions.
-    pub fn session_options(&self, language: Language, needs: SessionNeeds) -> Option<String> {
-        self.sessions.map(|text| text(language, needs))
+    /// Program text that sets up a session of this runtime by a recipe, or by each of them; `None` where there are no sessions.
+    pub fn session_options(&self, language: Language, recipe: Option<Recipe>, needs: SessionNeeds) -> Option<String> {
+        self.sessions.map(|text| text(language, recipe, needs))
     }
 
     /// What a buffer of this size takes in this runtime; `None` where it passes 64 bits.

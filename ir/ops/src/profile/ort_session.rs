@@ -1,7 +1,9 @@
-//! How a stock ONNX Runtime session must be set up so that a plan's promise holds, as lines of program text.
+//! How a stock ONNX Runtime session is set up for a plan, as lines of program text: two recipes in four languages.
 //!
-//! Each setting was measured with ONNX Runtime 1.31.1. The order of execution and the reuse of buffers have no function in the C interface, so
-//! only Python reaches them.
+//! *Smallest* runs the written nodes as they are, in the order of the file: the planned peak holds. *Fast* leaves the session's own
+//! optimizations on, but for those that would undo the plan. Neither says anything about threads: two take the same bytes as one, and
+//! half the time. Each setting was measured with ONNX Runtime 1.31.1. The order of execution and the reuse of buffers have no function
+//! in the C interface, so only Python reaches them.
 
 /// A language with an interface to ONNX Runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +27,32 @@ impl Language {
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, language)| language)
     }
+
+    const fn comment(self) -> &'static str {
+        match self {
+            Self::Python => "#",
+            Self::Cpp | Self::CSharp | Self::Rust => "//",
+        }
+    }
+}
+
+/// A way to set up a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recipe {
+    /// The session's optimizations stay on, but for those that undo the plan.
+    Fast,
+    /// The nodes run as planned, so the planned peak holds.
+    Smallest,
+}
+
+impl Recipe {
+    /// Both of them, by name.
+    pub const ALL: [(&'static str, Self); 2] = [("fast", Self::Fast), ("smallest", Self::Smallest)];
+
+    /// The recipe of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, recipe)| recipe)
+    }
 }
 
 /// What the settings depend on.
@@ -36,7 +64,14 @@ pub struct SessionNeeds {
     pub quantized: bool,
     /// The plan moves values to other spaces.
     pub transfers: bool,
+    /// The plan computes values again.
+    pub recomputed: bool,
+    /// The planned peak, in bytes.
+    pub peak: u64,
 }
+
+/// The optimization of a session that makes one node of equal ones, and so undoes what a plan computes again.
+const MERGES_EQUAL_NODES: &str = "CommonSubexpressionElimination";
 
 /// File name of the library with memc's own operators, on the system that this runs on.
 const LIBRARY: &str = if cfg!(windows) {
@@ -47,82 +82,185 @@ const LIBRARY: &str = if cfg!(windows) {
     "libmemc_ort_ops.so"
 };
 
-/// Lines that make session options named `options`, with a comment on what the language cannot reach.
-pub(super) fn text(language: Language, needs: SessionNeeds) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    let mut add = |line: &str| lines.push(line.to_owned());
-    match language {
-        Language::Python => {
-            add("import onnxruntime as ort");
-            add("");
-            add("options = ort.SessionOptions()");
-            add("options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL");
-            add("options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL");
-            if !needs.anchored {
-                add("options.execution_order = ort.ExecutionOrder.PRIORITY_BASED");
-            }
-            add("options.enable_mem_reuse = False");
-            add("options.enable_mem_pattern = False");
-            add("options.enable_cpu_mem_arena = False");
-            add("options.intra_op_num_threads = 1");
-            if needs.quantized {
-                add("options.add_session_config_entry(\"session.disable_quant_qdq\", \"1\")");
-            }
-            if needs.transfers {
-                add(&format!("options.register_custom_ops_library(\"{LIBRARY}\")"));
+/// One setting of a session.
+#[derive(Clone, Copy, Debug)]
+enum Setting {
+    /// No optimization of the graph.
+    Unoptimized,
+    /// All optimizations of the graph, which is the default.
+    Optimized,
+    /// One node after another.
+    Sequential,
+    /// The order of the file.
+    FileOrder,
+    /// No buffer is kept for a later value of the same size.
+    NoReuse,
+    /// No block for all values of a run at once.
+    NoPattern,
+    /// No arena, which grows in powers of two and never shrinks.
+    NoArena,
+    /// An entry of the session's configuration.
+    Entry(&'static str, &'static str),
+    /// The library with memc's own operators.
+    Library,
+}
+
+/// The settings of a recipe, in the order in which they are written.
+fn settings(recipe: Recipe, needs: SessionNeeds) -> Vec<Setting> {
+    use Setting::{Entry, FileOrder, Library, NoArena, NoPattern, NoReuse, Optimized, Sequential, Unoptimized};
+    let level = match recipe {
+        Recipe::Fast => Optimized,
+        Recipe::Smallest => Unoptimized,
+    };
+    let mut settings = vec![level, Sequential];
+    // Optimizations fold anchors away, so the order is asked for as well where they run.
+    if !needs.anchored || recipe == Recipe::Fast {
+        settings.push(FileOrder);
+    }
+    settings.extend([NoReuse, NoPattern, NoArena]);
+    if recipe == Recipe::Fast && needs.recomputed {
+        settings.push(Entry("optimization.disable_specified_optimizers", MERGES_EQUAL_NODES));
+    }
+    if recipe == Recipe::Smallest && needs.quantized {
+        settings.push(Entry("session.disable_quant_qdq", "1"));
+    }
+    if needs.transfers {
+        settings.push(Library);
+    }
+    settings
+}
+
+/// A setting of the session options `name` in a language; `None` where it reaches no such setting.
+fn written(language: Language, name: &str, setting: Setting) -> Option<String> {
+    let line = match (language, setting) {
+        (Language::Python, Setting::Unoptimized) => {
+            format!("{name}.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL")
+        }
+        (Language::Python, Setting::Optimized) => {
+            format!("{name}.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL")
+        }
+        (Language::Python, Setting::Sequential) => format!("{name}.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL"),
+        (Language::Python, Setting::FileOrder) => format!("{name}.execution_order = ort.ExecutionOrder.PRIORITY_BASED"),
+        (Language::Python, Setting::NoReuse) => format!("{name}.enable_mem_reuse = False"),
+        (Language::Python, Setting::NoPattern) => format!("{name}.enable_mem_pattern = False"),
+        (Language::Python, Setting::NoArena) => format!("{name}.enable_cpu_mem_arena = False"),
+        (Language::Python, Setting::Entry(key, value)) => format!("{name}.add_session_config_entry(\"{key}\", \"{value}\")"),
+        (Language::Python, Setting::Library) => format!("{name}.register_custom_ops_library(\"{LIBRARY}\")"),
+        (_, Setting::FileOrder | Setting::NoReuse) => return None,
+        (Language::Cpp, Setting::Unoptimized) => {
+            format!("{name}.SetGraphOptimizationLevel(GraphOptimizationLevel::ORT_DISABLE_ALL);")
+        }
+        (Language::Cpp, Setting::Optimized) => {
+            format!("{name}.SetGraphOptimizationLevel(GraphOptimizationLevel::ORT_ENABLE_ALL);")
+        }
+        (Language::Cpp, Setting::Sequential) => format!("{name}.SetExecutionMode(ExecutionMode::ORT_SEQUENTIAL);"),
+        (Language::Cpp, Setting::NoPattern) => format!("{name}.DisableMemPattern();"),
+        (Language::Cpp, Setting::NoArena) => format!("{name}.DisableCpuMemArena();"),
+        (Language::Cpp, Setting::Entry(key, value)) => format!("{name}.AddConfigEntry(\"{key}\", \"{value}\");"),
+        (Language::Cpp, Setting::Library) => format!("{name}.RegisterCustomOpsLibrary(ORT_TSTR(\"{LIBRARY}\"));"),
+        (Language::CSharp, Setting::Unoptimized) => {
+            format!("{name}.GraphOptimizationLevel = GraphOptimizationLevel.ORT_DISABLE_ALL;")
+        }
+        (Language::CSharp, Setting::Optimized) => {
+            format!("{name}.GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL;")
+        }
+        (Language::CSharp, Setting::Sequential) => format!("{name}.ExecutionMode = ExecutionMode.ORT_SEQUENTIAL;"),
+        (Language::CSharp, Setting::NoPattern) => format!("{name}.EnableMemoryPattern = false;"),
+        (Language::CSharp, Setting::NoArena) => format!("{name}.EnableCpuMemArena = false;"),
+        (Language::CSharp, Setting::Entry(key, value)) => format!("{name}.AddSessionConfigEntry(\"{key}\", \"{value}\");"),
+        (Language::CSharp, Setting::Library) => format!("{name}.RegisterCustomOpLibrary(\"{LIBRARY}\");"),
+        (Language::Rust, Setting::Unoptimized) => {
+            "    .with_optimization_level(ort::session::builder::GraphOptimizationLevel::Disable)?".to_owned()
+        }
+        (Language::Rust, Setting::Optimized) => {
+            "    .with_optimization_level(ort::session::builder::GraphOptimizationLevel::All)?".to_owned()
+        }
+        (Language::Rust, Setting::Sequential) => "    .with_parallel_execution(false)?".to_owned(),
+        (Language::Rust, Setting::NoPattern) => "    .with_memory_pattern(false)?".to_owned(),
+        (Language::Rust, Setting::NoArena) => {
+            "    .with_execution_providers([ort::ep::CPU::default().with_arena_allocator(false).build()])?".to_owned()
+        }
+        (Language::Rust, Setting::Entry(key, value)) => format!("    .with_config_entry(\"{key}\", \"{value}\")?"),
+        (Language::Rust, Setting::Library) => format!("    .with_operator_library(\"{LIBRARY}\")?"),
+    };
+    Some(line)
+}
+
+/// What a recipe promises, and what the language cannot reach of it.
+fn remarks(language: Language, recipe: Recipe, needs: SessionNeeds) -> Vec<String> {
+    let mut remarks = Vec::new();
+    match recipe {
+        Recipe::Fast => {
+            remarks.push("Recipe fast: the session's own optimizations stay on. They fuse nodes and lay images out anew, so the peak".to_owned());
+            remarks.push(format!("may differ from the planned {} bytes; results may differ in last bits.", needs.peak));
+            if needs.recomputed {
+                remarks.push("The optimization that merges equal nodes is off: it would undo what the plan computes again.".to_owned());
             }
         }
-        Language::Cpp => {
-            add("Ort::SessionOptions options;");
-            add("options.SetGraphOptimizationLevel(GraphOptimizationLevel::ORT_DISABLE_ALL);");
-            add("options.SetExecutionMode(ExecutionMode::ORT_SEQUENTIAL);");
-            add("options.DisableMemPattern();");
-            add("options.DisableCpuMemArena();");
-            add("options.SetIntraOpNumThreads(1);");
-            if needs.quantized {
-                add("options.AddConfigEntry(\"session.disable_quant_qdq\", \"1\");");
-            }
-            if needs.transfers {
-                add(&format!("options.RegisterCustomOpsLibrary(ORT_TSTR(\"{LIBRARY}\"));"));
-            }
-        }
-        Language::CSharp => {
-            add("var options = new SessionOptions {");
-            add("    GraphOptimizationLevel = GraphOptimizationLevel.ORT_DISABLE_ALL,");
-            add("    ExecutionMode = ExecutionMode.ORT_SEQUENTIAL,");
-            add("    EnableMemoryPattern = false,");
-            add("    EnableCpuMemArena = false,");
-            add("    IntraOpNumThreads = 1,");
-            add("};");
-            if needs.quantized {
-                add("options.AddSessionConfigEntry(\"session.disable_quant_qdq\", \"1\");");
-            }
-            if needs.transfers {
-                add(&format!("options.RegisterCustomOpLibrary(\"{LIBRARY}\");"));
-            }
-        }
-        Language::Rust => {
-            add("let mut options = ort::session::Session::builder()?");
-            add("    .with_optimization_level(ort::session::builder::GraphOptimizationLevel::Disable)?");
-            add("    .with_parallel_execution(false)?");
-            add("    .with_memory_pattern(false)?");
-            add("    .with_execution_providers([ort::ep::CPU::default().with_arena_allocator(false).build()])?");
-            if needs.quantized {
-                add("    .with_config_entry(\"session.disable_quant_qdq\", \"1\")?");
-            }
-            if needs.transfers {
-                add(&format!("    .with_operator_library(\"{LIBRARY}\")?"));
-            }
-            add("    .with_intra_threads(1)?;");
-        }
+        Recipe::Smallest => remarks.push(format!(
+            "Recipe smallest: the nodes run as they are written, in the planned {} bytes; slower where the session would fuse nodes.",
+            needs.peak
+        )),
     }
     if language != Language::Python {
-        if !needs.anchored {
-            add("// The order cannot be set here: plan with --anchors, which pin it.");
+        match recipe {
+            Recipe::Fast => {
+                remarks.push(
+                    "The session chooses the order: what the plan computes again may run too early to save memory.".to_owned(),
+                );
+            }
+            Recipe::Smallest if !needs.anchored => {
+                remarks.push("The order cannot be set here: plan with --anchors, which pin it.".to_owned());
+            }
+            Recipe::Smallest => {}
         }
-        add(
-            "// Reuse of buffers cannot be turned off here: where the runtime keeps one for later, the peak is above the plan's.",
+        remarks.push(
+            "Reuse of buffers cannot be turned off here: where the runtime keeps one for later, the peak is above.".to_owned(),
         );
+    }
+    remarks
+}
+
+/// Lines that make the session options `name` by a recipe.
+fn block(language: Language, recipe: Recipe, needs: SessionNeeds, name: &str) -> Vec<String> {
+    let mut lines: Vec<String> =
+        remarks(language, recipe, needs).into_iter().map(|remark| format!("{} {remark}", language.comment())).collect();
+    lines.push(match language {
+        Language::Python => format!("{name} = ort.SessionOptions()"),
+        Language::Cpp => format!("Ort::SessionOptions {name};"),
+        Language::CSharp => format!("var {name} = new SessionOptions();"),
+        Language::Rust => format!("let mut {name} = ort::session::Session::builder()?"),
+    });
+    lines.extend(settings(recipe, needs).into_iter().filter_map(|setting| written(language, name, setting)));
+    if language == Language::Rust
+        && let Some(last) = lines.last_mut()
+    {
+        last.push(';');
+    }
+    lines
+}
+
+/// Lines that make session options named `options` by one recipe; without one both are made, `fast` and `smallest`, and `options` is the
+/// latter, under which the plan's promise holds.
+pub(super) fn text(language: Language, recipe: Option<Recipe>, needs: SessionNeeds) -> String {
+    let mut lines = match language {
+        Language::Python => vec!["import onnxruntime as ort".to_owned(), String::new()],
+        Language::Cpp | Language::CSharp | Language::Rust => Vec::new(),
+    };
+    match recipe {
+        Some(recipe) => lines.extend(block(language, recipe, needs, "options")),
+        None => {
+            for (name, recipe) in Recipe::ALL {
+                lines.extend(block(language, recipe, needs, name));
+                lines.push(String::new());
+            }
+            lines.push(match language {
+                Language::Python => "options = smallest".to_owned(),
+                Language::Cpp => "Ort::SessionOptions& options = smallest;".to_owned(),
+                Language::CSharp => "var options = smallest;".to_owned(),
+                Language::Rust => "let mut options = smallest;".to_owned(),
+            });
+        }
     }
     lines.push(String::new());
     lines.join("\n")
@@ -132,28 +270,52 @@ pub(super) fn text(language: Language, needs: SessionNeeds) -> String {
 mod tests {
     use super::*;
 
-    const ALL_NEEDS: SessionNeeds = SessionNeeds { anchored: false, quantized: true, transfers: true };
+    const ALL_NEEDS: SessionNeeds =
+        SessionNeeds { anchored: false, quantized: true, transfers: true, recomputed: true, peak: 4096 };
 
     #[test]
     fn every_language_turns_off_what_takes_more() {
         for (name, language) in Language::ALL {
             assert_eq!(Language::named(name), Some(language));
-            let text = text(language, ALL_NEEDS);
-            let plain = text.to_lowercase().replace('_', "");
-            for word in ["disable", "pattern", "arena", "disablequantqdq", "memcortops", "threads"] {
-                assert!(plain.contains(word), "{name} lacks {word}:\n{text}");
+            for recipe in [None, Some(Recipe::Smallest)] {
+                let text = text(language, recipe, ALL_NEEDS);
+                let plain = text.to_lowercase().replace('_', "");
+                for word in ["disable", "pattern", "arena", "disablequantqdq", "memcortops", "options", "4096"] {
+                    assert!(plain.contains(word), "{name} lacks {word}:\n{text}");
+                }
+                assert!(!plain.contains("thread"), "two threads take the same bytes:\n{text}");
+                assert!(text.ends_with('\n') && !text.ends_with("\n\n"));
             }
-            assert!(text.ends_with('\n') && !text.ends_with("\n\n"));
         }
         assert_eq!(Language::named("fortran"), None);
     }
 
     #[test]
+    fn the_fast_recipe_turns_off_only_what_undoes_the_plan() {
+        for (name, language) in Language::ALL {
+            let again = text(language, Some(Recipe::Fast), ALL_NEEDS);
+            assert!(
+                again.contains("\"optimization.disable_specified_optimizers\", \"CommonSubexpressionElimination\""),
+                "{again}"
+            );
+            assert!(!again.contains("DISABLE_ALL") && !again.contains("Level::Disable"), "{name}:\n{again}");
+            let once = text(language, Some(Recipe::Fast), SessionNeeds { recomputed: false, ..ALL_NEEDS });
+            assert!(!once.contains("disable_specified_optimizers") && !once.contains("disable_quant_qdq"), "{once}");
+        }
+        assert_eq!(Recipe::named("fast"), Some(Recipe::Fast));
+        assert_eq!(Recipe::named("slow"), None);
+    }
+
+    #[test]
     fn what_a_language_cannot_reach_is_said() {
-        assert!(text(Language::Python, ALL_NEEDS).contains("PRIORITY_BASED"));
-        assert!(text(Language::Cpp, ALL_NEEDS).contains("--anchors"));
+        let smallest = |language, needs| text(language, Some(Recipe::Smallest), needs);
+        assert!(smallest(Language::Python, ALL_NEEDS).contains("PRIORITY_BASED"));
+        assert!(smallest(Language::Cpp, ALL_NEEDS).contains("--anchors"));
         let anchored = SessionNeeds { anchored: true, ..SessionNeeds::default() };
-        assert!(!text(Language::Cpp, anchored).contains("--anchors"));
-        assert!(!text(Language::Rust, anchored).contains("qdq"));
+        assert!(!smallest(Language::Cpp, anchored).contains("--anchors"));
+        assert!(!smallest(Language::Rust, anchored).contains("qdq"));
+        assert!(text(Language::CSharp, Some(Recipe::Fast), anchored).contains("chooses the order"));
+        // Optimizations fold anchors away.
+        assert!(text(Language::Python, Some(Recipe::Fast), anchored).contains("PRIORITY_BASED"));
     }
 }
