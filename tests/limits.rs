@@ -154,21 +154,21 @@ fn integer_kernels_that_take_more_memory_are_not_used() {
         node("QuantizeLinear", &["x", "sx", "zx"], &["qx"]),
         node("DequantizeLinear", &["qx", "sx", "zx"], &["dx"]),
         node("DequantizeLinear", &["w", "sw", "zw"], &["dw"]),
-        stated(node("Gemm", &["dx", "dw"], &["m"]), vec![int("transB", 1)]),
+        stated(node("Conv", &["dx", "dw"], &["m"]), vec![ints("pads", &[3, 3, 3, 3])]),
         node("QuantizeLinear", &["m", "sx", "zx"], &["qy"]),
         node("DequantizeLinear", &["qy", "sx", "zx"], &["y"]),
     ];
     let model = with(nodes, |graph| {
-        graph.input = vec![fixed("x", &[1, 16])];
-        graph.output = vec![fixed("y", &[1, 8])];
+        graph.input = vec![fixed("x", &[1, 3, 24, 24])];
+        graph.output = vec![fixed("y", &[1, 8, 24, 24])];
         let scale = |name: &str, value: f32| TensorProto { dims: vec![], ..numbers(name, &[value]) };
-        let weights: Vec<u8> = (0..128).map(|k| (k * 37 % 251) as u8).collect();
+        let weights: Vec<u8> = (0..8 * 3 * 49).map(|k| (k * 37 % 251) as u8).collect();
         graph.initializer = vec![
             scale("sx", 0.05),
             scale("sw", 0.01),
             small("zx", UINT8, &[], &[128]),
             small("zw", INT8, &[], &[0]),
-            small("w", INT8, &[8, 16], &weights),
+            small("w", INT8, &[8, 3, 7, 7], &weights),
         ];
     });
     let with_kernels =

@@ -100,7 +100,7 @@ fn a_refusal_names_what_is_in_the_way_and_what_is_reachable() {
     let text = net(&[64], &[0, 2, 0, 1]);
     let short = within(&text, 100).unwrap_err();
     assert!(Bytes(100) < short.bound, "{short:?}");
-    assert!(short.to_string().starts_with("no plan fits 100 bytes in device: every one needs at least"), "{short}");
+    assert!(short.to_string().starts_with("a budget of 100 B in device is too small: every plan needs at least"), "{short}");
     assert!(short.reasons.iter().any(|reason| reason.contains("only once")), "{short:?}");
     let kept = within(&text, short.least.0).unwrap();
     assert_eq!(Bytes(oracle::arena(&kept)), short.least);

@@ -110,6 +110,9 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         let message = "outputs that may be the new values of several inputs have storage of their own (`unpaired` in the layout)";
         voice.say(&format!("{message}: `--state {}={old}` would name a pair", row.result));
     }
+    if let Some(recipes) = recipes(arguments, &optimized.layout) {
+        voice.say(recipes);
+    }
     voice.say(&memc::report::text(&optimized.layout));
     session(arguments, &optimized, voice)
 }
@@ -158,19 +161,22 @@ fn curve(layout: &layout::Layout) -> String {
     std::iter::once(head).chain(rows).collect()
 }
 
+/// Which options of a session a plan for stock ONNX Runtime needs, where they were not asked for.
+fn recipes(arguments: &Optimize, layout: &layout::Layout) -> Option<&'static str> {
+    let is_open = matches!(arguments.planning.runtime, Runtime::Ort) && arguments.session.is_none();
+    is_open.then(|| match layout.cost.recomputed_nodes {
+        0 => "the peak holds by the recipe `smallest` of --session python (cpp, csharp, rust); `fast` keeps a session's optimizations",
+        _ => "--session python (cpp, csharp, rust) prints the recipes this plan needs: `smallest` holds the peak; a default session undoes it",
+    })
+}
+
 /// How to set up a session for the plan, or where to learn it.
 fn session(arguments: &Optimize, optimized: &Optimized, voice: &Voice) -> Outcome {
     if !matches!(arguments.planning.runtime, Runtime::Ort) {
         return Ok(ExitCode::SUCCESS);
     }
     let layout = &optimized.layout;
-    let Some((language, recipe)) = arguments.session else {
-        voice.say(match layout.cost.recomputed_nodes {
-            0 => "the peak holds by the recipe `smallest` of --session python (cpp, csharp, rust); `fast` keeps a session's optimizations",
-            _ => "--session python (cpp, csharp, rust) prints the recipes this plan needs: `smallest` holds the peak; a default session undoes it",
-        });
-        return Ok(ExitCode::SUCCESS);
-    };
+    let Some((language, recipe)) = arguments.session else { return Ok(ExitCode::SUCCESS) };
     let schedule = &layout.schedule;
     let needs = SessionNeeds {
         anchored: arguments.anchors,

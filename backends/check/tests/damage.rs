@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use fixture::*;
 use memc_check::{Kind, Options};
-use memc_layout::{Alias, AliasKind, Class, Fetch, Io, LiveRange, StateUpdate, Unplanned};
+use memc_layout::{Alias, AliasKind, Class, Fetch, Io, LiveRange, StateUpdate, Stated, StatedBy, Unplanned};
 use memc_onnx_proto::onnx::OperatorSetIdProto;
 
 type Damage = (Kind, &'static str, fn(&mut Case));
@@ -434,6 +434,9 @@ const NUMBERS: &[Damage] = &[
     (Kind::Baseline, "left out", |c| c.layout().baseline.file_order_peak.clear()),
     (Kind::State, "a constant that a result overwrites", |c| {
         c.layout().state.push(StateUpdate { tensor: "w".into(), result: "z".into() });
+    }),
+    (Kind::Stated, "a size that follows from the operators", |c| {
+        c.layout().stated.push(Stated { tensor: "d".into(), by: StatedBy::File });
     }),
     (Kind::Fetch, "a constant that a product reads too", |c| {
         let step = c.step("back");

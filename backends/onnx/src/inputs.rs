@@ -6,7 +6,7 @@ use memc_onnx_proto::onnx::GraphProto;
 use memc_onnx_proto::{GraphEdit, ModelFile, NodePiece};
 
 use crate::encode::MAX_DEPTH;
-use crate::nodes::originals;
+use crate::pieces::{are_unchanged, originals};
 
 /// First `ir_version` in which an initializer need not be a graph input, and is a default that callers may replace where it is one.
 pub(crate) const FREE_INITIALIZERS_IR_VERSION: i64 = 4;
@@ -60,5 +60,5 @@ fn free(file: &ModelFile, graph: &GraphProto, edit: &mut GraphEdit, depth: usize
             }
         }
     }
-    edit.nodes = Some(nodes).filter(|nodes| is_changed || !crate::nodes::are_unchanged(nodes, graph.node.len()));
+    edit.nodes = Some(nodes).filter(|nodes| is_changed || !are_unchanged(nodes, graph.node.len()));
 }

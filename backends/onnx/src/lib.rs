@@ -16,6 +16,7 @@ mod inputs;
 mod names;
 mod nodes;
 mod ort_order;
+mod pieces;
 mod running;
 mod transfers;
 mod types;
@@ -141,7 +142,7 @@ fn graph_edit(
     };
     let mut edit = GraphEdit::default();
     let pieces = nodes::pieces(source, &file_order(module), source.file.graph(), &decorate, 0)?;
-    if !nodes::are_unchanged(&pieces, source.file.graph().node.len()) {
+    if !pieces::are_unchanged(&pieces, source.file.graph().node.len()) {
         edit.nodes = Some(pieces);
     }
     initializers::main(source, &mut edit)?;

@@ -8,6 +8,7 @@ use memc_onnx_proto::{GraphEdit, Metadata, NodeEdit, NodePiece};
 
 use crate::encode::{MAX_DEPTH, Source, entry, same_operator};
 use crate::error::ExportError;
+use crate::pieces::are_unchanged;
 use crate::{initializers, inputs};
 
 /// A copy of a copy of a node is followed this far back to a node of the file; longer chains are encoded anew.
@@ -27,16 +28,6 @@ pub(crate) fn pieces(
     depth: usize,
 ) -> Result<Vec<NodePiece>, ExportError> {
     nodes.iter().map(|node| piece(source, *node, proto, decorate(*node), depth)).collect()
-}
-
-/// Whether the pieces are the nodes of a graph with `count` nodes as they were.
-pub(crate) fn are_unchanged(pieces: &[NodePiece], count: usize) -> bool {
-    pieces.len() == count && pieces.iter().enumerate().all(|(index, piece)| *piece == NodePiece::original(index))
-}
-
-/// The nodes of a graph of the file as they are.
-pub(crate) fn originals(graph: &GraphProto) -> Vec<NodePiece> {
-    (0..graph.node.len()).map(NodePiece::original).collect()
 }
 
 fn piece(

@@ -25,6 +25,7 @@ fn the_last_line_keeps_its_shape() {
     layout.baseline.file_order_peak.remove("host");
     layout.arenas.truncate(1);
     layout.transfers.push(layout.transfers[0].clone());
+    layout.unplanned.clear();
     let line = |layout: &Layout| summary_line(layout);
     let mut cases = vec![line(&layout)];
     layout.lower_bound.get_mut("device").unwrap().placement = 589_824;

@@ -1,61 +1,16 @@
 //! Symbolic dimensions of graph inputs: bound by the user, refused where one stays open, and sizes that are possible at all.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeSet;
 
 use memc_ir::{Diagnostic, Dim, DimExpr, Module, Severity, TensorType, Value, ValueType};
 use memc_ops::Inference;
 
+use crate::bindings::{Bindings, By};
 use crate::error::ImportError;
 use crate::{ImportOptions, feed};
 
 /// Binds every unnamed dimension that is not bound alone; it is what some exporters write for a name.
 const UNNAMED: &str = "?";
-
-/// Who bound a dimension.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum By {
-    /// `--dim`, with this name.
-    Option { name: String },
-    /// An axis of an input of the feed.
-    Input { name: String, axis: usize },
-}
-
-impl fmt::Display for By {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Option { name } => write!(f, "`--dim {name}`"),
-            Self::Input { name, axis } => write!(f, "input `{name}`, axis {axis}"),
-        }
-    }
-}
-
-/// Extents of symbols, and who said so.
-#[derive(Debug, Default)]
-pub(crate) struct Bindings(BTreeMap<String, (u64, By)>);
-
-impl Bindings {
-    /// Binds a symbol; refused where it is bound to another extent already.
-    pub(crate) fn add(&mut self, symbol: &str, extent: u64, by: By) -> Result<(), ImportError> {
-        let (found, first) = self.0.entry(symbol.to_owned()).or_insert_with(|| (extent, by.clone()));
-        if *found == extent {
-            return Ok(());
-        }
-        let by = [first.to_string(), by.to_string()];
-        Err(ImportError::Conflict { dimension: symbol.to_owned(), extents: [*found, extent], by })
-    }
-    /// The extents alone.
-    pub(crate) fn dims(&self) -> BTreeMap<String, u64> {
-        self.0.iter().map(|(symbol, (extent, _))| (symbol.clone(), *extent)).collect()
-    }
-    /// How a bound symbol was bound, as a reader would say it.
-    pub(crate) fn said(&self, symbol: &str) -> Option<String> {
-        self.0.get(symbol).map(|(extent, by)| match by {
-            By::Option { name } => format!("`--dim {name}={extent}`"),
-            by @ By::Input { .. } => format!("{symbol}={extent} of {by}"),
-        })
-    }
-}
 
 /// Names unnamed input dimensions, binds what the options bind, and refuses what stays open. Says how each symbol was bound.
 pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bindings, Vec<Diagnostic>), ImportError> {
@@ -80,7 +35,7 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
     feed::bind(module, &inputs, &options.feed, &mut bindings)?;
     if let Some(extent) = options.dims.get(UNNAMED) {
         for symbol in &unnamed {
-            bindings.0.entry(symbol.clone()).or_insert_with(|| (*extent, By::Option { name: UNNAMED.to_owned() }));
+            bindings.add_if_open(symbol, *extent, By::Option { name: UNNAMED.to_owned() });
         }
         diagnostics.extend(unnamed.is_empty().then(|| {
             let message = "`--dim ?` binds nothing: every dimension of the inputs has an extent or a name".to_owned();
@@ -150,7 +105,7 @@ pub(crate) fn check_bindings(
     };
     let operands = free.node(*node).operands().flat_map(|value| symbols(free.ty(value)));
     let near: BTreeSet<String> = operands.filter_map(|symbol| bindings.said(&symbol)).collect();
-    let all = || bindings.0.keys().filter_map(|symbol| bindings.said(symbol)).collect();
+    let all = || bindings.all_said();
     let bindings = if near.is_empty() { all() } else { near };
     let line = memc_ir::text::print_node(module, *node).trim().to_owned();
     Err(ImportError::Contradiction { bindings: bindings.into_iter().collect(), reason: reason.clone(), line })

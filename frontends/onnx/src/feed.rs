@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use memc_ir::{Dim, DimExpr, Module, Value};
 
-use crate::bind::{Bindings, By};
+use crate::bindings::{Bindings, By};
 use crate::error::ImportError;
 
 /// Binds the symbols of the inputs that the feed names, and refuses a feed that does not fit the inputs or that binds one symbol twice.

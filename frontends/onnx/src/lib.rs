@@ -6,6 +6,7 @@
 
 mod assume;
 mod bind;
+mod bindings;
 mod constant;
 mod error;
 mod feed;

@@ -167,13 +167,12 @@ impl OpenBuffers {
         }
         // First step of the free stretch at hand, and the held step before it.
         let (mut free, mut last): (usize, Option<usize>) = (0, None);
-        for step in 0..steps {
+        for (step, operation) in problem.operations.iter_mut().enumerate() {
             let mut before: Vec<u32> = last.map(|last| last as u32).into_iter().collect();
             if is_held[step] {
                 before.extend((free..step).map(|step| step as u32));
                 (free, last) = (step + 1, Some(step));
             }
-            let operation = &mut problem.operations[step];
             operation.predecessors.extend(before);
             operation.predecessors.sort_unstable();
             operation.predecessors.dedup();

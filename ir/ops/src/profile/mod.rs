@@ -42,6 +42,9 @@ pub(crate) enum Kernels {
     Listed(&'static [InPlaceKernel]),
 }
 
+/// Writes the options of a session in a language: of one recipe, or of all.
+pub(crate) type SessionText = fn(Language, Option<Recipe>, SessionNeeds) -> String;
+
 /// How a runtime treats memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
@@ -78,7 +81,7 @@ pub struct Profile {
     /// Operators whose kernels keep a buffer: domain, name, bytes.
     pub(crate) kept: &'static [(&'static str, &'static str, u64)],
     /// How its sessions are set up, where users make them.
-    pub(crate) sessions: Option<fn(Language, Option<Recipe>, SessionNeeds) -> String>,
+    pub(crate) sessions: Option<SessionText>,
 }
 
 impl Profile {

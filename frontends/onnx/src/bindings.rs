@@ -1,0 +1,63 @@
+//! Extents that dimensions are bound to, and who bound them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::error::ImportError;
+
+/// Who bound a dimension.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    /// `--dim`, with this name.
+    Option { name: String },
+    /// An axis of an input of the feed.
+    Input { name: String, axis: usize },
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Option { name } => write!(f, "`--dim {name}`"),
+            Self::Input { name, axis } => write!(f, "input `{name}`, axis {axis}"),
+        }
+    }
+}
+
+/// Extents of symbols, and who said so.
+#[derive(Debug, Default)]
+pub(crate) struct Bindings(BTreeMap<String, (u64, By)>);
+
+impl Bindings {
+    /// Binds a symbol; refused where it is bound to another extent already.
+    pub(crate) fn add(&mut self, symbol: &str, extent: u64, by: By) -> Result<(), ImportError> {
+        let (found, first) = self.0.entry(symbol.to_owned()).or_insert_with(|| (extent, by.clone()));
+        if *found == extent {
+            return Ok(());
+        }
+        let by = [first.to_string(), by.to_string()];
+        Err(ImportError::Conflict { dimension: symbol.to_owned(), extents: [*found, extent], by })
+    }
+
+    /// Binds a symbol, unless it is bound already.
+    pub(crate) fn add_if_open(&mut self, symbol: &str, extent: u64, by: By) {
+        self.0.entry(symbol.to_owned()).or_insert((extent, by));
+    }
+
+    /// The extents alone.
+    pub(crate) fn dims(&self) -> BTreeMap<String, u64> {
+        self.0.iter().map(|(symbol, (extent, _))| (symbol.clone(), *extent)).collect()
+    }
+
+    /// How each symbol was bound.
+    pub(crate) fn all_said(&self) -> BTreeSet<String> {
+        self.0.keys().filter_map(|symbol| self.said(symbol)).collect()
+    }
+
+    /// How a bound symbol was bound, as a reader would say it.
+    pub(crate) fn said(&self, symbol: &str) -> Option<String> {
+        self.0.get(symbol).map(|(extent, by)| match by {
+            By::Option { name } => format!("`--dim {name}={extent}`"),
+            by @ By::Input { .. } => format!("{symbol}={extent} of {by}"),
+        })
+    }
+}
