@@ -49,8 +49,9 @@ fn needs_arena(module: &Module, owner: Value, io: Io) -> bool {
     }
     match module.value(owner).definition {
         Definition::Input(graph, _) => {
-            // What the caller gave and gets back stays with the caller.
-            let kept = module.value(owner).default.is_some() || main.outputs.contains(&owner);
+            // What the caller gave and gets back stays with the caller, and so does what no node reads.
+            let read = main.nodes.iter().any(|node| module.reads(*node).contains(&owner));
+            let kept = module.value(owner).default.is_some() || main.outputs.contains(&owner) || !read;
             graph == module.main() && !kept && io == Io::Arena
         }
         Definition::Result(node, _) if main.nodes.contains(&node) => match main.outputs.contains(&owner) {
