@@ -114,7 +114,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         voice.say(recipes);
     }
     voice.say(&memc::report::text(&optimized.layout));
-    session(arguments, &optimized, voice)
+    session(arguments, &optimized)
 }
 
 /// Whether products of numbers are made integers again, as quantized models write them.
@@ -164,14 +164,19 @@ fn curve(layout: &layout::Layout) -> String {
 /// Which options of a session a plan for stock ONNX Runtime needs, where they were not asked for.
 fn recipes(arguments: &Optimize, layout: &layout::Layout) -> Option<&'static str> {
     let is_open = matches!(arguments.planning.runtime, Runtime::Ort) && arguments.session.is_none();
-    is_open.then(|| match layout.cost.recomputed_nodes {
-        0 => "the peak holds by the recipe `smallest` of --session python (cpp, csharp, rust); `fast` keeps a session's optimizations",
-        _ => "--session python (cpp, csharp, rust) prints the recipes this plan needs: `smallest` holds the peak; a default session undoes it",
-    })
+    let text = match layout.cost.recomputed_nodes {
+        0 => {
+            "the peak holds by the recipe `smallest` of --session python (cpp, csharp, rust); `fast` keeps a session's optimizations"
+        }
+        _ => {
+            "--session python (cpp, csharp, rust) prints the recipes this plan needs: `smallest` holds the peak; a default session undoes it"
+        }
+    };
+    is_open.then_some(text)
 }
 
 /// How to set up a session for the plan, or where to learn it.
-fn session(arguments: &Optimize, optimized: &Optimized, voice: &Voice) -> Outcome {
+fn session(arguments: &Optimize, optimized: &Optimized) -> Outcome {
     if !matches!(arguments.planning.runtime, Runtime::Ort) {
         return Ok(ExitCode::SUCCESS);
     }

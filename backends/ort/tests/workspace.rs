@@ -32,7 +32,7 @@ fn integers(name: &str, numbers: &[i64]) -> AttributeProto {
 
 fn word(name: &str, text: &str) -> AttributeProto {
     let mut attribute =
-        AttributeProto { name: Some(name.to_owned()), s: Some(text.as_bytes().to_vec().into()), ..AttributeProto::default() };
+        AttributeProto { name: Some(name.to_owned()), s: Some(text.as_bytes().to_vec()), ..AttributeProto::default() };
     attribute.set_type(AttributeType::String);
     attribute
 }
