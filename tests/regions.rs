@@ -498,7 +498,7 @@ fn rows_of_images_overlap_as_far_as_windows_go() {
 
 #[test]
 fn rows_end_at_waists_and_are_read_apart_where_a_budget_needs_it() {
-    runs("regions-bottlenecks", &bottlenecks(), "player", 13);
+    runs("regions-bottlenecks", &bottlenecks(), "player", 14);
 }
 
 #[test]
