@@ -91,6 +91,9 @@ fn import<'f>(
     let dims = &layout.model.dims;
     let open = |file: &'f ModelFile, dims: &BTreeMap<String, u64>| Side::open(file, dims);
     let unbound = |file: &ModelFile| {
+        if dims.is_empty() {
+            return Ok(BTreeMap::new());
+        }
         let open = memc_onnx_import::open_dimensions(file)?;
         Ok(dims.iter().filter(|(name, _)| open.contains(*name)).map(|(name, extent)| (name.clone(), *extent)).collect())
     };

@@ -212,7 +212,7 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         fault: Fault::Model,
         meaning: "Whatever no graph output depends on is never needed, so nothing of this model is, and runtimes load no empty graph.",
         example: "graph { y = Relu(x) } without outputs",
-        action: "Make the values that are wanted graph outputs. `memc print` and `memc report` show what the model has.",
+        action: "Make the values that are wanted graph outputs. `memc print` shows what the model has.",
     },
     CodeInfo {
         code: "E0125",
