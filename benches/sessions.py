@@ -5,8 +5,9 @@
 
 *plain*: default options. *settings*: the given model under the options that memc prints as recipe `fast`. *planned*, *fast*, *smallest*: memc's model
 in a plain session and by the two recipes of `--session python`. Bytes are the most that the CPU allocator asked for beyond a session at rest, over
-three runs, each session in a process of its own; weights and inputs are not in them, what an arena keeps is. Times are of sessions in one process,
-in turns: the 5th percentile of each over that of the plain one. Threads are left as they are by default.
+twelve runs, each session in a process of its own with the threads that it makes by default; weights and inputs are not in them, what an arena keeps is.
+Times are processor times of sessions of one thread (idle threads spin, and other work on the machine would count) in one process, in turns: the median,
+over the turns, of each one's time over that of the plain one.
 """
 import csv
 import ctypes
@@ -14,6 +15,7 @@ import hashlib
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -37,9 +39,12 @@ def options_of(recipe):
     return scope["options"]
 
 
-def session_of(path, recipe):
+def session_of(path, recipe, threads=0):
+    """A session; 0 threads: as many as by default."""
     import onnxruntime
-    return onnxruntime.InferenceSession(path, options_of(recipe), providers=["CPUExecutionProvider"])
+    options = options_of(recipe)
+    options.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def counter_library(folder):
@@ -51,7 +56,8 @@ def counter_library(folder):
 
 
 def count_here(path, recipe, sizes, filled):
-    """In a process with the counter preloaded: prints the peak of three runs beyond the session at rest, and a digest of the outputs."""
+    """In a process with the counter preloaded: prints the peak of twelve runs beyond the session at rest, pages that the last six found anew, and a
+    digest of the outputs."""
     counter = ctypes.CDLL(os.environ["LD_PRELOAD"])
     for name in ("held_bytes", "highest_bytes"):
         getattr(counter, name).restype = ctypes.c_size_t
@@ -59,11 +65,13 @@ def count_here(path, recipe, sizes, filled):
     given = feeds(session, sizes, filled=filled)
     at_rest = counter.held_bytes()
     counter.restart_count()
-    for _ in range(3):
+    faults = [resource.getrusage(resource.RUSAGE_SELF).ru_minflt]
+    for _ in range(12):
         outputs = session.run(None, given)
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
         digest = hashlib.sha256(b"".join(np.ascontiguousarray(o).tobytes() for o in outputs if isinstance(o, np.ndarray))).hexdigest()
         del outputs
-    print(json.dumps({"bytes": counter.highest_bytes() - at_rest, "digest": digest}))
+    print(json.dumps({"bytes": counter.highest_bytes() - at_rest, "faults": faults[12] - faults[6], "digest": digest}))
 
 
 def count(path, recipe, sizes, filled, library):
@@ -74,19 +82,19 @@ def count(path, recipe, sizes, filled, library):
 
 
 def ratios(pairs, sizes, filled, seconds):
-    """Times of sessions in turns, each over the first one's."""
-    sessions = [session_of(path, recipe) for path, recipe in pairs]
+    """Processor times of sessions of one thread, in turns, each over the first one's."""
+    sessions = [session_of(path, recipe, threads=1) for path, recipe in pairs]
     given = [feeds(session, sizes, filled=filled) for session in sessions]
     taken = [[] for _ in sessions]
     end, turn = time.monotonic() + seconds, 0
     while turn < 3 or (time.monotonic() < end and turn < 1000):
         for i in np.roll(np.arange(len(sessions)), turn):
-            start = time.perf_counter()
+            start = time.process_time()
             sessions[i].run(None, given[i])
-            taken[i].append(time.perf_counter() - start)
+            taken[i].append(time.process_time() - start)
         turn += 1
-    low = [float(np.percentile(times[1:], 5)) for times in taken]
-    return [value / low[0] for value in low]
+    of_turns = np.array(taken)[:, 1:]
+    return [float(value) for value in np.median(of_turns / of_turns[0], axis=1)]
 
 
 def one(path, options, library):
