@@ -30,12 +30,32 @@ pub(crate) struct Chosen {
     pub(crate) remark: Option<Diagnostic>,
 }
 
+/// The model as its file has it, in its order, with nothing but places decided.
+const AS_GIVEN: &str = "view,in-place,place";
+
 impl Source<'_> {
-    /// The plan of these options. Integer kernels are for less memory: where they take more, or leave no plan, none are used.
+    /// The plan of these options; never one that needs more than the file's order, unless an option names what takes the memory. Even what always
+    /// helps may not: a result that lost its reader lives longer where the runtime keeps unread results to the end.
     ///
     /// # Errors
     /// A pass fails, or no plan keeps the limits.
     pub(crate) fn plan(&self, options: &OptimizeOptions, observer: &mut dyn Observer) -> Result<Chosen, Error> {
+        let chosen = self.plan_on_useful_kernels(options, observer)?;
+        let rewrite = &options.plan.rewrite;
+        let is_named = options.passes.is_some() || rewrite.nchwc.is_some() || rewrite.micro_batches.is_some();
+        let needs = |planned: &Planned| planned_peak(&planned.module, &options.plan);
+        if is_named || needs(&chosen.planned) <= self.whole(&chosen.planned.module, options)? {
+            return Ok(chosen);
+        }
+        let ctx = PassContext::new(&options.plan, self.data.clone(), self.given);
+        let given = own_pipeline(self.given, AS_GIVEN, ctx, options, &mut Silent)?;
+        let arena = |planned: &Planned| planned.module.plan.arenas.first().map(|arena| arena.size);
+        let is_less = needs(&given) < needs(&chosen.planned) && arena(&given) <= arena(&chosen.planned);
+        Ok(if is_less { Chosen { planned: given, ..chosen } } else { chosen })
+    }
+
+    /// The plan of these options. Integer kernels are for less memory: where they take more, or leave no plan, none are used.
+    fn plan_on_useful_kernels(&self, options: &OptimizeOptions, observer: &mut dyn Observer) -> Result<Chosen, Error> {
         let chosen = self.plan_as_asked(options, observer);
         if !options.plan.rewrite.integer_kernels {
             return chosen;

@@ -235,3 +235,26 @@ fn weights_that_folding_copies_are_counted() {
     let text = memc::report::text(&layout);
     assert!(text.contains("weights 1.0 KiB -> 2.0 KiB"), "{text}");
 }
+
+#[test]
+fn a_result_that_loses_its_reader_is_not_held_longer_than_in_the_file() {
+    // Nothing reads the sum, so it goes; then nothing reads the half that it summed, which a session keeps to the end.
+    let halves = stated(node("Split", &["x"], &["a", "b"]), vec![int("axis", 0), int("num_outputs", 2)]);
+    let nodes = vec![
+        halves,
+        stated(node("ReduceSum", &["a"], &["unread"]), vec![int("keepdims", 0)]),
+        node("Exp", &["b"], &["e"]),
+        node("Concat", &["e", "e", "e"], &["y"]),
+    ];
+    let mut model = with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[64])];
+        graph.output = vec![fixed("y", &[96])];
+    });
+    let graph = model.graph.as_mut().unwrap();
+    graph.node[3].attribute.push(int("axis", 0));
+    let mut plan = memc::passes::Options::for_profile(&memc::ops::Profile::ORT);
+    plan.io = memc::passes::Io::External;
+    let optimized = planned_by(&model, &options(|options| options.plan = plan)).unwrap();
+    let (peak, before) = peaks(&optimized);
+    assert!(peak <= before, "{peak} > {before}");
+}

@@ -68,7 +68,7 @@ def loads(path):
 def is_raised(layout):
     """Whether a plan needs more than the file's own order does."""
     before = layout["baseline"]["own_peak"]
-    return any(peak["bytes"] > before.get(space, 0) for space, peak in layout["peak"].items())
+    return any(peak["bytes"] > before[space] for space, peak in layout["peak"].items() if space in before)
 
 
 def one(memc, seed, keep):
