@@ -401,6 +401,12 @@ pub fn own_peak(
     for value in module.values().keys().filter(|value| !owners(*value)).collect::<Vec<_>>() {
         module.plan.alias.set(value, None);
     }
+    // Nor does a graph output lie in what does not count: it has bytes of its own.
+    for output in module.graph(module.main()).outputs.clone() {
+        if !owners(module.plan.owner(output).0) {
+            module.plan.alias.set(output, None);
+        }
+    }
     let liveness = Liveness::of(&module, module.main(), runtime);
     let mut buffers = buffers(&module, &liveness, &classes(&module), options.io);
     buffers.retain(|buffer| owners(buffer.owner));

@@ -62,10 +62,8 @@ pub fn text(layout: &Layout) -> String {
 
 /// Bytes of the weights, and how many they were in the input model where folds, joins or copies changed that.
 fn weights(layout: &Layout) -> String {
-    match layout.baseline.weights {
-        before if before == layout.weights || before == 0 => bytes(layout.weights),
-        before => format!("{} -> {}", bytes(before), bytes(layout.weights)),
-    }
+    let (before, after) = (bytes(layout.baseline.weights), bytes(layout.weights));
+    if layout.baseline.weights == 0 || before == after { after } else { format!("{before} -> {after}") }
 }
 
 fn head(facts: &Facts) -> Vec<String> {
