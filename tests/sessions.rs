@@ -92,10 +92,10 @@ fn the_smallest_recipe_takes_the_planned_bytes_and_the_fast_one_keeps_what_is_co
     assert!(kept < merged, "{kept} bytes with the merging off, {merged} with it");
     let plain = counted(&folder, "out.onnx", PLAIN);
     assert!(kept < plain, "{kept} bytes by the fast recipe, {plain} in a plain session");
-    // Without the block that is freed first, each run asks the system for its pages again.
-    let faults = |recipe: &str| measured(&folder, "out.onnx", recipe)["faults"].as_u64().unwrap();
-    let (found, anew) = (faults(&fast.out), faults(&fast.out.replace("31 << 20", "1")));
-    assert!(2 * found < anew, "{found} pages found anew with the block, {anew} without");
+    // With the block that is freed first, the runs after the first find their pages already there. Without it they ask
+    // the system for them again, unless something else in the process has freed a block as large before.
+    let found = measured(&folder, "out.onnx", &fast.out)["faults"].as_u64().unwrap();
+    assert!(found < kept / 4096, "{found} pages found anew in twelve runs of {kept} bytes");
 }
 
 #[test]
