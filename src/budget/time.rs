@@ -6,6 +6,9 @@ use memc_passes::{Observer, PassError, Pipeline, PipelineError, Planned, Seeks, 
 use super::{Budgets, Free, without_limits};
 use crate::error::Error;
 
+/// Equal nodes are merged, and some of them split again, with this share of the effort.
+const SHORT: u64 = 8;
+
 impl Budgets<'_> {
     /// The plan that keeps the limit of bytes, if there is one, and the time that `--slowdown` allows, if it was given.
     ///
@@ -39,8 +42,15 @@ impl Budgets<'_> {
             return Ok(planned);
         }
         let need = self.need(&planned);
+        let less = memc_passes::Options {
+            budget: Some(Bytes(need.0.saturating_sub(1))),
+            effort: self.options.plan.effort / SHORT,
+            ..self.options.plan.clone()
+        };
         let free = Free::new(self, planned);
-        let found = match self.plan(Bytes(need.0.saturating_sub(1)), &free, &mut Silent) {
+        let context = self.context(&less, Seeks::Soon);
+        let found = memc_passes::plan_within(self.given, context, &free.planned, self.options.verify, &mut Silent);
+        let found = match found {
             Err(PipelineError::Pass(PassError::Budget(_))) => return Ok(free.planned),
             found => found?,
         };
