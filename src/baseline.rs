@@ -6,6 +6,7 @@ use memc_ir::{Bytes, Module, Node, Value};
 use memc_onnx_proto::ModelFile;
 use memc_ops::Profile;
 use memc_passes::{PassContext, Pipeline};
+use memc_plan::registry::REGISTRY;
 
 use crate::error::Error;
 use crate::options::OptimizeOptions;
@@ -13,8 +14,8 @@ use crate::options::OptimizeOptions;
 /// Peaks of the input model in file order: views aliased, nothing in place, what became a constant of the plan not counted.
 pub(crate) fn baseline(file: &ModelFile, given: &Module, planned: &Module, options: &OptimizeOptions) -> Result<Baseline, Error> {
     let mut module = given.clone();
-    let mut ctx = PassContext::new(&options.plan, Default::default(), &module);
-    Pipeline::parse("view", module.stage)?.run(&mut module, &mut ctx, false, &mut memc_passes::Silent)?;
+    let mut ctx = PassContext::new(&options.plan, Default::default());
+    Pipeline::parse("view", module.stage, REGISTRY)?.run(&mut module, &mut ctx, false, &mut memc_passes::Silent)?;
     let mut count: BTreeMap<&str, u32> = BTreeMap::new();
     for node in &file.graph().node {
         *count.entry(node.name()).or_default() += 1;
@@ -38,8 +39,8 @@ pub(crate) fn baseline(file: &ModelFile, given: &Module, planned: &Module, optio
         counts(owner) && !is_assumed && (!has_bodies || stated.contains(module.value(owner).name.as_str()))
     };
     Ok(Baseline {
-        file_order_peak: memc_passes::portfolio::own_peak(&module, &options.plan, &Profile::ARENA, named, plain).0,
-        own_peak: memc_passes::portfolio::own_peak(&module, &options.plan, options.plan.profile, |_| true, counts),
+        file_order_peak: memc_plan::own_peak(&module, &options.plan, &Profile::ARENA, named, plain).0,
+        own_peak: memc_plan::own_peak(&module, &options.plan, options.plan.profile, |_| true, counts),
     })
 }
 

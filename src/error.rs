@@ -170,7 +170,12 @@ impl Error {
                 | ImportError::UnknownAssumed { .. }
                 | ImportError::Assumption { .. },
             ) => 2,
-            Self::Pipeline(PipelineError::UnknownPass { .. } | PipelineError::Stage { .. }) => 2,
+            Self::Pipeline(
+                PipelineError::UnknownPass { .. }
+                | PipelineError::Stage { .. }
+                | PipelineError::Setting(_)
+                | PipelineError::Unread { .. },
+            ) => 2,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => 3,
             Self::UnknownSpace { .. } | Self::Unplanned { .. } | Self::UnknownValue { .. } | Self::State { .. } => 2,
@@ -191,7 +196,12 @@ impl Error {
     fn code(&self) -> &'static str {
         match self {
             Self::Import(error) => error.code(),
-            Self::Pipeline(PipelineError::UnknownPass { .. } | PipelineError::Stage { .. }) => "E0303",
+            Self::Pipeline(
+                PipelineError::UnknownPass { .. }
+                | PipelineError::Stage { .. }
+                | PipelineError::Setting(_)
+                | PipelineError::Unread { .. },
+            ) => "E0303",
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => "E0302",
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => "E0301",
             Self::Pipeline(PipelineError::Pass(
@@ -199,6 +209,10 @@ impl Error {
             ))
             | Self::LayoutWrite(_) => "E0904",
             Self::Pipeline(PipelineError::Broken { .. }) => "E0901",
+            Self::Pipeline(PipelineError::Defect { error, .. }) => match **error {
+                PipelineError::Broken { .. } => "E0901",
+                _ => "E0904",
+            },
             Self::Export(_) => "E0402",
             Self::Layout { .. } => "E0120",
             Self::Unplanned { .. } => "E0304",

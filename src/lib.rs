@@ -12,14 +12,14 @@
 
 mod anchor;
 mod baseline;
-mod budget;
-mod chosen;
 mod error;
 mod external;
 mod layout;
+mod limits;
 mod link;
 mod optimize;
 mod options;
+mod planning;
 mod state;
 
 pub use memc_check as check;
@@ -32,6 +32,7 @@ pub use memc_ops as ops;
 #[cfg(feature = "ort")]
 pub use memc_ort as play;
 pub use memc_passes as passes;
+pub use memc_plan as plan;
 pub use memc_report as report;
 pub use memc_solve as solve;
 

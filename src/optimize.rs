@@ -1,6 +1,5 @@
 //! The main job: read, plan, write.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memc_cost::Measured;
@@ -13,17 +12,19 @@ use memc_ops::profile::{Language, SessionNeeds};
 use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
-use memc_passes::portfolio::planned_peak;
 use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, Replaced, SolverReport};
+use memc_plan::planned_peak;
+use memc_plan::registry::REGISTRY;
+use memc_plan::Entry;
 
 use crate::anchor::anchor;
 use crate::baseline::baseline;
-use crate::budget::{budget, keep_budget, keep_weights};
-use crate::chosen::{Chosen, Source};
 use crate::error::Error;
 use crate::external::ExternalFiles;
 use crate::layout::{Context, layout};
+use crate::limits::{keep_budget, keep_weights};
 use crate::options::OptimizeOptions;
+use crate::planning::{Chosen, Source, unused};
 
 /// What `optimize` made.
 #[derive(Debug)]
@@ -42,6 +43,12 @@ pub struct Optimized {
     pub rewrites: Vec<Replaced>,
     /// What the solvers said.
     pub reports: Vec<SolverReport>,
+    /// The pipeline that makes the plan of the module as it was given.
+    pub trace: String,
+    /// The strategy that found the plan.
+    pub strategy: &'static str,
+    /// What was tried, in order.
+    pub log: Vec<Entry>,
     /// What is odd about the model or the plan.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -69,14 +76,14 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     diagnostics.extend(reproducible(&given, &mut options));
     let options = &options;
     if options.passes.is_none() {
-        let mut ctx = PassContext::new(&options.plan, data.clone(), &given);
-        Pipeline::parse(FIRST, given.stage)?.run(&mut given, &mut ctx, options.verify, &mut memc_passes::Silent)?;
-        diagnostics.append(&mut ctx.remarks);
+        let mut ctx = PassContext::new(&options.plan, data.clone());
+        Pipeline::parse(FIRST, given.stage, REGISTRY)?.run(&mut given, &mut ctx, options.verify, &mut memc_passes::Silent)?;
+        diagnostics.append(&mut ctx.said.remarks);
     }
     let external = ExternalFiles::beside(file.path());
     let source = Source { file, given: &given, data: &data, external: &external };
-    let Chosen { planned, pareto, remark } = source.plan(options, observer)?;
-    diagnostics.extend(remark);
+    let Chosen { planned, limits, pareto, log, without } = source.plan(options, observer)?;
+    diagnostics.extend(unused(&without));
     let mut module = planned.module;
     let mut unpinned = Vec::new();
     if options.anchors {
@@ -87,7 +94,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
             memc_ir::verify::verify(&module, module.stage).map_err(broken)?;
         }
     }
-    diagnostics.extend(planned.remarks);
+    diagnostics.extend(planned.said.remarks);
     diagnostics.extend(undivided(&module, &options.plan.rewrite));
     diagnostics.extend(beside_the_peak(&module, options.plan.profile));
     diagnostics.extend(merged_by_sessions(&module, options.plan.profile));
@@ -108,18 +115,17 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         stated: &options.stated,
         input_sha256: String::new(),
         output_sha256: String::new(),
-        budget: BTreeMap::new(),
+        budget: limits.all,
         file_order_peak: baseline.file_order_peak,
         own_peak: baseline.own_peak.0,
         weights: weights.0,
         nodes_before: file.graph().node.len() as u64,
-        overhead_lower_bound: planned.budgeted.as_ref().map(overhead_bound),
-        solvers: planned.reports.iter().map(solver).chain(planned.budgeted.iter().map(budget_solver)).collect(),
+        overhead_lower_bound: planned.said.budgeted.as_ref().map(overhead_bound),
+        solvers: planned.said.reports.iter().map(solver).chain(planned.said.budgeted.iter().map(budget_solver)).collect(),
         pareto,
-        rewrites: &planned.rewrites,
+        rewrites: &planned.said.rewrites,
         given: &given,
     };
-    context.budget = budget(options, baseline.own_peak)?;
     let export = ExportOptions { metadata: true, value_info: true, ..ExportOptions::default() };
     let model = memc_onnx_export::export(file, &module, &export)?;
     (context.input_sha256, context.output_sha256) = hashes(file, &model);
@@ -143,8 +149,11 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         layout: plan,
         before,
         unpinned,
-        rewrites: planned.rewrites,
-        reports: planned.reports,
+        rewrites: planned.said.rewrites,
+        reports: planned.said.reports,
+        trace: planned.trace,
+        strategy: planned.strategy,
+        log,
         diagnostics,
     })
 }

@@ -4,8 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use memc_ir::Bytes;
+use std::sync::Arc;
+
+use memc_ir::{Bytes, SecondaryMap, Value};
 use memc_onnx_import::ImportOptions;
+use memc_ops::Data;
+
+/// What is known of elements of small tensors, as inference found it.
+pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
 
 /// What the user asks of `optimize`.
 #[derive(Clone, Debug, Default)]

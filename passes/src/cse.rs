@@ -14,6 +14,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../doc/cse.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
+    reads: &[],
     run,
 };
 

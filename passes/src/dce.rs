@@ -13,6 +13,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../doc/dce.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
+    reads: &[],
     run,
 };
 

@@ -12,6 +12,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../doc/fold.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
+    reads: &[],
     run,
 };
 

@@ -16,6 +16,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../doc/in-place.md"),
     needs: Stage::Scheduled,
     gives: Stage::Scheduled,
+    reads: &[],
     run,
 };
 

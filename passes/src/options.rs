@@ -53,10 +53,6 @@ impl Rewriting {
     pub fn names_kernels(&self) -> bool {
         self.integer_kernels || self.nchwc.is_some()
     }
-    /// The longest that a rewritten module may take in place of one that takes so many nanoseconds.
-    pub(crate) fn longest(&self, nanos: u64) -> u64 {
-        nanos.saturating_add((u128::from(nanos) * u128::from(self.slowdown) / 10_000) as u64)
-    }
 }
 
 impl Default for Rewriting {
@@ -96,8 +92,6 @@ pub struct Options {
     pub effort: u64,
     /// Asks searches to end before their effort does.
     pub stop: memc_solve::Stop,
-    /// Limit of the arena; the pass `budget` keeps it by recomputing what does not fit.
-    pub budget: Option<Bytes>,
     /// Limits of the arenas of farther spaces, by name.
     pub far_budgets: BTreeMap<String, Bytes>,
     /// New values of graph inputs take the storage of the old ones, where both are the caller's: all pairs that are found.
@@ -121,11 +115,6 @@ impl Options {
     /// Whether any new value takes the storage of an old one.
     pub fn shares_state(&self) -> bool {
         self.alias_state || !self.state.is_empty()
-    }
-
-    /// What the arena may take: the budget, and no more than the space holds.
-    pub fn room(&self) -> Option<Bytes> {
-        [self.budget, self.space.capacity].into_iter().flatten().min()
     }
 
     /// The defaults for one runtime on the default target.
@@ -164,7 +153,6 @@ impl Options {
             max_weight_bytes: Bytes(512 << 20),
             effort,
             stop: memc_solve::Stop::default(),
-            budget: None,
             far_budgets: BTreeMap::new(),
             alias_state: false,
             state: Vec::new(),
@@ -173,17 +161,17 @@ impl Options {
     }
 
     /// A size rounded up to the arena's alignment.
-    pub(crate) fn aligned(&self, bytes: Bytes) -> Bytes {
+    pub fn aligned(&self, bytes: Bytes) -> Bytes {
         Bytes(bytes.0.checked_next_multiple_of(self.space.alignment.max(1)).unwrap_or(u64::MAX))
     }
 
     /// Modelled time of all nodes of the main graph in whole nanoseconds.
-    pub(crate) fn total_nanos(&self, module: &Module) -> u64 {
+    pub fn total_nanos(&self, module: &Module) -> u64 {
         self.cost.total_nanos(module).0.round() as u64
     }
 
     /// Modelled time of a node in whole nanoseconds, at least one.
-    pub(crate) fn nanos(&self, module: &Module, node: Node) -> u64 {
+    pub fn nanos(&self, module: &Module, node: Node) -> u64 {
         // Saturates, and what is not finite becomes 0: a cast of a float is defined.
         (self.cost.nanos(module, node).0.round() as u64).max(1)
     }

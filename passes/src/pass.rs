@@ -3,13 +3,13 @@
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use memc_ir::{Bytes, ConstData, Diagnostic, Module, Node, Payload, SecondaryMap, Stage, Step, Value};
+use memc_ir::{Bytes, ConstData, Diagnostic, Module, Payload, SecondaryMap, Stage, Step, Value};
 use memc_ops::Data;
 use memc_rewrite::Replaced;
 
-use crate::analysis::windows::WindowChoice;
-use crate::answers::Answers;
+use crate::memo::Memo;
 use crate::options::Options;
+use crate::settings::Settings;
 
 /// Whether a pass changed the module. `No` means that the printed text is identical.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,7 +108,7 @@ pub struct StepBytes {
 impl Shortage {
     /// The same, where other nodes that give the same results are only known to need so much.
     #[must_use]
-    pub(crate) fn with_bound(mut self: Box<Self>, bound: Bytes) -> Box<Self> {
+    pub fn with_bound(mut self: Box<Self>, bound: Bytes) -> Box<Self> {
         self.bound = self.bound.min(bound);
         self
     }
@@ -151,7 +151,7 @@ pub struct SolverReport {
 }
 
 /// Name of the pass that orders nodes: its bound is what placements are measured against.
-pub(crate) const SCHEDULE: &str = "schedule";
+pub const SCHEDULE: &str = "schedule";
 
 /// Gives the bytes of constants that lie in other files; the room that reads files implements it.
 pub trait ExternalData: Debug {
@@ -166,49 +166,27 @@ pub struct PassContext<'o> {
     pub options: &'o Options,
     /// Bytes of constants that lie in other files, where they can be read.
     pub external: Option<&'o dyn ExternalData>,
-    /// Search nodes that each exact solver may visit; the options' unless a portfolio tries something out.
-    pub effort: u64,
-    /// Orders of no fewer bytes are of no interest: something as good is known. None where all are.
-    pub below: Option<u64>,
-    /// What the solvers said before.
-    pub answers: Answers,
-    /// How long a plan within a budget is looked for.
-    pub seeks: Seeks,
-    /// The smallest arena that is known, where a smaller one is looked for.
-    pub smallest: Option<Bytes>,
-    /// Modelled time of a plan within the budget that is known, in nanoseconds: what hardly takes less is not looked for longer.
-    pub dearest: Option<u64>,
-    /// Modelled time that no rewritten module may pass, in nanoseconds, where anything limits it.
-    pub time_limit: Option<u64>,
-    /// What a node may need by itself, where regions in parts are for that alone: all else is computed again.
-    pub alone: Option<Bytes>,
-    /// Windows that the pass of that name takes; all that are legal unless a portfolio chooses.
-    pub windows: WindowChoice,
+    /// What passes remember of earlier runs on the same model.
+    pub memo: Memo,
     /// Elements of small tensors that inference knows.
     pub data: SecondaryMap<Value, Option<Arc<Data>>>,
-    /// Nodes of the main graph in the order of the file.
-    pub given_order: Vec<Node>,
-    /// Remarks and warnings.
-    pub remarks: Vec<Diagnostic>,
-    /// What solvers said.
-    pub reports: Vec<SolverReport>,
-    /// Windows that were rewritten, in the order in which that was done.
-    pub rewrites: Vec<Replaced>,
-    /// What keeping a budget took.
-    pub budgeted: Option<Budgeted>,
+    /// What this run of the pass is asked for; the pipeline sets it before each pass.
+    pub settings: Settings,
+    /// What passes said until now.
+    pub said: Said,
 }
 
-/// How long a plan within a budget is looked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Seeks {
-    /// As long as short searches find one: another way is tried where they do not.
-    Soon,
-    /// With all effort, and no longer.
-    Fully,
-    /// With all effort; then for the smallest arena, so that it can be said.
-    Longest,
-    /// For the smallest arena alone: longer searches found nothing.
-    Least,
+/// What passes say beside the module that they leave.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// Remarks and warnings.
+    pub remarks: Vec<Diagnostic>,
+    /// How searches ended.
+    pub reports: Vec<SolverReport>,
+    /// Fragments that were rewritten, in the order in which that was done.
+    pub rewrites: Vec<Replaced>,
+    /// What keeping a limit took.
+    pub budgeted: Option<Budgeted>,
 }
 
 /// What keeping a budget took, by the model of time.
@@ -231,29 +209,15 @@ pub struct Budgeted {
 }
 
 impl<'o> PassContext<'o> {
-    /// A context for a module that was just imported.
-    pub fn new(options: &'o Options, data: SecondaryMap<Value, Option<Arc<Data>>>, module: &Module) -> Self {
-        let given_order = module.graph(module.main()).nodes.clone();
-        let windows = WindowChoice::default();
-        Self {
-            options,
-            external: None,
-            effort: options.effort,
-            below: None,
-            answers: Answers::default(),
-            seeks: Seeks::Longest,
-            smallest: None,
-            dearest: None,
-            time_limit: None,
-            alone: None,
-            windows,
-            data,
-            given_order,
-            remarks: Vec::new(),
-            reports: Vec::new(),
-            rewrites: Vec::new(),
-            budgeted: None,
-        }
+    /// A context for a module with these elements of small tensors.
+    pub fn new(options: &'o Options, data: SecondaryMap<Value, Option<Arc<Data>>>) -> Self {
+        let (memo, settings, said) = (Memo::default(), Settings::default(), Said::default());
+        Self { options, external: None, memo, data, settings, said }
+    }
+
+    /// Search nodes that exact solvers may visit in this run.
+    pub fn effort(&self) -> u64 {
+        self.settings.effort.unwrap_or(self.options.effort)
     }
 
     /// The bytes of a constant, where they can be read and are as many as its type says.
@@ -283,6 +247,8 @@ pub struct PassInfo {
     pub needs: Stage,
     /// Stage that the module has reached afterwards (at least).
     pub gives: Stage,
+    /// Names of the settings that it reads.
+    pub reads: &'static [&'static str],
     /// Does it.
     pub run: fn(&mut Module, &mut PassContext<'_>) -> Result<Changed, PassError>,
 }

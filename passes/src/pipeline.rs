@@ -1,16 +1,11 @@
-//! Pipelines: passes by name, run in order, each result verified and counted.
+//! Pipelines: passes by name with their settings, run in order, each result verified and counted.
+
+use std::fmt;
 
 use memc_ir::{Diagnostic, Module, Stage};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
-use crate::registry::find;
-
-/// The pipeline of `memc optimize`.
-pub const DEFAULT: &str = "fold,canonicalize,dce,cse,dce,view,window,schedule,in-place,place";
-/// The same rules on the file's own order, with nothing rewritten: what a plan is measured against.
-pub const FILE_ORDER: &str = "fold,dce,micro-batch,dce,view,in-place,place";
-/// [`FILE_ORDER`] with other kernels, where those are asked for: what they need is not held against them.
-pub const FILE_ORDER_ON_KERNELS: &str = "fold,canonicalize,dce,micro-batch,nchwc,dce,view,in-place,place";
+use crate::settings::{SettingError, Settings};
 
 /// Why a pipeline cannot run, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +15,19 @@ pub enum PipelineError {
     UnknownPass {
         /// The name given.
         name: String,
+    },
+    /// The text of a pass's settings cannot be read (the request's fault).
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// A pass does not read a setting that it is given (the request's fault).
+    #[error("`{pass}` has no setting `{name}`; it reads {}", if reads.is_empty() { "none".to_owned() } else { reads.join(", ") })]
+    Unread {
+        /// The pass.
+        pass: &'static str,
+        /// The name given.
+        name: String,
+        /// Those that it reads.
+        reads: &'static [&'static str],
     },
     /// A pass stands before the one that makes what it needs (the request's fault).
     #[error("`{pass}` needs a {needs} module, and before it the module is only {has}")]
@@ -42,20 +50,71 @@ pub enum PipelineError {
         /// What the verifier says.
         violations: Vec<Diagnostic>,
     },
+    /// A defect of memc, with the pipeline that repeats it.
+    #[error("{error}")]
+    Defect {
+        /// The pipeline.
+        trace: String,
+        /// What went wrong.
+        error: Box<PipelineError>,
+    },
+}
+
+impl PipelineError {
+    /// The same with the pipeline that repeats it, where it is a defect of memc.
+    #[must_use]
+    pub fn traced(self, trace: impl FnOnce() -> String) -> Self {
+        match self {
+            Self::Broken { .. } | Self::Pass(PassError::WrongAnswer { .. } | PassError::Rules { .. }) => {
+                Self::Defect { trace: trace(), error: Box::new(self) }
+            }
+            other => other,
+        }
+    }
 }
 
 fn first(violations: &[Diagnostic]) -> String {
     violations.first().map(|violation| violation.message.clone()).unwrap_or_default()
 }
 
-/// A list of passes whose stages fit.
+/// Passes whose stages fit, each with its settings.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
-    passes: Vec<&'static PassInfo>,
+    steps: Vec<PassStep>,
+}
+
+/// One run of a pass.
+#[derive(Clone, Debug)]
+pub struct PassStep {
+    /// The pass.
+    pub pass: &'static PassInfo,
+    /// What it is asked for.
+    pub settings: Settings,
+}
+
+/// Prints the step as pipelines are written: `budget[limit=4096,seek=soon]`.
+impl fmt::Display for PassStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.settings.to_string() {
+            text if text.is_empty() => f.write_str(self.pass.name),
+            text => write!(f, "{}[{text}]", self.pass.name),
+        }
+    }
+}
+
+impl fmt::Display for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.steps.iter().map(PassStep::to_string).collect();
+        f.write_str(&texts.join(","))
+    }
 }
 
 /// Sees the module around each pass: prints, dumps, measures, or stops.
 pub trait Observer {
+    /// Whether anybody looks.
+    fn watches(&self) -> bool {
+        true
+    }
     /// Before a pass.
     fn before(&mut self, _pass: &'static PassInfo, _module: &Module) {}
     /// After a pass.
@@ -66,31 +125,48 @@ pub trait Observer {
 #[derive(Debug)]
 pub struct Silent;
 
-impl Observer for Silent {}
+impl Observer for Silent {
+    fn watches(&self) -> bool {
+        false
+    }
+}
 
 impl Pipeline {
-    /// Parses `fold,cse,dce`; spaces around names are ignored. `stage` is what the module has when it comes in.
+    /// Parses `fold,cse,schedule[effort=1000]` over the passes of `registry`; spaces around names are ignored. `stage` is what the module
+    /// has when it comes in.
     ///
     /// # Errors
-    /// An unknown name, or a pass whose stage is not reached.
-    pub fn parse(text: &str, stage: Stage) -> Result<Self, PipelineError> {
-        let mut passes = Vec::new();
+    /// An unknown name, a setting that the pass does not read, or a pass whose stage is not reached.
+    pub fn parse(text: &str, stage: Stage, registry: &[&'static PassInfo]) -> Result<Self, PipelineError> {
+        let mut steps = Vec::new();
         let mut reached = stage;
-        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-            let info = find(name).ok_or_else(|| PipelineError::UnknownPass { name: name.to_owned() })?;
+        for text in split(text) {
+            let (name, settings) = text.strip_suffix(']').and_then(|text| text.split_once('[')).unwrap_or((text, ""));
+            let pass = registry.iter().find(|pass| pass.name == name).copied();
+            let pass = pass.ok_or_else(|| PipelineError::UnknownPass { name: name.to_owned() })?;
             // Passes that need an order take the module's own order when no pass has set one.
-            if info.needs > reached && info.needs > Stage::Scheduled {
-                return Err(PipelineError::Stage { pass: info.name, needs: info.needs.name(), has: reached.name() });
+            if pass.needs > reached && pass.needs > Stage::Scheduled {
+                return Err(PipelineError::Stage { pass: pass.name, needs: pass.needs.name(), has: reached.name() });
             }
-            reached = reached.max(info.gives);
-            passes.push(info);
+            reached = reached.max(pass.gives);
+            steps.push(PassStep { pass, settings: read(pass, settings)? });
         }
-        Ok(Self { passes })
+        Ok(Self { steps })
     }
 
-    /// The passes, in order.
-    pub fn passes(&self) -> &[&'static PassInfo] {
-        &self.passes
+    /// The same with these settings wherever a pass reads them and its text sets none.
+    #[must_use]
+    pub fn with(mut self, settings: &Settings) -> Self {
+        for step in &mut self.steps {
+            let own = std::mem::replace(&mut step.settings, settings.only(step.pass.reads));
+            step.settings.take(&own);
+        }
+        self
+    }
+
+    /// The runs of passes, in order.
+    pub fn steps(&self) -> &[PassStep] {
+        &self.steps
     }
 
     /// Runs all passes. With `verify`, the module is verified after each.
@@ -105,10 +181,11 @@ impl Pipeline {
         observer: &mut dyn Observer,
     ) -> Result<Changed, PipelineError> {
         let mut edits = 0;
-        for pass in &self.passes {
+        for PassStep { pass, settings } in &self.steps {
             if pass.needs == Stage::Scheduled && module.stage < Stage::Scheduled {
                 module.stage = Stage::Scheduled;
             }
+            ctx.settings.clone_from(settings);
             observer.before(pass, module);
             let changed = (pass.run)(module, ctx)?;
             if verify {
@@ -121,5 +198,73 @@ impl Pipeline {
             }
         }
         Ok(Changed::edits(edits))
+    }
+}
+
+/// The texts of passes: commas within brackets belong to settings.
+fn split(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_u32;
+    let parts = text.split(move |c: char| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty())
+}
+
+/// The settings of a pass from the text between its brackets.
+fn read(pass: &'static PassInfo, text: &str) -> Result<Settings, PipelineError> {
+    let mut settings = Settings::default();
+    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        settings.set(name, value)?;
+        if !pass.reads.contains(&name) {
+            return Err(PipelineError::Unread { pass: pass.name, name: name.to_owned(), reads: pass.reads });
+        }
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    const REGISTRY: &[&PassInfo] = &[
+        &crate::dce::INFO,
+        &crate::fold::INFO,
+        &crate::in_place::INFO,
+        &crate::micro_batch::INFO,
+        &crate::place::INFO,
+        &crate::schedule::INFO,
+        &crate::window::INFO,
+    ];
+
+    fn parse(text: &str) -> Result<Pipeline, PipelineError> {
+        Pipeline::parse(text, Stage::Typed, REGISTRY)
+    }
+
+    #[test]
+    fn pipelines_print_as_they_are_written() {
+        let text = "fold,window[windows=0.3],schedule[effort=5,below=100],in-place,place[limit=7]";
+        assert_eq!(parse(text).unwrap().to_string(), text);
+        assert_eq!(parse(" fold , dce ").unwrap().to_string(), "fold,dce");
+    }
+
+    #[test]
+    fn passes_take_of_given_settings_what_they_read_and_their_text_leaves_open() {
+        let settings = Settings { effort: Some(1), below: Some(2), parts: Some(3), ..Settings::default() };
+        let pipeline = parse("micro-batch,dce,schedule[effort=9]").unwrap().with(&settings);
+        assert_eq!(pipeline.to_string(), "micro-batch[parts=3],dce,schedule[effort=9,below=2]");
+    }
+
+    #[test]
+    fn settings_that_a_pass_does_not_read_are_refused() {
+        assert!(matches!(parse("dce[effort=1]"), Err(PipelineError::Unread { pass: "dce", .. })));
+        assert!(matches!(parse("schedule[effort=much]"), Err(PipelineError::Setting(_))));
+        assert!(matches!(parse("hurry"), Err(PipelineError::UnknownPass { .. })));
     }
 }

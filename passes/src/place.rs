@@ -18,6 +18,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../doc/place.md"),
     needs: Stage::Scheduled,
     gives: Stage::Planned,
+    reads: &["limit", "effort", "below"],
     run,
 };
 
@@ -38,7 +39,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     }
     // What is no better than something known is placed by heuristics alone.
     let load = peak(module, &buffers, liveness.steps).0;
-    let effort = if ctx.below.is_some_and(|below| load.0 >= below) { 0 } else { ctx.effort };
+    let effort = if ctx.settings.below.is_some_and(|below| load.0 >= below) { 0 } else { ctx.effort() };
     let outcome = solve(&problem, ctx, effort).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
     let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
@@ -55,10 +56,10 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     for (scratch, offset) in module.plan.scratch.iter_mut().zip(&solution.offsets[buffers.len()..]) {
         scratch.storage = Some(Storage { space, offset: Bytes(*offset) });
     }
-    let scheduled = ctx.reports.iter().rev().find(|report| report.pass == SCHEDULE);
+    let scheduled = ctx.said.reports.iter().rev().find(|report| report.pass == SCHEDULE);
     // What a budget repeats can go below what any order of the nodes before it needs.
     // Nor does a bound hold where values without a size keep nodes in their order.
-    let is_bound = ctx.budgeted.is_none() && !has_open(module, ctx.options);
+    let is_bound = ctx.said.budgeted.is_none() && !has_open(module, ctx.options);
     let order_lower_bound = scheduled.filter(|_| is_bound).map(|report| Bytes(report.lower_bound));
     let (size, lower_bound) = (Bytes(solution.height), Bytes(outcome.lower_bound.min(solution.height)));
     module.plan.arenas = vec![ArenaSize { space, size, lower_bound, order_lower_bound }];
@@ -68,7 +69,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let edits = edits(module, &before);
     module.stage = Stage::Planned;
     debug_assert!(load <= size);
-    ctx.reports.push(SolverReport {
+    ctx.said.reports.push(SolverReport {
         pass: INFO.name,
         value: solution.height,
         lower_bound: lower_bound.0,
@@ -80,11 +81,11 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 
 /// The lowest placement that the effort finds; under a limit never above what no effort finds, since plans within limits are tried without any.
 fn solve(problem: &place::Problem, ctx: &PassContext<'_>, effort: u64) -> Result<Outcome<place::Solution>, place::ProblemError> {
-    let outcome = in_time(ctx, effort, |limit| ctx.answers.place(problem, limit))?;
-    if effort == 0 || ctx.options.room().is_none() || outcome.status() == Status::Optimal {
+    let outcome = in_time(ctx, effort, |limit| ctx.memo.place(problem, limit))?;
+    if effort == 0 || ctx.settings.limit.is_none() || outcome.status() == Status::Optimal {
         return Ok(outcome);
     }
-    let at_once = ctx.answers.place(problem, &Limit { nodes: 0 })?;
+    let at_once = ctx.memo.place(problem, &Limit { nodes: 0 })?;
     let is_lower = at_once.value.is_some_and(|value| outcome.value.is_none_or(|other| value < other));
     Ok(if is_lower { Outcome { solution: at_once.solution, value: at_once.value, ..outcome } } else { outcome })
 }
@@ -116,7 +117,7 @@ fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Re
     let space = space(module, data);
     let rows = buffers.iter().map(|buffer| row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, data.alignment));
     let problem = place::Problem { buffers: rows.collect(), ..place::Problem::default() };
-    let outcome = in_time(ctx, ctx.effort, |limit| ctx.answers.place(&problem, limit))
+    let outcome = in_time(ctx, ctx.effort(), |limit| ctx.memo.place(&problem, limit))
         .map_err(|_| PassError::TooLarge { pass: INFO.name })?;
     let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;

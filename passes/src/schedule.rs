@@ -22,6 +22,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../doc/schedule.md"),
     needs: Stage::Typed,
     gives: Stage::Scheduled,
+    reads: &["effort", "below"],
     run,
 };
 
@@ -34,12 +35,12 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let nodes = module.graph(main).nodes.clone();
     let open = OpenBuffers::of(module, ctx.options);
     let (best, report) = if open.is_empty() {
-        let below = ctx.below.unwrap_or(u64::MAX);
+        let below = ctx.settings.below.unwrap_or(u64::MAX);
         search(module, ctx, &problem, below, &nodes)?
     } else {
         around(module, ctx, &problem, &open, &nodes)?
     };
-    ctx.reports.push(report);
+    ctx.said.reports.push(report);
     let edits = set_order(module, &nodes, &best);
     // The stage is part of the text.
     let staged = u64::from(module.stage < Stage::Scheduled);
@@ -55,7 +56,7 @@ fn search(
     below: u64,
     nodes: &[Node],
 ) -> Result<(Vec<u32>, SolverReport), PassError> {
-    let outcome = in_time(ctx, ctx.effort, |limit| ctx.answers.order(problem, below, limit)).map_err(refused)?;
+    let outcome = in_time(ctx, ctx.effort(), |limit| ctx.memo.order(problem, below, limit)).map_err(refused)?;
     let best = outcome.solution.unwrap_or_else(|| (0..nodes.len() as u32).collect());
     let value = outcome.value.unwrap_or(outcome.lower_bound);
     order::check(problem, &best, value)
@@ -116,7 +117,7 @@ fn break_tie(
 ) -> Result<Vec<u32>, PassError> {
     let given: Vec<u32> = (0..nodes.len() as u32).collect();
     let near = order::nearer(problem, &best, &given).map_err(refused)?;
-    if near == best || ctx.effort == 0 {
+    if near == best || ctx.effort() == 0 {
         return Ok(near);
     }
     let (peak, arena) = (order::peak(problem, &best).map_err(refused)?, arena(module, ctx, nodes, &near)?);
@@ -128,8 +129,8 @@ fn arena(module: &Module, ctx: &PassContext<'_>, nodes: &[Node], order: &[u32]) 
     let mut module = module.clone();
     set_order(&mut module, nodes, order);
     module.stage = module.stage.max(Stage::Scheduled);
-    let mut trial = PassContext::new(ctx.options, ctx.data.clone(), &module);
-    (trial.effort, trial.answers) = (0, ctx.answers.clone());
+    let mut trial = PassContext { memo: ctx.memo.clone(), ..PassContext::new(ctx.options, ctx.data.clone()) };
+    trial.settings.effort = Some(0);
     (crate::in_place::INFO.run)(&mut module, &mut trial)?;
     (crate::place::INFO.run)(&mut module, &mut trial)?;
     Ok(module.plan.arenas.iter().map(|arena| arena.size).max().unwrap_or_default())

@@ -13,6 +13,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../doc/tie.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
+    reads: &[],
     run,
 };
 
@@ -53,7 +54,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         };
         let others = if count == 1 { format!("`{kept}`") } else { format!("others, as `{kept}`") };
         let message = format!("`{value}`{more} {verb} {others}: {} of weights go", Bytes(saved));
-        ctx.remarks.push(Diagnostic::new("W0308", Severity::Remark, message));
+        ctx.said.remarks.push(Diagnostic::new("W0308", Severity::Remark, message));
     }
     Ok(Changed::edits(rewriter.finish()))
 }

@@ -1,12 +1,13 @@
 //! `window`: operands of Concat and results of Split and Slice lie inside the larger value.
 
-use memc_ir::{Alias, AliasKind, Bytes, Module, SecondaryMap, Stage, Value};
+use std::collections::BTreeSet;
+
+use memc_ir::{Alias, AliasKind, Bytes, Module, Node, SecondaryMap, Stage, Value};
 use memc_ops::Typed;
 
 use crate::analysis::buffers::is_placed;
 use crate::analysis::class::{StorageClass, classes};
 use crate::analysis::dependence::has_side_effect;
-pub use crate::analysis::windows::WindowChoice;
 use crate::analysis::windows::{Window, windows};
 use crate::options::Options;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
@@ -18,6 +19,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../doc/window.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
+    reads: &["windows"],
     run,
 };
 
@@ -25,18 +27,41 @@ pub const INFO: PassInfo = PassInfo {
 const MAX_DEPTH: usize = 1024;
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
-    if !ctx.options.profile.windows {
-        return Ok(Changed::No);
-    }
-    let windows = windows(module, &ctx.data);
-    let families = Families::of(module, ctx.options);
+    let candidates = candidates(module, ctx);
+    let numbers = ctx.settings.windows.as_ref();
+    let is_chosen = |number: &usize| numbers.is_none_or(|numbers| numbers.contains(number));
+    let chosen = candidates.iter().enumerate().filter(|(number, _)| is_chosen(number)).map(|(_, window)| window);
+    Ok(Changed::edits(join_all(module, ctx.options, chosen)))
+}
+
+/// Takes those of the windows that a module could have whose node and part are named, as far as they are legal together; gives the number of aliases
+/// set.
+pub fn take(module: &mut Module, ctx: &PassContext<'_>, named: &BTreeSet<(Node, Value)>) -> u64 {
+    let candidates = candidates(module, ctx);
+    let chosen = candidates.iter().filter(|window| named.contains(&(window.node, window.part)));
+    join_all(module, ctx.options, chosen)
+}
+
+/// Node and part of each window that a module has. Linear in operands and results.
+pub fn taken(module: &Module, ctx: &PassContext<'_>) -> BTreeSet<(Node, Value)> {
+    let all = if ctx.options.profile.windows { windows(module, &ctx.data) } else { Vec::new() };
+    let is_taken = |window: &&Window| {
+        let alias = module.plan.alias[window.part];
+        alias.is_some_and(|alias| alias.of == window.whole && alias.kind == AliasKind::View && alias.offset == window.offset)
+    };
+    all.iter().filter(is_taken).map(|window| (window.node, window.part)).collect()
+}
+
+/// Joins windows one after another, each if it is still legal; gives the number of aliases set.
+fn join_all<'w>(module: &mut Module, options: &Options, chosen: impl IntoIterator<Item = &'w Window>) -> u64 {
+    let families = Families::of(module, options);
     let mut edits = 0;
-    for window in in_order(&windows).filter(|window| ctx.windows.admits(window)) {
+    for window in chosen {
         if families.allow(module, window) {
             edits += join(module, window);
         }
     }
-    Ok(Changed::edits(edits))
+    edits
 }
 
 /// The windows that a module could have one by one, in the order in which the pass takes them.

@@ -226,6 +226,9 @@ pub struct Optimize {
     /// Write the IR after each pass into a folder, numbered
     #[arg(long, value_name = "DIR")]
     pub dump_dir: Option<PathBuf>,
+    /// Print what was tried, a line a candidate: strategy, bytes, modelled time, effort, verdict; then the pipeline that repeats the plan
+    #[arg(long)]
+    pub log_plans: bool,
     /// Print the time and edits of each pass
     #[arg(long)]
     pub time_passes: bool,

@@ -2,7 +2,7 @@
 
 use memc::cost::target::{self, Target};
 use memc::ir::codes;
-use memc::passes::registry;
+use memc::plan::registry;
 use memc::{check, layout_file, ops};
 
 use super::args::SchemaOf;
@@ -76,7 +76,7 @@ pub fn explain(code: Option<&str>) -> Outcome {
         let lines: Vec<String> = all.iter().map(|info| format!("{}  {}\n", info.code, info.title)).collect();
         return print(&lines.concat());
     };
-    if let Some(page) = code.strip_prefix("rule/").and_then(memc::passes::rewrite::rule_page) {
+    if let Some(page) = code.strip_prefix("rule/").and_then(memc::plan::rewrite::rule_page) {
         return print(&page);
     }
     let found = codes::explain(code).or_else(|| check::codes::explain(code));

@@ -11,7 +11,7 @@ use memc::ir::text;
 use memc::layout_file as layout;
 use memc::ops::Profile;
 use memc::ops::profile::SessionNeeds;
-use memc::passes::Rewriting;
+use memc::passes::{PipelineError, Rewriting};
 use memc::proto::ModelFile;
 use memc::report::HtmlOptions;
 use memc::{Error, OptimizeOptions, Optimized};
@@ -78,6 +78,9 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     let optimized =
         memc::optimize(&file, &options, &mut watch).map_err(|error| reproduce(error, &file, &options, &arguments.output))?;
     voice.diagnostics(&optimized.diagnostics);
+    if arguments.log_plans {
+        voice.say(&log(&optimized));
+    }
     write(arguments, &layouts, &optimized, voice)?;
     if arguments.json {
         return print(&memc::report::json(&optimized.layout));
@@ -144,6 +147,18 @@ fn stop_after(time: Duration) -> memc::solve::Stop {
         IS_DUE.store(true, Ordering::Relaxed);
     });
     memc::solve::Stop::when(&IS_DUE)
+}
+
+/// What was tried, a line a candidate, and the pipeline that repeats the plan.
+fn log(optimized: &Optimized) -> String {
+    let bytes = |bytes: Option<memc::ir::Bytes>| bytes.map_or_else(String::new, |bytes| bytes.exact());
+    let time = |nanos: Option<u64>| nanos.map_or_else(String::new, |nanos| format!("{:.3} ms", nanos as f64 / 1e6));
+    let mut text = format!("{:<28} {:>16} {:>14} {:>8}  {:<32} {}\n", "strategy", "bytes", "time", "effort", "verdict", "candidate");
+    for entry in &optimized.log {
+        let (bytes, time, verdict) = (bytes(entry.bytes), time(entry.nanos), entry.verdict.words());
+        text += &format!("{:<28} {bytes:>16} {time:>14} {:>8}  {verdict:<32} {}\n", entry.strategy, entry.effort, entry.candidate);
+    }
+    text + &format!("the plan of `{}` repeats with --passes '{}'", optimized.strategy, optimized.trace)
 }
 
 /// Budgets and what they take, in parts of the given model's time, as a table.
@@ -312,13 +327,16 @@ fn write(arguments: &Optimize, layouts: &[PathBuf], optimized: &Optimized, voice
 
 /// For a defect of memc: leaves the imported module and the pipeline beside the output.
 fn reproduce(error: Error, file: &ModelFile, options: &OptimizeOptions, output: &Path) -> Failure {
+    let trace = match &error {
+        Error::Pipeline(PipelineError::Defect { trace, .. }) => Some(trace.clone()),
+        _ => options.passes.clone(),
+    };
     let mut failure = Failure::from(error);
     if failure.code == 70
         && let Ok(imported) = memc::import::import(file, &options.import)
     {
-        let passes = options.passes.as_deref().unwrap_or(memc::passes::pipeline::DEFAULT);
         let path = beside(output, "repro.mem");
-        let contents = format!("// RUN: {passes}\n{}", text::print(&imported.module));
+        let contents = format!("// RUN: {}\n{}", trace.unwrap_or_default(), text::print(&imported.module));
         if std::fs::write(&path, contents).is_ok()
             && let Some(diagnostic) = failure.diagnostics.last_mut()
         {

@@ -56,7 +56,7 @@ fn layout(arguments: &Report, voice: &Voice) -> Result<Layout, Failure> {
         let layout = memc::layout_file::read(&text).map_err(|source| Error::Layout { path: path.clone(), source })?;
         return if is_of(&layout, &file) { Ok(layout) } else { Err(other(path)) };
     }
-    let passes = arguments.planning.passes.clone().unwrap_or_else(|| memc::passes::pipeline::FILE_ORDER.to_owned());
+    let passes = arguments.planning.passes.clone().unwrap_or_else(|| memc::plan::FILE_ORDER.to_owned());
     let options = OptimizeOptions {
         import: arguments.planning.import()?,
         plan: arguments.planning.options()?,

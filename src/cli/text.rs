@@ -7,6 +7,7 @@ use memc::Error;
 use memc::import::ImportOptions;
 use memc::ir::{Stage, text, verify};
 use memc::passes::{PassContext, Pipeline, Silent};
+use memc::plan::registry::REGISTRY;
 use memc::proto::ModelFile;
 
 use super::args::{Opt, Print};
@@ -35,11 +36,11 @@ pub fn opt(arguments: &Opt, voice: &Voice) -> Outcome {
     voice.diagnostics(&inference.diagnostics);
     module.stage = module.stage.max(Stage::Typed);
     let options = arguments.planning.options()?;
-    let mut ctx = PassContext::new(&options, inference.data, &module);
+    let mut ctx = PassContext::new(&options, inference.data);
     let passes = arguments.planning.passes.as_deref().unwrap_or_default();
-    let pipeline = Pipeline::parse(passes, module.stage).map_err(Error::from)?;
+    let pipeline = Pipeline::parse(passes, module.stage, REGISTRY).map_err(Error::from)?;
     pipeline.run(&mut module, &mut ctx, true, &mut Silent).map_err(Error::from)?;
-    voice.diagnostics(&ctx.remarks);
+    voice.diagnostics(&ctx.said.remarks);
     give(&text::print(&module), arguments.output.as_deref())
 }
 

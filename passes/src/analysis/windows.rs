@@ -1,6 +1,5 @@
 //! Windows: values whose bytes are, by what an operator means, one contiguous run of another value's bytes.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Value};
@@ -22,26 +21,6 @@ pub struct Window {
     pub offset: Bytes,
     /// Whether the part is an operand, written before the whole is there.
     pub is_operand: bool,
-}
-
-/// Which windows to take, where they are legal.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum WindowChoice {
-    /// All of them.
-    #[default]
-    All,
-    /// Those of these nodes and parts.
-    Only(BTreeSet<(Node, Value)>),
-}
-
-impl WindowChoice {
-    /// Whether a window is among them.
-    pub fn admits(&self, window: &Window) -> bool {
-        match self {
-            Self::All => true,
-            Self::Only(chosen) => chosen.contains(&(window.node, window.part)),
-        }
-    }
 }
 
 /// All windows of the main graph, in order of nodes and then of operands or results. Linear in operands and results.
@@ -106,7 +85,7 @@ fn slice(module: &Module, node: Node, data: &KnownData) -> Option<Window> {
 }
 
 /// First element of a slice along each axis; `None` where a number is not constant or a step is not 1.
-pub(crate) fn slice_starts(module: &Module, node: Node, dims: &[u64], data: &KnownData) -> Option<Vec<u64>> {
+pub fn slice_starts(module: &Module, node: Node, dims: &[u64], data: &KnownData) -> Option<Vec<u64>> {
     let ints = |position: usize| match module.node(node).inputs.get(position).copied().flatten() {
         Some(value) if module.constant_of(value).is_some() => data[value].as_ref()?.known_ints().map(Some),
         Some(_) => None,

@@ -24,6 +24,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../../doc/canonicalize.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
+    reads: &[],
     run,
 };
 

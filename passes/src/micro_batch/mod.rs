@@ -15,6 +15,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../../doc/micro-batch.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
+    reads: &["limit", "parts"],
     run,
 };
 
@@ -25,9 +26,9 @@ pub fn is_divided(module: &Module) -> bool {
 }
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
-    let Some(parts) = ctx.options.rewrite.micro_batches.filter(|parts| *parts > 1) else { return Ok(Changed::No) };
+    let Some(parts) = ctx.settings.parts.filter(|parts| *parts > 1) else { return Ok(Changed::No) };
     let Some(divided) = follow::divided(module, ctx.options.profile, parts) else { return Ok(Changed::No) };
-    if ctx.options.room().is_some_and(|room| follow::held(module, &divided) > room.0) {
+    if ctx.settings.limit.is_some_and(|limit| follow::held(module, &divided) > limit.0) {
         return Ok(Changed::No);
     }
     let edits = write(module, [&divided], &mut Weights::new(ctx), INFO.name);

@@ -20,6 +20,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../../doc/nchwc.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
+    reads: &[],
     run,
 };
 

@@ -9,7 +9,7 @@ use super::maker::Maker;
 
 /// Of joined values of which only shares are read that the pass of this name cut out along the same axis: these are taken from what was joined, and
 /// the value is never there whole. Returns the number of edits. Linear in nodes times shares.
-pub(crate) fn read_apart(module: &mut Module, pass: &'static str) -> u64 {
+pub fn read_apart(module: &mut Module, pass: &'static str) -> u64 {
     let nodes = module.graph(module.main()).nodes.clone();
     let mut apart = Apart { maker: Maker::new(module, pass), pass };
     for node in nodes {

@@ -12,28 +12,28 @@ use std::collections::BTreeMap;
 use memc_ir::{Node, Value};
 use memc_ops::{Piece, Pieces};
 
-pub(crate) use apart::read_apart;
-pub(crate) use spans::{Shares, Spans};
-pub(crate) use unrounded::Unrounded;
-pub(crate) use weights::Weights;
-pub(crate) use write::write;
+pub use apart::read_apart;
+pub use spans::{Shares, Spans};
+pub use unrounded::Unrounded;
+pub use weights::Weights;
+pub use write::write;
 
 /// The nodes that are computed in parts.
 #[derive(Clone, Debug)]
-pub(crate) struct Divided {
+pub struct Divided {
     /// How axes are shared out among parts.
-    pub(crate) shares: Shares,
+    pub shares: Shares,
     /// How each takes part; the others are computed once.
-    pub(crate) nodes: BTreeMap<Node, Pieces>,
+    pub nodes: BTreeMap<Node, Pieces>,
     /// What each value is for a part; the others are whole.
-    pub(crate) values: BTreeMap<Value, Piece>,
+    pub values: BTreeMap<Value, Piece>,
     /// What parts hold of values where their shares overlap.
-    pub(crate) spans: Option<Spans>,
+    pub spans: Option<Spans>,
 }
 
 impl Divided {
     /// Nothing yet.
-    pub(crate) fn among(shares: Shares) -> Self {
+    pub fn among(shares: Shares) -> Self {
         Self { shares, nodes: BTreeMap::new(), values: BTreeMap::new(), spans: None }
     }
 }

@@ -8,7 +8,7 @@ use memc_ops::{Piece, Pieces, Taken};
 
 /// Positions of each value along its axis, for each part.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spans {
+pub struct Spans {
     values: BTreeMap<Value, Span>,
 }
 
@@ -23,7 +23,7 @@ struct Span {
 
 /// How an axis is shared out among parts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Shares {
+pub enum Shares {
     /// To so many parts, as evenly as can be.
     Even(u64),
     /// At these borders, the ends of the axis with them: one more than there are parts.
@@ -32,7 +32,7 @@ pub(crate) enum Shares {
 
 impl Shares {
     /// Number of parts.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         match self {
             Self::Even(parts) => *parts,
             Self::Between(borders) => borders.len().saturating_sub(1) as u64,
@@ -40,7 +40,7 @@ impl Shares {
     }
 
     /// The positions of an axis that a part has if shares do not overlap. All parts have some where there are as many positions.
-    pub(crate) fn own(&self, extent: u64, part: u64) -> Range<u64> {
+    pub fn own(&self, extent: u64, part: u64) -> Range<u64> {
         let even = |part: u64, parts: u64| (u128::from(extent) * u128::from(part) / u128::from(parts.max(1))) as u64;
         match self {
             Self::Even(parts) => even(part, *parts)..even(part + 1, *parts),
@@ -52,7 +52,7 @@ impl Shares {
     }
 
     /// So much of a value as a part has at most, where shares do not overlap.
-    pub(crate) fn most(&self, bytes: u64) -> u64 {
+    pub fn most(&self, bytes: u64) -> u64 {
         match self {
             Self::Even(parts) => bytes.div_ceil(*parts),
             Self::Between(borders) => {
@@ -68,7 +68,7 @@ impl Spans {
     /// What nodes (in the order in which they run) need: each part of every value that is `needed` whole has its own share of it, and of
     /// everything else what the part's nodes read. `None` where a node is there for nothing, or an axis is too short. Linear in operands times
     /// parts.
-    pub(crate) fn of(
+    pub fn of(
         module: &Module,
         nodes: &[(Node, &Pieces)],
         shares: &Shares,
@@ -97,12 +97,12 @@ impl Spans {
     }
 
     /// What a part holds of a value, or reads of one that is whole.
-    pub(crate) fn span(&self, value: Value, part: u64) -> Option<Range<u64>> {
+    pub fn span(&self, value: Value, part: u64) -> Option<Range<u64>> {
         self.values.get(&value)?.parts.get(usize::try_from(part).ok()?).cloned()
     }
 
     /// The largest share of a value that a part holds, and all parts' shares together, as parts of the whole.
-    pub(crate) fn shares(&self, value: Value) -> Option<(f64, f64)> {
+    pub fn shares(&self, value: Value) -> Option<(f64, f64)> {
         let Span { extent, parts } = self.values.get(&value)?;
         let counts = || parts.iter().map(|span| span.end - span.start);
         let part = |count: u64| count as f64 / (*extent).max(1) as f64;
@@ -128,12 +128,12 @@ impl Span {
 }
 
 /// What a part's node takes of operand 0 and makes, where its windows reach beyond what is wanted of its result.
-pub(crate) fn taken(pieces: &Pieces, wanted: &Range<u64>) -> Option<Taken> {
+pub fn taken(pieces: &Pieces, wanted: &Range<u64>) -> Option<Taken> {
     pieces.reach.as_ref().map(|reach| reach.of(wanted.clone()))
 }
 
 /// What a node reads of an operand that is there in parts, for the positions of its result that are wanted.
-pub(crate) fn read(pieces: &Pieces, operand: usize, wanted: &Range<u64>) -> Range<u64> {
+pub fn read(pieces: &Pieces, operand: usize, wanted: &Range<u64>) -> Range<u64> {
     taken(pieces, wanted).filter(|_| operand == 0).map_or(wanted.clone(), |taken| taken.operand)
 }
 

@@ -7,14 +7,14 @@ use memc_ops::{Piece, Pieces, Profile, Typed};
 
 /// Where results reach their readers unrounded under one runtime.
 #[derive(Debug, Default)]
-pub(crate) struct Unrounded {
+pub struct Unrounded {
     /// Who makes each such value, and the nodes that read it.
     values: BTreeMap<Value, (Node, Vec<Node>)>,
 }
 
 impl Unrounded {
     /// Those of the main graph. Linear in nodes.
-    pub(crate) fn of(module: &Module, profile: &Profile) -> Self {
+    pub fn of(module: &Module, profile: &Profile) -> Self {
         let mut values: BTreeMap<Value, (Node, Vec<Node>)> = BTreeMap::new();
         for reader in &module.graph(module.main()).nodes {
             let read = profile.reads_unrounded(&Typed { module, node: *reader });
@@ -30,12 +30,12 @@ impl Unrounded {
     }
 
     /// Whether no part should begin or end at a value.
-    pub(crate) fn holds(&self, value: Value) -> bool {
+    pub fn holds(&self, value: Value) -> bool {
         self.values.contains_key(&value)
     }
 
     /// Nodes of parts that stand at a border which such a value crosses: joined behind them, or cut into shares before them.
-    pub(crate) fn torn(&self, nodes: &BTreeMap<Node, Pieces>) -> Vec<Node> {
+    pub fn torn(&self, nodes: &BTreeMap<Node, Pieces>) -> Vec<Node> {
         let mut torn = Vec::new();
         for (producer, readers) in self.values.values() {
             let is_inside = nodes.contains_key(producer);

@@ -8,7 +8,7 @@ use crate::pass::PassContext;
 
 /// Makes shares of constants.
 #[derive(Clone, Debug)]
-pub(crate) struct Weights<'c, 'o> {
+pub struct Weights<'c, 'o> {
     ctx: &'c PassContext<'o>,
     /// Nobody will read what is made: only its type counts.
     is_trial: bool,
@@ -18,24 +18,24 @@ pub(crate) struct Weights<'c, 'o> {
 
 impl<'c, 'o> Weights<'c, 'o> {
     /// Shares with their bytes.
-    pub(crate) fn new(ctx: &'c PassContext<'o>) -> Self {
+    pub fn new(ctx: &'c PassContext<'o>) -> Self {
         Self { ctx, is_trial: false, left: ctx.options.max_weight_bytes.0 }
     }
 
     /// Shares of which only the types count.
-    pub(crate) fn on_trial(ctx: &'c PassContext<'o>) -> Self {
+    pub fn on_trial(ctx: &'c PassContext<'o>) -> Self {
         Self { is_trial: true, ..Self::new(ctx) }
     }
 
     /// Whether shares along an axis are made ahead: where they lie in one piece, or their bytes are at hand.
-    pub(crate) fn are_at_hand(&self, constant: &ConstData, axis: usize) -> bool {
+    pub fn are_at_hand(&self, constant: &ConstData, axis: usize) -> bool {
         let is_one_piece = || constant.ty.known_dims().is_some_and(|dims| dims.iter().take(axis).all(|extent| *extent == 1));
         is_one_piece() || self.ctx.bytes_of(constant).is_some()
     }
 
     /// These positions of a constant along an axis. `None` where its bytes are needed and cannot be read, or would be more than may be copied.
     /// What lies in one piece is not copied, and need not be read. Linear in the bytes of the share.
-    pub(crate) fn share(&mut self, constant: &ConstData, axis: usize, positions: Range<u64>) -> Option<ConstData> {
+    pub fn share(&mut self, constant: &ConstData, axis: usize, positions: Range<u64>) -> Option<ConstData> {
         let dims = constant.ty.known_dims()?;
         let width = u64::from(constant.ty.element.bits().filter(|bits| bits % 8 == 0)? / 8);
         let extent = dims.get(axis).filter(|extent| **extent > 0 && positions.end <= **extent)?;
@@ -83,7 +83,7 @@ mod tests {
 
     fn share(payload: Payload, axis: usize, part: u64, is_trial: bool) -> Option<Payload> {
         let options = Options::default();
-        let ctx = PassContext::new(&options, SecondaryMap::default(), ModuleBuilder::new().module());
+        let ctx = PassContext::new(&options, SecondaryMap::default());
         let ty = TensorType::fixed(ElementType::Uint8, &[2, 4]);
         let constant = ConstData { ty, payload, origin: ConstOrigin::New };
         let mut weights = if is_trial { Weights::on_trial(&ctx) } else { Weights::new(&ctx) };

@@ -16,7 +16,7 @@ const OLDEST: i64 = 7;
 /// Computes regions in parts, as the pass of this name. No two regions share a node.
 /// Returns the number of edits: none where the operator set is too old to say it. Linear in the module, and for each region in its nodes times
 /// parts and in the list of nodes.
-pub(crate) fn write<'d>(
+pub fn write<'d>(
     module: &mut Module,
     regions: impl IntoIterator<Item = &'d Divided>,
     weights: &mut Weights<'_, '_>,

@@ -1,0 +1,154 @@
+//! Attempts: one plan for one capacity, carried out and placed by heuristics.
+
+use std::sync::Arc;
+
+use memc_ir::{Bytes, Module, SecondaryMap, Value};
+use memc_ops::Data;
+use memc_solve::{Limit, budget};
+
+use super::realize::realize;
+use super::state::Stated;
+use super::trial::{arena, fresh};
+use memc_passes::{Budgeted, PassContext, PassError, window};
+
+/// A plan that was carried out.
+pub(crate) struct Found {
+    /// The module with copies, before its results are placed.
+    pub(crate) module: Module,
+    /// Known elements, of copies too.
+    pub(crate) data: SecondaryMap<Value, Option<Arc<Data>>>,
+    /// The arena that placing it gives, or less.
+    pub(crate) arena: Bytes,
+    pub(crate) plan: budget::Plan,
+    /// What the solver counts.
+    pub(crate) peak: u64,
+    pub(crate) budgeted: Budgeted,
+    pub(crate) edits: u64,
+}
+
+/// Solves for a capacity, carries out the plan and places it by heuristics; `None` where the solver finds none.
+pub(crate) fn attempt(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    stated: &Stated,
+    capacity: u64,
+    effort: u64,
+) -> Result<Option<Found>, PassError> {
+    attempt_from(module, ctx, stated, capacity, effort, None)
+}
+
+/// The same from a plan for this capacity, where there is one.
+pub(crate) fn attempt_from(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    stated: &Stated,
+    capacity: u64,
+    effort: u64,
+    from: Option<&Found>,
+) -> Result<Option<Found>, PassError> {
+    let (limit, stop) = (Limit { nodes: effort }, ctx.options.stop);
+    let outcome = match from {
+        Some(from) => budget::improve(&stated.problem, capacity, &from.plan, limit, stop),
+        None => budget::solve_until(&stated.problem, capacity, limit, stop),
+    };
+    let outcome = outcome.map_err(refused)?;
+    let Some(plan) = outcome.solution else { return Ok(None) };
+    let found = carry_out(module, ctx, stated, capacity, plan)?;
+    let budgeted = Budgeted { stop: outcome.stop.as_str(), effort: outcome.effort, ..found.budgeted };
+    Ok(Some(Found { budgeted, ..found }))
+}
+
+/// A plan that was found, changed until it keeps a smaller capacity; `None` where it does not, and for plans that move things.
+pub(crate) fn narrowed(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    stated: &Stated,
+    capacity: u64,
+    from: &Found,
+) -> Result<Option<Found>, PassError> {
+    if moves(from) {
+        return Ok(None);
+    }
+    let plan = budget::tighten(&stated.problem, capacity, &from.plan, Limit { nodes: 0 }, ctx.options.stop).map_err(refused)?;
+    let Some(plan) = plan else { return Ok(None) };
+    let found = carry_out(module, ctx, stated, capacity, plan)?;
+    let Budgeted { stop, effort, .. } = from.budgeted;
+    Ok(Some(Found { budgeted: Budgeted { stop, effort, ..found.budgeted }, ..found }))
+}
+
+/// Whether a plan moves things.
+fn moves(found: &Found) -> bool {
+    found.plan.events.iter().any(|event| !matches!(event, budget::Event::Run(_)))
+}
+
+/// A plan that was found, changed so that each run leaves so many bytes of the capacity free: as little as that takes without effort. `None` where none is
+/// found; a plan with transfers is made anew.
+pub(crate) fn tightened(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    stated: &Stated,
+    margins: &[u64],
+    from: &Found,
+    effort: u64,
+) -> Result<Option<Found>, PassError> {
+    let mut problem = stated.problem.clone();
+    for (run, margin) in problem.runs.iter_mut().zip(margins) {
+        run.scratch = run.scratch.saturating_add(*margin);
+    }
+    let (capacity, limit, stop) = (from.budgeted.capacity, Limit { nodes: effort }, ctx.options.stop);
+    let plan = match moves(from) {
+        true => budget::solve_until(&problem, capacity, limit, stop).map_err(refused)?.solution,
+        false => budget::tighten(&problem, capacity, &from.plan, limit, stop).map_err(refused)?,
+    };
+    let Some(plan) = plan else { return Ok(None) };
+    // What is left free is not taken.
+    let plan = budget::measure(&stated.problem, &plan.events).map_err(|violation| wrong(&violation.to_string()))?;
+    let found = carry_out(module, ctx, stated, capacity, plan)?;
+    let Budgeted { rounds, stop, effort, .. } = from.budgeted;
+    Ok(Some(Found { budgeted: Budgeted { rounds: rounds + 1, stop, effort, ..found.budgeted }, ..found }))
+}
+
+/// Makes the copies of a plan, and places it by heuristics, with windows where that is better.
+fn carry_out(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    stated: &Stated,
+    capacity: u64,
+    plan: budget::Plan,
+) -> Result<Found, PassError> {
+    budget::check(&stated.problem, capacity, &plan).map_err(|violation| wrong(&violation.to_string()))?;
+    let mut realized = module.clone();
+    let mut trial = fresh(ctx);
+    let mut edits = realize(&mut realized, &mut trial, stated, &plan.events);
+    let mut least = arena(&realized, &trial, 0)?;
+    let mut windowed = realized.clone();
+    let aliases = window::take(&mut windowed, &trial, &stated.sub_views);
+    if aliases > 0 {
+        let less = arena(&windowed, &trial, 0)?;
+        if less < least {
+            (realized, least, edits) = (windowed, less, edits + aliases);
+        }
+    }
+    let budgeted = Budgeted {
+        base_cost: stated.problem.runs.iter().map(|run| run.cost).sum::<u64>().saturating_mul(stated.unit),
+        makespan: plan.makespan.saturating_mul(stated.unit),
+        lower_bound: 0,
+        capacity,
+        rounds: 1,
+        stop: "",
+        effort: 0,
+    };
+    let peak = plan.peak.min(least.0);
+    Ok(Found { module: realized, data: trial.data, arena: least, plan, peak, budgeted, edits })
+}
+
+fn refused(error: budget::BudgetError) -> PassError {
+    match error {
+        budget::BudgetError::TooLarge => PassError::TooLarge { pass: super::INFO.name },
+        other => wrong(&other.to_string()),
+    }
+}
+
+fn wrong(why: &str) -> PassError {
+    PassError::WrongAnswer { pass: super::INFO.name, why: why.to_owned() }
+}

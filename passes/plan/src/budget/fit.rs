@@ -1,0 +1,370 @@
+//! The search for a plan whose arena, offsets included, keeps a budget: solve, carry out, place, and mend where offsets waste room.
+
+use std::collections::BTreeSet;
+
+use memc_ir::{Bytes, Module, Value};
+use memc_solve::budget;
+use memc_solve::budget::bound::Bounding;
+
+use super::attempt::{Found, attempt, attempt_from, narrowed, tightened};
+use super::mend::Asked;
+use super::shortage::shortage;
+use super::state::{Stated, SubViews, state};
+use super::trial::arena;
+use memc_passes::{PassContext, PassError, Seek};
+use memc_passes::window::candidates;
+
+/// What a short search finds is learned with such a part of the effort.
+const REHEARSAL: u64 = 8;
+/// Where offsets waste room and the time that plans cost is more than such a part, another short search gets such a part more room: its plan is changed
+/// until it keeps the capacity, and has other offsets.
+const COSTLY: u64 = 100;
+const LOOSER: u64 = 128;
+/// Where there are more runs, the search goes on from the plan of a short one with such a part of the effort. Where there are fewer it begins anew: that takes little, and
+/// more of it is decided by chance.
+const MANY: usize = 500;
+const GOES_ON: u64 = 2;
+/// What a short search leaves behind a plan that is known by such a part of its extra time, and of all time, is not searched further.
+const EXTRA: u64 = 10;
+const SLIGHT: u64 = 300;
+/// The last bytes cost so many times as much time as all bytes do on average.
+const STEEPER: u64 = 3;
+/// From a plan that needs less than there is, one is looked for that leaves such a part of it free for what offsets waste, then such a one.
+const CLOSER: [u64; 2] = [256, 32];
+/// So many capacities are tried in the search for the smallest arena, each with such a part of the effort: most of them have no plan, which takes longest.
+const LEAST_ROUNDS: u32 = 10;
+const LEAST_SHARE: u64 = 25;
+/// The search for it ends where the smallest capacity that has a plan is known to such a part: closer ones take longest and offsets differ by more.
+const LEAST_PART: u64 = 128;
+
+/// The module as it came to the pass, with windows that copies do not have.
+pub(crate) struct Given {
+    pub(crate) module: Module,
+    /// Its arena.
+    pub(crate) arena: Bytes,
+}
+
+/// A plan whose arena is no larger than the budget. The constants of `fetched` lie in a farther space.
+///
+/// The plan is made for the whole limit, and changed where offsets waste room. Windows save bytes of which the solver does not know:
+/// where the module came with some, the first capacity is larger by what they save.
+///
+/// # Errors
+/// There is none, or none was found.
+pub(crate) fn within(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    limit: Bytes,
+    fetched: &[Value],
+    sub_views: &SubViews,
+    given: Option<&Given>,
+) -> Result<Found, PassError> {
+    let stated = Stated { sub_views: sub_views.clone(), ..state(module, ctx.options, fetched) };
+    // The solver's sizes are whole multiples of the alignment; what lies on top need not fill its last one.
+    let aligned = ctx.options.aligned(limit).0;
+    let order: Vec<u32> = (0..stated.nodes.len() as u32).collect();
+    let windowed = with_all_windows(module, ctx, &stated);
+    let bounding = Bounding::new(&windowed, &order, aligned);
+    let bound = working_set(&windowed).max(bounding.least_peak());
+    // Whatever the plan was made for, its bound is that of the budget, in any order.
+    let certified = |mut found: Found| {
+        let makespan = found.budgeted.makespan;
+        let least =
+            bounding.any_order(ctx.options.stop.bounded(ctx.effort()), makespan / stated.unit).map_or(0, |least| least.makespan);
+        found.budgeted.lower_bound = least.saturating_mul(stated.unit).min(makespan);
+        found
+    };
+    let saved = match given {
+        Some(given) => arena(module, ctx, 0)?.0.saturating_sub(given.arena.0),
+        None => 0,
+    };
+    let asked = Asked { module, ctx, stated: &stated, limit };
+    let capacity = aligned.saturating_add(saved);
+    if capacity >= bound
+        && ctx.settings.seek != Seek::Least
+        && let Some(found) = fitting(&asked, capacity)?
+    {
+        return Ok(certified(found));
+    }
+    // Without a budget nothing is fetched: these constants stay beside the arena.
+    let whole = arena(module, ctx, 0)?.saturating_add(aligned_sum(module, ctx, fetched));
+    let found =
+        if matches!(ctx.settings.seek, Seek::Longest | Seek::Least) { least(module, ctx, &stated, bound, whole)? } else { None };
+    match found {
+        // Where what is known keeps the limit, the smallest is what is sought.
+        Some(found) if found.arena <= limit && ctx.settings.smallest.is_some_and(|known| known <= limit) => Ok(certified(found)),
+        Some(found) if found.arena <= limit => Ok(certified(gone_on(&asked, capacity, found)?)),
+        found => {
+            let bound = Bytes(bound.saturating_sub(stated.padding));
+            let given = given.map(|given| (given.arena, &given.module));
+            let found = found.as_ref().map(|found| (found.arena, &found.module));
+            let smallest = [given, found]
+                .into_iter()
+                .flatten()
+                .fold((whole, module), |least, plan| if plan.0 < least.0 { plan } else { least });
+            Err(PassError::Budget(Box::new(shortage(smallest, ctx, &stated, limit, bound)?)))
+        }
+    }
+}
+
+/// Bytes that values take one beside the other, each with what aligns it.
+fn aligned_sum(module: &Module, ctx: &PassContext<'_>, values: &[Value]) -> Bytes {
+    let size = |value: &Value| ctx.options.aligned(module.size(*value).unwrap_or_default());
+    values.iter().fold(Bytes(0), |sum, value| sum.saturating_add(size(value)))
+}
+
+/// A plan for a capacity, mended until it keeps the limit: the fastest of those of a short search, of one that goes on from there, and of one that had more room where the
+/// offsets of both waste some and their time is worth it. Where another way is tried, what a short search does not find is not looked for longer; where another
+/// plan is known, nothing is that a short search leaves behind it.
+fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
+    let &Asked { module, ctx, stated, .. } = asked;
+    let short = attempt(module, ctx, stated, capacity, ctx.effort() / REHEARSAL)?;
+    // Another way is tried or there is one already.
+    let is_enough = short.is_none() && ctx.settings.seek == Seek::Soon || short.as_ref().is_some_and(|found| asked.is_behind(found));
+    if is_enough {
+        return Ok(None);
+    }
+    let is_large = stated.problem.runs.len() > MANY;
+    let whole = match &short {
+        _ if ctx.options.stop.is_due() => None,
+        Some(short) if is_large => attempt_from(module, ctx, stated, capacity, ctx.effort() / GOES_ON, Some(short))?,
+        _ => attempt(module, ctx, stated, capacity, ctx.effort())?,
+    };
+    let mut all: Vec<Found> = whole.into_iter().chain(short).collect();
+    let is_costly = |found: &Found| found.budgeted.makespan > found.budgeted.base_cost / COSTLY * (COSTLY + 1);
+    if all.iter().all(|found| found.arena > asked.limit && is_costly(found)) {
+        all.extend(loosely(asked, capacity)?);
+    }
+    all.sort_by_key(|found| mended_time(asked, found));
+    let mut best: Option<Found> = None;
+    for found in all {
+        let dearest = best.as_ref().map_or(asked.known(), |best| best.budgeted.makespan);
+        if mended_time(asked, &found) < dearest {
+            best = asked.mended(found, dearest)?.or(best);
+        }
+    }
+    Ok(best)
+}
+
+/// A plan for a capacity that a short search finds where there is a little more room, and that is changed until it keeps the capacity.
+fn loosely(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
+    let &Asked { module, ctx, stated, .. } = asked;
+    let found = attempt(module, ctx, stated, capacity.saturating_add(capacity / LOOSER), ctx.effort() / REHEARSAL)?;
+    let Some(mut found) = found else { return Ok(None) };
+    found.budgeted.capacity = capacity;
+    if found.peak <= capacity {
+        return Ok(Some(found));
+    }
+    let margins = vec![0; stated.nodes.len()];
+    tightened(module, ctx, stated, &margins, &found, ctx.effort() / REHEARSAL)
+}
+
+/// A plan that needs less than was asked for, and computes more again than that takes: a faster one that a search finds from there, for a little less where
+/// its offsets waste too much. Plans that move things are not gone on from.
+fn gone_on(asked: &Asked<'_, '_>, capacity: u64, found: Found) -> Result<Found, PassError> {
+    let &Asked { module, ctx, stated, .. } = asked;
+    if !stated.problem.links.is_empty() {
+        return Ok(found);
+    }
+    let dearest = found.budgeted.makespan;
+    for less in CLOSER.map(|part| capacity - capacity / part) {
+        let better = attempt_from(module, ctx, stated, less, ctx.effort() / GOES_ON, Some(&found))?;
+        let better = better.filter(|better| better.budgeted.makespan < dearest);
+        if let Some(better) = better.map(|better| asked.mended(better, dearest)).transpose()?.flatten() {
+            return Ok(better);
+        }
+    }
+    Ok(found)
+}
+
+/// The time that a plan might take once it keeps as many bytes less as its offsets waste, by what bytes cost it until now.
+fn mended_time(asked: &Asked<'_, '_>, found: &Found) -> u64 {
+    let wasted = u128::from(found.arena.0.saturating_sub(asked.limit.0)) * u128::from(STEEPER);
+    let extra = u128::from(found.budgeted.makespan.saturating_sub(found.budgeted.base_cost)) * wasted;
+    found.budgeted.makespan.saturating_add(u64::try_from(extra / u128::from(asked.limit.0.max(1))).unwrap_or(u64::MAX))
+}
+
+impl Asked<'_, '_> {
+    /// Time of a plan that is known, as plans that only compute again are timed.
+    fn known(&self) -> u64 {
+        self.ctx.settings.fastest.filter(|_| self.stated.problem.links.is_empty()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether more effort hardly makes a plan faster than one that is known.
+    fn is_behind(&self, found: &Found) -> bool {
+        let (known, base) = (self.known(), found.budgeted.base_cost);
+        found.budgeted.makespan > known.saturating_add((known.saturating_sub(base) / EXTRA).max(base / SLIGHT))
+    }
+}
+
+/// The problem as if every part that could lie in its whole did and took no bytes of its own: what no plan of this beats, none with windows does.
+fn with_all_windows(module: &Module, ctx: &PassContext<'_>, stated: &Stated) -> budget::Problem {
+    let mut problem = stated.problem.clone();
+    let parts: BTreeSet<Value> = candidates(module, ctx).iter().map(|window| module.plan.owner(window.part).0).collect();
+    for (value, _) in problem.values.iter_mut().zip(&stated.owners).filter(|(_, owner)| parts.contains(owner)) {
+        value.size = 0;
+    }
+    problem
+}
+
+/// The plan with the smallest arena that a search over capacities finds, from the bound to what the module needs as it is. It depends on no budget, so that what is reported as reachable is. Where one as
+/// small is known already, none is looked for that is hardly smaller, and none at all where that is not found.
+fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, whole: Bytes) -> Result<Option<Found>, PassError> {
+    let (mut low, mut high) = (bound, whole.0);
+    let mut best: Option<Found> = None;
+    if let Some(known) = ctx.settings.smallest {
+        let middle = known.0 - known.0 / LEAST_PART;
+        let found = if middle > low { attempt(module, ctx, stated, middle, ctx.effort() / LEAST_SHARE)? } else { None };
+        let Some(found) = found else { return Ok(None) };
+        high = middle.min(found.peak).max(low);
+        best = Some(found);
+    }
+    for _ in 0..LEAST_ROUNDS {
+        if high.saturating_sub(low) <= high / LEAST_PART {
+            break;
+        }
+        let middle = low + (high - low) / 2;
+        // A plan that is at hand is changed sooner than another is found.
+        let near = best.as_ref().map(|best| narrowed(module, ctx, stated, middle, best)).transpose()?.flatten();
+        let found = match near {
+            None => attempt(module, ctx, stated, middle, ctx.effort() / LEAST_SHARE)?,
+            near => near,
+        };
+        match found {
+            None => low = middle + 1,
+            Some(found) => {
+                high = middle.min(found.peak).max(low);
+                let better = best.as_ref().is_none_or(|best| found.arena < best.arena);
+                best = if better { Some(found) } else { best };
+            }
+        }
+    }
+    Ok(best)
+}
+
+/// Bytes that every plan of these nodes needs: the largest one; and everything that is kept.
+pub(super) fn working_set(problem: &budget::Problem) -> u64 {
+    let need = (0..problem.runs.len()).map(|run| problem.need(run)).max().unwrap_or(0);
+    need.max(kept(problem))
+}
+
+/// Bytes that are all there at the end, whatever the plan.
+fn kept(problem: &budget::Problem) -> u64 {
+    problem.values.iter().filter(|value| value.kept).map(|value| value.size).fold(0, u64::saturating_add)
+}
+
+/// Whether what stays to the end of every plan of a module, nodes in parts or not, leaves room within a limit.
+pub(crate) fn leaves_room(module: &Module, ctx: &PassContext<'_>, limit: Bytes) -> bool {
+    kept(&state(module, ctx.options, &[]).problem) <= ctx.options.aligned(limit).0
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use memc_ir::SecondaryMap;
+
+    use super::super::mend::tests::TEXT;
+    use super::*;
+    use memc_passes::Options;
+    use memc_passes::Budgeted;
+
+    #[test]
+    fn outputs_stay_to_the_end_and_what_was_given_does_not_count() {
+        let text = "opset \"\" 13\nstage typed\ngraph @g {\n  input %x : f32[64,64]\n  %a = Exp(%x) : f32[64,64]\n  %b = Tanh(%a) : f32[64,64]\n  return %b\n}\n";
+        let module = memc_ir::text::parse(text).unwrap();
+        let options = Options::default();
+        let ctx = PassContext::new(&options, SecondaryMap::default(), &module);
+        let leaves = [16_384, 16_383 - options.space.alignment].map(|limit| leaves_room(&module, &ctx, Bytes(limit)));
+        assert_eq!(leaves, [true, false]);
+    }
+
+    #[test]
+    fn what_is_found_with_more_room_is_changed_until_it_keeps_the_capacity() {
+        let module = memc_ir::text::parse(TEXT).unwrap();
+        let options = Options::default();
+        let ctx = PassContext { effort: 1600, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+        let stated = state(&module, &options, &[]);
+        let whole = attempt(&module, &ctx, &stated, 1 << 20, 0).unwrap().unwrap();
+        let capacity = whole.plan.peak - whole.plan.peak / (2 * LOOSER);
+        let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit: Bytes(capacity) };
+        let found = loosely(&asked, capacity).unwrap().unwrap();
+        assert_eq!(found.budgeted.capacity, capacity);
+        assert!(found.plan.peak <= capacity && found.plan.events.len() > whole.plan.events.len());
+        // What is found has room to spare here.
+        let found = loosely(&asked, 1 << 20).unwrap().unwrap();
+        assert_eq!(found.plan.events, whole.plan.events);
+    }
+
+    #[test]
+    fn a_plan_that_needs_less_than_there_is_becomes_faster() {
+        let module = memc_ir::text::parse(TEXT).unwrap();
+        let options = Options::default();
+        let ctx = PassContext { effort: 1600, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+        let stated = state(&module, &options, &[]);
+        let room = 1 << 20;
+        let peak = attempt(&module, &ctx, &stated, room, 0).unwrap().unwrap().plan.peak;
+        let small = || attempt(&module, &ctx, &stated, peak - 1, 200).unwrap().unwrap();
+        let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit: Bytes(room) };
+        let found = gone_on(&asked, room, small()).unwrap();
+        assert!(found.budgeted.makespan < small().budgeted.makespan);
+        assert_eq!(found.plan.events.len(), stated.nodes.len(), "all that runs runs once");
+        // One that needs what there is stays.
+        let asked = Asked { limit: Bytes(peak - 1), ..asked };
+        assert_eq!(gone_on(&asked, peak - 1, small()).unwrap().plan.events, small().plan.events);
+    }
+
+    #[test]
+    fn what_a_short_search_leaves_far_behind_a_known_plan_is_not_searched_further() {
+        let module = memc_ir::text::parse(TEXT).unwrap();
+        let options = Options::default();
+        let ctx = PassContext { effort: 1600, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+        let stated = state(&module, &options, &[]);
+        let peak = attempt(&module, &ctx, &stated, 1 << 20, 0).unwrap().unwrap().plan.peak;
+        let found = |dearest: Option<u64>| {
+            let ctx = PassContext { dearest, ..ctx.clone() };
+            let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit: Bytes(peak) };
+            let found = fitting(&asked, peak - 1).unwrap()?;
+            Some((asked.is_behind(&found), found.budgeted))
+        };
+        let (_, Budgeted { base_cost, makespan, .. }) = found(None).unwrap();
+        assert!(makespan > base_cost);
+        // A plan as fast is known, or one that is hardly slower.
+        assert!(found(Some(makespan)).is_none());
+        assert_eq!(found(Some(makespan + 1)).map(|(is_behind, _)| is_behind), Some(false));
+        let ctx = PassContext { dearest: Some(base_cost), ..ctx.clone() };
+        let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit: Bytes(peak) };
+        let short = attempt(&module, &ctx, &stated, peak - 1, 200).unwrap().unwrap();
+        assert!(asked.is_behind(&short));
+        let ctx = PassContext { dearest: Some(makespan), ..ctx.clone() };
+        assert!(!Asked { ctx: &ctx, ..asked }.is_behind(&short));
+    }
+
+    #[test]
+    fn a_plan_is_changed_until_it_keeps_a_smaller_capacity() {
+        let module = memc_ir::text::parse(TEXT).unwrap();
+        let options = Options::default();
+        let ctx = PassContext::new(&options, SecondaryMap::default(), &module);
+        let stated = state(&module, &options, &[]);
+        let whole = attempt(&module, &ctx, &stated, 1 << 20, 0).unwrap().unwrap();
+        let found = narrowed(&module, &ctx, &stated, whole.plan.peak - 1, &whole).unwrap().unwrap();
+        assert!(found.plan.peak < whole.plan.peak && found.plan.events.len() > whole.plan.events.len());
+        assert_eq!(found.budgeted.capacity, whole.plan.peak - 1);
+        // What some node needs by itself stays.
+        assert!(narrowed(&module, &ctx, &stated, working_set(&stated.problem) - 1, &whole).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_known_ends_the_search_for_the_smallest_arena() {
+        let module = memc_ir::text::parse(TEXT).unwrap();
+        let options = Options::default();
+        let stated = state(&module, &options, &[]);
+        let least = |smallest: Option<Bytes>| {
+            let ctx = PassContext { smallest, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+            least(&module, &ctx, &stated, 0, arena(&module, &ctx, 0).unwrap()).unwrap().map(|found| found.arena)
+        };
+        let smallest = least(None).unwrap();
+        assert!(least(Some(Bytes(2 * smallest.0))).is_some_and(|found| found <= smallest));
+        assert_eq!(least(Some(smallest)), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! Mending: a plan whose live bytes keep a budget and whose offsets do not is changed where its offsets stick out, and nowhere else.
+
+use std::collections::BTreeMap;
+
+use memc_ir::{Bytes, Module, Node};
+
+use super::attempt::{Found, tightened};
+use super::state::Stated;
+use super::trial::place;
+use memc_passes::analysis::{Liveness, buffers, classes, live};
+use memc_passes::{PassContext, PassError};
+
+/// So many times a plan is changed until it fits; from the second number on, all runs leave room, and not only those where offsets stick out.
+const ROUNDS: u32 = 8;
+const EVERYWHERE: u32 = 4;
+/// Where offsets stick out by no more than such a part of the limit, as little as possible is changed; elsewhere such a part of the effort is spent on the plan.
+const NEAR: u64 = 100;
+const SHARE: u64 = 16;
+/// So many times room is given back to a plan that fits.
+const EASED: u32 = 3;
+
+/// What plans are asked to keep.
+pub(super) struct Asked<'a, 'o> {
+    pub(super) module: &'a Module,
+    pub(super) ctx: &'a PassContext<'o>,
+    pub(super) stated: &'a Stated,
+    pub(super) limit: Bytes,
+}
+
+impl Asked<'_, '_> {
+    /// A plan near one that was found whose arena is within the limit, and that takes less time than `dearest`; `None` where none is found.
+    ///
+    /// Where a buffer sticks out, the runs at the steps of its life that have no room for it leave as many bytes free as stick out, more
+    /// each time; the search goes on from the plan at hand. Offsets of a plan that changes much are others, so one that nearly fits changes little.
+    ///
+    /// # Errors
+    /// What trials meet.
+    pub(super) fn mended(&self, mut found: Found, dearest: u64) -> Result<Option<Found>, PassError> {
+        let mut margins = vec![0; self.stated.nodes.len()];
+        let mut failed = margins.clone();
+        for round in 0..ROUNDS {
+            if found.budgeted.makespan >= dearest {
+                break;
+            }
+            let Some(placed) = self.settle(&mut found)? else { return self.eased(found, margins, failed).map(Some) };
+            if round + 1 == ROUNDS || self.ctx.options.stop.is_due() {
+                break;
+            }
+            failed.clone_from(&margins);
+            self.widen(&mut margins, &placed, &found, round >= EVERYWHERE);
+            let is_near = found.arena.0 - self.limit.0 <= self.limit.0 / NEAR;
+            let effort = if is_near { 0 } else { self.ctx.effort() / SHARE };
+            match tightened(self.module, self.ctx, self.stated, &margins, &found, effort)? {
+                Some(next) => found = next,
+                None => break,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives room back to a plan that fits: half of what it leaves free and the last plan that did not fit left not.
+    fn eased(&self, mut best: Found, mut fits: Vec<u64>, mut failed: Vec<u64>) -> Result<Found, PassError> {
+        for _ in 0..EASED {
+            if fits == failed || self.ctx.options.stop.is_due() {
+                break;
+            }
+            let margins: Vec<u64> = fits.iter().zip(&failed).map(|(fits, failed)| fits.midpoint(*failed)).collect();
+            let effort = self.ctx.effort() / SHARE;
+            let Some(mut found) = tightened(self.module, self.ctx, self.stated, &margins, &best, effort)? else { break };
+            if found.budgeted.makespan >= best.budgeted.makespan {
+                break;
+            }
+            if self.settle(&mut found)?.is_some() {
+                failed = margins;
+            } else {
+                (best, fits) = (found, margins);
+            }
+        }
+        Ok(best)
+    }
+
+    /// Searches for a smaller arena of what does not fit yet; gives the placed module where that is not enough.
+    fn settle(&self, found: &mut Found) -> Result<Option<Module>, PassError> {
+        if found.arena <= self.limit {
+            return Ok(None);
+        }
+        let placed = place(&found.module, self.ctx, self.ctx.effort())?;
+        found.arena = placed.plan.arenas.first().map(|arena| arena.size).unwrap_or_default();
+        Ok((found.arena > self.limit).then_some(placed))
+    }
+
+    /// Adds to the margins what sticks out of the limit, at each step that has no room for it.
+    fn widen(&self, margins: &mut [u64], placed: &Module, found: &Found, is_everywhere: bool) {
+        let liveness = Liveness::of(placed, placed.main(), self.ctx.options.profile);
+        let buffers = buffers(placed, &liveness, &classes(placed), self.ctx.options.io);
+        let levels = live(placed, &buffers, liveness.steps);
+        let runs: BTreeMap<Node, usize> = self.stated.nodes.iter().enumerate().map(|(run, node)| (*node, run)).collect();
+        let run_of = |node: &Node| runs.get(&placed.node(*node).recompute_of.unwrap_or(*node)).copied();
+        let run_at: Vec<Option<usize>> = placed.graph(placed.main()).nodes.iter().map(run_of).collect();
+        let mut wanted = vec![if is_everywhere { found.arena.0 - self.limit.0 } else { 0 }; margins.len()];
+        for buffer in &buffers {
+            let Some(storage) = placed.plan.storage[buffer.owner] else { continue };
+            let over = storage.offset.saturating_add(buffer.bytes).0.saturating_sub(self.limit.0);
+            if over == 0 {
+                continue;
+            }
+            let life = buffer.range.start.0 as usize..buffer.range.end.0 as usize;
+            let free = |step: &usize| self.limit.0.saturating_sub(levels[*step].0);
+            let least = life.clone().map(|step| free(&step)).min().unwrap_or(0);
+            // Where all steps have that much room, it is in pieces, and any step may be to blame.
+            let enough = if least < over { over } else { u64::MAX };
+            for step in life.filter(|step| free(step) < enough) {
+                if let Some(run) = run_at[step] {
+                    wanted[run] = wanted[run].max(over);
+                }
+            }
+        }
+        for ((margin, wanted), run) in margins.iter_mut().zip(wanted).zip(0..) {
+            let need = self.stated.problem.need(run);
+            *margin = margin.saturating_add(wanted).min(found.budgeted.capacity.saturating_sub(need));
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+    use memc_ir::SecondaryMap;
+
+    use super::super::attempt::attempt;
+    use super::super::state::state;
+    use super::*;
+    use memc_passes::Options;
+
+    /// `%a` is needed at both ends, two more wide values between.
+    pub(in super::super) const TEXT: &str = "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {\n  input %x : f32[16]\n  const %wide : i64[2] = [16, 16]\n  \
+        const %rows : i64[1] = [0]\n  %a = Expand(%x, %wide) : f32[16,16]\n  %s = ReduceMax(%a, %rows) {keepdims = 0} : f32[16]\n  \
+        %t = Expand(%s, %wide) : f32[16,16]\n  %u = MatMul(%t, %t) : f32[16,16]\n  %v = ReduceMax(%u, %rows) {keepdims = 0} : f32[16]\n  \
+        %w = Mul(%a, %v) : f32[16,16]\n  %y = ReduceMax(%w, %rows) {keepdims = 0} : f32[16]\n  return %y\n}\n";
+
+    #[test]
+    fn what_sticks_out_is_mended_by_running_something_again() {
+        let module = memc_ir::text::parse(TEXT).unwrap();
+        let (options, limit) = (Options::default(), Bytes(2304));
+        let ctx = PassContext { effort: 200, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+        let stated = state(&module, &options, &[]);
+        let peak = attempt(&module, &ctx, &stated, 1 << 20, 0).unwrap().unwrap().plan.peak;
+        let found = attempt(&module, &ctx, &stated, peak, 0).unwrap().unwrap();
+        assert!(found.arena > limit && found.plan.events.len() == stated.nodes.len());
+        let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit };
+        let mended = asked.mended(found, u64::MAX).unwrap().unwrap();
+        assert!(mended.arena <= limit);
+        assert_eq!(mended.plan.events.len(), stated.nodes.len() + 1);
+        assert!(mended.budgeted.rounds > 1);
+        // What takes as long as another plan is given up.
+        let takes = mended.budgeted.makespan;
+        for (dearest, is_mended) in [(takes, false), (takes + 1, true)] {
+            let found = attempt(&module, &ctx, &stated, peak, 0).unwrap().unwrap();
+            assert_eq!(asked.mended(found, dearest).unwrap().is_some(), is_mended);
+        }
+        // What fits stays as it is, and what cannot be mended is not.
+        let events = mended.plan.events.clone();
+        assert_eq!(asked.mended(mended, u64::MAX).unwrap().unwrap().plan.events, events);
+        let found = attempt(&module, &ctx, &stated, peak, 0).unwrap().unwrap();
+        assert!(Asked { limit: Bytes(1024), ..asked }.mended(found, u64::MAX).unwrap().is_none());
+    }
+}

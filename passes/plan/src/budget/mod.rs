@@ -1,0 +1,66 @@
+//! `budget`: keeps the arena within a budget by computing again what there is no room to keep.
+
+mod attempt;
+pub(crate) mod fit;
+mod issue;
+mod mend;
+pub(crate) mod near;
+mod realize;
+mod shortage;
+pub(crate) mod state;
+mod trial;
+mod weights;
+
+use memc_ir::{Module, Stage};
+use memc_passes::window;
+
+use memc_passes::analysis::scratch::scratch;
+use memc_passes::{Changed, PassContext, PassError, PassInfo};
+
+/// The pass.
+pub const INFO: PassInfo = PassInfo {
+    name: "budget",
+    summary: "Keeps the arena within a budget by computing again what there is no room to keep.",
+    page: include_str!("../../doc/budget.md"),
+    needs: Stage::Scheduled,
+    gives: Stage::Scheduled,
+    reads: &["limit", "effort", "seek", "smallest", "fastest"],
+    run,
+};
+
+fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+    let Some(limit) = ctx.settings.limit else { return Ok(Changed::No) };
+    let moves_weights = ctx.options.weights.is_some();
+    let arena = trial::arena(module, ctx, ctx.effort())?;
+    if !moves_weights && arena <= limit {
+        return Ok(Changed::No);
+    }
+    let sub_views = window::taken(module, ctx);
+    let given = fit::Given { module: module.clone(), arena };
+    let mut edits = restore_plain_views(module, ctx)?;
+    let found = match moves_weights {
+        true => weights::within_room(module, ctx, limit, &sub_views)?,
+        false => Some(fit::within(module, ctx, limit, &[], &sub_views, Some(&given))?),
+    };
+    let Some(found) = found else { return Ok(Changed::edits(edits)) };
+    edits += found.edits;
+    let before = std::mem::take(&mut module.plan.scratch);
+    *module = found.module;
+    ctx.data = found.data;
+    ctx.said.budgeted = Some(found.budgeted);
+    module.plan.scratch = scratch(module, ctx.options);
+    edits += u64::from(module.plan.scratch != before);
+    Ok(Changed::edits(edits))
+}
+
+/// Copies have bytes of their own: windows that lie in a value which is made later, and writes in place, are taken back until the copies are
+/// made. Returns how many aliases changed.
+fn restore_plain_views(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<u64, PassError> {
+    if state::has_only_plain_views(module) {
+        return Ok(0);
+    }
+    let before = std::mem::take(&mut module.plan.alias);
+    (memc_passes::view::INFO.run)(module, ctx)?;
+    let changed = |value: &memc_ir::Value| module.plan.alias[*value] != before[*value];
+    Ok(module.values().keys().filter(changed).count() as u64)
+}

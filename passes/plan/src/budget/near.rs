@@ -1,0 +1,146 @@
+//! `reopen` and `root-copies`: a plan that recomputes becomes a typed module again, to be planned anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{Module, Node, Plan, Rewriter, Stage, Use, Value, uses};
+use memc_passes::{Changed, PassInfo};
+
+/// The pass before other passes.
+pub const REOPEN: PassInfo = PassInfo {
+    name: "reopen",
+    summary: "Makes a plan that recomputes a typed module again, without the copies that follow soon.",
+    page: include_str!("../../doc/reopen.md"),
+    needs: Stage::Scheduled,
+    gives: Stage::Typed,
+    reads: &[],
+    run: |module, ctx| {
+        let edits = u64::from(module.stage != Stage::Typed);
+        (module.plan, module.stage) = (Plan::default(), Stage::Typed);
+        let merged = merge_near_copies(module);
+        ctx.data = memc_ops::infer(module).data;
+        Ok(Changed::edits(edits + merged))
+    },
+};
+
+/// The pass behind them.
+pub const ROOT_COPIES: PassInfo = PassInfo {
+    name: "root-copies",
+    summary: "Makes the first copy of a node that is gone the original of the others.",
+    page: include_str!("../../doc/root-copies.md"),
+    needs: Stage::Typed,
+    gives: Stage::Typed,
+    reads: &[],
+    run: |module, _| Ok(Changed::edits(root_copies(module))),
+};
+
+/// Steps between a last use and a copy, for that to be soon: what is computed again there made room for something in passing.
+const SOON: usize = 8;
+
+/// Reads what was computed before in the place of such copies. The module is in the order of its plan. Linear in nodes and operands.
+fn merge_near_copies(module: &mut Module) -> u64 {
+    let copies = near_copies(module);
+    let mut rewriter = Rewriter::new(module);
+    for (copy, kept) in copies {
+        let results = |node: Node| rewriter.module().node(node).outputs.clone();
+        let pairs: Vec<(Value, Value)> =
+            results(copy).into_iter().zip(results(kept)).filter_map(|(copy, kept)| copy.zip(kept)).collect();
+        pairs.into_iter().for_each(|(copy, kept)| rewriter.replace_uses(copy, kept));
+    }
+    rewriter.finish()
+}
+
+/// Makes the first copy of what is not computed any more the original of the others. Linear in nodes.
+fn root_copies(module: &mut Module) -> u64 {
+    let nodes = module.graph(module.main()).nodes.clone();
+    let mut rewriter = Rewriter::new(module);
+    let there: BTreeSet<Node> = nodes.iter().copied().collect();
+    let mut roots: BTreeMap<Node, Node> = BTreeMap::new();
+    for node in nodes {
+        let Some(original) = rewriter.module().node(node).recompute_of.filter(|original| !there.contains(original)) else {
+            continue;
+        };
+        let root = *roots.entry(original).or_insert(node);
+        rewriter.set_recompute_of(node, Some(root).filter(|root| *root != node));
+    }
+    rewriter.finish()
+}
+
+/// These copies, each with the node whose results are read in its place.
+fn near_copies(module: &Module) -> Vec<(Node, Node)> {
+    let nodes = &module.graph(module.main()).nodes;
+    let step: BTreeMap<Node, usize> = nodes.iter().enumerate().map(|(step, node)| (*node, step)).collect();
+    let uses = uses(module);
+    let last_use = |node: Node| {
+        let sites = module.node(node).results().flat_map(|value| &uses[value]);
+        let steps = sites.map(|site| match site {
+            Use::Operand(reader, _) => step.get(reader).copied().unwrap_or(nodes.len()),
+            Use::Output(..) => nodes.len(),
+        });
+        steps.max().unwrap_or(0)
+    };
+    // What was computed last, by its original, and until when it is read.
+    let mut latest: BTreeMap<Node, (Node, usize)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for node in nodes {
+        let original = module.node(*node).recompute_of.unwrap_or(*node);
+        match latest.get_mut(&original) {
+            Some((kept, until)) if step[node] <= *until + SOON => {
+                found.push((*node, *kept));
+                *until = last_use(*node).max(*until);
+            }
+            _ => _ = latest.insert(original, (*node, last_use(*node))),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// `%a` is computed again right behind its last use, and once more much later.
+    fn module() -> Module {
+        let later: Vec<String> = (0..2 * SOON).map(|step| format!("  %l{} = Neg(%l{step}) : f32[4]\n", step + 1)).collect();
+        let text = format!(
+            "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {{\n  input %x : f32[4]\n  %a = Exp(%x) : f32[4]\n  %b = Neg(%a) : f32[4]\n  \
+             %c = Exp(%x) : f32[4] recompute_of(%a)\n  %l0 = Add(%b, %c) : f32[4]\n{}  %d = Exp(%x) : f32[4] recompute_of(%a)\n  \
+             %e = Add(%d, %l{}) : f32[4]\n  return %e\n}}\n",
+            later.concat(),
+            2 * SOON
+        );
+        memc_ir::text::parse(&text).unwrap()
+    }
+
+    fn named(module: &Module, name: &str) -> Node {
+        let mut values = module.values().keys();
+        module.producer(values.find(|value| module.value(*value).name == name).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn only_a_copy_that_follows_soon_is_read_no_more() {
+        let mut module = module();
+        merge_near_copies(&mut module);
+        let operands = |name: &str| module.node(named(&module, name)).operands().collect::<Vec<_>>();
+        let made = |name: &str| module.node(named(&module, name)).results().next().unwrap();
+        assert_eq!(operands("l0"), [made("b"), made("a")]);
+        assert_eq!(operands("e")[0], made("d"));
+    }
+
+    #[test]
+    fn the_first_copy_takes_the_place_of_an_original_that_is_gone() {
+        let mut module = module();
+        let (a, c, d) = (named(&module, "a"), named(&module, "c"), named(&module, "d"));
+        root_copies(&mut module);
+        assert_eq!((module.node(c).recompute_of, module.node(d).recompute_of), (Some(a), Some(a)));
+        let result = |node: Node| module.node(node).results().next().unwrap();
+        let (old, new) = (result(a), result(c));
+        let mut rewriter = Rewriter::new(&mut module);
+        rewriter.replace_uses(old, new);
+        assert!(rewriter.erase(a));
+        rewriter.finish();
+        root_copies(&mut module);
+        assert_eq!((module.node(c).recompute_of, module.node(d).recompute_of), (None, Some(c)));
+    }
+}

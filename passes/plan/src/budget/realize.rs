@@ -1,0 +1,257 @@
+//! A plan's events to nodes: copies of what runs again, and for every reader the latest copy.
+
+use std::collections::BTreeSet;
+
+use memc_ir::{Alias, Attribute, Module, NewNode, Node, Operator, Origin, Rewriter, SecondaryMap, Value, ValueType};
+use memc_ops::families::memory::MEMORY;
+use memc_solve::budget::Event;
+
+use super::issue::issue;
+use super::state::Stated;
+use memc_passes::PassContext;
+
+/// Carries out the events and returns the number of edits. What the plan repeats and nobody reads is left out.
+///
+/// O(events + operands), but for views, which are made again for each copy of their owner that somebody reads through them.
+pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &Stated, events: &[Event]) -> u64 {
+    let names = module.values().iter().map(|(_, data)| data.name.clone()).collect();
+    let mut aliases = Vec::new();
+    let mut known = Vec::new();
+    let edits = {
+        let mut realizer = Realizer {
+            rewriter: Rewriter::new(module),
+            stated,
+            latest: SecondaryMap::default(),
+            shown: SecondaryMap::default(),
+            times: SecondaryMap::default(),
+            stored: SecondaryMap::default(),
+            given: SecondaryMap::default(),
+            order: Vec::new(),
+            names,
+            aliases: &mut aliases,
+            known: &mut known,
+        };
+        for event in issue(&stated.problem, &needed(stated, events)) {
+            match event {
+                Event::Run(run) => realizer.run(stated.nodes[run as usize]),
+                Event::Store { value, link } => realizer.store(stated.owners[value as usize], &stated.far[link as usize]),
+                Event::Load { value, .. } => realizer.load(stated.owners[value as usize]),
+            }
+        }
+        realizer.finish()
+    };
+    for (value, alias) in aliases {
+        module.plan.alias.set(value, Some(alias));
+    }
+    for (copy, original) in known {
+        let elements = ctx.data[original].clone();
+        ctx.data.set(copy, elements);
+    }
+    edits
+}
+
+/// The events of a plan in order, without repeated runs and transfers whose results nobody reads.
+fn needed(stated: &Stated, events: &[Event]) -> Vec<Event> {
+    let mut times = vec![0u32; stated.nodes.len()];
+    for event in events {
+        if let Event::Run(run) = event {
+            times[*run as usize] += 1;
+        }
+    }
+    let (mut is_read, mut is_loaded) = (vec![false; stated.owners.len()], vec![false; stated.owners.len()]);
+    let mut needed = Vec::new();
+    for event in events.iter().rev() {
+        let is_needed = match *event {
+            Event::Run(index) => {
+                let run = &stated.problem.runs[index as usize];
+                times[index as usize] -= 1;
+                let is_needed = times[index as usize] == 0 || run.writes.iter().any(|value| is_read[*value as usize]);
+                if is_needed {
+                    run.writes.iter().for_each(|value| is_read[*value as usize] = false);
+                    run.reads.iter().for_each(|value| is_read[*value as usize] = true);
+                }
+                is_needed
+            }
+            Event::Load { value, .. } => {
+                let is_needed = std::mem::take(&mut is_read[value as usize]);
+                is_loaded[value as usize] |= is_needed;
+                is_needed
+            }
+            Event::Store { value, .. } => {
+                let is_needed = std::mem::take(&mut is_loaded[value as usize]);
+                is_read[value as usize] |= is_needed;
+                is_needed
+            }
+        };
+        needed.extend(is_needed.then_some(*event));
+    }
+    needed.reverse();
+    needed
+}
+
+struct Realizer<'a, 'm> {
+    rewriter: Rewriter<'m>,
+    stated: &'a Stated,
+    /// The latest copy of a value that was made again.
+    latest: SecondaryMap<Value, Option<Value>>,
+    /// For a view: the copy of its operand that it was last made of, and the view that was made then.
+    shown: SecondaryMap<Value, Option<(Value, Value)>>,
+    /// How often a node stands in the order so far.
+    times: SecondaryMap<Node, u32>,
+    /// The copy of a value in a farther space.
+    stored: SecondaryMap<Value, Option<Value>>,
+    /// Operands of a node before any of them was replaced.
+    given: SecondaryMap<Node, Vec<Option<Value>>>,
+    order: Vec<Node>,
+    /// Names of values that are taken.
+    names: BTreeSet<String>,
+    /// Aliases of views, set once the rewriter is done.
+    aliases: &'a mut Vec<(Value, Alias)>,
+    /// Copies with their originals.
+    known: &'a mut Vec<(Value, Value)>,
+}
+
+impl Realizer<'_, '_> {
+    fn run(&mut self, node: Node) {
+        for captured in self.rewriter.module().captures(node) {
+            self.resolve(captured);
+        }
+        for (original, copy) in self.emit(node) {
+            self.latest.set(original, Some(copy));
+        }
+    }
+
+    /// Puts a node, or a copy of it, at the end of the order, with the latest copies as operands; gives its results with what stands for
+    /// them here.
+    fn emit(&mut self, node: Node) -> Vec<(Value, Value)> {
+        if self.times[node] == 0 {
+            self.given.set(node, self.rewriter.module().node(node).inputs.clone());
+        }
+        let inputs = self.given[node].clone();
+        let operands: Vec<Option<Value>> = inputs.iter().map(|operand| operand.map(|value| self.resolve(value))).collect();
+        self.times[node] += 1;
+        if self.times[node] > 1 {
+            return self.copy(node, operands);
+        }
+        for (position, (old, new)) in inputs.iter().zip(&operands).enumerate() {
+            if let Some(new) = new.filter(|new| *old != Some(*new)) {
+                self.rewriter.set_operand(node, position as u32, new);
+            }
+        }
+        self.order.push(node);
+        self.rewriter.module().node(node).results().map(|value| (value, value)).collect()
+    }
+
+    fn copy(&mut self, node: Node, operands: Vec<Option<Value>>) -> Vec<(Value, Value)> {
+        let module = self.rewriter.module();
+        let data = module.node(node).clone();
+        let again = self.times[node] - 1;
+        let name = if data.name.is_empty() { String::new() } else { format!("{}.recompute{again}", data.name) };
+        let results: Vec<Option<(String, ValueType)>> = data
+            .outputs
+            .iter()
+            .map(|result| {
+                let original = module.value((*result)?);
+                Some((numbered(&mut self.names, &original.name, "recompute", again), original.ty.clone()))
+            })
+            .collect();
+        let new = NewNode {
+            operator: data.operator,
+            name,
+            inputs: operands,
+            attributes: data.attributes,
+            origin: Origin::Pass { pass: super::INFO.name.into() },
+        };
+        let main = module.main();
+        let copy = self.rewriter.insert(main, None, new, &results);
+        self.rewriter.set_recompute_of(copy, Some(data.recompute_of.unwrap_or(node)));
+        self.order.push(copy);
+        let copies = self.rewriter.module().node(copy).outputs.clone();
+        let pairs: Vec<(Value, Value)> =
+            data.outputs.iter().zip(copies).filter_map(|(original, copy)| (*original).zip(copy)).collect();
+        self.known.extend(pairs.iter().map(|(original, copy)| (*copy, *original)));
+        pairs
+    }
+
+    /// Sends the copy that is there now to a farther space.
+    fn store(&mut self, value: Value, space: &str) {
+        let near = self.latest[value].unwrap_or(value);
+        let to = vec![("to".to_owned(), Attribute::String(space.as_bytes().to_vec().into()))];
+        let far = self.transfer("SwapOut", value, near, to, "far");
+        self.stored.set(value, far);
+    }
+
+    /// Fetches the copy that was sent away; readers find it from here on.
+    fn load(&mut self, value: Value) {
+        if self.rewriter.module().producer(value).is_none() {
+            let from = self.stated.weights.iter().map(|space| Attribute::String(space.as_bytes().to_vec().into()));
+            let near = self.transfer("Fetch", value, value, from.map(|space| ("from".to_owned(), space)).collect(), "near");
+            self.latest.set(value, near);
+        } else if let Some(far) = self.stored[value] {
+            let near = self.transfer("SwapIn", value, far, Vec::new(), "near");
+            self.latest.set(value, near);
+        }
+    }
+
+    fn transfer(
+        &mut self,
+        operator: &str,
+        original: Value,
+        operand: Value,
+        attributes: Vec<(String, Attribute)>,
+        suffix: &str,
+    ) -> Option<Value> {
+        let module = self.rewriter.module();
+        let data = module.value(original).clone();
+        let name = numbered(&mut self.names, &data.name, suffix, 1);
+        let new = NewNode {
+            operator: Operator { domain: MEMORY.into(), ..Operator::onnx(operator, 1) },
+            name: name.clone(),
+            inputs: vec![Some(operand)],
+            attributes,
+            origin: Origin::Pass { pass: super::INFO.name.into() },
+        };
+        let main = module.main();
+        let node = self.rewriter.insert(main, None, new, &[Some((name, data.ty))]);
+        self.order.push(node);
+        let result = self.rewriter.module().node(node).outputs.first().copied().flatten();
+        self.known.extend(result.map(|result| (result, original)));
+        result
+    }
+
+    /// The copy of a value that is there now. A view is made first if its operand's copy is another than the one it shows; views of
+    /// views nest no deeper than the statement of the problem allows.
+    fn resolve(&mut self, value: Value) -> Value {
+        let module = self.rewriter.module();
+        let view = module.producer(value).filter(|node| self.stated.is_view[*node]);
+        let Some((node, alias)) = view.zip(module.plan.alias[value]) else {
+            return self.latest[value].unwrap_or(value);
+        };
+        let of = self.resolve(alias.of);
+        if let Some((_, shown)) = self.shown[value].filter(|(source, _)| *source == of) {
+            return shown;
+        }
+        let copy = self.emit(node).first().map_or(value, |(_, copy)| *copy);
+        self.aliases.push((copy, Alias { of, ..alias }));
+        self.shown.set(value, Some((of, copy)));
+        copy
+    }
+
+    fn finish(mut self) -> u64 {
+        let main = self.rewriter.module().main();
+        self.rewriter.set_schedule(main, self.order);
+        self.rewriter.finish()
+    }
+}
+
+/// A name for a copy: the original's with a word and the number of the copy, or the next number that is free.
+fn numbered(names: &mut BTreeSet<String>, original: &str, word: &str, first: u32) -> String {
+    let mut number = first;
+    loop {
+        let name = format!("{original}.{word}{number}");
+        if names.insert(name.clone()) {
+            return name;
+        }
+        number += 1;
+    }
+}

@@ -1,0 +1,114 @@
+//! What to say of a budget that no plan was found for: where the smallest plan is full, who is alive there, and what keeps them.
+
+use std::collections::BTreeSet;
+
+use memc_ir::{Bytes, Module, Node, Step, Value};
+
+use super::state::Stated;
+use super::trial::place;
+use memc_passes::analysis::state::candidates;
+use memc_passes::analysis::{Buffer, Liveness, buffers, classes, live};
+use memc_passes::{PassContext, PassError, Shortage, StepBytes};
+
+/// So many values are named.
+const SHOWN: usize = 8;
+
+/// Describes the smallest plan that was found, with the bytes that it needs; without any, the given order.
+pub(crate) fn shortage(
+    (least, smallest): (Bytes, &Module),
+    ctx: &PassContext<'_>,
+    stated: &Stated,
+    budget: Bytes,
+    bound: Bytes,
+) -> Result<Shortage, PassError> {
+    let placed = place(smallest, ctx, 0)?;
+    let liveness = Liveness::of(&placed, placed.main(), ctx.options.profile);
+    let buffers = buffers(&placed, &liveness, &classes(&placed), ctx.options.io);
+    let levels = live(&placed, &buffers, liveness.steps);
+    let full = (0..levels.len()).max_by_key(|step| (levels[*step], std::cmp::Reverse(*step))).unwrap_or(0);
+    let step = Step(full as u32);
+    let mut there: Vec<_> = buffers.iter().filter(|buffer| buffer.range.start <= step && step < buffer.range.end).collect();
+    there.sort_by_key(|buffer| (std::cmp::Reverse(buffer.bytes), buffer.owner));
+    let node = placed.graph(placed.main()).nodes.get(full).copied();
+    let mut parts = parts(&placed, &there, node);
+    parts.total = levels.get(full).copied().unwrap_or_default();
+    let alive = there.iter().take(SHOWN).map(|buffer| (placed.value(buffer.owner).name.clone(), buffer.bytes));
+    Ok(Shortage {
+        only_whole: false,
+        space: ctx.options.space.name.clone(),
+        budget,
+        bound,
+        least,
+        capacity: ctx.options.space.capacity,
+        node: node.map(|node| label(&placed, node)).unwrap_or_default(),
+        step,
+        alive: alive.collect(),
+        parts,
+        reasons: reasons(stated),
+        is_early: ctx.options.stop.is_due(),
+    })
+}
+
+/// Bytes of what is alive at the step of a node, by what would free them.
+fn parts(module: &Module, there: &[&Buffer], node: Option<Node>) -> StepBytes {
+    let main = module.graph(module.main());
+    let updates: BTreeSet<Value> = candidates(module).into_iter().collect();
+    let own: BTreeSet<Value> =
+        node.iter().flat_map(|node| module.reads(*node).into_iter().chain(module.node(*node).results())).collect();
+    let mut parts = StepBytes::default();
+    for buffer in there {
+        let has = |set: &dyn Fn(&Value) -> bool| buffer.members.iter().any(set);
+        let add = |sum: &mut Bytes| *sum = sum.saturating_add(buffer.bytes);
+        let is_output = has(&|member| main.outputs.contains(member));
+        let is_own = has(&|member| own.contains(member));
+        if is_output {
+            add(&mut parts.outputs);
+        }
+        if has(&|member| updates.contains(member)) {
+            add(&mut parts.updates);
+            parts.update_count += 1;
+        }
+        if has(&|member| main.inputs.contains(member)) {
+            add(&mut parts.inputs);
+        }
+        if is_own {
+            add(&mut parts.own);
+        } else if !is_output {
+            add(&mut parts.waiting);
+        }
+    }
+    for scratch in module.plan.scratch.iter().filter(|scratch| Some(scratch.node) == node) {
+        parts.own = parts.own.saturating_add(scratch.bytes);
+    }
+    parts
+}
+
+/// Name, or that of the first result where the node has none, and operator.
+fn label(module: &Module, node: Node) -> (String, String) {
+    let data = module.node(node);
+    let result = || data.results().next().map(|result| module.value(result).name.clone());
+    let name = Some(data.name.clone()).filter(|name| !name.is_empty()).or_else(result);
+    (name.unwrap_or_default(), data.operator.to_string())
+}
+
+/// What keeps values from being dropped, with the bytes that it holds.
+fn reasons(stated: &Stated) -> Vec<String> {
+    let problem = &stated.problem;
+    let mut kept = 0u64;
+    let mut fixed = 0u64;
+    for run in &problem.runs {
+        for value in run.writes.iter().map(|value| &problem.values[*value as usize]) {
+            if value.kept {
+                kept = kept.saturating_add(value.size);
+            } else if !run.repeatable {
+                fixed = fixed.saturating_add(value.size);
+            }
+        }
+    }
+    let line = |bytes: u64, why: &str| (bytes > 0).then(|| format!("{}: {why}", Bytes(bytes)));
+    let lines = [
+        line(kept, "graph outputs, which stay to the end once they are made"),
+        line(fixed, "results of operators that may run only once (random, stateful, with bodies, or unknown)"),
+    ];
+    lines.into_iter().flatten().collect()
+}

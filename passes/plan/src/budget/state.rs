@@ -1,0 +1,383 @@
+//! The main graph as a budget problem: a run for each node that is more than a view, a value for each buffer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{AliasKind, Bytes, LiveRange, Module, Node, SecondaryMap, Step, Value};
+use memc_ops::Typed;
+use memc_solve::budget;
+
+use memc_passes::analysis::buffers::{Buffer, buffers};
+use memc_passes::analysis::class::{StorageClass, classes};
+use memc_passes::analysis::dependence::{predecessors, written};
+use memc_passes::analysis::liveness::Liveness;
+use memc_passes::analysis::scratch::scratch;
+use memc_passes::analysis::state::{pairs, wait_for_readers};
+use memc_passes::Options;
+
+/// Views of views of views are contracted this deep; a deeper one is a run of its own.
+const MAX_DEPTH: u32 = 64;
+
+/// Sub-views by their node and part.
+pub(crate) type SubViews = BTreeSet<(Node, Value)>;
+
+/// A budget problem, and what its indices stand for.
+#[derive(Debug)]
+pub(crate) struct Stated {
+    /// The problem; its given order is the module's.
+    pub(crate) problem: budget::Problem,
+    /// Node and part of the sub-views that the module came with: copies of a plan take them again where they are legal.
+    pub(crate) sub_views: SubViews,
+    /// Node of each run.
+    pub(crate) nodes: Vec<Node>,
+    /// Owner of each value's bytes.
+    pub(crate) owners: Vec<Value>,
+    /// Whether a node is a view that is made again with its owner wherever somebody reads it, and hence no run.
+    pub(crate) is_view: SecondaryMap<Node, bool>,
+    /// Name of the farther space that each link leads to.
+    pub(crate) far: Vec<String>,
+    /// Name of the space in which constants lie that are fetched.
+    pub(crate) weights: Option<String>,
+    /// Nanoseconds in a unit of the problem's time.
+    pub(crate) unit: u64,
+    /// The most bytes by which one size was rounded up: whatever lies on top of an arena need not fill these.
+    pub(crate) padding: u64,
+}
+
+/// Rates are whole bytes a unit of time: the unit is long enough that rounding a rate loses less than one in so many.
+const RATE_PARTS: f64 = 100.0;
+
+/// States the problem of a module in its own order. Linear in nodes and operands, but for chains of views. Constants of `fetched` lie in
+/// the space that the options name, all others are always there.
+pub(crate) fn state(module: &Module, options: &Options, fetched: &[Value]) -> Stated {
+    let mut statement = Statement::new(module, options);
+    statement.add_constants(fetched);
+    statement.finish()
+}
+
+/// Constants that may lie in a farther space, in order of their sizes: initializers that nodes of the main graph read, with all their views,
+/// and nobody else, and that no update overwrites.
+pub(crate) fn fetchable(module: &Module, options: &Options) -> Vec<Value> {
+    let statement = Statement::new(module, options);
+    let classes = classes(module);
+    let outputs = &module.graph(module.main()).outputs;
+    let mut is_fixed: SecondaryMap<Value, bool> = SecondaryMap::default();
+    let mut is_read: SecondaryMap<Value, bool> = SecondaryMap::default();
+    for value in module.values().keys() {
+        let (owner, _) = module.plan.owner(value);
+        let is_view = module.producer(value).is_none_or(|node| statement.is_view[node]);
+        if !is_view || statement.is_captured[value] || statement.is_written[owner] || outputs.contains(&value) {
+            is_fixed.set(owner, true);
+        }
+    }
+    if options.shares_state() {
+        // What an update overwrites is where it is written.
+        pairs(module, options).iter().for_each(|pair| is_fixed.set(pair.old, true));
+    }
+    for value in module.graph(module.main()).nodes.iter().flat_map(|node| module.node(*node).operands()) {
+        is_read.set(module.plan.owner(value).0, true);
+    }
+    let is_fetchable = |value: &Value| {
+        let is_initializer = classes[*value] == Some(StorageClass::Constant) && module.producer(*value).is_none();
+        let is_owner = module.plan.alias[*value].is_none() && module.size(*value).is_some_and(|size| size > Bytes(0));
+        is_initializer && is_owner && is_read[*value] && !is_fixed[*value]
+    };
+    let mut found: Vec<Value> = module.values().keys().filter(is_fetchable).collect();
+    found.sort_by_key(|value| (module.size(*value), *value));
+    found
+}
+
+struct Statement<'a> {
+    module: &'a Module,
+    options: &'a Options,
+    groups: Vec<Buffer>,
+    group_of: SecondaryMap<Value, Option<u32>>,
+    is_view: SecondaryMap<Node, bool>,
+    /// Owners whose bytes some node with a side effect may write.
+    is_written: SecondaryMap<Value, bool>,
+    is_captured: SecondaryMap<Value, bool>,
+    /// Constants that lie in a farther space.
+    fetched: BTreeSet<Value>,
+}
+
+impl<'a> Statement<'a> {
+    fn new(module: &'a Module, options: &'a Options) -> Self {
+        let liveness = Liveness::of(module, module.main(), options.profile);
+        let groups = buffers(module, &liveness, &classes(module), options.io);
+        let mut group_of = SecondaryMap::default();
+        for (index, group) in groups.iter().enumerate() {
+            for member in &group.members {
+                group_of.set(*member, Some(index as u32));
+            }
+        }
+        let (mut is_written, mut is_captured) = (SecondaryMap::default(), SecondaryMap::default());
+        for node in &module.graph(module.main()).nodes {
+            for value in written(module, *node) {
+                is_written.set(module.plan.owner(value).0, true);
+            }
+            if module.node(*node).bodies().next().is_some() {
+                for value in module.captures(*node) {
+                    is_captured.set(value, true);
+                    is_captured.set(module.plan.owner(value).0, true);
+                }
+            }
+        }
+        let (is_view, fetched) = (SecondaryMap::default(), BTreeSet::new());
+        let mut statement = Self { module, options, groups, group_of, is_view, is_written, is_captured, fetched };
+        statement.find_views();
+        statement
+    }
+
+    /// Adds constants that are not always there, with the views of them.
+    fn add_constants(&mut self, fetched: &[Value]) {
+        let mut members: BTreeMap<Value, Vec<Value>> = fetched.iter().map(|value| (*value, Vec::new())).collect();
+        for value in self.module.values().keys() {
+            if let Some(list) = members.get_mut(&self.module.plan.owner(value).0) {
+                list.push(value);
+            }
+        }
+        let steps = self.module.graph(self.module.main()).nodes.len() as u32;
+        for (owner, members) in members {
+            let index = self.groups.len() as u32;
+            members.iter().for_each(|member| self.group_of.set(*member, Some(index)));
+            let bytes = self.module.size(owner).unwrap_or_default();
+            self.groups.push(Buffer { owner, bytes, range: LiveRange { start: Step(0), end: Step(steps) }, members });
+        }
+        self.fetched = fetched.iter().copied().collect();
+    }
+
+    /// Marks the nodes that cost nothing and may stand wherever somebody reads them.
+    fn find_views(&mut self) {
+        let uses = memc_ir::uses(self.module);
+        let outputs: BTreeSet<Value> = self.module.graph(self.module.main()).outputs.iter().copied().collect();
+        let mut depth: SecondaryMap<Node, u32> = SecondaryMap::default();
+        for node in &self.module.graph(self.module.main()).nodes {
+            let Some(result) = self.plain_view(*node) else { continue };
+            let is_fixed = outputs.contains(&result) || uses[result].is_empty() || self.is_captured[result];
+            if is_fixed || self.is_written[self.module.plan.owner(result).0] {
+                continue;
+            }
+            let below = self.module.node(*node).operands().filter_map(|value| self.module.producer(value));
+            let height = below.filter(|below| self.is_view[*below]).map(|below| depth[below] + 1).max().unwrap_or(0);
+            if height < MAX_DEPTH {
+                depth.set(*node, height);
+                self.is_view.set(*node, true);
+            }
+        }
+    }
+
+    /// The result of a node that does nothing but show an operand's bytes in another form.
+    fn plain_view(&self, node: Node) -> Option<Value> {
+        let data = self.module.node(node);
+        let [Some(result)] = data.outputs.as_slice() else { return None };
+        let alias = self.module.plan.alias[*result].filter(|alias| alias.kind == AliasKind::View)?;
+        let may_repeat = memc_ops::repeatable(self.module, node) && data.bodies().next().is_none();
+        (may_repeat && data.inputs.contains(&Some(alias.of))).then_some(*result)
+    }
+
+    fn finish(self) -> Stated {
+        let main = self.module.graph(self.module.main());
+        let mut before = predecessors(self.module, self.module.main());
+        if self.options.shares_state() {
+            wait_for_readers(self.module, self.options, &mut before);
+        }
+        let mut run_of: SecondaryMap<Node, Option<u32>> = SecondaryMap::default();
+        let mut nodes = Vec::new();
+        let mut runs: Vec<budget::Run> = Vec::new();
+        let mut values: Vec<budget::Value> = self.groups.iter().map(|group| self.value(group)).collect();
+        self.keep(&mut values);
+        // Runs, and what stands behind views, that must come before each position.
+        let mut sources: Vec<Vec<u32>> = Vec::with_capacity(main.nodes.len());
+        for (position, node) in main.nodes.iter().enumerate() {
+            let mut earlier = BTreeSet::new();
+            for other in &before[position] {
+                match run_of[main.nodes[*other as usize]] {
+                    Some(run) => earlier.extend([run]),
+                    None => earlier.extend(sources[*other as usize].iter().copied()),
+                }
+            }
+            if self.is_view[*node] {
+                sources.push(earlier.into_iter().collect());
+                continue;
+            }
+            sources.push(Vec::new());
+            let index = runs.len() as u32;
+            run_of.set(*node, Some(index));
+            nodes.push(*node);
+            let reads = self.reads(*node);
+            for maker in reads.iter().filter_map(|value| run_of[self.module.producer(self.groups[*value as usize].owner)?]) {
+                earlier.remove(&maker);
+            }
+            let writes = self.writes(*node);
+            for value in &writes {
+                values[*value as usize].takes_over = self.takes_over(*node, *value, &reads, &values);
+            }
+            runs.push(budget::Run {
+                repeatable: self.is_repeatable(*node, &writes),
+                reads,
+                writes,
+                predecessors: earlier.into_iter().collect(),
+                cost: self.options.nanos(self.module, *node),
+                scratch: 0,
+            });
+        }
+        let padding = |bytes: Bytes| self.options.aligned(bytes).0.saturating_sub(bytes.0);
+        let mut most_padding = self.groups.iter().map(|group| padding(group.bytes)).max().unwrap_or(0);
+        for scratch in scratch(self.module, self.options) {
+            most_padding = most_padding.max(padding(scratch.bytes));
+            if let Some(run) = run_of[scratch.node] {
+                let run = &mut runs[run as usize];
+                run.scratch = run.scratch.saturating_add(self.options.aligned(scratch.bytes).0);
+            }
+        }
+        let owners = self.groups.iter().map(|group| group.owner).collect();
+        let mut problem = budget::Problem { runs, values, ..budget::Problem::default() };
+        let (unit, far) = self.connect(&mut problem);
+        let weights = self.options.weights.clone();
+        let sub_views = BTreeSet::new();
+        Stated { problem, sub_views, nodes, owners, is_view: self.is_view, far, weights, unit, padding: most_padding }
+    }
+
+    /// Adds the spaces that the first one is linked with both ways, or that constants are fetched from, and says what may move there;
+    /// gives the unit of time and their names.
+    fn connect(&self, problem: &mut budget::Problem) -> (u64, Vec<String>) {
+        let target = &self.options.cost.target;
+        let is_source = |far: usize| !self.fetched.is_empty() && self.options.weights.as_ref() == Some(&target.spaces[far].name);
+        let ways = |far: usize| {
+            let back = target.link(far, 0)?;
+            let out = target.link(0, far);
+            (out.is_some() || is_source(far)).then_some((far, out, back))
+        };
+        let linked: Vec<_> = (1..target.spaces.len()).filter_map(ways).collect();
+        let rates = linked.iter().flat_map(|(_, out, back)| out.iter().chain([back]).map(|link| link.bytes_per_second));
+        let slowest = rates.fold(f64::INFINITY, f64::min) / 1e9;
+        let mut unit = 1u64;
+        while !linked.is_empty() && slowest * (unit as f64) < RATE_PARTS && unit < 1_000_000 {
+            unit *= 10;
+        }
+        // Casts of floats saturate.
+        let rate = |bytes_per_second: f64| ((bytes_per_second / 1e9 * unit as f64) as u64).max(1);
+        let latency = |nanos: f64| (nanos / unit as f64).ceil() as u64;
+        for (far, out, back) in &linked {
+            let space = problem.spaces.len() as u32;
+            let name = &target.spaces[*far].name;
+            let constants = if is_source(*far) { self.fetch_from(problem, space) } else { 0 };
+            let capacity = [target.spaces[*far].capacity, self.options.far_budgets.get(name).copied()];
+            let room = capacity.into_iter().flatten().map(|bytes| bytes.0).min();
+            // What lies there from the start is not counted against what is stored; where nothing can be stored, there is room for nothing.
+            let room = if out.is_some() { room.map(|room| room.saturating_add(constants)) } else { Some(constants) };
+            problem.spaces.push(budget::Space { capacity: room });
+            problem.links.push(budget::Link {
+                space,
+                store_rate: out.map_or(1, |out| rate(out.bytes_per_second)),
+                load_rate: rate(back.bytes_per_second),
+                store_latency: out.map_or(0, |out| latency(out.latency.0)),
+                load_latency: latency(back.latency.0),
+            });
+        }
+        for run in &mut problem.runs {
+            run.cost = run.cost.div_ceil(unit);
+        }
+        let stores = linked.iter().any(|(_, out, _)| out.is_some());
+        for (value, group) in problem.values.iter_mut().zip(&self.groups) {
+            let is_fixed = value.kept || self.is_captured[group.owner] || self.is_written[group.owner];
+            value.movable = stores && value.origin == budget::Origin::Made && !is_fixed;
+        }
+        (unit, linked.iter().map(|(far, ..)| target.spaces[*far].name.clone()).collect())
+    }
+
+    /// Puts the constants that are fetched into a farther space; gives their bytes.
+    fn fetch_from(&self, problem: &mut budget::Problem, space: u32) -> u64 {
+        let mut bytes = 0u64;
+        for (value, group) in problem.values.iter_mut().zip(&self.groups) {
+            if self.fetched.contains(&group.owner) {
+                value.origin = budget::Origin::Far(space);
+                bytes = bytes.saturating_add(value.size);
+            }
+        }
+        bytes
+    }
+
+    /// A buffer as a value. Sizes are rounded up to the alignment, as the arena does it.
+    fn value(&self, group: &Buffer) -> budget::Value {
+        let origin = match self.module.producer(group.owner) {
+            Some(_) => budget::Origin::Made,
+            None => budget::Origin::Near,
+        };
+        budget::Value { size: self.options.aligned(group.bytes).0, origin, ..budget::Value::default() }
+    }
+
+    /// Marks what stays to the end: graph outputs, and what the runtime never gives back.
+    fn keep(&self, values: &mut [budget::Value]) {
+        for output in &self.module.graph(self.module.main()).outputs {
+            if let Some(group) = self.group_of[*output] {
+                values[group as usize].kept = true;
+            }
+        }
+        if self.options.profile.holds_unread_results {
+            let uses = memc_ir::uses(self.module);
+            for (group, value) in self.groups.iter().zip(values) {
+                let is_held = |member: &Value| self.module.producer(*member).is_some() && uses[*member].is_empty();
+                value.kept |= group.members.iter().any(is_held);
+            }
+        }
+    }
+
+    /// Buffers that a node needs while it runs: those of its operands, and what the views among them are made from.
+    fn reads(&self, node: Node) -> Vec<u32> {
+        let mut found = BTreeSet::new();
+        let mut open = self.module.reads(node);
+        while let Some(value) = open.pop() {
+            found.extend(self.group_of[value]);
+            if let Some(view) = self.module.producer(value).filter(|node| self.is_view[*node]) {
+                open.extend(self.module.node(view).operands());
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// Buffers that begin with a result of the node.
+    fn writes(&self, node: Node) -> Vec<u32> {
+        let owned = |result: Value| self.group_of[result].filter(|group| self.groups[*group as usize].owner == result);
+        self.module.node(node).results().filter_map(owned).collect()
+    }
+
+    /// Buffers whose bytes the first result of a node may take over.
+    fn takes_over(&self, node: Node, over: u32, reads: &[u32], values: &[budget::Value]) -> Vec<u32> {
+        let data = self.module.node(node);
+        if data.outputs.first().copied().flatten() != Some(self.groups[over as usize].owner) {
+            return Vec::new();
+        }
+        let operands = self.options.profile.may_overwrite(&Typed { module: self.module, node });
+        let under = operands.into_iter().filter_map(|position| self.group_of[data.inputs.get(position).copied().flatten()?]);
+        let fits = |under: &u32| {
+            let (below, above) = (&self.groups[*under as usize], &self.groups[over as usize]);
+            *under != over && below.bytes == above.bytes && !values[*under as usize].kept && reads.contains(under)
+        };
+        let found: BTreeSet<u32> = under.filter(fits).collect();
+        found.into_iter().collect()
+    }
+
+    /// Whether a node may run again where the plan likes: it gives the same, nobody has written what it reads, and no body knows its
+    /// results by name. What reads nothing is the caller's constant, which is always there.
+    fn is_repeatable(&self, node: Node, writes: &[u32]) -> bool {
+        let data = self.module.node(node);
+        let placed = data.results().all(|result| self.group_of[result].is_some());
+        !writes.is_empty()
+            && placed
+            && data.bodies().next().is_none()
+            && memc_ops::repeatable(self.module, node)
+            && !data.operands().any(|operand| self.is_written[self.module.plan.owner(operand).0])
+            && !data.results().any(|result| self.is_captured[result])
+    }
+}
+
+/// Whether every alias is a view of an operand of its own node, which has no other result.
+pub(crate) fn has_only_plain_views(module: &Module) -> bool {
+    module.values().keys().all(|value| {
+        module.plan.alias[value].is_none_or(|alias| {
+            let node = module.producer(value).map(|node| module.node(node));
+            let shows = node.is_some_and(|node| node.inputs.contains(&Some(alias.of)) && node.results().count() == 1);
+            alias.kind == AliasKind::View && shows
+        })
+    })
+}

@@ -1,0 +1,135 @@
+//! Goals: what a plan is for. A goal is made from the user's options in one place and scores every plan that is found.
+
+use memc_ir::Bytes;
+use memc_passes::{Options, Settings};
+
+use crate::score::Score;
+
+/// Without a limit, a byte is worth at least the time in which so many bytes are read from memory: an arena that is smaller by a tenth of what
+/// a node reads pays for reading it once more.
+const BYTES_READ: f64 = 10.0;
+/// Without a limit, the whole arena is worth at least this share of the modelled time: half the arena of a long run is worth a hundredth
+/// of it.
+const ARENA_SHARE_OF_TIME: f64 = 0.02;
+
+/// What a plan is for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Goal {
+    /// Fewest bytes; time decides among equals.
+    Least,
+    /// Least time within a limit of bytes, and within a limit of time where there is one.
+    Limit {
+        /// Bytes of the first space.
+        bytes: Bytes,
+        /// Modelled nanoseconds.
+        longest: Option<u64>,
+    },
+    /// Least sum of time and memory, where a byte is worth some time.
+    Price {
+        /// Nanoseconds that a byte is worth.
+        nanos_per_byte: f64,
+        /// Modelled nanoseconds that no plan may pass.
+        longest: Option<u64>,
+    },
+    /// Fewest bytes within a limit of time.
+    Slowdown {
+        /// Modelled nanoseconds.
+        longest: Option<u64>,
+    },
+}
+
+impl Goal {
+    /// The goal that one run of a pass has, on a module that needs so many bytes and takes so long as it is.
+    pub(crate) fn of_run(settings: &Settings, options: &Options, bytes: Bytes, nanos: u64) -> Self {
+        match settings.limit {
+            Some(bytes) => Self::Limit { bytes, longest: None },
+            None if settings.slowdown > 0 => Self::Slowdown { longest: None },
+            None => Self::price(options, bytes, nanos),
+        }
+    }
+
+    /// Memory and time in one sum, for a module that needs so many bytes and takes so long as it is.
+    pub(crate) fn price(options: &Options, bytes: Bytes, nanos: u64) -> Self {
+        let read = BYTES_READ * 1e9 / options.cost.target.machine.bytes_per_second;
+        let share = ARENA_SHARE_OF_TIME * nanos as f64 / bytes.0.max(1) as f64;
+        Self::Price { nanos_per_byte: read.max(share), longest: None }
+    }
+
+    /// The limit of bytes, where the goal is one.
+    pub fn limit(&self) -> Option<Bytes> {
+        if let Self::Limit { bytes, .. } = self { Some(*bytes) } else { None }
+    }
+
+    /// The same within a smaller limit, where the goal is one.
+    pub(crate) fn toward(&self, smaller: Bytes) -> Self {
+        match *self {
+            Self::Limit { bytes, longest } => Self::Limit { bytes: bytes.min(smaller), longest },
+            other => other,
+        }
+    }
+
+    /// What a plan is worth that needs so many bytes, takes so long and has so many nodes.
+    pub fn score(&self, bytes: Bytes, nanos: u64, nodes: usize) -> Score {
+        let late = |longest: Option<u64>| longest.map_or(0, |longest| nanos.saturating_sub(longest));
+        let (beyond, late, cost) = match *self {
+            Self::Least => (0, 0, bytes.0),
+            Self::Limit { bytes: limit, longest } => (bytes.0.saturating_sub(limit.0), late(longest), nanos),
+            Self::Price { nanos_per_byte, longest } => {
+                (0, late(longest), nanos.saturating_add((bytes.0 as f64 * nanos_per_byte).round() as u64))
+            }
+            Self::Slowdown { longest } => (0, late(longest), bytes.0),
+        };
+        Score { beyond, late, cost, bytes, nanos, nodes }
+    }
+}
+
+/// Nanoseconds with a slowdown in hundredths of a per cent.
+pub fn slowed(nanos: u64, slowdown: u32) -> u64 {
+    nanos.saturating_add((u128::from(nanos) * u128::from(slowdown) / 10_000) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_cost_time_where_nothing_limits_them() {
+        // Ten bytes are read in a nanosecond.
+        let price = Goal::price(&Options::default(), Bytes(1000), 1000);
+        assert!(price.score(Bytes(900), 1099, 1) < price.score(Bytes(1000), 1000, 1));
+        assert!(price.score(Bytes(900), 1101, 1) > price.score(Bytes(1000), 1000, 1));
+    }
+
+    #[test]
+    fn the_arena_of_a_long_run_is_worth_a_fiftieth_of_it() {
+        let price = Goal::price(&Options::default(), Bytes(1000), 1_000_000);
+        assert!(price.score(Bytes(500), 1_009_999, 1) < price.score(Bytes(1000), 1_000_000, 1));
+        assert!(price.score(Bytes(500), 1_010_001, 1) > price.score(Bytes(1000), 1_000_000, 1));
+    }
+
+    #[test]
+    fn within_a_limit_time_decides() {
+        let goal = Goal::Limit { bytes: Bytes(1000), longest: Some(5000) };
+        assert!(goal.score(Bytes(1000), 1000, 1) < goal.score(Bytes(1), 1001, 1));
+        assert!(goal.score(Bytes(999), 1000, 1) < goal.score(Bytes(1000), 1000, 1));
+        assert!(goal.score(Bytes(1000), 5001, 1) < goal.score(Bytes(1001), 1, 1));
+        assert!(goal.score(Bytes(1000), 5000, 2) < goal.score(Bytes(900), 5001, 1));
+        assert!(goal.score(Bytes(900), 10, 1) < goal.score(Bytes(900), 10, 2));
+    }
+
+    #[test]
+    fn toward_a_smaller_limit_bytes_above_it_count_first() {
+        let goal = Goal::Limit { bytes: Bytes(1000), longest: None };
+        assert!(goal.score(Bytes(900), 1, 1) < goal.score(Bytes(800), 2, 1));
+        assert!(goal.toward(Bytes(700)).score(Bytes(900), 1, 1) > goal.toward(Bytes(700)).score(Bytes(800), 2, 1));
+        assert_eq!(goal.toward(Bytes(2000)), goal);
+        assert_eq!(Goal::Least.toward(Bytes(1)), Goal::Least);
+    }
+
+    #[test]
+    fn within_a_limit_of_time_bytes_decide() {
+        let goal = Goal::Slowdown { longest: Some(slowed(1000, 100)) };
+        assert!(goal.score(Bytes(10), 1010, 1) < goal.score(Bytes(11), 1, 1));
+        assert!(goal.score(Bytes(11), 1, 1) < goal.score(Bytes(1), 1011, 1));
+    }
+}

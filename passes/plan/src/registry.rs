@@ -1,0 +1,29 @@
+//! All passes, in one sorted list: those that do as they are told, and those that search.
+
+use memc_passes::PassInfo;
+
+/// All passes, sorted by name.
+pub const REGISTRY: &[&PassInfo] = &[
+    &crate::budget::INFO,
+    &memc_passes::canonicalize::INFO,
+    &memc_passes::cse::INFO,
+    &memc_passes::dce::INFO,
+    &memc_passes::fold::INFO,
+    &memc_passes::in_place::INFO,
+    &memc_passes::micro_batch::INFO,
+    &memc_passes::nchwc::INFO,
+    &memc_passes::place::INFO,
+    &crate::budget::near::REOPEN,
+    &crate::rewrite::INFO,
+    &crate::budget::near::ROOT_COPIES,
+    &memc_passes::schedule::INFO,
+    &crate::split::INFO,
+    &memc_passes::tie::INFO,
+    &memc_passes::view::INFO,
+    &memc_passes::window::INFO,
+];
+
+/// The pass of this name.
+pub fn find(name: &str) -> Option<&'static PassInfo> {
+    REGISTRY.iter().find(|info| info.name == name).copied()
+}

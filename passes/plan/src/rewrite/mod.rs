@@ -1,0 +1,153 @@
+//! `rewrite`: replaces pieces of the graph by equal forms that need less memory or time.
+
+mod search;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use memc_ir::{Module, Stage};
+use memc_rewrite::{Candidate, Limits, RuleBook, Setting, Shift, Window, apply, candidates, windows};
+
+use crate::trial::alone;
+use memc_passes::{Changed, PassContext, PassError, PassInfo};
+use crate::Goal;
+use search::{Form, best, chosen};
+
+/// The pass.
+pub const INFO: PassInfo = PassInfo {
+    name: "rewrite",
+    summary: "Replaces pieces of the graph by equal forms that need less memory or time.",
+    page: include_str!("../../doc/rewrite.md"),
+    needs: Stage::Typed,
+    gives: Stage::Typed,
+    reads: &["limit", "slowdown"],
+    run,
+};
+
+/// Borders of windows, round by round: the last one sees what the first two left, in fewer and wider windows.
+const ROUNDS: [Shift; 3] = [Shift::None, Shift::Half, Shift::None];
+/// The page of a rewriting rule, for `memc explain rule/NAME`.
+pub fn rule_page(name: &str) -> Option<String> {
+    RuleBook::standard().ok()?.find(name).map(memc_rewrite::Rule::page)
+}
+
+fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+    let book = RuleBook::standard().map_err(|error| PassError::Rules { pass: INFO.name, error })?;
+    let mut known = BTreeMap::new();
+    let mut goal = None;
+    let mut edits = 0;
+    for (number, shift) in ROUNDS.into_iter().enumerate() {
+        // Where nothing changed, the same borders would show the same windows.
+        if edits > 0 || !ROUNDS[..number].contains(&shift) {
+            edits += round(module, ctx, book, shift, &mut known, &mut goal);
+        }
+    }
+    Ok(Changed::edits(edits))
+}
+
+/// Rewrites with one set of windows; returns the number of edits. `known` keeps the candidates of windows by their keys: equal ones are
+/// solved once in all rounds. `goal` is what the module that came in is scored by.
+fn round(
+    module: &mut Module,
+    ctx: &mut PassContext<'_>,
+    book: &RuleBook,
+    shift: Shift,
+    known: &mut BTreeMap<String, Rc<[Candidate]>>,
+    goal: &mut Option<Goal>,
+) -> u64 {
+    let options = ctx.options;
+    let setting = Setting {
+        book,
+        profile: options.profile,
+        cost: &options.cost,
+        opset: module.opsets.get("").copied().unwrap_or(0),
+        exact: options.rewrite.exact,
+        standard: options.rewrite.standard,
+        fold_cap: options.max_fold_bytes,
+        weights: weights_are_readable(module, ctx),
+        limits: Limits::default(),
+    };
+    let all = windows(module, &setting.limits, shift, &|constant| ctx.bytes_of(constant));
+    for window in &all {
+        if !known.contains_key(&window.key) {
+            let found = || candidates(module, window, &setting, &|piece| alone(piece, options));
+            // What is folded and which operators there are can differ from one module to the next.
+            let key = format!("{} {} {}", setting.opset, setting.weights, window.key);
+            known.insert(window.key.clone(), ctx.memo.kept::<Found>().candidates(key, found));
+        }
+    }
+    let forms = forms(&all, known);
+    if forms.is_empty() {
+        return 0;
+    }
+    let applied = apply(module, &chosen(&forms, &best(module, ctx, &forms, goal)));
+    if applied.edits > 0 {
+        ctx.data = memc_ops::infer(module).data;
+        ctx.said.rewrites.extend(applied.windows);
+    }
+    applied.edits
+}
+
+/// Whether the bytes of all weights can be read.
+fn weights_are_readable(module: &Module, ctx: &PassContext<'_>) -> bool {
+    let constants = module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));
+    constants.into_iter().all(|constant| ctx.bytes_of(module.constant(constant)).is_some())
+}
+
+/// Windows of equal keys together, in the order of the graph, where there is anything to choose.
+fn forms<'w>(windows: &'w [Window], known: &'w BTreeMap<String, Rc<[Candidate]>>) -> Vec<Form<'w>> {
+    let mut place: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut forms: Vec<Form<'w>> = Vec::new();
+    for window in windows {
+        let Some(candidates) = known.get(&window.key).filter(|candidates| candidates.len() > 1) else { continue };
+        let at = *place.entry(&window.key).or_insert(forms.len());
+        if at == forms.len() {
+            forms.push(Form { windows: Vec::new(), candidates });
+        }
+        forms[at].windows.push(window);
+    }
+    forms
+}
+
+/// Fragments whose candidates are remembered at most.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// Candidates of fragments that compute the same, by their keys.
+#[derive(Debug, Default)]
+struct Found(RefCell<BTreeMap<String, Rc<[Candidate]>>>);
+
+impl Found {
+    /// The candidates of a key, which `find` gives where they are not known.
+    fn candidates(&self, key: String, find: impl FnOnce() -> Vec<Candidate>) -> Rc<[Candidate]> {
+        let known = self.0.borrow().get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let found: Rc<[Candidate]> = find().into();
+            let mut all = self.0.borrow_mut();
+            if all.len() >= MAX_REMEMBERED {
+                all.clear();
+            }
+            all.insert(key, found.clone());
+            found
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_with_the_same_key_have_the_same_candidates() {
+        let (found, asked) = (Found::default(), std::cell::Cell::new(0));
+        let ask = |key: &str| {
+            let find = || {
+                asked.set(asked.get() + 1);
+                Vec::new()
+            };
+            found.candidates(key.to_owned(), find).len()
+        };
+        assert_eq!([ask("one"), ask("other"), ask("one")], [0, 0, 0]);
+        assert_eq!(asked.get(), 2);
+    }
+}

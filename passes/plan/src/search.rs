@@ -1,0 +1,297 @@
+//! One search: the strategies are asked one after another, and the pool keeps what they find.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use memc_ir::Bytes;
+use memc_passes::{PassError, PipelineError, Settings};
+
+use crate::goal::{Goal, slowed};
+use crate::model::{Form, Model, Planned, arena};
+use crate::pool::{Entry, Pool, Verdict};
+use crate::strategies::{STRATEGIES, Strategy};
+use crate::tuning::Tuning;
+use crate::{Found, Refusal};
+use crate::whole::{self, BLOCKS, Candidate, PREPARE, REGIONS, REWRITE};
+use crate::{peak, split};
+
+/// What one search is asked for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Wish {
+    /// Limit of the first space in bytes: of the arena, and of constants where the plan says which of them lie there.
+    pub limit: Option<Bytes>,
+    /// Time that less memory may cost, in hundredths of a per cent of the time of the model as it was given. With a limit, both hold.
+    pub slowdown: u32,
+}
+
+/// One search.
+pub(crate) struct Search<'m> {
+    pub(crate) model: &'m Model<'m>,
+    pub(crate) tuning: &'m Tuning,
+    pub(crate) wish: Wish,
+    pub(crate) pool: Pool<'m>,
+    /// The best plan of each strategy that found one.
+    found: BTreeMap<&'static str, Planned>,
+    /// Numbers of parts of the batch that nearly keep the limit, with the plans that they have by heuristics.
+    pub(crate) near_parts: Vec<(u64, Planned)>,
+    /// Forms by the pipelines that make them.
+    forms: RefCell<BTreeMap<String, Form<'m>>>,
+    /// The strategy that is asked.
+    asked: &'static str,
+    spent: u64,
+}
+
+impl<'m> Search<'m> {
+    /// A search that knows the order of the file.
+    ///
+    /// # Errors
+    /// The first pass that fails.
+    pub(crate) fn new(
+        model: &'m Model<'m>,
+        tuning: &'m Tuning,
+        wish: Wish,
+    ) -> Result<Self, PipelineError> {
+        let parts = model.options.rewrite.micro_batches;
+        let settings = Settings { effort: Some(0), parts, limit: wish.limit, ..Settings::default() };
+        let file_order = whole::file_order(model, &settings)?;
+        let longest = (wish.slowdown > 0).then(|| slowed(model.nanos(), wish.slowdown));
+        let goal = match wish.limit {
+            Some(bytes) => Goal::Limit { bytes, longest },
+            None if wish.slowdown > 0 => Goal::Slowdown { longest },
+            None => Goal::price(model.options, arena(&file_order.module), model.nanos()),
+        };
+        Ok(Self {
+            model,
+            tuning,
+            wish,
+            pool: Pool::new(model.options, goal, Planned { strategy: "file-order", ..file_order }, model.nanos()),
+            found: BTreeMap::new(),
+            near_parts: Vec::new(),
+            forms: RefCell::default(),
+            asked: "file-order",
+            spent: 0,
+        })
+    }
+
+    /// Asks every strategy that has anything to add.
+    ///
+    /// # Errors
+    /// The first pass that fails; that no plan keeps the limit is none.
+    pub(crate) fn run(&mut self) -> Result<(), PipelineError> {
+        for Strategy { name, is_worth, seek, .. } in STRATEGIES {
+            (self.asked, self.spent) = (name, self.model.memo.spent());
+            match is_worth(self) {
+                Ok(()) => seek(self)?,
+                Err(why) => self.log(why.to_owned(), None, Verdict::NotAsked),
+            }
+        }
+        Ok(())
+    }
+
+    /// The best plan with the log of the search.
+    ///
+    /// # Errors
+    /// No plan keeps the limits: what the smallest or the fastest one needs.
+    pub(crate) fn finish(self) -> Result<Found, Refusal> {
+        let only_whole = self.may_split() || self.may_divide_batch();
+        let late = self.pool.late();
+        let shortage = self.pool.shortage(only_whole);
+        let smallest = self.pool.smallest_in_time();
+        let (goal, log) = (self.pool.goal, self.pool.log.clone());
+        match (self.pool.into_best(), late, shortage) {
+            (Some(planned), ..) => {
+                let score = planned.score(&goal, self.model.options);
+                Ok(Found { planned, score, log, without: Vec::new() })
+            }
+            (None, Some(score), _) => {
+                let longest = slowed(self.model.nanos(), self.wish.slowdown);
+                Err(Refusal::Slow { longest, nanos: score.nanos, needs: score.bytes, smallest })
+            }
+            (None, None, Some(short)) => Err(PipelineError::Pass(PassError::Budget(short)).into()),
+            (None, None, None) => Err(PipelineError::Pass(PassError::WrongAnswer {
+                pass: "plan",
+                why: "no strategy found a plan".to_owned(),
+            })
+            .into()),
+        }
+    }
+
+    /// Settings of every pass of this search: limit, slowdown, and parts of the batch where they were asked for by name.
+    pub(crate) fn settings(&self) -> Settings {
+        let parts = self.model.options.rewrite.micro_batches;
+        // With both limits, regions may cost no more time than what decides among plans that keep the bytes.
+        let slowdown = if self.wish.limit.is_some() { 0 } else { self.wish.slowdown };
+        Settings { limit: self.wish.limit, slowdown, parts, ..Settings::default() }
+    }
+
+    /// The limit; none is larger than all.
+    pub(crate) fn limit(&self) -> Bytes {
+        self.wish.limit.unwrap_or(Bytes(u64::MAX))
+    }
+
+    /// Whether forms may be rewritten.
+    pub(crate) fn may_rewrite(&self) -> bool {
+        self.model.options.rewrite.enabled
+    }
+
+    /// Whether regions may be computed in parts: kernels may add up in another order there.
+    pub(crate) fn may_split(&self) -> bool {
+        self.may_rewrite() && !self.model.options.rewrite.exact
+    }
+
+    /// Whether the batch may be computed in parts without being asked.
+    pub(crate) fn may_divide_batch(&self) -> bool {
+        self.may_split() && self.model.options.rewrite.micro_batches.is_none()
+    }
+
+    /// The best plan that a strategy found.
+    pub(crate) fn found(&self, strategy: &str) -> Option<&Planned> {
+        self.found.get(strategy)
+    }
+
+    /// Offers a plan that was sought for the limit.
+    pub(crate) fn offer(&mut self, candidate: impl Into<String>, plan: Planned) -> Verdict {
+        let plan = Planned { strategy: self.asked, ..plan };
+        self.keep(&plan);
+        let verdict = self.pool.offer(plan.clone());
+        self.log(candidate.into(), Some(&plan), verdict);
+        verdict
+    }
+
+    /// Offers a plan that no limit was sought for.
+    pub(crate) fn offer_free(&mut self, candidate: impl Into<String>, plan: Planned) -> Verdict {
+        let plan = Planned { strategy: self.asked, ..plan };
+        self.keep(&plan);
+        let verdict = self.pool.offer_free(plan.clone());
+        self.log(candidate.into(), Some(&plan), verdict);
+        verdict
+    }
+
+    /// Notes that a candidate came to nothing.
+    pub(crate) fn nothing(&mut self, candidate: impl Into<String>) {
+        self.log(candidate.into(), None, Verdict::Nothing);
+    }
+
+    fn keep(&mut self, plan: &Planned) {
+        let is_better = self.found.get(self.asked).is_none_or(|known| self.pool.score(plan) < self.pool.score(known));
+        if is_better {
+            self.found.insert(self.asked, plan.clone());
+        }
+    }
+
+    fn log(&mut self, candidate: String, plan: Option<&Planned>, verdict: Verdict) {
+        let (options, spent) = (self.model.options, self.model.memo.spent());
+        self.pool.log.push(Entry {
+            strategy: self.asked,
+            candidate,
+            bytes: plan.map(|plan| plan.need(options)),
+            nanos: plan.map(|plan| plan.nanos(options)),
+            effort: spent - self.spent,
+            verdict,
+        });
+        self.spent = spent;
+    }
+
+    /// The form that passes make of another one; made once.
+    ///
+    /// # Errors
+    /// The first pass that fails.
+    pub(crate) fn form(&self, from: &Form<'m>, passes: &str, settings: &Settings) -> Result<Form<'m>, PipelineError> {
+        let key = format!("{} {passes} {settings}", from.trace());
+        if let Some(known) = self.forms.borrow().get(&key) {
+            return Ok(known.clone());
+        }
+        let made = from.then(passes, settings)?;
+        self.forms.borrow_mut().insert(key, made.clone());
+        Ok(made)
+    }
+
+    /// The model with what only ever helps.
+    ///
+    /// # Errors
+    /// The first pass that fails.
+    pub(crate) fn prepared(&self, settings: &Settings) -> Result<Form<'m>, PipelineError> {
+        self.form(&Form::given(self.model), PREPARE, &settings.only(&["limit", "parts"]))
+    }
+
+    /// A form with images in blocks of channels, where the search uses them.
+    ///
+    /// # Errors
+    /// The first pass that fails.
+    pub(crate) fn laid_out(&self, form: Form<'m>) -> Result<Form<'m>, PipelineError> {
+        if self.model.options.rewrite.nchwc.is_some() { self.form(&form, BLOCKS, &Settings::default()) } else { Ok(form) }
+    }
+
+    /// A form that rules changed; none where they change nothing.
+    ///
+    /// # Errors
+    /// The first pass that fails.
+    pub(crate) fn rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Option<Form<'m>>, PipelineError> {
+        let form = self.form(prepared, REWRITE, &settings.only(&["limit", "slowdown"]))?;
+        if form.ctx.said.rewrites.is_empty() { Ok(None) } else { self.laid_out(form).map(Some) }
+    }
+
+    /// A form with regions in parts; none where no region is worth it.
+    ///
+    /// # Errors
+    /// The first pass that fails.
+    pub(crate) fn divided(&self, form: &Form<'m>, settings: &Settings) -> Result<Option<Form<'m>>, PipelineError> {
+        let divided = form.then(REGIONS, settings)?;
+        Ok(split::is_split(&divided.module).then_some(divided))
+    }
+
+    /// The best plan without recomputing: of the nodes as they were given, rewritten, and with regions in parts. `rewrites` says whether the
+    /// latter two are tried.
+    ///
+    /// # Errors
+    /// The first pass that fails.
+    pub(crate) fn plan(&self, settings: &Settings, rewrites: bool) -> Result<Planned, PipelineError> {
+        let prepared = self.prepared(settings)?;
+        let given = self.laid_out(prepared.clone())?;
+        let mut candidates = vec![Candidate::of(given, "nodes as given", settings)?];
+        let longest = slowed(candidates[0].nanos(), settings.slowdown);
+        let goal = match settings.limit {
+            Some(bytes) => Goal::Limit { bytes, longest: None },
+            None if settings.slowdown > 0 => Goal::Slowdown { longest: Some(longest) },
+            None => match Goal::price(self.model.options, arena(&candidates[0].quick.module), candidates[0].nanos()) {
+                Goal::Price { nanos_per_byte, .. } => Goal::Price { nanos_per_byte, longest: Some(longest) },
+                other => other,
+            },
+        };
+        if rewrites {
+            let rewritten = self.rewritten(&prepared, settings)?;
+            let whole = rewritten.clone().unwrap_or_else(|| candidates[0].form.clone());
+            if self.may_split() {
+                let time = settings.limit.is_none().then_some(longest);
+                let divided = self.divided(&whole, &Settings { time, ..settings.clone() })?;
+                candidates.extend(divided.map(|form| Candidate::of(form, "regions", settings)).transpose()?);
+            }
+            candidates.extend(rewritten.map(|form| Candidate::of(form, "rewritten", settings)).transpose()?);
+        }
+        let file_order = &self.pool.file_order;
+        let Some(best) = whole::best(candidates, &goal, settings, file_order)? else { return Ok(file_order.clone()) };
+        let options = self.model.options;
+        let (peak, size) = (peak::planned_peak(&file_order.module, options), arena(&file_order.module));
+        let is_loose = peak.saturating_add(Bytes(options.space.alignment)) <= arena(&best.module) && peak < size;
+        if !is_loose {
+            return Ok(best);
+        }
+        // The order of the file might be placed better than what was found: only then is it worth the whole effort.
+        let placed = whole::file_order(self.model, settings)?;
+        Ok(if placed.score(&goal, options) < best.score(&goal, options) { placed } else { best })
+    }
+
+    /// Takes a plan from a search for the limit; notes what it is short of where it finds none.
+    ///
+    /// # Errors
+    /// Whatever is no lack of memory.
+    pub(crate) fn or_nothing(&mut self, candidate: &str, found: Result<Planned, PipelineError>) -> Result<Option<Planned>, PipelineError> {
+        match found {
+            Err(PipelineError::Pass(PassError::Budget(_))) => {
+                self.nothing(candidate);
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
+    }
+}

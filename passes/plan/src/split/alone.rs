@@ -1,0 +1,18 @@
+//! What each node needs by itself: where all else may be computed again, regions in parts lower nothing but that.
+
+use std::collections::BTreeMap;
+
+use crate::budget::state::state;
+use crate::trial::Judged;
+use memc_passes::Options;
+
+/// The same with what each node needs by itself in the place of all that is there at its step. Linear in nodes and operands.
+pub(super) fn alone(judged: Judged, options: &Options) -> Judged {
+    let stated = state(&judged.module, options, &[]);
+    let runs = stated.nodes.iter().enumerate();
+    let needs: BTreeMap<_, u64> = runs.map(|(run, node)| (*node, stated.problem.need(run))).collect();
+    let nodes = &judged.module.graph(judged.module.main()).nodes;
+    let profile: Vec<u64> = nodes.iter().map(|node| needs.get(node).copied().unwrap_or(0)).collect();
+    let peak = profile.iter().copied().max().unwrap_or(0);
+    Judged { peak, profile, is_alone: true, ..judged }
+}

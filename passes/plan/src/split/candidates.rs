@@ -1,0 +1,333 @@
+//! Candidates: seeds of regions that may lower a step, and what is estimated of them. They are the same for all goals, so each step's are listed once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use memc_cost::CostModel;
+use memc_ir::{Node, Value};
+use memc_ops::Piece;
+use rustc_hash::FxHashMap;
+
+use super::estimate::Levels;
+use super::growth::{Effort, Ground};
+use super::region::Region;
+use super::seed::{Estimates, Grown, Lie, Seed, Way};
+use super::waists::Waists;
+use crate::trial::Judged;
+use memc_passes::Options;
+use memc_passes::parts::Weights;
+
+/// Values of at most so many parts of the peak are not followed further.
+const SMALL: [u64; 4] = [64, 16, 8, 4];
+/// At a step, so many values are tried as seeds, the largest; none that is less than this part of the peak.
+const SEEDS: usize = 8;
+pub(super) const LEAST_SEED: u64 = 32;
+/// Numbers of parts that are tried.
+const PARTS: std::ops::RangeInclusive<u64> = 2..=16;
+/// The same where shares are not equal.
+const UNEQUAL: [u64; 7] = [4, 2, 3, 6, 8, 12, 16];
+/// Rows of a share at least.
+const LEAST_ROWS: u64 = 2;
+/// The axis of rows of an image.
+const ROWS: usize = 2;
+/// Numbers of parts that say most of the others, where rows of shares overlap more the more nodes there are.
+const FEW_AND_MANY: [u64; 2] = [4, 12];
+/// The part by which an estimate may pass what it is to lower.
+const NEARLY: u64 = 8;
+/// Nodes that may be looked at while regions are grown.
+const VISITS: usize = 400_000;
+/// Steps of regions that may begin and end wherever they do.
+pub(super) const ANYWHERE: (usize, usize) = (0, usize::MAX);
+
+/// How a seed was come to: what is estimated of seeds of different kinds is not compared before they are grown with every number of parts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Equal,
+    Unequal,
+    BetweenWaists,
+    BehindJoins,
+    Private,
+}
+
+/// How many kinds there are.
+pub(super) const KINDS: usize = 5;
+
+/// A seed whose region lowers a step, if it is computed in parts that are small enough.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) kind: Kind,
+    pub(super) seed: Seed,
+    pub(super) grown: Grown,
+}
+
+/// Seeds of a step, and those that lower it.
+type Seeds = Rc<[(Kind, Seed)]>;
+type Listed = Rc<[Candidate]>;
+
+/// Seeds with every number of parts that they may have, where something grows from them.
+type Numbers = Rc<[(Seed, Grown)]>;
+
+/// What steps of equal layers have in common: bytes, the operator, and extents of the largest values that are there.
+type Likeness = (u64, String, Vec<Vec<u64>>);
+
+/// Regions that may be computed in parts, in one module.
+#[derive(Debug)]
+pub(super) struct Candidates<'s> {
+    ground: Ground<'s>,
+    pub(super) levels: Levels<'s>,
+    cost: &'s CostModel,
+    pub(super) peak: u64,
+    /// Where regions may begin and end, if they do so at waists.
+    waists: Option<Waists>,
+    way: Way,
+    /// Whether regions may end at what others read too.
+    ends_at_readers: bool,
+    /// What was grown so far, by seeds; none where nothing grew.
+    grown: Estimates,
+    /// How often something else came to be known of a seed: what was listed before may not hold any more.
+    changes: u64,
+    /// Seeds of each step, where they were asked for.
+    seeds: Vec<Option<Seeds>>,
+    /// Those of them that lower it, after so many changes.
+    listed: Vec<Option<(u64, Listed)>>,
+    /// Seeds in all numbers of parts, by seeds in none, after so many changes.
+    numbers: FxHashMap<Seed, (u64, Numbers)>,
+    likenesses: Vec<Option<u32>>,
+    named: BTreeMap<Likeness, u32>,
+    effort: Effort,
+}
+
+impl<'s> Candidates<'s> {
+    /// Those of a judged module, of which something may have `grown` before.
+    pub(super) fn of(judged: &'s Judged, options: &'s Options, weights: Weights<'s, 's>, way: Way, grown: Estimates) -> Self {
+        let levels = Levels::of(judged, options, judged.peak / LEAST_SEED);
+        let steps = judged.profile.len();
+        Self {
+            ground: Ground::of(&judged.module, options, weights, way.apart),
+            waists: way.between_waists.then(|| Waists::of(levels.crossing())),
+            levels,
+            cost: &options.cost,
+            peak: judged.peak,
+            way,
+            ends_at_readers: false,
+            grown,
+            changes: 0,
+            seeds: vec![None; steps],
+            listed: vec![None; steps],
+            numbers: FxHashMap::default(),
+            likenesses: vec![None; steps],
+            named: BTreeMap::new(),
+            effort: Effort::new(VISITS),
+        }
+    }
+
+    /// Lets regions end at what others read too: more of them are known then, and greedy choices end elsewhere.
+    pub(super) fn ending_at_readers(self, ends_at_readers: bool) -> Self {
+        Self { ends_at_readers, ..self }
+    }
+
+    /// What grew. What was not looked at any more may grow the next time.
+    pub(super) fn into_grown(mut self) -> Estimates {
+        if self.effort.is_spent() {
+            self.grown.retain(|_, grown| grown.is_some());
+        }
+        self.grown
+    }
+
+    /// The region of a seed, with what is estimated of it.
+    pub(super) fn region(&mut self, seed: Seed) -> Option<(Region, Grown)> {
+        self.ground.region(seed, &mut self.effort).zip(self.grown.get(&seed).copied().flatten())
+    }
+
+    /// Seeds that lower a step, each with the fewest parts that its axis has.
+    pub(super) fn at(&mut self, step: usize) -> Listed {
+        let changes = self.changes;
+        if let Some((_, known)) = self.listed[step].as_ref().filter(|(when, _)| *when == changes) {
+            return known.clone();
+        }
+        let seeds = match &self.seeds[step] {
+            Some(seeds) => seeds.clone(),
+            None => self.seeds_at(step).into(),
+        };
+        self.seeds[step] = Some(seeds.clone());
+        let candidate = |(kind, seed): &(Kind, Seed)| {
+            let grown = self.grown(*seed).filter(|grown| self.helps(grown, grown.least, step))?;
+            Some(Candidate { kind: *kind, seed: *seed, grown })
+        };
+        let found: Listed = seeds.iter().filter_map(candidate).collect();
+        self.listed[step] = Some((changes, found.clone()));
+        found
+    }
+
+    /// A seed with every number of parts that it may have.
+    pub(super) fn in_all_numbers(&mut self, seed: Seed) -> Numbers {
+        let (key, changes) = (Seed { parts: 0, ..seed }, self.changes);
+        if let Some((_, known)) = self.numbers.get(&key).filter(|(when, _)| *when == changes) {
+            return known.clone();
+        }
+        let extent = self.levels.dims(seed.value)[seed.axis];
+        let numbers: Vec<u64> = match seed.lie {
+            Lie::Equal => equal_parts(extent).collect(),
+            Lie::Overlapping => self.unequal_parts(seed.value, seed.axis, extent).collect(),
+            Lie::Joined => {
+                let operands = self.ground.joined(seed.value).map_or(0, |(_, borders)| borders.len() as u64 - 1);
+                joined_parts(operands).collect()
+            }
+        };
+        let seeds = numbers.into_iter().map(|parts| Seed { parts, ..seed });
+        let found: Numbers = seeds.filter_map(|seed| self.grown(seed).map(|grown| (seed, grown))).collect();
+        self.numbers.insert(key, (changes, found.clone()));
+        found
+    }
+
+    /// A number that steps have in common that look the same.
+    pub(super) fn likeness(&mut self, step: usize) -> u32 {
+        if let Some(known) = self.likenesses[step] {
+            return known;
+        }
+        let operator = &self.levels.module.node(self.levels.node(step)).operator;
+        let large = self.levels.live(step).iter().take(SEEDS);
+        let likeness =
+            (self.levels.profile[step], operator.name.to_string(), large.map(|value| self.levels.dims(*value)).collect());
+        let fresh = self.named.len() as u32;
+        let name = *self.named.entry(likeness).or_insert(fresh);
+        self.likenesses[step] = Some(name);
+        name
+    }
+
+    /// Seeds of regions that may lower a step, each with the fewest parts that its axis has.
+    fn seeds_at(&self, step: usize) -> Vec<(Kind, Seed)> {
+        let mut seeds = Vec::new();
+        for (value, axis, extent) in self.axes(step) {
+            let (equal, unequal) = (equal_parts(extent).next(), self.unequal_parts(value, axis, extent).next());
+            for (kind, lie, parts) in [(Kind::Equal, Lie::Equal, equal), (Kind::Unequal, Lie::Overlapping, unequal)] {
+                let Some(parts) = parts else { continue };
+                let small = SMALL.map(|part| self.peak / part);
+                seeds.extend(small.map(|small| (kind, Seed { small, ..self.seed(value, axis, parts, lie) })));
+            }
+            let private = equal.filter(|_| self.ends_at_readers && self.ground.is_private(value));
+            let private = private.map(|parts| Seed { private: true, ..self.seed(value, axis, parts, Lie::Equal) });
+            seeds.extend(private.map(|seed| (Kind::Private, seed)));
+        }
+        seeds.extend(self.between_waists(step).into_iter().map(|seed| (Kind::BetweenWaists, seed)));
+        if self.way.apart {
+            seeds.extend(self.behind_joins(step).into_iter().map(|seed| (Kind::BehindJoins, seed)));
+        }
+        seeds
+    }
+
+    /// A seed whose region may begin and end anywhere, and is followed to the smallest values.
+    fn seed(&self, value: Value, axis: usize, parts: u64, lie: Lie) -> Seed {
+        Seed { value, axis, parts, lie, small: self.peak / SMALL[0], private: false, steps: ANYWHERE }
+    }
+
+    /// Numbers of parts of an axis whose shares need not be equal, the one that says most of the others first: rows of images,
+    /// whose shares overlap, and axes that cannot be divided equally.
+    fn unequal_parts(&self, value: Value, axis: usize, extent: u64) -> impl Iterator<Item = u64> + use<> {
+        let may = equal_parts(extent).next().is_none()
+            || axis == ROWS && (self.levels.dims(value).len() > 3 || self.ground.is_beside_windows(value));
+        UNEQUAL.into_iter().filter(move |parts| may && extent >= parts * LEAST_ROWS)
+    }
+
+    /// Seeds of rows whose regions begin and end where little crosses from step to step, around a step.
+    fn between_waists(&self, step: usize) -> Vec<Seed> {
+        let Some(waists) = &self.waists else { return Vec::new() };
+        let numbers = |(value, axis, extent)| self.unequal_parts(value, axis, extent).map(move |parts| (value, parts)).collect();
+        let rows = self.axes(step).into_iter().filter(|(_, axis, _)| *axis == ROWS).map(numbers);
+        let seeds: Vec<(Value, u64)> = rows.into_iter().find(|numbers: &Vec<_>| !numbers.is_empty()).unwrap_or_default();
+        let seeds = seeds.into_iter().filter(|(_, parts)| FEW_AND_MANY.contains(parts)).collect::<Vec<_>>();
+        if seeds.is_empty() {
+            return Vec::new();
+        }
+        let (firsts, lasts) = (waists.firsts(step), waists.lasts(step));
+        let windows = firsts.iter().flat_map(|first| lasts.iter().map(move |last| (*first, *last)));
+        let seeded =
+            |steps| seeds.iter().map(move |(value, parts)| Seed { steps, ..self.seed(*value, ROWS, *parts, Lie::Overlapping) });
+        windows.flat_map(seeded).collect()
+    }
+
+    /// Seeds of regions around a step that take apart what was joined.
+    fn behind_joins(&self, step: usize) -> Vec<Seed> {
+        let large = self.levels.live(step).iter().take(SEEDS);
+        let joins: BTreeSet<Value> = large.filter_map(|value| self.ground.behind_join(*value)).collect();
+        let seeded = |value| {
+            let (axis, borders) = self.ground.joined(value)?;
+            joined_parts(borders.len() as u64 - 1).last().map(|parts| self.seed(value, axis, parts, Lie::Joined))
+        };
+        joins.into_iter().filter_map(seeded).collect()
+    }
+
+    /// Axes of the largest values at a step, with their extents.
+    fn axes(&self, step: usize) -> Vec<(Value, usize, u64)> {
+        let large = self.levels.live(step).iter().take(SEEDS);
+        let axes = |value| self.levels.dims(value).into_iter().enumerate().map(move |(axis, extent)| (value, axis, extent));
+        large.copied().flat_map(axes).collect()
+    }
+
+    /// Whether a region lowers a step, going by one of its levels. Estimates know nothing of what is written in place: what is a little higher may still be lower.
+    pub(super) fn helps(&self, grown: &Grown, level: u64, step: usize) -> bool {
+        let before = self.levels.profile[step];
+        (grown.span.0..=grown.span.1).contains(&step) && level < before + before / NEARLY
+    }
+
+    /// Time that a region takes longer in parts: more calls, and what each of them gathers again, in nanoseconds.
+    fn nanos(&self, region: &Region) -> u64 {
+        let cut: Vec<Value> = region.cut().collect();
+        let joins = region.made.values().filter(|needed| **needed).count() as u64;
+        let calls = (region.nodes.len() + cut.len()) as u64 * region.parts - region.nodes.len() as u64 + joins;
+        let again = |node: &Node| match region.divided.nodes.get(node) {
+            Some(pieces) if pieces.operands.first() == Some(&Piece::Whole) => self.cost.gathering(self.levels.module, *node).0,
+            _ => 0.0,
+        };
+        // What is taken apart is not joined any more.
+        let joining = region.opened.map_or(0.0, |(step, _)| self.cost.nanos(self.levels.module, self.levels.node(step)).0);
+        let gathered: f64 = region.nodes.values().map(again).sum();
+        let module = self.levels.module;
+        let again = |node: &Node| self.cost.nanos(module, *node).0 * (region.times(module, *node) - 1.0).max(0.0);
+        let repeated: f64 = region.nodes.values().map(again).sum();
+        // What is cut out is read and written.
+        let machine = &self.cost.target.machine;
+        let copied: u64 = cut.into_iter().map(|value| 2 * self.ground.bytes(value)).sum();
+        let copying = copied as f64 * 1e9 / machine.bytes_per_second;
+        let more = calls as f64 * machine.overhead.0 + gathered * (region.parts - 1) as f64 + repeated + copying;
+        (more - joining).max(0.0).round() as u64
+    }
+
+    /// What is estimated of the region of a seed.
+    pub(super) fn grown(&mut self, seed: Seed) -> Option<Grown> {
+        if let Some(known) = self.grown.get(&seed) {
+            return *known;
+        }
+        let region = self.ground.region(seed, &mut self.effort);
+        let grown = region.as_ref().map(|region| {
+            let (level, least) = self.levels.with(region, self.way.joins);
+            Grown { span: region.span(), level, least, nanos: self.nanos(region) }
+        });
+        self.grown.insert(seed, grown);
+        if let Some(region) = region.filter(|_| seed.lie != Lie::Joined && !seed.private) {
+            // The same region would grow from any other large value in it, and if more were small.
+            let smalls = SMALL.map(|part| self.peak / part);
+            for (value, axis) in region.shares().chain([(seed.value, seed.axis)]) {
+                let bytes = self.ground.bytes(value);
+                let same = |small: &u64| *small >= seed.small && *small < region.smallest && *small < bytes;
+                for small in smalls.into_iter().filter(same) {
+                    let before = self.grown.insert(Seed { value, axis, small, ..seed }, grown);
+                    self.changes += u64::from(before.is_some_and(|before| before != grown));
+                }
+            }
+        }
+        grown
+    }
+}
+
+/// Numbers of equal parts of an axis, the fewest first.
+fn equal_parts(extent: u64) -> impl Iterator<Item = u64> {
+    PARTS.filter(move |parts| extent > 0 && extent.is_multiple_of(*parts))
+}
+
+/// Numbers of parts of what was joined of so many operands: one operand each, or several.
+fn joined_parts(operands: u64) -> impl Iterator<Item = u64> {
+    let most = *PARTS.end();
+    let fewer = UNEQUAL.into_iter().filter(move |parts| *parts < operands);
+    fewer.chain(Some(operands).filter(|operands| (2..=most).contains(operands)))
+}

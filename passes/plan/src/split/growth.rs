@@ -1,0 +1,551 @@
+//! How regions grow: from a value and one of its axes, node by node, as long as nodes can say what they do with shares.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use memc_ir::{Module, Node, Operator, SecondaryMap, Use, Value, uses};
+use memc_ops::{Piece, Pieces, Share, Typed, normalize_axis, pieces, pieces_between, pieces_giving, pieces_reaching};
+
+use super::region::{Region, has_windows, is_join, is_own};
+use super::seed::{Lie, Seed};
+use memc_passes::Options;
+use memc_passes::parts::{Divided, Shares, Spans, Unrounded, Weights};
+
+/// Nodes of a region, at most: of larger ones little is at the peak.
+const MOST_NODES: usize = 256;
+/// How many nodes may stand between a join and the values from which it is looked for.
+const NEAR: usize = 8;
+/// How many nodes that come too late are left out, one after another, before a region is given up.
+const MOST_LEFT_OUT: usize = 8;
+
+/// What regions of one module are grown in.
+#[derive(Debug)]
+pub(super) struct Ground<'m> {
+    pub(super) module: &'m Module,
+    /// What says which kernels may add up what parts give, if any may.
+    adders: Option<&'m Options>,
+    weights: Weights<'m, 'm>,
+    uses: SecondaryMap<Value, Vec<Use>>,
+    /// Values at which no region begins or ends.
+    unrounded: Unrounded,
+    /// Nodes that stay as they are: a random number depends on what they make.
+    kept: SecondaryMap<Node, bool>,
+    /// Position of each node of the main graph in its order.
+    step: SecondaryMap<Node, usize>,
+    /// What the node of each step reads.
+    reads: Vec<Vec<Value>>,
+}
+
+/// What growing regions may still cost, and what is known from regions before.
+#[derive(Debug)]
+pub(super) struct Effort {
+    /// Nodes that may still be looked at; none is grown where that does not last.
+    visits: usize,
+    /// Whether it did not last.
+    is_spent: bool,
+    /// How nodes give a share of their first result along an axis.
+    giving: BTreeMap<(Node, usize, Kind), Option<Rc<Pieces>>>,
+    /// How nodes take part, of whose operands some pieces are there.
+    reading: BTreeMap<(Node, Kind), Vec<Reading>>,
+    /// What grew from seeds of shares that may overlap, by the seeds without their numbers of parts, and the visits that it took: their number
+    /// makes no difference.
+    overlapping: BTreeMap<Seed, (Option<Rc<Members>>, usize)>,
+    marks: Marks,
+}
+
+/// What is known of values and nodes while one region grows, in the places of those of the regions before.
+#[derive(Debug, Default)]
+struct Marks {
+    /// The number of the region.
+    round: u32,
+    values: SecondaryMap<Value, Mark>,
+    /// By node, the last region that took it in.
+    inside: SecondaryMap<Node, u32>,
+}
+
+/// What is known of a value where a region grows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    /// The region of which all this is known.
+    round: u32,
+    /// Whether it is, or was, among those that are still to be followed.
+    is_met: bool,
+    /// Whether it is there only when all parts are done.
+    is_late: bool,
+    /// What parts make of it.
+    made: Option<Piece>,
+    /// How parts read it: along an axis, or whole.
+    axis: Option<Option<usize>>,
+}
+
+impl Marks {
+    /// Nothing is known of the next region.
+    fn begin(&mut self) {
+        self.round += 1;
+    }
+
+    fn of(&self, value: Value) -> Mark {
+        let mark = self.values[value];
+        if mark.round == self.round { mark } else { Mark::default() }
+    }
+
+    fn change(&mut self, value: Value) -> &mut Mark {
+        let mark = &mut self.values[value];
+        if mark.round != self.round {
+            *mark = Mark { round: self.round, ..Mark::default() };
+        }
+        mark
+    }
+
+    fn is_inside(&self, node: Node) -> bool {
+        self.inside[node] == self.round
+    }
+}
+
+/// What regions of some seeds take in, into whatever number of parts.
+#[derive(Clone, Debug, Default)]
+struct Members {
+    /// Bytes of the smallest value that was followed.
+    smallest: u64,
+    /// Nodes by their steps.
+    nodes: BTreeMap<usize, (Node, Rc<Pieces>)>,
+    /// What parts make.
+    made: BTreeMap<Value, Piece>,
+    /// How values are read by parts: along an axis, or whole.
+    axes: BTreeMap<Value, Option<usize>>,
+}
+
+/// Pieces of operands, and how a node then takes part.
+type Reading = (Vec<Piece>, Option<Rc<Pieces>>);
+
+impl Effort {
+    /// Nothing is known.
+    pub(super) fn new(visits: usize) -> Self {
+        Self {
+            visits,
+            is_spent: false,
+            giving: BTreeMap::new(),
+            reading: BTreeMap::new(),
+            overlapping: BTreeMap::new(),
+            marks: Marks::default(),
+        }
+    }
+
+    /// Whether something was not looked at.
+    pub(super) fn is_spent(&self) -> bool {
+        self.is_spent
+    }
+
+    /// Looks at so many nodes; whether that lasts.
+    fn spend(&mut self, visits: usize) -> bool {
+        let left = self.visits.checked_sub(visits);
+        self.is_spent |= left.is_none();
+        self.visits = left.unwrap_or(self.visits);
+        left.is_some()
+    }
+}
+
+/// How shares lie that nodes give and read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Kind {
+    /// So many equal ones.
+    Equal(u64),
+    /// They may overlap.
+    Overlapping,
+    /// They are those of axes of so many positions, which need not be equal.
+    Of(u64),
+}
+
+impl<'m> Ground<'m> {
+    /// Linear in nodes and operands.
+    pub(super) fn of(module: &'m Module, options: &'m Options, weights: Weights<'m, 'm>, may_add: bool) -> Self {
+        let nodes = &module.graph(module.main()).nodes;
+        let mut step: SecondaryMap<Node, usize> = SecondaryMap::default();
+        nodes.iter().enumerate().for_each(|(index, node)| step.set(*node, index));
+        let reads = nodes.iter().map(|node| module.reads(*node)).collect();
+        Self {
+            module,
+            adders: may_add.then_some(options),
+            weights,
+            uses: uses(module),
+            unrounded: Unrounded::of(module, options.profile),
+            kept: memc_ops::feeds_unrepeatable(module, nodes),
+            step,
+            reads,
+        }
+    }
+
+    /// The region around a seed; `None` where nothing there can be computed in parts.
+    ///
+    /// Linear in the region's nodes and what lies between them, for each node that is left out.
+    pub(super) fn region(&self, seed: Seed, effort: &mut Effort) -> Option<Region> {
+        let (kind, shares) = self.shares(seed)?;
+        if kind != Kind::Overlapping {
+            return self.finish(seed, shares, &self.members(seed, kind, effort)?);
+        }
+        let any_number = Seed { parts: 0, ..seed };
+        if let Some((members, visits)) = effort.overlapping.get(&any_number).cloned() {
+            // What is looked at does not depend on what is remembered.
+            effort.spend(visits).then_some(())?;
+            return self.finish(seed, shares, &*members?);
+        }
+        let before = effort.visits;
+        let members = self.members(seed, kind, effort).map(Rc::new);
+        effort.overlapping.insert(any_number, (members.clone(), before - effort.visits));
+        self.finish(seed, shares, &*members?)
+    }
+
+    /// What the region around a seed takes in. A node is left out where a part would need a value that is there only when all parts are done.
+    fn members(&self, seed: Seed, kind: Kind, effort: &mut Effort) -> Option<Members> {
+        let mut left_out = BTreeSet::new();
+        while left_out.len() <= MOST_LEFT_OUT {
+            effort.marks.begin();
+            let (nodes, values) = (Vec::new(), Vec::new());
+            let mut growth = Growth { ground: self, seed, kind, left_out: &left_out, effort, smallest: u64::MAX, nodes, values };
+            if !growth.grow() || growth.nodes.is_empty() {
+                return None;
+            }
+            match growth.too_late() {
+                Some(node) => left_out.insert(node),
+                None => return Some(growth.members()),
+            };
+        }
+        None
+    }
+
+    /// How the shares of a seed lie; `None` where its value is not joined, though they are to be what was.
+    fn shares(&self, seed: Seed) -> Option<(Kind, Shares)> {
+        Some(match seed.lie {
+            Lie::Equal => (Kind::Equal(seed.parts), Shares::Even(seed.parts)),
+            Lie::Overlapping => (Kind::Overlapping, Shares::Even(seed.parts)),
+            Lie::Joined => {
+                let (_, all) = self.joined(seed.value).filter(|(axis, _)| *axis == seed.axis)?;
+                let borders = borders(&all, seed.parts);
+                (Kind::Of(*borders.last()?), Shares::Between(borders))
+            }
+        })
+    }
+
+    /// The axis along which a value was joined, where each of the operands begins there, and where the last one ends.
+    pub(super) fn joined(&self, value: Value) -> Option<(usize, Vec<u64>)> {
+        let module = self.module;
+        let data = module.node(self.producer(value).filter(|node| is_join(module, *node))?);
+        let dims = |value: Value| module.ty(value).tensor()?.known_dims();
+        let axis = normalize_axis(data.int("axis", 1), dims(value)?.len())?;
+        let mut borders = vec![0];
+        for operand in data.operands() {
+            borders.push(borders.last()? + dims(operand)?.get(axis).filter(|extent| **extent > 0)?);
+        }
+        Some((axis, borders))
+    }
+
+    /// The value behind which parts would begin that take apart what was joined, followed back from a value that comes of it.
+    pub(super) fn behind_join(&self, mut value: Value) -> Option<Value> {
+        for _ in 0..NEAR {
+            let producer = self.producer(value).filter(|node| !is_own(self.module, *node))?;
+            if self.joined(value).is_some() {
+                return Some(value);
+            }
+            value = self.module.node(producer).operands().next()?;
+        }
+        None
+    }
+
+    /// Bytes of a value.
+    pub(super) fn bytes(&self, value: Value) -> u64 {
+        self.module.ty(value).tensor().and_then(|ty| ty.size()).map_or(0, |size| size.0)
+    }
+
+    /// Whether nobody but one node reads a value.
+    pub(super) fn is_private(&self, value: Value) -> bool {
+        self.uses[value].len() == 1
+    }
+
+    /// Whether windows make or read a value.
+    pub(super) fn is_beside_windows(&self, value: Value) -> bool {
+        let slides = |node: Node| has_windows(self.module, node);
+        let reads = |site: &Use| matches!(site, Use::Operand(node, _) if slides(*node));
+        self.producer(value).is_some_and(slides) || self.uses[value].iter().any(reads)
+    }
+
+    /// The region; `None` where an axis is too short for its parts, what it would take apart is read beside it, or the runtime would round
+    /// at its borders what it does not round without them.
+    fn finish(&self, seed: Seed, shares: Shares, members: &Members) -> Option<Region> {
+        let mut divided = Divided::among(shares);
+        let inside: BTreeSet<Node> = members.nodes.values().map(|(node, _)| *node).collect();
+        let beside = |site: &Use| match site {
+            Use::Output(..) => true,
+            Use::Operand(node, _) => !inside.contains(node),
+        };
+        let made: BTreeMap<Value, bool> =
+            members.made.keys().map(|value| (*value, self.uses[*value].iter().any(beside))).collect();
+        let opened = match seed.lie {
+            Lie::Joined => Some((self.step[self.producer(seed.value)?], seed.value)),
+            _ => None,
+        };
+        if opened.is_some_and(|(_, value)| self.uses[value].iter().any(beside)) {
+            return None;
+        }
+        if seed.lie == Lie::Overlapping {
+            let nodes: Vec<(Node, &Pieces)> = members.nodes.values().map(|(node, pieces)| (*node, &**pieces)).collect();
+            let is_needed = |value: Value| made.get(&value) == Some(&true);
+            divided.spans = Some(Spans::of(self.module, &nodes, &divided.shares, is_needed)?);
+        }
+        // Shares of weights are made ahead, or else cut out while the model runs, as those of other values.
+        let is_ahead = |value: Value, axis: &Option<usize>| {
+            let constant = self.module.constant_of(value).map(|constant| self.module.constant(constant));
+            constant.is_some_and(|constant| axis.is_none_or(|axis| self.weights.are_at_hand(constant, axis)))
+        };
+        let is_read = |(value, axis): &(&Value, &Option<usize>)| !members.made.contains_key(value) && !is_ahead(**value, axis);
+        let read = members.axes.iter().filter(is_read).map(|(value, axis)| (*value, axis.is_some())).collect();
+        let nodes = members.nodes.iter().map(|(step, (node, _))| (*step, *node)).collect();
+        divided.nodes = members.nodes.values().map(|(node, pieces)| (*node, Pieces::clone(pieces))).collect();
+        if !self.unrounded.torn(&divided.nodes).is_empty() {
+            return None;
+        }
+        divided.values = members.made.clone();
+        Some(Region { parts: divided.shares.count(), opened, nodes, divided, made, read, smallest: members.smallest })
+    }
+
+    /// The node of the main graph that makes a value.
+    fn producer(&self, value: Value) -> Option<Node> {
+        self.module.producer(value).filter(|node| self.module.node(*node).graph == self.module.main())
+    }
+}
+
+/// Of borders those at which an axis is shared out among so many parts, or fewer, as evenly as they allow.
+fn borders(all: &[u64], parts: u64) -> Vec<u64> {
+    let extent = all.last().copied().unwrap_or_default();
+    let nearest = |part: u64| all.iter().copied().min_by_key(|border| (border * parts).abs_diff(extent * part));
+    let chosen: BTreeSet<u64> = (0..=parts).filter_map(nearest).collect();
+    chosen.into_iter().collect()
+}
+
+/// A region that grows.
+struct Growth<'g, 'm> {
+    ground: &'g Ground<'m>,
+    seed: Seed,
+    kind: Kind,
+    /// Nodes that may not take part.
+    left_out: &'g BTreeSet<Node>,
+    effort: &'g mut Effort,
+    /// Bytes of the smallest value that was followed.
+    smallest: u64,
+    /// Nodes that were taken in, with their steps.
+    nodes: Vec<(usize, (Node, Rc<Pieces>))>,
+    /// Values of which something is known, some of them twice.
+    values: Vec<Value>,
+}
+
+impl Growth<'_, '_> {
+    /// Grows until nothing can be added; whether it came to that before all visits were made, or it was too large.
+    fn grow(&mut self) -> bool {
+        self.values.push(self.seed.value);
+        let mark = self.effort.marks.change(self.seed.value);
+        (mark.axis, mark.is_met) = (Some(Some(self.seed.axis)), true);
+        let mut open = vec![self.seed.value];
+        let mut joined = Vec::new();
+        while let Some(value) = open.pop() {
+            let Some(Some(axis)) = self.effort.marks.of(value).axis else { continue };
+            let bytes = self.ground.bytes(value);
+            let is_shared = self.seed.private && !self.ground.is_private(value);
+            let may_end = !self.ground.unrounded.holds(value);
+            let ends = value != self.seed.value && may_end && (bytes <= self.seed.small || is_shared);
+            // Who else reads the same weights has nothing to do with the region.
+            if ends || self.ground.module.constant_of(value).is_some() {
+                continue;
+            }
+            if value != self.seed.value {
+                self.smallest = self.smallest.min(bytes);
+            }
+            if !self.effort.spend(1 + self.ground.uses[value].len()) {
+                return false;
+            }
+            if self.nodes.len() > MOST_NODES {
+                return false;
+            }
+            joined.clear();
+            joined.extend(self.ground.producer(value).filter(|node| self.give(*node, value, axis)));
+            for site in &self.ground.uses[value] {
+                if let Use::Operand(node, _) = site
+                    && self.read(*node)
+                {
+                    joined.push(*node);
+                }
+            }
+            for node in &joined {
+                let data = self.ground.module.node(*node);
+                let marks = &mut self.effort.marks;
+                let is_new = |value: &Value| !std::mem::replace(&mut marks.change(*value).is_met, true);
+                open.extend(data.operands().chain(data.results()).filter(is_new));
+            }
+        }
+        true
+    }
+
+    /// Whether a node may be looked at.
+    fn is_open(&self, node: Node) -> bool {
+        let ground = self.ground;
+        let inside = ground.module.node(node).graph == ground.module.main();
+        let step = ground.step[node];
+        inside
+            && (self.seed.steps.0..=self.seed.steps.1).contains(&step)
+            && !ground.kept[node]
+            && !is_own(ground.module, node)
+            && !self.left_out.contains(&node)
+            && !self.effort.marks.is_inside(node)
+    }
+
+    /// How a node gives a share of its first result.
+    fn giving(&mut self, node: Node, axis: usize) -> Option<Rc<Pieces>> {
+        let (typed, kind) = (Typed { module: self.ground.module, node }, self.kind);
+        let adders = self.ground.adders;
+        let giving = || pieces_giving(typed, axis, |operands| found(typed, operands, kind, adders)).map(Rc::new);
+        self.effort.giving.entry((node, axis, kind)).or_insert_with(giving).clone()
+    }
+
+    /// How a node takes part, of whose operands these pieces are there.
+    fn reading(&mut self, node: Node, operands: Vec<Piece>) -> Option<Rc<Pieces>> {
+        let (typed, kind) = (Typed { module: self.ground.module, node }, self.kind);
+        let known = self.effort.reading.entry((node, kind)).or_default();
+        if let Some((_, pieces)) = known.iter().find(|(other, _)| *other == operands) {
+            return pieces.clone();
+        }
+        let pieces = found(typed, &operands, kind, self.ground.adders).map(Rc::new);
+        known.push((operands, pieces.clone()));
+        pieces
+    }
+
+    /// Takes the node in that makes a value, if it can make shares of it.
+    fn give(&mut self, node: Node, value: Value, axis: usize) -> bool {
+        let is_first = self.ground.module.node(node).outputs.first() == Some(&Some(value));
+        let found = if is_first && self.is_open(node) { self.giving(node, axis) } else { None };
+        found.is_some_and(|pieces| self.take(node, pieces))
+    }
+
+    /// Takes a node in that reads a share of something, if it can make something of that.
+    fn read(&mut self, node: Node) -> bool {
+        if !self.is_open(node) {
+            return false;
+        }
+        let piece = |value: &Option<Value>| {
+            let mark = value.map(|value| self.effort.marks.of(value)).unwrap_or_default();
+            match mark.axis {
+                Some(Some(axis)) => Piece::Along(axis),
+                _ => mark.made.unwrap_or(Piece::Whole),
+            }
+        };
+        let operands: Vec<Piece> = self.ground.module.node(node).inputs.iter().map(piece).collect();
+        self.reading(node, operands).is_some_and(|pieces| self.take(node, pieces))
+    }
+
+    /// Takes a node in, unless somebody else takes what it reads or makes in another way.
+    fn take(&mut self, node: Node, pieces: Rc<Pieces>) -> bool {
+        let data = self.ground.module.node(node);
+        let axis = |piece: Piece| match piece {
+            Piece::Along(axis) => Some(axis),
+            _ => None,
+        };
+        let reads = || pairs(&data.inputs, &pieces.operands);
+        let makes = || pairs(&data.outputs, &pieces.results);
+        let marks = &mut self.effort.marks;
+        let agrees = |known: Option<Option<usize>>, piece: Piece| known.is_none_or(|known| known == axis(piece));
+        let read_agrees = |(value, piece): (Value, Piece)| {
+            let mark = marks.of(value);
+            mark.made.map_or(!piece.is_added() && agrees(mark.axis, piece), |made| made == piece)
+        };
+        if !reads().all(read_agrees) || !makes().all(|(value, piece)| agrees(marks.of(value).axis, piece)) {
+            return false;
+        }
+        for (value, piece) in reads().filter(|(_, piece)| !piece.is_added()) {
+            marks.change(value).axis = Some(axis(piece));
+            self.values.push(value);
+        }
+        for (value, piece) in makes() {
+            let mark = marks.change(value);
+            mark.made = Some(piece);
+            if let Piece::Along(axis) = piece {
+                mark.axis = Some(Some(axis));
+            }
+            self.values.push(value);
+        }
+        marks.inside.set(node, marks.round);
+        self.nodes.push((self.ground.step[node], (node, pieces)));
+        true
+    }
+
+    /// What the region takes in.
+    fn members(self) -> Members {
+        let Self { effort, smallest, nodes, mut values, .. } = self;
+        values.sort_unstable();
+        values.dedup();
+        let marked = || values.iter().map(|value| (*value, effort.marks.of(*value)));
+        Members {
+            smallest,
+            nodes: nodes.into_iter().collect(),
+            made: marked().filter_map(|(value, mark)| Some((value, mark.made?))).collect(),
+            axes: marked().filter_map(|(value, mark)| Some((value, mark.axis?))).collect(),
+        }
+    }
+
+    /// A node of the region that reads what is there only when all parts are done.
+    fn too_late(&mut self) -> Option<Node> {
+        let module = self.ground.module;
+        let steps = || self.nodes.iter().map(|(step, _)| *step);
+        let (first, last) = (steps().min()?, steps().max()?);
+        let marks = &mut self.effort.marks;
+        for (step, node) in module.graph(module.main()).nodes.iter().enumerate().take(last + 1).skip(first) {
+            let mut reads = self.ground.reads[step].iter().map(|value| marks.of(*value));
+            if marks.is_inside(*node) {
+                if reads.any(|mark| mark.is_late) {
+                    return Some(*node);
+                }
+            } else if reads.any(|mark| mark.is_late || mark.made.is_some()) {
+                module.node(*node).results().for_each(|value| marks.change(value).is_late = true);
+            }
+        }
+        None
+    }
+}
+
+/// How a node takes part in shares that lie in some way. Sums are added up by the kernel where the runtime has one that does.
+fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Options>) -> Option<Pieces> {
+    let found = match kind {
+        Kind::Equal(parts) => pieces(Share { node, operands, parts }),
+        Kind::Overlapping => pieces_reaching(node, operands),
+        Kind::Of(extent) => pieces_between(node, operands, extent),
+    };
+    let element = node.input(0).map(|ty| ty.element);
+    let may = |operator: &Operator| {
+        let options = adders.filter(|options| !options.rewrite.standard);
+        options.zip(element).is_some_and(|(options, element)| options.profile.has_kernel(operator, element))
+    };
+    let found = found?.added_by_kernel(may);
+    let is_possible = |piece: &Piece| match piece {
+        Piece::Accumulated => adders.is_some(),
+        // Shares that leave a region are joined.
+        Piece::Within(_) => false,
+        _ => true,
+    };
+    found.results.iter().all(is_possible).then_some(found)
+}
+
+/// Values with their pieces.
+fn pairs(values: &[Option<Value>], pieces: &[Piece]) -> impl Iterator<Item = (Value, Piece)> {
+    values.iter().zip(pieces).filter_map(|(value, piece)| Some(((*value)?, *piece)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_what_was_joined_end_where_operands_do() {
+        let all = [0, 16, 40, 48, 80];
+        assert_eq!(borders(&all, 4), all);
+        assert_eq!(borders(&all, 2), [0, 40, 80]);
+        // Two borders may be nearest to the same one.
+        assert_eq!(borders(&[0, 2, 98, 100], 4), [0, 2, 98, 100]);
+        assert_eq!(borders(&[0, 98, 100], 3), [0, 98, 100]);
+    }
+}

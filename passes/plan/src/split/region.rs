@@ -1,0 +1,105 @@
+//! Regions: nodes around a large value that can be computed in parts of one axis, while everything around them stays whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{Module, Node, Origin, Value};
+use memc_ops::{Piece, lookup};
+
+use super::seen::Mark;
+use memc_passes::parts::{Divided, Shares};
+
+/// Name of the pass.
+pub(super) const NAME: &str = "split";
+
+/// Whether the pass wrote a node: parts are not divided again.
+pub(super) fn is_own(module: &Module, node: Node) -> bool {
+    matches!(&module.node(node).origin, Origin::Pass { pass } if *pass == NAME)
+}
+
+/// Whether a node computes rows of its result from ranges of rows.
+pub(super) fn has_windows(module: &Module, node: Node) -> bool {
+    lookup(&module.node(node).operator).is_some_and(|info| info.reach.is_some())
+}
+
+/// Whether a node joins values.
+pub(super) fn is_join(module: &Module, node: Node) -> bool {
+    let operator = &module.node(node).operator;
+    operator.domain.is_empty() && &*operator.name == "Concat"
+}
+
+/// Nodes that are computed in parts.
+#[derive(Clone, Debug)]
+pub(super) struct Region {
+    pub(super) parts: u64,
+    /// The step that joins what the parts then read apart, and what it joins: nothing of it is left.
+    pub(super) opened: Option<(usize, Value)>,
+    /// The nodes by their positions.
+    pub(super) nodes: BTreeMap<usize, Node>,
+    pub(super) divided: Divided,
+    /// What parts make, and whether somebody beside them needs it whole.
+    pub(super) made: BTreeMap<Value, bool>,
+    /// Whole values that parts read, and whether shares are cut out of them while the model runs.
+    pub(super) read: BTreeMap<Value, bool>,
+    /// Bytes of the smallest value that was followed: up to these nothing would change if more were taken for small.
+    pub(super) smallest: u64,
+}
+
+impl Region {
+    /// Its first and last step.
+    pub(super) fn span(&self) -> (usize, usize) {
+        let first = self.nodes.keys().next().copied().unwrap_or(0);
+        let last = self.nodes.keys().next_back().copied().unwrap_or(first);
+        (self.opened.map_or(first, |(step, _)| step.min(first)), last)
+    }
+
+    /// Values of which shares are cut out while the model runs.
+    pub(super) fn cut(&self) -> impl Iterator<Item = Value> {
+        let is_opened = |value: Value| self.opened.is_some_and(|(_, opened)| opened == value);
+        self.read.iter().filter(move |(value, is_cut)| **is_cut && !is_opened(**value)).map(|(value, _)| *value)
+    }
+
+    /// The same, with the first and the last step that reads them.
+    pub(super) fn cut_at(&self, module: &Module) -> BTreeMap<Value, (usize, usize)> {
+        let mut found: BTreeMap<Value, (usize, usize)> = BTreeMap::new();
+        let cut: BTreeSet<Value> = self.cut().collect();
+        for (step, node) in &self.nodes {
+            for value in module.node(*node).operands().filter(|value| cut.contains(value)) {
+                let steps = found.entry(value).or_insert((*step, *step));
+                *steps = (steps.0.min(*step), steps.1.max(*step));
+            }
+        }
+        found
+    }
+
+    /// What a part has of a value's bytes, at most.
+    pub(super) fn share(&self, value: Value, bytes: u64) -> u64 {
+        match self.divided.spans.as_ref().and_then(|spans| spans.shares(value)) {
+            Some((most, _)) => (bytes as f64 * most).ceil() as u64,
+            None => self.divided.shares.most(bytes),
+        }
+    }
+
+    /// How often a node's work is done by all parts together: more than once where shares overlap.
+    pub(super) fn times(&self, module: &Module, node: Node) -> f64 {
+        let shares = |value| self.divided.spans.as_ref().and_then(|spans| spans.shares(value));
+        module.node(node).results().find_map(shares).map_or(1.0, |(_, all)| all)
+    }
+
+    /// What tells it from others.
+    pub(super) fn mark(&self) -> Mark {
+        let shares = match &self.divided.shares {
+            Shares::Even(parts) => vec![*parts],
+            Shares::Between(borders) => borders.clone(),
+        };
+        let pieces = self.divided.values.iter().map(|(value, piece)| (*value, *piece)).collect();
+        Mark { shares, nodes: self.nodes.values().copied().collect(), pieces }
+    }
+
+    /// What it makes in shares of an axis.
+    pub(super) fn shares(&self) -> impl Iterator<Item = (Value, usize)> {
+        self.made.keys().filter_map(|value| match self.divided.values.get(value) {
+            Some(Piece::Along(axis)) => Some((*value, *axis)),
+            _ => None,
+        })
+    }
+}

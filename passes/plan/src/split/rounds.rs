@@ -1,0 +1,290 @@
+//! Rounds of choices: regions that are divided one after another until nothing is better, and taken back where that leads further.
+
+use std::collections::BTreeSet;
+
+use memc_ir::{Bytes, Module, Node, SecondaryMap, Use, Value, uses};
+
+use super::alone::alone;
+use super::candidates::{Candidates, LEAST_SEED};
+use super::divide;
+use super::estimate::Levels;
+use super::region::{Region, has_windows, is_join, is_own};
+use super::search::Search;
+use super::seed::Way;
+use super::seen::{Chosen, Remembered, Seen, Trial};
+use crate::trial::{Judged, judge};
+use memc_passes::Options;
+use memc_passes::parts::Weights;
+use memc_passes::{PassContext, Settings};
+use crate::{Goal, Score};
+
+/// Levels that a round aims at, as parts of the peak in hundredths.
+const GOALS: [u64; 6] = [97, 90, 75, 50, 35, 22];
+/// The same as hundredths of the room, where there is one: estimates may be too low.
+const OF_ROOM: [u64; 3] = [100, 75, 50];
+/// Rounds at most: each begins at the peak that the one before left.
+const ROUNDS: usize = 8;
+/// Nodes that may be ordered on trial for each aim.
+const TRIAL_NODES: usize = 40_000;
+/// The same where no region was worth its time.
+const LAST_TRIAL_NODES: usize = 10_000;
+
+/// How a plan is looked for.
+#[derive(Clone, Copy)]
+struct Aim {
+    way: Way,
+    /// Whether it was not enough to aim at the room: every byte less counts until it is kept.
+    is_last: bool,
+}
+
+/// Rounds are greedy and end in different places: each of these leads to the best plan of some model.
+const AIMS: [Aim; 5] = [
+    Aim { way: Way { between_waists: false, joins: true, apart: true }, is_last: false },
+    Aim { way: Way { between_waists: true, joins: true, apart: false }, is_last: false },
+    Aim { way: Way { between_waists: false, joins: true, apart: false }, is_last: false },
+    Aim { way: Way { between_waists: true, joins: false, apart: true }, is_last: false },
+    Aim { way: Way { between_waists: true, joins: true, apart: false }, is_last: true },
+];
+/// So many of these where nothing limits memory.
+const FREE_AIMS: usize = 2;
+/// The part of the time for which no other plan within the room is looked for.
+const LITTLE: u64 = 200;
+
+/// The regions of a module to compute in parts: the best of what rounds with several aims come to.
+pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
+    let options = ctx.options;
+    let Some(judged) = judged(module.clone(), ctx) else { return Vec::new() };
+    let both = ctx.memo.kept::<Remembered>();
+    let seen = if ctx.settings.alone.is_some() { &both.alone } else { &both.together };
+    seen.begin(module);
+    let limit = ctx.settings.alone.or(ctx.settings.limit);
+    let (bytes, nanos) = (Bytes(judged.peak), judged.nanos);
+    let goal = Goal::of_run(&Settings { limit, ..ctx.settings.clone() }, options, bytes, nanos);
+    let given = Draft { module: module.clone(), weights: Weights::on_trial(ctx) };
+    let room = limit.map(|limit| limit.0);
+    let mut best: Option<(State, Vec<Region>)> = None;
+    let nodes = || module.graph(module.main()).nodes.iter();
+    let windows = nodes().any(|node| has_windows(module, *node));
+    let joined = nodes().any(|node| is_join(module, *node));
+    // Without windows there are no waists, and without what is joined the first aim says it all.
+    let is_other = |aim: &Aim| windows || aim.is_last || !aim.way.between_waists && (joined || aim.way.apart);
+    let aims = || AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { FREE_AIMS }).filter(is_other);
+    let mut searches: Vec<(Goal, Aim)> = aims().map(|aim| (goal, aim)).collect();
+    if ctx.settings.slowdown > 0 && room.is_none() {
+        // More time need not lead further: what is found without it is found again.
+        searches.extend(aims().map(|aim| (Goal::price(options, bytes, nanos), aim)));
+    }
+    let run = |sought: Goal, aim: Aim, trial_nodes: usize| {
+        let mut rounds = Rounds { ctx, seen: seen.clone(), goal: sought, room, aim, trial_nodes };
+        let mut found = rounds.run(&given, rounds.state(judged.clone()));
+        found.0.score = goal.score(Bytes(found.0.judged.peak), found.0.judged.nanos, 0);
+        found
+    };
+    for (sought, aim) in searches {
+        let kept = best.as_ref().map(|(state, _)| state).filter(|state| room.is_some() && state.score.keeps());
+        if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + judged.nanos / LITTLE) {
+            break;
+        }
+        let found = run(sought, aim, TRIAL_NODES);
+        if best.as_ref().is_none_or(|(best, _)| found.0.score < best.score) {
+            best = Some(found);
+        }
+    }
+    if room.is_none() && best.as_ref().is_none_or(|(_, regions)| regions.is_empty()) {
+        // Where bytes count before time, rounds may pass what is worth nothing by itself.
+        let found = aims().next().map(|aim| run(Goal::Least, aim, LAST_TRIAL_NODES));
+        best = best.into_iter().chain(found).min_by_key(|(state, _)| state.score);
+    }
+    best.map(|(_, regions)| regions).unwrap_or_default()
+}
+
+/// A module in a good order, with what is asked about there: all that it needs, or what each node needs by itself.
+fn judged(module: Module, ctx: &PassContext<'_>) -> Option<Judged> {
+    let judged = judge(module, ctx.options, 0)?;
+    Some(if ctx.settings.alone.is_some() { alone(judged, ctx.options) } else { judged })
+}
+
+/// A module with regions in parts, of whose weights only types count.
+#[derive(Clone)]
+struct Draft<'c, 'o> {
+    module: Module,
+    weights: Weights<'c, 'o>,
+}
+
+impl Draft<'_, '_> {
+    /// The module with regions in parts, with the nodes that it will have when these are written.
+    fn with<'r>(&self, regions: impl IntoIterator<Item = &'r Region>) -> Module {
+        let mut module = self.module.clone();
+        divide(&mut module, regions, &mut self.weights.clone());
+        module
+    }
+}
+
+/// A module in a good order, with what it is worth.
+struct State {
+    judged: Judged,
+    score: Score,
+}
+
+/// What all rounds share.
+struct Rounds<'c, 'o> {
+    ctx: &'c PassContext<'o>,
+    seen: Seen,
+    goal: Goal,
+    /// What the arena may take, where anything says so: less is not looked for.
+    room: Option<u64>,
+    aim: Aim,
+    /// Nodes that may still be ordered on trial.
+    trial_nodes: usize,
+}
+
+impl<'c, 'o> Rounds<'c, 'o> {
+    /// Regions until nothing is better, and what they leave.
+    fn run(&mut self, given: &Draft<'c, 'o>, whole: State) -> (State, Vec<Region>) {
+        let (mut state, mut chosen) = (whole, Vec::new());
+        for _ in 0..ROUNDS {
+            let found = self.next(given, &chosen, &state, &state).or_else(|| self.in_place_of(given, &state, &chosen));
+            let Some(found) = found else { break };
+            (state, chosen) = found;
+        }
+        self.aim.is_last = false;
+        state.score = self.state(state.judged.clone()).score;
+        self.cheaper(given, state, chosen)
+    }
+
+    /// The goal on the way to the aim.
+    fn goal(&self) -> Goal {
+        if self.aim.is_last { self.goal.toward(Bytes(0)) } else { self.goal }
+    }
+
+    /// What a judged module is worth.
+    fn state(&self, judged: Judged) -> State {
+        State { score: self.goal().score(Bytes(judged.peak), judged.nanos, 0), judged }
+    }
+
+    /// The same within the room in less time: regions that are not needed any more go, and others take the places of those that cost more.
+    fn cheaper(&mut self, given: &Draft<'c, 'o>, mut state: State, mut chosen: Vec<Region>) -> (State, Vec<Region>) {
+        let mut index = 0;
+        while self.room.is_some_and(|room| state.judged.peak <= room) && index < chosen.len() {
+            let kept = without(&chosen, &BTreeSet::from([index]));
+            let Some(without) = self.judged(given, &kept, None) else { break };
+            if without.score < state.score {
+                (state, chosen) = (without, kept);
+            } else if let Some(found) = self.next(given, &kept, &without, &state) {
+                (state, chosen) = found;
+            } else {
+                index += 1;
+            }
+        }
+        (state, chosen)
+    }
+
+    /// More regions, that lower the peak by what is worth most: all that are in parts then, and what they leave; `None` where nothing is better than
+    /// another state.
+    fn next(&mut self, given: &Draft<'c, 'o>, chosen: &[Region], state: &State, beaten: &State) -> Option<(State, Vec<Region>)> {
+        let peak = state.judged.peak;
+        if self.room.is_some_and(|room| peak <= room) {
+            return None;
+        }
+        let (seen, here, way): (_, Chosen, _) = (self.seen.clone(), chosen.iter().map(Region::mark).collect(), self.aim.way);
+        let (weights, grown) = (Weights::on_trial(self.ctx), seen.take(&here, way));
+        let candidates = Candidates::of(&state.judged, self.ctx.options, weights, way, grown);
+        let mut search = Search::new(candidates.ending_at_readers(self.room.is_some()), self.goal());
+        let mut tried = BTreeSet::new();
+        let mut best: Option<(State, Vec<Region>)> = None;
+        let of_room = self.room.into_iter().flat_map(|room| OF_ROOM.map(|part| room / 100 * part));
+        let goals = GOALS.map(|part| peak / 100 * part).into_iter().chain(of_room);
+        for (goal, shared) in goals.flat_map(|goal| [(goal, false), (goal, true)]) {
+            let regions = search.regions(goal, shared);
+            let key: Vec<(u64, Vec<Node>)> =
+                regions.iter().map(|region| (region.parts, region.nodes.values().copied().collect())).collect();
+            if !search.covers_peak(&regions) || !tried.insert(key) {
+                continue;
+            }
+            let score = best.as_ref().map_or(beaten.score, |(best, _)| best.score);
+            let Some(found) = self.judged(given, chosen.iter().chain(&regions), Some(score)) else { continue };
+            let is_lower = self.room.is_some() || found.judged.peak < beaten.judged.peak;
+            if is_lower && found.score < score {
+                best = Some((found, regions));
+            }
+        }
+        seen.put(here, way, search.into_grown());
+        best.map(|(state, regions)| (state, [chosen.to_vec(), regions].concat()))
+    }
+
+    /// Other regions in the place of those where the peak of a plan stands, that is not within the room: all that are in parts then, and what they
+    /// leave. Regions that were chosen for a higher peak may end where it is now.
+    fn in_place_of(&mut self, given: &Draft<'c, 'o>, state: &State, chosen: &[Region]) -> Option<(State, Vec<Region>)> {
+        let is_too_much = self.room.map_or(self.ctx.settings.slowdown > 0, |room| state.judged.peak > room);
+        is_too_much.then_some(())?;
+        let mut best: Option<(State, Vec<Region>)> = None;
+        for taken_back in at_peak(&state.judged, self.ctx.options, chosen) {
+            let kept = without(chosen, &taken_back);
+            let Some(without) = self.judged(given, &kept, None) else { continue };
+            let beaten = best.as_ref().map_or(state, |(best, _)| best);
+            best = self.next(given, &kept, &without, beaten).or(best);
+        }
+        best
+    }
+
+    /// What the module with regions in parts is worth; `None` where it takes too long, no trial is left, or it is known to be worth no more than what
+    /// is to be beaten.
+    fn judged<'r>(
+        &mut self,
+        given: &Draft<'c, 'o>,
+        regions: impl IntoIterator<Item = &'r Region> + Clone,
+        beaten: Option<Score>,
+    ) -> Option<State> {
+        let (seen, here): (_, Chosen) = (self.seen.clone(), regions.clone().into_iter().map(Region::mark).collect());
+        let is_worse = |trial: &Trial| beaten.is_some_and(|beaten| self.goal().score(Bytes(trial.peak), trial.nanos, 0) >= beaten);
+        if let Some(trial) = seen.judged(&here).filter(|trial| self.is_slow(trial.nanos) || is_worse(trial)) {
+            // How far rounds go does not depend on what is remembered.
+            self.trial_nodes = self.trial_nodes.checked_sub(trial.nodes)?;
+            return None;
+        }
+        let module = given.with(regions);
+        let nodes = module.graph(module.main()).nodes.len();
+        self.trial_nodes = self.trial_nodes.checked_sub(nodes)?;
+        let judged = judged(module, self.ctx)?;
+        seen.note(here, Trial { nodes, peak: judged.peak, nanos: judged.nanos });
+        (!self.is_slow(judged.nanos)).then(|| self.state(judged))
+    }
+
+    fn is_slow(&self, nanos: u64) -> bool {
+        self.ctx.settings.time.is_some_and(|limit| nanos > limit)
+    }
+}
+
+/// Regions but for those of some numbers.
+fn without(chosen: &[Region], left_out: &BTreeSet<usize>) -> Vec<Region> {
+    let kept = chosen.iter().enumerate().filter(|(index, _)| !left_out.contains(index));
+    kept.map(|(_, region)| region.clone()).collect()
+}
+
+/// Sets of regions, by their numbers, that make something that is there at the peak: all together, and one by one.
+fn at_peak(judged: &Judged, options: &Options, chosen: &[Region]) -> Vec<BTreeSet<usize>> {
+    let (levels, uses) = (Levels::of(judged, options, judged.peak / LEAST_SEED), uses(&judged.module));
+    let steps = (0..judged.profile.len()).filter(|step| judged.profile[*step] == judged.peak);
+    let there: BTreeSet<Value> = steps.flat_map(|step| levels.live(step)).copied().collect();
+    let all: BTreeSet<usize> = there.into_iter().filter_map(|value| maker(&judged.module, &uses, chosen, value)).collect();
+    let alone = all.iter().filter(|_| all.len() > 1).map(|index| BTreeSet::from([*index]));
+    let together = Some(all.clone()).filter(|all| !all.is_empty());
+    together.into_iter().chain(alone).collect()
+}
+
+/// The region that makes a value, or that a share which leads to one belongs to.
+fn maker(module: &Module, uses: &SecondaryMap<Value, Vec<Use>>, chosen: &[Region], value: Value) -> Option<usize> {
+    let (mut open, mut met) = (vec![value], BTreeSet::from([value]));
+    while let Some(value) = open.pop() {
+        if let Some(found) = chosen.iter().position(|region| region.made.contains_key(&value)) {
+            return Some(found);
+        }
+        let readers = uses[value].iter().filter_map(|site| match site {
+            Use::Operand(node, _) => Some(*node),
+            Use::Output(..) => None,
+        });
+        let own = readers.filter(|node| is_own(module, *node));
+        open.extend(own.flat_map(|node| module.node(node).results()).filter(|value| met.insert(*value)));
+    }
+    None
+}

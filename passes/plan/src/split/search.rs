@@ -1,0 +1,187 @@
+//! Looks for regions whose parts keep every step within a goal.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{Bytes, Node};
+
+use super::candidates::{ANYWHERE, Candidates, KINDS};
+use super::region::Region;
+use super::seed::{Estimates, Grown, Seed};
+use crate::{Goal, Score};
+
+/// Of the seeds of each kind at a step, so many are grown with every number of parts.
+const PROMISING: usize = 3;
+
+/// Looks for regions in one module.
+#[derive(Debug)]
+pub(super) struct Search<'s> {
+    candidates: Candidates<'s>,
+    goal: Goal,
+    /// The goal with the level aimed at as its limit.
+    aim: Goal,
+    /// Steps that are still to be lowered.
+    high: High,
+    /// Whether they share the time of a region that lowers several of them.
+    shared: bool,
+    /// What was best for steps that look the same: layers repeat.
+    best: BTreeMap<(u32, u64, bool), Like>,
+}
+
+/// The best region for a step.
+#[derive(Clone, Copy, Debug)]
+struct Like {
+    /// Position of the seed's value among the largest ones at the step.
+    place: usize,
+    seed: Seed,
+    score: Score,
+}
+
+/// Steps that are still to be lowered, counted.
+#[derive(Debug, Default)]
+struct High {
+    /// How many there are before each step, and before the end.
+    before: Vec<usize>,
+}
+
+impl High {
+    /// These of so many steps.
+    fn of(steps: &[usize], count: usize) -> Self {
+        let mut is_high = vec![0; count];
+        steps.iter().for_each(|step| is_high[*step] = 1);
+        let sum = |sum: &mut usize, is_high: usize| {
+            let before = *sum;
+            *sum += is_high;
+            Some(before)
+        };
+        Self { before: is_high.into_iter().chain([0]).scan(0, sum).collect() }
+    }
+
+    /// How many there are in a span, its first and last step.
+    fn count(&self, (first, last): (usize, usize)) -> usize {
+        self.before[last + 1] - self.before[first]
+    }
+
+    /// Those in a span are to be lowered no more.
+    fn lower(&mut self, (first, last): (usize, usize)) {
+        let (start, lowered) = (self.before[first], self.count((first, last)));
+        self.before[first..=last].fill(start);
+        self.before[last + 1..].iter_mut().for_each(|before| *before -= lowered);
+    }
+}
+
+impl<'s> Search<'s> {
+    /// Regions of a judged module, of those that begin at some candidates.
+    pub(super) fn new(candidates: Candidates<'s>, goal: Goal) -> Self {
+        Self { candidates, goal, aim: goal, high: High::default(), shared: false, best: BTreeMap::new() }
+    }
+
+    /// What grew.
+    pub(super) fn into_grown(self) -> Estimates {
+        self.candidates.into_grown()
+    }
+
+    /// Regions that keep every step within the goal, as far as estimates say and there are any; no two share a node.
+    ///
+    /// Steps are looked at from the highest one down, and each gets the region that takes the least time: by itself, or `shared` by the steps
+    /// above the goal that it lowers.
+    pub(super) fn regions(&mut self, goal: u64, shared: bool) -> Vec<Region> {
+        self.shared = shared;
+        // Estimates may be too low: what they say of the room alone need not keep it.
+        self.aim = self.goal.toward(Bytes(goal));
+        let profile = self.candidates.levels.profile;
+        let mut steps: Vec<usize> = (0..profile.len()).filter(|step| profile[*step] > goal).collect();
+        steps.sort_by_key(|step| (Reverse(profile[*step]), *step));
+        let mut taken: BTreeSet<Node> = BTreeSet::new();
+        self.high = High::of(&steps, profile.len());
+        let mut regions = Vec::new();
+        for step in steps {
+            if self.high.count((step, step)) == 0 {
+                continue;
+            }
+            let Some((region, grown)) = self.best(step, goal) else { continue };
+            self.high.lower(grown.span);
+            if region.nodes.values().all(|node| !taken.contains(node)) {
+                taken.extend(region.nodes.values());
+                regions.push(region);
+            }
+        }
+        regions
+    }
+
+    /// Whether every step where the peak stands is within some region: it stays where it is otherwise.
+    pub(super) fn covers_peak(&self, regions: &[Region]) -> bool {
+        let within = |step: usize| regions.iter().map(Region::span).any(|(first, last)| (first..=last).contains(&step));
+        let profile = self.candidates.levels.profile;
+        (0..profile.len()).filter(|step| profile[*step] == self.candidates.peak).all(within)
+    }
+
+    /// The region that brings a step to the goal in the least time, or else what is score most.
+    fn best(&mut self, step: usize, goal: u64) -> Option<(Region, Grown)> {
+        let key = (self.candidates.likeness(step), goal, self.shared);
+        let seed = match self.as_before(&key, step) {
+            Some(seed) => seed,
+            None => {
+                let (score, seed) = self.sought(step, goal)?;
+                let place = self.candidates.levels.live(step).iter().position(|value| *value == seed.value);
+                if let Some(place) = place.filter(|_| seed.steps == ANYWHERE) {
+                    self.best.insert(key, Like { place, seed, score });
+                }
+                seed
+            }
+        };
+        self.candidates.region(seed)
+    }
+
+    /// The seed that was best for a step that looks the same, if it is score as much here.
+    fn as_before(&mut self, key: &(u32, u64, bool), step: usize) -> Option<Seed> {
+        let like = *self.best.get(key)?;
+        let seed = Seed { value: *self.candidates.levels.live(step).get(like.place)?, ..like.seed };
+        let grown = self.candidates.grown(seed).filter(|grown| self.candidates.helps(grown, grown.level, step))?;
+        (self.score_of(&grown, grown.level, key.1) <= like.score).then_some(seed)
+    }
+
+    /// The seed of the region that brings a step to the goal in the least time, or else of what is score most.
+    ///
+    /// Each seed is grown with the fewest parts that its axis has; the most promising ones with all others, too.
+    fn sought(&mut self, step: usize, goal: u64) -> Option<(Score, Seed)> {
+        // What is known of equal parts first is a limit, of others a guess: each kind is ranked by itself.
+        let mut found: [Vec<(Score, Seed)>; KINDS] = Default::default();
+        for candidate in self.candidates.at(step).iter() {
+            let score = self.score_of(&candidate.grown, candidate.grown.least, goal);
+            found[candidate.kind as usize].push((score, candidate.seed));
+        }
+        let mut best: Option<(Score, Seed)> = None;
+        for mut found in found {
+            found.sort();
+            for (_, seed) in found.into_iter().take(PROMISING) {
+                let numbers = self.candidates.in_all_numbers(seed);
+                for (seed, grown) in numbers.iter().filter(|(_, grown)| self.candidates.helps(grown, grown.level, step)) {
+                    best = best.into_iter().chain([(self.score_of(grown, grown.level, goal), *seed)]).min();
+                }
+            }
+        }
+        best
+    }
+
+    /// What a region is score that brings a step to a level.
+    fn score_of(&self, grown: &Grown, level: u64, goal: u64) -> Score {
+        let lowers = if self.shared { self.high.count(grown.span).max(1) as u64 } else { 1 };
+        self.aim.score(Bytes(level.max(goal)), grown.nanos / lowers, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_that_are_lowered_count_no_more() {
+        let mut high = High::of(&[6, 1, 2, 4], 8);
+        assert_eq!([high.count((0, 7)), high.count((2, 4)), high.count((3, 3)), high.count((6, 7))], [4, 2, 0, 1]);
+        high.lower((2, 5));
+        assert_eq!([high.count((0, 7)), high.count((0, 1)), high.count((2, 5)), high.count((6, 6))], [2, 1, 0, 1]);
+        high.lower((0, 7));
+        assert_eq!(high.count((0, 7)), 0);
+    }
+}

@@ -1,0 +1,123 @@
+//! Plans that compute the batch in parts, in powers of two. Sums over parts are taken in another order than over the whole batch.
+
+use memc_ir::Bytes;
+use memc_passes::micro_batch::is_divided;
+use memc_passes::{PipelineError, Seek, Settings};
+
+use super::recompute;
+use crate::model::{Planned, need};
+use crate::search::Search;
+
+/// The share of its bytes that a plan of twice as many parts must save for still more parts to be tried.
+const LEAST_SAVING: u64 = 32;
+/// Two parts are planned with recomputing where they alone save such a share of the bytes.
+const NOTICEABLE: u64 = 16;
+
+/// Whether the limit needs parts, and they may be made.
+pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
+    super::slow(search)?;
+    if search.may_divide_batch() { Ok(()) } else { Err("the batch may not be divided unasked") }
+}
+
+/// Looks for the fewest parts with which a plan keeps the limit, or with which it nearly does and does where it recomputes.
+pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    let limit = search.limit();
+    let mut last = Bytes(u64::MAX);
+    for parts in numbers_of_parts(search) {
+        let quick = in_parts(search, parts, false)?;
+        let need = quick.need(search.model.options);
+        if !is_divided(&quick.module) || need.0 > last.0 - last.0 / LEAST_SAVING {
+            search.nothing(format!("{parts} parts save too little"));
+            break;
+        }
+        last = need;
+        search.pool.reach(need);
+        if need.0 > limit.0.saturating_add(limit.0 / search.tuning.near_limit) {
+            search.nothing(format!("{parts} parts are far from the limit"));
+            continue;
+        }
+        let plan = in_parts(search, parts, true)?;
+        search.near_parts.push((parts, plan.clone()));
+        for found in [plan, quick].into_iter().filter(|found| is_divided(&found.module)) {
+            let found = search.pool.measured(found);
+            search.offer(format!("{parts} parts"), found);
+        }
+        if search.pool.best().is_some() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Whether numbers of parts nearly keep the limit.
+pub(super) fn near_are_worth(search: &Search<'_>) -> Result<(), &'static str> {
+    super::very_slow(search)?;
+    if search.near_parts.is_empty() { Err("no number of parts nearly keeps the limit") } else { Ok(()) }
+}
+
+/// Looks for plans that recompute in the numbers of parts that nearly keep the limit, until one is faster than what was known.
+pub(super) fn near_and_recompute(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    let known = search.pool.fastest();
+    for (parts, plan) in std::mem::take(&mut search.near_parts) {
+        if search.pool.is_slow(search.tuning.large_overhead) && search.pool.fastest() == known {
+            and_recompute(search, parts, &plan)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether two parts save bytes by themselves: then they leave less to recompute than the whole batch, even far from the limit.
+pub(super) fn two_are_worth(search: &Search<'_>) -> Result<(), &'static str> {
+    if !search.may_divide_batch() {
+        return Err("the batch may not be divided unasked");
+    }
+    if search.model.nodes() > search.tuning.max_nodes_in_two_parts { Err("the model is too large") } else { Ok(()) }
+}
+
+/// Looks for a plan in two parts that recomputes what does not fit.
+pub(super) fn two_and_recompute(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    let options = search.model.options;
+    let saves = |less: Bytes, whole: Bytes| less.0 <= whole.0 - whole.0 / NOTICEABLE;
+    let halved = in_parts(search, 2, false)?.need(options);
+    let is_smaller = saves(halved, need(&search.pool.file_order.module, options));
+    if !is_smaller || !saves(halved, in_parts(search, 1, false)?.need(options)) {
+        search.nothing("two parts save too little");
+        return Ok(());
+    }
+    let plan = in_parts(search, 2, true)?;
+    if is_divided(&plan.module) && saves(plan.need(options), search.pool.free().need(options)) {
+        and_recompute(search, 2, &plan)?;
+    } else {
+        search.nothing("two parts save too little");
+    }
+    Ok(())
+}
+
+/// Looks for a plan that computes the batch in so many parts, and recomputes or moves what does not fit then.
+fn and_recompute(search: &mut Search<'_>, parts: u64, free: &Planned) -> Result<(), PipelineError> {
+    let nodes = search.model.nodes() as u64 * parts;
+    let effort = Some(search.model.options.effort / (nodes / search.tuning.full_effort_nodes).max(1));
+    let settings = Settings { parts: Some(parts), effort, seek: Seek::Soon, ..search.settings() };
+    let name = format!("{parts} parts, recomputing");
+    let found = recompute::within(search, &settings, free);
+    if let Some(found) = search.or_nothing(&name, found)? {
+        let found = search.pool.measured(found);
+        search.offer(name, found);
+    }
+    Ok(())
+}
+
+/// A plan by heuristics alone that computes the batch in so many parts.
+fn in_parts(search: &Search<'_>, parts: u64, rewrites: bool) -> Result<Planned, PipelineError> {
+    // What small models need in parts is found out even where the limit is hopeless, for what is said of smaller ones.
+    let limit = search.wish.limit.filter(|_| rewrites || search.model.nodes() > search.tuning.large_model);
+    let settings = Settings { parts: Some(parts), effort: Some(0), limit, ..search.settings() };
+    search.plan(&settings, rewrites)
+}
+
+/// Numbers of parts of a batch of which plans are made, in powers of two.
+fn numbers_of_parts(search: &Search<'_>) -> Vec<u64> {
+    let (nodes, most) = (search.model.nodes() as u64, search.tuning.max_nodes_in_parts as u64);
+    let numbers = (1..=search.tuning.max_doublings).map(|doublings| 1_u64 << doublings);
+    numbers.take_while(|parts| nodes.saturating_mul(*parts) <= most).collect()
+}

@@ -1,0 +1,145 @@
+//! Strategies: kinds of plans, one file a kind, one row each, asked in the order of the table.
+
+mod batch;
+mod order;
+mod recompute;
+mod regions;
+mod regions_and_recompute;
+
+use memc_passes::PipelineError;
+
+use crate::search::Search;
+
+/// A kind of plan.
+pub(crate) struct Strategy {
+    /// Its name in the log.
+    pub(crate) name: &'static str,
+    /// What it does, in one line.
+    pub(crate) summary: &'static str,
+    /// Whether it is worth asking after what was found, or why not.
+    pub(crate) is_worth: fn(&Search<'_>) -> Result<(), &'static str>,
+    /// Looks for plans and offers them to the pool.
+    pub(crate) seek: fn(&mut Search<'_>) -> Result<(), PipelineError>,
+}
+
+/// All strategies, in the order in which they are asked: what later ones are worth depends on what earlier ones found.
+pub(crate) const STRATEGIES: [Strategy; 13] = [
+    Strategy {
+        name: "order",
+        summary: "orders the nodes as given, rewritten, and with regions in parts, without recomputing",
+        is_worth: |_| Ok(()),
+        seek: order::seek,
+    },
+    Strategy {
+        name: "plainer",
+        summary: "orders as if there were no limit: a greedy search can do worse with more freedom",
+        is_worth: order::plainer_is_worth,
+        seek: order::plainer,
+    },
+    Strategy {
+        name: "merge-again",
+        summary: "merges the equal nodes of the best plan, and splits them again where that pays",
+        is_worth: recompute::merging_is_worth,
+        seek: recompute::merge_again,
+    },
+    Strategy {
+        name: "batch",
+        summary: "computes the batch in 2, 4, 8, ... parts",
+        is_worth: batch::is_worth,
+        seek: batch::seek,
+    },
+    Strategy {
+        name: "regions-for-time",
+        summary: "computes regions in parts that save as much as a slowdown buys",
+        is_worth: regions::for_time_is_worth,
+        seek: regions::for_time,
+    },
+    Strategy {
+        name: "batch+recompute",
+        summary: "computes the batch in as many parts as nearly keep the limit, and recomputes the rest",
+        is_worth: batch::near_are_worth,
+        seek: batch::near_and_recompute,
+    },
+    Strategy {
+        name: "recompute",
+        summary: "recomputes or moves what there is no room to keep, with each node whole",
+        is_worth: recompute::is_worth,
+        seek: recompute::seek,
+    },
+    Strategy {
+        name: "regions+recompute",
+        summary: "computes in parts what is too large by itself, and recomputes the rest",
+        is_worth: |search| slow(search).and_then(|()| regions::may_split(search)),
+        seek: regions_and_recompute::for_the_limit,
+    },
+    Strategy {
+        name: "recompute+regions",
+        summary: "computes regions in parts in plans that recompute",
+        is_worth: |search| kept(search).and_then(|()| slow(search)).and_then(|()| regions_and_recompute::stands_still(search)),
+        seek: regions_and_recompute::of_plans_that_recompute,
+    },
+    Strategy {
+        name: "two-parts+recompute",
+        summary: "computes the batch in two parts, and recomputes the rest",
+        is_worth: |search| kept(search).and_then(|()| very_slow(search)).and_then(|()| batch::two_are_worth(search)),
+        seek: batch::two_and_recompute,
+    },
+    Strategy {
+        name: "regions-for-less",
+        summary: "computes regions in parts for smaller limits, whatever their time",
+        is_worth: |search| unkept(search).and_then(|()| regions::may_split(search)),
+        seek: regions::for_less,
+    },
+    Strategy {
+        name: "regions+recompute-for-less",
+        summary: "looks for the smallest plan with regions in parts that recomputes the rest",
+        is_worth: |search| unkept(search).and_then(|()| regions::may_split(search)),
+        seek: regions_and_recompute::for_less,
+    },
+    Strategy {
+        name: "regions+recompute-within-less",
+        summary: "computes regions in parts for smaller limits, and recomputes the rest",
+        is_worth: |search| kept(search).and_then(|()| very_slow(search)).and_then(|()| regions::may_split(search)),
+        seek: regions_and_recompute::within_less,
+    },
+];
+
+/// There is a limit, and the best plan that keeps it takes noticeably longer than plans without a limit; or none keeps it.
+fn slow(search: &Search<'_>) -> Result<(), &'static str> {
+    limited(search)?;
+    if search.pool.is_slow(search.tuning.small_overhead) { Ok(()) } else { Err("the best plan is fast enough") }
+}
+
+/// The same, and takes much longer.
+fn very_slow(search: &Search<'_>) -> Result<(), &'static str> {
+    limited(search)?;
+    if search.pool.is_slow(search.tuning.large_overhead) { Ok(()) } else { Err("the best plan is fast enough") }
+}
+
+/// A plan keeps the limit.
+fn kept(search: &Search<'_>) -> Result<(), &'static str> {
+    limited(search)?;
+    if search.pool.best().is_some() { Ok(()) } else { Err("no plan keeps the limit") }
+}
+
+/// No plan keeps the limit.
+fn unkept(search: &Search<'_>) -> Result<(), &'static str> {
+    limited(search)?;
+    if search.pool.best().is_none() { Ok(()) } else { Err("a plan keeps the limit") }
+}
+
+fn limited(search: &Search<'_>) -> Result<(), &'static str> {
+    if search.wish.limit.is_some() { Ok(()) } else { Err("nothing limits memory") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_strategy_has_a_name_of_its_own_and_a_summary() {
+        let names: std::collections::BTreeSet<&str> = STRATEGIES.iter().map(|strategy| strategy.name).collect();
+        assert_eq!(names.len(), STRATEGIES.len());
+        assert!(STRATEGIES.iter().all(|strategy| !strategy.summary.is_empty()));
+    }
+}

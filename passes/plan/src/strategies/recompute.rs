@@ -1,0 +1,205 @@
+//! Plans that recompute or move what there is no room to keep, with each node whole.
+
+use std::collections::BTreeSet;
+
+use memc_ir::Bytes;
+use memc_passes::{PassError, PipelineError, Seek, Settings, Shortage};
+
+use crate::model::{Form, Planned};
+use crate::search::Search;
+use crate::split::is_split;
+use crate::whole::{MERGE, PLACE, has_equal_nodes};
+
+/// Equal nodes are merged, and some of them split again, with this share of the effort.
+const MERGING_SHARE: u64 = 8;
+
+/// Whether the limit needs it.
+pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
+    super::slow(search)?;
+    let is_kept = search.pool.best().is_some();
+    let is_free = search.pool.best().is_some_and(|best| best.strategy != "batch");
+    match () {
+        // Where regions in parts keep the limit and take noticeably longer, recomputing may be faster.
+        () if is_free && !search.pool.best().is_some_and(|best| is_split(&best.module)) => Err("a plan that recomputes nothing keeps the limit"),
+        () if is_kept && search.model.options.farther.is_empty() && !super::slow(search).is_ok() => Err("the best plan is fast enough"),
+        () => Ok(()),
+    }
+}
+
+/// Offers the plan within the limit; notes what the smallest one is short of.
+pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    // What is more than a short search would find is not needed where there is another plan.
+    let seek = if search.pool.best().is_some() { Seek::Soon } else { Seek::Longest };
+    let settings = Settings { seek, ..search.settings() };
+    let free = search.pool.free().clone();
+    match within(search, &settings, &free) {
+        Err(PipelineError::Pass(PassError::Budget(short))) => {
+            search.pool.lacks(short);
+            search.nothing("whole nodes");
+        }
+        found => _ = search.offer("whole nodes", found?),
+    }
+    Ok(())
+}
+
+/// Whether equal nodes stay apart in the best plan.
+pub(super) fn merging_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
+    let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else { return Err("memory is limited") };
+    if has_equal_nodes(&Form::of_plan(search.model, best)).unwrap_or(false) { Ok(()) } else { Err("no equal nodes stay apart") }
+}
+
+/// Offers a plan that needs less than the best one and takes no more time: which equal nodes to merge is worth a search.
+pub(super) fn merge_again(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    let Some(best) = search.pool.best().cloned() else { return Ok(()) };
+    let options = search.model.options;
+    let limit = Some(Bytes(best.need(options).0.saturating_sub(1)));
+    let effort = Some(options.effort / MERGING_SHARE);
+    let settings = Settings { limit, effort, seek: Seek::Soon, ..search.settings() };
+    let found = within(search, &settings, &best);
+    let Some(mut found) = search.or_nothing("equal nodes merged, some recomputed", found)? else { return Ok(()) };
+    // Nobody asked for a limit, so the plan names none.
+    found.said.budgeted = None;
+    if found.nanos(options) <= best.nanos(options) {
+        search.offer("equal nodes merged, some recomputed", found);
+    }
+    Ok(())
+}
+
+/// The plan within a limit, for when `free` needs more.
+///
+/// What is made here is rewritten if `free` was, and has sub-views where it has some. Nodes that compute the same are merged first: the plan may
+/// split them again where that pays. Where no plan is found soon then, they are left as they are, unless only what is found soon is sought.
+/// Where an arena is known that is no larger than the bound of such plans, the smallest of them is not looked for.
+///
+/// # Errors
+/// The first pass that fails; [`PassError::Budget`] where no plan is found, with what the smallest one needs.
+pub(super) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -> Result<Planned, PipelineError> {
+    let smallest = Some(search.pool.smallest()).filter(|least| *least < Bytes(u64::MAX));
+    let settings = Settings { smallest, fastest: search.pool.fastest(), ..settings.clone() };
+    let limited = Limited { search, settings: &settings, free };
+    let is_rewritten = !free.said.rewrites.is_empty();
+    let first = if is_rewritten { Way::Rewritten } else { Way::Merged };
+    let ends_soon = settings.seek == Seek::Soon;
+    let is_only = !ends_soon && !is_rewritten && !has_equal_nodes(&search.prepared(&settings)?)?;
+    let mut short = match limited.plan(first, if is_only { Seek::Longest } else { Seek::Soon }, None) {
+        Err(PipelineError::Pass(PassError::Budget(short))) if !is_only && !ends_soon => short,
+        other => return other,
+    };
+    let is_beaten = |short: &Shortage| smallest.is_some_and(|known| known <= short.bound);
+    if is_beaten(&short) {
+        // What is proven of rewritten nodes need not hold of others.
+        let other = if is_rewritten { or_short(limited.plan(Way::Apart, Seek::Soon, None), &mut short)? } else { None };
+        if let Some(found) = other {
+            return Ok(found);
+        }
+        if is_beaten(&short) {
+            return Err(PipelineError::Pass(PassError::Budget(short)));
+        }
+    }
+    // What is proven of merged nodes holds without merging too: a plan may run a merged node again wherever another stood.
+    if !is_rewritten && is_hopeless(&short) {
+        return limited.plan(first, Seek::Least, None);
+    }
+    // The smallest plan says whether longer searches are worth it. Rewritten or merged, plans get smallest.
+    let mut least = short;
+    let smallest = or_short(limited.plan(first, Seek::Least, None), &mut least)?;
+    let near = least.budget.0.saturating_add(least.budget.0 / search.tuning.far_from_limit);
+    let is_far = smallest.is_none() && least.least.0 > near;
+    for way in [Way::Apart, Way::FileOrder] {
+        if is_far || way == Way::FileOrder && is_hopeless(&least) {
+            break;
+        }
+        if let Some(found) = or_short(limited.plan(way, Seek::Fully, None), &mut least)? {
+            let faster = |smallest: &Planned| search.pool.score(smallest) < search.pool.score(&found);
+            return Ok(smallest.filter(faster).unwrap_or(found));
+        }
+    }
+    if let Some(smallest) = smallest {
+        return Ok(smallest);
+    }
+    // That of the others need only be looked for below it.
+    for way in [Way::Apart, Way::FileOrder] {
+        if way == Way::FileOrder && (is_far || is_hopeless(&least)) {
+            break;
+        }
+        let known = Some(least.least);
+        if let Some(found) = or_short(limited.plan(way, Seek::Least, known), &mut least)? {
+            return Ok(found);
+        }
+    }
+    Err(PipelineError::Pass(PassError::Budget(least)))
+}
+
+/// Where a plan within a limit begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Equal nodes are merged.
+    Merged,
+    /// Equal nodes stay apart.
+    Apart,
+    /// The same in the order of the file: the best order without a limit need not be best where much is recomputed.
+    FileOrder,
+    /// Nodes are rewritten.
+    Rewritten,
+}
+
+/// Plans within one limit.
+struct Limited<'s, 'm> {
+    search: &'s Search<'m>,
+    settings: &'s Settings,
+    free: &'s Planned,
+}
+
+impl Limited<'_, '_> {
+    fn plan(&self, way: Way, seek: Seek, smallest: Option<Bytes>) -> Result<Planned, PipelineError> {
+        let settings = Settings { seek, smallest, ..self.settings.clone() };
+        let prepared = self.search.prepared(&settings)?;
+        let form = match way {
+            Way::Rewritten => self.search.rewritten(&prepared, &settings)?,
+            Way::Merged => Some(self.search.form(&prepared, MERGE, &Settings::default())?),
+            Way::Apart | Way::FileOrder => None,
+        };
+        let form = match (way, form) {
+            (Way::Rewritten, Some(form)) => form,
+            (_, form) => self.search.laid_out(form.unwrap_or(prepared))?,
+        };
+        // Sub-views of a module with regions in parts are of values that there are not here.
+        let none = BTreeSet::new();
+        let named = if is_split(&self.free.module) { &none } else { &self.free.windows };
+        planned_within(&form, named, way != Way::FileOrder, &settings)
+    }
+}
+
+/// The plan of a form within a limit, with some sub-views.
+///
+/// # Errors
+/// The first pass that fails; [`PassError::Budget`] where no plan is found.
+pub(super) fn planned_within(
+    form: &Form<'_>,
+    views: &BTreeSet<(memc_ir::Node, memc_ir::Value)>,
+    orders: bool,
+    settings: &Settings,
+) -> Result<Planned, PipelineError> {
+    let mut form = form.then("view", &Settings::default())?;
+    let windows = Some(form.numbers_of(views));
+    form.run("window", &Settings { windows, ..Settings::default() })?;
+    form.run(&format!("{}budget,{PLACE}", if orders { "schedule," } else { "" }), settings)?;
+    Ok(form.planned())
+}
+
+/// Whether it is proven that there is no plan.
+fn is_hopeless(short: &Shortage) -> bool {
+    short.bound > short.budget
+}
+
+/// The plan, if there is one; else what it is short of counts, where that is less than was known.
+fn or_short(found: Result<Planned, PipelineError>, least: &mut Box<Shortage>) -> Result<Option<Planned>, PipelineError> {
+    match found {
+        Err(PipelineError::Pass(PassError::Budget(short))) => {
+            let (bound, own) = (least.bound, short.bound);
+            *least = if least.least <= short.least { least.clone().with_bound(own) } else { short.with_bound(bound) };
+            Ok(None)
+        }
+        found => found.map(Some),
+    }
+}

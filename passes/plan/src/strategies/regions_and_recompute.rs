@@ -1,0 +1,153 @@
+//! Plans that compute regions in parts and recompute the rest: whichever of both is decided first.
+
+use std::collections::BTreeSet;
+
+use memc_ir::Bytes;
+use memc_passes::{PassError, PipelineError, Seek, Settings};
+
+use super::recompute::{planned_within, within};
+use crate::budget::fit::leaves_room;
+use crate::model::{Form, Planned};
+use crate::search::Search;
+use crate::split::is_split;
+use crate::tuning::hundredths;
+use crate::whole::{MERGE, REGIONS};
+
+/// Looks for a plan with regions in parts that let each node by itself keep within a part of the limit, and that recomputes or moves what does not
+/// fit then.
+pub(super) fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    let part = search.tuning.alone[0];
+    let found = in_regions(search, search.limit(), part, Seek::Soon)?;
+    offer(search, format!("nodes within {part} % of the limit"), found);
+    Ok(())
+}
+
+/// Looks for such a plan within a part of the limit where none was found for the limit itself: what is in parts then is smaller, and more of the
+/// rest can be kept.
+pub(super) fn within_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    if search.found("regions+recompute").is_some() {
+        return Ok(());
+    }
+    for part in search.tuning.smaller_limits {
+        let less = hundredths(search.limit(), part);
+        if less < search.pool.smallest() {
+            continue;
+        }
+        let found = in_regions(search, less, search.tuning.alone[0], Seek::Soon)?;
+        let is_found = found.is_some();
+        offer(search, format!("{part} % of the limit"), found);
+        if is_found {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Looks for the smallest plan of this kind, from the smallest one of other kinds on: none of that depends on the limit, so that what it reaches is
+/// found for every larger limit.
+pub(super) fn for_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    let options = search.model.options;
+    let mut parts = search.tuning.alone.into_iter().peekable();
+    while let Some(part) = parts.peek().copied() {
+        let least = search.pool.smallest();
+        let less = Bytes(least.0.saturating_sub((least.0 / search.tuning.least_saving).max(1)));
+        let found = in_regions(search, less, part, Seek::Least)?;
+        match found.filter(|found| found.need(options) <= less) {
+            Some(found) => {
+                search.pool.reach(found.need(options));
+                offer(search, format!("smaller, nodes within {part} %"), Some(found));
+            }
+            None => {
+                search.nothing(format!("smaller, nodes within {part} %"));
+                parts.next();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether regions may be found in plans that recompute: transfers stand at the steps of their plan.
+pub(super) fn stands_still(search: &Search<'_>) -> Result<(), &'static str> {
+    super::regions::may_split(search)?;
+    if search.model.options.farther.is_empty() { Ok(()) } else { Err("transfers stand at the steps of their plan") }
+}
+
+/// Looks for regions in parts in plans that recompute: in that of whole nodes, in the place of what it recomputes in passing; and in one within more,
+/// to come down to the limit.
+pub(super) fn of_plans_that_recompute(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    if let Some(whole) = search.found("recompute").cloned() {
+        regions_of(search, &whole, "whole nodes")?;
+    }
+    let wider = Some(hundredths(search.limit(), search.tuning.wider_limit));
+    let settings = Settings { limit: wider, effort: short(search), seek: Seek::Soon, ..search.settings() };
+    let free = search.pool.free().clone();
+    let found = within(search, &settings, &free);
+    if let Some(found) = search.or_nothing("whole nodes within more", found)? {
+        regions_of(search, &found, "whole nodes within more")?;
+    }
+    Ok(())
+}
+
+/// Offers a plan with regions in parts of one that recomputes; for a little less where none keeps the limit.
+fn regions_of(search: &mut Search<'_>, planned: &Planned, name: &str) -> Result<(), PipelineError> {
+    for part in search.tuning.nearly_all {
+        let limit = Some(hundredths(search.limit(), part));
+        let fastest = search.pool.fastest();
+        let settings = Settings { limit, fastest, effort: short(search), seek: Seek::Soon, ..search.settings() };
+        let name = format!("{name}, {part} % of the limit");
+        match regions_again(search, planned, &settings) {
+            Err(PipelineError::Pass(PassError::Budget(_))) | Ok(None) => search.nothing(name),
+            found => {
+                offer(search, name, found?);
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Plans the module of a plan that recomputes anew within a limit: with regions in parts where it needs more than that, or did so if nothing was
+/// recomputed shortly after its last use. None where no regions help.
+fn regions_again(search: &Search<'_>, planned: &Planned, settings: &Settings) -> Result<Option<Planned>, PipelineError> {
+    let mut form = Form::of_plan(search.model, planned);
+    form.run(&format!("reopen,dce,{REGIONS}"), settings)?;
+    if !is_split(&form.module) {
+        return Ok(None);
+    }
+    form.run("root-copies", settings)?;
+    planned_within(&form, &BTreeSet::new(), true, settings).map(Some)
+}
+
+/// A plan within so many bytes with regions in parts that let each node by itself keep within a part of them, in hundredths.
+fn in_regions(search: &Search<'_>, limit: Bytes, part: u64, seek: Seek) -> Result<Option<Planned>, PipelineError> {
+    let effort = if seek == Seek::Least { short(search) } else { None };
+    let (smallest, fastest) = (Some(limit).filter(|_| seek == Seek::Least), search.pool.fastest());
+    let limited = Settings { limit: Some(limit), effort, seek, smallest, fastest, ..search.settings() };
+    let given = Form::given(search.model);
+    if !leaves_room(&given.module, &given.ctx, limit) {
+        return Ok(None);
+    }
+    let prepared = search.prepared(&limited)?;
+    let form = match search.rewritten(&prepared, &limited)? {
+        Some(form) => form,
+        None => search.laid_out(search.form(&prepared, MERGE, &Settings::default())?)?,
+    };
+    let alone = Some(hundredths(limit, part));
+    let Some(form) = search.divided(&form, &Settings { alone, ..limited.clone() })? else { return Ok(None) };
+    match planned_within(&form, &BTreeSet::new(), true, &limited) {
+        Err(PipelineError::Pass(PassError::Budget(_))) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn offer(search: &mut Search<'_>, name: String, found: Option<Planned>) {
+    match found.map(|found| search.pool.measured(found)) {
+        Some(found) => _ = search.offer(name, found),
+        None => search.nothing(name),
+    }
+}
+
+/// A share of the effort.
+fn short(search: &Search<'_>) -> Option<u64> {
+    Some(search.model.options.effort / search.tuning.short)
+}

@@ -1,0 +1,87 @@
+//! Judges modules on trial: an order by heuristics, its peak, and where that stands.
+//!
+//! A trial asks whether a module keeps within some bytes, so heuristics end with the first order that does, and a bound may answer before any of
+//! them begins. Nothing is placed: the arena is nearly always as large as the peak, and the plans that are kept are compared by their arenas.
+
+use memc_ir::{Bytes, ConstData, ConstOrigin, Module, Node, Payload, Rewriter, SecondaryMap, Use, Value};
+use memc_rewrite::Measure;
+use memc_solve::order;
+
+use memc_passes::analysis::scratch::scratch;
+use memc_passes::Options;
+use memc_passes::{PassContext, PassError};
+use memc_passes::schedule::problem;
+use memc_passes::{dce, view};
+
+/// A module in the order that heuristics found for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    /// The module, ordered, without what depends on constants alone.
+    pub(crate) module: Module,
+    /// Its peak in bytes.
+    pub(crate) peak: u64,
+    /// Modelled time in nanoseconds.
+    pub(crate) nanos: u64,
+    /// Bytes at each step.
+    pub(crate) profile: Vec<u64>,
+    /// Whether these and the peak are what each node needs by itself, in the place of all that is there.
+    pub(crate) is_alone: bool,
+}
+
+/// Orders a module by heuristics, until `enough` bytes are kept; `None` where it cannot be ordered. Takes O((n + uses) log n).
+pub(crate) fn judge(mut module: Module, options: &Options, enough: u64) -> Option<Judged> {
+    without_constants(&mut module);
+    clean(&mut module, options).ok()?;
+    module.plan.scratch = scratch(&module, options);
+    let problem = problem(&module, options);
+    let given: Vec<u32> = (0..problem.operations.len() as u32).collect();
+    let outcome = order::portfolio(&problem, &given, enough).ok()?;
+    let (best, peak) = (outcome.solution?, outcome.value?);
+    let profile = order::profile(&problem, &best).ok()?;
+    let nanos = options.total_nanos(&module);
+    let main = module.main();
+    let nodes = &module.graph(main).nodes;
+    let schedule: Vec<Node> = best.iter().map(|position| nodes[*position as usize]).collect();
+    let mut rewriter = Rewriter::new(&mut module);
+    rewriter.set_schedule(main, schedule);
+    rewriter.finish();
+    Some(Judged { module, peak, nanos, profile, is_alone: false })
+}
+
+/// Measures a window by itself.
+pub(crate) fn alone(piece: &Module, options: &Options) -> Measure {
+    let judged = judge(piece.clone(), options, 0);
+    let measure = judged.map(|judged| Measure { peak: Bytes(judged.peak), nanos: memc_ir::Nanos(judged.nanos as f64) });
+    measure.unwrap_or(Measure { peak: Bytes(u64::MAX), nanos: memc_ir::Nanos(f64::MAX) })
+}
+
+/// Erases what nobody reads any more, and lets views share bytes.
+fn clean(module: &mut Module, options: &Options) -> Result<(), PassError> {
+    let mut ctx = PassContext::new(options, SecondaryMap::default());
+    (dce::INFO.run)(module, &mut ctx)?;
+    (view::INFO.run)(module, &mut ctx)?;
+    Ok(())
+}
+
+/// Makes constants of what rules made from constants alone: it is computed before the plan is made. Their elements are of no interest here.
+fn without_constants(module: &mut Module) {
+    let nodes = module.graph(module.main()).nodes.clone();
+    let mut rewriter = Rewriter::new(module);
+    for node in nodes {
+        let data = rewriter.module().node(node);
+        let is_known = |value: Value| rewriter.module().constant_of(value).is_some();
+        if data.origin != memc_rewrite::ORIGIN || data.operands().next().is_none() || !data.operands().all(is_known) {
+            continue;
+        }
+        let results: Vec<Value> = data.results().collect();
+        for value in results {
+            let is_output = rewriter.uses(value).iter().any(|site| matches!(site, Use::Output(..)));
+            if let Some(ty) = rewriter.module().ty(value).tensor().filter(|_| !is_output).cloned() {
+                let constant = rewriter.constant(ConstData { ty, payload: Payload::Elided, origin: ConstOrigin::New });
+                rewriter.make_initializer(value, constant);
+            }
+        }
+        rewriter.erase(node);
+    }
+    rewriter.finish();
+}

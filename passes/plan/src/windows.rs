@@ -1,0 +1,200 @@
+//! Which windows lower the arena: a local search over sets of them, each judged by a plan that heuristics make.
+//!
+//! A window holds the bytes of the larger value from its first part on: that saves the bytes of a copy at one step and may cost more at others.
+//! What a set is worth shows only in the order and the places that follow from it, so every set is planned.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{Bytes, Module, Node, SecondaryMap, Value};
+
+use memc_passes::analysis::windows::Window;
+use memc_passes::analysis::{Liveness, buffers, classes, live};
+use memc_passes::Options;
+use memc_passes::PipelineError;
+
+/// Sets that are planned at most.
+const MAX_TRIALS: usize = 24;
+/// Nodes that are planned at most, over all sets: large graphs get fewer trials.
+const MAX_NODES: usize = 16_000;
+
+/// A set of windows, by node and part.
+type Set = BTreeSet<(Node, Value)>;
+
+/// What sets are compared by, most important first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Cost {
+    arena: Bytes,
+    peak: Bytes,
+    /// Steps at which that many bytes live: layers that are alike get better one by one.
+    peaks: usize,
+}
+
+/// A set and what its plan costs.
+struct Trial {
+    set: Set,
+    cost: Cost,
+    /// Values whose bytes are held at the first step of the peak.
+    held: SecondaryMap<Value, bool>,
+}
+
+impl Trial {
+    /// By cost, then fewer windows.
+    fn rank(&self) -> (Cost, usize) {
+        (self.cost, self.set.len())
+    }
+}
+
+/// The sets that may still be planned, and those that were.
+struct Search<'a, F> {
+    module: &'a Module,
+    candidates: &'a [Window],
+    options: &'a Options,
+    plan: F,
+    left: usize,
+    seen: BTreeSet<Set>,
+}
+
+/// The best set of windows that was found; empty if none is better than no windows at all.
+///
+/// `plan` plans `module`, where `candidates` are legal one by one, with those of some numbers, unless its order needs so many bytes or more. The search starts from all windows, and from those
+/// of each Concat's last operand with those of results; then it puts windows at the peak in and out. At most 24 plans, and no more than a
+/// fixed sum of nodes.
+///
+/// # Errors
+/// A plan that fails.
+pub(crate) fn search(
+    module: &Module,
+    candidates: &[Window],
+    options: &Options,
+    plan: impl FnMut(BTreeSet<usize>, u64) -> Result<Option<Module>, PipelineError>,
+) -> Result<BTreeSet<usize>, PipelineError> {
+    let nodes = module.graph(module.main()).nodes.len().max(1);
+    let left = (MAX_NODES / nodes).min(MAX_TRIALS);
+    let mut search = Search { module, candidates, options, plan, left, seen: BTreeSet::new() };
+    if candidates.is_empty() || left < 2 {
+        return Ok(BTreeSet::new());
+    }
+    let mut starts = Vec::new();
+    for set in [Set::new(), all(candidates), last_operands(module, candidates)] {
+        starts.extend(search.trial(set, u64::MAX)?);
+    }
+    starts.sort_by_key(Trial::rank);
+    let mut best: Option<Trial> = None;
+    for start in starts {
+        let end = search.descend(start)?;
+        if best.as_ref().is_none_or(|best| end.rank() < best.rank()) {
+            best = Some(end);
+        }
+    }
+    Ok(best.map(|best| numbers(candidates, &best.set)).unwrap_or_default())
+}
+
+impl<F: FnMut(BTreeSet<usize>, u64) -> Result<Option<Module>, PipelineError>> Search<'_, F> {
+    /// Plans a set, if it is new, trials are left, and its order needs fewer bytes than `below`.
+    fn trial(&mut self, set: Set, below: u64) -> Result<Option<Trial>, PipelineError> {
+        if self.left == 0 || !self.seen.insert(set.clone()) {
+            return Ok(None);
+        }
+        self.left -= 1;
+        let planned = (self.plan)(numbers(self.candidates, &set), below)?;
+        Ok(planned.map(|planned| judge(set, &planned, self.options)))
+    }
+
+    /// Takes the first move that helps, again and again.
+    fn descend(&mut self, start: Trial) -> Result<Trial, PipelineError> {
+        let mut current = start;
+        'next: loop {
+            for set in self.moves(&current) {
+                if let Some(found) = self.trial(set, current.cost.arena.0 + 1)?.filter(|found| found.cost < current.cost) {
+                    current = found;
+                    continue 'next;
+                }
+            }
+            return Ok(current);
+        }
+    }
+
+    /// Sets one move away: windows that touch what is held at the peak, put in or out all at once, one by one in order of the bytes
+    /// that they hold, and node by node.
+    fn moves(&self, current: &Trial) -> Vec<Set> {
+        let is_held = |window: &&Window| current.held[window.part] || current.held[window.whole];
+        let mut at_peak: Vec<&Window> = self.candidates.iter().filter(is_held).collect();
+        at_peak.sort_by_key(|window| (Reverse(self.module.size(window.whole)), key(window)));
+        let mut by_node: BTreeMap<Node, Vec<&Window>> = BTreeMap::new();
+        for window in &at_peak {
+            by_node.entry(window.node).or_default().push(window);
+        }
+        let mut sets = vec![without(&current.set, &at_peak), with(&current.set, &at_peak)];
+        sets.extend(at_peak.iter().map(|window| match current.set.contains(&key(window)) {
+            true => without(&current.set, &[window]),
+            false => with(&current.set, &[window]),
+        }));
+        let several = by_node.values().filter(|windows| windows.len() > 1);
+        sets.extend(several.flat_map(|windows| [without(&current.set, windows), with(&current.set, windows)]));
+        sets
+    }
+}
+
+fn judge(set: Set, planned: &Module, options: &Options) -> Trial {
+    let liveness = Liveness::of(planned, planned.main(), options.profile);
+    let buffers = buffers(planned, &liveness, &classes(planned), options.io);
+    let live = live(planned, &buffers, liveness.steps);
+    let peak = live.iter().copied().max().unwrap_or_default();
+    let at = live.iter().position(|bytes| *bytes == peak).unwrap_or(0) as u32;
+    let mut held = SecondaryMap::default();
+    for buffer in buffers.iter().filter(|buffer| buffer.range.start.0 <= at && at < buffer.range.end.0) {
+        for member in &buffer.members {
+            held.set(*member, true);
+        }
+    }
+    let arena = planned.plan.arenas.iter().map(|arena| arena.size).max().unwrap_or_default();
+    let peaks = live.iter().filter(|bytes| **bytes == peak).count();
+    Trial { set, cost: Cost { arena, peak, peaks }, held }
+}
+
+/// Numbers of the windows of a set among the candidates.
+fn numbers(candidates: &[Window], set: &Set) -> BTreeSet<usize> {
+    let is_in = |(_, window): &(usize, &Window)| set.contains(&key(window));
+    candidates.iter().enumerate().filter(is_in).map(|(number, _)| number).collect()
+}
+
+fn key(window: &Window) -> (Node, Value) {
+    (window.node, window.part)
+}
+
+fn without(set: &Set, windows: &[&Window]) -> Set {
+    let out: Set = windows.iter().map(|window| key(window)).collect();
+    set.difference(&out).copied().collect()
+}
+
+/// The set with these windows; a part lies in one place, the last that is named.
+fn with(set: &Set, windows: &[&Window]) -> Set {
+    let places: BTreeMap<Value, Node> = windows.iter().map(|window| (window.part, window.node)).collect();
+    let kept = set.iter().filter(|(_, part)| !places.contains_key(part)).copied();
+    kept.chain(places.iter().map(|(part, node)| (*node, *part))).collect()
+}
+
+/// Each part in the first window that the pass would take.
+fn all(candidates: &[Window]) -> Set {
+    let last_first: Vec<&Window> = candidates.iter().rev().collect();
+    with(&Set::new(), &last_first)
+}
+
+/// Of each Concat the operand that the file makes last, and all results: windows that hold nothing for long.
+fn last_operands(module: &Module, candidates: &[Window]) -> Set {
+    let mut position: SecondaryMap<Node, usize> = SecondaryMap::default();
+    for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
+        position.set(*node, index);
+    }
+    let made = |window: &&Window| module.producer(window.part).map(|node| position[node]);
+    let mut last: BTreeMap<Node, &Window> = BTreeMap::new();
+    for window in candidates.iter().filter(|window| window.is_operand) {
+        let best = last.entry(window.node).or_insert(window);
+        if made(&window) > made(best) {
+            *best = window;
+        }
+    }
+    let results = candidates.iter().filter(|window| !window.is_operand);
+    with(&Set::new(), &results.chain(last.into_values()).collect::<Vec<_>>())
+}

@@ -1,0 +1,169 @@
+//! What passes remember of earlier runs on the same model: several ways of planning it often come to the same question.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use memc_solve::{Limit, Outcome, StopReason, order, place};
+
+/// Operations or buffers of all problems together that one solver's answers are remembered for.
+const MAX_REMEMBERED: usize = 50_000;
+
+/// Answers of solvers, and whatever passes keep, of one model under options that differ in settings alone. Clones share what they know.
+#[derive(Clone, Debug, Default)]
+pub struct Memo {
+    orders: Known<(order::Problem, u64), Vec<u32>>,
+    places: Known<place::Problem, place::Solution>,
+    kept: Rc<RefCell<Vec<Rc<dyn Any>>>>,
+    spent: Rc<Cell<u64>>,
+}
+
+impl Memo {
+    /// The object of a type that passes keep here, made by its default the first time. Linear in the number of types.
+    pub fn kept<T: Any + Default>(&self) -> Rc<T> {
+        let known = self.kept.borrow().iter().find_map(|kept| kept.clone().downcast::<T>().ok());
+        known.unwrap_or_else(|| {
+            let made = Rc::new(T::default());
+            self.kept.borrow_mut().push(made.clone());
+            made
+        })
+    }
+
+    /// Search nodes of exact solvers that were spent until now; answers from memory cost nothing.
+    pub fn spent(&self) -> u64 {
+        self.spent.get()
+    }
+
+    /// Counts search nodes as spent.
+    pub fn spend(&self, nodes: u64) {
+        self.spent.set(self.spent.get().saturating_add(nodes));
+    }
+
+    /// Orders a problem from the order at hand, looking for fewer bytes than `below` only; see [`order::solve_below`].
+    ///
+    /// # Errors
+    /// What the solver refuses.
+    pub fn order(&self, problem: &order::Problem, below: u64, limit: &Limit) -> Result<Outcome<Vec<u32>>, order::OrderError> {
+        let count = problem.operations.len();
+        self.orders.ask(&(problem.clone(), below), count, limit, || {
+            let given: Vec<u32> = (0..count as u32).collect();
+            let outcome = order::solve_below(problem, &given, below, limit)?;
+            self.spend(outcome.effort);
+            Ok(outcome)
+        })
+    }
+
+    /// Places the buffers of a problem; see [`place::solve`].
+    ///
+    /// # Errors
+    /// What the solver refuses.
+    pub fn place(&self, problem: &place::Problem, limit: &Limit) -> Result<Outcome<place::Solution>, place::ProblemError> {
+        self.places.ask(problem, problem.buffers.len(), limit, || {
+            let outcome = place::solve(problem, limit)?;
+            self.spend(outcome.effort);
+            Ok(outcome)
+        })
+    }
+}
+
+/// Answers by question and limit, the oldest first.
+#[derive(Clone, Debug)]
+struct Known<Q, S>(Rc<RefCell<VecDeque<Entry<Q, S>>>>);
+
+#[derive(Debug)]
+struct Entry<Q, S> {
+    question: Q,
+    size: usize,
+    limit: Limit,
+    answer: Outcome<S>,
+}
+
+impl<Q, S> Default for Known<Q, S> {
+    fn default() -> Self {
+        Self(Rc::default())
+    }
+}
+
+impl<Q: Clone + PartialEq, S: Clone> Known<Q, S> {
+    /// The answer that is known, or that `solve` gives.
+    fn ask<E>(
+        &self,
+        question: &Q,
+        size: usize,
+        limit: &Limit,
+        solve: impl FnOnce() -> Result<Outcome<S>, E>,
+    ) -> Result<Outcome<S>, E> {
+        // What heuristics prove the best needs no search.
+        let is_enough = |entry: &Entry<Q, S>| entry.answer.stop == StopReason::BoundReached && entry.answer.effort == 0;
+        let answers = |entry: &Entry<Q, S>| entry.limit == *limit || entry.limit.nodes < limit.nodes && is_enough(entry);
+        let is_it = |entry: &&Entry<Q, S>| entry.size == size && answers(entry) && entry.question == *question;
+        let known = self.0.borrow().iter().find(is_it).map(|entry| entry.answer.clone());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let answer = solve()?;
+        let mut entries = self.0.borrow_mut();
+        entries.push_back(Entry { question: question.clone(), size, limit: *limit, answer: answer.clone() });
+        while entries.iter().map(|entry| entry.size).sum::<usize>() > MAX_REMEMBERED {
+            entries.pop_front();
+        }
+        Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn outcome(value: u64) -> Result<Outcome<u64>, ()> {
+        Ok(Outcome { solution: Some(value), value: Some(value), lower_bound: 0, stop: StopReason::NodeLimit, effort: 0 })
+    }
+
+    #[test]
+    fn only_the_same_question_at_the_same_limit_is_answered_from_memory() {
+        let known: Known<u32, u64> = Known::default();
+        let ask = |question: u32, nodes: u64, answer: u64| {
+            known.ask(&question, 1, &Limit { nodes }, || outcome(answer)).unwrap().value.unwrap()
+        };
+        assert_eq!([ask(1, 0, 10), ask(2, 0, 20), ask(1, 5, 30)], [10, 20, 30]);
+        assert_eq!([ask(1, 0, 0), ask(2, 0, 0), ask(1, 5, 0)], [10, 20, 30]);
+    }
+
+    #[test]
+    fn what_heuristics_prove_is_the_answer_at_every_higher_limit() {
+        let known: Known<u32, u64> = Known::default();
+        let ask = |nodes: u64, answer: u64, stop: StopReason, effort: u64| {
+            let outcome = |value| outcome(value).map(|outcome| Outcome { stop, effort, ..outcome });
+            known.ask(&1, 1, &Limit { nodes }, || outcome(answer)).unwrap().value.unwrap()
+        };
+        assert_eq!(ask(4, 10, StopReason::BoundReached, 0), 10);
+        assert_eq!([ask(5, 20, StopReason::NodeLimit, 0), ask(3, 30, StopReason::NodeLimit, 0)], [10, 30]);
+        let searched: Known<u32, u64> = Known::default();
+        let ask = |nodes: u64, answer: u64| {
+            let outcome = outcome(answer).map(|outcome| Outcome { stop: StopReason::BoundReached, effort: 1, ..outcome });
+            searched.ask(&1, 1, &Limit { nodes }, || outcome).unwrap().value.unwrap()
+        };
+        assert_eq!([ask(4, 10), ask(5, 20)], [10, 20]);
+    }
+
+    #[test]
+    fn one_object_a_type_is_kept_for_all_clones() {
+        let memo = Memo::default();
+        memo.clone().kept::<Cell<u32>>().set(7);
+        assert_eq!(memo.kept::<Cell<u32>>().get(), 7);
+        assert_eq!(memo.kept::<Cell<u64>>().get(), 0);
+    }
+
+    #[test]
+    fn the_oldest_answers_are_forgotten_when_all_are_too_large_together() {
+        let known: Known<u32, u64> = Known::default();
+        let ask = |question: u32, answer: u64| {
+            known.ask(&question, MAX_REMEMBERED / 2, &Limit { nodes: 0 }, || outcome(answer)).unwrap().value.unwrap()
+        };
+        assert_eq!([ask(1, 10), ask(2, 20), ask(3, 30)], [10, 20, 30]);
+        assert_eq!([ask(3, 0), ask(2, 0), ask(1, 11)], [30, 20, 11]);
+    }
+}

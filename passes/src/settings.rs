@@ -1,0 +1,216 @@
+//! Settings of one run of a pass, and their text in pipelines: `split[limit=4096,time=120000]`.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use memc_ir::Bytes;
+
+/// How long the pass `budget` looks for a plan within its limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Seek {
+    /// Ends where a short search finds nothing.
+    Soon,
+    /// Spends all effort on the limit.
+    Fully,
+    /// Spends all effort on the limit, then looks for the smallest arena, which a refusal states.
+    #[default]
+    Longest,
+    /// Looks for the smallest arena alone.
+    Least,
+}
+
+impl Seek {
+    const ALL: [Self; 4] = [Self::Soon, Self::Fully, Self::Longest, Self::Least];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Soon => "soon",
+            Self::Fully => "fully",
+            Self::Longest => "longest",
+            Self::Least => "least",
+        }
+    }
+}
+
+/// What one run of a pass is asked for, beside the options that hold for the whole plan.
+///
+/// A pass is a function of the module, the options and these. Each pass names the settings that it reads
+/// ([`crate::PassInfo::reads`]); a pipeline prints those, so that its text repeats the run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Settings {
+    /// Limit of the first space's arena, in bytes; none where memory has a price instead.
+    pub limit: Option<Bytes>,
+    /// Time that less memory may cost, in hundredths of a per cent of the modelled time.
+    pub slowdown: u32,
+    /// Modelled time that the module may not pass, in nanoseconds.
+    pub time: Option<u64>,
+    /// Bytes that a node may need by itself, where everything else can be recomputed.
+    pub alone: Option<Bytes>,
+    /// Equal parts of the batch.
+    pub parts: Option<u64>,
+    /// Search nodes of exact solvers; the effort of the options where none is set.
+    pub effort: Option<u64>,
+    /// An arena that is known, in bytes: only smaller ones are of interest.
+    pub below: Option<u64>,
+    /// Numbers of the sub-views to take, in the order in which the pass `window` meets them; all where none is set.
+    pub windows: Option<BTreeSet<usize>>,
+    /// How long a plan within the limit is looked for.
+    pub seek: Seek,
+    /// Smallest arena that is known, where a smaller one is looked for.
+    pub smallest: Option<Bytes>,
+    /// Modelled time of a plan within the limit that is known, in nanoseconds.
+    pub fastest: Option<u64>,
+}
+
+/// Names of all settings, in the order in which they are printed.
+pub const NAMES: [&str; 11] =
+    ["limit", "slowdown", "time", "alone", "parts", "effort", "below", "windows", "seek", "smallest", "fastest"];
+
+impl Settings {
+    /// Those of the settings that have one of these names; the defaults of the others.
+    #[must_use]
+    pub fn only(&self, names: &[&str]) -> Self {
+        let mut kept = Self::default();
+        for name in names {
+            kept.copy(name, self);
+        }
+        kept
+    }
+
+    /// Takes from other settings whatever they set.
+    pub fn take(&mut self, other: &Self) {
+        for name in NAMES {
+            self.copy(name, other);
+        }
+    }
+
+    /// Takes one setting, if it is set. What prints parses back.
+    fn copy(&mut self, name: &str, from: &Self) {
+        if let Some(text) = from.text(name) {
+            _ = self.set(name, &text);
+        }
+    }
+
+    /// Sets one setting from its text.
+    ///
+    /// # Errors
+    /// The text is no value of the setting, or the name is none.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), SettingError> {
+        let wrong = || SettingError { name: name.to_owned(), text: text.to_owned() };
+        let number = || text.parse::<u64>().map_err(|_| wrong());
+        match name {
+            "limit" => self.limit = Some(Bytes(number()?)),
+            "slowdown" => self.slowdown = text.parse().map_err(|_| wrong())?,
+            "time" => self.time = Some(number()?),
+            "alone" => self.alone = Some(Bytes(number()?)),
+            "parts" => self.parts = Some(number()?),
+            "effort" => self.effort = Some(number()?),
+            "below" => self.below = Some(number()?),
+            "windows" => self.windows = Some(numbers(text).ok_or_else(wrong)?),
+            "seek" => self.seek = Seek::ALL.into_iter().find(|seek| seek.name() == text).ok_or_else(wrong)?,
+            "smallest" => self.smallest = Some(Bytes(number()?)),
+            "fastest" => self.fastest = Some(number()?),
+            _ => return Err(wrong()),
+        }
+        Ok(())
+    }
+
+    /// The text of one setting; none where it has its default.
+    fn text(&self, name: &str) -> Option<String> {
+        match name {
+            "limit" => self.limit.map(|bytes| bytes.0.to_string()),
+            "slowdown" => Some(self.slowdown).filter(|part| *part > 0).map(|part| part.to_string()),
+            "time" => self.time.map(|nanos| nanos.to_string()),
+            "alone" => self.alone.map(|bytes| bytes.0.to_string()),
+            "parts" => self.parts.map(|parts| parts.to_string()),
+            "effort" => self.effort.map(|effort| effort.to_string()),
+            "below" => self.below.map(|bytes| bytes.to_string()),
+            "windows" => self.windows.as_ref().map(list),
+            "seek" => Some(self.seek).filter(|seek| *seek != Seek::default()).map(|seek| seek.name().to_owned()),
+            "smallest" => self.smallest.map(|bytes| bytes.0.to_string()),
+            "fastest" => self.fastest.map(|nanos| nanos.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// `none`, or numbers with dots between them.
+fn list(numbers: &BTreeSet<usize>) -> String {
+    let texts: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    if texts.is_empty() { "none".to_owned() } else { texts.join(".") }
+}
+
+fn numbers(text: &str) -> Option<BTreeSet<usize>> {
+    if text == "none" { Some(BTreeSet::new()) } else { text.split('.').map(|number| number.parse().ok()).collect() }
+}
+
+/// Prints the settings that differ from their defaults: `limit=4096,seek=soon`.
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts = NAMES.iter().filter_map(|name| Some(format!("{name}={}", self.text(name)?)));
+        f.write_str(&texts.collect::<Vec<_>>().join(","))
+    }
+}
+
+/// A text that is no value of a setting (the request's fault).
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{name}={text}` sets nothing: the settings of passes are {}, each with a number", NAMES.join(", "))]
+pub struct SettingError {
+    /// The name given.
+    pub name: String,
+    /// The value given.
+    pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn all() -> Settings {
+        Settings {
+            limit: Some(Bytes(1)),
+            slowdown: 2,
+            time: Some(3),
+            alone: Some(Bytes(4)),
+            parts: Some(5),
+            effort: Some(6),
+            below: Some(7),
+            windows: Some([8, 10].into()),
+            seek: Seek::Least,
+            smallest: Some(Bytes(11)),
+            fastest: Some(12),
+        }
+    }
+
+    #[test]
+    fn every_setting_prints_and_parses_back() {
+        let text = all().to_string();
+        assert_eq!(text.split(',').count(), NAMES.len());
+        let mut again = Settings::default();
+        for pair in text.split(',') {
+            let (name, value) = pair.split_once('=').unwrap();
+            again.set(name, value).unwrap();
+        }
+        assert_eq!(again, all());
+        again.set("windows", "none").unwrap();
+        assert_eq!(again.windows, Some(BTreeSet::new()));
+        assert_eq!(Settings::default().to_string(), "");
+    }
+
+    #[test]
+    fn only_named_settings_are_kept() {
+        assert_eq!(all().only(&["limit", "seek"]).to_string(), "limit=1,seek=least");
+        assert_eq!(all().only(&NAMES), all());
+    }
+
+    #[test]
+    fn wrong_texts_are_refused() {
+        let mut settings = Settings::default();
+        for (name, text) in [("limit", "4 KiB"), ("seek", "long"), ("windows", "1,2"), ("width", "1")] {
+            assert!(settings.set(name, text).is_err(), "{name}={text}");
+        }
+        assert_eq!(settings, Settings::default());
+    }
+}

@@ -1,0 +1,179 @@
+//! The plan of a model under its options: limits resolved, the planner asked, and its trace repeated for whoever watches.
+
+use memc_ir::{Bytes, Diagnostic, Module, Severity, Stage};
+use memc_layout::ParetoPoint;
+use memc_onnx_proto::ModelFile;
+use memc_passes::{Memo, Observer, PassContext, PassError, Pipeline, PipelineError, Settings, Silent};
+use memc_plan::registry::REGISTRY;
+use memc_plan::{Entry, Found, Model, Planned, Refusal, Tuning, Wish};
+
+use crate::baseline::baseline;
+use crate::error::Error;
+use crate::external::ExternalFiles;
+use crate::limits::{Limits, limits};
+use crate::options::{Known, OptimizeOptions};
+
+/// A model to plan.
+pub(crate) struct Source<'a> {
+    pub(crate) file: &'a ModelFile,
+    pub(crate) given: &'a Module,
+    pub(crate) data: &'a Known,
+    pub(crate) external: &'a ExternalFiles,
+}
+
+/// A plan, and what else was found on the way.
+pub(crate) struct Chosen {
+    pub(crate) planned: Planned,
+    /// Limits in bytes, by space.
+    pub(crate) limits: Limits,
+    /// Other limits and what they take, where they were asked for.
+    pub(crate) pareto: Vec<ParetoPoint>,
+    /// What was tried.
+    pub(crate) log: Vec<Entry>,
+    /// Options that were asked for and not used.
+    pub(crate) without: Vec<&'static str>,
+}
+
+/// What only ever helps every plan: sizes in per cent are of the peak of the file's order without what this makes constant.
+const CLEANED: &str = "fold,canonicalize,dce";
+
+impl Source<'_> {
+    /// The plan of these options.
+    ///
+    /// # Errors
+    /// A pass fails, or no plan keeps the limits.
+    pub(crate) fn plan(&self, options: &OptimizeOptions, observer: &mut dyn Observer) -> Result<Chosen, Error> {
+        let mut own = options.plan.clone();
+        let limits = limits(options, self.whole(options)?)?;
+        own.far_budgets = limits.far();
+        let model = Model {
+            module: self.given,
+            data: self.data,
+            external: Some(self.external),
+            options: &own,
+            verify: options.verify,
+            memo: Memo::default(),
+        };
+        let wish = Wish { limit: limits.room(options), slowdown: own.rewrite.slowdown };
+        if let Some(text) = &options.passes {
+            let planned = own_pipeline(&model, text, wish, observer)?;
+            return Ok(Chosen { planned, limits, pareto: Vec::new(), log: Vec::new(), without: Vec::new() });
+        }
+        let Found { planned, log, without, .. } =
+            memc_plan::plan(&model, wish, &Tuning::default()).map_err(|refusal| refused(refusal, &model, wish))?;
+        let pareto = sweep(&model, options.pareto)?;
+        if observer.watches() || options.verify {
+            repeat(&model, &planned, observer)?;
+        }
+        Ok(Chosen { planned, limits, pareto, log, without })
+    }
+
+    /// Peak of the file's order, where what cleaning up made constant does not count: what per cents are of.
+    fn whole(&self, options: &OptimizeOptions) -> Result<Bytes, Error> {
+        let mut cleaned = self.given.clone();
+        let mut ctx = PassContext { external: Some(self.external), ..PassContext::new(&options.plan, self.data.clone()) };
+        Pipeline::parse(CLEANED, cleaned.stage, REGISTRY)?.run(&mut cleaned, &mut ctx, false, &mut Silent)?;
+        Ok(baseline(self.file, self.given, &cleaned, options)?.own_peak)
+    }
+}
+
+/// A remark where options that were asked for are not used.
+pub(crate) fn unused(without: &[&str]) -> Option<Diagnostic> {
+    let message = format!("{} would cost more than it saves, so it is not used", without.join(" with "));
+    let help = "nothing to do: the plan without it is better under the same goal";
+    (!without.is_empty()).then(|| Diagnostic::new("W0307", Severity::Remark, message).with_help(help))
+}
+
+/// Runs the trace of a plan again, for whoever watches.
+fn repeat(model: &Model<'_>, planned: &Planned, observer: &mut dyn Observer) -> Result<(), Error> {
+    let (module, _) = run(model, &planned.trace, &Settings::default(), observer)?;
+    let same = memc_ir::text::print(&module) == memc_ir::text::print(&planned.module);
+    let why = || format!("the trace makes another plan: {}", planned.trace);
+    if same { Ok(()) } else { Err(PipelineError::Pass(PassError::WrongAnswer { pass: "plan", why: why() }).into()) }
+}
+
+/// Runs a pipeline on the module as it was given.
+fn run<'m>(
+    model: &'m Model<'_>,
+    text: &str,
+    settings: &Settings,
+    observer: &mut dyn Observer,
+) -> Result<(Module, PassContext<'m>), Error> {
+    let mut module = model.module.clone();
+    let mut ctx = PassContext { external: model.external, ..PassContext::new(model.options, model.data.clone()) };
+    let pipeline = Pipeline::parse(text, module.stage, REGISTRY)?.with(settings);
+    pipeline.run(&mut module, &mut ctx, model.verify, observer)?;
+    Ok((module, ctx))
+}
+
+/// The plan of the user's own pipeline, whose passes keep the limits where their settings name none.
+fn own_pipeline(model: &Model<'_>, text: &str, wish: Wish, observer: &mut dyn Observer) -> Result<Planned, Error> {
+    let parts = model.options.rewrite.micro_batches;
+    let settings = Settings { limit: wish.limit, slowdown: wish.slowdown, parts, ..Settings::default() };
+    let (module, ctx) = run(model, text, &settings, observer)?;
+    if module.stage < Stage::Planned {
+        return Err(Error::Unplanned { passes: text.to_owned() });
+    }
+    Ok(Planned::of(module, &ctx, text.to_owned()))
+}
+
+/// Why there is no plan, in the user's units.
+fn refused(refusal: Refusal, model: &Model<'_>, wish: Wish) -> Error {
+    match refusal {
+        Refusal::Pipeline(error) => error.into(),
+        Refusal::Slow { nanos, needs, smallest, .. } => {
+            let given = u128::from(model.options.total_nanos(model.module));
+            let takes = u128::from(nanos).saturating_sub(given) * 10_000 / given.max(1);
+            Error::Slow {
+                limit: wish.limit.unwrap_or_default().0,
+                slowdown: wish.slowdown,
+                takes: u32::try_from(takes).unwrap_or(u32::MAX),
+                needs: needs.0,
+                smallest: smallest.0,
+            }
+        }
+    }
+}
+
+/// What as many limits as were asked for take, evenly from the smallest that is reachable to what the plan without a limit needs.
+///
+/// A plan that fits a smaller limit takes the place of the one found there, and one that was found for a smaller limit and takes no more time that of
+/// a larger one: along the curve neither arena nor time ever goes the wrong way.
+fn sweep(model: &Model<'_>, count: u32) -> Result<Vec<ParetoPoint>, Error> {
+    let count = u64::from(count);
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let find = |limit: Option<Bytes>| memc_plan::plan(model, Wish { limit, slowdown: 0 }, &Tuning::default());
+    let none = |refusal| refused(refusal, model, Wish { limit: None, slowdown: 0 });
+    let free = find(None).map_err(none)?;
+    let (whole, base) = (free.score.bytes.0, free.score.nanos);
+    let floor = match find(Some(Bytes(0))) {
+        Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) => short.least.0.min(whole),
+        other => other.map(|_| 0).map_err(none)?,
+    };
+    let mut last = ParetoPoint { budget: whole, arena: whole, extra_ns: 0, bound: Some(0) };
+    let mut points = vec![last];
+    for step in 1..count {
+        let budget = whole - ((u128::from(whole - floor) * u128::from(step)) / u128::from(count - 1)) as u64;
+        if last.arena > budget {
+            let found = match find(Some(Bytes(budget))) {
+                Ok(found) => found,
+                // What is reachable by one search need not be for another: the curve ends here.
+                Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(_)))) => break,
+                Err(other) => return Err(none(other)),
+            };
+            let bound = found.planned.budgeted().map(|budgeted| budgeted.lower_bound.saturating_sub(budgeted.base_cost));
+            let (arena, extra_ns) = (found.score.bytes.0, found.score.nanos.saturating_sub(base));
+            last = ParetoPoint { budget, arena, extra_ns, bound };
+        }
+        points.push(ParetoPoint { budget, ..last });
+    }
+    for index in (1..points.len()).rev() {
+        let (smaller, larger) = (points[index], &mut points[index - 1]);
+        if smaller.extra_ns <= larger.extra_ns {
+            *larger = ParetoPoint { budget: larger.budget, bound: larger.bound, ..smaller };
+        }
+    }
+    Ok(points)
+}
