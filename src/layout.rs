@@ -36,6 +36,8 @@ pub(crate) struct Context<'a> {
     pub overhead_lower_bound: Option<f64>,
     /// How the searches behind the plan ended.
     pub solvers: Vec<file::Solver>,
+    /// How the plan was found.
+    pub trace: Option<file::Trace>,
     /// Other budgets and what they take.
     pub pareto: Vec<file::ParetoPoint>,
     /// Windows that were rewritten.
@@ -75,6 +77,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         cost: writer.cost(),
         timeline: writer.timeline(),
         solvers: context.solvers.clone(),
+        trace: context.trace.clone(),
         pareto: context.pareto.clone(),
         rewrites: writer.rewrites(),
         state: writer.state(),

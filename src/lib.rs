@@ -40,5 +40,5 @@ pub use error::Error;
 pub use link::{LinkError, LinkOption};
 pub use memc_onnx_export::sha256;
 pub use memc_passes::Silent;
-pub use optimize::{Optimized, optimize};
+pub use optimize::{Optimized, optimize, optimize_aloud};
 pub use options::{OptimizeOptions, Size, SizeError};

@@ -13,9 +13,8 @@ use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
 use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, Replaced, SolverReport};
-use memc_plan::planned_peak;
 use memc_plan::registry::REGISTRY;
-use memc_plan::Entry;
+use memc_plan::{Entry, Planned, planned_peak};
 
 use crate::anchor::anchor;
 use crate::baseline::baseline;
@@ -61,6 +60,19 @@ const FIRST: &str = "tie";
 /// # Errors
 /// The model is refused, a pass fails, or the budget cannot be kept.
 pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn Observer) -> Result<Optimized, Error> {
+    optimize_aloud(file, options, observer, &mut |_| {})
+}
+
+/// Plans a model, and tells of every candidate for a plan as soon as it is judged. `observer` sees the passes of the plan that was kept.
+///
+/// # Errors
+/// The model is refused, a pass fails, or the budget cannot be kept.
+pub fn optimize_aloud(
+    file: &ModelFile,
+    options: &OptimizeOptions,
+    observer: &mut dyn Observer,
+    tell: &mut dyn FnMut(&Entry),
+) -> Result<Optimized, Error> {
     let Imported { module: mut given, data, mut diagnostics } = memc_onnx_import::import(file, &options.import)?;
     if given.graph(given.main()).outputs.is_empty() {
         return Err(Error::NoOutputs { graph: given.graph(given.main()).name.clone() });
@@ -82,8 +94,9 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
     }
     let external = ExternalFiles::beside(file.path());
     let source = Source { file, given: &given, data: &data, external: &external };
-    let Chosen { planned, limits, pareto, log, without } = source.plan(options, observer)?;
+    let Chosen { planned, limits, pareto, log, without } = source.plan(options, observer, tell)?;
     diagnostics.extend(unused(&without));
+    let trace = options.passes.is_none().then(|| trace(&planned));
     let mut module = planned.module;
     let mut unpinned = Vec::new();
     if options.anchors {
@@ -123,6 +136,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         overhead_lower_bound: planned.said.budgeted.as_ref().map(overhead_bound),
         solvers: planned.said.reports.iter().map(solver).chain(planned.said.budgeted.iter().map(budget_solver)).collect(),
         pareto,
+        trace,
         rewrites: &planned.said.rewrites,
         given: &given,
     };
@@ -138,6 +152,7 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
             let model = memc_onnx_export::export(file, &base, &export)?;
             (context.solvers, context.overhead_lower_bound) = (Vec::new(), None);
             context.pareto.clear();
+            context.trace = None;
             context.rewrites = &[];
             Some(layout(&base, &model, &context))
         }
@@ -156,6 +171,11 @@ pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn 
         log,
         diagnostics,
     })
+}
+
+/// How the plan was found, as the layout says it.
+fn trace(planned: &Planned) -> memc_layout::Trace {
+    memc_layout::Trace { strategy: planned.strategy.to_owned(), passes: planned.trace.clone() }
 }
 
 /// How a search ended, as the layout says it.

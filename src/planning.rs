@@ -42,7 +42,12 @@ impl Source<'_> {
     ///
     /// # Errors
     /// A pass fails, or no plan keeps the limits.
-    pub(crate) fn plan(&self, options: &OptimizeOptions, observer: &mut dyn Observer) -> Result<Chosen, Error> {
+    pub(crate) fn plan(
+        &self,
+        options: &OptimizeOptions,
+        observer: &mut dyn Observer,
+        tell: &mut dyn FnMut(&Entry),
+    ) -> Result<Chosen, Error> {
         let mut own = options.plan.clone();
         let limits = limits(options, self.whole(options)?)?;
         own.far_budgets = limits.far();
@@ -60,7 +65,7 @@ impl Source<'_> {
             return Ok(Chosen { planned, limits, pareto: Vec::new(), log: Vec::new(), without: Vec::new() });
         }
         let Found { planned, log, without, .. } =
-            memc_plan::plan(&model, wish, &Tuning::default()).map_err(|refusal| refused(refusal, &model, wish))?;
+            memc_plan::plan(&model, wish, &Tuning::default(), tell).map_err(|refusal| refused(refusal, &model, wish))?;
         let pareto = sweep(&model, options.pareto)?;
         if observer.watches() || options.verify {
             repeat(&model, &planned, observer)?;
@@ -144,7 +149,7 @@ fn sweep(model: &Model<'_>, count: u32) -> Result<Vec<ParetoPoint>, Error> {
     if count == 0 {
         return Ok(Vec::new());
     }
-    let find = |limit: Option<Bytes>| memc_plan::plan(model, Wish { limit, slowdown: 0 }, &Tuning::default());
+    let find = |limit: Option<Bytes>| memc_plan::plan(model, Wish { limit, slowdown: 0 }, &Tuning::default(), &mut |_| {});
     let none = |refusal| refused(refusal, model, Wish { limit: None, slowdown: 0 });
     let free = find(None).map_err(none)?;
     let (whole, base) = (free.score.bytes.0, free.score.nanos);

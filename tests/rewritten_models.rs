@@ -130,15 +130,15 @@ fn shown(path: &Path) -> String {
     let imported = import(&file, &ImportOptions { dims: extents(&file), ..ImportOptions::default() }).unwrap();
     let options = Options { profile: &Profile::ORT, ..Options::default() };
     let mut module = imported.module;
-    let mut ctx = PassContext::new(&options, imported.data, &module);
+    let mut ctx = PassContext::new(&options, imported.data);
     let run = |module: &mut Module, ctx: &mut PassContext<'_>, text: &str| {
-        Pipeline::parse(text, module.stage).unwrap().run(module, ctx, true, &mut Silent).unwrap();
+        Pipeline::parse(text, module.stage, memc::plan::registry::REGISTRY).unwrap().run(module, ctx, true, &mut Silent).unwrap();
         nodes(module)
     };
     let before = run(&mut module, &mut ctx, BEFORE);
     let after = run(&mut module, &mut ctx, AFTER);
     let mut rules: BTreeMap<&str, u64> = BTreeMap::new();
-    for (rule, count) in ctx.rewrites.iter().flat_map(|window| &window.rules) {
+    for (rule, count) in ctx.said.rewrites.iter().flat_map(|window| &window.rules) {
         *rules.entry(rule).or_default() += count;
     }
     let mut text = format!("{} nodes, {} after\n", before.len(), after.len());

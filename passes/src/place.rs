@@ -178,16 +178,12 @@ mod tests {
 
     #[test]
     fn under_a_limit_effort_never_places_higher_than_none() {
-        let text =
-            "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {\n  input %x : f32[64]\n  %y = Neg(%x) : f32[64]\n  return %y\n}\n";
-        let module = memc_ir::text::parse(text).unwrap();
-        let options = Options { budget: Some(Bytes(1)), ..Options::default() };
+        let options = Options::default();
+        let mut ctx = PassContext::new(&options, SecondaryMap::default());
+        ctx.settings.limit = Some(Bytes(1));
         for seed in 0..12 {
             let problem = run_of_buffers(seed);
-            let height = |effort: u64| {
-                let ctx = PassContext { effort, ..PassContext::new(&options, SecondaryMap::default(), &module) };
-                solve(&problem, &ctx, effort).unwrap().value.unwrap()
-            };
+            let height = |effort: u64| solve(&problem, &ctx, effort).unwrap().value.unwrap();
             for effort in [20, 200] {
                 assert!(height(effort) <= height(0), "{seed} {effort}");
             }

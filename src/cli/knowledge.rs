@@ -14,7 +14,10 @@ pub fn passes(name: Option<&str>) -> Outcome {
         None => {
             let lines: Vec<String> =
                 registry::REGISTRY.iter().map(|pass| format!("{:<12} {}\n", pass.name, pass.summary)).collect();
-            print(&lines.concat())
+            let strategies: Vec<String> =
+                memc::plan::strategies().map(|(name, summary)| format!("{name:<30} {summary}\n")).collect();
+            let between = "\nstrategies, in the order in which they are asked (optimize --log-plans shows what each one found)\n";
+            print(&[lines.concat(), between.to_owned(), strategies.concat()].concat())
         }
         Some(name) => match registry::find(name) {
             Some(pass) => print(pass.page),

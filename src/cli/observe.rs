@@ -1,4 +1,4 @@
-//! Watches passes: prints or dumps the IR, times, and shows progress.
+//! Watches passes: prints or dumps the IR, and times.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use memc::ir::{Module, text};
 use memc::passes::{Changed, Observer, PassInfo};
 
-use super::{Voice, say};
+use super::say;
 
 /// What to do around each pass.
 #[derive(Debug)]
@@ -18,26 +18,23 @@ pub struct Watch {
     pub dump_dir: Option<PathBuf>,
     /// Print time and edits.
     pub time: bool,
-    /// Who is talked to.
-    pub voice: Voice,
     count: usize,
     started: Instant,
 }
 
 impl Watch {
     /// An observer that does what the options say.
-    pub fn new(print_after: Vec<String>, dump_dir: Option<PathBuf>, time: bool, voice: Voice) -> Self {
-        Self { print_after, dump_dir, time, voice, count: 0, started: Instant::now() }
+    pub fn new(print_after: Vec<String>, dump_dir: Option<PathBuf>, time: bool) -> Self {
+        Self { print_after, dump_dir, time, count: 0, started: Instant::now() }
     }
 }
 
 impl Observer for Watch {
-    fn before(&mut self, pass: &'static PassInfo, module: &Module) {
+    fn watches(&self) -> bool {
+        self.time || !self.print_after.is_empty() || self.dump_dir.is_some()
+    }
+    fn before(&mut self, _pass: &'static PassInfo, _module: &Module) {
         self.started = Instant::now();
-        // Passes on small models are over before anybody could read their names.
-        if self.voice.is_watched() && module.nodes().len() > 20_000 {
-            say(&format!("{} …", pass.name));
-        }
     }
     fn after(&mut self, pass: &'static PassInfo, module: &Module, changed: Changed) {
         if self.time {

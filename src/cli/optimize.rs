@@ -12,6 +12,7 @@ use memc::layout_file as layout;
 use memc::ops::Profile;
 use memc::ops::profile::SessionNeeds;
 use memc::passes::{PipelineError, Rewriting};
+use memc::plan::{Entry, Verdict};
 use memc::proto::ModelFile;
 use memc::report::HtmlOptions;
 use memc::{Error, OptimizeOptions, Optimized};
@@ -21,6 +22,9 @@ use super::files::{Outputs, read};
 use super::observe::Watch;
 use super::weights::Elsewhere;
 use super::{Failure, Outcome, Voice, print, usage};
+
+/// Progress is shown for models of more nodes.
+const LONG: usize = 5_000;
 
 /// Plans a model and writes it with its layouts and reports.
 pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
@@ -74,9 +78,16 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         verify: cfg!(debug_assertions),
         stated,
     };
-    let mut watch = Watch::new(arguments.print_ir_after.clone(), arguments.dump_dir.clone(), arguments.time_passes, *voice);
+    let mut watch = Watch::new(arguments.print_ir_after.clone(), arguments.dump_dir.clone(), arguments.time_passes);
+    // Plans of small models are found before anybody could read how.
+    let is_long = voice.is_watched() && file.graph().node.len() > LONG;
+    let mut tell = |entry: &Entry| {
+        if is_long && entry.verdict != Verdict::NotAsked {
+            voice.say(&format!("{}: {}, {} …", entry.strategy, entry.candidate, entry.verdict.words()));
+        }
+    };
     let optimized =
-        memc::optimize(&file, &options, &mut watch).map_err(|error| reproduce(error, &file, &options, &arguments.output))?;
+        memc::optimize_aloud(&file, &options, &mut watch, &mut tell).map_err(|error| reproduce(error, &file, &options, &arguments.output))?;
     voice.diagnostics(&optimized.diagnostics);
     if arguments.log_plans {
         voice.say(&log(&optimized));

@@ -27,5 +27,5 @@ pub use schema::{SCHEMA_ID, schema};
 pub use types::{
     Alias, AliasKind, Arena, Baseline, Busy, Class, Cost, Fetch, Io, Layout, Link, LiveRange, LowerBound, Model, OpsetImport,
     ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode, Solver, Space, StateUpdate, Stated, StatedBy, Subgraph, Target,
-    Tensor, Transfer, Unpaired, Unplanned, VERSION,
+    Tensor, Trace, Transfer, Unpaired, Unplanned, VERSION,
 };

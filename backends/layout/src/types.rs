@@ -56,6 +56,9 @@ pub struct Layout {
     /// How the searches behind the plan ended. Left out where none ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub solvers: Vec<Solver>,
+    /// How the plan was found. Left out where the pipeline was the user's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
     /// Other budgets of the first space, and what plans within them take. Left out where nobody asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pareto: Vec<ParetoPoint>,
@@ -125,6 +128,15 @@ impl From<Busy> for [u64; 2] {
     fn from(busy: Busy) -> Self {
         [busy.start_ns, busy.end_ns]
     }
+}
+
+/// How a plan was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Trace {
+    /// The strategy that found it.
+    pub strategy: String,
+    /// The pipeline that makes it of the model as it was given: `--passes` repeats it.
+    pub passes: String,
 }
 
 /// How a search ended.

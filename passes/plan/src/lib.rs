@@ -69,16 +69,16 @@ pub enum Refusal {
     },
 }
 
-/// Plans a model.
+/// Plans a model. `tell` hears of every candidate as soon as it is judged.
 ///
 /// # Errors
 /// A pass fails, or no plan keeps the limits.
-pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning) -> Result<Found, Refusal> {
+pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut(&Entry)) -> Result<Found, Refusal> {
     let mut best: Option<Found> = None;
     let mut refusal: Option<Refusal> = None;
     for (options, without) in families(model.options) {
         let model = Model { options: &options, ..model.clone() };
-        let mut search = Search::new(&model, tuning, wish)?;
+        let mut search = Search::new(&model, tuning, wish, tell)?;
         search.run()?;
         match search.finish() {
             Ok(found) => {
@@ -92,6 +92,11 @@ pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning) -> Result<Found, Ref
     }
     let none = || Refusal::Pipeline(PipelineError::Pass(PassError::WrongAnswer { pass: "plan", why: "no family".to_owned() }));
     best.ok_or_else(|| refusal.unwrap_or_else(none))
+}
+
+/// Name and summary of every strategy, in the order in which they are asked.
+pub fn strategies() -> impl Iterator<Item = (&'static str, &'static str)> {
+    strategies::STRATEGIES.iter().map(|strategy| (strategy.name, strategy.summary))
 }
 
 /// Of two refusals, the one with the smaller plan; one for time says that there are plans within the bytes.

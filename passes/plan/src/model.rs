@@ -124,13 +124,15 @@ pub struct Planned {
     pub base: Option<Module>,
     /// The strategy that found it.
     pub strategy: &'static str,
+    /// The form that it was made of, in the words of the log.
+    pub form: &'static str,
 }
 
 impl Planned {
     /// The plan that a pipeline left, of the module as it was given.
     pub fn of(module: Module, ctx: &PassContext<'_>, trace: String) -> Self {
         let windows = window::taken(&module, ctx);
-        Self { module, said: ctx.said.clone(), windows, trace, base: None, strategy: "" }
+        Self { module, said: ctx.said.clone(), windows, trace, base: None, strategy: "", form: "file's order" }
     }
 
     /// Bytes of the first space: its arena, and constants where the plan says which of them lie there.

@@ -36,6 +36,8 @@ pub(crate) struct Search<'m> {
     pub(crate) near_parts: Vec<(u64, Planned)>,
     /// Forms by the pipelines that make them.
     forms: RefCell<BTreeMap<String, Form<'m>>>,
+    /// Hears of every candidate.
+    tell: &'m mut dyn FnMut(&Entry),
     /// The strategy that is asked.
     asked: &'static str,
     spent: u64,
@@ -50,6 +52,7 @@ impl<'m> Search<'m> {
         model: &'m Model<'m>,
         tuning: &'m Tuning,
         wish: Wish,
+        tell: &'m mut dyn FnMut(&Entry),
     ) -> Result<Self, PipelineError> {
         let parts = model.options.rewrite.micro_batches;
         let settings = Settings { effort: Some(0), parts, limit: wish.limit, ..Settings::default() };
@@ -68,6 +71,7 @@ impl<'m> Search<'m> {
             found: BTreeMap::new(),
             near_parts: Vec::new(),
             forms: RefCell::default(),
+            tell,
             asked: "file-order",
             spent: 0,
         })
@@ -181,14 +185,16 @@ impl<'m> Search<'m> {
 
     fn log(&mut self, candidate: String, plan: Option<&Planned>, verdict: Verdict) {
         let (options, spent) = (self.model.options, self.model.memo.spent());
-        self.pool.log.push(Entry {
+        let entry = Entry {
             strategy: self.asked,
             candidate,
             bytes: plan.map(|plan| plan.need(options)),
             nanos: plan.map(|plan| plan.nanos(options)),
             effort: spent - self.spent,
             verdict,
-        });
+        };
+        (self.tell)(&entry);
+        self.pool.log.push(entry);
         self.spent = spent;
     }
 
@@ -267,6 +273,9 @@ impl<'m> Search<'m> {
                 candidates.extend(divided.map(|form| Candidate::of(form, "regions", settings)).transpose()?);
             }
             candidates.extend(rewritten.map(|form| Candidate::of(form, "rewritten", settings)).transpose()?);
+            // Whether regions or whole nodes are better, heuristics say well enough.
+            candidates[1..].sort_by_key(|candidate| candidate.quick.score(&goal, self.model.options));
+            candidates.truncate(2);
         }
         let file_order = &self.pool.file_order;
         let Some(best) = whole::best(candidates, &goal, settings, file_order)? else { return Ok(file_order.clone()) };

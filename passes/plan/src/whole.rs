@@ -8,6 +8,7 @@ use memc_passes::{Changed, Pipeline, PipelineError, Settings, Silent, window};
 use crate::goal::Goal;
 use crate::model::{Form, Model, Planned, arena, is_no_worse};
 use crate::registry::REGISTRY;
+use crate::score::Score;
 use crate::windows;
 
 /// What only ever helps, and is done first.
@@ -29,6 +30,9 @@ pub(crate) const PLACE: &str = "in-place,place";
 
 /// The order of the file, cleaned up.
 pub const FILE_ORDER: &str = "fold,dce,micro-batch,dce,view,in-place,place";
+
+/// A form that heuristics leave behind the best plan is planned with 1/n of the effort.
+const BEHIND: u64 = 4;
 
 /// A form with what heuristics make of it.
 pub(crate) struct Candidate<'m> {
@@ -67,11 +71,20 @@ impl<'m> Candidate<'m> {
         self.quick.nanos(self.form.ctx.options)
     }
 
+    /// The best score that an order of the form could have, sub-views aside.
+    fn promise(&self, goal: &Goal) -> Score {
+        goal.score(self.order_bound(), self.nanos(), 0)
+    }
+
+    /// Bytes below which no order goes.
+    fn order_bound(&self) -> Bytes {
+        Bytes(self.quick.said.reports.iter().map(|report| report.lower_bound).min().unwrap_or(0))
+    }
+
     /// Bytes below which no plan of the form goes; sub-views can go below the bound of an order without them.
     fn bound(&mut self, settings: &Settings) -> Result<Bytes, PipelineError> {
         let has_views = !self.views(settings)?.is_empty();
-        let bound = self.quick.said.reports.iter().map(|report| report.lower_bound).min().unwrap_or(0);
-        Ok(Bytes(if has_views { 0 } else { bound }))
+        Ok(if has_views { Bytes(0) } else { self.order_bound() })
     }
 
     /// The sub-views with which heuristics do best.
@@ -148,7 +161,7 @@ pub(crate) fn has_equal_nodes(form: &Form<'_>) -> Result<bool, PipelineError> {
 
 /// The best plan of several forms under a goal, none of which may need more than the order of the file.
 ///
-/// The form that heuristics make most of is planned with the whole effort; another one only if its bound, in its time, could still win, and
+/// The form that promises most is planned with the whole effort; another one only if its bound, in its time, could still win, and
 /// only for so few bytes that it does.
 ///
 /// # Errors
@@ -160,7 +173,7 @@ pub(crate) fn best(
     file_order: &Planned,
 ) -> Result<Option<Planned>, PipelineError> {
     let mut best: Option<Planned> = None;
-    candidates.sort_by_key(|candidate| candidate.quick.score(goal, candidate.form.ctx.options));
+    candidates.sort_by_key(|candidate| (candidate.promise(goal), candidate.quick.score(goal, candidate.form.ctx.options)));
     for candidate in &mut candidates {
         let options = candidate.form.ctx.options;
         let mut asked = settings.clone();
@@ -172,8 +185,12 @@ pub(crate) fn best(
             }
             let most = most(bound.0, candidate.quick.need(options).0, wins);
             asked.below = Some(asked.below.map_or(most + 1, |below| below.min(most + 1)));
+            // Heuristics leave it behind: a short search says whether they are wrong.
+            if candidate.quick.score(goal, options) > best.score(goal, options) {
+                asked.effort = Some(settings.effort.unwrap_or(options.effort) / BEHIND);
+            }
         }
-        let found = candidate.plan(&asked)?;
+        let found = Planned { form: candidate.name, ..candidate.plan(&asked)? };
         let is_better = best.as_ref().is_none_or(|best| found.score(goal, options) < best.score(goal, options));
         if is_better && is_no_worse(&found.module, &file_order.module, options) {
             best = Some(found);

@@ -7,7 +7,8 @@ mod oracle;
 use case::Case;
 use memc_ir::{Bytes, Module, Stage, text};
 use memc_ops::Profile;
-use memc_passes::{Io, Options, PassContext, PassError, Pipeline, PipelineError, Planned, Seeks, Shortage, Silent};
+use memc_passes::{Io, Options, PassError, PipelineError, Settings, Shortage, Silent};
+use memc_plan::{Found, Planned, Refusal};
 use proptest::prelude::*;
 
 /// A net with a forward and a backward half: each layer's result is read again in reverse order, with a reduction between them.
@@ -40,11 +41,14 @@ fn net(extents: &[u64], kinds: &[usize]) -> String {
 }
 
 fn case(text: &str, budget: Option<u64>) -> Case {
-    let options = Options { budget: budget.map(Bytes), effort: 200, io: Io::Outputs, ..Options::for_profile(&Profile::ARENA) };
+    let mut options = Options { effort: 200, io: Io::Outputs, ..Options::for_profile(&Profile::ARENA) };
+    // What is proven of whole nodes is proven of all plans where none are computed in parts.
+    options.rewrite.exact = true;
     Case {
         name: format!("budget {budget:?}:\n{text}"),
         pipeline: String::new(),
         options,
+        settings: Settings { limit: budget.map(Bytes), ..Settings::default() },
         input: text.to_owned(),
         expected: String::new(),
     }
@@ -53,20 +57,17 @@ fn case(text: &str, budget: Option<u64>) -> Case {
 /// The plan within a budget, or why there is none; sound either way.
 fn within(text: &str, budget: u64) -> Result<Module, Box<Shortage>> {
     let case = case(text, Some(budget));
-    let (module, inference) = case.module();
-    let free = free_plan(text);
-    let plan = || memc_passes::plan_within(&module, |module| case.context(module, &inference), &free, true, &mut Silent);
-    match plan() {
-        Ok(planned) => {
+    match case.plan() {
+        Ok(Found { planned, .. }) => {
             assert_eq!(planned.module.stage, Stage::Planned);
             assert!(oracle::arena(&planned.module) <= budget, "{}: {}", case.name, oracle::arena(&planned.module));
             let wrong = oracle::misplaced(&planned.module, &case.options);
             assert!(wrong.is_empty(), "{}: {wrong:?}", case.name);
             once(&planned.module);
-            assert_eq!(text::print(&planned.module), text::print(&plan().unwrap().module), "{}: two runs differ", case.name);
+            assert_eq!(text::print(&planned.module), text::print(&case.plan().unwrap().planned.module), "{}: two runs differ", case.name);
             Ok(planned.module)
         }
-        Err(PipelineError::Pass(PassError::Budget(short))) => {
+        Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) => {
             assert!(short.bound <= short.least && Bytes(budget) < short.least, "{}: {short:?}", case.name);
             assert!(!short.alive.is_empty() && !short.node.1.is_empty(), "{}: {short:?}", case.name);
             Err(short)
@@ -85,9 +86,7 @@ fn once(module: &Module) {
 
 /// The plan without a budget.
 fn free_plan(text: &str) -> Planned {
-    let case = case(text, None);
-    let (module, inference) = case.module();
-    memc_passes::plan(&module, |module| case.context(module, &inference), true, &mut Silent).unwrap()
+    case(text, None).plan().unwrap().planned
 }
 
 /// Its arena.
@@ -147,33 +146,29 @@ fn refusals_know_what_windows_save() {
 #[test]
 fn the_smallest_arena_is_looked_for_unless_another_way_is_tried() {
     let case = case(&net(&[64], &[0, 3, 0, 3, 0, 1]), Some(100));
-    let least = |seeks: Seeks| {
-        let (mut module, inference) = case.module();
-        let mut ctx = PassContext { seeks, ..case.context(&module, &inference) };
-        let pipeline = Pipeline::parse("schedule,budget", module.stage).unwrap();
-        match pipeline.run(&mut module, &mut ctx, true, &mut Silent) {
-            Err(PipelineError::Pass(PassError::Budget(short))) => short.least,
-            other => panic!("{other:?}"),
-        }
-    };
-    assert!(least(Seeks::Longest) < least(Seeks::Soon));
-    assert_eq!(least(Seeks::Longest), least(Seeks::Least));
+    let least = |seek: &str| short(&case, &format!("schedule,budget{seek}")).least;
+    assert!(least("") < least("[seek=soon]"));
+    assert_eq!(least(""), least("[seek=least]"));
+}
+
+/// What the plan of a pipeline is short of.
+fn short(case: &Case, pipeline: &str) -> Box<Shortage> {
+    let (mut module, inference) = case.module();
+    match case.pipeline(pipeline, module.stage).run(&mut module, &mut case.context(&inference), true, &mut Silent) {
+        Err(PipelineError::Pass(PassError::Budget(short))) => short,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
 fn plans_no_smaller_than_a_known_one_are_not_looked_for() {
     let text = net(&[64], &[0, 3, 0, 3, 0, 1]);
-    let free = free_plan(&text);
-    let short = |smallest: Option<Bytes>| {
-        let case = case(&text, Some(100));
-        let (module, inference) = case.module();
-        let context = |module: &Module| PassContext { smallest, ..case.context(module, &inference) };
-        match memc_passes::plan_within(&module, context, &free, true, &mut Silent) {
-            Err(PipelineError::Pass(PassError::Budget(short))) => short,
-            other => panic!("{other:?}"),
-        }
+    let case = case(&text, Some(100));
+    let short = |known: Option<Bytes>| {
+        let known = known.map_or_else(String::new, |bytes| format!("[smallest={}]", bytes.0));
+        short(&case, &format!("cse,dce,view,schedule,budget{known}"))
     };
-    let (whole, looked_for) = (Bytes(oracle::arena(&free.module)), short(None));
+    let (whole, looked_for) = (Bytes(free(&text)), short(None));
     assert!(looked_for.bound <= looked_for.least && looked_for.least < whole);
     // No plan is smaller than the bound, so what needs as little is the smallest.
     let known = short(Some(looked_for.bound));

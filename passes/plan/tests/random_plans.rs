@@ -7,8 +7,8 @@ mod oracle;
 use case::Case;
 use memc_ir::{Module, Node, Rewriter, Stage, Value, text};
 use memc_ops::{Inference, Profile};
-use memc_passes::pipeline::FILE_ORDER;
-use memc_passes::{Io, Options, Pipeline, Silent};
+use memc_passes::{Io, Options, Settings, Silent};
+use memc_plan::FILE_ORDER;
 use proptest::prelude::*;
 
 /// Writes one random module as text, so that a failure prints what can become a file test.
@@ -137,7 +137,8 @@ fn module_text(numbers: Vec<u64>, nodes: usize) -> String {
 fn case(text: &str, profile: &'static Profile, io: Io) -> Case {
     let options = Options { io, effort: 2_000, ..Options::for_profile(profile) };
     let name = format!("under {} with io {}:\n{text}", profile.name, io.name());
-    Case { name, pipeline: String::new(), options, input: text.to_owned(), expected: String::new() }
+    let (pipeline, settings, expected) = (String::new(), Settings::default(), String::new());
+    Case { name, pipeline, options, settings, input: text.to_owned(), expected }
 }
 
 fn each_case(text: &str) -> Vec<Case> {
@@ -147,10 +148,10 @@ fn each_case(text: &str) -> Vec<Case> {
 
 /// Runs a pipeline on a module; gives what the scheduler said: the peak that it promises, and the bound.
 fn run(case: &Case, module: &mut Module, inference: &Inference, pipeline: &str) -> Option<(u64, u64)> {
-    let mut ctx = case.context(module, inference);
-    let passes = Pipeline::parse(pipeline, module.stage).unwrap();
+    let mut ctx = case.context(inference);
+    let passes = case.pipeline(pipeline, module.stage);
     passes.run(module, &mut ctx, true, &mut Silent).unwrap_or_else(|error| panic!("{error}, {}", case.name));
-    ctx.reports.iter().find(|report| report.pass == "schedule").map(|report| (report.value, report.lower_bound))
+    ctx.said.reports.iter().find(|report| report.pass == "schedule").map(|report| (report.value, report.lower_bound))
 }
 
 /// Bytes of the inputs in the arena that no node reads.
@@ -208,8 +209,8 @@ proptest! {
             let (module, inference) = case.module();
             let mut base = module.clone();
             run(&case, &mut base, &inference, FILE_ORDER);
-            let planned = memc_passes::plan(&module, |module| case.context(module, &inference), true, &mut Silent);
-            let planned = planned.unwrap_or_else(|error| panic!("{error}, {}", case.name)).module;
+            let planned = case.plan();
+            let planned = planned.unwrap_or_else(|error| panic!("{error}, {}", case.name)).planned.module;
             case.verify(&planned);
             for plan in [&base, &planned] {
                 prop_assert_eq!(oracle::misplaced(plan, &case.options), Vec::<String>::new(), "{}\n{}", case.name, text::print(plan));

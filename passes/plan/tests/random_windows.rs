@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use case::Case;
 use memc_ir::{AliasKind, EntityId as _, Module, Node, Payload, Value, text};
 use memc_ops::{Profile, View, lookup};
-use memc_passes::window::{WindowChoice, candidates};
-use memc_passes::{Io, Options, Pipeline, Silent};
+use memc_passes::window::candidates;
+use memc_passes::{Io, Options, PassContext, Settings, Silent};
 use proptest::prelude::*;
 
 /// What lies at the place of one element: which value made it, and as which of its elements. Reshapes and copies keep it.
@@ -275,13 +275,13 @@ fn module_text(numbers: Vec<u64>, nodes: usize) -> String {
 }
 
 /// Plans with a choice of windows.
-fn plan(case: &Case, choice: impl Fn(&Module, &memc_passes::PassContext<'_>) -> WindowChoice) -> Module {
+fn plan(case: &Case, choice: impl Fn(&Module, &PassContext<'_>) -> Option<BTreeSet<usize>>) -> Module {
     let (mut module, inference) = case.module();
-    let mut ctx = case.context(&module, &inference);
-    let before = Pipeline::parse("fold,dce,view", module.stage).unwrap();
+    let mut ctx = case.context(&inference);
+    let before = case.pipeline("fold,dce,view", module.stage);
     before.run(&mut module, &mut ctx, true, &mut Silent).unwrap_or_else(|error| panic!("{error}, {}", case.name));
-    ctx.windows = choice(&module, &ctx);
-    let pipeline = Pipeline::parse("window,schedule,in-place,place", module.stage).unwrap();
+    let windows = choice(&module, &ctx);
+    let pipeline = case.pipeline("window,schedule,in-place,place", module.stage).with(&Settings { windows, ..Settings::default() });
     let done = pipeline.run(&mut module, &mut ctx, true, &mut Silent);
     done.unwrap_or_else(|error| panic!("{error}, {}", case.name));
     module
@@ -300,17 +300,17 @@ proptest! {
         for io in [Io::Outputs, Io::Arena, Io::External] {
             let options = Options { io, effort: 500, ..Options::for_profile(&Profile::ARENA) };
             let name = format!("io {}:\n{input}", io.name());
-            let case = Case { name, pipeline: String::new(), options, input: input.clone(), expected: String::new() };
-            let (given, inference) = case.module();
-            let chosen = memc_passes::plan(&given, |module| case.context(module, &inference), true, &mut Silent);
+            let (pipeline, settings, expected) = (String::new(), Settings::default(), String::new());
+            let case = Case { name, pipeline, options, settings, input: input.clone(), expected };
+            let chosen = case.plan();
             let plans = [
-                plan(&case, |_, _| WindowChoice::All),
+                plan(&case, |_, _| None),
                 plan(&case, |module, ctx| {
                     let all = candidates(module, ctx);
                     let some = all.iter().enumerate().filter(|(at, _)| some >> (at % 64) & 1 == 1);
-                    WindowChoice::Only(some.map(|(_, window)| (window.node, window.part)).collect())
+                    Some(some.map(|(at, _)| at).collect())
                 }),
-                chosen.unwrap_or_else(|error| panic!("{error}, {}", case.name)).module,
+                chosen.unwrap_or_else(|error| panic!("{error}, {}", case.name)).planned.module,
             ];
             for planned in &plans {
                 case.verify(planned);

@@ -76,7 +76,7 @@ impl<'c, 'o> Weights<'c, 'o> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use memc_ir::{ElementType, ModuleBuilder, SecondaryMap, TensorType};
+    use memc_ir::{ElementType, SecondaryMap, TensorType};
 
     use super::*;
     use crate::options::Options;

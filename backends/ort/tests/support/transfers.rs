@@ -137,7 +137,7 @@ pub fn plan_with_transfers(given: &ModelFile, space: &str, alignment: u64, pause
     let path = given.path().unwrap().with_extension("moved.onnx");
     fs::write(&path, prost::Message::encode_to_vec(&moved)).unwrap();
     let moved = ModelFile::open(&path).unwrap();
-    let passes = Some(memc::passes::pipeline::FILE_ORDER.to_owned());
+    let passes = Some(memc::plan::FILE_ORDER.to_owned());
     let second = memc::optimize(&moved, &OptimizeOptions { passes, ..options() }, &mut Silent).unwrap();
     let path = given.path().unwrap().with_extension(format!("{space}.onnx"));
     second.model.write_to(&mut fs::File::create(&path).unwrap()).unwrap();

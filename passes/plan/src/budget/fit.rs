@@ -269,12 +269,25 @@ mod tests {
     use memc_passes::Options;
     use memc_passes::Budgeted;
 
+    fn context(options: &Options, effort: u64) -> PassContext<'_> {
+        let mut ctx = PassContext::new(options, SecondaryMap::default());
+        ctx.settings.effort = Some(effort);
+        ctx
+    }
+
+    /// The same where a plan is known that takes so long.
+    fn knows<'o>(ctx: &PassContext<'o>, fastest: Option<u64>) -> PassContext<'o> {
+        let mut ctx = ctx.clone();
+        ctx.settings.fastest = fastest;
+        ctx
+    }
+
     #[test]
     fn outputs_stay_to_the_end_and_what_was_given_does_not_count() {
         let text = "opset \"\" 13\nstage typed\ngraph @g {\n  input %x : f32[64,64]\n  %a = Exp(%x) : f32[64,64]\n  %b = Tanh(%a) : f32[64,64]\n  return %b\n}\n";
         let module = memc_ir::text::parse(text).unwrap();
         let options = Options::default();
-        let ctx = PassContext::new(&options, SecondaryMap::default(), &module);
+        let ctx = PassContext::new(&options, SecondaryMap::default());
         let leaves = [16_384, 16_383 - options.space.alignment].map(|limit| leaves_room(&module, &ctx, Bytes(limit)));
         assert_eq!(leaves, [true, false]);
     }
@@ -283,7 +296,7 @@ mod tests {
     fn what_is_found_with_more_room_is_changed_until_it_keeps_the_capacity() {
         let module = memc_ir::text::parse(TEXT).unwrap();
         let options = Options::default();
-        let ctx = PassContext { effort: 1600, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+        let ctx = context(&options, 1600);
         let stated = state(&module, &options, &[]);
         let whole = attempt(&module, &ctx, &stated, 1 << 20, 0).unwrap().unwrap();
         let capacity = whole.plan.peak - whole.plan.peak / (2 * LOOSER);
@@ -300,7 +313,7 @@ mod tests {
     fn a_plan_that_needs_less_than_there_is_becomes_faster() {
         let module = memc_ir::text::parse(TEXT).unwrap();
         let options = Options::default();
-        let ctx = PassContext { effort: 1600, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+        let ctx = context(&options, 1600);
         let stated = state(&module, &options, &[]);
         let room = 1 << 20;
         let peak = attempt(&module, &ctx, &stated, room, 0).unwrap().unwrap().plan.peak;
@@ -318,11 +331,11 @@ mod tests {
     fn what_a_short_search_leaves_far_behind_a_known_plan_is_not_searched_further() {
         let module = memc_ir::text::parse(TEXT).unwrap();
         let options = Options::default();
-        let ctx = PassContext { effort: 1600, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+        let ctx = context(&options, 1600);
         let stated = state(&module, &options, &[]);
         let peak = attempt(&module, &ctx, &stated, 1 << 20, 0).unwrap().unwrap().plan.peak;
         let found = |dearest: Option<u64>| {
-            let ctx = PassContext { dearest, ..ctx.clone() };
+            let ctx = knows(&ctx, dearest);
             let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit: Bytes(peak) };
             let found = fitting(&asked, peak - 1).unwrap()?;
             Some((asked.is_behind(&found), found.budgeted))
@@ -332,11 +345,11 @@ mod tests {
         // A plan as fast is known, or one that is hardly slower.
         assert!(found(Some(makespan)).is_none());
         assert_eq!(found(Some(makespan + 1)).map(|(is_behind, _)| is_behind), Some(false));
-        let ctx = PassContext { dearest: Some(base_cost), ..ctx.clone() };
+        let ctx = knows(&ctx, Some(base_cost));
         let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit: Bytes(peak) };
         let short = attempt(&module, &ctx, &stated, peak - 1, 200).unwrap().unwrap();
         assert!(asked.is_behind(&short));
-        let ctx = PassContext { dearest: Some(makespan), ..ctx.clone() };
+        let ctx = knows(&ctx, Some(makespan));
         assert!(!Asked { ctx: &ctx, ..asked }.is_behind(&short));
     }
 
@@ -344,7 +357,7 @@ mod tests {
     fn a_plan_is_changed_until_it_keeps_a_smaller_capacity() {
         let module = memc_ir::text::parse(TEXT).unwrap();
         let options = Options::default();
-        let ctx = PassContext::new(&options, SecondaryMap::default(), &module);
+        let ctx = PassContext::new(&options, SecondaryMap::default());
         let stated = state(&module, &options, &[]);
         let whole = attempt(&module, &ctx, &stated, 1 << 20, 0).unwrap().unwrap();
         let found = narrowed(&module, &ctx, &stated, whole.plan.peak - 1, &whole).unwrap().unwrap();
@@ -360,7 +373,8 @@ mod tests {
         let options = Options::default();
         let stated = state(&module, &options, &[]);
         let least = |smallest: Option<Bytes>| {
-            let ctx = PassContext { smallest, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+            let mut ctx = PassContext::new(&options, SecondaryMap::default());
+            ctx.settings.smallest = smallest;
             least(&module, &ctx, &stated, 0, arena(&module, &ctx, 0).unwrap()).unwrap().map(|found| found.arena)
         };
         let smallest = least(None).unwrap();

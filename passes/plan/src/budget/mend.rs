@@ -143,7 +143,8 @@ pub(super) mod tests {
     fn what_sticks_out_is_mended_by_running_something_again() {
         let module = memc_ir::text::parse(TEXT).unwrap();
         let (options, limit) = (Options::default(), Bytes(2304));
-        let ctx = PassContext { effort: 200, ..PassContext::new(&options, SecondaryMap::default(), &module) };
+        let mut ctx = PassContext::new(&options, SecondaryMap::default());
+        ctx.settings.effort = Some(200);
         let stated = state(&module, &options, &[]);
         let peak = attempt(&module, &ctx, &stated, 1 << 20, 0).unwrap().unwrap().plan.peak;
         let found = attempt(&module, &ctx, &stated, peak, 0).unwrap().unwrap();

@@ -8,7 +8,7 @@ use crate::split::is_split;
 /// Offers the best plan of these forms.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let plan = search.plan(&search.settings(), search.may_rewrite())?;
-    search.offer_free("best of nodes as given, rewritten, regions", plan);
+    search.offer_free(plan.form, plan);
     Ok(())
 }
 
@@ -26,10 +26,10 @@ pub(super) fn plainer_is_worth(search: &Search<'_>) -> Result<(), &'static str> 
 pub(super) fn plainer(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let free = Settings { limit: None, slowdown: 0, ..search.settings() };
     let plan = search.plan(&free, search.may_rewrite())?;
-    search.offer_free("without limits", plan);
+    search.offer_free(format!("{}, without limits", plan.form), plan);
     if search.wish.limit.is_some() && search.wish.slowdown > 0 {
         let plan = search.plan(&Settings { slowdown: search.wish.slowdown, ..free }, search.may_rewrite())?;
-        search.offer_free("for the slowdown alone", plan);
+        search.offer_free(format!("{}, for the slowdown alone", plan.form), plan);
     }
     Ok(())
 }

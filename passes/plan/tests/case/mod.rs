@@ -4,7 +4,9 @@
 use memc_cost::Target;
 use memc_ir::{Bytes, Diagnostic, Module, Nanos, Stage, text, verify};
 use memc_ops::{Inference, Profile};
-use memc_passes::{Io, Options, PassContext};
+use memc_passes::{Io, Memo, Options, PassContext, Pipeline, Settings};
+use memc_plan::registry::REGISTRY;
+use memc_plan::{Found, Model, Refusal, Tuning, Wish};
 
 /// Between what goes in and what comes out.
 pub const SEPARATOR: &str = "// ----\n";
@@ -17,6 +19,8 @@ pub struct Case {
     /// Passes, as `--passes` takes them.
     pub pipeline: String,
     pub options: Options,
+    /// Settings of passes that the pipeline leaves open.
+    pub settings: Settings,
     /// The lines above the separator.
     pub input: String,
     /// The lines below it.
@@ -31,8 +35,8 @@ impl Case {
         let command = command.unwrap_or_else(|| panic!("{name}: the first line is `// RUN: PASSES [OPTIONS]`"));
         let mut words = command.split_whitespace();
         let pipeline = words.next().unwrap_or_else(|| panic!("{name}: no passes")).to_owned();
-        let options = options(name, &mut words);
-        Self { name: name.to_owned(), pipeline, options, input: input.to_owned(), expected: expected.to_owned() }
+        let (options, settings) = options(name, &mut words);
+        Self { name: name.to_owned(), pipeline, options, settings, input: input.to_owned(), expected: expected.to_owned() }
     }
 
     /// The whole text with other lines below the separator. Remarks behind lines that did not change are kept.
@@ -65,8 +69,30 @@ impl Case {
     }
 
     /// A context for passes over `module`.
-    pub fn context(&self, module: &Module, inference: &Inference) -> PassContext<'_> {
-        PassContext::new(&self.options, inference.data.clone(), module)
+    pub fn context(&self, inference: &Inference) -> PassContext<'_> {
+        PassContext::new(&self.options, inference.data.clone())
+    }
+
+    /// A pipeline whose passes take the settings of the case where their text names none.
+    pub fn pipeline(&self, text: &str, stage: Stage) -> Pipeline {
+        let pipeline = Pipeline::parse(text, stage, REGISTRY).unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        pipeline.with(&self.settings)
+    }
+
+    /// What the planner makes of the module, within the limit of the case.
+    pub fn plan(&self) -> Result<Found, Refusal> {
+        let (module, inference) = self.module();
+        let mut options = self.options.clone();
+        options.rewrite.micro_batches = self.settings.parts;
+        let model = Model {
+            module: &module,
+            data: &inference.data,
+            external: None,
+            options: &options,
+            verify: true,
+            memo: Memo::default(),
+        };
+        memc_plan::plan(&model, Wish { limit: self.settings.limit, slowdown: 0 }, &Tuning::default(), &mut |_| {})
     }
 
     /// Holds that the verifier takes the module at the stage that it states.
@@ -86,7 +112,8 @@ fn show(diagnostics: &[Diagnostic]) -> String {
     diagnostics.iter().map(|diagnostic| format!("{diagnostic}\n")).collect()
 }
 
-fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Options {
+fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> (Options, Settings) {
+    let mut settings = Settings::default();
     let pairs: Vec<(&str, &str)> = std::iter::from_fn(|| Some((words.next()?, words.next().unwrap_or_default()))).collect();
     let runtime = pairs.iter().find(|(option, _)| *option == "--runtime").map_or("arena", |(_, value)| value);
     let mut options = Options::for_profile(Profile::named(runtime).unwrap_or_else(|| panic!("{name}: no runtime {runtime}")));
@@ -101,18 +128,18 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Options
             "--std-ops" => options.rewrite.standard = value == "on",
             "--integer-kernels" => options.rewrite.integer_kernels = value == "on",
             "--nchwc" => options.rewrite.nchwc = Some(value.parse().unwrap()),
-            "--micro-batches" => options.rewrite.micro_batches = Some(value.parse().unwrap()),
+            "--micro-batches" => settings.parts = Some(value.parse().unwrap()),
             "--max-fold-bytes" => options.max_fold_bytes = Bytes(value.parse().unwrap()),
             "--link" => {
                 let (space, rate) = value.split_once('=').unwrap();
                 let mut target = Target::default();
                 target.connect(space, rate.parse().unwrap(), Nanos(0.0));
-                options = Options { budget: options.budget, ..Options::on(options.profile, target) };
+                options = Options::on(options.profile, target);
             }
-            "--budget" => options.budget = Some(Bytes(value.parse().unwrap())),
+            "--budget" => settings.limit = Some(Bytes(value.parse().unwrap())),
             "--effort" => options.effort = value.parse().unwrap(),
             other => panic!("{name}: unknown option {other}"),
         }
     }
-    options
+    (options, settings)
 }
