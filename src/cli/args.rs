@@ -131,7 +131,7 @@ pub struct Planning {
     /// Search effort: fast, default, max, or a number of search nodes
     #[arg(long, value_name = "fast|default|max|N", default_value = "default", value_parser = effort)]
     pub effort: u64,
-    /// A pipeline of your own instead of the default portfolio
+    /// A pipeline of your own instead of the planner's, as `--log-plans` prints them
     #[arg(long, value_name = "TEXT")]
     pub passes: Option<String>,
 }

@@ -164,12 +164,12 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
     },
     CodeInfo {
         code: "W0307",
-        title: "integer kernels are not used",
+        title: "kernels that were asked for are not used",
         fault: Fault::Nobody,
-        meaning: "--integer-kernels is for less memory, and the workspace of the integer kernels of this model takes more than they save: the plan \
-            is made without them.",
-        example: "a quantized product of one row, for which ONNX Runtime's kernel keeps a buffer of 64 KiB",
-        action: "Nothing. A session with its optimizations on uses these kernels all the same, and needs their workspace.",
+        meaning: "The plan with the kernels of --nchwc or --integer-kernels was compared with the plan without them, and the plan without \
+            them is better under the same goal: it needs less memory, or less time within the limit.",
+        example: "--integer-kernels for a quantized product of one row, for which ONNX Runtime's kernel keeps a buffer of 64 KiB",
+        action: "Nothing. A session with its optimizations on may use such kernels all the same, and needs their workspace.",
     },
     CodeInfo {
         code: "W0308",

@@ -2,43 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod case;
+mod made;
 mod oracle;
 
 use case::Case;
+use made::net;
 use memc_ir::{Bytes, Module, Stage, text};
 use memc_ops::Profile;
 use memc_passes::{Io, Options, PassError, PipelineError, Settings, Shortage, Silent};
 use memc_plan::{Found, Planned, Refusal};
 use proptest::prelude::*;
-
-/// A net with a forward and a backward half: each layer's result is read again in reverse order, with a reduction between them.
-fn net(extents: &[u64], kinds: &[usize]) -> String {
-    let mut lines = vec!["const %axis : i64[1] = [0]".to_owned()];
-    let mut last = "x".to_owned();
-    for (layer, kind) in kinds.iter().enumerate() {
-        let extent = extents[layer % extents.len()];
-        let shape = format!("f32[{extent},16]");
-        lines.push(format!("const %to{layer} : i64[2] = [{extent}, 16]"));
-        lines.push(format!("%m{layer} = ReduceMax(%{last}, %axis) {{keepdims = 0}} : f32[16]"));
-        lines.push(format!("%e{layer} = Expand(%m{layer}, %to{layer}) : {shape}"));
-        let right = match kind % 5 {
-            0 => format!("Exp(%e{layer})"),
-            1 => format!("Softmax(%e{layer}) {{axis = 1}}"),
-            2 => format!("RandomNormalLike(%e{layer})"),
-            3 => format!("Mul(%e{layer}, %e{layer})"),
-            _ => format!("Identity(%e{layer})"),
-        };
-        lines.push(format!("%h{layer} = {right} : {shape}"));
-        last = format!("h{layer}");
-    }
-    lines.push(format!("%g{} = ReduceMin(%{last}, %axis) {{keepdims = 0}} : f32[16]", kinds.len()));
-    for layer in (0..kinds.len()).rev() {
-        let shape = format!("f32[{},16]", extents[layer % extents.len()]);
-        lines.push(format!("%b{layer} = Mul(%h{layer}, %g{}) : {shape}", layer + 1));
-        lines.push(format!("%g{layer} = ReduceMax(%b{layer}, %axis) {{keepdims = 0}} : f32[16]"));
-    }
-    format!("opset \"\" 21\ngraph @net {{\ninput %x : f32[4,16]\n{}\nreturn %g0, %m1\n}}\n", lines.join("\n"))
-}
 
 fn case(text: &str, budget: Option<u64>) -> Case {
     let mut options = Options { effort: 200, io: Io::Outputs, ..Options::for_profile(&Profile::ARENA) };

@@ -2,137 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod case;
+mod made;
 mod oracle;
 
 use case::Case;
+use made::module_text;
 use memc_ir::{Module, Node, Rewriter, Stage, Value, text};
 use memc_ops::{Inference, Profile};
 use memc_passes::{Io, Options, Settings, Silent};
 use memc_plan::FILE_ORDER;
 use proptest::prelude::*;
-
-/// Writes one random module as text, so that a failure prints what can become a file test.
-struct Writer {
-    numbers: Vec<u64>,
-    next: usize,
-    lines: Vec<String>,
-    /// Values with their shapes.
-    values: Vec<(String, Vec<u64>)>,
-    nodes: usize,
-}
-
-impl Writer {
-    fn below(&mut self, limit: usize) -> usize {
-        let number = self.numbers.get(self.next).copied().unwrap_or(0);
-        self.next += 1;
-        (number % limit as u64) as usize
-    }
-
-    fn pick(&mut self) -> (String, Vec<u64>) {
-        // Late values more often: graphs become deep.
-        let at = self.values.len() - 1 - self.below(self.values.len().min(5));
-        self.values[at].clone()
-    }
-
-    fn push(&mut self, right: &str, shape: Vec<u64>) {
-        let name = format!("v{}", self.nodes);
-        self.lines.push(format!("%{name} = {right} : {}", show(&shape)));
-        self.values.push((name, shape));
-        self.nodes += 1;
-    }
-
-    fn constant(&mut self, numbers: &[u64]) -> String {
-        let name = format!("k{}", self.lines.len());
-        self.lines.insert(0, format!("const %{name} : i64[{}] = {numbers:?}", numbers.len()));
-        name
-    }
-
-    fn node(&mut self) {
-        let (x, shape) = self.pick();
-        let count: u64 = shape.iter().product();
-        match self.below(9) {
-            0 => {
-                let operator = ["Relu", "Exp", "Tanh"][self.below(3)];
-                self.push(&format!("{operator}(%{x})"), shape);
-            }
-            1 => self.push(&format!("Softmax(%{x}) {{axis = 0}}"), shape),
-            2 => {
-                let with =
-                    self.values.iter().rev().find(|(name, other)| *other == shape && *name != x).map(|(name, _)| name.clone());
-                let with = with.unwrap_or_else(|| x.clone());
-                self.push(&format!("Mul(%{x}, %{with})"), shape);
-            }
-            3 => {
-                let to = self.constant(&[count]);
-                self.push(&format!("Reshape(%{x}, %{to}) {{allowzero = 1}}"), vec![count]);
-            }
-            4 => {
-                let to = self.constant(&[2, count]);
-                let (x, shape) = if shape.len() == 1 { (x, shape) } else { self.flat(&x, count) };
-                self.push(&format!("Expand(%{x}, %{to})"), vec![2, shape[0]]);
-            }
-            5 if shape.len() == 2 => {
-                let axis = self.constant(&[0]);
-                self.push(&format!("ReduceMax(%{x}, %{axis}) {{keepdims = 0}}"), vec![shape[1]]);
-            }
-            6 => {
-                let (y, other) = self.pick();
-                if shape.len() == 1 && other.len() == 1 {
-                    self.push(&format!("Concat(%{x}, %{y}) {{axis = 0}}"), vec![shape[0] + other[0]]);
-                } else {
-                    self.push(&format!("Identity(%{x})"), shape);
-                }
-            }
-            7 => {
-                let (y, _) = self.pick();
-                let body = |operator: &str, of: &str| {
-                    format!("{{\n  %inner = {operator}(%{of}) : unknown\n  %sum = Mul(%inner, %{x}) : unknown\n  return %sum\n}}")
-                };
-                // Both branches give the shape of %x: %y is captured where it has that shape too.
-                let y = if self.values.iter().any(|(name, other)| *name == y && *other == shape) { y } else { x.clone() };
-                let (then, other) = (body("Exp", &y), body("Neg", &x));
-                let right = format!("If(%flag) {{then_branch = graph @then {then}, else_branch = graph @else {other}}}");
-                self.push(&right, shape);
-            }
-            _ => self.push(&format!("Sqrt(%{x})"), shape),
-        }
-    }
-
-    fn flat(&mut self, x: &str, count: u64) -> (String, Vec<u64>) {
-        let to = self.constant(&[count]);
-        self.push(&format!("Reshape(%{x}, %{to}) {{allowzero = 1}}"), vec![count]);
-        self.values.last().unwrap().clone()
-    }
-}
-
-fn show(shape: &[u64]) -> String {
-    let extents: Vec<String> = shape.iter().map(u64::to_string).collect();
-    format!("f32[{}]", extents.join(","))
-}
-
-/// A module with at least `nodes` nodes.
-fn module_text(numbers: Vec<u64>, nodes: usize) -> String {
-    let mut writer = Writer { numbers, next: 0, lines: Vec::new(), values: Vec::new(), nodes: 0 };
-    let sizes = [16, 48, 5, 0, 64];
-    let extent = sizes[writer.below(sizes.len())];
-    writer.values = vec![("x".to_owned(), vec![extent]), ("z".to_owned(), vec![32])];
-    while writer.nodes < nodes {
-        writer.node();
-    }
-    let mut outputs: Vec<String> = Vec::new();
-    for _ in 0..=writer.below(3) {
-        let (name, _) = writer.pick();
-        if name.starts_with('v') && !outputs.contains(&name) {
-            outputs.push(name);
-        }
-    }
-    let outputs: Vec<String> = outputs.iter().map(|name| format!("%{name}")).collect();
-    format!(
-        "opset \"\" 21\ngraph @random {{\ninput %flag : bool[]\ninput %x : f32[{extent}]\ninput %z : f32[32]\n{}\nreturn {}\n}}\n",
-        writer.lines.join("\n"),
-        outputs.join(", ")
-    )
-}
 
 fn case(text: &str, profile: &'static Profile, io: Io) -> Case {
     let options = Options { io, effort: 2_000, ..Options::for_profile(profile) };

@@ -81,6 +81,11 @@ impl Case {
 
     /// What the planner makes of the module, within the limit of the case.
     pub fn plan(&self) -> Result<Found, Refusal> {
+        self.plan_with(&Tuning::default())
+    }
+
+    /// The same with other numbers.
+    pub fn plan_with(&self, tuning: &Tuning) -> Result<Found, Refusal> {
         let (module, inference) = self.module();
         let mut options = self.options.clone();
         options.rewrite.micro_batches = self.settings.parts;
@@ -92,7 +97,7 @@ impl Case {
             verify: true,
             memo: Memo::default(),
         };
-        memc_plan::plan(&model, Wish { limit: self.settings.limit, slowdown: 0 }, &Tuning::default(), &mut |_| {})
+        memc_plan::plan(&model, Wish { limit: self.settings.limit, slowdown: options.rewrite.slowdown }, tuning, &mut |_| {})
     }
 
     /// Holds that the verifier takes the module at the stage that it states.

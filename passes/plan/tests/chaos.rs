@@ -1,0 +1,107 @@
+//! Chaos: whatever the numbers of the planner and the choices of the user, every plan is sound, and no plan is worse than the order of the file.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod case;
+mod made;
+mod oracle;
+
+use case::Case;
+use made::{module_text, net};
+use memc_ir::Bytes;
+use memc_ops::Profile;
+use memc_passes::{Io, Options, PassError, Pipeline, PipelineError, Settings, Silent};
+use memc_plan::registry::REGISTRY;
+use memc_plan::{FILE_ORDER, Refusal, Tuning};
+use proptest::prelude::*;
+
+/// Any legal numbers of the planner.
+fn tuning() -> impl Strategy<Value = Tuning> {
+    let share = || 1u64..200;
+    let hundredths = || 1u64..130;
+    let shares = (share(), share(), share(), share(), share(), share());
+    let limits = (prop::array::uniform4(hundredths()), prop::array::uniform2(hundredths()), prop::array::uniform2(hundredths()), hundredths());
+    let sizes = (0usize..2000, 0usize..40_000, 1u64..10_000, 0usize..5000, 0u32..7);
+    let times = (0u32..4000, 0u32..400);
+    (shares, limits, sizes, times).prop_map(|(shares, limits, sizes, times)| Tuning {
+        small_overhead: shares.0,
+        large_overhead: shares.1,
+        short: shares.2,
+        least_saving: shares.3,
+        near_limit: shares.4,
+        far_from_limit: shares.5,
+        smaller_limits: limits.0,
+        alone: limits.1,
+        nearly_all: limits.2,
+        wider_limit: limits.3,
+        large_model: sizes.0,
+        max_nodes_in_parts: sizes.1,
+        full_effort_nodes: sizes.2,
+        max_nodes_in_two_parts: sizes.3,
+        max_doublings: sizes.4,
+        lavish_slowdown: times.0,
+        frugal_slowdown: times.1,
+    })
+}
+
+/// Any options of the user.
+fn options() -> impl Strategy<Value = Options> {
+    let io = prop_oneof![Just(Io::Outputs), Just(Io::Arena), Just(Io::External)];
+    (io, 0..Profile::ALL.len(), any::<[bool; 4]>(), 0u64..400, prop_oneof![Just(0u32), 1u32..3000]).prop_map(
+        |(io, profile, [enabled, exact, standard, integer_kernels], effort, slowdown)| {
+            let mut options = Options { io, effort, ..Options::for_profile(Profile::ALL[profile]) };
+            (options.rewrite.enabled, options.rewrite.exact) = (enabled, exact);
+            (options.rewrite.standard, options.rewrite.integer_kernels) = (standard, integer_kernels);
+            options.rewrite.slowdown = slowdown;
+            options
+        },
+    )
+}
+
+fn texts() -> impl Strategy<Value = String> {
+    let extents = prop::collection::vec(prop_oneof![Just(16u64), Just(48), Just(64), Just(3)], 1..5);
+    let nets = (extents, prop::collection::vec(0usize..5, 2..7)).prop_map(|(extents, kinds)| net(&extents, &kinds));
+    let any = (prop::collection::vec(any::<u64>(), 10..120), 1usize..20).prop_map(|(numbers, nodes)| module_text(numbers, nodes));
+    prop_oneof![nets, any]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_plan_is_sound(text in texts(), tuning in tuning(), options in options(), percent in prop_oneof![Just(0u64), 20u64..130]) {
+        let name = format!("{tuning:?}\n{options:?}\n{percent} %\n{text}");
+        let (pipeline, settings, expected) = (String::new(), Settings::default(), String::new());
+        let mut case = Case { name, pipeline, options, settings, input: text, expected };
+        let (mut base, inference) = case.module();
+        case.pipeline(FILE_ORDER, base.stage).run(&mut base, &mut case.context(&inference), true, &mut Silent).unwrap();
+        let whole = oracle::arena(&base);
+        case.settings.limit = (percent > 0).then_some(Bytes(whole * percent / 100));
+        let found = match case.plan_with(&tuning) {
+            Ok(found) => found,
+            Err(Refusal::Slow { .. }) => return Ok(()),
+            Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) => {
+                prop_assert!(case.settings.limit.is_some_and(|limit| limit < short.least), "{short:?}\n{}", case.name);
+                return Ok(());
+            }
+            Err(other) => panic!("{other}\n{}", case.name),
+        };
+        let (planned, options) = (&found.planned.module, &case.options);
+        case.verify(planned);
+        prop_assert_eq!(oracle::misplaced(planned, options), Vec::<String>::new(), "{}", &case.name);
+        let (peak, arena) = (oracle::peak(planned, options), oracle::arena(planned));
+        prop_assert!(oracle::working_set(planned, options) <= peak && peak <= arena, "{}", case.name);
+        prop_assert!(planned.plan.arenas.iter().all(|space| space.lower_bound <= space.size), "{}", case.name);
+        match case.settings.limit {
+            Some(limit) => prop_assert!(arena <= limit.0, "{}", case.name),
+            None => {
+                prop_assert!(peak <= oracle::peak(&base, options), "{}", case.name);
+                prop_assert!(arena <= whole, "{}", case.name);
+            }
+        }
+        // The trace makes the same plan of the module as it was given.
+        let (mut again, inference) = case.module();
+        let trace = Pipeline::parse(&found.planned.trace, again.stage, REGISTRY).unwrap();
+        trace.run(&mut again, &mut case.context(&inference), true, &mut Silent).unwrap();
+        prop_assert_eq!(memc_ir::text::print(&again), memc_ir::text::print(planned), "{}", case.name);
+    }
+}

@@ -1,0 +1,86 @@
+//! The laws of the planner: more knowledge, more freedom or a larger limit never gives a worse plan.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod case;
+mod made;
+
+use case::Case;
+use made::net;
+use memc_ir::{Bytes, text};
+use memc_ops::Profile;
+use memc_passes::{Options, PassError, PipelineError, Settings};
+use memc_plan::{Found, Refusal};
+use proptest::prelude::*;
+
+fn case(text: &str) -> Case {
+    let options = Options { effort: 200, ..Options::for_profile(&Profile::ARENA) };
+    let (pipeline, settings, expected) = (String::new(), Settings::default(), String::new());
+    Case { name: text.to_owned(), pipeline, options, settings, input: text.to_owned(), expected }
+}
+
+/// The plan within a limit; `None` where there is none.
+fn within(case: &Case, limit: u64) -> Option<Found> {
+    let settings = Settings { limit: Some(Bytes(limit)), ..Settings::default() };
+    match (Case { settings, ..case.clone() }).plan() {
+        Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(_)))) => None,
+        found => Some(found.unwrap_or_else(|error| panic!("{error}, {}", case.name))),
+    }
+}
+
+fn nets() -> impl Strategy<Value = String> {
+    let extents = prop::collection::vec(prop_oneof![Just(16u64), Just(48), Just(64), Just(3)], 1..5);
+    (extents, prop::collection::vec(0usize..5, 2..7)).prop_map(|(extents, kinds)| net(&extents, &kinds))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_larger_limit_never_takes_longer(text in nets()) {
+        let case = case(&text);
+        let whole = case.plan().unwrap().score.bytes.0;
+        let mut last: Option<(u64, u64)> = None;
+        for percent in [40, 50, 60, 75, 90, 100, 120] {
+            let limit = whole * percent / 100;
+            let found = within(&case, limit);
+            prop_assert!(found.is_some() || last.is_none(), "{limit} is refused, and {last:?} was kept\n{text}");
+            let Some(found) = found else { continue };
+            prop_assert!(found.score.bytes.0 <= limit);
+            if let Some((smaller, nanos)) = last {
+                prop_assert!(found.score.nanos <= nanos, "{limit}: {} ns, {smaller}: {nanos} ns\n{text}", found.score.nanos);
+            }
+            last = Some((limit, found.score.nanos));
+        }
+    }
+
+    #[test]
+    fn a_larger_slowdown_never_needs_more(text in nets()) {
+        let mut last: Option<(u32, Bytes)> = None;
+        for slowdown in [0, 50, 200, 1000, 5000] {
+            let mut case = case(&text);
+            case.options.rewrite.slowdown = slowdown;
+            let bytes = case.plan().unwrap().score.bytes;
+            if let Some((smaller, known)) = last {
+                prop_assert!(bytes <= known, "{slowdown}: {bytes}, {smaller}: {known}\n{text}");
+            }
+            last = Some((slowdown, bytes));
+        }
+    }
+
+    #[test]
+    fn kernels_that_are_asked_for_never_give_a_worse_plan(text in nets()) {
+        let plain = case(&text).plan().unwrap();
+        let mut asked = case(&text);
+        asked.options.rewrite.integer_kernels = true;
+        let found = asked.plan().unwrap();
+        prop_assert!(found.score <= plain.score);
+    }
+
+    #[test]
+    fn the_same_question_has_the_same_answer(text in nets()) {
+        let case = case(&text);
+        let (first, second) = (case.plan().unwrap(), case.plan().unwrap());
+        prop_assert_eq!(text::print(&first.planned.module), text::print(&second.planned.module));
+        prop_assert_eq!(first.planned.trace, second.planned.trace);
+    }
+}
