@@ -1,6 +1,6 @@
 """Make models that are large in one way, and plan them.
 
-    .deps/python/bin/python benches/scale.py [--memc target/release/memc] [--csv benches/results/scale.csv] MODEL.onnx 50000
+    .deps/python/bin/python benches/scale.py [--memc target/release/memc] [--csv benches/results/scale.csv] MODEL.onnx NODES
 
 The first one chains copies of MODEL's blocks (from its input to its last value of the input's type) until it has so many nodes; the second
 one holds 1 GiB of weights in its file. Prints and writes CPU seconds, and the most anonymous memory that memc held.
