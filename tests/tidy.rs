@@ -367,5 +367,10 @@ fn every_bench_stands_in_their_list() {
     let folders = ["benches", "benches/random", "benches/results"].map(|folder| fs::read_dir(root().join(folder)).unwrap());
     let names = folders.into_iter().flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let files = names.filter(|name| [".py", ".c", ".csv"].iter().any(|ending| name.ends_with(ending)));
-    none(files.filter(|name| !list.contains(name.as_str())).map(|name| format!("benches/README.md says nothing of {name}")).collect());
+    none(
+        files
+            .filter(|name| !list.contains(name.as_str()))
+            .map(|name| format!("benches/README.md says nothing of {name}"))
+            .collect(),
+    );
 }
