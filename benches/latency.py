@@ -1,13 +1,13 @@
 """Time of memc's models in stock ONNX Runtime without optimizations beside that of the given ones with them.
 
     .deps/python/bin/python benches/latency.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] [--rounds N]
-        [--level extended|all ...] [--operators] FOLDER|MODEL ... [-- OPTIONS OF memc optimize]
+        [--level extended|all ...] [--operators] [--csv] FOLDER|MODEL ... [-- OPTIONS OF memc optimize]
 
 `memc optimize --runtime ort`, with the options given; one thread, all sessions in one process, a run of each in turn: processor milliseconds (medians), the median of
 the ratios of memc's runs to neighbouring ones of the given model at each level, and the quartiles of the ratios. `extended` is all that does
 not depend on the processor; `all` (the default) is that and kernels in blocks of channels, laid out for the processor at hand. The last lines
 are geometric means of the medians. With --operators, also the time by operator, against the last level. External weights that are missing
-are made (seeded).
+are made (seeded). With --csv, rows of `results/others.csv` are replaced.
 """
 import collections
 import json
@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import time
 
+import others
 from corpus import chosen, extents, feeds, place, session_options
 from options import add_choice, add_dims, name_of, parse, parser
 
@@ -79,6 +80,17 @@ def table(given, ours, level, sizes, rounds, folder):
         print(f"    {name}: given {a[0]} in {a[1]:.2f} ms, memc {b[0]} in {b[1]:.2f} ms, {gap(name):+.2f} ms")
 
 
+def table_rows(name, times, options):
+    """Rows of `results/others.csv` of one model: memc's, and one a level of the given model."""
+    found = {"topic": "sessions", "subject": name, "setting": " ".join(options["extra"]) or "any processor"}
+    median = lambda values: statistics.median(list(values))
+    yield {**found, "tool": "memc", "milliseconds": f"{1000 * median(row[0] for row in times):.2f}", "source": "benches/latency.py; memc"}
+    for number, level in enumerate(options["levels"], 1):
+        yield {**found, "tool": f"ORT {level}", "milliseconds": f"{1000 * median(row[number] for row in times):.2f}",
+               "ratio": f"{median(row[0] / row[number] for row in times):.3f}",
+               "source": f"benches/latency.py; {others.version('onnxruntime')}"}
+
+
 def one(path, options, scratch):
     name = name_of(path)
     sizes = extents(path, [dim for model, dim in options["dims"] if model == name])
@@ -95,6 +107,8 @@ def one(path, options, scratch):
             medians.append(middle)
             cells += [f"{statistics.median(row[level] for row in times) * 1000:.2f}", f"{middle:.3f}", f"{low:.3f} to {high:.3f}"]
         print(f"| {' | '.join(cells)} |", flush=True)
+        if options["csv"]:
+            others.replace(table_rows(name, times, options))
         if options["operators"]:
             table(given, ours, options["levels"][-1], sizes, min(options["rounds"], 5), folder)
     return medians
@@ -107,6 +121,7 @@ def main():
     made.add_argument("--rounds", type=int, default=11, metavar="N")
     made.add_argument("--level", dest="levels", action="append", default=[], help="of the session that runs the given model")
     made.add_argument("--operators", action="store_true", help="time by operator, too")
+    made.add_argument("--csv", action="store_true", help="replace rows of results/others.csv")
     options = parse(made)
     options["levels"] = options["levels"] or ["all"]
     heads = "".join(f" given, {level}, ms | ratio | quartiles |" for level in options["levels"])

@@ -1,11 +1,12 @@
 """Rewritten models side by side: memc's, and those of other optimizers, all planned by memc's own scheduler and placer.
 
     .deps/python/bin/python benches/rewrite.py [--memc target/release/memc] [--dim MODEL:NAME=N] [--max-mb N] [--runtime ort|arena ...]
-        FOLDER|MODEL ... [-- OPTIONS OF memc optimize]
+        [--csv] FOLDER|MODEL ... [-- OPTIONS OF memc optimize]
 
 Nodes, arena in bytes and modelled microseconds of: the model as given, memc's, ONNX Runtime's own offline optimization (extended, all), and of
 onnxsim, onnxslim, onnxoptimizer and onnxscript where they can be imported. All but memc's are planned by `memc optimize --no-rewrite`. External
-weights that are missing are made (seeded). The last line counts where memc's arena is the smallest.
+weights that are missing are made (seeded). The last line counts where memc's arena is the smallest. With --csv, rows of
+`results/others.csv` are replaced.
 """
 import json
 import os
@@ -15,6 +16,7 @@ import tempfile
 
 import onnx
 
+import others
 from corpus import chosen, extents, place, session_options
 from options import add_choice, add_dims, name_of, parse, parser
 
@@ -66,6 +68,19 @@ TOOLS = {
 }
 
 
+PACKAGES = {"ORT extended": "onnxruntime", "ORT all": "onnxruntime"}
+
+
+def table_rows(name, found):
+    """Rows of `results/others.csv` of one model."""
+    for runtime, columns in found.items():
+        for tool, plan_of in columns.items():
+            if plan_of:
+                package = others.version(PACKAGES.get(tool, tool)) if tool in TOOLS else "memc"
+                yield {"topic": "rewriters", "subject": name, "setting": runtime, "tool": tool, "nodes": plan_of[0], "bytes": plan_of[1],
+                       "milliseconds": f"{plan_of[2] / 1000:.3f}", "source": f"benches/rewrite.py; {package}"}
+
+
 def alone(name, source, target):
     """Run one tool in a process of its own: some of them end theirs."""
     command = [sys.executable, os.path.abspath(__file__), "--tool", name, source, target]
@@ -107,6 +122,8 @@ def one(path, options, scratch):
     for runtime, columns in found.items():
         cells = ["/".join((f"{f[0]}", f"{f[1]:,}", f"{f[2]:,.0f}")) if f else "-" for f in columns.values()]
         print(f"| {name} | {runtime} | " + " | ".join(cells) + " |", flush=True)
+    if options["csv"]:
+        others.replace(table_rows(name, found))
     return found
 
 
@@ -117,6 +134,7 @@ def main():
     add_dims(made)
     add_choice(made, max_mb=1500.0)
     made.add_argument("--runtime", dest="runtimes", action="append", default=[], choices=["ort", "arena"])
+    made.add_argument("--csv", action="store_true", help="replace rows of results/others.csv")
     options = parse(made)
     heads = ["model", "runtime", "given", "memc", *TOOLS]
     print("| " + " | ".join(heads) + " |\n|---" + "|--:" * (len(heads) - 1) + "|", flush=True)

@@ -1,11 +1,12 @@
 """Make models that are large in one way, and plan them.
 
-    .deps/python/bin/python benches/scale.py repeat MODEL.onnx 50000 [--memc target/release/memc]
-    .deps/python/bin/python benches/scale.py weights [--memc target/release/memc]
+    .deps/python/bin/python benches/scale.py [--memc target/release/memc] [--csv benches/results/scale.csv] MODEL.onnx NODES
 
-`repeat` chains copies of a model's blocks (from its input to its last value of the input's type) until there are so many nodes.
-`weights` writes 1 GiB of weights into a model. Both print CPU seconds, and the most anonymous memory that memc held.
+The first one chains copies of MODEL's blocks (from its input to its last value of the input's type) until it has so many nodes; the second
+one holds 1 GiB of weights in its file. Prints and writes CPU seconds, and the most anonymous memory that memc held.
 """
+import argparse
+import csv
 import os
 import resource
 import subprocess
@@ -16,6 +17,8 @@ import time
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
+
+RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results", "scale.csv")
 
 
 def repeat(source, target, count):
@@ -71,30 +74,44 @@ def anonymous_kib(process):
 
 
 def plan(memc, model, folder):
+    """CPU seconds of memc, and the most anonymous memory in MiB."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen([memc, "optimize", model, "-o", os.path.join(folder, "out.onnx"), "--quiet"])
     most = 0
     while process.poll() is None:
         most = max(most, anonymous_kib(process))
         # Each look holds the process up: looking every two milliseconds took it a third more time.
         time.sleep(0.05)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"{used.ru_utime + used.ru_stime:.2f} CPU s, {most / 1024:.1f} MiB anonymous memory, exit {process.returncode}")
+    if process.returncode:
+        sys.exit(f"memc ended with {process.returncode}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, most / 1024
 
 
 def main():
-    arguments, memc = sys.argv[1:], "target/release/memc"
-    if "--memc" in arguments:
-        at = arguments.index("--memc")
-        memc = arguments[at + 1]
-        del arguments[at:at + 2]
-    with tempfile.TemporaryDirectory() as folder:
-        model = os.path.join(folder, "in.onnx")
-        if arguments[0] == "repeat":
-            print(repeat(arguments[1], model, int(arguments[2])), "nodes")
-        else:
-            weights(model)
-            print(os.path.getsize(model), "bytes")
-        plan(memc, model, folder)
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--memc", default="target/release/memc", help="the binary")
+    made.add_argument("--csv", default=RESULTS, metavar="FILE", help="where the table goes")
+    made.add_argument("model")
+    made.add_argument("nodes", type=int)
+    options = made.parse_args()
+    rows = []
+    for kind in ("nodes", "weights"):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "in.onnx")
+            if kind == "nodes":
+                name = os.path.basename(options.model)[: -len(".onnx")]
+                case = f"{repeat(options.model, model, options.nodes):,} nodes, copies of the blocks of {name}"
+            else:
+                weights(model)
+                case = "1 GiB of weights inside the file"
+            seconds, memory = plan(options.memc, model, folder)
+        rows.append({"case": case, "cpu_seconds": f"{seconds:.2f}", "anonymous_mib": f"{memory:.1f}"})
+        print(" ".join(rows[-1].values()), flush=True)
+    with open(options.csv, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 if __name__ == "__main__":

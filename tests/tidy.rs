@@ -69,6 +69,14 @@ fn sources() -> BTreeMap<String, String> {
     found
 }
 
+/// Runs a script of `benches/` with the Python of the gate, or the one of the system; returns whether it succeeded, and its output.
+fn python(words: &[&str]) -> (bool, String) {
+    let python = std::env::var_os("MEMC_PYTHON").unwrap_or_else(|| "python3".into());
+    let output = Command::new(python).current_dir(root()).env("PYTHONDONTWRITEBYTECODE", "1").args(words).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+}
+
 /// Lines of code without comments.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| line.split("//").next().unwrap_or_default())
@@ -335,4 +343,36 @@ fn every_code_is_explained_and_every_page_is_of_use() {
         explained.iter().filter(|code| !used.contains_key(*code)).map(|code| format!("{code} has a page, and nobody says it"));
     // A fallback for a kind without an entry, which a test of the checker excludes.
     none(silent.chain(idle).filter(|wrong| !wrong.contains("E0500")).collect());
+}
+
+/// Most lines of BENCHMARKS.md: a reader looks for one figure, and `benches/results/` has all of them.
+const MAX_BENCHMARK_LINES: usize = 150;
+
+#[test]
+fn benchmarks_are_made_from_their_tables() {
+    let lines = fs::read_to_string(root().join("BENCHMARKS.md")).unwrap().lines().count();
+    assert!(lines <= MAX_BENCHMARK_LINES, "BENCHMARKS.md has {lines} lines: {MAX_BENCHMARK_LINES} are allowed");
+    let (is_made, difference) = python(&["benches/report.py", "--check"]);
+    assert!(is_made, "run `python3 benches/report.py`:\n{difference}");
+}
+
+#[test]
+fn scripts_of_benches_pass_their_tests() {
+    let (is_passed, output) = python(&["-m", "unittest", "discover", "-s", "benches"]);
+    let count = output.split("Ran ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|count| count.parse::<u32>().ok());
+    assert!(is_passed && count.is_some_and(|count| count > 0), "{output}");
+}
+
+#[test]
+fn every_bench_stands_in_their_list() {
+    let list = fs::read_to_string(root().join("benches/README.md")).unwrap();
+    let folders = ["benches", "benches/random", "benches/results"].map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let names = folders.into_iter().flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let files = names.filter(|name| [".py", ".c", ".csv"].iter().any(|ending| name.ends_with(ending)));
+    none(
+        files
+            .filter(|name| !list.contains(name.as_str()))
+            .map(|name| format!("benches/README.md says nothing of {name}"))
+            .collect(),
+    );
 }
