@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use memc::import::{ImportOptions, import};
 use memc::passes::{Options, PassContext, Pipeline, Silent, analysis::scratch::scratch, schedule};
+use memc::plan::registry::REGISTRY;
 use memc::proto::ModelFile;
 use memc::solve::{Limit, order};
 
@@ -53,8 +54,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn problem(file: &str, import_options: &ImportOptions) -> Result<order::Problem, Box<dyn Error>> {
     let imported = import(&ModelFile::open(Path::new(file))?, import_options)?;
     let (mut module, options) = (imported.module, Options::default());
-    let mut ctx = PassContext::new(&options, imported.data, &module);
-    Pipeline::parse("fold,dce,cse,dce,view", module.stage)?.run(&mut module, &mut ctx, false, &mut Silent)?;
+    let mut ctx = PassContext::new(&options, imported.data);
+    Pipeline::parse("fold,dce,cse,dce,view", module.stage, REGISTRY)?.run(&mut module, &mut ctx, false, &mut Silent)?;
     module.plan.scratch = scratch(&module, &options);
     Ok(schedule::problem(&module, &options))
 }

@@ -89,7 +89,10 @@ mod tests {
     fn planned(source: &str, options: &Options) -> Module {
         let mut module = text::parse(source).unwrap();
         let mut ctx = PassContext::new(options, Default::default());
-        Pipeline::parse("in-place,place", module.stage, memc_plan::registry::REGISTRY).unwrap().run(&mut module, &mut ctx, true, &mut Silent).unwrap();
+        Pipeline::parse("in-place,place", module.stage, memc_plan::registry::REGISTRY)
+            .unwrap()
+            .run(&mut module, &mut ctx, true, &mut Silent)
+            .unwrap();
         module
     }
 

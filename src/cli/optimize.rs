@@ -86,8 +86,8 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
             voice.say(&format!("{}: {}, {} …", entry.strategy, entry.candidate, entry.verdict.words()));
         }
     };
-    let optimized =
-        memc::optimize_aloud(&file, &options, &mut watch, &mut tell).map_err(|error| reproduce(error, &file, &options, &arguments.output))?;
+    let optimized = memc::optimize_aloud(&file, &options, &mut watch, &mut tell)
+        .map_err(|error| reproduce(error, &file, &options, &arguments.output))?;
     voice.diagnostics(&optimized.diagnostics);
     if arguments.log_plans {
         voice.say(&log(&optimized));
@@ -164,10 +164,12 @@ fn stop_after(time: Duration) -> memc::solve::Stop {
 fn log(optimized: &Optimized) -> String {
     let bytes = |bytes: Option<memc::ir::Bytes>| bytes.map_or_else(String::new, |bytes| bytes.exact());
     let time = |nanos: Option<u64>| nanos.map_or_else(String::new, |nanos| format!("{:.3} ms", nanos as f64 / 1e6));
-    let mut text = format!("{:<28} {:>16} {:>14} {:>8}  {:<32} {}\n", "strategy", "bytes", "time", "effort", "verdict", "candidate");
+    let mut text =
+        format!("{:<28} {:>16} {:>14} {:>8}  {:<32} {}\n", "strategy", "bytes", "time", "effort", "verdict", "candidate");
     for entry in &optimized.log {
         let (bytes, time, verdict) = (bytes(entry.bytes), time(entry.nanos), entry.verdict.words());
-        text += &format!("{:<28} {bytes:>16} {time:>14} {:>8}  {verdict:<32} {}\n", entry.strategy, entry.effort, entry.candidate);
+        text +=
+            &format!("{:<28} {bytes:>16} {time:>14} {:>8}  {verdict:<32} {}\n", entry.strategy, entry.effort, entry.candidate);
     }
     text + &format!("the plan of `{}` repeats with --passes '{}'", optimized.strategy, optimized.trace)
 }

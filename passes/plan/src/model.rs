@@ -6,9 +6,7 @@ use memc_ir::{Bytes, Module, Node, Value};
 use memc_passes::analysis::near_constants;
 use memc_passes::analysis::windows::KnownData;
 use memc_passes::window;
-use memc_passes::{
-    Budgeted, Changed, ExternalData, Memo, Options, PassContext, Pipeline, PipelineError, Said, Settings, Silent,
-};
+use memc_passes::{Budgeted, Changed, ExternalData, Memo, Options, PassContext, Pipeline, PipelineError, Said, Settings, Silent};
 
 use crate::registry::REGISTRY;
 use crate::score::Score;

@@ -11,8 +11,8 @@ use crate::model::{Form, Model, Planned, arena};
 use crate::pool::{Entry, Pool, Verdict};
 use crate::strategies::{STRATEGIES, Strategy};
 use crate::tuning::Tuning;
-use crate::{Found, Refusal};
 use crate::whole::{self, BLOCKS, Candidate, PREPARE, REGIONS, REWRITE};
+use crate::{Found, Refusal};
 use crate::{peak, split};
 
 /// What one search is asked for.
@@ -112,11 +112,10 @@ impl<'m> Search<'m> {
                 Err(Refusal::Slow { longest, nanos: score.nanos, needs: score.bytes, smallest })
             }
             (None, None, Some(short)) => Err(PipelineError::Pass(PassError::Budget(short)).into()),
-            (None, None, None) => Err(PipelineError::Pass(PassError::WrongAnswer {
-                pass: "plan",
-                why: "no strategy found a plan".to_owned(),
-            })
-            .into()),
+            (None, None, None) => {
+                Err(PipelineError::Pass(PassError::WrongAnswer { pass: "plan", why: "no strategy found a plan".to_owned() })
+                    .into())
+            }
         }
     }
 
@@ -294,7 +293,11 @@ impl<'m> Search<'m> {
     ///
     /// # Errors
     /// Whatever is no lack of memory.
-    pub(crate) fn or_nothing(&mut self, candidate: &str, found: Result<Planned, PipelineError>) -> Result<Option<Planned>, PipelineError> {
+    pub(crate) fn or_nothing(
+        &mut self,
+        candidate: &str,
+        found: Result<Planned, PipelineError>,
+    ) -> Result<Option<Planned>, PipelineError> {
         match found {
             Err(PipelineError::Pass(PassError::Budget(_))) => {
                 self.nothing(candidate);

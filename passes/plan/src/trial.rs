@@ -7,10 +7,10 @@ use memc_ir::{Bytes, ConstData, ConstOrigin, Module, Node, Payload, Rewriter, Se
 use memc_rewrite::Measure;
 use memc_solve::order;
 
-use memc_passes::analysis::scratch::scratch;
 use memc_passes::Options;
-use memc_passes::{PassContext, PassError};
+use memc_passes::analysis::scratch::scratch;
 use memc_passes::schedule::problem;
+use memc_passes::{PassContext, PassError};
 use memc_passes::{dce, view};
 
 /// A module in the order that heuristics found for it.

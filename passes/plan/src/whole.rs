@@ -232,7 +232,8 @@ pub(crate) fn file_order(model: &Model<'_>, settings: &Settings) -> Result<Plann
     let cleaned = format!("fold,{kernels}dce,micro-batch,{blocks}dce,view,{PLACE}");
     let plan = |passes: &str| Ok::<_, PipelineError>(Form::given(model).then(passes, settings)?.planned());
     let (cleaned, given) = (plan(&cleaned)?, plan(&format!("view,{PLACE}"))?);
-    let is_smaller = is_no_worse(&given.module, &cleaned.module, model.options) && !is_no_worse(&cleaned.module, &given.module, model.options);
+    let is_smaller =
+        is_no_worse(&given.module, &cleaned.module, model.options) && !is_no_worse(&cleaned.module, &given.module, model.options);
     Ok(if is_smaller { given } else { cleaned })
 }
 

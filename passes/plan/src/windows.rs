@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Value};
 
-use memc_passes::analysis::windows::Window;
-use memc_passes::analysis::{Liveness, buffers, classes, live};
 use memc_passes::Options;
 use memc_passes::PipelineError;
+use memc_passes::analysis::windows::Window;
+use memc_passes::analysis::{Liveness, buffers, classes, live};
 
 /// Sets that are planned at most.
 const MAX_TRIALS: usize = 24;

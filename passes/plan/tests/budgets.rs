@@ -37,7 +37,12 @@ fn within(text: &str, budget: u64) -> Result<Module, Box<Shortage>> {
             let wrong = oracle::misplaced(&planned.module, &case.options);
             assert!(wrong.is_empty(), "{}: {wrong:?}", case.name);
             once(&planned.module);
-            assert_eq!(text::print(&planned.module), text::print(&case.plan().unwrap().planned.module), "{}: two runs differ", case.name);
+            assert_eq!(
+                text::print(&planned.module),
+                text::print(&case.plan().unwrap().planned.module),
+                "{}: two runs differ",
+                case.name
+            );
             Ok(planned.module)
         }
         Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) => {

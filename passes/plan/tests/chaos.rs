@@ -19,7 +19,12 @@ fn tuning() -> impl Strategy<Value = Tuning> {
     let share = || 1u64..200;
     let hundredths = || 1u64..130;
     let shares = (share(), share(), share(), share(), share(), share());
-    let limits = (prop::array::uniform4(hundredths()), prop::array::uniform2(hundredths()), prop::array::uniform2(hundredths()), hundredths());
+    let limits = (
+        prop::array::uniform4(hundredths()),
+        prop::array::uniform2(hundredths()),
+        prop::array::uniform2(hundredths()),
+        hundredths(),
+    );
     let sizes = (0usize..2000, 0usize..40_000, 1u64..10_000, 0usize..5000, 0u32..7);
     let times = (0u32..4000, 0u32..400);
     (shares, limits, sizes, times).prop_map(|(shares, limits, sizes, times)| Tuning {

@@ -281,7 +281,8 @@ fn plan(case: &Case, choice: impl Fn(&Module, &PassContext<'_>) -> Option<BTreeS
     let before = case.pipeline("fold,dce,view", module.stage);
     before.run(&mut module, &mut ctx, true, &mut Silent).unwrap_or_else(|error| panic!("{error}, {}", case.name));
     let windows = choice(&module, &ctx);
-    let pipeline = case.pipeline("window,schedule,in-place,place", module.stage).with(&Settings { windows, ..Settings::default() });
+    let pipeline =
+        case.pipeline("window,schedule,in-place,place", module.stage).with(&Settings { windows, ..Settings::default() });
     let done = pipeline.run(&mut module, &mut ctx, true, &mut Silent);
     done.unwrap_or_else(|error| panic!("{error}, {}", case.name));
     module

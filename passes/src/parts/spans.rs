@@ -68,12 +68,7 @@ impl Spans {
     /// What nodes (in the order in which they run) need: each part of every value that is `needed` whole has its own share of it, and of
     /// everything else what the part's nodes read. `None` where a node is there for nothing, or an axis is too short. Linear in operands times
     /// parts.
-    pub fn of(
-        module: &Module,
-        nodes: &[(Node, &Pieces)],
-        shares: &Shares,
-        needed: impl Fn(Value) -> bool,
-    ) -> Option<Self> {
+    pub fn of(module: &Module, nodes: &[(Node, &Pieces)], shares: &Shares, needed: impl Fn(Value) -> bool) -> Option<Self> {
         let (mut spans, parts) = (Self::default(), shares.count());
         for (node, pieces) in nodes.iter().rev() {
             let data = module.node(*node);

@@ -11,8 +11,8 @@ use super::mend::Asked;
 use super::shortage::shortage;
 use super::state::{Stated, SubViews, state};
 use super::trial::arena;
-use memc_passes::{PassContext, PassError, Seek};
 use memc_passes::window::candidates;
+use memc_passes::{PassContext, PassError, Seek};
 
 /// What a short search finds is learned with such a part of the effort.
 const REHEARSAL: u64 = 8;
@@ -120,7 +120,8 @@ fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
     let &Asked { module, ctx, stated, .. } = asked;
     let short = attempt(module, ctx, stated, capacity, ctx.effort() / REHEARSAL)?;
     // Another way is tried or there is one already.
-    let is_enough = short.is_none() && ctx.settings.seek == Seek::Soon || short.as_ref().is_some_and(|found| asked.is_behind(found));
+    let is_enough =
+        short.is_none() && ctx.settings.seek == Seek::Soon || short.as_ref().is_some_and(|found| asked.is_behind(found));
     if is_enough {
         return Ok(None);
     }
@@ -266,8 +267,8 @@ mod tests {
 
     use super::super::mend::tests::TEXT;
     use super::*;
-    use memc_passes::Options;
     use memc_passes::Budgeted;
+    use memc_passes::Options;
 
     fn context(options: &Options, effort: u64) -> PassContext<'_> {
         let mut ctx = PassContext::new(options, SecondaryMap::default());

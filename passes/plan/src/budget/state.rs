@@ -6,13 +6,13 @@ use memc_ir::{AliasKind, Bytes, LiveRange, Module, Node, SecondaryMap, Step, Val
 use memc_ops::Typed;
 use memc_solve::budget;
 
+use memc_passes::Options;
 use memc_passes::analysis::buffers::{Buffer, buffers};
 use memc_passes::analysis::class::{StorageClass, classes};
 use memc_passes::analysis::dependence::{predecessors, written};
 use memc_passes::analysis::liveness::Liveness;
 use memc_passes::analysis::scratch::scratch;
 use memc_passes::analysis::state::{pairs, wait_for_readers};
-use memc_passes::Options;
 
 /// Views of views of views are contracted this deep; a deeper one is a run of its own.
 const MAX_DEPTH: u32 = 64;

@@ -9,9 +9,9 @@ use std::rc::Rc;
 use memc_ir::{Module, Stage};
 use memc_rewrite::{Candidate, Limits, RuleBook, Setting, Shift, Window, apply, candidates, windows};
 
+use crate::Goal;
 use crate::trial::alone;
 use memc_passes::{Changed, PassContext, PassError, PassInfo};
-use crate::Goal;
 use search::{Form, best, chosen};
 
 /// The pass.

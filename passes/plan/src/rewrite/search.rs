@@ -7,8 +7,8 @@ use memc_ir::{Bytes, Module, Node, Rewriter, SecondaryMap, Value};
 use memc_rewrite::{Candidate, Fragment, Window, apply};
 
 use crate::trial::{Judged, judge};
-use memc_passes::{Options, PassContext};
 use crate::{Goal, Score};
+use memc_passes::{Options, PassContext};
 
 /// Nodes that may be ordered on trial in all, and bounds on the number of trials that this gives.
 const TRIAL_NODES: usize = 20_000;

@@ -7,9 +7,9 @@ use memc_ir::{Module, Node, SecondaryMap, Value};
 use memc_ops::Piece;
 
 use super::region::Region;
-use memc_passes::analysis::{Liveness, classes};
 use crate::trial::Judged;
 use memc_passes::Options;
+use memc_passes::analysis::{Liveness, classes};
 
 /// Bytes at the steps of a judged module, and whose they are.
 #[derive(Debug)]

@@ -13,10 +13,10 @@ use super::search::Search;
 use super::seed::Way;
 use super::seen::{Chosen, Remembered, Seen, Trial};
 use crate::trial::{Judged, judge};
+use crate::{Goal, Score};
 use memc_passes::Options;
 use memc_passes::parts::Weights;
 use memc_passes::{PassContext, Settings};
-use crate::{Goal, Score};
 
 /// Levels that a round aims at, as parts of the peak in hundredths.
 const GOALS: [u64; 6] = [97, 90, 75, 50, 35, 22];
@@ -236,7 +236,8 @@ impl<'c, 'o> Rounds<'c, 'o> {
         beaten: Option<Score>,
     ) -> Option<State> {
         let (seen, here): (_, Chosen) = (self.seen.clone(), regions.clone().into_iter().map(Region::mark).collect());
-        let is_worse = |trial: &Trial| beaten.is_some_and(|beaten| self.goal().score(Bytes(trial.peak), trial.nanos, 0) >= beaten);
+        let is_worse =
+            |trial: &Trial| beaten.is_some_and(|beaten| self.goal().score(Bytes(trial.peak), trial.nanos, 0) >= beaten);
         if let Some(trial) = seen.judged(&here).filter(|trial| self.is_slow(trial.nanos) || is_worse(trial)) {
             // How far rounds go does not depend on what is remembered.
             self.trial_nodes = self.trial_nodes.checked_sub(trial.nodes)?;

@@ -42,12 +42,7 @@ pub(crate) const STRATEGIES: [Strategy; 13] = [
         is_worth: recompute::merging_is_worth,
         seek: recompute::merge_again,
     },
-    Strategy {
-        name: "batch",
-        summary: "computes the batch in 2, 4, 8, ... parts",
-        is_worth: batch::is_worth,
-        seek: batch::seek,
-    },
+    Strategy { name: "batch", summary: "computes the batch in 2, 4, 8, ... parts", is_worth: batch::is_worth, seek: batch::seek },
     Strategy {
         name: "regions-for-time",
         summary: "computes regions in parts that save as much as a slowdown buys",

@@ -20,8 +20,12 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     let is_free = search.pool.best().is_some_and(|best| best.strategy != "batch");
     match () {
         // Where regions in parts keep the limit and take noticeably longer, recomputing may be faster.
-        () if is_free && !search.pool.best().is_some_and(|best| is_split(&best.module)) => Err("a plan that recomputes nothing keeps the limit"),
-        () if is_kept && search.model.options.farther.is_empty() && !super::slow(search).is_ok() => Err("the best plan is fast enough"),
+        () if is_free && !search.pool.best().is_some_and(|best| is_split(&best.module)) => {
+            Err("a plan that recomputes nothing keeps the limit")
+        }
+        () if is_kept && search.model.options.farther.is_empty() && !super::slow(search).is_ok() => {
+            Err("the best plan is fast enough")
+        }
         () => Ok(()),
     }
 }

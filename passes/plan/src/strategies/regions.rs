@@ -56,7 +56,9 @@ pub(super) fn for_time(search: &mut Search<'_>) -> Result<(), PipelineError> {
 fn takes(search: &Search<'_>, nanos: u64) -> u32 {
     let given = search.model.nanos();
     let more = u128::from(nanos.saturating_sub(given)) * 10_000 / u128::from(given.max(1));
-    debug_assert!(nanos < slowed(given, u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1)) || nanos <= given || given < 10_000);
+    debug_assert!(
+        nanos < slowed(given, u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1)) || nanos <= given || given < 10_000
+    );
     u32::try_from(more).unwrap_or(u32::MAX)
 }
 
