@@ -24,6 +24,7 @@ mod lists;
 mod no_goods;
 pub mod order;
 pub mod place;
+pub mod tuning;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
