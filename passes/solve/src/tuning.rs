@@ -29,11 +29,13 @@ impl Percent {
 pub struct Tuning {
     /// Numbers of the ordering solver.
     pub order: OrderTuning,
+    /// Numbers of the placement solver.
+    pub place: PlaceTuning,
 }
 
 impl Tuning {
     /// The numbers that every caller gets unless it says otherwise.
-    pub const DEFAULT: Self = Self { order: OrderTuning::DEFAULT };
+    pub const DEFAULT: Self = Self { order: OrderTuning::DEFAULT, place: PlaceTuning::DEFAULT };
 }
 
 /// Numbers of the ordering solver. A *look* is a glance at one operation, the unit of its searches.
@@ -104,6 +106,87 @@ impl OrderTuning {
 }
 
 impl Default for OrderTuning {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Numbers of the placement solver. A *look* is a glance at one placed rectangle, the unit of its heuristics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaceTuning {
+    /// Buffers from which on a problem is placed around its busiest sections before all rules are tried.
+    /// Half of it is more than the exact search is good at, so that repair comes first. With repair first
+    /// from 256 buffers on, four hard packings and three others differ and heights rise by 13 % in sum;
+    /// from 1,024 on nothing changes.
+    pub small: usize,
+    /// Buffers from which on a problem is placed around its skeleton: what lies around the core is so much
+    /// by then that first fit alone does not place it well. 16,384 and 65,536 change nothing up to 3,000
+    /// buffers.
+    pub large: usize,
+    /// Looks of repair for each node of a limit. Half and twice of it move one height of 62, by -0.3 and
+    /// +0.1 %.
+    pub looks_per_node: u64,
+    /// How many times its looks repair has where it comes before the exact search, at least 1. 4 raise the
+    /// height of one thinned dissection of 703 pieces by 0.2 %.
+    pub more_looks: u64,
+    /// Part of the nodes for the stage that is likely to do worse: the exact search where repair comes
+    /// first, all buffers where the large ones were placed first, the canonical search beside the valley
+    /// search. 2 and 8 change nothing for any of them.
+    pub lesser: Share,
+    /// Part of all buffers that counts as few: the long-lived of a skeleton are no more, and small ones are
+    /// set aside only if they are as many. Also the part of the nodes that is spent on less than one
+    /// granule. 4 and 16 change nothing for any of them.
+    pub minority: Share,
+    /// Part of the bound that the load of small buffers may make so that they are set aside. 500 and 2,000
+    /// change nothing.
+    pub negligible: Share,
+    /// Looks of the heuristics for every problem: some tenth of a second. With half of it one height of 62
+    /// rises by 1 %; twice as many change two by less.
+    pub least_looks: u64,
+    /// Looks of the heuristics for each buffer besides. Half and twice of it move one height of 62, by -0.1
+    /// and -0.2 %.
+    pub looks_per_buffer: u64,
+    /// Reductions of the search for packings without waste for each node, before the exact search; a third
+    /// of them after it. 3 miss the capacity of two MiniMalloc problems with 500 nodes, 12 keep one more.
+    pub reductions_per_node: u64,
+    /// Nodes of the shortest slice of the exact search, at least 1; of the valley search as many in the
+    /// time of a smaller slice, and four times as many where hardly any room is to spare. Also the nodes
+    /// for a core. Half and twice of it change nothing; slices of the valley search of half and twice the
+    /// length raise heights by 0.7 and 1 % in sum.
+    pub slice: u64,
+    /// Nodes of the valley search in the time of one of the canonical search, at least 1. 4 raise heights
+    /// by 1 % in sum; 16 lower them as much, but one node takes twice as long.
+    pub valleys_per_node: u64,
+    /// How far below the bound the load of a section of the core may be, in one attempt after the other.
+    /// Half and twice of them change nothing.
+    pub core_margins: [Percent; 3],
+    /// States of the search for packings without waste that are kept at a moment, in one attempt after the
+    /// other: a wider one finds more and takes longer, so that narrow ones come first. Half and twice of
+    /// them lose one of 17 packings, by 5 %.
+    pub beam_widths: [usize; 3],
+}
+
+impl PlaceTuning {
+    /// The numbers that every caller gets unless it says otherwise.
+    pub const DEFAULT: Self = Self {
+        small: 1_024,
+        large: 32_768,
+        looks_per_node: 500,
+        more_looks: 6,
+        lesser: Share(4),
+        minority: Share(8),
+        negligible: Share(1_000),
+        least_looks: 10_000_000,
+        looks_per_buffer: 450,
+        reductions_per_node: 6,
+        slice: 4_000,
+        valleys_per_node: 8,
+        core_margins: [Percent(3), Percent(8), Percent(20)],
+        beam_widths: [30, 100, 400],
+    };
+}
+
+impl Default for PlaceTuning {
     fn default() -> Self {
         Self::DEFAULT
     }
