@@ -1,4 +1,5 @@
 //! Tuning: the numbers that steer searches, each with its reason.
+#![doc = include_str!("../doc/tuning.md")]
 
 /// One part in so many of an effort or a size. 0 counts as 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +32,13 @@ pub struct Tuning {
     pub order: OrderTuning,
     /// Numbers of the placement solver.
     pub place: PlaceTuning,
+    /// Numbers of the budget solver.
+    pub budget: BudgetTuning,
 }
 
 impl Tuning {
     /// The numbers that every caller gets unless it says otherwise.
-    pub const DEFAULT: Self = Self { order: OrderTuning::DEFAULT, place: PlaceTuning::DEFAULT };
+    pub const DEFAULT: Self = Self { order: OrderTuning::DEFAULT, place: PlaceTuning::DEFAULT, budget: BudgetTuning::DEFAULT };
 }
 
 /// Numbers of the ordering solver. A *look* is a glance at one operation, the unit of its searches.
@@ -187,6 +190,100 @@ impl PlaceTuning {
 }
 
 impl Default for PlaceTuning {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Numbers of the budget solver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetTuning {
+    /// Annealing steps for each unit of effort; there is one more for two operations, up to `large`
+    /// operations. So many for each operation are also what makes a short search telling. Half and twice of
+    /// it take 0.7 and 1.3 times the time, and move two or three plans of 45 by chance.
+    pub steps: u64,
+    /// Operations from which on annealing is cut short where it does not pay, and for which steps no longer
+    /// grow. 300 and 1,200 move one plan of 45.
+    pub large: usize,
+    /// Part of an effort for what only tells whether more pays: the first gap cover of an order, short
+    /// searches, annealing of a large model behind ruin and recreate. With 4, searches take 1.6 times the
+    /// time; with 16, extra times rise by 6 percentage points in sum.
+    pub trial: Share,
+    /// Part of the effort for a large model where only annealing keeps the capacity. 2 and 8 change
+    /// nothing.
+    pub unfit: Share,
+    /// Part of an extra time or of the capacity that counts as much: a gain of more is worth going on, and
+    /// a first search that exceeds the capacity by more ends the searches. 4 and 16 change nothing for
+    /// gains.
+    pub much: Share,
+    /// Part of an extra time or of the capacity that counts as little: less of a gain is none, all searches
+    /// may exceed the capacity by that much before longer ones, and ruin and recreate by that much for a
+    /// while. 32 and 128 move three or four plans of 45, by chance.
+    pub little: Share,
+    /// Annealing rounds, each half as hot as the one before, at least 1; as many that look for the capacity
+    /// before; and beginnings of ruin and recreate at the best plan. 2 and 8 move up to four plans of 45,
+    /// by chance.
+    pub rounds: u32,
+    /// Short searches that differ by chance. 2 take 0.7 and 8 take 1.5 times the time, and extra times rise
+    /// and fall by less than half a percentage point in sum.
+    pub seeds: u64,
+    /// Temperature at which a search begins, at least 1 %, in units of the mean cost of a repeat of its
+    /// start: hot enough to tear down much of it. One search more begins at a twentieth of it. 100 and 400
+    /// raise extra times by 0.4 and 12.5 percentage points in sum.
+    pub hot: Percent,
+    /// Rounds of ruin and recreate in an effort. 2 and 8 move extra times by +4 and -0.8 percentage points
+    /// in sum: chance, as twice as many rounds come first.
+    pub effort_per_round: Share,
+    /// Operations that one round of ruin and recreate puts in or takes out on average, at least 1: where
+    /// each round takes more there are fewer. With 500 extra times rise by 8 percentage points in sum, with
+    /// 2,000 they stay.
+    pub work_per_round: u64,
+    /// Part of the extra cost of a plan that a round of ruin and recreate may lose at first, on average. 1
+    /// and 4 move two or three plans of 45, by -0.1 and +0.7 percentage points in sum.
+    pub heat: Percent,
+    /// Part of all repeats that one round takes out in a row, at most. 2 and 8 move extra times by -0.6 and
+    /// +7.6 percentage points in sum.
+    pub row: Share,
+    /// Repeats that one round takes out anywhere, at most, and twice the operations that it moves. Half and
+    /// twice as many moves raise extra times by 8 and 3 percentage points in sum; half and twice as many
+    /// repeats move them by chance.
+    pub changes: u32,
+    /// Absences at the worst step that are tried before one is made, at least 1. 16 and 64 move three plans
+    /// of 45, by less than they differ by chance.
+    pub tried: usize,
+    /// Growth of the weight of a step over the bytes of a capacity, as a logarithm: steep enough to see the
+    /// steps near the capacity alone, and smooth enough to see several of them. 20 and 80 move three or
+    /// four plans of 45, by chance.
+    pub steepness: u64,
+    /// How far scores of absences differ by chance in ruin and recreate, either way. 15 changes nothing but
+    /// by chance, 60 raises extra times by 4 percentage points in sum.
+    pub noise: Percent,
+}
+
+impl BudgetTuning {
+    /// The numbers that every caller gets unless it says otherwise.
+    pub const DEFAULT: Self = Self {
+        steps: 200,
+        large: 600,
+        trial: Share(8),
+        unfit: Share(4),
+        much: Share(8),
+        little: Share(64),
+        rounds: 4,
+        seeds: 4,
+        hot: Percent(200),
+        effort_per_round: Share(4),
+        work_per_round: 1_000,
+        heat: Percent(2),
+        row: Share(4),
+        changes: 4,
+        tried: 32,
+        steepness: 40,
+        noise: Percent(30),
+    };
+}
+
+impl Default for BudgetTuning {
     fn default() -> Self {
         Self::DEFAULT
     }

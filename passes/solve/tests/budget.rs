@@ -13,7 +13,7 @@ use proptest::prelude::*;
 mod problems;
 
 fn small_effort() -> Limit {
-    Limit { nodes: 100 }
+    Limit::nodes(100)
 }
 
 /// Plans from the most bytes to the least: what no plan can beat rises, and what no plan can keep stays so.
@@ -46,7 +46,7 @@ proptest! {
     fn small_problems_are_solved_to_the_optimum(seeds in seeds(7), percent in 40_u64..100) {
         let problem = plain(&seeds);
         let capacity = given(&problem).unwrap().peak * percent / 100;
-        let outcome = solve(&problem, capacity, Limit { nodes: 1_000 }).unwrap();
+        let outcome = solve(&problem, capacity, Limit::nodes(1_000)).unwrap();
         prop_assert_eq!(outcome.value, cheapest(&problem, capacity));
         if let Some(plan) = &outcome.solution {
             prop_assert_eq!(check(&problem, capacity, plan), Ok(()));
@@ -134,9 +134,9 @@ fn half_of_the_memory_costs_less_than_another_way_there() {
 fn a_search_goes_on_from_a_plan() {
     let problem = there_and_back(40, None);
     let capacity = given(&problem).unwrap().peak / 2;
-    let from = solve(&problem, capacity / 2, Limit { nodes: 0 }).unwrap().solution.unwrap();
+    let from = solve(&problem, capacity / 2, Limit::nodes(0)).unwrap().solution.unwrap();
     let improved = |problem: &Problem, from: &Plan, nodes: u64| {
-        let plan = improve(problem, capacity, from, Limit { nodes }, Stop::default()).unwrap().solution.unwrap();
+        let plan = improve(problem, capacity, from, Limit::nodes(nodes), Stop::default()).unwrap().solution.unwrap();
         assert_eq!(check(problem, capacity, &plan), Ok(()));
         plan
     };
@@ -146,8 +146,8 @@ fn a_search_goes_on_from_a_plan() {
         plan.events.iter().all(|event| all.any(|other| other == event))
     };
     assert!(is_within(&improved(&problem, &from, 0)));
-    assert!(!is_within(&solve(&problem, capacity, Limit { nodes: 0 }).unwrap().solution.unwrap()));
-    let anew = solve(&problem, capacity, Limit { nodes: 1000 }).unwrap().solution.unwrap();
+    assert!(!is_within(&solve(&problem, capacity, Limit::nodes(0)).unwrap().solution.unwrap()));
+    let anew = solve(&problem, capacity, Limit::nodes(1000)).unwrap().solution.unwrap();
     assert!(anew.cost < from.cost && improved(&problem, &from, 1000).cost <= anew.cost);
     // Where something may be moved it begins anew.
     let link = Link { space: 0, store_rate: 20, load_rate: 20, store_latency: 0, load_latency: 0 };

@@ -183,7 +183,7 @@ fn rectangles_without_slack_are_put_together_again() {
 fn problems_of_any_size_get_a_valid_placement_within_the_stack() {
     for pieces in [40, 1000, 3000] {
         let problem = Problem { buffers: cut_rectangle(pieces), capacity: None };
-        let outcome = place::solve(&problem, &Limit { nodes: 6000 }).unwrap();
+        let outcome = place::solve(&problem, &Limit::nodes(6000)).unwrap();
         place::check(&problem, &outcome.solution.unwrap()).unwrap();
         assert_eq!(outcome.lower_bound, 1 << 20);
         assert!(outcome.value.unwrap() < 3 << 19);

@@ -31,7 +31,7 @@ pub fn solve(problem: &Problem, limit: &Limit) -> Result<Outcome<Solution>, Prob
     if over_capacity || fixed_items_collide(&normal) {
         return Ok(Outcome { solution: None, value: None, lower_bound, stop: StopReason::Exhausted, effort: 0 });
     }
-    let known = large_first(problem, &normal, lower_bound, limit.nodes, &PlaceTuning::DEFAULT);
+    let known = large_first(problem, &normal, lower_bound, limit.nodes, &limit.tuning.place);
     let value = known.best.as_ref().map(|best| best.height);
     let stop = match value {
         Some(value) if value <= lower_bound => StopReason::BoundReached,
@@ -232,7 +232,7 @@ mod tests {
             let bound = bound::lower_bound(&problem, &normal);
             let large = large_items(&normal, bound, &PlaceTuning::DEFAULT);
             let by_rules = best_of_rules(&problem, &normal, bound, &mut Budget::new(&normal, &PlaceTuning::DEFAULT)).height;
-            let outcome = solve(&problem, &Limit { nodes: 500 }).unwrap();
+            let outcome = solve(&problem, &Limit::nodes(500)).unwrap();
             let placed = outcome.solution.unwrap();
             assert_eq!(check(&problem, &placed), Ok(()));
             assert!(large.is_some_and(|large| large.len() * 5 < normal.items.len() * 4));

@@ -115,7 +115,7 @@ fn fits_by_force(problem: &Problem, offsets: &mut Vec<Option<u64>>, height: u64)
 #[test]
 fn the_stages_reach_the_bound_of_a_cut_square_with_missing_pieces() {
     let problem = thinned(&mut Random::new(), 512, 90);
-    let outcome = solve(&problem, &Limit { nodes: 10_000 }).unwrap();
+    let outcome = solve(&problem, &Limit::nodes(10_000)).unwrap();
     assert_eq!((outcome.value, outcome.status()), (Some(512 << 4), Status::Optimal));
 }
 
