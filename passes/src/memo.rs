@@ -126,7 +126,7 @@ mod tests {
     fn only_the_same_question_at_the_same_limit_is_answered_from_memory() {
         let known: Known<u32, u64> = Known::default();
         let ask = |question: u32, nodes: u64, answer: u64| {
-            known.ask(&question, 1, &Limit { nodes }, || outcome(answer)).unwrap().value.unwrap()
+            known.ask(&question, 1, &Limit::nodes(nodes), || outcome(answer)).unwrap().value.unwrap()
         };
         assert_eq!([ask(1, 0, 10), ask(2, 0, 20), ask(1, 5, 30)], [10, 20, 30]);
         assert_eq!([ask(1, 0, 0), ask(2, 0, 0), ask(1, 5, 0)], [10, 20, 30]);
@@ -137,14 +137,14 @@ mod tests {
         let known: Known<u32, u64> = Known::default();
         let ask = |nodes: u64, answer: u64, stop: StopReason, effort: u64| {
             let outcome = |value| outcome(value).map(|outcome| Outcome { stop, effort, ..outcome });
-            known.ask(&1, 1, &Limit { nodes }, || outcome(answer)).unwrap().value.unwrap()
+            known.ask(&1, 1, &Limit::nodes(nodes), || outcome(answer)).unwrap().value.unwrap()
         };
         assert_eq!(ask(4, 10, StopReason::BoundReached, 0), 10);
         assert_eq!([ask(5, 20, StopReason::NodeLimit, 0), ask(3, 30, StopReason::NodeLimit, 0)], [10, 30]);
         let searched: Known<u32, u64> = Known::default();
         let ask = |nodes: u64, answer: u64| {
             let outcome = outcome(answer).map(|outcome| Outcome { stop: StopReason::BoundReached, effort: 1, ..outcome });
-            searched.ask(&1, 1, &Limit { nodes }, || outcome).unwrap().value.unwrap()
+            searched.ask(&1, 1, &Limit::nodes(nodes), || outcome).unwrap().value.unwrap()
         };
         assert_eq!([ask(4, 10), ask(5, 20)], [10, 20]);
     }
@@ -161,7 +161,7 @@ mod tests {
     fn the_oldest_answers_are_forgotten_when_all_are_too_large_together() {
         let known: Known<u32, u64> = Known::default();
         let ask = |question: u32, answer: u64| {
-            known.ask(&question, MAX_REMEMBERED / 2, &Limit { nodes: 0 }, || outcome(answer)).unwrap().value.unwrap()
+            known.ask(&question, MAX_REMEMBERED / 2, &Limit::nodes(0), || outcome(answer)).unwrap().value.unwrap()
         };
         assert_eq!([ask(1, 10), ask(2, 20), ask(3, 30)], [10, 20, 30]);
         assert_eq!([ask(3, 0), ask(2, 0), ask(1, 11)], [30, 20, 11]);

@@ -85,7 +85,7 @@ fn solve(problem: &place::Problem, ctx: &PassContext<'_>, effort: u64) -> Result
     if effort == 0 || ctx.settings.limit.is_none() || outcome.status() == Status::Optimal {
         return Ok(outcome);
     }
-    let at_once = ctx.memo.place(problem, &Limit { nodes: 0 })?;
+    let at_once = ctx.memo.place(problem, &Limit::nodes(0))?;
     let is_lower = at_once.value.is_some_and(|value| outcome.value.is_none_or(|other| value < other));
     Ok(if is_lower { Outcome { solution: at_once.solution, value: at_once.value, ..outcome } } else { outcome })
 }

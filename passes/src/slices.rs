@@ -20,11 +20,11 @@ pub(crate) fn in_time<S, E>(
 ) -> Result<Outcome<S>, E> {
     let stop = ctx.options.stop;
     if !stop.may_come() {
-        return solve(&Limit { nodes: effort });
+        return solve(&Limit::nodes(effort));
     }
     let mut nodes = if stop.is_due() { 0 } else { FIRST.min(effort) };
     loop {
-        let outcome = solve(&Limit { nodes })?;
+        let outcome = solve(&Limit::nodes(nodes))?;
         if nodes >= effort || stop.is_due() || matches!(outcome.status(), Status::Optimal | Status::Infeasible) {
             return Ok(outcome);
         }

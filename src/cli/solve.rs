@@ -21,14 +21,14 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
             let mut table = place::csv::read(&text).map_err(|error| refuse(&error))?;
             table.problem.capacity = *capacity;
             let started = Instant::now();
-            let outcome = place::solve(&table.problem, &Limit { nodes: *effort }).map_err(|error| refuse(&error))?;
+            let outcome = place::solve(&table.problem, &Limit::nodes(*effort)).map_err(|error| refuse(&error))?;
             let seconds = started.elapsed().as_secs_f64();
             if let Some(solution) = &outcome.solution {
                 give(output, &place::csv::write(&table, Some(solution)))?;
             }
             if outcome.status() == Status::Infeasible
                 && let Some(set) =
-                    place::infeasible_subset(&table.problem, &Limit { nodes: *effort }).map_err(|error| refuse(&error))?
+                    place::infeasible_subset(&table.problem, &Limit::nodes(*effort)).map_err(|error| refuse(&error))?
             {
                 voice.say(&format!("these cannot fit together: {}", names(&table.ids, &set)));
             }
@@ -41,7 +41,7 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
             let model = dag.problem().map_err(|error| refuse(&error))?;
             let given = model.topological_order().map_err(|error| refuse(&error))?;
             let base = order::peak(&model, &given).map_err(|error| refuse(&error))?;
-            let limit = effort.map_or_else(|| order::thorough_limit(&model), |nodes| Limit { nodes });
+            let limit = effort.map_or_else(|| order::thorough_limit(&model), |nodes| Limit::nodes(nodes));
             let started = Instant::now();
             let outcome = order::solve(&model, &given, &limit).map_err(|error| refuse(&error))?;
             let seconds = started.elapsed().as_secs_f64();
@@ -58,7 +58,7 @@ fn recompute(problem: &Path, output: &Path, allowed: Budget, effort: u64, voice:
     let base = budget::measure(&model, &given).map_err(|error| refuse(&error))?;
     let capacity = allowed.bytes(base.peak);
     let started = Instant::now();
-    let certified = budget::plan(&model, capacity, Limit { nodes: effort }).map_err(|error| refuse(&error))?;
+    let certified = budget::plan(&model, capacity, Limit::nodes(effort)).map_err(|error| refuse(&error))?;
     let seconds = started.elapsed().as_secs_f64();
     let answer = budget::json::answer(&dag, capacity, base.peak, &certified);
     give(output, &(serde_json::to_string(&answer).map_err(|error| refuse(&error))? + "\n"))?;

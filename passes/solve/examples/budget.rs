@@ -18,8 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let budgets = arguments.next().unwrap_or_default();
     let answers = std::env::var_os("ANSWERS");
-    let limit =
-        Limit { nodes: std::env::var("EFFORT").ok().and_then(|text| text.parse().ok()).unwrap_or(Limit::default().nodes) };
+    let limit = Limit::nodes(std::env::var("EFFORT").ok().and_then(|text| text.parse().ok()).unwrap_or(Limit::default().nodes));
     for name in arguments {
         let dag = match layered(&name) {
             Some(dag) => dag,

@@ -17,29 +17,49 @@
 //! - *Checked.* [`place::check`] and [`order::check`] judge answers and share no code with the solvers.
 //! - *Never worse.* A solver that is given a starting point returns it unless it finds something strictly better.
 //!
-//! The pages `doc/place.md` and `doc/order.md` of this crate tell the algorithms, their sources and their limits.
+//! The pages `doc/place.md` and `doc/order.md` of this crate tell the algorithms, their sources and their limits; [`tuning`] tells how the numbers that
+//! steer them are passed and chosen.
 
 pub mod budget;
 mod lists;
 mod no_goods;
 pub mod order;
 pub mod place;
+pub mod tuning;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How much a solver may do beyond its cheap heuristics.
+pub use tuning::Tuning;
+
+/// How much a solver may do beyond its cheap heuristics, and what steers it.
 ///
-/// Counted in search nodes, so that a result does not depend on the speed of the machine. A node is some twenty microseconds of work.
+/// Effort is counted in search nodes, so that a result does not depend on the speed of the machine. A node is some twenty microseconds of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Nodes that the exact search may visit in total; 0 runs the heuristics alone.
     pub nodes: u64,
+    /// Numbers that steer the searches.
+    pub tuning: Tuning,
+}
+
+impl Limit {
+    /// So many nodes, with the default tuning.
+    #[must_use]
+    pub const fn nodes(nodes: u64) -> Self {
+        Self { nodes, tuning: Tuning::DEFAULT }
+    }
+
+    /// Another number of nodes with the same tuning.
+    #[must_use]
+    pub const fn with_nodes(self, nodes: u64) -> Self {
+        Self { nodes, ..self }
+    }
 }
 
 impl Default for Limit {
     /// A limit that keeps graphs of some thousand operations well under half a second.
     fn default() -> Self {
-        Self { nodes: 20_000 }
+        Self::nodes(20_000)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Failed states that are remembered at most: 16 bytes each and the table's slack.
-pub(crate) const MOST_STATES: usize = 1 << 21;
+pub(crate) const MAX_STATES: usize = 1 << 21;
 
 /// Keys are sums of well mixed numbers; their low half is a good hash as it is.
 #[derive(Default)]

@@ -2,127 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::BTreeSet;
 
 use memc_solve::budget::bound::Scope;
-use memc_solve::budget::{Event, Link, Origin, Plan, Problem, Run, Space, Value, check, improve, measure, plan, solve};
+use memc_solve::budget::{Event, Link, Origin, Plan, Problem, Run, Space, Value, check, improve, plan, solve};
 use memc_solve::{Limit, Status, Stop};
+use problems::budget::{cheapest, given, plain, rich, seeds, with_link, with_links};
 use proptest::prelude::*;
 
-/// A run: size, cost, scratch, reads (as numbers that are reduced to earlier values), and flags.
-type Seed = (u64, u64, u64, Vec<u16>, u8);
-
-fn seeds(most: usize) -> impl Strategy<Value = Vec<Seed>> {
-    let run = (0_u64..30, 0_u64..20, 0_u64..8, prop::collection::vec(any::<u16>(), 0..4), any::<u8>());
-    prop::collection::vec(run, 2..most)
-}
-
-/// Each run makes one value, can run again and has no scratch.
-fn plain(seeds: &[Seed]) -> Problem {
-    let mut problem = Problem::default();
-    for (index, (size, cost, _, reads, _)) in seeds.iter().enumerate() {
-        let mut reads: Vec<u32> = reads.iter().filter(|_| index > 0).map(|read| u32::from(*read) % index.max(1) as u32).collect();
-        reads.sort_unstable();
-        reads.dedup();
-        problem.runs.push(Run { reads, writes: vec![index as u32], cost: *cost, repeatable: true, ..Run::default() });
-        problem.values.push(Value { size: *size, ..Value::default() });
-    }
-    problem
-}
-
-/// All that a problem may have, but farther spaces.
-fn rich(seeds: &[Seed]) -> Problem {
-    let mut problem = Problem::default();
-    for (index, (size, cost, scratch, reads, flags)) in seeds.iter().enumerate() {
-        if flags & 0x0f == 1 {
-            problem.values.push(Value { size: *size, origin: Origin::Near, kept: flags & 0x10 > 0, ..Value::default() });
-        }
-        let values = problem.values.len();
-        let mut reads: Vec<u32> =
-            reads.iter().filter(|_| values > 0).map(|read| u32::from(*read) % values.max(1) as u32).collect();
-        reads.sort_unstable();
-        reads.dedup();
-        let fits = |other: &&u32| problem.values[**other as usize].size >= *size;
-        let takes_over = if flags & 0x40 > 0 { reads.iter().filter(fits).copied().collect() } else { Vec::new() };
-        let predecessors = if flags & 0x0f == 2 && index > 0 { vec![index as u32 - 1] } else { Vec::new() };
-        let mut writes = vec![values as u32];
-        problem.values.push(Value { size: *size, kept: flags & 0x8f == 0x83, takes_over, ..Value::default() });
-        if flags & 0x0f == 4 {
-            writes.push(values as u32 + 1);
-            problem.values.push(Value { size: size / 2, ..Value::default() });
-        }
-        let repeatable = flags & 0x0f != 5;
-        problem.runs.push(Run { reads, writes, predecessors, cost: *cost, scratch: *scratch, repeatable });
-    }
-    problem
-}
-
-/// The same with a link, and with values that lie far.
-fn with_link(seeds: &[Seed], rate: u64) -> Problem {
-    let mut problem = rich(seeds);
-    problem.spaces.push(Space { capacity: Some(400) });
-    problem.links.push(Link { space: 0, store_rate: rate, load_rate: rate + 1, store_latency: 1, load_latency: 2 });
-    for value in &mut problem.values {
-        value.movable = value.size % 4 != 1;
-        if value.origin == Origin::Near && value.size % 2 == 0 {
-            *value = Value { origin: Origin::Far(0), kept: false, ..value.clone() };
-        }
-    }
-    problem
-}
-
-/// The same with a second space, which is slower and has less room.
-fn with_links(seeds: &[Seed], rate: u64) -> Problem {
-    let mut problem = with_link(seeds, rate);
-    problem.spaces.push(Space { capacity: Some(60) });
-    problem.links.push(Link { space: 1, store_rate: 1, load_rate: 1 + rate / 4, store_latency: 0, load_latency: 9 });
-    problem
-}
-
-/// The cheapest cost within a capacity, by Dijkstra's algorithm over what has run and what is there.
-fn cheapest(problem: &Problem, capacity: u64) -> Option<u64> {
-    let count = problem.runs.len();
-    let bytes = |set: u32| (0..count).filter(|value| set >> value & 1 == 1).map(|value| problem.values[value].size).sum::<u64>();
-    let mut open = BinaryHeap::from([(std::cmp::Reverse(0_u64), 0_u32, 0_u32)]);
-    let mut known = BTreeMap::from([((0, 0), 0_u64)]);
-    while let Some((std::cmp::Reverse(cost), ran, here)) = open.pop() {
-        if ran == (1 << count) - 1 {
-            return Some(cost);
-        }
-        if known.get(&(ran, here)).is_some_and(|best| *best < cost) {
-            continue;
-        }
-        for (index, run) in problem.runs.iter().enumerate() {
-            let all = here | 1 << index;
-            if run.reads.iter().any(|value| here >> value & 1 == 0) || here >> index & 1 == 1 {
-                continue;
-            }
-            // Anything may be dropped before, but operands: what stays beside them is chosen here.
-            let forced = run.reads.iter().fold(1 << index, |set, value| set | 1 << value);
-            let mut kept = all & !forced;
-            loop {
-                let (next, total) = ((ran | 1 << index, kept | forced), cost + run.cost);
-                if bytes(next.1) <= capacity && known.get(&next).is_none_or(|best| total < *best) {
-                    known.insert(next, total);
-                    open.push((std::cmp::Reverse(total), next.0, next.1));
-                }
-                if kept == 0 {
-                    break;
-                }
-                kept = (kept - 1) & all & !forced;
-            }
-        }
-    }
-    None
-}
-
-fn given(problem: &Problem) -> Option<Plan> {
-    let runs: Vec<Event> = (0..problem.runs.len() as u32).map(Event::Run).collect();
-    measure(problem, &runs).ok()
-}
+mod problems;
 
 fn small_effort() -> Limit {
-    Limit { nodes: 100 }
+    Limit::nodes(100)
 }
 
 /// Plans from the most bytes to the least: what no plan can beat rises, and what no plan can keep stays so.
@@ -155,7 +46,7 @@ proptest! {
     fn small_problems_are_solved_to_the_optimum(seeds in seeds(7), percent in 40_u64..100) {
         let problem = plain(&seeds);
         let capacity = given(&problem).unwrap().peak * percent / 100;
-        let outcome = solve(&problem, capacity, Limit { nodes: 1_000 }).unwrap();
+        let outcome = solve(&problem, capacity, Limit::nodes(1_000)).unwrap();
         prop_assert_eq!(outcome.value, cheapest(&problem, capacity));
         if let Some(plan) = &outcome.solution {
             prop_assert_eq!(check(&problem, capacity, plan), Ok(()));
@@ -243,9 +134,9 @@ fn half_of_the_memory_costs_less_than_another_way_there() {
 fn a_search_goes_on_from_a_plan() {
     let problem = there_and_back(40, None);
     let capacity = given(&problem).unwrap().peak / 2;
-    let from = solve(&problem, capacity / 2, Limit { nodes: 0 }).unwrap().solution.unwrap();
+    let from = solve(&problem, capacity / 2, Limit::nodes(0)).unwrap().solution.unwrap();
     let improved = |problem: &Problem, from: &Plan, nodes: u64| {
-        let plan = improve(problem, capacity, from, Limit { nodes }, Stop::default()).unwrap().solution.unwrap();
+        let plan = improve(problem, capacity, from, Limit::nodes(nodes), Stop::default()).unwrap().solution.unwrap();
         assert_eq!(check(problem, capacity, &plan), Ok(()));
         plan
     };
@@ -255,8 +146,8 @@ fn a_search_goes_on_from_a_plan() {
         plan.events.iter().all(|event| all.any(|other| other == event))
     };
     assert!(is_within(&improved(&problem, &from, 0)));
-    assert!(!is_within(&solve(&problem, capacity, Limit { nodes: 0 }).unwrap().solution.unwrap()));
-    let anew = solve(&problem, capacity, Limit { nodes: 1000 }).unwrap().solution.unwrap();
+    assert!(!is_within(&solve(&problem, capacity, Limit::nodes(0)).unwrap().solution.unwrap()));
+    let anew = solve(&problem, capacity, Limit::nodes(1000)).unwrap().solution.unwrap();
     assert!(anew.cost < from.cost && improved(&problem, &from, 1000).cost <= anew.cost);
     // Where something may be moved it begins anew.
     let link = Link { space: 0, store_rate: 20, load_rate: 20, store_latency: 0, load_latency: 0 };

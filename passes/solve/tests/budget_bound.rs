@@ -138,7 +138,7 @@ fn small_problems_are_settled() {
         let problem = random_problem(&mut numbers);
         let own = lower_bounds(&problem, &(0..problem.runs.len() as u32).collect::<Vec<u32>>(), u64::MAX, 0).least_peak;
         let capacity = (own + numbers.below(4)).saturating_sub(1);
-        let certified = plan(&problem, capacity, Limit { nodes: 2000 }).unwrap();
+        let certified = plan(&problem, capacity, Limit::nodes(2000)).unwrap();
         let best = cheapest(&problem, capacity, false);
         assert_eq!(certified.outcome.value, best, "{capacity} {problem:#?}");
         if let Some(plan) = &certified.outcome.solution {

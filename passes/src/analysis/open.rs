@@ -358,7 +358,7 @@ mod tests {
         for seed in 0..400 {
             let (problem, open) = case(seed);
             let given: Vec<u32> = (0..problem.operations.len() as u32).collect();
-            let best = |problem: &order::Problem| order::solve(problem, &given, &Limit { nodes: 200 }).unwrap().solution.unwrap();
+            let best = |problem: &order::Problem| order::solve(problem, &given, &Limit::nodes(200)).unwrap().solution.unwrap();
             let fenced = best(&open.fenced(&problem));
             assert!(open.never_worse(&problem, &fenced).unwrap(), "{seed}: a fenced order may need more");
             for order in [best(&problem), best(&open.guessed(&problem)), best(&open.weighed(&problem)), fenced] {

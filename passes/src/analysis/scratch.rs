@@ -49,7 +49,7 @@ fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
         let step = Step(index as u32);
         problem.buffers.push(buffer(step, Step(step.0 + 1), own.saturating_add(inner), options));
     }
-    let outcome = place::solve(&problem, &memc_solve::Limit { nodes: 0 });
+    let outcome = place::solve(&problem, &memc_solve::Limit::nodes(0));
     // A body too large to be placed is charged the sum of everything in it, which is never too little.
     let sum = problem.buffers.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.size));
     Bytes(outcome.ok().and_then(|outcome| outcome.value).unwrap_or(sum))

@@ -23,7 +23,7 @@ pub fn order(bytes: &[u8]) {
     let nodes = *choices.pick(&[if small { 20_000 } else { 100 }, 0, 3]);
     let base = peak(&problem, &given).unwrap_or_else(|error| panic!("{error}"));
     let heuristic = portfolio(&problem, &given, 0).unwrap_or_else(|error| panic!("{error}"));
-    let outcome = solve(&problem, &given, &Limit { nodes }).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = solve(&problem, &given, &Limit::nodes(nodes)).unwrap_or_else(|error| panic!("{error}"));
     for outcome in [&heuristic, &outcome] {
         let (Some(found), Some(value)) = (&outcome.solution, outcome.value) else { panic!("no order: {problem:?}") };
         assert_eq!(check(&problem, found, value), Ok(()), "{problem:?}");
@@ -31,7 +31,7 @@ pub fn order(bytes: &[u8]) {
         assert!(value < base || *found == given, "moved for nothing: {problem:?}");
     }
     assert!(outcome.value <= heuristic.value, "{problem:?}");
-    let again = solve(&problem, &given, &Limit { nodes });
+    let again = solve(&problem, &given, &Limit::nodes(nodes));
     assert_eq!(again.as_ref(), Ok(&outcome), "not the same answer twice");
     if small {
         let best = lowest(&problem, &mut Vec::new());

@@ -19,7 +19,7 @@ pub fn place(bytes: &[u8]) {
     let count = choices.below(if small { MOST_EXHAUSTIVE } else { MOST } + 1);
     let mut problem = Problem { buffers: (0..count).map(|_| buffer(&mut choices, small)).collect(), capacity: None };
     problem.capacity = choices.once_in(4).then(|| if small { choices.below(24) as u64 } else { choices.number() });
-    let limit = Limit { nodes: *choices.pick(&[if small { 20_000 } else { 200 }, 0, 7]) };
+    let limit = Limit::nodes(*choices.pick(&[if small { 20_000 } else { 200 }, 0, 7]));
     let outcome = match solve(&problem, &limit) {
         Ok(outcome) => outcome,
         Err(error) => return assert!(!error.to_string().is_empty()),

@@ -10,7 +10,7 @@ pub fn read_problem(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(table) = place::csv::read(&text) {
         if table.ids.len() <= MOST_SOLVED
-            && let Ok(outcome) = place::solve(&table.problem, &Limit { nodes: 20 })
+            && let Ok(outcome) = place::solve(&table.problem, &Limit::nodes(20))
             && let Some(solution) = &outcome.solution
         {
             assert_eq!(place::check(&table.problem, solution), Ok(()), "{text}");
@@ -22,7 +22,7 @@ pub fn read_problem(bytes: &[u8]) {
         && let Ok(problem) = dag.problem()
         && let Ok(given) = problem.topological_order()
         && given.len() <= MOST_SOLVED
-        && let Ok(outcome) = order::solve(&problem, &given, &Limit { nodes: 20 })
+        && let Ok(outcome) = order::solve(&problem, &given, &Limit::nodes(20))
     {
         let base = order::peak(&problem, &given).unwrap_or_else(|error| panic!("{error}"));
         let answer = dag.answer(&outcome, base);
@@ -34,7 +34,7 @@ pub fn read_problem(bytes: &[u8]) {
     {
         let given: Vec<budget::Event> = (0..problem.runs.len() as u32).map(budget::Event::Run).collect();
         let Ok(base) = budget::measure(&problem, &given) else { return };
-        if let Ok(certified) = budget::plan(&problem, base.peak / 2, Limit { nodes: 20 }) {
+        if let Ok(certified) = budget::plan(&problem, base.peak / 2, Limit::nodes(20)) {
             let answer = budget::json::answer(&dag, base.peak / 2, base.peak, &certified);
             assert!(serde_json::to_string(&answer).is_ok());
         }

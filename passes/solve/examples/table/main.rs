@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while let Some(argument) = arguments.next() {
         let mut number = || arguments.next().ok_or("a number is missing")?.parse::<u64>().map_err(Box::<dyn Error>::from);
         match argument.as_str() {
-            "--nodes" => settings.limit = Limit { nodes: number()? },
+            "--nodes" => settings.limit = Limit::nodes(number()?),
             "--capacity" => settings.capacity = Some(number()?),
             "--random" => place_one("random", random_buffers(number()?), &settings)?,
             "--layered" => place_one("layered", layered_buffers(number()?), &settings)?,

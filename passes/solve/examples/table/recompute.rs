@@ -20,7 +20,7 @@ pub fn table(mut arguments: impl Iterator<Item = String>) -> Result<(), Box<dyn 
         let mut next = || arguments.next().ok_or("a value is missing");
         match argument.as_str() {
             "--budgets" => budgets = next()?.split(',').map(str::to_owned).collect(),
-            "--nodes" => limit = Limit { nodes: next()?.parse()? },
+            "--nodes" => limit = Limit::nodes(next()?.parse()?),
             "--layered-runs" => {
                 let (runs, seed) = (next()?.parse()?, next()?.parse()?);
                 rows(&format!("layered {runs} seed {seed}"), &layered(runs, seed), &budgets, limit)?;

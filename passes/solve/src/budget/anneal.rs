@@ -11,8 +11,8 @@ use super::relief::STEEPEST;
 use super::state::State;
 use crate::Stop;
 
-/// Values that are drawn to find one that lives over the worst slot.
-const DRAWS: u32 = 8;
+/// Most values that are drawn to find one that lives over the worst slot: halving and doubling it moves plans by chance only.
+const MAX_DRAWS: u32 = 8;
 
 /// How one annealing run goes.
 #[derive(Clone, Copy, Debug)]
@@ -183,7 +183,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
     /// A value that may be made again; if a slot is given, one that lives over it, if a few draws find one.
     fn draw_value(&mut self, over: Option<u32>) -> Option<u32> {
         let mut value = self.values.draw(&mut self.random)?;
-        for _ in 0..over.map_or(0, |_| DRAWS) {
+        for _ in 0..over.map_or(0, |_| MAX_DRAWS) {
             if over.is_some_and(|slot| self.state.copy_at(value, slot).is_some_and(|(_, last)| last > slot)) {
                 break;
             }
@@ -359,6 +359,7 @@ fn operation_weights(model: &Model) -> Weights {
 mod tests {
     use super::super::problem::{Problem, Run, Value};
     use super::*;
+    use crate::tuning::BudgetTuning;
 
     #[test]
     fn weights_far_above_the_capacity_are_numbers() {
@@ -366,7 +367,7 @@ mod tests {
             |reads: &[u32], writes: &[u32]| Run { reads: reads.to_vec(), writes: writes.to_vec(), cost: 1, ..Run::default() };
         let values = [1000, 1000].map(|size| Value { size, ..Value::default() }).to_vec();
         let problem = Problem { runs: vec![run(&[], &[0]), run(&[0], &[1]), run(&[1], &[])], values, ..Problem::default() };
-        let model = Model::new(&problem);
+        let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let mut state = State::new(&model, &model.given());
         let mut annealer = Annealer::new(&mut state, 1, 1.0, 1);
         annealer.soften(100.0);

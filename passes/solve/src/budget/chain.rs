@@ -9,14 +9,9 @@ use std::collections::BTreeMap;
 use super::model::NONE;
 use super::state::State;
 
-/// Operations that are looked at for one chain, at most.
-const MOST: usize = 192;
-
-/// Prices that are tried for one chain, at most, and by how much they grow while what lives on weighs more than what is gone.
-const PRICES: u32 = 5;
-const DEARER: f64 = 8.0;
-/// The part by which a price must change to be tried.
-const CHANGE: f64 = 0.02;
+/// Most operations that are looked at for one chain, and most prices that are tried for it: both guard the time of one chain.
+const MAX_MAKERS: usize = 192;
+const MAX_PRICES: u32 = 5;
 
 /// The nodes of what is late for certain, and of what is not.
 const SOURCE: u32 = 0;
@@ -43,7 +38,7 @@ pub(super) fn best(state: &State, operation: u32, before: u32, worth: f64, cost:
     let least = cost + 1.0;
     let mut best = chains.first(worth, least)?;
     let mut price = best.ratio(worth, least);
-    for _ in 1..PRICES {
+    for _ in 1..MAX_PRICES {
         // At this price, what is as good as the best one is worth nothing.
         let Some(chain) = chains.cheapest(price, worth * price - least) else { break };
         let ratio = chain.ratio(worth, least);
@@ -51,11 +46,7 @@ pub(super) fn best(state: &State, operation: u32, before: u32, worth: f64, cost:
         if !(0.0..price).contains(&ratio) {
             break;
         }
-        let is_settled = ratio > (1.0 - CHANGE) * price;
         (best, price) = (chain, ratio);
-        if is_settled {
-            break;
-        }
     }
     Some(best.operations)
 }
@@ -106,12 +97,12 @@ impl Chains<'_, '_> {
     /// A chain that is worth something, at the lowest of some prices at which there is one.
     fn first(&mut self, worth: f64, least: f64) -> Option<Chain> {
         let mut price = least / worth;
-        for _ in 0..PRICES {
+        for _ in 0..MAX_PRICES {
             let chain = self.cheapest(price, f64::INFINITY)?;
             if worth > chain.burden {
                 return Some(chain);
             }
-            price *= DEARER;
+            price *= 8.0;
         }
         None
     }
@@ -199,7 +190,7 @@ impl Part {
         if let Some(place) = self.places.get(&operation) {
             return Some(self.makers[*place].node);
         }
-        if self.makers.len() >= MOST {
+        if self.makers.len() >= MAX_MAKERS {
             return None;
         }
         let node = self.network.node();
@@ -344,6 +335,7 @@ mod tests {
     use super::super::random::Random;
     use super::super::relief::soften;
     use super::*;
+    use crate::tuning::BudgetTuning;
 
     /// Values of these sizes, each but the first made from the one before at a cost; then a run for which memory is short, and a use of the last value.
     fn row(sizes: &[u64], costs: &[u64]) -> Problem {
@@ -360,7 +352,7 @@ mod tests {
 
     /// The chain for the last value but for its own maker, at the end.
     fn chain(problem: &Problem) -> Option<Vec<u32>> {
-        let model = Model::new(problem);
+        let model = Model::new(problem, &BudgetTuning::DEFAULT);
         let mut state = State::new(&model, &model.given());
         soften(&mut state, 20_000);
         let last = problem.values.len() as u32 - 1;
@@ -398,7 +390,7 @@ mod tests {
         let mut random = Random::new(3);
         for _ in 0..100 {
             let problem = random_problem(&mut random);
-            let model = Model::new(&problem);
+            let model = Model::new(&problem, &BudgetTuning::DEFAULT);
             let mut state = State::new(&model, &model.given());
             soften(&mut state, 20_000);
             let before = state.end();

@@ -107,13 +107,14 @@ mod tests {
     use super::super::model::Model;
     use super::super::problem::{Problem, Run, Value};
     use super::*;
+    use crate::tuning::BudgetTuning;
 
     #[test]
     fn what_is_put_in_instead_can_be_taken_back() {
         let run = |value: u32| Run { writes: vec![value], repeatable: true, ..Run::default() };
         let value = Value { size: 1, ..Value::default() };
         let problem = Problem { runs: vec![run(0), run(1)], values: vec![value.clone(), value], ..Problem::default() };
-        let model = Model::new(&problem);
+        let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let mut state = State::new(&model, &[0, 1]);
         let (mut edits, end) = (Edits::default(), state.end());
         edits.put_in(&mut state, 0, end - 3);

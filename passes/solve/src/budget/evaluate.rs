@@ -226,6 +226,7 @@ mod tests {
     use super::super::check::measure;
     use super::super::problem::{Link, Run, Space, Value};
     use super::*;
+    use crate::tuning::BudgetTuning;
 
     #[test]
     fn what_a_store_listed_later_reads_is_not_taken_over() {
@@ -241,7 +242,7 @@ mod tests {
         // The store begins with run 1 and is over long before it.
         let (store, load) = (Event::Store { value: 0, link: 0 }, Event::Load { value: 0, link: 0 });
         let events = [Event::Run(0), Event::Run(1), store, load, Event::Run(2)];
-        let found = evaluate(&problem, &Model::new(&problem), &events).unwrap();
+        let found = evaluate(&problem, &Model::new(&problem, &BudgetTuning::DEFAULT), &events).unwrap();
         assert_eq!(found.plan, measure(&problem, &events).unwrap());
         assert!(found.plan.peak >= 10);
     }

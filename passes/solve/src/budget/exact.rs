@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 use super::problem::{Event, Origin, Problem};
 
 /// Most runs and most values: sets are words.
-const MOST: usize = 64;
+const MAX_MEMBERS: usize = 64;
 
 /// Ways to make room that are looked at for a node of a limit.
 const WAYS_PER_NODE: u64 = 40;
@@ -25,7 +25,7 @@ pub enum Exact {
 /// Whether the search takes the problem: no more than 64 runs and values, and no links.
 #[must_use]
 pub fn takes(problem: &Problem) -> bool {
-    problem.runs.len() <= MOST && problem.values.len() <= MOST && problem.links.is_empty()
+    problem.runs.len() <= MAX_MEMBERS && problem.values.len() <= MAX_MEMBERS && problem.links.is_empty()
 }
 
 /// What ran so far, and what is in the near space.
@@ -62,7 +62,7 @@ pub fn solve(problem: &Problem, capacity: u64, effort: u64) -> Exact {
     }
     let start = State { ran: 0, there };
     search.reach(start, 0, u32::MAX, u32::MAX);
-    let all = if problem.runs.len() == MOST { u64::MAX } else { (1 << problem.runs.len()) - 1 };
+    let all = if problem.runs.len() == MAX_MEMBERS { u64::MAX } else { (1 << problem.runs.len()) - 1 };
     while let Some((Reverse(extra), _, Reverse(index))) = search.queue.pop() {
         let state = search.reached[index as usize].state;
         if search.best[&state] != index {

@@ -1,10 +1,7 @@
 //! The greedy warm start: while the worst step is over the capacity, drop there what frees the most bytes for the longest time at the least cost.
 
-use super::model::NONE;
+use super::model::{MAX_CHAIN, NONE};
 use super::state::State;
-
-/// Operations in a chain of recomputations, at most.
-const CHAIN: usize = 64;
 
 /// A copy that lives over the worst slot and could be made again before its next use.
 struct Candidate {
@@ -86,7 +83,7 @@ fn candidates(state: &State, worst: u32) -> Vec<Candidate> {
 fn regenerate(state: &mut State, operation: u32, before: u32, worst: u32, capacity: i64, added: &mut Vec<u32>) -> bool {
     let mut open = vec![(operation, before)];
     while let Some((operation, before)) = open.pop() {
-        if added.len() >= CHAIN || !state.model.repeatable[operation as usize] {
+        if added.len() >= MAX_CHAIN || !state.model.repeatable[operation as usize] {
             return false;
         }
         let Some(slot) = state.free_before(before, worst) else { return false };

@@ -2,9 +2,13 @@
 
 use super::problem::{Origin, Problem};
 use crate::lists::Lists;
+use crate::tuning::BudgetTuning;
 
 /// What no index is.
 pub(super) const NONE: u32 = u32::MAX;
+
+/// Most operations of a chain of recomputations: chains are built by recursion, and halving or doubling this moves plans by chance only.
+pub(super) const MAX_CHAIN: usize = 64;
 
 /// What an operation of the model does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +25,8 @@ pub(super) enum Kind {
 /// stores and loads of movable values.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
+    /// What steers the searches.
+    pub tuning: BudgetTuning,
     /// Operations below this index are runs of the problem.
     pub runs: usize,
     /// Operations from this index on are put in and moved by the planner of transfers alone.
@@ -53,7 +59,7 @@ pub(super) struct Model {
 
 impl Model {
     /// Needs a valid problem. O(n + uses, sorted).
-    pub fn new(problem: &Problem) -> Self {
+    pub fn new(problem: &Problem, tuning: &BudgetTuning) -> Self {
         let (runs, values) = (problem.runs.len(), problem.values.len());
         let mut kinds = vec![Kind::Run; runs];
         let (mut reads, mut writes, mut before, mut takes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -97,6 +103,7 @@ impl Model {
         let mut takes_any: Vec<bool> = problem.runs.iter().map(taking).collect();
         takes_any.resize(operations, false);
         Self {
+            tuning: *tuning,
             runs,
             fixed,
             moves,

@@ -26,12 +26,10 @@ pub(super) fn drop_spare(state: &mut State, capacity: i64) {
     }
 }
 
-/// The extra cost of a sequence is so many times that of what is left once spare runs are out, at most.
-const SPARE: u64 = 2;
-
-/// The cost from which on a sequence need not be descended from, where one of cost `best` is there and `least` is that of all runs once.
+/// The cost from which on a sequence need not be descended from, where one of cost `best` is there and `least` is that of all runs once: twice the extra
+/// cost of the best one, as leaving out spare runs seldom saves more than half.
 pub(super) fn dearest(least: u64, best: u64) -> u64 {
-    least.saturating_add(SPARE.saturating_mul(best.saturating_sub(least))).max(best)
+    least.saturating_add(2_u64.saturating_mul(best.saturating_sub(least))).max(best)
 }
 
 /// The slots of all operations that are there more than once.

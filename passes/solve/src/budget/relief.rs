@@ -8,18 +8,9 @@ use std::collections::BTreeSet;
 
 use super::chain;
 use super::edits::Edits;
-use super::model::NONE;
+use super::model::{MAX_CHAIN, NONE};
 use super::random::Random;
 use super::state::State;
-
-/// Operations in a chain of recomputations, at most.
-const CHAIN: usize = 64;
-
-/// Absences of the worst step that are tried at a time, at most.
-const TRIED: usize = 32;
-
-/// By how much a weight grows over a capacity's bytes: its logarithm.
-const STEEPNESS: f64 = 40.0;
 
 /// The largest logarithm of a weight.
 pub(super) const STEEPEST: f64 = 600.0;
@@ -42,26 +33,26 @@ struct Aim {
     dearest: u64,
 }
 
-/// By how much scores differ by chance where they do, either way.
-const NOISE: f64 = 0.3;
-
 /// Chance in the choice of absences, for searches.
 pub(super) struct Whim {
     pub random: Random,
+    /// By how much scores differ by chance, either way.
+    pub noise: f64,
     /// Operations whose results are not made absent for themselves.
     pub banned: BTreeSet<u32>,
 }
 
 impl Whim {
     fn noise(&mut self) -> f64 {
-        1.0 + NOISE * (2.0 * self.random.unit() - 1.0)
+        1.0 + self.noise * (2.0 * self.random.unit() - 1.0)
     }
 }
 
 /// Keeps the soft maximum of a state at the steepness that relief works with.
 pub(super) fn soften(state: &mut State, capacity: i64) {
     let steepest = STEEPEST / state.peak().max(1) as f64;
-    state.soften(capacity, (STEEPNESS / capacity.max(1) as f64).min(steepest));
+    let steepness = state.model.tuning.steepness as f64;
+    state.soften(capacity, (steepness / capacity.max(1) as f64).min(steepest));
 }
 
 /// Puts recomputations in until the capacity holds, nothing helps, or all together costs as much as `dearest`; says whether it holds for less.
@@ -93,7 +84,7 @@ pub(super) fn reduce(state: &mut State, capacity: i64, dearest: u64) -> bool {
 pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, allowed: u64, mut whim: Option<&mut Whim>) -> bool {
     let worst = state.tree.peak();
     let (level, weight) = (state.peak(), state.weight());
-    let absences = chosen(absences(state, worst), whim.as_deref_mut());
+    let absences = chosen(absences(state, worst), state.model.tuning.tried, whim.as_deref_mut());
     let mut best: Option<(f64, Vec<(u32, u32)>)> = None;
     let mut is_too_dear = false;
     for absence in &absences {
@@ -105,13 +96,13 @@ pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, allowed: u64, mut
         let own = state.model.costs[absence.maker as usize] as f64;
         let worth = absence.score * (own + 1.0);
         // A chain that takes longer than this is worth less than the best one.
-        let useful = best.as_ref().map_or(f64::INFINITY, |(score, _)| (1.0 + NOISE) * worth / score);
+        let useful = best.as_ref().map_or(f64::INFINITY, |(score, _)| (1.0 + state.model.tuning.noise.factor()) * worth / score);
         let dearest = allowed.min(cost.saturating_add(useful as u64));
         let aim = Aim { worst, worth, cost: own, dearest };
         let found = run_again(state, edits, absence.maker, absence.next_use, mark, &aim);
         is_too_dear |= state.cost() > allowed;
         let chain = edits.put_in_since(state, mark);
-        if found && chain.len() < CHAIN && state.cost() <= dearest {
+        if found && chain.len() < MAX_CHAIN && state.cost() <= dearest {
             for chain in [sorted(state, &chain), chain] {
                 edits.replace(state, mark, &chain);
                 let worth = weight - state.weight();
@@ -134,13 +125,13 @@ pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, allowed: u64, mut
 }
 
 /// The absences that are tried, those with the best scores first.
-fn chosen(mut absences: Vec<Absence>, whim: Option<&mut Whim>) -> Vec<Absence> {
+fn chosen(mut absences: Vec<Absence>, most: usize, whim: Option<&mut Whim>) -> Vec<Absence> {
     if let Some(whim) = whim {
         absences.retain(|absence| !whim.banned.contains(&absence.maker));
         absences.iter_mut().for_each(|absence| absence.score *= whim.noise());
     }
     absences.sort_by(|one, two| two.score.total_cmp(&one.score).then(one.maker.cmp(&two.maker)));
-    absences.truncate(TRIED);
+    absences.truncate(most.max(1));
     absences
 }
 
@@ -149,12 +140,12 @@ fn chosen(mut absences: Vec<Absence>, whim: Option<&mut Whim>) -> Vec<Absence> {
 fn make_late(state: &mut State, edits: &mut Edits, worst: u32, mut whim: Option<&mut Whim>) -> bool {
     let (level, weight, cost) = (state.peak(), state.weight(), state.cost());
     let mut best: Option<(f64, Absence, Vec<u32>)> = None;
-    for absence in chosen(movable(state, worst), whim.as_deref_mut()) {
+    for absence in chosen(movable(state, worst), state.model.tuning.tried, whim.as_deref_mut()) {
         let own = state.model.costs[absence.maker as usize] as f64;
         let worth = absence.score * (own + 1.0);
         let Some(chain) = chain::best(state, absence.maker, absence.next_use, worth, own) else { continue };
         let mark = edits.mark();
-        if chain.len() < CHAIN && put_late(state, edits, &absence, worst, &chain) {
+        if chain.len() < MAX_CHAIN && put_late(state, edits, &absence, worst, &chain) {
             let worth = weight - state.weight();
             let noise = whim.as_mut().map_or(1.0, |whim| whim.noise());
             let score = noise * worth / (state.cost().saturating_sub(cost) as f64 + 1.0);
@@ -236,7 +227,7 @@ fn absences(state: &State, worst: u32) -> Vec<Absence> {
 /// changed, if that cannot be. Unfinished where it is too dear.
 fn run_again(state: &mut State, edits: &mut Edits, operation: u32, before: u32, first: usize, aim: &Aim) -> bool {
     let model = state.model;
-    if edits.mark() - first >= CHAIN || !model.repeatable[operation as usize] {
+    if edits.mark() - first >= MAX_CHAIN || !model.repeatable[operation as usize] {
         return false;
     }
     let Some(slot) = state.free_before(before, aim.worst) else { return false };
@@ -277,6 +268,7 @@ mod tests {
     use super::super::model::Model;
     use super::super::problem::{Problem, Run, Value};
     use super::*;
+    use crate::tuning::BudgetTuning;
 
     /// A wide value is made of a small one, and a result of it; then come two results that leave room for either of both, but not for both.
     fn results_that_meet() -> Problem {
@@ -296,7 +288,7 @@ mod tests {
     #[test]
     fn a_result_is_made_late_where_no_absence_helps() {
         let problem = results_that_meet();
-        let model = Model::new(&problem);
+        let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let mut state = State::new(&model, &model.given());
         assert_eq!(state.peak(), 2100);
         assert!(reduce(&mut state, 1901, u64::MAX));
@@ -316,7 +308,7 @@ mod tests {
         problem.spaces.push(super::super::problem::Space::default());
         problem.links.push(super::super::problem::Link { store_rate: 1, load_rate: 1, ..Default::default() });
         problem.values[1].movable = true;
-        let model = Model::new(&problem);
+        let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let mut sequence = model.given();
         assert!(reduce(&mut State::new(&model, &sequence), 1901, u64::MAX));
         let (stored, load) = model.moves[1].unwrap();

@@ -7,48 +7,18 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::edits::Edits;
-use super::model::{Model, NONE};
+use super::model::{MAX_CHAIN, Model, NONE};
 use super::random::Random;
 use super::relief::{self, Whim};
 use super::state::State;
 use crate::Stop;
 
-/// Units of effort for each round.
-const EFFORT_A_ROUND: u64 = 4;
-
-/// From so many operations on there are fewer rounds: each takes longer.
-const MANY_OPERATIONS: u64 = 2000;
-
-/// Operations that are put in or taken out for each round, at most, all rounds together: where each takes longer there are fewer.
-const WORK_A_ROUND: u64 = 1000;
-
-/// So many times the search begins anew at the best sequence.
-const RESTARTS: u32 = 4;
-
-/// Of the halves between two such beginnings, the one in which there is such a part more room, and which is changed to keep the capacity then: small values
-/// stand in the way of large ones, and go where those have found their places.
-const LOOSE: u32 = 2;
-const LOOSER: i64 = 64;
-
-/// The part of the first sequence's extra cost that a round may lose at first, on average.
-const HEAT: f64 = 0.02;
-
 /// Rounds after which weights are computed anew: rounding errors add up.
 const FRESH: u64 = 64;
 
-/// The part of all repeats that one round takes out in a row, and how many it takes out anywhere, at most.
-const ROW: u32 = 4;
-const ANYWHERE: u32 = 4;
-
-/// How many operations one round moves, and how many absences it makes, at most.
-const MOVES: u32 = 2;
-const ABSENCES: u32 = 64;
-
 /// How many rounds an effort is, for a model.
 pub(super) fn rounds(model: &Model, effort: u64) -> u64 {
-    let operations = (model.fixed as u64).max(1);
-    let rounds = effort / EFFORT_A_ROUND;
-    rounds.min(rounds.saturating_mul(MANY_OPERATIONS) / operations)
+    model.tuning.effort_per_round.of(effort)
 }
 
 /// The search's state.
@@ -71,11 +41,12 @@ pub(super) struct Ruin<'s, 'm> {
 impl<'s, 'm> Ruin<'s, 'm> {
     /// A search from a state that keeps the capacity.
     pub fn new(state: &'s mut State<'m>, capacity: i64, keeps_order: bool, stop: Stop) -> Self {
+        let noise = state.model.tuning.noise.factor();
         Self {
             state,
             capacity,
             room: capacity,
-            whim: Whim { random: Random::new(1), banned: BTreeSet::new() },
+            whim: Whim { random: Random::new(1), noise, banned: BTreeSet::new() },
             edits: Edits::default(),
             turn: 0,
             work: 0,
@@ -95,10 +66,12 @@ impl<'s, 'm> Ruin<'s, 'm> {
         if rounds == 0 {
             return;
         }
+        let tuning = &self.state.model.tuning;
         let given = State::new(self.state.model, &self.state.model.given()).cost();
         let mut best = (self.state.cost(), self.state.sequence());
-        let hot = HEAT * best.0.saturating_sub(given) as f64;
-        let work = WORK_A_ROUND.saturating_mul(rounds) as f64;
+        let hot = tuning.heat.factor() * best.0.saturating_sub(given) as f64;
+        let work = tuning.work_per_round.max(1).saturating_mul(rounds) as f64;
+        let restarts = tuning.rounds;
         let (mut round, mut halves) = (0, 0);
         loop {
             let worked = (self.work + self.state.work) as f64 / work;
@@ -107,7 +80,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
             if done >= 1.0 || self.stop.is_due() || is_bare {
                 break;
             }
-            if done * f64::from(2 * RESTARTS) >= f64::from(halves) {
+            if done * 2.0 * f64::from(restarts) >= f64::from(halves) {
                 self.begin_half(halves, &best.1);
                 halves += 1;
             } else if round % FRESH == 0 || 3 * self.state.count() > self.state.end() as usize {
@@ -130,8 +103,11 @@ impl<'s, 'm> Ruin<'s, 'm> {
 
     /// Begins every other half anew at the best sequence; what a half found with more room is changed by the next one to keep the capacity.
     fn begin_half(&mut self, half: u32, best: &[u32]) {
-        self.room = if half == LOOSE { self.capacity.saturating_add(self.capacity / LOOSER) } else { self.capacity };
-        let goes_on = half % 2 == 1 && (half != LOOSE + 1 || self.tighten());
+        let tuning = &self.state.model.tuning;
+        let loose = tuning.rounds / 2;
+        let more = tuning.little.of(self.capacity.unsigned_abs());
+        self.room = if half == loose { self.capacity.saturating_add_unsigned(more) } else { self.capacity };
+        let goes_on = half % 2 == 1 && (half != loose + 1 || self.tighten());
         if !goes_on {
             self.begin(best);
         }
@@ -162,7 +138,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
 
     /// Makes absences until the room holds, and takes out what it can do without; `false` if that costs more than is allowed.
     fn recreate(&mut self, allowed: f64) -> bool {
-        for _ in 0..ABSENCES {
+        for _ in 0..MAX_CHAIN {
             if self.state.peak() <= self.room || self.state.cost() as f64 > allowed {
                 break;
             }
@@ -204,7 +180,8 @@ impl<'s, 'm> Ruin<'s, 'm> {
         let slots = self.repeats();
         let count = slots.len() as u32;
         let first = self.whim.random.below(count);
-        let last = (first + self.whim.random.below(1 + count / ROW)).min(count.saturating_sub(1));
+        let last = (first + self.whim.random.below(1 + self.state.model.tuning.row.of(u64::from(count)) as u32))
+            .min(count.saturating_sub(1));
         for index in (first..=last).rev() {
             if let Some(slot) = slots.get(index as usize) {
                 self.take_out(*slot);
@@ -215,7 +192,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
     /// Takes out some repeats.
     fn take_anywhere(&mut self) {
         let slots = self.repeats();
-        for _ in 0..=self.whim.random.below(ANYWHERE) {
+        for _ in 0..=self.whim.random.below(self.state.model.tuning.changes.max(1)) {
             if let Some(slot) = self.whim.random.pick(&slots) {
                 self.take_out(slot);
             }
@@ -247,7 +224,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
 
     /// Lets some operations run elsewhere, and takes out some repeats.
     fn displace(&mut self) {
-        for _ in 0..=self.whim.random.below(MOVES) {
+        for _ in 0..=self.whim.random.below((self.state.model.tuning.changes / 2).max(1)) {
             let operation = self.whim.random.below(self.state.model.fixed as u32);
             let Some(slot) = self.whim.random.pick(self.state.slots_of(operation)) else { continue };
             let (low, high) = self.state.bounds(slot);
@@ -292,6 +269,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
 mod tests {
     use super::super::problem::{Problem, Run, Value};
     use super::*;
+    use crate::tuning::BudgetTuning;
 
     /// `a` (ten bytes) is read early, and late by what makes `c` of it (one byte); two runs with ten bytes stand between.
     fn read_early_and_late() -> Problem {
@@ -324,14 +302,14 @@ mod tests {
     #[test]
     fn what_is_found_with_more_room_is_made_to_keep_the_capacity() {
         let problem = wide_ones_that_meet();
-        let model = Model::new(&problem);
+        let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let best = [0, 1, 2, 3, 0, 4];
         let mut state = State::new(&model, &best);
         let mut search = Ruin::new(&mut state, 129, false, Stop::default());
-        search.begin_half(LOOSE, &best);
+        search.begin_half(2, &best);
         search.drop_spare();
         assert_eq!((search.state.cost(), search.state.peak()), (50, 131));
-        search.begin_half(LOOSE + 1, &best);
+        search.begin_half(3, &best);
         assert_eq!((search.room, search.state.cost()), (129, 60));
         assert!(search.state.peak() <= 129);
         // What only fits where there is more room is no answer.
@@ -342,7 +320,7 @@ mod tests {
     #[test]
     fn what_is_made_late_of_a_repeat_is_made_early_without() {
         let problem = read_early_and_late();
-        let model = Model::new(&problem);
+        let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let sequence = [0, 1, 2, 3, 0, 4, 5];
         let searched = |keeps_order: bool| {
             let mut state = State::new(&model, &sequence);

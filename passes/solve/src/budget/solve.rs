@@ -11,58 +11,17 @@ use super::state::State;
 use super::transfers::{Score, hide, hoist};
 use super::warm::sequences;
 use super::{greedy, polish, relief, ruin};
+use crate::tuning::Share;
 use crate::{Limit, Outcome, Stop, StopReason};
 
-/// Annealing steps for each unit of effort, whatever the size; for how many operations there is one more; and how many more there are at most.
-const STEPS: u64 = 200;
-const OPERATIONS_A_STEP: u64 = 2;
-const MORE_STEPS: u64 = 700;
+/// Most searches from each kind of start with more effort than usual, each with the usual one: what these find depends more on chance than on length.
+const MAX_SEARCHES: u64 = 16;
 
-/// Part of the effort that goes into the first gap cover of an order.
-const GAP_SHARE: u64 = 8;
-
-/// The part of the annealing steps that are spent on large models where ruin and recreate came before: more find next to nothing.
-const REBUILT: u64 = 8;
-const LARGE: u64 = 600;
-
-/// The part of the steps, and of the rounds of ruin and recreate after them, that are spent on large models where only annealing keeps the capacity.
-const UNFIT: u64 = 4;
-
-/// The part of the steps with which annealing goes on on large models where it pays: where it takes more than such a part off the extra time that ruin and recreate
-/// leave, or these take less than such a part off what annealing leaves.
-const PAYING: u64 = 2;
-const PAID: u64 = 8;
-const IDLE: u64 = 64;
-
-/// Annealing steps for each operation, at most: small problems are searched through long before the effort ends.
-const STEPS_PER_OPERATION: u64 = 30_000;
-
-/// Annealing rounds; each starts from the best sequence so far, half as hot as the one before.
-const ROUNDS: u32 = 4;
-
-/// Rounds that look for the capacity before the first that looks for cost, each with a soft maximum twice as sharp as the one before.
-const SOFT_ROUNDS: u32 = 4;
-
-/// Searches that differ by chance, and which part of all steps each takes.
-const SEEDS: u64 = 4;
-const SHORT: u64 = 8;
-
-/// Longer searches are not begun where the first short one stays further above the capacity than such a part of it, or all of them further than a smaller one.
-const FAR: i64 = 8;
-const ALL_FAR: i64 = 64;
-
-/// Steps for each operation of a short search, at least, for that to be said of it.
-const TELLING: u64 = 150;
-
-/// More effort than usual goes into so many searches for each kind of start at most, each with the usual one: what these find depends more on chance than on their length.
-const MOST_SEARCHES: u64 = 16;
-
-/// How hot searches begin, in units of a start: those that may tear down much of it, and one that stays near it.
-const HOT: f64 = 2.0;
-const COOL: f64 = 0.1;
+/// Most annealing steps for each operation: small problems are searched through long before the effort ends.
+const MAX_STEPS_PER_OPERATION: u64 = 30_000;
 
 /// How often a plan with transfers is made anew for less bytes, where their times made it exceed the capacity.
-const REPAIRS: u32 = 4;
+const MAX_REPAIRS: u32 = 4;
 
 /// Puts recomputations into a sequence until a capacity holds, or until it costs too much; says whether it holds for less.
 type Reduce = fn(&mut State, i64, u64) -> bool;
@@ -88,7 +47,7 @@ pub fn solve(problem: &Problem, capacity: u64, limit: Limit) -> Result<Outcome<P
 /// The problem is not valid.
 pub fn solve_until(problem: &Problem, capacity: u64, limit: Limit, stop: Stop) -> Result<Outcome<Plan>, BudgetError> {
     problem.validate()?;
-    let model = Model::new(problem);
+    let model = Model::new(problem, &limit.tuning.budget);
     let mut search = Search::new(problem, &model, capacity, stop);
     search.run(limit);
     Ok(search.outcome(limit))
@@ -101,7 +60,7 @@ pub fn solve_until(problem: &Problem, capacity: u64, limit: Limit, stop: Stop) -
 /// The problem is not valid.
 pub fn improve(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: Stop) -> Result<Outcome<Plan>, BudgetError> {
     problem.validate()?;
-    let model = Model::new(problem);
+    let model = Model::new(problem, &limit.tuning.budget);
     let mut search = Search::new(problem, &model, capacity, stop);
     match from.runs().filter(|_| !search.moves()) {
         Some(sequence) => search.go_on(&sequence, limit),
@@ -169,9 +128,9 @@ impl<'m> Search<'m> {
 
     /// Annealing steps of so much effort.
     fn steps(&self, limit: Limit) -> u64 {
-        let operations = self.model.fixed as u64;
-        let steps = limit.nodes.saturating_mul(STEPS + (operations / OPERATIONS_A_STEP).min(MORE_STEPS));
-        steps.min(STEPS_PER_OPERATION.saturating_mul(operations))
+        let (operations, tuning) = (self.model.fixed as u64, &self.model.tuning);
+        let steps = limit.nodes.saturating_mul(tuning.steps.saturating_add((operations / 2).min(tuning.large as u64)));
+        steps.min(MAX_STEPS_PER_OPERATION.saturating_mul(operations))
     }
 
     /// Searches from the beginning.
@@ -181,9 +140,9 @@ impl<'m> Search<'m> {
 
     /// Searches once, and with more effort than usual again by other chances from the same starts.
     fn in_turns(&mut self, limit: Limit, search: impl FnOnce(&mut Self, Limit)) {
-        let usual = Limit { nodes: limit.nodes.min(Limit::default().nodes) };
+        let usual = limit.with_nodes(limit.nodes.min(Limit::default().nodes));
         search(self, usual);
-        let searches = (limit.nodes / usual.nodes.max(1)).min(MOST_SEARCHES);
+        let searches = (limit.nodes / usual.nodes.max(1)).min(MAX_SEARCHES);
         for turn in 1..searches {
             if self.is_done() || self.stop.is_due() {
                 break;
@@ -201,7 +160,7 @@ impl<'m> Search<'m> {
             self.warm_start(&given, None, relief::reduce);
             return;
         }
-        let reordered = reorder(self.model, &given, Limit { nodes: self.stop.bounded(limit.nodes) });
+        let reordered = reorder(self.model, &given, limit.with_nodes(self.stop.bounded(limit.nodes)));
         orders.extend(reordered.filter(|order| *order != given));
         for reduce in [relief::reduce, greedy::reduce] {
             for order in orders.iter().rev() {
@@ -270,22 +229,23 @@ impl<'m> Search<'m> {
 
     /// Looks for better plans from a start: by ruin and recreate, then by annealing; the other way round where only annealing keeps the capacity.
     fn improve(&mut self, start: &mut Start, effort: u64, steps: u64) {
-        let is_large = self.model.fixed as u64 > LARGE;
-        let part = |part: u64| if is_large { part } else { 1 };
+        let tuning = &self.model.tuning;
+        let is_large = self.model.fixed > tuning.large;
+        let part = |share: Share, whole: u64| if is_large { share.of(whole) } else { whole };
         let fits = start.peak <= self.ceiling;
         let rebuilt = if fits { self.rebuild(start, effort) } else { u64::MAX };
-        let found = self.anneal(start, steps / part(if fits { REBUILT } else { UNFIT }));
+        let found = self.anneal(start, part(if fits { tuning.trial } else { tuning.unfit }, steps));
         let Some(annealed) = found.cost else { return };
         let pays = if fits {
-            rebuilt.saturating_sub(annealed) > self.extra(rebuilt) / PAID
+            rebuilt.saturating_sub(annealed) > tuning.much.of(self.extra(rebuilt))
         } else {
             start.sequence = found.sequence.clone();
-            let rebuilt = self.rebuild(start, effort / part(UNFIT));
-            annealed.saturating_sub(rebuilt) < self.extra(annealed) / IDLE
+            let rebuilt = self.rebuild(start, part(tuning.unfit, effort));
+            annealed.saturating_sub(rebuilt) < tuning.little.of(self.extra(annealed))
         };
         if is_large && pays {
             let goes_on = Start { sequence: found.sequence, ..start.clone() };
-            self.anneal(&goes_on, steps / PAYING);
+            self.anneal(&goes_on, steps / 2);
         }
     }
 
@@ -317,7 +277,7 @@ impl<'m> Search<'m> {
     /// Makes an order fit, by hidden transfers if a score for them is given, then by recomputation.
     fn warm_start(&mut self, order: &[u32], transfers: Option<Score>, reduce: Reduce) {
         let mut ceiling = self.ceiling;
-        for repair in 0..REPAIRS {
+        for repair in 0..MAX_REPAIRS {
             let mut state = State::new(self.model, order);
             let (base, top) = (state.cost(), state.peak());
             if let Some(score) = transfers {
@@ -345,7 +305,8 @@ impl<'m> Search<'m> {
     fn gap_starts(&mut self, order: &[u32], limit: Limit) {
         let plain = State::new(self.model, order);
         let (base, top) = (plain.cost(), plain.peak());
-        for sequence in sequences(self.problem, order, self.capacity, self.stop.bounded(limit.nodes) / GAP_SHARE) {
+        for sequence in sequences(self.problem, order, self.capacity, self.model.tuning.trial.of(self.stop.bounded(limit.nodes)))
+        {
             let mut state = State::new(self.model, &sequence);
             // Where one round is far from fitting, the others are too.
             let dearest = self.dearest();
@@ -397,24 +358,29 @@ impl<'m> Search<'m> {
     /// Offers the cheapest sequence that annealing finds from a start, if any keeps the capacity: some short searches that differ by chance, then one from
     /// the best of them, a short one too if all came to the same cost; else a cool one from the start as well.
     fn anneal(&mut self, start: &Start, steps: u64) -> Best {
-        let short = steps / SHORT;
-        let is_telling = short >= TELLING * self.model.fixed as u64;
+        let tuning = &self.model.tuning;
+        let (short, seeds) = (tuning.trial.of(steps), tuning.seeds);
+        // One search stays near its start, the others may tear down much of it.
+        let hot = tuning.hot.factor().max(0.01);
+        let cool = 0.05 * hot;
+        let is_telling = short >= tuning.steps.saturating_mul(self.model.fixed as u64);
+        let [part, little] = [tuning.much, tuning.little].map(|share| share.of(self.ceiling.max(0) as u64) as i64);
         let over = |best: &Best| if is_telling && best.cost.is_none() { best.peak.saturating_sub(self.ceiling) } else { 0 };
-        let mut found = vec![self.annealed(start, &start.sequence, short, HOT, 1)];
-        if over(&found[0]) > self.ceiling / FAR {
+        let mut found = vec![self.annealed(start, &start.sequence, short, hot, 1)];
+        if over(&found[0]) > part {
             return found.swap_remove(0);
         }
-        found.extend((2..=SEEDS).map(|seed| self.annealed(start, &start.sequence, short, HOT, seed)));
+        found.extend((2..=seeds).map(|seed| self.annealed(start, &start.sequence, short, hot, seed)));
         let agree = found.iter().all(|one| one.cost.is_some() && one.cost == found[0].cost);
         let rank = |one: &Best| (one.cost.is_none(), one.cost, one.peak);
         found.sort_by_key(rank);
         let Some(first) = found.first() else { return Best::default() };
-        if over(first) > self.ceiling / ALL_FAR {
+        if over(first) > little {
             return found.swap_remove(0);
         }
-        let mut best = self.annealed(start, &first.sequence, if agree { short } else { steps / 2 }, HOT, SEEDS + 1);
+        let mut best = self.annealed(start, &first.sequence, if agree { short } else { steps / 2 }, hot, seeds + 1);
         if !agree {
-            let near = self.annealed(start, &start.sequence, short, COOL, SEEDS + 2);
+            let near = self.annealed(start, &start.sequence, short, cool, seeds + 2);
             best = [best, near].into_iter().min_by_key(rank).unwrap_or_default();
         }
         if best.cost.is_some() {
@@ -427,24 +393,26 @@ impl<'m> Search<'m> {
 
     /// The best sequence of one search that begins with a sequence, at the prices and in the units of a start.
     fn annealed(&self, start: &Start, sequence: &[u32], steps: u64, heat: f64, seed: u64) -> Best {
+        let tuning = &self.model.tuning;
         let mut state = State::new(self.model, sequence);
-        let mut annealer = Annealer::new(&mut state, self.ceiling, start.price, self.turn * (SEEDS + 2) + seed);
+        let mut annealer = Annealer::new(&mut state, self.ceiling, start.price, self.turn * (tuning.seeds + 2) + seed);
         annealer.keeps_order = start.has_transfers;
         annealer.stop = self.stop;
         let loads: u64 = self.model.costs[self.model.runs..].iter().sum();
         let enough = self.lower_bound
             + if self.problem.values.iter().any(|value| matches!(value.origin, Origin::Far(_))) { loads } else { 0 };
         let mut hot = heat * start.unit;
-        let mut schedule = Schedule { steps: steps / u64::from(ROUNDS), hot, cold: 0.01 * hot, enough, soft: None };
+        let rounds = tuning.rounds.max(1);
+        let mut schedule = Schedule { steps: steps / u64::from(rounds), hot, cold: 0.01 * hot, enough, soft: None };
         let mut sharpness = 50.0 / self.ceiling.max(1) as f64;
-        for _ in 0..SOFT_ROUNDS {
+        for _ in 0..rounds {
             if annealer.best.cost.is_some() {
                 break;
             }
             annealer.run(Schedule { soft: Some(sharpness), ..schedule });
             sharpness *= 2.0;
         }
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             annealer.restart();
             schedule = Schedule { hot, cold: 0.01 * hot, ..schedule };
             annealer.run(schedule);
@@ -466,12 +434,13 @@ mod tests {
     use super::super::problem::{Run, Value};
     use super::super::random::Random;
     use super::*;
+    use crate::tuning::BudgetTuning;
 
     /// Runs that read up to three of the sixty values before them, more than are few.
     fn many_at_random() -> Problem {
         let mut random = Random::new(7);
         let mut problem = Problem::default();
-        for index in 0..LARGE as u32 + 20 {
+        for index in 0..BudgetTuning::DEFAULT.large as u32 + 20 {
             let count = if index > 0 { random.below(4) } else { 0 };
             let mut reads: Vec<u32> = (0..count).map(|_| index - 1 - random.below(index.min(60))).collect();
             reads.sort_unstable();
@@ -486,14 +455,14 @@ mod tests {
     #[test]
     fn searches_in_turn_go_by_other_chances_and_lose_nothing() {
         let problem = many_at_random();
-        let model = Model::new(&problem);
+        let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let peak = State::new(&model, &model.given()).peak();
         let mut search = Search::new(&problem, &model, (peak * 7 / 10) as u64, Stop::default());
         search.warm_start(&model.given(), None, relief::reduce);
         let costs: Vec<u64> = (0..6)
             .map(|turn| {
                 search.turn = turn;
-                search.improve_starts(Limit { nodes: 100 });
+                search.improve_starts(Limit::nodes(100));
                 search.best.as_ref().unwrap().cost
             })
             .collect();
@@ -503,9 +472,9 @@ mod tests {
     #[test]
     fn annealing_goes_on_where_it_pays() {
         let problem = many_at_random();
-        let model = Model::new(&problem);
+        let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let peak = State::new(&model, &model.given()).peak();
-        let limit = Limit { nodes: 800 };
+        let limit = Limit::nodes(800);
         // Where a start keeps the capacity, and where only annealing does.
         for (part, fits) in [(70, true), (39, false)] {
             let search = || {
@@ -519,10 +488,10 @@ mod tests {
             let steps = once.steps(limit);
             if fits {
                 once.rebuild(&mut start, limit.nodes);
-                once.anneal(&start, steps / REBUILT);
+                once.anneal(&start, BudgetTuning::DEFAULT.trial.of(steps));
             } else {
-                start.sequence = once.anneal(&start, steps / UNFIT).sequence;
-                once.rebuild(&mut start, limit.nodes / UNFIT);
+                start.sequence = once.anneal(&start, BudgetTuning::DEFAULT.unfit.of(steps)).sequence;
+                once.rebuild(&mut start, BudgetTuning::DEFAULT.unfit.of(limit.nodes));
             }
             let (mut further, mut start) = search();
             further.improve(&mut start, limit.nodes, steps);

@@ -20,7 +20,7 @@ use crate::{Limit, Stop};
 pub fn tighten(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: Stop) -> Result<Option<Plan>, BudgetError> {
     problem.validate()?;
     let Some(sequence) = from.runs() else { return Ok(None) };
-    let model = Model::new(problem);
+    let model = Model::new(problem, &limit.tuning.budget);
     let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX).min(i64::MAX >> 2);
     let ways: [fn(&mut State, i64, u64) -> bool; 2] = [relief::reduce, greedy::reduce];
     let least = State::new(&model, &model.given()).cost();
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_plan_for_less_repeats_more_and_keeps_what_it_repeated() {
-        let (none, stop) = (Limit { nodes: 0 }, Stop::default());
+        let (none, stop) = (Limit::nodes(0), Stop::default());
         let mut problem = there_and_back(&[5, 5, 5, 5, 5, 5]);
         let order: Vec<Event> = (0..problem.runs.len() as u32).map(Event::Run).collect();
         let given = measure(&problem, &order).unwrap();
@@ -77,7 +77,7 @@ mod tests {
         let second = tighten(&problem, 20, &first, none, stop).unwrap().unwrap();
         assert_eq!(check(&problem, 20, &second), Ok(()));
         assert!(given.cost < first.cost && first.cost < second.cost);
-        let searched = tighten(&problem, 20, &first, Limit { nodes: 100 }, stop).unwrap().unwrap();
+        let searched = tighten(&problem, 20, &first, Limit::nodes(100), stop).unwrap().unwrap();
         assert_eq!(check(&problem, 20, &searched), Ok(()));
         assert!(searched.cost <= second.cost);
         // Nothing changes where nothing has to.

@@ -30,7 +30,7 @@ struct Node {
 }
 
 /// Changes that wait, at most: more take longer to order than to carry out.
-const MOST_WAITING: usize = 256;
+const MAX_WAITING: usize = 256;
 
 impl Tree {
     /// A tree over at least `slots` slots.
@@ -51,7 +51,7 @@ impl Tree {
     pub fn change(&mut self, differences: &[(u32, i64)]) {
         let sums = self.sums.get_mut();
         sums.waiting.extend_from_slice(differences);
-        if sums.waiting.len() > MOST_WAITING {
+        if sums.waiting.len() > MAX_WAITING {
             sums.settle(self.leaves);
         }
     }

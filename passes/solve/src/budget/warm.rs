@@ -9,7 +9,7 @@ use super::bound::{Gap, GapCover, Guess, gap_cover_with};
 use super::problem::Problem;
 
 /// Times that the gap cover is solved anew with the costs of whole chains.
-const ROUNDS: u32 = 16;
+const MAX_ROUNDS: u32 = 16;
 
 /// Sequences of runs that hold about as many bytes as the capacity, for an order of first runs: one for each round, until they repeat. For problems
 /// without links.
@@ -22,7 +22,7 @@ pub(super) fn sequences(problem: &Problem, order: &[u32], capacity: u64, effort:
     }
     let mut guess = Guess::default();
     let mut sequences: Vec<Vec<u32>> = Vec::new();
-    for round in 0..ROUNDS {
+    for round in 0..MAX_ROUNDS {
         // The first cover may be all there is to say; later ones are guesses.
         let effort = if round == 0 { effort } else { effort / 8 };
         let cover = gap_cover_with(problem, order, capacity, effort, &guess);
@@ -32,12 +32,12 @@ pub(super) fn sequences(problem: &Problem, order: &[u32], capacity: u64, effort:
         let chains = Chains::new(problem, order, &makers, &cover);
         let sequence = chains.sequence();
         // Chains that long would need nearly everything nearly everywhere: a larger problem each round, and no start.
-        if sequences.contains(&sequence) || sequence.len() > LONGEST * order.len() {
+        if sequences.contains(&sequence) || sequence.len() > MAX_LENGTH * order.len() {
             break;
         }
         sequences.push(sequence);
         guess = chains.consequences();
-        if guess.cuts.iter().map(Vec::len).sum::<usize>() > MOST_CUTS * problem.values.len() {
+        if guess.cuts.iter().map(Vec::len).sum::<usize>() > MAX_CUTS * problem.values.len() {
             break;
         }
     }
@@ -45,10 +45,10 @@ pub(super) fn sequences(problem: &Problem, order: &[u32], capacity: u64, effort:
 }
 
 /// Most positions at which a value is needed besides, on average; more makes the programs too large.
-const MOST_CUTS: usize = 16;
+const MAX_CUTS: usize = 16;
 
 /// A sequence that is more than so many times as long as the order ends the rounds.
-const LONGEST: usize = 2;
+const MAX_LENGTH: usize = 2;
 
 /// Who runs again for what, given which gaps are empty.
 struct Chains<'a> {

@@ -3,7 +3,7 @@
 use super::model::Model;
 
 /// Reachability of more operations than this takes too much memory: two bits for each pair.
-const MOST_OPERATIONS: usize = 8192;
+pub(super) const MAX_OPERATIONS: usize = 8192;
 
 /// What must live at some step whatever the order. O(n + uses), and with at most 8192 operations O((edges + uses) · n / 64 + lengths of live ranges) more.
 pub(super) fn lower_bound(model: &Model) -> u64 {
@@ -18,7 +18,7 @@ pub(super) fn lower_bound(model: &Model) -> u64 {
     }
     let borders = at_border(&|buffer| model.from_start[buffer]).max(at_border(&|buffer| model.kept[buffer]));
     let constant = at_border(&|buffer| model.from_start[buffer] && model.kept[buffer]);
-    let surely = if model.operations <= MOST_OPERATIONS { surely_live(model) } else { own_buffers(model) };
+    let surely = if model.operations <= MAX_OPERATIONS { surely_live(model) } else { own_buffers(model) };
     let working = (0..model.operations as u32).map(|operation| {
         constant + surely[operation as usize] + model.scratch[operation as usize] - most_saved(model, operation)
     });

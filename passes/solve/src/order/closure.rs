@@ -21,7 +21,7 @@ enum Side {
 }
 
 /// Most ways in which buffers may take over others at one step for which each has a cut of its own; beyond, what could be saved at most is.
-const MOST_WAYS: usize = 8;
+const MAX_WAYS: usize = 8;
 
 /// Raises a lower bound by the operations at the highest steps of an order, while `looks` at arcs are left.
 pub(super) fn raise(model: &Model, order: &[u32], steps: &[u64], mut lower_bound: u64, looks: &mut u64) -> u64 {
@@ -263,7 +263,7 @@ fn ways(model: &Model, operation: u32) -> Vec<Way> {
         if taken.is_empty() || model.from_start[taker as usize] {
             continue;
         }
-        if ways.len() * taken.len() > MOST_WAYS {
+        if ways.len() * taken.len() > MAX_WAYS {
             let all = |flags: &[bool], buffer: u32| !flags[buffer as usize];
             let constant_saving =
                 model.saved(operation, |buffer| all(&model.from_start, buffer), |buffer| all(&model.kept, buffer));

@@ -8,35 +8,15 @@ use super::problem::Problem;
 use super::search::{Verdict, decide};
 use super::window::{Window, segments};
 use super::witness::Witnesses;
-
-/// Arcs of a network that cost about as much as one look at an operation.
-const ARCS_PER_LOOK: u64 = 5;
-
-/// Looks at each operation that the heuristics cost.
-const PORTFOLIO_LOOKS: u64 = 400;
-
-/// Looks of the first slice of each direction of a search; each further one is eight times as long.
-const FIRST_SLICE: u64 = 80_000;
-
-/// One in so many looks goes to the search of a whole problem before it is split, and so many to that of a part.
-const ROOT_SHARE: u64 = 10;
-const PART_LOOKS: u64 = 30_000;
-
-/// Of the looks that are left, the part that may go into the choice of a pair.
-const CHOICE_SHARE: u64 = 32;
-
-/// Problems of more operations are not split: too little follows from one pair.
-pub(super) const MOST_OPERATIONS: usize = 1_024;
-
-/// Buffers of less than one in so many of the bytes asked for are left out of the coarse search.
-const COARSE: u64 = 2_048;
+use crate::tuning::OrderTuning;
 
 /// Runs what counts arcs at the cost of looks.
-pub(super) fn with_arcs<T>(looks: &mut u64, share: u64, work: impl FnOnce(&mut u64) -> T) -> T {
-    let most = share.min(*looks).saturating_mul(ARCS_PER_LOOK);
+pub(super) fn with_arcs<T>(arcs_per_look: u64, looks: &mut u64, share: u64, work: impl FnOnce(&mut u64) -> T) -> T {
+    let arcs_per_look = arcs_per_look.max(1);
+    let most = share.min(*looks).saturating_mul(arcs_per_look);
     let mut arcs = most;
     let result = work(&mut arcs);
-    *looks = looks.saturating_sub((most - arcs).div_ceil(ARCS_PER_LOOK));
+    *looks = looks.saturating_sub((most - arcs).div_ceil(arcs_per_look));
     result
 }
 
@@ -51,7 +31,8 @@ pub(super) fn limited<T>(looks: &mut u64, most: u64, work: impl FnOnce(&mut u64)
 
 /// A problem with what is forced at a peak.
 #[derive(Clone)]
-pub(super) struct Decision {
+pub(super) struct Decision<'t> {
+    tuning: &'t OrderTuning,
     problem: Problem,
     /// An order of the problem.
     order: Vec<u32>,
@@ -68,23 +49,24 @@ pub(super) struct Decision {
 }
 
 /// What is left of a problem that is split.
-pub(super) struct Sides {
-    pub decisions: Vec<Decision>,
+pub(super) struct Sides<'t> {
+    pub decisions: Vec<Decision<'t>>,
     /// The lowest peak that may be possible in the others.
     next: u64,
 }
 
-impl Sides {
+impl Sides<'_> {
     /// How much follows from the pair either way, where `known` says how many operations were tied to how many others before.
     pub fn worth(&self, known: u64) -> u64 {
-        let news = |side: &Decision| 1 + ties(&Model::new(&side.problem), &side.order).saturating_sub(known);
+        let news = |side: &Decision<'_>| 1 + ties(&Model::new(&side.problem), &side.order).saturating_sub(known);
         self.decisions.iter().map(news).fold(1, u64::saturating_mul)
     }
 }
 
-impl Decision {
-    pub fn new(problem: &Problem, order: &[u32]) -> Self {
+impl<'t> Decision<'t> {
+    pub fn new(problem: &Problem, order: &[u32], tuning: &'t OrderTuning) -> Self {
         Self {
+            tuning,
             problem: problem.clone(),
             order: order.to_vec(),
             bound: u64::MAX,
@@ -102,7 +84,7 @@ impl Decision {
             return Verdict::Impossible(next);
         }
         let model = Model::new(&self.problem);
-        *looks = looks.saturating_sub(PORTFOLIO_LOOKS * model.operations as u64);
+        *looks = looks.saturating_sub(self.tuning.heuristic_looks.max(1).saturating_mul(model.operations as u64));
         let best = portfolio::improve(&model, &self.order);
         if best.peak <= target {
             return Verdict::Found(best.order);
@@ -110,11 +92,11 @@ impl Decision {
         self.learn(&model, &best.tried, target);
         self.order = best.order;
         // Of what may be split, most of the looks are for the parts.
-        let may_split = self.narrowed == Some(target) && model.operations <= MOST_OPERATIONS;
+        let may_split = self.narrowed == Some(target) && model.operations <= self.tuning.split_operations;
         let most = match (may_split, self.depth) {
             (false, _) => u64::MAX,
-            (true, 0) => *looks / ROOT_SHARE,
-            (true, _) => PART_LOOKS,
+            (true, 0) => self.tuning.root_share.of(*looks),
+            (true, _) => self.tuning.part_looks,
         };
         match limited(looks, most, |looks| self.search(&model, target, looks)) {
             Verdict::Limit if may_split && *looks > 0 => self.split(&model, target, looks),
@@ -128,7 +110,7 @@ impl Decision {
             Verdict::Limit => {}
             other => return other,
         }
-        match search_segments(model, &self.order, target, looks) {
+        match search_segments(model, &self.order, target, self.tuning, looks) {
             Verdict::Impossible(next) => Verdict::Impossible(next.min(self.refused)),
             other => other,
         }
@@ -154,11 +136,11 @@ impl Decision {
     }
 
     /// The sides of the pair from which most follows either way, or of the first one of which a side is impossible.
-    pub fn best_sides(&self, model: &Model, target: u64, looks: &mut u64) -> Option<Sides> {
-        let enough = *looks - *looks / CHOICE_SHARE;
+    pub fn best_sides(&self, model: &Model, target: u64, looks: &mut u64) -> Option<Sides<'t>> {
+        let enough = *looks - self.tuning.root_share.of(*looks);
         let known = ties(model, &self.order);
-        let mut best: Option<(u64, Sides)> = None;
-        for pair in pairs(model, &self.order, looks) {
+        let mut best: Option<(u64, Sides<'t>)> = None;
+        for pair in pairs(model, &self.order, self.tuning, looks) {
             let sides = self.sides(pair, target, looks);
             if sides.decisions.len() < 2 {
                 return Some(sides);
@@ -175,7 +157,7 @@ impl Decision {
     }
 
     /// Both sides of a pair with what is forced then, but for those in which the target is impossible.
-    pub fn sides(&self, (first, second): (u32, u32), target: u64, looks: &mut u64) -> Sides {
+    pub fn sides(&self, (first, second): (u32, u32), target: u64, looks: &mut u64) -> Sides<'t> {
         let position = positions(&self.order);
         let mut sides = Sides { decisions: Vec::new(), next: u64::MAX };
         for (before, after) in [(first, second), (second, first)] {
@@ -199,11 +181,15 @@ impl Decision {
         }
         let steps = profile(&Model::new(&self.problem), &self.order);
         let share = *looks / 4 * 3;
-        match with_arcs(looks, share, |arcs| narrow(&self.problem, &self.order, &steps, target, &mut self.witnesses, arcs)) {
+        let witnesses = &mut self.witnesses;
+        match with_arcs(self.tuning.arcs_per_look, looks, share, |arcs| {
+            narrow(&self.problem, &self.order, &steps, target, witnesses, arcs)
+        }) {
             Narrowed::Impossible(next) => Some(next.min(self.refused)),
             Narrowed::Problem { problem, order, refused, complete } => {
                 let narrowed = complete.then_some(target);
                 *self = Self {
+                    tuning: self.tuning,
                     problem,
                     order,
                     bound: target,
@@ -219,9 +205,9 @@ impl Decision {
 
     /// Searches without the small buffers, with half of what is left; `Limit` if that tells nothing.
     fn search_coarse(&mut self, target: u64, looks: &mut u64) -> Verdict {
-        let Some(coarse) = coarse(&self.problem, target) else { return Verdict::Limit };
+        let Some(coarse) = coarse(&self.problem, self.tuning.negligible.of(target)) else { return Verdict::Limit };
         let half = *looks / 2;
-        match limited(looks, half, |looks| search_segments(&Model::new(&coarse), &self.order, target, looks)) {
+        match limited(looks, half, |looks| search_segments(&Model::new(&coarse), &self.order, target, self.tuning, looks)) {
             Verdict::Impossible(next) => Verdict::Impossible(next.min(self.refused)),
             Verdict::Limit => Verdict::Limit,
             Verdict::Found(order) => {
@@ -239,9 +225,9 @@ impl Decision {
     }
 }
 
-/// The problem without the bytes of its small buffers, if there are any. No order of it has more bytes anywhere, so what it excludes is excluded.
-fn coarse(problem: &Problem, target: u64) -> Option<Problem> {
-    let is_small = |size: u64| size > 0 && size < target / COARSE;
+/// The problem without the bytes of its buffers of fewer than `least` bytes, if there are any. No order of it has more bytes anywhere, so what it excludes is excluded.
+fn coarse(problem: &Problem, least: u64) -> Option<Problem> {
+    let is_small = |size: u64| size > 0 && size < least;
     if !problem.buffers.iter().any(|buffer| is_small(buffer.size)) {
         return None;
     }
@@ -251,7 +237,7 @@ fn coarse(problem: &Problem, target: u64) -> Option<Problem> {
 }
 
 /// Decides each segment of an order that does not keep the target.
-fn search_segments(model: &Model, base: &[u32], target: u64, looks: &mut u64) -> Verdict {
+fn search_segments(model: &Model, base: &[u32], target: u64, tuning: &OrderTuning, looks: &mut u64) -> Verdict {
     let position = positions(base);
     let steps = profile(model, base);
     let mut order = base.to_vec();
@@ -260,7 +246,7 @@ fn search_segments(model: &Model, base: &[u32], target: u64, looks: &mut u64) ->
             continue;
         }
         let window = Window::new(model, base, &position, range.clone());
-        match decide_both_ways(&Model::new(&window.problem), target, looks) {
+        match decide_both_ways(&Model::new(&window.problem), target, tuning, looks) {
             Verdict::Found(local) => {
                 for (place, local) in range.zip(local) {
                     order[place] = window.operations[local as usize];
@@ -273,9 +259,9 @@ fn search_segments(model: &Model, base: &[u32], target: u64, looks: &mut u64) ->
 }
 
 /// Searches a problem and its reverse by turns, in longer and longer slices: which of them is easier is not known before.
-pub(super) fn decide_both_ways(forward: &Model, target: u64, limit: &mut u64) -> Verdict {
+pub(super) fn decide_both_ways(forward: &Model, target: u64, tuning: &OrderTuning, limit: &mut u64) -> Verdict {
     let backward = forward.reversed();
-    let mut slice = FIRST_SLICE;
+    let mut slice = tuning.first_slice.max(1);
     while *limit > 0 {
         for model in [forward, &backward] {
             match limited(limit, slice, |looks| decide(model, target, looks)) {
@@ -287,7 +273,7 @@ pub(super) fn decide_both_ways(forward: &Model, target: u64, limit: &mut u64) ->
                 other => return other,
             }
         }
-        slice *= 8;
+        slice = slice.saturating_mul(8);
     }
     Verdict::Limit
 }

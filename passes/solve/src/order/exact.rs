@@ -10,15 +10,10 @@ use super::portfolio::Best;
 use super::search::Verdict;
 use super::segment::{Answer, solve_window};
 use super::window::{Window, segments};
+use crate::tuning::OrderTuning;
 
-/// Looks at operations that cost about as much as one node of the limit.
-const LOOKS_PER_NODE: u64 = 1_000;
-
-/// Widths of the windows around the peak, in operations.
+/// Widths of the windows around the peak, in operations: half and twice of them leave all answers as they are.
 const WIDTHS: [usize; 4] = [24, 48, 96, 192];
-
-/// Looks that one window may take.
-const WINDOW_LOOKS: u64 = 120_000;
 
 /// What is known of the whole.
 pub(super) struct Known {
@@ -27,26 +22,34 @@ pub(super) struct Known {
 }
 
 /// Improves `best` and finds a lower bound of all orders, unless none has fewer than `below` bytes.
-pub(super) fn improve(model: &Model, best: &mut Best<'_>, below: u64, limit: u64) -> Known {
-    let mut looks = limit.saturating_mul(LOOKS_PER_NODE);
+pub(super) fn improve(model: &Model, best: &mut Best<'_>, below: u64, tuning: &OrderTuning, limit: u64) -> Known {
+    let looks_per_node = tuning.looks_per_node.max(1);
+    let mut looks = limit.saturating_mul(looks_per_node);
     let before = looks;
     let mut lower_bound = bound::lower_bound(model);
     let mut complete = true;
     if best.peak.min(below) > lower_bound {
-        let (order, bound, ended) = solve_segments(model, &best.order, lower_bound, below, &mut looks);
+        let (order, bound, ended) = solve_segments(model, &best.order, lower_bound, below, tuning, &mut looks);
         lower_bound = lower_bound.max(bound);
         complete = ended;
         best.offer(order);
     }
     if best.peak.min(below) > lower_bound && !complete {
-        let order = slide_windows(model, best.order.clone(), lower_bound, &mut looks);
+        let order = slide_windows(model, best.order.clone(), lower_bound, tuning, &mut looks);
         best.offer(order);
     }
-    Known { lower_bound, nodes: (before - looks).div_ceil(LOOKS_PER_NODE) }
+    Known { lower_bound, nodes: (before - looks).div_ceil(looks_per_node) }
 }
 
 /// Solves the segments from the worst one down, until what is left cannot matter, or no order has fewer than `below` bytes. Returns the order, a bound, and whether all that matter are proven.
-fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, below: u64, looks: &mut u64) -> (Vec<u32>, u64, bool) {
+fn solve_segments(
+    model: &Model,
+    order: &[u32],
+    lower_bound: u64,
+    below: u64,
+    tuning: &OrderTuning,
+    looks: &mut u64,
+) -> (Vec<u32>, u64, bool) {
     let position = positions(order);
     let steps = profile(model, order);
     let height = |range: &Range<usize>| steps[range.clone()].iter().copied().max().unwrap_or(0);
@@ -63,7 +66,7 @@ fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, below: u64, lo
             break;
         }
         let window = Window::new(model, order, &position, range.clone());
-        let answer = known.entry(window.key()).or_insert_with(|| solve_window(&window, below, looks)).clone();
+        let answer = known.entry(window.key()).or_insert_with(|| solve_window(&window, below, tuning, looks)).clone();
         // Below the peak of an unproven segment, only the bound is of interest.
         if height > highest_open {
             for (place, local) in range.zip(&answer.order) {
@@ -81,7 +84,7 @@ fn solve_segments(model: &Model, order: &[u32], lower_bound: u64, below: u64, lo
 }
 
 /// Frees windows around the worst step, one after the other, wider and wider, while that lowers the peak.
-fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, looks: &mut u64) -> Vec<u32> {
+fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, tuning: &OrderTuning, looks: &mut u64) -> Vec<u32> {
     let mut current = peak(model, &order);
     'improved: while current > lower_bound {
         let position = positions(&order);
@@ -96,7 +99,9 @@ fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, looks: &m
                 let range = start..(start + width).min(order.len());
                 let window = Window::new(model, &order, &position, range.clone());
                 let freed = Model::new(&window.problem);
-                let verdict = limited(looks, WINDOW_LOOKS, |looks| decide_both_ways(&freed, current - 1, looks));
+                let verdict = limited(looks, tuning.first_slice.saturating_mul(2), |looks| {
+                    decide_both_ways(&freed, current - 1, tuning, looks)
+                });
                 if let Verdict::Found(local) = verdict {
                     for (place, local) in range.zip(local) {
                         order[place] = window.operations[local as usize];

@@ -26,8 +26,8 @@ pub(super) enum Aim {
     FitThenResidual,
 }
 
-/// Operations that `FitThenResidual` looks at before it gives up on finding one that fits.
-const LOOKS: usize = 48;
+/// Most operations that are looked at for each one: guards heuristics against quadratic time. Half and twice of it leave all answers as they are.
+pub(super) const MAX_LOOKS: usize = 64;
 
 /// An operation that is ready: effect and tie, smallest first.
 type Entry = (Effect, i64, u32);
@@ -93,7 +93,7 @@ impl<'a> Ready<'a> {
 
     /// The first operations.
     fn looks(&self) -> impl Iterator<Item = &Entry> {
-        self.sorted.iter().take(LOOKS)
+        self.sorted.iter().take(MAX_LOOKS)
     }
 
     /// Runs an operation and refreshes what it changed.

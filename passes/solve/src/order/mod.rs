@@ -29,6 +29,7 @@ mod witness;
 pub use check::{OrderViolation, check};
 pub use problem::{Buffer, Operation, OrderError, Problem};
 
+use crate::tuning::OrderTuning;
 use crate::{Limit, Outcome, StopReason};
 use model::Model;
 
@@ -96,7 +97,7 @@ pub fn portfolio(problem: &Problem, given: &[u32], enough: u64) -> Result<Outcom
 /// pairs, so that a proof is in reach; otherwise the default.
 pub fn thorough_limit(problem: &Problem) -> Limit {
     let default = Limit::default().nodes;
-    Limit { nodes: if problem.operations.len() <= decision::MOST_OPERATIONS { 20 * default } else { default } }
+    Limit::nodes(if problem.operations.len() <= OrderTuning::DEFAULT.split_operations { 20 * default } else { default })
 }
 
 /// The best order that the limit allows; never worse than the given one, and the given one itself if nothing is strictly better.
@@ -118,7 +119,7 @@ pub fn solve_below(problem: &Problem, given: &[u32], below: u64, limit: &Limit) 
     problem.validate_order(given)?;
     let model = Model::new(problem);
     let mut best = portfolio::improve(&model, given);
-    let known = exact::improve(&model, &mut best, below, limit.nodes);
+    let known = exact::improve(&model, &mut best, below, &limit.tuning.order, limit.nodes);
     let stop = if best.peak <= known.lower_bound && known.nodes == 0 {
         StopReason::BoundReached
     } else if best.peak <= known.lower_bound {

@@ -3,23 +3,21 @@
 use std::cmp::Reverse;
 
 use super::model::{Model, profile};
+use crate::tuning::OrderTuning;
 
-/// Operations at the highest steps of an order of which pairs are looked at, and how many pairs are of interest.
-const CANDIDATES: usize = 4;
-const MOST_PAIRS: usize = 10;
 const WORD: usize = u64::BITS as usize;
 
 /// Some pairs of operations of which neither need run first, the one at a high step of the order; none if those at the highest steps have no such partner.
 ///
 /// Those of which the weaker side orders the most other pairs, since what runs before the first then runs before what runs behind the second; the best one
 /// first. Counts down `looks`. O(n² · candidates / 64 · ancestors).
-pub(super) fn pairs(model: &Model, order: &[u32], looks: &mut u64) -> Vec<(u32, u32)> {
+pub(super) fn pairs(model: &Model, order: &[u32], tuning: &OrderTuning, looks: &mut u64) -> Vec<(u32, u32)> {
     let steps = profile(model, order);
     let mut places: Vec<usize> = (0..order.len()).collect();
     places.sort_by_key(|place| (Reverse(steps[*place]), *place));
     let relation = Relation::new(model, order);
     let mut found: Vec<(u64, (u32, u32))> = Vec::new();
-    let highest: Vec<u32> = places.into_iter().take(CANDIDATES).map(|place| order[place]).collect();
+    let highest: Vec<u32> = places.into_iter().take(tuning.split_places).map(|place| order[place]).collect();
     for (index, &own) in highest.iter().enumerate() {
         for other in (0..model.operations as u32).filter(|other| relation.is_open(own, *other)) {
             let worth = relation.ordered_by(own, other, looks).min(relation.ordered_by(other, own, looks));
@@ -29,7 +27,6 @@ pub(super) fn pairs(model: &Model, order: &[u32], looks: &mut u64) -> Vec<(u32, 
         }
     }
     found.sort_by_key(|(worth, _)| Reverse(*worth));
-    found.truncate(MOST_PAIRS);
     found.into_iter().map(|(_, pair)| pair).collect()
 }
 

@@ -5,9 +5,6 @@ use super::depth_first::{Estimates, VISITS, depth_first};
 use super::greedy::{Aim, Tie, greedy, settle};
 use super::model::{Model, peak};
 
-/// Rounds of improvement, forward and backward.
-const ROUNDS: usize = 6;
-
 /// The best order so far; ties go to the order that is closest to the given one.
 pub(super) struct Best<'a> {
     model: &'a Model,
@@ -113,10 +110,7 @@ pub(super) fn improve_to<'a>(model: &'a Model, given: &[u32], enough: u64) -> Be
 /// Alternates forward and backward settling while it lowers the peak.
 fn polish(best: &mut Best<'_>, model: &Model, reversed: &Model, mut order: Vec<u32>, lower_bound: u64) {
     let mut lowest = u64::MAX;
-    for _ in 0..ROUNDS {
-        if best.peak <= lower_bound {
-            return;
-        }
+    while best.peak > lower_bound {
         // Room for one byte less than the best: the operation that makes the peak is held back where it can be.
         let room = best.peak.saturating_sub(1);
         let (mut settled, forward) = settle(model, &order, room);

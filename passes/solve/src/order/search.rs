@@ -13,7 +13,7 @@ use std::cell::Cell;
 
 use super::commit::Interval;
 use super::model::{Model, State};
-use crate::no_goods::{MOST_STATES, NoGoods, mix};
+use crate::no_goods::{MAX_STATES, NoGoods, mix};
 
 /// How a search ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
 
 /// Whether a state was not met before; remembers it while there is room.
 fn remember(met: &mut NoGoods, key: u128) -> bool {
-    if met.len() < MOST_STATES { met.insert(key) } else { !met.contains(&key) }
+    if met.len() < MAX_STATES { met.insert(key) } else { !met.contains(&key) }
 }
 
 impl Search<'_> {
@@ -177,7 +177,7 @@ impl Search<'_> {
                 continue;
             }
             let allocated = &self.allocations[ran[0].allocated_from as usize..];
-            let mut arcs = 8 * self.most_looks.saturating_sub(self.looks.get());
+            let mut arcs = self.most_looks.saturating_sub(self.looks.get()).saturating_mul(8);
             let before = arcs;
             let lowest = interval.is_lowest(&self.state, ran.iter().map(|done| done.operation), allocated, &mut arcs);
             self.look((before - arcs) / 8 + 1);
@@ -193,7 +193,7 @@ impl Search<'_> {
     }
 
     fn look(&self, count: u64) {
-        self.looks.set(self.looks.get() + count);
+        self.looks.set(self.looks.get().saturating_add(count));
     }
 
     fn is_free(&self, operation: u32) -> bool {

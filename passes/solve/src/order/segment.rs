@@ -7,14 +7,7 @@ use super::problem::Problem;
 use super::search::Verdict;
 use super::window::Window;
 use super::{bound, closure, portfolio, twins};
-
-/// One in so many looks goes to the first peak that is asked for, or so many for each operation; in each further round, each peak gets more.
-const FIRST_SHARE: u64 = 64;
-const FIRST_LOOKS: u64 = 1_500;
-const SHARE_GROWTH: u64 = 4;
-
-/// Peaks that may take too long in one round.
-const GIVEN_UP: u32 = 3;
+use crate::tuning::OrderTuning;
 
 /// What is known of a segment.
 #[derive(Clone)]
@@ -26,17 +19,17 @@ pub(super) struct Answer {
 }
 
 /// Lowers a segment's peak by search until it is proven, no order has fewer than `below` bytes, or the looks are spent.
-pub(super) fn solve_window(window: &Window, below: u64, looks: &mut u64) -> Answer {
+pub(super) fn solve_window(window: &Window, below: u64, tuning: &OrderTuning, looks: &mut u64) -> Answer {
     let contracted = contract(&window.problem);
     let given: Vec<u32> = (0..contracted.problem.operations.len() as u32).collect();
     let narrower = twins::ordered(&contracted.problem, &given);
     let (problem, given) =
         narrower.as_ref().map_or((&contracted.problem, given.as_slice()), |(problem, order)| (problem, order.as_slice()));
-    let answer = solve_problem(problem, given, below, looks);
+    let answer = solve_problem(problem, given, below, tuning, looks);
     Answer { order: contracted.expand(&answer.order), ..answer }
 }
 
-fn solve_problem(problem: &Problem, given: &[u32], below: u64, looks: &mut u64) -> Answer {
+fn solve_problem(problem: &Problem, given: &[u32], below: u64, tuning: &OrderTuning, looks: &mut u64) -> Answer {
     let model = Model::new(problem);
     let mut answer = Answer { peak: peak(&model, given), order: given.to_vec(), lower_bound: bound::lower_bound(&model) };
     let asked = Asked::new(problem, below);
@@ -48,27 +41,36 @@ fn solve_problem(problem: &Problem, given: &[u32], below: u64, looks: &mut u64) 
     if asked.ceiling(&answer) > answer.lower_bound {
         let steps = profile(&model, &answer.order);
         let share = *looks / 4;
-        answer.lower_bound =
-            with_arcs(looks, share, |arcs| closure::raise(&model, &answer.order, &steps, answer.lower_bound, arcs));
+        answer.lower_bound = with_arcs(tuning.arcs_per_look, looks, share, |arcs| {
+            closure::raise(&model, &answer.order, &steps, answer.lower_bound, arcs)
+        });
     }
-    let mut first = Decision::new(problem, &answer.order);
+    let mut first = Decision::new(problem, &answer.order, tuning);
     first.learn(&model, &tried, answer.peak);
     let mut decisions = vec![first];
-    let mut share = (*looks / FIRST_SHARE).max(FIRST_LOOKS * model.operations as u64);
+    let mut share = tuning.first_share.of(*looks).max(tuning.first_looks.saturating_mul(model.operations as u64));
     while asked.ceiling(&answer) > answer.lower_bound && *looks > 0 {
-        round(&model, &mut answer, &mut decisions, asked, share.max(1), looks);
-        share = share.saturating_mul(SHARE_GROWTH).max(1);
+        round(&model, &mut answer, &mut decisions, asked, tuning, share.max(1), looks);
+        share = share.saturating_mul(tuning.share_growth.max(2)).max(1);
     }
     answer
 }
 
 /// Asks for peaks between bound and ceiling with the same share of looks each, until what is left between those that took too long is nothing.
-fn round(model: &Model, answer: &mut Answer, decisions: &mut Vec<Decision>, asked: Asked, share: u64, looks: &mut u64) {
+fn round(
+    model: &Model,
+    answer: &mut Answer,
+    decisions: &mut Vec<Decision<'_>>,
+    asked: Asked,
+    tuning: &OrderTuning,
+    share: u64,
+    looks: &mut u64,
+) {
     let granule = asked.granule;
     let mut targets = Targets { hard: None, upward: false, granule };
     let mut given_up = 0;
     while *looks > 0
-        && given_up < GIVEN_UP
+        && given_up < tuning.hard_peaks.max(1)
         && let Some(target) = targets.next(answer.lower_bound, asked.ceiling(answer))
     {
         // What is forced at one peak is forced at all lower ones.

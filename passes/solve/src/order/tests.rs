@@ -14,9 +14,12 @@ use super::problem::{Buffer, Operation, Problem};
 use super::search::{Verdict, decide};
 use super::twins;
 use super::witness::Witnesses;
+use crate::tuning::OrderTuning;
 
 /// Enough for any problem of these tests.
 const LOOKS: u64 = 1 << 40;
+
+const TUNING: OrderTuning = OrderTuning::DEFAULT;
 
 /// Values with readers, shared buffers, scratch, inputs, results, and, with `takes`, bytes to take over.
 fn problem(most: usize, takes: bool) -> impl Strategy<Value = Problem> {
@@ -169,13 +172,13 @@ proptest! {
     fn either_side_of_a_pair_is_decided(problem in problem(7, true), below in 1..4_u64) {
         let (model, orders) = (Model::new(&problem), all_orders(&problem));
         let best = orders.iter().map(|order| peak(&model, order)).min().unwrap();
-        let decision = Decision::new(&problem, &orders[0]);
+        let decision = Decision::new(&problem, &orders[0], &TUNING);
         for target in [best, best.saturating_sub(below)] {
             match decision.split(&model, target, &mut LOOKS.clone()) {
                 Verdict::Found(order) => prop_assert!(problem.validate_order(&order).is_ok() && peak(&model, &order) <= target),
                 Verdict::Impossible(next) => prop_assert!(target < best && target < next && next <= best, "{target} {next} {best}"),
                 // No two operations are open to each other.
-                Verdict::Limit => prop_assert!(orders.len() == 1 || pairs(&model, &orders[0], &mut LOOKS.clone()).is_empty()),
+                Verdict::Limit => prop_assert!(orders.len() == 1 || pairs(&model, &orders[0], &TUNING, &mut LOOKS.clone()).is_empty()),
             }
         }
     }
@@ -184,11 +187,11 @@ proptest! {
     fn a_problem_is_split_where_most_follows(problem in problem(7, true), room in 0..3_u64) {
         let (model, orders) = (Model::new(&problem), all_orders(&problem));
         let (best, order) = orders.iter().map(|order| (peak(&model, order), order)).min().unwrap();
-        let mut decision = Decision::new(&problem, order);
+        let mut decision = Decision::new(&problem, order, &TUNING);
         let known = ties(&model, order);
         let target = best + room;
         let chosen = decision.best_sides(&model, target, &mut LOOKS.clone());
-        for pair in pairs(&model, order, &mut LOOKS.clone()) {
+        for pair in pairs(&model, order, &TUNING, &mut LOOKS.clone()) {
             let sides = decision.sides(pair, target, &mut LOOKS.clone());
             let chosen = chosen.as_ref().unwrap();
             // Of a pair of which one side is impossible nothing is left to decide but the other.

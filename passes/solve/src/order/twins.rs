@@ -6,25 +6,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::bound::MAX_OPERATIONS;
+use super::greedy::MAX_LOOKS;
 use super::model::{Model, positions};
 use super::narrow::sorted;
 use super::problem::Problem;
 
-/// Problems of more operations are left as they are: which need run before which takes a bit for each pair.
-const MOST_OPERATIONS: usize = 4_096;
 /// Operations that a group has at most.
-const MOST_PAIRS: usize = 256;
-/// Operations that are compared at most, for each of the problem.
-const LOOKS: usize = 64;
+const MAX_GROUP: usize = 256;
 /// Of the operations that look alike, so many are tried as an operation's twin.
-const CANDIDATES: usize = 3;
+const MAX_CANDIDATES: usize = 3;
 const WORD: usize = u64::BITS as usize;
 
 /// The problem with twins in sequence, and an order of it with a peak no higher than that of `order`; `None` where there are none.
 ///
 /// O(n · edges / 64) beside the looks.
 pub(super) fn ordered(problem: &Problem, order: &[u32]) -> Option<(Problem, Vec<u32>)> {
-    if problem.operations.len() > MOST_OPERATIONS {
+    if problem.operations.len() > MAX_OPERATIONS {
         return None;
     }
     let model = Model::new(problem);
@@ -89,7 +87,7 @@ impl<'m> Finder<'m> {
             likeness: likeness.collect(),
             behind: model.closures(&model.successors, order.iter().rev().copied()),
             model,
-            looks: LOOKS * model.operations,
+            looks: MAX_LOOKS * model.operations,
             seconds: BTreeMap::new(),
         }
     }
@@ -103,7 +101,7 @@ impl<'m> Finder<'m> {
         let mut groups = Vec::new();
         for operations in alike.values() {
             for (index, first) in operations.iter().enumerate() {
-                let candidates = operations[index + 1..].iter().take(CANDIDATES);
+                let candidates = operations[index + 1..].iter().take(MAX_CANDIDATES);
                 let pairs = candidates.flat_map(|second| [(*first, *second), (*second, *first)]);
                 groups.extend(pairs.into_iter().find_map(|(first, second)| self.group(first, second)));
             }
@@ -225,7 +223,7 @@ impl<'f, 'm> Growth<'f, 'm> {
             || is_taken(&first)
             || is_taken(&second)
             || self.finder.is_before(second, first)
-            || self.group.len() == MOST_PAIRS
+            || self.group.len() == MAX_GROUP
         {
             return None;
         }

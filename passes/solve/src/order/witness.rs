@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::model::Model;
 
 /// Words of all sets together that are kept.
-const MOST_WORDS: usize = 1 << 20;
+const MAX_WORDS: usize = 1 << 20;
 const WORD: usize = u64::BITS as usize;
 
 /// A set of operations that may have run before one.
@@ -128,7 +128,7 @@ impl Witnesses {
         self.make_room(model);
         let mut ran = vec![0; model.operations.div_ceil(WORD)];
         for (operation, bytes) in order.iter().zip(steps) {
-            if self.words + ran.len() > MOST_WORDS / 2 {
+            if self.words + ran.len() > MAX_WORDS / 2 {
                 return;
             }
             if *bytes <= bound && self.of[*operation as usize].is_news(&ran) {
@@ -140,7 +140,7 @@ impl Witnesses {
 
     /// Keeps one more, while there is room.
     pub fn add(&mut self, operation: u32, witness: Witness) {
-        if self.words + witness.ran.len() <= MOST_WORDS {
+        if self.words + witness.ran.len() <= MAX_WORDS {
             self.words += witness.ran.len();
             Rc::make_mut(&mut self.of[operation as usize]).push(Rc::new(witness));
         }

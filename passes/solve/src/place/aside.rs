@@ -5,23 +5,19 @@
 //! ones leave some nearly everywhere.
 
 use super::normal::Normal;
-
-/// The load of what is set aside is at most one part in so many of the bound.
-const PART: u64 = 1_000;
-
-/// It is worth it if at least one of so many items is set aside.
-const LEAST: usize = 8;
+use crate::tuning::PlaceTuning;
 
 /// The items that remain when the small ones are set aside, or `None` if there are too few of those. O(n log n).
-pub(super) fn large_items(normal: &Normal, bound: u64) -> Option<Vec<u32>> {
+pub(super) fn large_items(normal: &Normal, bound: u64, tuning: &PlaceTuning) -> Option<Vec<u32>> {
     let mut sizes: Vec<u64> = normal.items.iter().map(|item| item.size).collect();
     sizes.sort_unstable();
     sizes.dedup();
     // Whatever is smaller than this size may be set aside.
-    let is_little = |size: &u64| load_below(normal, *size) <= bound / PART;
+    let is_little = |size: &u64| load_below(normal, *size) <= tuning.negligible.of(bound);
     let least = sizes[..sizes.partition_point(is_little)].last().copied()?;
     let large: Vec<u32> = (0..normal.items.len() as u32).filter(|item| normal.items[*item as usize].size >= least).collect();
-    (large.len() <= normal.items.len() - normal.items.len() / LEAST && large.len() < normal.items.len()).then_some(large)
+    let count = normal.items.len();
+    (large.len() <= count - tuning.minority.of(count as u64) as usize && large.len() < count).then_some(large)
 }
 
 /// The load of all items below a size. O(n).
@@ -55,10 +51,10 @@ mod tests {
         let mut buffers = vec![Buffer::new(0, 6, 1_500), Buffer::new(0, 6, 500)];
         buffers.extend((0..6).map(|step| Buffer::new(step, step + 1 + u32::from(step == 2), 1)));
         let normal = Normal::new(&Problem { buffers, capacity: None });
-        assert_eq!(large_items(&normal, 2_002), Some(vec![0, 1]));
+        assert_eq!(large_items(&normal, 2_002, &PlaceTuning::DEFAULT), Some(vec![0, 1]));
         // One byte more is too much, and without small ones nothing is gained.
-        assert_eq!(large_items(&normal, 1_999), None);
+        assert_eq!(large_items(&normal, 1_999, &PlaceTuning::DEFAULT), None);
         let buffers = (0..9).map(|step| Buffer::new(step, step + 2, 100)).collect();
-        assert_eq!(large_items(&Normal::new(&Problem { buffers, capacity: None }), 200), None);
+        assert_eq!(large_items(&Normal::new(&Problem { buffers, capacity: None }), 200, &PlaceTuning::DEFAULT), None);
     }
 }

@@ -9,24 +9,26 @@ use super::normal::Normal;
 use super::portfolio::{Budget, best_of_rules};
 use super::problem::{Problem, Solution};
 use crate::StopReason;
-
-/// How far below the bound a section's load may lie to belong to the core, in percent.
-const MARGINS: [u64; 3] = [3, 8, 20];
-
-/// Search nodes for a core that is small enough.
-const NODES: u64 = 1_000;
+use crate::tuning::PlaceTuning;
 
 /// Places core and rest for each margin; returns the best offsets of items. `order` is that of the rest. Needs a problem without fixed offsets.
-pub(super) fn around_core(problem: &Problem, normal: &Normal, order: &[u32], target: u64, budget: &mut u64) -> Vec<Vec<u64>> {
+pub(super) fn around_core(
+    problem: &Problem,
+    normal: &Normal,
+    order: &[u32],
+    target: u64,
+    tuning: &PlaceTuning,
+    budget: &mut u64,
+) -> Vec<Vec<u64>> {
     let mut results = Vec::new();
     let mut previous = 0;
-    for margin in MARGINS {
-        let members = members(normal, target - target / 100 * margin);
+    for margin in tuning.core_margins {
+        let members = members(normal, target - target / 100 * margin.0.min(100));
         if members.len() == previous || members.len() > normal.items.len() / 2 || normal.has_fixed {
             continue;
         }
         previous = members.len();
-        let core = place_core(problem, normal, &members, target);
+        let core = place_core(problem, normal, &members, target, tuning);
         let Some(offsets) = around(normal, &members, &core.offsets, order, budget) else { return results };
         let height = normal.height(&offsets);
         results.push(offsets);
@@ -64,13 +66,13 @@ pub(super) fn members(normal: &Normal, load: u64) -> Vec<u32> {
     (0..normal.items.len() as u32).filter(is_member).collect()
 }
 
-fn place_core(problem: &Problem, normal: &Normal, members: &[u32], target: u64) -> Solution {
+fn place_core(problem: &Problem, normal: &Normal, members: &[u32], target: u64, tuning: &PlaceTuning) -> Solution {
     let core = buffers_of(problem, normal, members, Some(target));
     let core_normal = Normal::new(&core);
-    let best = best_of_rules(&core, &core_normal, target, &mut Budget::new(&core_normal));
+    let best = best_of_rules(&core, &core_normal, target, &mut Budget::new(&core_normal, tuning));
     if best.height <= target {
         return best;
     }
     let known = Known { best: None, lower_bound: 0, stop: StopReason::HeuristicsOnly, nodes: 0 };
-    exact::improve(&core, &core_normal, known, NODES).best.unwrap_or(best)
+    exact::improve(&core, &core_normal, known, tuning, tuning.slice).best.unwrap_or(best)
 }

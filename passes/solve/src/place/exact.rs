@@ -10,6 +10,7 @@ use super::restart::{Orders, decide};
 use super::search::Verdict;
 use crate::StopReason;
 use crate::no_goods::NoGoods;
+use crate::tuning::PlaceTuning;
 
 /// What is known so far.
 pub(super) struct Known {
@@ -24,11 +25,11 @@ pub(super) struct Known {
 const ITEMS_PER_NODE: u64 = 256;
 
 /// Searches for a placement below `known.best`, or for any that keeps the problem's capacity.
-pub(super) fn improve(problem: &Problem, normal: &Normal, mut known: Known, limit: u64) -> Known {
+pub(super) fn improve(problem: &Problem, normal: &Normal, mut known: Known, tuning: &PlaceTuning, limit: u64) -> Known {
     let Some(instance) = Instance::new(normal) else { return known };
     let nodes = limit / (1 + instance.items() as u64 / ITEMS_PER_NODE);
     let mut ladder =
-        Ladder { problem, normal, instance: &instance, orders: Orders::new(), no_goods: NoGoods::default(), left: nodes };
+        Ladder { problem, normal, instance: &instance, tuning, orders: Orders::new(), no_goods: NoGoods::default(), left: nodes };
     known.stop = StopReason::NodeLimit;
     match problem.capacity {
         Some(capacity) => ladder.keep_capacity(capacity, &mut known),
@@ -42,6 +43,7 @@ struct Ladder<'a> {
     problem: &'a Problem,
     normal: &'a Normal,
     instance: &'a Instance,
+    tuning: &'a PlaceTuning,
     orders: Orders,
     /// States that failed at some height. What fails at a height fails at all lower ones, so they are kept while going down only.
     no_goods: NoGoods,
@@ -99,7 +101,7 @@ impl Ladder<'_> {
     fn try_height(&mut self, height: u64, share: u64) -> (Verdict, Option<Solution>) {
         let mut nodes = share;
         self.no_goods.clear();
-        let (verdict, offsets) = decide(self.instance, height, &mut self.orders, &mut self.no_goods, &mut nodes);
+        let (verdict, offsets) = decide(self.instance, height, self.tuning, &mut self.orders, &mut self.no_goods, &mut nodes);
         self.left = self.left.saturating_sub(share - nodes);
         if verdict != Verdict::Found {
             return (verdict, None);

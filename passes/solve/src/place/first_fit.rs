@@ -11,17 +11,17 @@ struct Solid {
 }
 
 /// Parts longer than this skip the shortcut, so that it costs at most this much for each buffer.
-const LONGEST_SHORTCUT: usize = 4096;
+const MAX_SHORTCUT: usize = 4096;
 
 impl Solid {
     fn floor(&self, first: u32, last: u32) -> u64 {
         let range = &self.height[first as usize..last as usize];
-        if range.len() > LONGEST_SHORTCUT { 0 } else { range.iter().copied().max().unwrap_or(0) }
+        if range.len() > MAX_SHORTCUT { 0 } else { range.iter().copied().max().unwrap_or(0) }
     }
 
     fn fill(&mut self, first: u32, last: u32, bottom: u64, top: u64) {
         let range = &mut self.height[first as usize..last as usize];
-        if range.len() <= LONGEST_SHORTCUT {
+        if range.len() <= MAX_SHORTCUT {
             for height in range {
                 *height = if *height >= bottom { (*height).max(top) } else { *height };
             }

@@ -6,7 +6,7 @@ use super::stages::solve;
 use crate::{Limit, Status};
 
 /// Problems that are tried at most; each costs one call of [`solve`].
-const MOST_TRIALS: usize = 1_000;
+const MAX_TRIALS: usize = 1_000;
 
 /// The indices of buffers that already exceed the problem's capacity by themselves, ascending; `None` if there is no capacity, or no proof within the limit
 /// that it is too small.
@@ -22,7 +22,7 @@ pub fn infeasible_subset(problem: &Problem, limit: &Limit) -> Result<Option<Vec<
     if problem.capacity.is_none() {
         return Ok(None);
     }
-    let mut trials = Trials { problem, limit, left: MOST_TRIALS };
+    let mut trials = Trials { problem, limit, left: MAX_TRIALS };
     let Some(mut set) = seed(&mut trials)? else { return Ok(None) };
     // The smallest go first, so that the few that remain are large ones.
     set.sort_by_key(|index| (problem.buffers[*index].size, *index));

@@ -5,10 +5,10 @@ use super::normal::Normal;
 use super::orders::loads_met;
 
 /// More items than this are left to the heuristics; the search recurses once for each.
-const MOST_ITEMS: usize = 1024;
+pub(super) const MAX_ITEMS: usize = 1024;
 
 /// More overlapping pairs than this are left to the heuristics.
-const MOST_OVERLAPS: usize = 1 << 21;
+const MAX_OVERLAPS: usize = 1 << 21;
 
 /// Lists of indices, one after the other.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl Instance {
     /// `None` if the problem has windows or is too large for the search.
     pub fn new(normal: &Normal) -> Option<Self> {
         let count = normal.items.len();
-        if normal.windowed || count > MOST_ITEMS || count == 0 {
+        if normal.windowed || count > MAX_ITEMS || count == 0 {
             return None;
         }
         let granule = common_granule(normal);
@@ -94,7 +94,7 @@ impl Instance {
             seen[place] = false;
             let others: Vec<u32> = (0..count as u32).filter(|other| seen[*other as usize]).collect();
             pairs += others.len();
-            if pairs > MOST_OVERLAPS {
+            if pairs > MAX_OVERLAPS {
                 return None;
             }
             overlaps.push(others);

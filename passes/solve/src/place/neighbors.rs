@@ -3,8 +3,8 @@
 use super::normal::{Item, Normal};
 
 /// Problems of up to so many items and pairs have lists.
-const MOST_LISTED: usize = 8_192;
-const MOST_PAIRS: usize = 1 << 22;
+const MAX_LISTED: usize = 8_192;
+const MAX_PAIRS: usize = 1 << 22;
 
 /// What a buffer that lives with another one costs, in looks of first fit at rectangles: those are sorted already.
 const FOUND_LOOKS: u64 = 6;
@@ -46,7 +46,7 @@ impl Neighbors {
 /// The neighbors of each item, or `None` if they are too many.
 fn lists(normal: &Normal) -> Option<Vec<Vec<u32>>> {
     let count = normal.items.len();
-    if count > MOST_LISTED {
+    if count > MAX_LISTED {
         return None;
     }
     let mut by_start: Vec<u32> = (0..count as u32).collect();
@@ -57,7 +57,7 @@ fn lists(normal: &Normal) -> Option<Vec<Vec<u32>>> {
         let first = normal.items[item as usize].first;
         live.retain(|other| normal.items[*other as usize].last > first);
         pairs += live.len();
-        if pairs > MOST_PAIRS {
+        if pairs > MAX_PAIRS {
             return None;
         }
         for other in &live {

@@ -20,17 +20,13 @@ use sweep::{Moment, Path, Start, Sweep};
 use tree::{bundle, hash};
 
 use super::bound::gcd;
+use super::instance::MAX_ITEMS;
 use super::normal::Normal;
 use super::problem::Problem;
-
-/// States that are kept at a moment, in one attempt after the other.
-const WIDTHS: [usize; 3] = [30, 100, 400];
+use crate::tuning::PlaceTuning;
 
 /// Every moment of a packing without holes is balanced; where fewer than one of so many is, there are too many holes to find.
 const MOMENTS_PER_BALANCED: usize = 2;
-
-/// Larger problems have too many buffers at a moment.
-const MOST_ITEMS: usize = 1024;
 
 /// Where an attempt begins: at a moment of the highest load, or at the first moment.
 #[derive(Clone, Copy)]
@@ -40,11 +36,11 @@ enum From {
 }
 
 /// Offsets of all items below `height`, if the search finds some; `budget` shrinks by the reductions of trees. Needs whole items that are free to move.
-pub(super) fn pack(problem: &Problem, normal: &Normal, height: u64, budget: &mut u64) -> Option<Vec<u64>> {
+pub(super) fn pack(problem: &Problem, normal: &Normal, height: u64, tuning: &PlaceTuning, budget: &mut u64) -> Option<Vec<u64>> {
     let size: Vec<u64> = normal.items.iter().map(|item| item.size).collect();
     let unit = size.iter().fold(0, |divisor, size| gcd(divisor, *size));
     let aligned = normal.items.iter().all(|item| unit.is_multiple_of(item.alignment));
-    if size.len() > MOST_ITEMS || size.is_empty() || !aligned {
+    if size.len() > MAX_ITEMS || size.is_empty() || !aligned {
         return None;
     }
     let mut moments: BTreeMap<u32, Moment> = BTreeMap::new();
@@ -65,7 +61,7 @@ pub(super) fn pack(problem: &Problem, normal: &Normal, height: u64, budget: &mut
     }
     let turned = |moment: &Moment| Moment { ends: moment.begins.clone(), begins: moment.ends.clone() };
     let back: Vec<Moment> = forth.iter().rev().map(turned).collect();
-    for width in WIDTHS {
+    for width in tuning.beam_widths {
         for from in [From::Fullest, From::First] {
             for moments in [&forth, &back] {
                 let mut packing = Packing { size: &size, unit, height: height / unit * unit, width, budget };

@@ -6,24 +6,24 @@ use super::normal::Normal;
 use super::occupied::Occupied;
 use super::orders::{RULES, loads_met, order};
 use super::problem::{Problem, Solution};
+use crate::tuning::PlaceTuning;
 
-/// Rectangles that every problem may look at, and more for each buffer and for those that live with it: some ten nanoseconds each.
-const BASE_BUDGET: u64 = 10_000_000;
-const BUDGET_PER_BUFFER: u64 = 450;
+/// Buffers that live with one, for one more look at each, and the most that count.
 const LIVE_PER_LOOK: u64 = 4;
-const MOST_LIVE: u64 = 2_000;
+const MAX_LIVE: u64 = 2_000;
 
-/// What the portfolio may still look at.
+/// What the portfolio may still look at: some ten nanoseconds each.
 pub(super) struct Budget {
     all: u64,
     pub left: u64,
 }
 
 impl Budget {
-    pub fn new(normal: &Normal) -> Self {
+    pub fn new(normal: &Normal, tuning: &PlaceTuning) -> Self {
         let lengths: u64 = normal.parts.iter().map(|part| u64::from(part.last - part.first)).sum();
-        let live = (lengths / normal.sections.max(1) as u64).min(MOST_LIVE);
-        let all = BASE_BUDGET + (BUDGET_PER_BUFFER + live / LIVE_PER_LOOK) * normal.items.len() as u64;
+        let live = (lengths / normal.sections.max(1) as u64).min(MAX_LIVE);
+        let for_each = tuning.looks_per_buffer.saturating_add(live / LIVE_PER_LOOK).saturating_mul(normal.items.len() as u64);
+        let all = tuning.least_looks.saturating_add(for_each);
         Self { all, left: all }
     }
 }

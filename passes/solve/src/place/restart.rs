@@ -5,18 +5,7 @@ use super::ranking::{KEYS, Order};
 use super::search::{Search, Verdict};
 use super::valley::{Choice, ValleySearch};
 use crate::no_goods::NoGoods;
-
-/// Nodes of the shortest slice.
-const SLICE: u64 = 4_000;
-
-/// Nodes of the valley search that cost as much as one of the canonical search, nodes of its shortest slice, and its share of all nodes for each node of
-/// the other search.
-const VALLEYS_PER_NODE: u64 = 8;
-const VALLEY_SLICE: u64 = 500;
-const VALLEY_SHARE: u64 = 4;
-
-/// Nodes of its shortest slice where hardly any room is to spare: failures come early then, so it goes deep, and it has all nodes.
-const TIGHT_SLICE: u64 = 16_000;
+use crate::tuning::PlaceTuning;
 
 /// The valley search's choices, by turns.
 const CHOICES: [Choice; 3] = [Choice::Items, Choice::Options, Choice::Slack];
@@ -68,6 +57,7 @@ fn xorshift(state: &mut u64) -> u64 {
 pub(super) fn decide(
     instance: &Instance,
     capacity: u64,
+    tuning: &PlaceTuning,
     orders: &mut Orders,
     no_goods: &mut NoGoods,
     nodes: &mut u64,
@@ -75,10 +65,10 @@ pub(super) fn decide(
     let mut has_valleys = true;
     let tight = instance.is_tight(capacity);
     while *nodes > 0 {
-        let turn = if has_valleys && (tight || orders.valley.nodes < VALLEY_SHARE * orders.canonical.nodes) {
-            orders.valley_slice(instance, capacity, no_goods, *nodes)
+        let turn = if has_valleys && (tight || tuning.lesser.of(orders.valley.nodes) < orders.canonical.nodes) {
+            orders.valley_slice(instance, capacity, tuning, no_goods, *nodes)
         } else {
-            Some(orders.canonical_slice(instance, capacity, no_goods, *nodes))
+            Some(orders.canonical_slice(instance, capacity, tuning, no_goods, *nodes))
         };
         let Some((verdict, offsets, spent)) = turn else {
             has_valleys = false;
@@ -96,18 +86,32 @@ pub(super) fn decide(
 type Slice = (Verdict, Vec<u32>, u64);
 
 impl Orders {
-    fn canonical_slice(&mut self, instance: &Instance, capacity: u64, no_goods: &mut NoGoods, most: u64) -> Slice {
+    fn canonical_slice(
+        &mut self,
+        instance: &Instance,
+        capacity: u64,
+        tuning: &PlaceTuning,
+        no_goods: &mut NoGoods,
+        most: u64,
+    ) -> Slice {
         let order = self.order(instance, self.canonical.slices);
         let mut search = Search::new(instance, capacity, &order);
         self.canonical.slices += 1;
-        let verdict = search.run((SLICE * luby(self.canonical.slices)).min(most), no_goods);
+        let verdict = search.run(tuning.slice.max(1).saturating_mul(luby(self.canonical.slices)).min(most), no_goods);
         let spent = search.nodes.max(1);
         self.canonical.nodes += spent;
         (verdict, search.offsets, spent)
     }
 
     /// `None` if the problem is none for this search.
-    fn valley_slice(&mut self, instance: &Instance, capacity: u64, no_goods: &mut NoGoods, most: u64) -> Option<Slice> {
+    fn valley_slice(
+        &mut self,
+        instance: &Instance,
+        capacity: u64,
+        tuning: &PlaceTuning,
+        no_goods: &mut NoGoods,
+        most: u64,
+    ) -> Option<Slice> {
         let tight = instance.is_tight(capacity);
         let choice = CHOICES[(self.valley.slices / 2) as usize % CHOICES.len()];
         let order = self.order(instance, self.valley.slices);
@@ -118,13 +122,15 @@ impl Orders {
             search.weight.clone_from(&self.weight);
         }
         self.valley.slices += 1;
-        let slice = if tight { TIGHT_SLICE } else { VALLEY_SLICE };
-        let limit = slice * luby(self.valley.slices);
-        let verdict = search.run(limit.min(most.saturating_mul(VALLEYS_PER_NODE)), no_goods);
+        // Failures come early where hardly any room is to spare, so the search may go deep there.
+        let per_node = tuning.valleys_per_node.max(1);
+        let slice = if tight { tuning.slice.saturating_mul(4) } else { tuning.slice / per_node };
+        let limit = slice.max(1).saturating_mul(luby(self.valley.slices));
+        let verdict = search.run(limit.min(most.saturating_mul(per_node)), no_goods);
         if keeps {
             self.weight = search.weight;
         }
-        let spent = search.nodes.div_ceil(VALLEYS_PER_NODE).max(1);
+        let spent = search.nodes.div_ceil(per_node).max(1);
         self.valley.nodes += spent;
         Some((verdict, search.offsets, spent))
     }

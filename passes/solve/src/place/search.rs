@@ -6,7 +6,7 @@
 
 use super::instance::Instance;
 use super::ranking::Order;
-use crate::no_goods::{MOST_STATES, NoGoods, mix};
+use crate::no_goods::{MAX_STATES, NoGoods, mix};
 
 /// How a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl<'a> Search<'a> {
             }
         }
         self.undo(undo);
-        if no_goods.len() < MOST_STATES {
+        if no_goods.len() < MAX_STATES {
             no_goods.insert(state);
         }
         Verdict::Impossible

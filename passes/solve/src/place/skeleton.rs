@@ -10,9 +10,9 @@ use super::normal::Normal;
 use super::orders::{Rule, loads_met, order};
 use super::problem::Problem;
 use super::repair::repair;
+use crate::tuning::{PlaceTuning, Share};
 
-/// The long-lived are at most one in so many buffers, and make at least two thirds of all bytes · steps.
-const MOST: usize = 8;
+/// The long-lived make at least two thirds of all bytes · steps.
 const SHARE: (u128, u128) = (2, 3);
 
 /// Sections belong to the skeleton if their load is less than this below the bound, in percent.
@@ -25,8 +25,14 @@ const SPARE: u64 = 128;
 const LONG_RULES: [Rule; 2] = [Rule::SizeClassBirth, Rule::Area];
 
 /// Offsets of all items, or `None` if no few are so long-lived, or the budget was not enough. Needs a repairable problem.
-pub(super) fn around_skeleton(problem: &Problem, normal: &Normal, target: u64, budget: &mut u64) -> Option<Vec<u64>> {
-    let is_long = long_lived(normal)?;
+pub(super) fn around_skeleton(
+    problem: &Problem,
+    normal: &Normal,
+    target: u64,
+    tuning: &PlaceTuning,
+    budget: &mut u64,
+) -> Option<Vec<u64>> {
+    let is_long = long_lived(normal, tuning.minority)?;
     let is_busy = members(normal, target - target / 100 * MARGIN);
     let mut skeleton: Vec<u32> = (0..normal.items.len() as u32).filter(|item| is_long[*item as usize]).collect();
     skeleton.extend(is_busy.into_iter().filter(|item| !is_long[*item as usize]));
@@ -69,7 +75,7 @@ fn place_skeleton(
 
 /// Whether each item lives at least so many times two steps; of the numbers at which these items make the share asked for and are few, the one with the
 /// fewest items just above it. O(n).
-fn long_lived(normal: &Normal) -> Option<Vec<bool>> {
+fn long_lived(normal: &Normal, minority: Share) -> Option<Vec<bool>> {
     let class = |item: usize| normal.items[item].duration.max(1).ilog2() as usize;
     let (mut count, mut area) = ([0_usize; 32], [0_u128; 32]);
     for (index, item) in normal.items.iter().enumerate() {
@@ -78,7 +84,7 @@ fn long_lived(normal: &Normal) -> Option<Vec<bool>> {
     }
     let all: u128 = area.iter().sum();
     let enough = |class: &usize| area[*class..].iter().sum::<u128>() * SHARE.1 >= all * SHARE.0;
-    let few = |class: &usize| count[*class..].iter().sum::<usize>() * MOST <= normal.items.len();
+    let few = |class: &usize| count[*class..].iter().sum::<usize>() as u64 <= minority.of(normal.items.len() as u64);
     let lowest = (0..32).filter(|class| enough(class) && few(class)).min_by_key(|class| count[*class])?;
     Some((0..normal.items.len()).map(|item| class(item) >= lowest).collect())
 }
@@ -112,7 +118,7 @@ mod tests {
         let problem = buffers(20_000, 0x9e37_79b9_7f4a_7c15);
         let normal = Normal::new(&problem);
         let target = normal.load.iter().copied().max().unwrap();
-        let offsets = around_skeleton(&problem, &normal, target, &mut 20_000_000).unwrap();
+        let offsets = around_skeleton(&problem, &normal, target, &PlaceTuning::DEFAULT, &mut 20_000_000).unwrap();
         assert_eq!(check(&problem, &Solution::from_offsets(&problem, offsets.clone())), Ok(()));
         let placed =
             Solution::from_offsets(&problem, repair(&normal, &Neighbors::new(&normal), &offsets, target, &mut 20_000_000));
@@ -125,6 +131,6 @@ mod tests {
         let buffers = (0..2_000).map(|index| Buffer::new(index, index + 4, 64 + u64::from(index % 7))).collect();
         let problem = Problem { buffers, capacity: None };
         let normal = Normal::new(&problem);
-        assert!(around_skeleton(&problem, &normal, 1, &mut 1_000_000).is_none());
+        assert!(around_skeleton(&problem, &normal, 1, &PlaceTuning::DEFAULT, &mut 1_000_000).is_none());
     }
 }

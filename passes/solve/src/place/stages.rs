@@ -13,29 +13,8 @@ use super::portfolio::{Budget, best_of_rules, fixed_items_collide, keep_lower, s
 use super::problem::{Problem, ProblemError, Solution};
 use super::repair::{repair, repairable};
 use super::skeleton::around_skeleton;
+use crate::tuning::PlaceTuning;
 use crate::{Limit, Outcome, StopReason};
-
-/// Problems of fewer buffers get all rules first, and no core.
-const SMALL: usize = 1024;
-
-/// Larger ones are not placed around their core: the rest around it is so much that first fit alone does not place it well.
-const LARGE: usize = 32_768;
-
-/// Looks of repair for each node of the limit; and where there are more items than the exact search is good at, so many more, and one of so many nodes.
-const LOOKS_PER_NODE: u64 = 500;
-const FEW: usize = 512;
-const MORE_LOOKS: u64 = 6;
-const FEWER_NODES: u64 = 4;
-
-/// Where less than the granule of all offsets is left between placement and bound, one of so many nodes is spent on it.
-const CLOSE_NODES: u64 = 8;
-
-/// Reductions of the search for nearly perfect packings for each node, where it comes before the exact search and where it comes after it.
-const FIRST_REDUCTIONS: u64 = 6;
-const LAST_REDUCTIONS: u64 = 2;
-
-/// The large buffers get so many of the nodes, in quarters.
-const QUARTERS_FOR_LARGE: u64 = 3;
 
 /// Places all buffers as low as the limit allows; with a capacity, looks for any placement that keeps it.
 ///
@@ -52,7 +31,7 @@ pub fn solve(problem: &Problem, limit: &Limit) -> Result<Outcome<Solution>, Prob
     if over_capacity || fixed_items_collide(&normal) {
         return Ok(Outcome { solution: None, value: None, lower_bound, stop: StopReason::Exhausted, effort: 0 });
     }
-    let known = large_first(problem, &normal, lower_bound, limit.nodes);
+    let known = large_first(problem, &normal, lower_bound, limit.nodes, &limit.tuning.place);
     let value = known.best.as_ref().map(|best| best.height);
     let stop = match value {
         Some(value) if value <= lower_bound => StopReason::BoundReached,
@@ -63,21 +42,21 @@ pub fn solve(problem: &Problem, limit: &Limit) -> Result<Outcome<Solution>, Prob
 }
 
 /// All stages for the large buffers, the small ones around them; and for all of them if that is not enough.
-fn large_first(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64) -> Known {
+fn large_first(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64, tuning: &PlaceTuning) -> Known {
     let target = problem.capacity.unwrap_or(lower_bound);
-    let mut budget = Budget::new(normal);
-    let mut best = first_placement(problem, normal, target, &mut budget);
-    let members = if best.height > target && !normal.has_fixed && normal.items.len() < LARGE {
-        large_items(normal, lower_bound)
+    let mut budget = Budget::new(normal, tuning);
+    let mut best = first_placement(problem, normal, target, tuning, &mut budget);
+    let members = if best.height > target && !normal.has_fixed && normal.items.len() < tuning.large {
+        large_items(normal, lower_bound, tuning)
     } else {
         None
     };
-    let Some(members) = members else { return all_stages(problem, normal, lower_bound, nodes, best, &mut budget) };
+    let Some(members) = members else { return all_stages(problem, normal, lower_bound, nodes, best, tuning, &mut budget) };
     let large = buffers_of(problem, normal, &members, problem.capacity);
-    let (part, own_nodes) = (Normal::new(&large), nodes / 4 * QUARTERS_FOR_LARGE);
-    let mut own_budget = Budget::new(&part);
-    let start = first_placement(&large, &part, target, &mut own_budget);
-    let placed = all_stages(&large, &part, bound::lower_bound(&large, &part), own_nodes, start, &mut own_budget);
+    let (part, own_nodes) = (Normal::new(&large), nodes - tuning.lesser.of(nodes));
+    let mut own_budget = Budget::new(&part, tuning);
+    let start = first_placement(&large, &part, target, tuning, &mut own_budget);
+    let placed = all_stages(&large, &part, bound::lower_bound(&large, &part), own_nodes, start, tuning, &mut own_budget);
     if let Some(placed) = &placed.best {
         let items = order(normal, RULES[0], &loads_met(normal));
         keep_lower(problem, normal, around(normal, &members, &placed.offsets, &items, &mut budget.left), &mut best);
@@ -87,14 +66,14 @@ fn large_first(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64)
     // What is proven of some holds for all.
     let lower_bound = lower_bound.max(placed.lower_bound);
     let rest = nodes - own_nodes;
-    let known = all_stages(problem, normal, lower_bound, rest, best, &mut budget);
+    let known = all_stages(problem, normal, lower_bound, rest, best, tuning, &mut budget);
     Known { nodes: known.nodes + placed.nodes, ..known }
 }
 
 /// First fit by size, or around the skeleton of a very large problem.
-fn first_placement(problem: &Problem, normal: &Normal, target: u64, budget: &mut Budget) -> Solution {
-    let has_skeleton = normal.items.len() >= LARGE && repairable(normal);
-    let around = if has_skeleton { around_skeleton(problem, normal, target, &mut budget.left) } else { None };
+fn first_placement(problem: &Problem, normal: &Normal, target: u64, tuning: &PlaceTuning, budget: &mut Budget) -> Solution {
+    let has_skeleton = normal.items.len() >= tuning.large && repairable(normal);
+    let around = if has_skeleton { around_skeleton(problem, normal, target, tuning, &mut budget.left) } else { None };
     let by_size = |budget: &mut Budget| {
         let items = order(normal, RULES[0], &loads_met(normal));
         first_fit(normal, &items, &mut budget.left).offsets
@@ -104,51 +83,61 @@ fn first_placement(problem: &Problem, normal: &Normal, target: u64, budget: &mut
 }
 
 /// All stages, from a first placement.
-fn all_stages(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64, first: Solution, budget: &mut Budget) -> Known {
+fn all_stages(
+    problem: &Problem,
+    normal: &Normal,
+    lower_bound: u64,
+    nodes: u64,
+    first: Solution,
+    tuning: &PlaceTuning,
+    budget: &mut Budget,
+) -> Known {
     let target = problem.capacity.unwrap_or(lower_bound);
     let mut best = first;
     let count = normal.items.len();
-    if count < SMALL || normal.has_fixed {
+    if count < tuning.small || normal.has_fixed {
         keep_best_of_rules(problem, normal, target, &mut best, budget);
     }
     let neighbors = repairable(normal).then(|| Neighbors::new(normal));
     let are_listed = neighbors.as_ref().is_some_and(Neighbors::are_listed);
-    if best.height > target && (SMALL..LARGE).contains(&count) && !normal.has_fixed && !are_listed {
+    if best.height > target && (tuning.small..tuning.large).contains(&count) && !normal.has_fixed && !are_listed {
         let items = order(normal, RULES[0], &loads_met(normal));
-        for offsets in around_core(problem, normal, &items, target, &mut budget.left) {
+        for offsets in around_core(problem, normal, &items, target, tuning, &mut budget.left) {
             keep_lower(problem, normal, Some(offsets), &mut best);
         }
     }
-    let prefers_repair = are_listed && count > FEW && problem.capacity.is_none();
-    let looks = budget.left + nodes * if prefers_repair { LOOKS_PER_NODE * MORE_LOOKS } else { LOOKS_PER_NODE };
+    let prefers_repair = are_listed && count > tuning.small / 2 && problem.capacity.is_none();
+    let looks_per_node = tuning.looks_per_node.saturating_mul(if prefers_repair { tuning.more_looks.max(1) } else { 1 });
+    let looks = budget.left.saturating_add(nodes.saturating_mul(looks_per_node));
     let mut repaired = Repair { problem, normal, neighbors: neighbors.as_ref(), target, looks };
     if prefers_repair {
         repaired.lower(&mut best);
     }
-    let nodes = if prefers_repair { nodes / FEWER_NODES } else { nodes };
+    let nodes = if prefers_repair { tuning.lesser.of(nodes) } else { nodes };
     let is_close = best.height - lower_bound.min(best.height) < bound::granule(normal);
-    let nodes = if is_close && problem.capacity.is_none() { nodes / CLOSE_NODES } else { nodes };
+    let nodes = if is_close && problem.capacity.is_none() { tuning.minority.of(nodes) } else { nodes };
     let mut known = Known { best: None, lower_bound, stop: StopReason::HeuristicsOnly, nodes: 0 };
     // Where nothing is to spare, this is quicker than the exact search, or of no use.
     let comes_first = target == lower_bound;
+    let reductions = nodes.saturating_mul(tuning.reductions_per_node);
     if comes_first {
-        keep_packed(problem, normal, target, target, nodes * FIRST_REDUCTIONS, &mut best);
+        keep_packed(problem, normal, target, target, tuning, reductions, &mut best);
     }
     if best.height > target && nodes > 0 {
         let kept = problem.capacity.is_none_or(|capacity| best.height <= capacity);
         known.best = kept.then(|| best.clone());
-        known = exact::improve(problem, normal, known, nodes);
+        known = exact::improve(problem, normal, known, tuning, nodes);
         best = known.best.take().unwrap_or(best);
     }
     if known.stop != StopReason::Exhausted {
         if !comes_first || known.lower_bound > lower_bound {
-            keep_packed(problem, normal, known.lower_bound, target, nodes * LAST_REDUCTIONS, &mut best);
+            keep_packed(problem, normal, known.lower_bound, target, tuning, reductions / 3, &mut best);
         }
         if !prefers_repair {
             repaired.lower(&mut best);
         }
         budget.left = budget.left.min(repaired.looks);
-        if count >= SMALL {
+        if count >= tuning.small {
             keep_best_of_rules(problem, normal, target, &mut best, budget);
         }
     }
@@ -159,9 +148,17 @@ fn all_stages(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64, 
 }
 
 /// Keeps a packing of a height, if one is found and the best placement is above the target.
-fn keep_packed(problem: &Problem, normal: &Normal, height: u64, target: u64, mut reductions: u64, best: &mut Solution) {
+fn keep_packed(
+    problem: &Problem,
+    normal: &Normal,
+    height: u64,
+    target: u64,
+    tuning: &PlaceTuning,
+    mut reductions: u64,
+    best: &mut Solution,
+) {
     if best.height > target && repairable(normal) {
-        keep_lower(problem, normal, pack(problem, normal, height, &mut reductions), best);
+        keep_lower(problem, normal, pack(problem, normal, height, tuning, &mut reductions), best);
     }
 }
 
@@ -233,9 +230,9 @@ mod tests {
             let problem = training_run(steps);
             let normal = Normal::new(&problem);
             let bound = bound::lower_bound(&problem, &normal);
-            let large = large_items(&normal, bound);
-            let by_rules = best_of_rules(&problem, &normal, bound, &mut Budget::new(&normal)).height;
-            let outcome = solve(&problem, &Limit { nodes: 500 }).unwrap();
+            let large = large_items(&normal, bound, &PlaceTuning::DEFAULT);
+            let by_rules = best_of_rules(&problem, &normal, bound, &mut Budget::new(&normal, &PlaceTuning::DEFAULT)).height;
+            let outcome = solve(&problem, &Limit::nodes(500)).unwrap();
             let placed = outcome.solution.unwrap();
             assert_eq!(check(&problem, &placed), Ok(()));
             assert!(large.is_some_and(|large| large.len() * 5 < normal.items.len() * 4));

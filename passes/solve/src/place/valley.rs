@@ -11,7 +11,7 @@ mod stack;
 use super::instance::Instance;
 use super::ranking::Order;
 use super::search::Verdict;
-use crate::no_goods::{MOST_STATES, NoGoods, mix};
+use crate::no_goods::{MAX_STATES, NoGoods, mix};
 
 /// A change of the skyline, or an item that was placed.
 #[derive(Clone, Copy, Debug)]
@@ -201,7 +201,7 @@ impl<'a> ValleySearch<'a> {
         };
         self.weight[dead as usize] += 1;
         self.undo(undo);
-        if no_goods.len() < MOST_STATES {
+        if no_goods.len() < MAX_STATES {
             no_goods.insert(state);
         }
         Verdict::Impossible

@@ -6,10 +6,8 @@
 
 use super::gaps::{Absence, Parts, distinct};
 use super::rows::Rows;
+use crate::budget::model::MAX_CHAIN;
 use crate::budget::problem::Problem;
-
-/// Runs of a chain that are looked at, at most.
-const LONGEST: usize = 64;
 
 /// What no value is.
 const NOBODY: u32 = u32::MAX;
@@ -41,7 +39,7 @@ impl<'a> Chains<'a> {
         let mut least = self.problem.values[value as usize].size;
         let mut cost = 0_u64;
         let mut at = value;
-        for _ in 0..LONGEST {
+        for _ in 0..MAX_CHAIN {
             let Some(again) = self.absences[at as usize].again else {
                 parts.stays = least;
                 return parts;

@@ -4,7 +4,7 @@ use super::interval::Interval;
 use super::simplex;
 
 /// Pivots of one linear program; a bound that needs more is valid and weaker.
-pub const MOST_PIVOTS: u64 = 2_000_000;
+pub const MAX_PIVOTS: u64 = 2_000_000;
 
 /// Prices of bytes that matter have about so many binary digits.
 const UNIT_COST_DIGITS: f64 = 34.0;

@@ -10,7 +10,7 @@ use super::interval::Interval;
 const SIZE_PER_NODE: u64 = 64;
 
 /// Pivots of one program inside the tree.
-const PIVOTS: u64 = 100_000;
+const MAX_TREE_PIVOTS: u64 = 100_000;
 
 /// What branching found out.
 pub struct Integral {
@@ -102,7 +102,7 @@ impl Search<'_> {
             (at, depth) = (decision.parent, depth + 1);
         }
         let Some((rest, open, paid)) = remainder(cover, &decided) else { return };
-        let solution = rest.solve_with(PIVOTS, self.shift);
+        let solution = rest.solve_with(MAX_TREE_PIVOTS, self.shift);
         let bound = (paid + solution.bound).div_ceil(self.step) * self.step;
         let mut absent: Vec<bool> = decided.iter().map(|decided| *decided == Some(true)).collect();
         let mut branch = None;

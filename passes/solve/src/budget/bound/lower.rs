@@ -3,7 +3,7 @@
 use super::branches::Branches;
 use super::chains::Chains;
 use super::conflict::Conflict;
-use super::cover::MOST_PIVOTS;
+use super::cover::MAX_PIVOTS;
 use super::gaps::{self, Absence, COST_PARTS, Model, Parts, can_be_absent, run_cost, whole_units};
 use super::integral;
 use super::last::last_of_kept;
@@ -179,7 +179,7 @@ fn least_makespan(problem: &Problem, absences: &[Absence], model: &Model, least_
             }
             let first_loads = mixed(first_loads(problem, absences), load);
             let always = u128::from(mixed(base, compute)) + u128::from(first_loads);
-            let extra = cover.solve(MOST_PIVOTS).bound / u128::from(COST_PARTS);
+            let extra = cover.solve(MAX_PIVOTS).bound / u128::from(COST_PARTS);
             let engines = u128::from(compute) + u128::from(load + store) * problem.links.len() as u128;
             let bound = (always + extra) * u128::from(MIX_PARTS) / engines.max(1);
             best = best.max(u64::try_from(bound).unwrap_or(u64::MAX));

@@ -109,7 +109,7 @@ pub(super) fn gap_cover_with(problem: &Problem, order: &[u32], capacity: u64, ef
     if let Some(position) = model.cover.uncoverable() {
         return GapCover { lower_bound: base, impossible: Some(position as u32), ..GapCover::default() };
     }
-    let solution = model.cover.solve(cover::MOST_PIVOTS);
+    let solution = model.cover.solve(cover::MAX_PIVOTS);
     let whole_gaps = integral::solve(&model.cover, effort, u128::MAX);
     let gap = |(index, value): (usize, &u32)| {
         let interval = &model.cover.gaps[index];

@@ -6,6 +6,7 @@ use super::super::evaluate::evaluate;
 use super::super::model::Model;
 use super::super::problem::{Origin, Problem, Run, Value};
 use super::State;
+use crate::tuning::BudgetTuning;
 
 /// SplitMix64.
 fn next(state: &mut u64, below: u64) -> u64 {
@@ -50,7 +51,7 @@ fn the_peak_is_that_of_a_replay_after_any_changes() {
     for _ in 0..500 {
         let problem = random_problem(&mut seed);
         assert_eq!(problem.validate(), Ok(()));
-        let model = Model::new(&problem);
+        let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let mut state = State::new(&model, &model.given());
         for _ in 0..30 {
             let operation = next(&mut seed, problem.runs.len() as u64) as u32;
@@ -86,7 +87,7 @@ fn a_repetition_that_may_become_the_first_run_stays_behind_its_predecessors() {
         problem.runs.push(Run { writes: vec![index], predecessors, repeatable: true, ..Run::default() });
         problem.values.push(Value { size: 1, ..Value::default() });
     }
-    let model = Model::new(&problem);
+    let model = Model::new(&problem, &BudgetTuning::DEFAULT);
     let state = State::new(&model, &[0, 1, 2, 1]);
     let again = state.slots_of(1)[1];
     assert_eq!(state.bounds(again).0, state.slots_of(0)[0]);

@@ -1,5 +1,7 @@
 //! Which holes may end at a line, so that as much lies on its right as on its left.
 
+use super::lines::{MAX_MEMBERS, MAX_UNBALANCED_ITEMS};
+
 /// Empty bytes between two lines; the second one is not known yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hole {
@@ -25,10 +27,6 @@ const SECOND: u32 = 16;
 const SPLIT: u32 = 40;
 const THROUGH: u32 = 48;
 
-/// Among more holes than this, three at most end at one line.
-const ALL_SUBSETS: usize = 9;
-const FEW_HOLES: usize = 3;
-
 /// The choices of at most some cost where `left` bytes end and `right` begin.
 pub(super) fn choices(holes: &[Hole], left: u64, right: u64, most: u32) -> Vec<Choice> {
     let mut search = Search { holes, left, right, most, whole: Vec::new(), found: Vec::new() };
@@ -50,7 +48,7 @@ impl Search<'_> {
     fn visit(&mut self, from: usize, sum: u64) {
         self.add(sum);
         let count = self.whole.len();
-        let is_last = self.holes.len() > ALL_SUBSETS && count == FEW_HOLES;
+        let is_last = self.holes.len() > MAX_UNBALANCED_ITEMS && count == MAX_MEMBERS;
         if is_last || SECOND * count as u32 > self.most {
             return;
         }

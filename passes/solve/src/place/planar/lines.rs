@@ -22,21 +22,20 @@ const UNBALANCED_FOR_EACH: u32 = 2;
 /// One of so many moments has two lines.
 const MOMENTS_PER_DOUBLE: u128 = 5;
 
-/// All subsets are looked at up to so many items of one side, and up to so many of both sides together; else small ones only.
-const ALL_SUBSETS: usize = 10;
-const FEW_MEMBERS: u32 = 4;
-const ALL_UNBALANCED: usize = 9;
-const FEW_UNBALANCED: u32 = 2;
+/// Most items of which all subsets are looked at; of more items only subsets of few members: `MAX_MEMBERS` where both sides have equal sums.
+const MAX_SUBSET_ITEMS: usize = 10;
+pub(super) const MAX_MEMBERS: usize = 4;
 
-const MOST_BLOCKS: usize = 24;
-const MOST_DIVISIONS: usize = 300;
-const MOST_BEYOND_ONE: u32 = 64;
+/// The same where a line has holes: subsets are more often possible then.
+pub(super) const MAX_UNBALANCED_ITEMS: usize = 9;
+const MAX_UNBALANCED_MEMBERS: u32 = 2;
 
-/// A line by itself may also lie beside two lines with holes: one of so many that cost so little. The two have all divisions of up to so
-/// many items.
-const MOST_BESIDE: usize = 4;
-const COST_BESIDE: u32 = 24;
-const ALL_BESIDE: usize = 6;
+/// Most lines by themselves at one moment, and most that may lie beside two lines with holes.
+const MAX_BLOCKS: usize = 24;
+const MAX_BESIDE: usize = 4;
+
+/// Most divisions of a moment, and most ways to take holes for one.
+pub(super) const MAX_DIVISIONS: usize = 400;
 
 /// Subsets that are one line by themselves.
 struct Block {
@@ -48,7 +47,7 @@ struct Block {
 /// The likeliest divisions, those that cost least first. `unit` divides all sizes.
 pub(super) fn divisions(ends: &[u32], begins: &[u32], size: &[u64], unit: u64) -> Vec<Division> {
     let count = ends.len() + begins.len();
-    let most = if count <= ALL_SUBSETS { ALL_SUBSETS as u32 } else { FEW_MEMBERS };
+    let most = if count <= MAX_SUBSET_ITEMS { MAX_SUBSET_ITEMS as u32 } else { MAX_MEMBERS as u32 };
     let (left, right) = (subsets(ends, size, most), subsets(begins, size, most));
     let (blocks, surprise) = blocks(&left, &right, [ends.len(), begins.len()], most, unit);
     let mut found: BTreeMap<Vec<Sides>, u32> = BTreeMap::new();
@@ -62,7 +61,7 @@ pub(super) fn divisions(ends: &[u32], begins: &[u32], size: &[u64], unit: u64) -
         let known = found.entry(sides).or_insert(cost);
         *known = cost.min(*known);
     };
-    add(&[], surprise.min(MOST_BEYOND_ONE));
+    add(&[], surprise.min(2 * UNBALANCED));
     let apart = |a: (u64, u64), b: (u64, u64)| a.0 & b.0 == 0 && a.1 & b.1 == 0;
     for (place, block) in blocks.iter().enumerate() {
         let first = (block.ends, block.begins);
@@ -81,13 +80,13 @@ pub(super) fn divisions(ends: &[u32], begins: &[u32], size: &[u64], unit: u64) -
             }
         }
     }
-    let most = if count <= ALL_UNBALANCED { ALL_UNBALANCED as u32 } else { FEW_UNBALANCED };
+    let most = if count <= MAX_UNBALANCED_ITEMS { MAX_UNBALANCED_ITEMS as u32 } else { MAX_UNBALANCED_MEMBERS };
     let cost = UNBALANCED + count as u32 * UNBALANCED_FOR_EACH;
     parts(&left, &right, most, count, &mut |part| add(&[part], cost));
-    for block in blocks.iter().filter(|block| block.cost <= COST_BESIDE).take(MOST_BESIDE) {
+    for block in blocks.iter().filter(|block| block.cost < UNBALANCED).take(MAX_BESIDE) {
         let own = (block.ends, block.begins);
         let rest = count - (own.0.count_ones() + own.1.count_ones()) as usize;
-        let most = if rest <= ALL_BESIDE { ALL_BESIDE as u32 } else { FEW_UNBALANCED };
+        let most = if rest <= MAX_UNBALANCED_ITEMS { MAX_UNBALANCED_ITEMS as u32 } else { MAX_UNBALANCED_MEMBERS };
         let mut beside = |part: (u64, u64)| {
             if apart(own, part) {
                 add(&[own, part], block.cost + cost)
@@ -97,7 +96,7 @@ pub(super) fn divisions(ends: &[u32], begins: &[u32], size: &[u64], unit: u64) -
     }
     let mut list: Vec<Division> = found.into_iter().map(|(lines, cost)| Division { cost, lines }).collect();
     list.sort_by_key(|division| division.cost);
-    list.truncate(MOST_DIVISIONS);
+    list.truncate(MAX_DIVISIONS);
     list
 }
 
@@ -122,10 +121,10 @@ fn chosen(items: &[u32], mask: u64) -> Vec<u32> {
 /// Subsets as masks, with their sums: all of up to `most` members if there are few items, else those of one or two.
 fn subsets(items: &[u32], size: &[u64], most: u32) -> Vec<(u64, u64)> {
     let with_sum = |mask: u64| (mask, chosen(items, mask).iter().map(|item| size[*item as usize]).sum());
-    if items.len() <= ALL_SUBSETS {
+    if items.len() <= MAX_SUBSET_ITEMS {
         return (0..1_u64 << items.len()).filter(|mask| mask.count_ones() <= most).map(with_sum).collect();
     }
-    let masked = items.len().min(ALL_SUBSETS * 2);
+    let masked = items.len().min(MAX_SUBSET_ITEMS * 2);
     let pairs = (0..masked).flat_map(|first| (0..=first).map(move |second| 1 << first | 1 << second));
     std::iter::once(0).chain(pairs).map(with_sum).collect()
 }
@@ -145,7 +144,7 @@ fn blocks(left: &[(u64, u64)], right: &[(u64, u64)], counts: [usize; 2], most: u
         }
     }
     list.sort_by_key(|(doubt, block)| (*doubt, block.ends, block.begins));
-    list.truncate(MOST_BLOCKS);
+    list.truncate(MAX_BLOCKS);
     let surprise = list.first().map_or(0, |(doubt, _)| u32::try_from(-doubt).unwrap_or(0));
     (list.into_iter().map(|(_, block)| block).collect(), surprise)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::embed::Line;
 use super::holes::{Choice, Hole, choices};
-use super::lines::{Division, Sides, divisions};
+use super::lines::{Division, MAX_DIVISIONS, Sides, divisions};
 use super::tree::{Tree, bundle, freedom, hash, reduce, replace, split, without};
 
 /// A moment at which something ends or begins.
@@ -74,11 +74,8 @@ struct Candidate {
 /// Costs above the best one at which candidates are looked for, while there are too few; in eighths of a bit.
 const RUNGS: [u32; 12] = [0, 24, 48, 72, 96, 128, 160, 200, 240, 300, 360, 480];
 
-/// Reductions at one moment for each state that is kept.
-const TRIES: u64 = 20;
-
-/// Ways to take holes for one division of one state.
-const MOST_WAYS: usize = 400;
+/// Most reductions at one moment for each state that is kept, so that no moment takes all of them. 10 and 40 change nothing.
+const MAX_TRIES: u64 = 20;
 
 impl Sweep<'_> {
     /// Sweeps over all moments but the last one, at which everything ends. The paths that come there, the cheapest first.
@@ -105,7 +102,7 @@ impl Sweep<'_> {
         let divisions = divisions(&moment.ends, &moment.begins, self.size, self.unit);
         let mut fitting: Vec<Fitting> = beam.iter().map(|state| Fitting::new(state, self.size.len())).collect();
         let base = beam.iter().map(|state| state.at.cost).min().unwrap_or(0);
-        let mut left = (self.width as u64 * TRIES).min(*self.budget);
+        let mut left = (self.width as u64).saturating_mul(MAX_TRIES).min(*self.budget);
         *self.budget -= left;
         let (mut found, mut seen, mut low): (Vec<State>, BTreeSet<u64>, u32) = (Vec::new(), BTreeSet::new(), 0);
         for rung in RUNGS {
@@ -160,7 +157,7 @@ impl Sweep<'_> {
                 for choice in choices(&free, self.sum(ends), self.sum(begins), most - cost) {
                     next.push((cost + choice.cost, taken.iter().cloned().chain([choice]).collect()));
                 }
-                if next.len() > MOST_WAYS {
+                if next.len() > MAX_DIVISIONS {
                     break;
                 }
             }

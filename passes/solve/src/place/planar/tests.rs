@@ -53,7 +53,7 @@ fn thinned(random: &mut Random, side: u64, pieces: usize) -> Problem {
 /// Whether the packing of some height was found; it must hold.
 fn packs(problem: &Problem, height: u64, budget: u64) -> bool {
     let normal = Normal::new(problem);
-    let Some(by_item) = pack(problem, &normal, height, &mut { budget }) else { return false };
+    let Some(by_item) = pack(problem, &normal, height, &PlaceTuning::DEFAULT, &mut { budget }) else { return false };
     let mut by_buffer = vec![0; problem.buffers.len()];
     normal.items.iter().zip(by_item).for_each(|(item, offset)| by_buffer[item.buffer as usize] = offset);
     let solution = Solution::from_offsets(problem, by_buffer);
@@ -75,7 +75,7 @@ fn what_comes_together_by_chance_costs_more_than_what_lies_together() {
     let mut left = 0;
     let found = (0..6).filter(|_| {
         let (problem, mut budget) = (thinned(&mut random, 1024, 280), 20_000);
-        let packed = pack(&problem, &Normal::new(&problem), 1024 << 4, &mut budget).is_some();
+        let packed = pack(&problem, &Normal::new(&problem), 1024 << 4, &PlaceTuning::DEFAULT, &mut budget).is_some();
         left += budget;
         packed
     });
@@ -115,7 +115,7 @@ fn fits_by_force(problem: &Problem, offsets: &mut Vec<Option<u64>>, height: u64)
 #[test]
 fn the_stages_reach_the_bound_of_a_cut_square_with_missing_pieces() {
     let problem = thinned(&mut Random::new(), 512, 90);
-    let outcome = solve(&problem, &Limit { nodes: 10_000 }).unwrap();
+    let outcome = solve(&problem, &Limit::nodes(10_000)).unwrap();
     assert_eq!((outcome.value, outcome.status()), (Some(512 << 4), Status::Optimal));
 }
 
