@@ -106,7 +106,7 @@ mod tests {
         // What the second graph makes of a value of the first is reached, too.
         let written = graph(vec![node("Relu", &["c"], "i"), node("Relu", &["a"], "j")]);
         let reached =
-            |pins: &[&str]| super::reached([&given, &written], &pins.iter().copied().collect()).into_iter().collect::<Vec<_>>();
+            |pins: &[&str]| reached([&given, &written], &pins.iter().copied().collect()).into_iter().collect::<Vec<_>>();
         assert_eq!(reached(&[]), ["b", "c", "d", "f", "i"]);
         assert_eq!(reached(&["b"]), ["f"]);
     }
