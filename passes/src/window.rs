@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use memc_ir::{Alias, AliasKind, Bytes, Module, Node, SecondaryMap, Stage, Value};
 use memc_ops::Typed;
+use memc_ops::profile::player;
 
 use crate::analysis::buffers::is_placed;
 use crate::analysis::class::{StorageClass, classes};
@@ -89,11 +90,14 @@ struct Families<'o> {
     has_output: SecondaryMap<Value, bool>,
     /// By owner: whether a node reads some member that may write into it.
     is_written: SecondaryMap<Value, bool>,
+    /// By owner: whether every bit must stay, and a node reads some member that adds up in an order that follows from its address.
+    is_summed: SecondaryMap<Value, bool>,
 }
 
 impl<'o> Families<'o> {
     fn of(module: &Module, options: &'o Options) -> Self {
-        let (mut has_output, mut is_written) = (SecondaryMap::default(), SecondaryMap::default());
+        let (mut has_output, mut is_written, mut is_summed) =
+            <(SecondaryMap<_, _>, SecondaryMap<_, _>, SecondaryMap<_, _>)>::default();
         let main = module.graph(module.main());
         for output in &main.outputs {
             has_output.set(module.plan.owner(*output).0, true);
@@ -103,13 +107,20 @@ impl<'o> Families<'o> {
                 is_written.set(module.plan.owner(value).0, true);
             }
         }
-        Self { options, classes: classes(module), has_output, is_written }
+        let sums = |node: &&Node| options.rewrite.exact && sums_by_address(module, **node);
+        for node in main.nodes.iter().filter(sums) {
+            for value in module.reads(*node) {
+                is_summed.set(module.plan.owner(value).0, true);
+            }
+        }
+        Self { options, classes: classes(module), has_output, is_written, is_summed }
     }
 
     /// Whether the part, with all that shares its bytes, may move into the whole.
     ///
     /// What the part owns must be made by a node of the plan and be no graph output: those own their bytes. Where a Concat's operand is written, the
     /// result must be in the arena. Nobody may write into either behind the planner's back: what holds of the one would change with the other.
+    /// Where every bit must stay, what a sum reads begins at an aligned address, as it does where it owns its bytes.
     fn allow(&self, module: &Module, window: &Window) -> bool {
         let Some(owner) = reshape_owner(module, window.part, self.options) else { return false };
         let (home, depth) = owner_and_depth(module, window.whole);
@@ -117,8 +128,17 @@ impl<'o> Families<'o> {
         let is_made = self.classes[owner] == Some(StorageClass::Transient);
         let has_room = !window.is_operand || is_placed(module, &self.classes, self.options.io, window.whole);
         let untouched = !self.has_output[owner] && !self.is_written[owner] && !self.is_written[home];
-        is_made && has_room && untouched && !moves && owner != home && depth < MAX_DEPTH
+        let offset = module.plan.owner(window.whole).1.saturating_add(window.offset);
+        let is_aligned = offset.0.is_multiple_of(self.options.profile.alignment) || !self.is_summed[owner];
+        is_made && has_room && untouched && is_aligned && !moves && owner != home && depth < MAX_DEPTH
     }
+}
+
+/// Whether a kernel of the node adds up in an order that follows from the address of what it reads, or one of a node in its bodies.
+fn sums_by_address(module: &Module, node: Node) -> bool {
+    let data = module.node(node);
+    player::sums_by_address(&data.operator.domain, &data.operator.name)
+        || data.bodies().any(|(_, body)| module.graph(body).nodes.iter().any(|inner| sums_by_address(module, *inner)))
 }
 
 /// Makes the part a view of the whole, and what the part was a reshape of a view of the part; gives the number of aliases set.

@@ -191,7 +191,8 @@ pub struct Optimize {
     #[arg(long)]
     pub std_ops: bool,
     /// Compute with integers where a quantized model makes numbers of them first, as a session of ONNX Runtime with its optimizations does: less
-    /// memory and time, but a result between two integers may become the other one
+    /// memory and time, but a result between two integers may become the other one, and on x86-64 processors without VNNI kernels saturate where signed
+    /// weights lie beyond -64 to 64
     #[arg(long, conflicts_with = "exact")]
     pub integer_kernels: bool,
     /// Lay images out in blocks of so many channels, as ONNX Runtime's fastest convolutions take them: 16 on processors with AVX-512,

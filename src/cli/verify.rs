@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use memc::ir::{Diagnostic, Severity};
 use memc::proto::ModelFile;
 use memc::{Error, play};
-use play::{Difference, Stock, Tolerance, Verified, VerifyOptions};
+use play::{Difference, Stock, Subject, Tolerance, Verified, VerifyOptions};
 use serde_json::json;
 
 use super::args::Verify;
@@ -47,6 +47,9 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     for (round, subject, difference) in found.differences.iter().take(MOST) {
         voice.say(&format!("{subject}, round {round}: {difference}"));
     }
+    for (round, subject, difference) in found.carried.iter().take(MOST) {
+        voice.say(&format!("{subject}, round {round}: {difference}; behind equal integers it is within"));
+    }
     if let Some(window) = &found.window {
         voice.say(&format!("the first rewritten window whose results differ: {window}"));
     }
@@ -58,6 +61,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         voice.say(&format!("`{name}` was not compared: it is {kind}"));
     }
     stock(&found.stock, rounds, voice);
+    let is_identical = found.differences.is_empty() && found.carried.is_empty();
     if arguments.json {
         let stock =
             found.stock.differences.iter().map(
@@ -66,9 +70,10 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         let stock = json!({"identical": found.stock.refused.is_none() && found.stock.differences.is_empty(),
             "differences": stock.collect::<Vec<_>>(), "refused": found.stock.refused});
         let left_out: Vec<&str> = found.left_out.iter().map(|(name, _)| name.as_str()).collect();
-        let differences = found.differences.iter().map(|(round, subject, difference)| {
-            json!({"round": round, "subject": subject.to_string(), "text": difference.to_string(), "within": difference.is_within()})
-        });
+        let list = |differences: &[(u64, Subject, Difference)]| -> Vec<_> {
+            let row = |(round, subject, difference): &(u64, Subject, Difference)| json!({"round": round, "subject": subject.to_string(), "text": difference.to_string(), "within": difference.is_within()});
+            differences.iter().map(row).collect()
+        };
         let window = found.window.as_ref().map(|window| {
             json!({"window": window.window, "rules": window.rules, "given": window.given, "written": window.difference.output,
                 "text": window.difference.to_string()})
@@ -79,8 +84,8 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
             json!({"arenas": arenas.collect::<Vec<_>>(), "bytes_outside": played.bytes_outside(), "outside": played.outside.len(),
                 "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped})
         });
-        let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": found.differences.is_empty(),
-            "differences": differences.collect::<Vec<_>>(), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "played": played, "left_out": left_out, "stock": stock});
+        let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": is_identical,
+            "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "played": played, "left_out": left_out, "stock": stock});
         print(&format!("{object:#}\n"))?;
     }
     if found.outputs == 0 {
@@ -92,7 +97,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
             difference";
         return Err(Failure { diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text).with_help(help)], code: 1 });
     }
-    let word = if found.differences.is_empty() { "bit for bit" } else { "within the tolerance" };
+    let word = if is_identical { "bit for bit" } else { "within the tolerance" };
     let softmaxes = match found.softmaxes {
         0 => String::new(),
         count => format!("; {count} values before softmaxes too"),

@@ -107,7 +107,7 @@ pub const ALL: &[CodeInfo] = &[
         title: "the data gives another size than the file claims",
         fault: Fault::Model,
         meaning: "The size of a value follows from data (NonZero, Range, Resize and others), the file states one size for it, and the plan has \
-            room for that one. The data of this run gives another. ONNX Runtime by itself runs such a model: it allocates what it needs.",
+            room for that one; rewriting takes it for a fact. The data of this run gives another. ONNX Runtime by itself runs such a model: it allocates what it needs.",
         example: "step 0, node \"nz\" (NonZero): the file claims [2, 2] for `y`, and this data gives [2, 12]",
         action: "Give data of the stated size with --inputs. Or take the stated shape out of the model's value_info and outputs, and plan again: \
             the value is then listed as one without a size, and lies outside the arena.",

@@ -1,25 +1,68 @@
 //! Values that are computed of what was rounded to integers of few bits: a last bit that differs before may be a whole step of such integers behind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use memc_onnx_proto::onnx::{GraphProto, NodeProto};
+use memc_onnx_proto::onnx::tensor_proto::DataType;
+use memc_onnx_proto::onnx::{GraphProto, NodeProto, TensorProto};
+use memc_ops::Work;
 
 use crate::cut::{bodies, captured};
 
 /// Bodies within bodies that are looked into; the reader of models refuses more anyway.
 const MAX_DEPTH: usize = 64;
 
-/// Such values of graphs that share names.
-pub(crate) fn reached<'g>(graphs: impl IntoIterator<Item = &'g GraphProto>) -> BTreeSet<String> {
+/// Such values of graphs that share names, but for those of `pins` and what is computed of them alone.
+pub(crate) fn reached<'g>(graphs: impl IntoIterator<Item = &'g GraphProto>, pins: &BTreeSet<&str>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for node in graphs.into_iter().flat_map(|graph| &graph.node) {
         let captured = captured(node);
         let mut read = node.input.iter().chain(&captured);
         if rounds(node, 0) || read.any(|name| found.contains(name)) {
-            found.extend(node.output.iter().filter(|name| !name.is_empty()).cloned());
+            found.extend(node.output.iter().filter(|name| !name.is_empty() && !pins.contains(name.as_str())).cloned());
         }
     }
     found
+}
+
+/// The distance between neighbouring numbers that a DequantizeLinear of one constant scale makes, by its result and by what only moves elements of such
+/// results; the largest one where several meet.
+pub(crate) fn steps(graph: &GraphProto) -> BTreeMap<String, f64> {
+    let scales: BTreeMap<&str, f64> =
+        graph.initializer.iter().filter_map(|tensor| Some((tensor.name(), f64::from(only_float(tensor)?)))).collect();
+    let mut found: BTreeMap<String, f64> = BTreeMap::new();
+    for node in &graph.node {
+        let domain = if node.domain() == "ai.onnx" { "" } else { node.domain() };
+        let step = match (domain, node.op_type()) {
+            ("", "DequantizeLinear") => node.input.get(1).and_then(|scale| scales.get(scale.as_str())).copied(),
+            (domain, op) => {
+                let moves = memc_ops::find(domain, op).is_some_and(|info| matches!(info.work, Work::None));
+                let read = node.input.iter().filter_map(|name| found.get(name).copied());
+                read.reduce(f64::max).filter(|_| moves && node.op_type() != "Cast")
+            }
+        };
+        if let Some(step) = step {
+            found.extend(node.output.iter().filter(|name| !name.is_empty()).map(|name| (name.clone(), step.abs())));
+        }
+    }
+    found
+}
+
+/// The number that a tensor of one number of 32 bits holds.
+fn only_float(tensor: &TensorProto) -> Option<f32> {
+    (tensor.data_type == Some(DataType::Float as i32)).then_some(())?;
+    match (&tensor.raw_data, tensor.float_data.as_slice()) {
+        (Some(raw), []) => Some(f32::from_le_bytes(raw.as_ref().try_into().ok()?)),
+        (_, [number]) => Some(*number),
+        _ => None,
+    }
+}
+
+/// Results of rounding operators of the written graph that the given one has under the same names, where all results of the operator are such.
+pub(crate) fn shared<'g>(given: &GraphProto, written: &'g GraphProto) -> BTreeSet<&'g str> {
+    let made: BTreeSet<&str> = given.node.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect();
+    let rounding = written.node.iter().filter(|node| rounds(node, MAX_DEPTH));
+    let results = rounding.map(|node| node.output.iter().map(String::as_str).filter(|name| !name.is_empty()));
+    results.filter(|names| names.clone().all(|name| made.contains(name))).flatten().collect()
 }
 
 /// Whether a node rounds to such integers, or a node of one of its bodies.
@@ -62,6 +105,39 @@ mod tests {
         ]);
         // What the second graph makes of a value of the first is reached, too.
         let written = graph(vec![node("Relu", &["c"], "i"), node("Relu", &["a"], "j")]);
-        assert_eq!(reached([&given, &written]).into_iter().collect::<Vec<_>>(), ["b", "c", "d", "f", "i"]);
+        let reached =
+            |pins: &[&str]| reached([&given, &written], &pins.iter().copied().collect()).into_iter().collect::<Vec<_>>();
+        assert_eq!(reached(&[]), ["b", "c", "d", "f", "i"]);
+        assert_eq!(reached(&["b"]), ["f"]);
+    }
+
+    #[test]
+    fn what_moves_dequantized_numbers_lies_as_far_apart() {
+        let scale = |name: &str, number: f32| TensorProto {
+            name: Some(name.to_owned()),
+            data_type: Some(DataType::Float as i32),
+            raw_data: Some(number.to_le_bytes().to_vec().into()),
+            ..TensorProto::default()
+        };
+        let nodes = vec![
+            node("DequantizeLinear", &["a", "half"], "b"),
+            node("DequantizeLinear", &["a", "two"], "c"),
+            node("Concat", &["c", "b"], "d"),
+            node("Transpose", &["d"], "e"),
+            node("Exp", &["e"], "f"),
+            node("DequantizeLinear", &["a", "unknown"], "g"),
+        ];
+        let given = GraphProto { initializer: vec![scale("half", 0.5), scale("two", 2.0)], ..graph(nodes) };
+        let expected = [("b", 0.5), ("c", 2.0), ("d", 2.0), ("e", 2.0)].map(|(name, step)| (name.to_owned(), step));
+        assert_eq!(steps(&given), BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn results_of_rounding_operators_are_shared_by_name() {
+        let given =
+            graph(vec![node("QuantizeLinear", &["a"], "b"), node("QuantizeLinear", &["b"], "c"), node("Relu", &["c"], "d")]);
+        let written =
+            graph(vec![node("QuantizeLinear", &["a"], "b"), node("QLinearMul", &["b"], "e"), node("Relu", &["e"], "d")]);
+        assert_eq!(shared(&given, &written).into_iter().collect::<Vec<_>>(), ["b"]);
     }
 }

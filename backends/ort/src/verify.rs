@@ -8,13 +8,15 @@ use memc_onnx_proto::ModelFile;
 
 use crate::arrays::Array;
 use crate::blame::{WindowDifference, before_softmaxes, first_node, first_window, traceable};
-use crate::compare::{Difference, Tolerance, Tolerances, compare};
+use crate::claims::first_false;
+use crate::compare::{Difference, DifferenceKind, Tolerance, Tolerances, compare};
 use crate::content::Content;
 use crate::error::Error;
 use crate::inputs;
 use crate::integers;
 use crate::memory::require;
 use crate::options::{PlayOptions, reference};
+use crate::pinned::step_apart;
 use crate::played::Played;
 use crate::player::Player;
 use crate::runtime::{Runtime, SessionOptions};
@@ -23,7 +25,7 @@ use crate::units;
 use crate::weights::Weights;
 use crate::whole::Whole;
 
-/// Most bytes of values that are kept to find the first node that differs.
+/// Most bytes of values that are kept to find the first node that differs, of integers that a model is given, and of values with sizes that the file states.
 const MAX_TRACE: u64 = 4 << 30;
 /// Most bytes of what feeds softmaxes that are kept, of all rounds together.
 const MAX_SOFTMAX: u64 = 1 << 30;
@@ -56,6 +58,10 @@ pub enum Subject {
     Model,
     /// What feeds its softmaxes, which hide differences.
     Softmax,
+    /// Integers that its rounding operators compute of the given model's.
+    Steps,
+    /// Its outputs and what feeds its softmaxes, computed of the given model's integers.
+    Behind,
     /// The plan, played; where the tolerance is loosened for roundings to integers, it is compared with the written model.
     Plan,
 }
@@ -65,6 +71,8 @@ impl std::fmt::Display for Subject {
         f.write_str(match self {
             Self::Model => "the written model",
             Self::Softmax => "the written model before a softmax",
+            Self::Steps => "the written model where it rounds",
+            Self::Behind => "the written model behind the given one's integers",
             Self::Plan => "the plan",
         })
     }
@@ -81,6 +89,9 @@ pub struct Verified {
     pub softmaxes: usize,
     /// Every difference, with its round and subject; empty when every bit is equal.
     pub differences: Vec<(u64, Subject, Difference)>,
+    /// Differences of the written model beyond the tolerance that follow from integers one step apart: with the given model's integers there is none
+    /// beyond it. Each with its round and subject.
+    pub carried: Vec<(u64, Subject, Difference)>,
     /// How sessions with default options of both models differ.
     pub stock: Stock,
     /// The first node, in the order of the schedule, whose result differs, where something differs beyond the tolerance and there is memory to
@@ -149,19 +160,20 @@ pub fn verify(
     let tolerances = Tolerances {
         all: options.tolerance,
         halves: stated::rounded(given.graph(), &Whole::halves(runtime, given)?),
-        integers: integers::reached([out.graph(), given.graph()]),
+        integers: integers::reached([out.graph(), given.graph()], &BTreeSet::new()),
+        steps: integers::steps(given.graph()),
         units: units::units([out.graph(), given.graph()]),
     };
     let trial = Trial { runtime, given, out, layout, sets: &sets, options: &options, tolerances };
     let names = before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (sets.len() as u64).max(1));
     let expected = trial.run_whole(given, &names, refuses)?;
-    let mut found = begin(expected.first());
-    let written = trial.compare_model(&names, &expected, &mut found)?;
-    let expected = expected.into_iter().zip(written).map(|((given, _), written)| trial.expected_of_plan(given, written));
-    trial.compare_plan(&expected.collect::<Vec<_>>(), &mut found)?;
-    trial.blame(&mut found)?;
-    found.stock = trial.compare_stock();
-    Ok(found)
+    let outcome = trial.compare_all(&names, expected);
+    let is_wrong = match &outcome {
+        Ok(found) => !found.differences.iter().all(|(.., difference)| difference.is_within()),
+        Err(error) => matches!(error, Error::Runtime { .. } | Error::Kernel { .. }),
+    };
+    let claim = if is_wrong { first_false(runtime, given, out, layout, &sets, MAX_TRACE)? } else { None };
+    claim.map_or(outcome, Err)
 }
 
 /// Nothing is found yet; what will be compared is what the first round of the given model gave.
@@ -174,6 +186,7 @@ fn begin(first: Option<&Results>) -> Verified {
         left_out,
         softmaxes: first.map_or(0, |(_, inner)| inner.len()),
         differences: Vec::new(),
+        carried: Vec::new(),
         stock: Stock::default(),
         first: None,
         window: None,
@@ -199,6 +212,18 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
+    /// Compares the written model, the plan and sessions with default options with what the given model gives.
+    fn compare_all(&self, names: &BTreeSet<&str>, expected: Vec<Results>) -> Result<Verified, Error> {
+        let mut found = begin(expected.first());
+        let written = self.compare_model(names, &expected, &mut found)?;
+        self.behind_equal_integers(names, &expected, &mut found)?;
+        let expected = expected.into_iter().zip(written).map(|((given, _), written)| self.expected_of_plan(given, written));
+        self.compare_plan(&expected.collect::<Vec<_>>(), &mut found)?;
+        self.blame(&mut found)?;
+        found.stock = self.compare_stock();
+        Ok(found)
+    }
+
     /// Runs a model in one session that rounds as stated, on all sets; gives these values too. `tell` says what the failure of a run is.
     fn run_whole(&self, file: &ModelFile, names: &BTreeSet<&str>, tell: fn(Error) -> Error) -> Result<Vec<Results>, Error> {
         let whole = match names.is_empty() {
@@ -218,6 +243,53 @@ impl Trial<'_> {
             self.note(round, Subject::Model, &expected.0, &results.0, found);
         }
         Ok(written.into_iter().map(|(outputs, _)| outputs).collect())
+    }
+
+    /// Where the written model differs beyond the tolerance behind operators that round to integers, runs it on the integers of the given one. It may
+    /// round to the neighbour of each, as a number near the middle of two becomes either; what it computes of equal ones is held to the tolerance.
+    fn behind_equal_integers(&self, names: &BTreeSet<&str>, expected: &[Results], found: &mut Verified) -> Result<(), Error> {
+        let all = &self.tolerances;
+        let is_carried = |difference: &Difference| !difference.is_within() && all.integers.contains(&difference.output);
+        if all.all.of_largest == 0.0 || !found.differences.iter().any(|(.., difference)| is_carried(difference)) {
+            return Ok(());
+        }
+        let pins = integers::shared(self.given.graph(), self.out.graph());
+        let tensors = self.layout.tensors.iter().filter(|tensor| pins.contains(tensor.name.as_str()));
+        if pins.is_empty() || tensors.map(|tensor| tensor.bytes).fold(0, u64::saturating_add) > MAX_TRACE {
+            return Ok(());
+        }
+        let tolerances = Tolerances { integers: integers::reached([self.out.graph(), self.given.graph()], &pins), ..all.clone() };
+        let given = Whole::traced(self.runtime, self.given, &pins, reference(self.layout))?;
+        let mut differences = Vec::new();
+        for (round, (set, expected)) in (0u64..).zip(self.sets.iter().zip(expected)) {
+            let mut pinned = given.run(set)?.0;
+            pinned.retain(|name, _| pins.contains(name.as_str()));
+            let (written, own) = Whole::pinned(self.runtime, self.out, names, &pinned, reference(self.layout))?;
+            let mut inputs = BTreeMap::new();
+            for (name, array) in set.iter().chain(&pinned) {
+                inputs.insert(name.clone(), Array::of(&array.view())?);
+            }
+            let mut results = written.contents(&inputs)?.0;
+            for (own, name) in &own {
+                let kind = match (results.remove(own), pinned.get(name)) {
+                    (Some(Content::Array(result)), Some(expected)) => step_apart(expected, &result, all.of(name)),
+                    _ => Some(DifferenceKind::Absent),
+                };
+                differences.extend(kind.map(|kind| (round, Subject::Steps, Difference { output: name.clone(), kind })));
+            }
+            let (inner, outputs) = results.into_iter().partition(|(name, _)| expected.1.contains_key(name));
+            for (expected, results) in [(&expected.1, &inner), (&expected.0, &outputs)] {
+                let behind = compare(expected, results, &tolerances);
+                differences.extend(behind.into_iter().map(|difference| (round, Subject::Behind, difference)));
+            }
+        }
+        if differences.iter().all(|(.., difference)| difference.is_within()) {
+            let (carried, others) =
+                std::mem::take(&mut found.differences).into_iter().partition(|(.., difference)| is_carried(difference));
+            (found.carried, found.differences) = (carried, others);
+        }
+        found.differences.extend(differences);
+        Ok(())
     }
 
     /// What the plan is held to: what the given model gives; where that is loosened for roundings to integers, what the written one does.
@@ -248,7 +320,7 @@ impl Trial<'_> {
     ) {
         let differences = match subject {
             Subject::Plan => compare(expected, results, &Tolerances { integers: BTreeSet::new(), ..self.tolerances.clone() }),
-            Subject::Model | Subject::Softmax => compare(expected, results, &self.tolerances),
+            _ => compare(expected, results, &self.tolerances),
         };
         found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
     }
@@ -282,8 +354,8 @@ impl Trial<'_> {
         let Some((round, subject, _)) = beyond else { return Ok(()) };
         let set = self.sets[usize::try_from(*round).unwrap_or(0)];
         match subject {
-            Subject::Model | Subject::Softmax => (found.first, found.window) = self.first_in_model(set)?,
             Subject::Plan => found.first = self.first_in_plan(set)?,
+            _ => (found.first, found.window) = self.first_in_model(set)?,
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::allocator::Tally;
 use crate::arrays::Array;
 use crate::content::Content;
 use crate::error::Error;
+use crate::pinned::pin;
 use crate::random;
 use crate::runtime::{Runtime, Session, SessionOptions, Source, Value};
 use crate::{stated, types};
@@ -92,6 +93,24 @@ impl<'r> Whole<'r> {
         let mut model = Self::stated(runtime, file)?;
         give(&mut model, names);
         Self::of(runtime, &model, file, options)
+    }
+
+    /// Loads a model as it is stated, so that a run gives the values of the given names too, and takes pinned values as inputs. Returns with it the
+    /// names of pinned values by those under which the model gives out its own; see [`pin`].
+    ///
+    /// # Errors
+    /// The runtime refuses the model.
+    pub(crate) fn pinned(
+        runtime: &'r Runtime,
+        file: &ModelFile,
+        names: &BTreeSet<&str>,
+        pins: &BTreeMap<String, Array>,
+        options: SessionOptions,
+    ) -> Result<(Self, BTreeMap<String, String>), Error> {
+        let mut model = Self::stated(runtime, file)?;
+        give(&mut model, names);
+        let own = pin(&mut model, pins);
+        Ok((Self::of(runtime, &model, file, options)?, own))
     }
 
     /// The model with seeds, and with barriers where a session would not round to the types that it states.

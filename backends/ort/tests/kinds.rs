@@ -13,8 +13,8 @@ use memc::proto::onnx::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeProto, ValueInfoProto,
 };
 use memc_ort::{
-    Array, Content, Element, Error, PlayOptions, Player, SessionOptions, Stock, Tolerance, Verified, VerifyOptions, Whole,
-    inputs, verify,
+    Array, Content, Difference, Element, Error, PlayOptions, Player, SessionOptions, Stock, Subject, Tolerance, Verified,
+    VerifyOptions, Whole, inputs, verify,
 };
 use support::graph::{FLOAT, INT64, integer, model, node, value};
 use support::{plan, runtime, written};
@@ -190,6 +190,7 @@ fn nothing_compared_is_no_success() {
         left_out: Vec::new(),
         softmaxes: 0,
         differences: Vec::new(),
+        carried: Vec::new(),
         stock: Stock::default(),
         first: None,
         window: None,
@@ -310,4 +311,72 @@ fn an_empty_optional_of_a_whole_session_is_none() {
     let x = Array::new(Element::from_name("float").unwrap(), vec![2, 3], &[0; 24]).unwrap().unwrap();
     let outputs = whole.contents(&BTreeMap::from([("x".to_owned(), x)])).unwrap().0;
     assert!(matches!(outputs["none"], Content::None));
+}
+
+/// `Exp(factor * scale * round((x * 0 + number) / scale))`: what is rounded is the same for all elements.
+fn rounded(number: f32, factor: f32) -> ModelProto {
+    let nodes = vec![
+        node("Mul", &["x", "none"], &["z"]),
+        node("Add", &["z", "number"], &["n"]),
+        node("QuantizeLinear", &["n", "scale"], &["q"]),
+        node("DequantizeLinear", &["q", "scale"], &["d"]),
+        node("Mul", &["d", "factor"], &["f"]),
+        node("Exp", &["f"], &["y"]),
+    ];
+    model(GraphProto {
+        name: Some("rounded".to_owned()),
+        node: nodes,
+        input: vec![value("x", FLOAT, Some(&[4]))],
+        output: vec![value("y", FLOAT, Some(&[4]))],
+        initializer: vec![float("none", 0.0), float("number", number), float("factor", factor), float("scale", 0.5)],
+        ..GraphProto::default()
+    })
+}
+
+#[test]
+fn what_follows_from_integers_one_step_apart_is_computed_again_of_equal_ones() {
+    // 1.5 steps, which are rounded to 2; a little less becomes 1.
+    let given = written("kinds_steps", &rounded(0.75, 20.0));
+    let against = |name: &str, number: f32, factor: f32| {
+        let (out, layout) = plan(&written(name, &rounded(number, factor)), |options| {
+            options.passes = Some("schedule,place".to_owned());
+        });
+        let usual = VerifyOptions { tolerance: Tolerance::of_roundings(), ..VerifyOptions::default() };
+        verify(&runtime(), &given, &out, &layout, None, usual).unwrap()
+    };
+    let found = against("kinds_steps_1", 0.749_999, 20.0);
+    assert!(found.holds(), "{:?}", found.differences);
+    let texts = |rows: &[(u64, Subject, Difference)]| rows.iter().map(|(.., row)| row.to_string()).collect::<Vec<_>>();
+    assert_eq!(
+        texts(&found.differences),
+        ["`q`: 4 of 4 elements differ, by at most 1e0 (5e-1 of the largest of them), within tolerance"]
+    );
+    assert!(found.carried.len() == 1 && found.carried[0].2.output == "y" && !found.carried[0].2.is_within(), "{found:?}");
+    // Two steps away, and another number behind an integer one step away.
+    for (name, number, factor) in [("kinds_steps_2", 0.2, 20.0), ("kinds_steps_3", 0.749_999, 20.5)] {
+        let found = against(name, number, factor);
+        assert!(!found.holds() && found.carried.is_empty(), "{found:?}");
+    }
+}
+
+#[test]
+fn a_claim_that_does_not_hold_is_named_where_a_node_that_rests_on_it_fails() {
+    let model = model(GraphProto {
+        name: Some("turned".to_owned()),
+        node: vec![node("NonZero", &["x"], &["i"]), node("Transpose", &["i"], &["t"])],
+        input: vec![value("x", FLOAT, Some(&[3, 4]))],
+        output: vec![value("t", INT64, None)],
+        value_info: vec![value("i", INT64, Some(&[2, 1]))],
+        ..GraphProto::default()
+    });
+    let given = written("kinds_turned", &model);
+    let (out, layout) = plan(&given, |_| {});
+    // A matrix with one column is turned by counting its elements anew.
+    assert!(out.graph().node.iter().any(|node| node.op_type() == "Reshape"), "nothing rests on the claim");
+    let error = verified(&given, &out, &layout).expect_err("another size");
+    assert!(
+        matches!(&error, Error::Claimed { tensor, claimed, found, .. }
+        if tensor == "i" && **claimed == [2, 1] && **found == [2, 12]),
+        "{error}"
+    );
 }

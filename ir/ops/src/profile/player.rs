@@ -19,3 +19,13 @@ const READ_AGAIN: &[(&str, &str)] =
 pub fn reads_again(domain: &str, name: &str) -> bool {
     READ_AGAIN.contains(&(domain, name))
 }
+
+/// Operators, by domain and name, whose kernels add up runs of elements by vectors of 16 bytes that begin at aligned addresses, and single elements
+/// before the first: another address gives other partial sums, and other last bits. Found by running 90 operators of ONNX Runtime 1.31 on operands at
+/// 8 to 16 addresses (x86-64).
+const SUMS_BY_ADDRESS: &[(&str, &str)] = &[("", "Einsum"), ("", "InstanceNormalization"), ("", "ReduceMean"), ("", "ReduceSum")];
+
+/// Whether the last bits of what an operator's kernel of ONNX Runtime gives may follow from the address of what it reads.
+pub fn sums_by_address(domain: &str, name: &str) -> bool {
+    SUMS_BY_ADDRESS.contains(&(domain, name))
+}
