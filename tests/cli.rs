@@ -264,10 +264,32 @@ fn passes_can_be_watched() {
     dumps.sort();
     assert_eq!(dumps.first().map(String::as_str), Some("00.fold.mem"));
     assert!(dumps.last().is_some_and(|name| name.ends_with(".place.mem")), "{dumps:?}");
-    assert!(dumps.iter().any(|name| name.ends_with(".rewrite.mem")), "{dumps:?}");
+    assert!(dumps.iter().any(|name| name.ends_with(".schedule.mem")), "{dumps:?}");
     for name in dumps {
         folder.memc(&format!("opt dump/{name} --quiet")).done();
     }
+}
+
+#[test]
+fn a_plan_says_how_it_was_found_and_is_repeated_by_its_trace() {
+    let folder = with_model("trace", "ort_mlp_tiny");
+    let ran = folder.memc("optimize in.onnx -o out.onnx --budget 95% --log-plans").done();
+    assert!(ran.err.lines().any(|line| line.starts_with("order ")), "{ran:#?}");
+    assert!(ran.err.contains("best so far") && ran.err.contains("not asked"), "{ran:#?}");
+    let layout = |name: &str| -> Value { serde_json::from_str(&folder.read(name)).unwrap() };
+    let first = layout("out.layout.json");
+    let trace = first["trace"]["passes"].as_str().unwrap();
+    assert!(ran.err.contains(&format!("repeats with --passes '{trace}'")), "{ran:#?}");
+    folder.memc(&format!("optimize in.onnx -o again.onnx --passes {trace}")).done();
+    let again = layout("again.layout.json");
+    for key in ["arenas", "schedule", "tensors"] {
+        assert_eq!(first[key], again[key], "{key}");
+    }
+    // The text form repeats it, too.
+    folder.memc("print in.onnx -o in.mem --quiet").done();
+    folder.memc(&format!("opt in.mem --passes {trace} -o out.mem")).done();
+    let size = first["arenas"][0]["size"].as_u64().unwrap();
+    assert!(folder.read("out.mem").contains(&format!("arena @device size {size} ")), "{}", folder.read("out.mem"));
 }
 
 #[test]

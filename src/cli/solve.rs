@@ -41,7 +41,7 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
             let model = dag.problem().map_err(|error| refuse(&error))?;
             let given = model.topological_order().map_err(|error| refuse(&error))?;
             let base = order::peak(&model, &given).map_err(|error| refuse(&error))?;
-            let limit = effort.map_or_else(|| order::thorough_limit(&model), |nodes| Limit::nodes(nodes));
+            let limit = effort.map_or_else(|| order::thorough_limit(&model), Limit::nodes);
             let started = Instant::now();
             let outcome = order::solve(&model, &given, &limit).map_err(|error| refuse(&error))?;
             let seconds = started.elapsed().as_secs_f64();

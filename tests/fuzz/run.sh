@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-60}
 shift || true
-all=(parse_text import_onnx make_onnx verify_any check_layout place order read_problem read_npz read_target)
+all=(parse_text import_onnx make_onnx verify_any check_layout place order read_problem read_npz read_target budget split rewrite)
 targets=("${@:-${all[@]}}")
 
 if ! command -v c++ > /dev/null; then

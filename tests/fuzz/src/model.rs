@@ -9,7 +9,7 @@ use memc_onnx_export::{ExportOptions, export};
 use prost::Message as _;
 
 use crate::generator::Generator;
-use crate::planning::{VARIANTS, holds, options, planned};
+use crate::planning::{Searching, VARIANTS, holds, options, planned, searched};
 use crate::text::round_trip;
 use crate::{Choices, planning};
 
@@ -31,6 +31,20 @@ pub fn make_onnx(bytes: &[u8]) {
         optimize_and_check(&model, variant);
     } else {
         carry(&model, variant);
+    }
+}
+
+/// Builds a model from the bytes, and runs a pass that searches on it.
+pub fn search(bytes: &[u8], pass: Searching) {
+    let mut choices = Choices::new(bytes);
+    // What the settings read comes first, so that short inputs have some.
+    let settings: [u8; 24] = choices.any();
+    let model = Generator::new(choices).model().encode_to_vec();
+    let Ok(file) = ModelFile::from_bytes(model) else { return };
+    let Ok(imported) = import(&file, &import_options()) else { return };
+    if imported.module.nodes().len() <= MOST_PLANNED {
+        let inference = Inference { data: imported.data, ..Inference::default() };
+        searched(imported.module, inference, pass, &mut Choices::new(&settings));
     }
 }
 

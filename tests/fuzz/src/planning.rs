@@ -1,9 +1,12 @@
 //! The default plan of a module, held to what the verifier says.
 
-use memc::ir::{Diagnostic, Module, Stage, text, verify};
+use memc::ir::{Bytes, Diagnostic, Module, Stage, text, verify};
 use memc::ops::{Inference, Profile, infer};
-use memc::passes::{Io, Options, PassContext, PassError, PipelineError, Silent, plan};
+use memc::passes::{Io, Memo, Options, PassContext, PassError, Pipeline, PipelineError, Settings, Silent};
+use memc::plan::registry::REGISTRY;
+use memc::plan::{Model, Refusal, Tuning, Wish, plan};
 
+use crate::Choices;
 use crate::text::round_trip;
 
 /// Search nodes of each exact solver.
@@ -30,12 +33,13 @@ pub fn infer_and_plan(mut module: Module) {
 
 /// Plans a sound typed module; `None` where its sizes are beyond what can be addressed.
 pub fn planned(module: &Module, inference: Inference, options: &Options) -> Option<Module> {
-    let fresh = |module: &Module| PassContext::new(options, inference.data.clone(), module);
-    let planned = match plan(module, fresh, true, &mut Silent) {
-        Ok(planned) => planned.module,
-        Err(PipelineError::Pass(PassError::TooLarge { .. })) => return None,
-        Err(PipelineError::Broken { pass, violations }) => {
-            panic!("`{pass}` broke it:\n{}{}", show(&violations), text::print(module))
+    let model = Model { module, data: &inference.data, external: None, options, verify: true, memo: Memo::default() };
+    let wish = Wish { limit: None, slowdown: 0 };
+    let planned = match plan(&model, wish, &Tuning::default(), &mut |_| {}) {
+        Ok(found) => found.planned.module,
+        Err(Refusal::Pipeline(error)) => {
+            refused(error, module);
+            return None;
         }
         Err(error) => panic!("{error}\n{}", text::print(module)),
     };
@@ -43,6 +47,60 @@ pub fn planned(module: &Module, inference: Inference, options: &Options) -> Opti
     holds(&planned, Stage::Planned);
     round_trip(&planned);
     Some(planned)
+}
+
+/// Passes that search, each behind what it needs.
+#[derive(Clone, Copy)]
+pub enum Searching {
+    /// Recomputes within a limit.
+    Budget,
+    /// Computes regions in parts.
+    Split,
+    /// Replaces fragments by equal forms.
+    Rewrite,
+}
+
+/// Runs a pass that searches on a sound typed module, with settings from the bytes, and places what it leaves; every module on the way is verified.
+pub fn searched(mut module: Module, inference: Inference, pass: Searching, choices: &mut Choices<'_>) {
+    let options = options(choices.below(VARIANTS));
+    let limit = match choices.below(3) {
+        0 => None,
+        _ => Some(Bytes(choices.number())),
+    };
+    let settings = Settings {
+        limit,
+        slowdown: choices.below(3000) as u32,
+        alone: choices.once_in(3).then(|| Bytes(choices.number())),
+        ..Settings::default()
+    };
+    let passes = match pass {
+        Searching::Budget => "fold,dce,view,window,schedule,budget,in-place,place",
+        Searching::Split => "fold,dce,split,dce,view,window,schedule,in-place,place",
+        Searching::Rewrite => "fold,dce,rewrite,fold,canonicalize,dce,view,window,schedule,in-place,place",
+    };
+    let mut ctx = PassContext::new(&options, inference.data);
+    let before = text::print(&module);
+    let pipeline = Pipeline::parse(passes, module.stage, REGISTRY).map(|pipeline| pipeline.with(&settings));
+    let run = |pipeline: Pipeline| pipeline.run(&mut module, &mut ctx, true, &mut Silent);
+    match pipeline.and_then(run) {
+        Err(PipelineError::Pass(PassError::Budget(short))) => assert!(limit.is_some_and(|limit| limit < short.least), "{short:?}"),
+        Err(PipelineError::Broken { pass, violations }) => panic!("`{pass}` broke it:\n{}{before}", show(&violations)),
+        Err(PipelineError::Pass(PassError::TooLarge { .. })) => {}
+        Err(error) => panic!("{error}\n{before}"),
+        Ok(_) => {
+            holds(&module, Stage::Planned);
+            round_trip(&module);
+        }
+    }
+}
+
+/// Takes sizes beyond what can be addressed, and nothing else.
+fn refused(error: PipelineError, module: &Module) {
+    match error {
+        PipelineError::Pass(PassError::TooLarge { .. }) => {}
+        PipelineError::Defect { trace, error } => panic!("{error}\n{trace}\n{}", text::print(module)),
+        error => panic!("{error}\n{}", text::print(module)),
+    }
 }
 
 /// Holds that the verifier takes a module.

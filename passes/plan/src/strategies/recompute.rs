@@ -16,17 +16,11 @@ const MERGING_SHARE: u64 = 8;
 /// Whether the limit needs it.
 pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     super::slow(search)?;
-    let is_kept = search.pool.best().is_some();
-    let is_free = search.pool.best().is_some_and(|best| best.strategy != "batch");
-    match () {
-        // Where regions in parts keep the limit and take noticeably longer, recomputing may be faster.
-        () if is_free && !search.pool.best().is_some_and(|best| is_split(&best.module)) => {
-            Err("a plan that recomputes nothing keeps the limit")
-        }
-        () if is_kept && search.model.options.farther.is_empty() && !super::slow(search).is_ok() => {
-            Err("the best plan is fast enough")
-        }
-        () => Ok(()),
+    let free = search.pool.best().filter(|best| best.strategy == "order" || best.strategy == "plainer");
+    // Where regions in parts keep the limit and take noticeably longer, recomputing may be faster.
+    match free {
+        Some(best) if !is_split(&best.module) => Err("a plan that recomputes nothing keeps the limit"),
+        _ => Ok(()),
     }
 }
 

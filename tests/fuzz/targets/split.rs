@@ -1,0 +1,6 @@
+//! Regions in parts of models built from bytes: every module on the way is verified.
+#![no_main]
+
+use memc_fuzz::planning::Searching;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| memc_fuzz::model::search(bytes, Searching::Split));
