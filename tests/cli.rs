@@ -273,7 +273,7 @@ fn passes_can_be_watched() {
 #[test]
 fn a_plan_says_how_it_was_found_and_is_repeated_by_its_trace() {
     let folder = with_model("trace", "ort_mlp_tiny");
-    let ran = folder.memc("optimize in.onnx -o out.onnx --budget 95% --log-plans").done();
+    let ran = folder.memc("optimize in.onnx -o out.onnx --budget 250000 --log-plans").done();
     assert!(ran.err.lines().any(|line| line.starts_with("order ")), "{ran:#?}");
     assert!(ran.err.contains("best so far") && ran.err.contains("not asked"), "{ran:#?}");
     let layout = |name: &str| -> Value { serde_json::from_str(&folder.read(name)).unwrap() };
@@ -301,7 +301,8 @@ fn what_it_knows_in_its_own_words() {
     assert_snapshot!("ops-fused-conv", say("ops com.microsoft::FusedConv"));
     assert_snapshot!("explain-e0301", say("explain E0301"));
     assert_snapshot!("targets", say("targets"));
-    for line in say("passes").lines() {
+    // Strategies stand behind the passes.
+    for line in say("passes").lines().take_while(|line| !line.is_empty()) {
         let name = line.split_whitespace().next().unwrap();
         assert!(say(&format!("passes {name}")).starts_with(&format!("# {name}\n")), "{line}");
     }

@@ -1,6 +1,6 @@
 //! Building and editing modules. All edits go through here, so that use lists and definitions stay right.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crate::attribute::Attribute;
@@ -401,13 +401,23 @@ impl<'m> Rewriter<'m> {
         self.edits += dropped;
         dropped
     }
-    /// Takes erased nodes out of the lists and returns the number of edits.
-    pub fn finish(self) -> u64 {
+    /// Takes erased nodes out of the lists and returns the number of edits. Where the original of recomputed nodes is erased, the first of its copies
+    /// in each graph becomes the original of the others.
+    pub fn finish(mut self) -> u64 {
         for graph in self.module.graphs.keys() {
             let erased = &self.erased;
             self.module.graphs[graph].nodes.retain(|node| !erased[*node]);
+            self.root_copies(graph);
         }
         self.edits
+    }
+    fn root_copies(&mut self, graph: GraphId) {
+        let mut roots: BTreeMap<Node, Node> = BTreeMap::new();
+        for node in self.module.graphs[graph].nodes.clone() {
+            let Some(original) = self.module.nodes[node].recompute_of.filter(|original| self.erased[*original]) else { continue };
+            let root = *roots.entry(original).or_insert(node);
+            self.module.nodes[node].recompute_of = Some(root).filter(|root| *root != node);
+        }
     }
 }
 

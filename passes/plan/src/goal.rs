@@ -17,13 +17,8 @@ const ARENA_SHARE_OF_TIME: f64 = 0.02;
 pub enum Goal {
     /// Fewest bytes; time decides among equals.
     Least,
-    /// Least time within a limit of bytes, and within a limit of time where there is one.
-    Limit {
-        /// Bytes of the first space.
-        bytes: Bytes,
-        /// Modelled nanoseconds.
-        longest: Option<u64>,
-    },
+    /// Least time within a limit of bytes of the first space.
+    Limit(Bytes),
     /// Least sum of time and memory, where a byte is worth some time.
     Price {
         /// Nanoseconds that a byte is worth.
@@ -31,10 +26,12 @@ pub enum Goal {
         /// Modelled nanoseconds that no plan may pass.
         longest: Option<u64>,
     },
-    /// Fewest bytes within a limit of time.
+    /// Fewest bytes within a limit of time, and within one of bytes where there is one.
     Slowdown {
         /// Modelled nanoseconds.
         longest: Option<u64>,
+        /// Bytes of the first space.
+        limit: Option<Bytes>,
     },
 }
 
@@ -42,8 +39,8 @@ impl Goal {
     /// The goal that one run of a pass has, on a module that needs so many bytes and takes so long as it is.
     pub(crate) fn of_run(settings: &Settings, options: &Options, bytes: Bytes, nanos: u64) -> Self {
         match settings.limit {
-            Some(bytes) => Self::Limit { bytes, longest: None },
-            None if settings.slowdown > 0 => Self::Slowdown { longest: None },
+            Some(bytes) => Self::Limit(bytes),
+            None if settings.slowdown > 0 => Self::Slowdown { longest: None, limit: None },
             None => Self::price(options, bytes, nanos),
         }
     }
@@ -57,13 +54,17 @@ impl Goal {
 
     /// The limit of bytes, where the goal is one.
     pub fn limit(&self) -> Option<Bytes> {
-        if let Self::Limit { bytes, .. } = self { Some(*bytes) } else { None }
+        match *self {
+            Self::Limit(bytes) => Some(bytes),
+            Self::Slowdown { limit, .. } => limit,
+            Self::Least | Self::Price { .. } => None,
+        }
     }
 
     /// The same within a smaller limit, where the goal is one.
     pub(crate) fn toward(&self, smaller: Bytes) -> Self {
         match *self {
-            Self::Limit { bytes, longest } => Self::Limit { bytes: bytes.min(smaller), longest },
+            Self::Limit(bytes) => Self::Limit(bytes.min(smaller)),
             other => other,
         }
     }
@@ -71,13 +72,14 @@ impl Goal {
     /// What a plan is worth that needs so many bytes, takes so long and has so many nodes.
     pub fn score(&self, bytes: Bytes, nanos: u64, nodes: usize) -> Score {
         let late = |longest: Option<u64>| longest.map_or(0, |longest| nanos.saturating_sub(longest));
-        let (beyond, late, cost) = match *self {
-            Self::Least => (0, 0, bytes.0),
-            Self::Limit { bytes: limit, longest } => (bytes.0.saturating_sub(limit.0), late(longest), nanos),
+        let beyond = self.limit().map_or(0, |limit| bytes.0.saturating_sub(limit.0));
+        let (late, cost) = match *self {
+            Self::Least => (0, bytes.0),
+            Self::Limit(_) => (0, nanos),
             Self::Price { nanos_per_byte, longest } => {
-                (0, late(longest), nanos.saturating_add((bytes.0 as f64 * nanos_per_byte).round() as u64))
+                (late(longest), nanos.saturating_add((bytes.0 as f64 * nanos_per_byte).round() as u64))
             }
-            Self::Slowdown { longest } => (0, late(longest), bytes.0),
+            Self::Slowdown { longest, .. } => (late(longest), bytes.0),
         };
         Score { beyond, late, cost, bytes, nanos, nodes }
     }
@@ -109,17 +111,16 @@ mod tests {
 
     #[test]
     fn within_a_limit_time_decides() {
-        let goal = Goal::Limit { bytes: Bytes(1000), longest: Some(5000) };
+        let goal = Goal::Limit(Bytes(1000));
         assert!(goal.score(Bytes(1000), 1000, 1) < goal.score(Bytes(1), 1001, 1));
         assert!(goal.score(Bytes(999), 1000, 1) < goal.score(Bytes(1000), 1000, 1));
         assert!(goal.score(Bytes(1000), 5001, 1) < goal.score(Bytes(1001), 1, 1));
-        assert!(goal.score(Bytes(1000), 5000, 2) < goal.score(Bytes(900), 5001, 1));
         assert!(goal.score(Bytes(900), 10, 1) < goal.score(Bytes(900), 10, 2));
     }
 
     #[test]
     fn toward_a_smaller_limit_bytes_above_it_count_first() {
-        let goal = Goal::Limit { bytes: Bytes(1000), longest: None };
+        let goal = Goal::Limit(Bytes(1000));
         assert!(goal.score(Bytes(900), 1, 1) < goal.score(Bytes(800), 2, 1));
         assert!(goal.toward(Bytes(700)).score(Bytes(900), 1, 1) > goal.toward(Bytes(700)).score(Bytes(800), 2, 1));
         assert_eq!(goal.toward(Bytes(2000)), goal);
@@ -128,8 +129,10 @@ mod tests {
 
     #[test]
     fn within_a_limit_of_time_bytes_decide() {
-        let goal = Goal::Slowdown { longest: Some(slowed(1000, 100)) };
+        let goal = Goal::Slowdown { longest: Some(slowed(1000, 100)), limit: Some(Bytes(100)) };
         assert!(goal.score(Bytes(10), 1010, 1) < goal.score(Bytes(11), 1, 1));
         assert!(goal.score(Bytes(11), 1, 1) < goal.score(Bytes(1), 1011, 1));
+        // A limit of bytes comes before one of time.
+        assert!(goal.score(Bytes(100), 2000, 1) < goal.score(Bytes(101), 1, 1));
     }
 }

@@ -88,6 +88,11 @@ impl<'m> Form<'m> {
         Self { module: plan.module.clone(), trace: vec![plan.trace.clone()], ..given }
     }
 
+    /// The same, whose modules nobody verifies.
+    pub(crate) fn unverified(self) -> Self {
+        Self { verify: false, ..self }
+    }
+
     /// Numbers of the sub-views of some nodes and parts among those that the module could have.
     pub(crate) fn numbers_of(&self, named: &BTreeSet<(Node, Value)>) -> BTreeSet<usize> {
         let candidates = window::candidates(&self.module, &self.ctx).into_iter().enumerate();

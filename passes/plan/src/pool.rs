@@ -97,8 +97,11 @@ impl<'o> Pool<'o> {
         }
     }
 
-    /// Takes a plan that was sought for the limit, if it is the best one; returns whether it is.
+    /// Takes a plan, if it is the best one that keeps the limits; without a limit of bytes, it must need no more than the order of the file.
     pub(crate) fn offer(&mut self, plan: Planned) -> Verdict {
+        if self.goal.limit().is_none() && !is_no_worse(&plan.module, &self.file_order.module, self.options) {
+            return Verdict::AboveFileOrder;
+        }
         let score = self.score(&plan);
         if score.late == 0 {
             self.smallest_in_time = self.smallest_in_time.min(score.bytes);

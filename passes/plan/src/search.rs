@@ -59,8 +59,8 @@ impl<'m> Search<'m> {
         let file_order = whole::file_order(model, &settings)?;
         let longest = (wish.slowdown > 0).then(|| slowed(model.nanos(), wish.slowdown));
         let goal = match wish.limit {
-            Some(bytes) => Goal::Limit { bytes, longest },
-            None if wish.slowdown > 0 => Goal::Slowdown { longest },
+            limit if wish.slowdown > 0 => Goal::Slowdown { longest, limit },
+            Some(bytes) => Goal::Limit(bytes),
             None => Goal::price(model.options, arena(&file_order.module), model.nanos()),
         };
         Ok(Self {
@@ -122,7 +122,7 @@ impl<'m> Search<'m> {
     /// Settings of every pass of this search: limit, slowdown, and parts of the batch where they were asked for by name.
     pub(crate) fn settings(&self) -> Settings {
         let parts = self.model.options.rewrite.micro_batches;
-        // With both limits, regions may cost no more time than what decides among plans that keep the bytes.
+        // With both limits, plans for the slowdown alone are looked for by a strategy of their own.
         let slowdown = if self.wish.limit.is_some() { 0 } else { self.wish.slowdown };
         Settings { limit: self.wish.limit, slowdown, parts, ..Settings::default() }
     }
@@ -256,8 +256,8 @@ impl<'m> Search<'m> {
         let mut candidates = vec![Candidate::of(given, "nodes as given", settings)?];
         let longest = slowed(candidates[0].nanos(), settings.slowdown);
         let goal = match settings.limit {
-            Some(bytes) => Goal::Limit { bytes, longest: None },
-            None if settings.slowdown > 0 => Goal::Slowdown { longest: Some(longest) },
+            Some(bytes) => Goal::Limit(bytes),
+            None if settings.slowdown > 0 => Goal::Slowdown { longest: Some(longest), limit: None },
             None => match Goal::price(self.model.options, arena(&candidates[0].quick.module), candidates[0].nanos()) {
                 Goal::Price { nanos_per_byte, .. } => Goal::Price { nanos_per_byte, longest: Some(longest) },
                 other => other,

@@ -154,9 +154,9 @@ fn nodes(plan: &Planned) -> usize {
     plan.module.graph(plan.module.main()).nodes.len()
 }
 
-/// Whether there are equal nodes.
+/// Whether there are equal nodes. Merging them may break the plan that a form has: nobody looks at what is left.
 pub(crate) fn has_equal_nodes(form: &Form<'_>) -> Result<bool, PipelineError> {
-    Ok(form.clone().run("cse", &Settings::default())? != Changed::No)
+    Ok(form.clone().unverified().run("cse", &Settings::default())? != Changed::No)
 }
 
 /// The best plan of several forms under a goal, none of which may need more than the order of the file.
@@ -220,18 +220,22 @@ fn most(bound: u64, known: u64, holds: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// The order of the file under the same rules: what no plan may be worse than. Nothing is rewritten, and what other kernels need, where those are asked
-/// for, is not held against them. Even cleaning up may raise the peak, where the runtime keeps unread results to the end: then the file stays as it is.
+/// The order of the file under the same rules: what no plan may be worse than. Nothing is rewritten. Images in blocks and parts of the batch are asked
+/// for by name, so what they need is not held against them; other kernels are for less memory. Even cleaning up may raise the peak, where the runtime
+/// keeps unread results to the end: then the file stays as it is.
 ///
 /// # Errors
 /// The first pass that fails.
 pub(crate) fn file_order(model: &Model<'_>, settings: &Settings) -> Result<Planned, PipelineError> {
-    let rewrite = &model.options.rewrite;
-    let blocks = if rewrite.nchwc.is_some() { "nchwc," } else { "" };
-    let kernels = if rewrite.integer_kernels || !blocks.is_empty() { "canonicalize," } else { "" };
+    let has_blocks = model.options.rewrite.nchwc.is_some();
+    let (kernels, blocks) = if has_blocks { ("canonicalize,", "nchwc,") } else { ("", "") };
     let cleaned = format!("fold,{kernels}dce,micro-batch,{blocks}dce,view,{PLACE}");
     let plan = |passes: &str| Ok::<_, PipelineError>(Form::given(model).then(passes, settings)?.planned());
-    let (cleaned, given) = (plan(&cleaned)?, plan(&format!("view,{PLACE}"))?);
+    let cleaned = plan(&cleaned)?;
+    if has_blocks || settings.parts.is_some() {
+        return Ok(cleaned);
+    }
+    let given = plan(&format!("view,{PLACE}"))?;
     let is_smaller =
         is_no_worse(&given.module, &cleaned.module, model.options) && !is_no_worse(&cleaned.module, &given.module, model.options);
     Ok(if is_smaller { given } else { cleaned })

@@ -1,12 +1,12 @@
-//! `reopen` and `root-copies`: a plan that recomputes becomes a typed module again, to be planned anew.
+//! `reopen`: a plan that recomputes becomes a typed module again, to be planned anew.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use memc_ir::{Module, Node, Plan, Rewriter, Stage, Use, Value, uses};
 use memc_passes::{Changed, PassInfo};
 
-/// The pass before other passes.
-pub const REOPEN: PassInfo = PassInfo {
+/// The pass.
+pub const INFO: PassInfo = PassInfo {
     name: "reopen",
     summary: "Makes a plan that recomputes a typed module again, without the copies that follow soon.",
     page: include_str!("../../doc/reopen.md"),
@@ -22,17 +22,6 @@ pub const REOPEN: PassInfo = PassInfo {
     },
 };
 
-/// The pass behind them.
-pub const ROOT_COPIES: PassInfo = PassInfo {
-    name: "root-copies",
-    summary: "Makes the first copy of a node that is gone the original of the others.",
-    page: include_str!("../../doc/root-copies.md"),
-    needs: Stage::Typed,
-    gives: Stage::Typed,
-    reads: &[],
-    run: |module, _| Ok(Changed::edits(root_copies(module))),
-};
-
 /// Steps between a last use and a copy, for that to be soon: what is computed again there made room for something in passing.
 const SOON: usize = 8;
 
@@ -45,22 +34,6 @@ fn merge_near_copies(module: &mut Module) -> u64 {
         let pairs: Vec<(Value, Value)> =
             results(copy).into_iter().zip(results(kept)).filter_map(|(copy, kept)| copy.zip(kept)).collect();
         pairs.into_iter().for_each(|(copy, kept)| rewriter.replace_uses(copy, kept));
-    }
-    rewriter.finish()
-}
-
-/// Makes the first copy of what is not computed any more the original of the others. Linear in nodes.
-fn root_copies(module: &mut Module) -> u64 {
-    let nodes = module.graph(module.main()).nodes.clone();
-    let mut rewriter = Rewriter::new(module);
-    let there: BTreeSet<Node> = nodes.iter().copied().collect();
-    let mut roots: BTreeMap<Node, Node> = BTreeMap::new();
-    for node in nodes {
-        let Some(original) = rewriter.module().node(node).recompute_of.filter(|original| !there.contains(original)) else {
-            continue;
-        };
-        let root = *roots.entry(original).or_insert(node);
-        rewriter.set_recompute_of(node, Some(root).filter(|root| *root != node));
     }
     rewriter.finish()
 }
@@ -129,18 +102,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_copy_takes_the_place_of_an_original_that_is_gone() {
+    fn the_first_copy_takes_the_place_of_an_original_that_is_erased() {
         let mut module = module();
         let (a, c, d) = (named(&module, "a"), named(&module, "c"), named(&module, "d"));
-        root_copies(&mut module);
-        assert_eq!((module.node(c).recompute_of, module.node(d).recompute_of), (Some(a), Some(a)));
         let result = |node: Node| module.node(node).results().next().unwrap();
         let (old, new) = (result(a), result(c));
         let mut rewriter = Rewriter::new(&mut module);
         rewriter.replace_uses(old, new);
         assert!(rewriter.erase(a));
         rewriter.finish();
-        root_copies(&mut module);
         assert_eq!((module.node(c).recompute_of, module.node(d).recompute_of), (None, Some(c)));
     }
 }

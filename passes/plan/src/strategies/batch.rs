@@ -5,6 +5,7 @@ use memc_passes::micro_batch::is_divided;
 use memc_passes::{PipelineError, Seek, Settings};
 
 use super::recompute;
+use crate::goal::slowed;
 use crate::model::{Planned, need};
 use crate::search::Search;
 
@@ -15,11 +16,14 @@ const NOTICEABLE: u64 = 16;
 
 /// Whether the limit needs parts, and they may be made.
 pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
-    super::slow(search)?;
+    if search.wish.slowdown == 0 {
+        super::slow(search)?;
+    }
     if search.may_divide_batch() { Ok(()) } else { Err("the batch may not be divided unasked") }
 }
 
-/// Looks for the fewest parts with which a plan keeps the limit, or with which it nearly does and does where it recomputes.
+/// Looks for the fewest parts with which a plan keeps the limit, or with which it nearly does and does where it recomputes; with a slowdown, for as many
+/// as it allows.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let limit = search.limit();
     let mut last = Bytes(u64::MAX);
@@ -42,7 +46,15 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
             let found = search.pool.measured(found);
             search.offer(format!("{parts} parts"), found);
         }
-        if search.pool.best().is_some() {
+        let is_enough = match search.wish.slowdown {
+            0 => search.pool.best().is_some(),
+            // More parts take still longer.
+            slowdown => search
+                .near_parts
+                .last()
+                .is_some_and(|(_, plan)| plan.nanos(search.model.options) > slowed(search.model.nanos(), slowdown)),
+        };
+        if is_enough {
             return Ok(());
         }
     }

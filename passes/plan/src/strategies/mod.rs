@@ -99,15 +99,22 @@ pub(crate) const STRATEGIES: [Strategy; 13] = [
     },
 ];
 
-/// There is a limit, and the best plan that keeps it takes noticeably longer than plans without a limit; or none keeps it.
+/// There is a limit, and the best plan that keeps it takes noticeably longer than plans without a limit; or none keeps it. With a slowdown beside the
+/// limit, less time is of no interest.
 fn slow(search: &Search<'_>) -> Result<(), &'static str> {
     limited(search)?;
+    if search.wish.slowdown > 0 {
+        return unkept(search);
+    }
     if search.pool.is_slow(search.tuning.small_overhead) { Ok(()) } else { Err("the best plan is fast enough") }
 }
 
 /// The same, and takes much longer.
 fn very_slow(search: &Search<'_>) -> Result<(), &'static str> {
     limited(search)?;
+    if search.wish.slowdown > 0 {
+        return unkept(search);
+    }
     if search.pool.is_slow(search.tuning.large_overhead) { Ok(()) } else { Err("the best plan is fast enough") }
 }
 

@@ -43,7 +43,11 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
 /// Whether equal nodes stay apart in the best plan.
 pub(super) fn merging_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else { return Err("memory is limited") };
-    if has_equal_nodes(&Form::of_plan(search.model, best)).unwrap_or(false) { Ok(()) } else { Err("no equal nodes stay apart") }
+    match has_equal_nodes(&Form::of_plan(search.model, best)) {
+        Ok(false) => Err("no equal nodes stay apart"),
+        // The search meets the same error, and says so.
+        Ok(true) | Err(_) => Ok(()),
+    }
 }
 
 /// Offers a plan that needs less than the best one and takes no more time: which equal nodes to merge is worth a search.

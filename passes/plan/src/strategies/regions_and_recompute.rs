@@ -114,7 +114,6 @@ fn regions_again(search: &Search<'_>, planned: &Planned, settings: &Settings) ->
     if !is_split(&form.module) {
         return Ok(None);
     }
-    form.run("root-copies", settings)?;
     planned_within(&form, &BTreeSet::new(), true, settings).map(Some)
 }
 
