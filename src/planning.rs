@@ -88,8 +88,8 @@ impl Source<'_> {
 
 /// A remark where options that were asked for are not used.
 pub(crate) fn unused(without: &[&str]) -> Option<Diagnostic> {
-    let message = format!("{} would cost more than it saves, so it is not used", without.join(" with "));
-    let help = "nothing to do: the plan without it is better under the same goal";
+    let message = format!("{} saves nothing here, so it is not used", without.join(" with "));
+    let help = "nothing to do: the plan without it is at least as good under the same goal";
     (!without.is_empty()).then(|| Diagnostic::new("W0307", Severity::Remark, message).with_help(help))
 }
 
@@ -132,7 +132,8 @@ fn refused(refusal: Refusal, model: &Model<'_>, wish: Wish) -> Error {
         Refusal::Pipeline(error) => error.into(),
         Refusal::Slow { nanos, needs, smallest, .. } => {
             let given = u128::from(model.options.total_nanos(model.module));
-            let takes = u128::from(nanos).saturating_sub(given) * 10_000 / given.max(1);
+            // Rounded up, so that what is named is kept.
+            let takes = (u128::from(nanos).saturating_sub(given) * 10_000).div_ceil(given.max(1));
             Error::Slow {
                 limit: wish.limit.unwrap_or_default().0,
                 slowdown: wish.slowdown,

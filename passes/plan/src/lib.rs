@@ -82,7 +82,8 @@ pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut
         search.run()?;
         match search.finish() {
             Ok(found) => {
-                let is_better = best.as_ref().is_none_or(|best| found.score < best.score);
+                // Of equally good plans, the one with fewer kernels of their own.
+                let is_better = best.as_ref().is_none_or(|best| found.score <= best.score);
                 best = if is_better { Some(Found { without, ..found }) } else { best };
             }
             Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) => refusal = Some(smaller(refusal, short)),
