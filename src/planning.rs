@@ -72,7 +72,11 @@ impl Source<'_> {
         let pareto = sweep(&model, options.pareto)?;
         // Debug builds hold that the trace makes the same plan, where that takes little.
         if observer.watches() || options.verify && self.given.nodes().len() <= MAX_REPEATED {
-            repeat(&model, &planned, observer)?;
+            // The trace repeats a plan under the options that it was made with.
+            let mut used = own.clone();
+            used.rewrite.nchwc = used.rewrite.nchwc.filter(|_| !without.contains(&"--nchwc"));
+            used.rewrite.integer_kernels &= !without.contains(&"--integer-kernels");
+            repeat(&Model { options: &used, ..model.clone() }, &planned, observer)?;
         }
         Ok(Chosen { planned, limits, pareto, log, without })
     }
