@@ -235,7 +235,7 @@ impl Error {
                 Some(format!("`--budget {arena}` is kept; a smaller one needs recomputation or transfers"))
             }
             Self::Slow { takes, smallest, .. } => {
-                // Rounded up, so that what is named is kept.
+                // Rounded up, so that a plan keeps the slowdown that the message names.
                 let takes = f64::from(takes.div_ceil(10)) / 10.0;
                 Some(format!("`--slowdown {takes}%` keeps these bytes, and `--budget {smallest}` this time"))
             }

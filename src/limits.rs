@@ -57,7 +57,7 @@ pub(crate) fn keep_weights(plan: &Layout, options: &OptimizeOptions) -> Result<(
     Err(Error::Weights { place, weights: plan.weights, room })
 }
 
-/// The limits of the options, where 100 % are so many bytes.
+/// Resolves the limits of the options; `whole` is 100 %.
 ///
 /// # Errors
 /// A limit names a space that the target does not have.

@@ -10,7 +10,7 @@ use memc_ir::{Bytes, SecondaryMap, Value};
 use memc_onnx_import::ImportOptions;
 use memc_ops::Data;
 
-/// What is known of elements of small tensors, as inference found it.
+/// Elements of small tensors, from inference.
 pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
 
 /// What the user asks of `optimize`.

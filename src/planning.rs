@@ -26,7 +26,7 @@ pub(crate) struct Chosen {
     pub(crate) planned: Planned,
     /// Limits in bytes, by space.
     pub(crate) limits: Limits,
-    /// Other limits and what they take, where they were asked for.
+    /// Other limits with arena and time of their plans, where they were asked for.
     pub(crate) pareto: Vec<ParetoPoint>,
     /// What was tried.
     pub(crate) log: Vec<Entry>,
@@ -37,7 +37,7 @@ pub(crate) struct Chosen {
 /// Plans of models of more nodes are repeated only for whoever watches.
 const MAX_REPEATED: usize = 200;
 
-/// What only ever helps every plan: sizes in per cent are of the peak of the file's order without what this makes constant.
+/// Cleaning that helps every plan. Sizes in per cent are of the peak of the file's order; values that cleaning makes constant do not count.
 const CLEANED: &str = "fold,canonicalize,dce";
 
 impl Source<'_> {
@@ -70,7 +70,7 @@ impl Source<'_> {
         let Found { planned, log, without, .. } =
             memc_plan::plan(&model, wish, &Tuning::default(), tell).map_err(|refusal| refused(refusal, &model, wish))?;
         let pareto = sweep(&model, options.pareto)?;
-        // Debug builds hold that the trace makes the same plan, where that takes little.
+        // Debug builds repeat the traces of small models and compare the plans.
         if observer.watches() || options.verify && self.given.nodes().len() <= MAX_REPEATED {
             // The trace repeats a plan under the options that it was made with.
             let mut used = own.clone();
@@ -136,7 +136,7 @@ fn refused(refusal: Refusal, model: &Model<'_>, wish: Wish) -> Error {
         Refusal::Pipeline(error) => error.into(),
         Refusal::Slow { nanos, needs, smallest, .. } => {
             let given = u128::from(model.options.total_nanos(model.module));
-            // Rounded up, so that what is named is kept.
+            // Rounded up, so that a plan keeps the slowdown that the message names.
             let takes = (u128::from(nanos).saturating_sub(given) * 10_000).div_ceil(given.max(1));
             Error::Slow {
                 limit: wish.limit.unwrap_or_default().0,
@@ -149,7 +149,7 @@ fn refused(refusal: Refusal, model: &Model<'_>, wish: Wish) -> Error {
     }
 }
 
-/// What as many limits as were asked for take, evenly from the smallest that is reachable to what the plan without a limit needs.
+/// Plans `count` limits, evenly from the smallest reachable one to the need of the plan without a limit.
 ///
 /// A plan that fits a smaller limit takes the place of the one found there, and one that was found for a smaller limit and takes no more time that of
 /// a larger one: along the curve neither arena nor time ever goes the wrong way.
@@ -173,7 +173,7 @@ fn sweep(model: &Model<'_>, count: u32) -> Result<Vec<ParetoPoint>, Error> {
         if last.arena > budget {
             let found = match find(Some(Bytes(budget))) {
                 Ok(found) => found,
-                // What is reachable by one search need not be for another: the curve ends here.
+                // A plan that one search reaches need not be found by another: the curve ends here.
                 Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(_)))) => break,
                 Err(other) => return Err(none(other)),
             };

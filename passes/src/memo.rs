@@ -1,4 +1,4 @@
-//! What passes remember of earlier runs on the same model: several ways of planning it often come to the same question.
+//! Memory of earlier runs on one model: several strategies often ask a solver one question.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -10,7 +10,7 @@ use memc_solve::{Limit, Outcome, StopReason, order, place};
 /// Operations or buffers of all problems together that one solver's answers are remembered for.
 const MAX_REMEMBERED: usize = 50_000;
 
-/// Answers of solvers, and whatever passes keep, of one model under options that differ in settings alone. Clones share what they know.
+/// Answers of solvers and objects of passes, for one model under one set of options. Clones share their content.
 #[derive(Clone, Debug, Default)]
 pub struct Memo {
     orders: Known<(order::Problem, u64), Vec<u32>>,

@@ -166,17 +166,17 @@ pub struct PassContext<'o> {
     pub options: &'o Options,
     /// Bytes of constants that lie in other files, where they can be read.
     pub external: Option<&'o dyn ExternalData>,
-    /// What passes remember of earlier runs on the same model.
+    /// Memory of earlier runs on this model.
     pub memo: Memo,
     /// Elements of small tensors that inference knows.
     pub data: SecondaryMap<Value, Option<Arc<Data>>>,
-    /// What this run of the pass is asked for; the pipeline sets it before each pass.
+    /// Settings of this run; the pipeline sets them before each pass.
     pub settings: Settings,
-    /// What passes said until now.
+    /// Remarks, reports and rewrites of the passes until now.
     pub said: Said,
 }
 
-/// What passes say beside the module that they leave.
+/// Results of passes beside the module.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     /// Remarks and warnings.

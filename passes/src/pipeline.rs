@@ -61,7 +61,7 @@ pub enum PipelineError {
 }
 
 impl PipelineError {
-    /// The same with the pipeline that repeats it, where it is a defect of memc.
+    /// Adds the pipeline that repeats the error to defects of memc.
     #[must_use]
     pub fn traced(self, trace: impl FnOnce() -> String) -> Self {
         match self {
@@ -88,7 +88,7 @@ pub struct Pipeline {
 pub struct PassStep {
     /// The pass.
     pub pass: &'static PassInfo,
-    /// What it is asked for.
+    /// Settings of this run.
     pub settings: Settings,
 }
 
@@ -154,7 +154,7 @@ impl Pipeline {
         Ok(Self { steps })
     }
 
-    /// The same with these settings wherever a pass reads them and its text sets none.
+    /// Fills in these settings wherever a pass reads them and its text leaves them open.
     #[must_use]
     pub fn with(mut self, settings: &Settings) -> Self {
         for step in &mut self.steps {

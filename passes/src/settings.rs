@@ -32,7 +32,7 @@ impl Seek {
     }
 }
 
-/// What one run of a pass is asked for, beside the options that hold for the whole plan.
+/// Settings of one run of a pass, beside the options of the whole plan.
 ///
 /// A pass is a function of the module, the options and these. Each pass names the settings that it reads
 /// ([`crate::PassInfo::reads`]); a pipeline prints those, so that its text repeats the run.

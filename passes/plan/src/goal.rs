@@ -5,8 +5,8 @@ use memc_passes::{Options, Settings};
 
 use crate::score::Score;
 
-/// Without a limit, a byte is worth at least the time in which so many bytes are read from memory: an arena that is smaller by a tenth of what
-/// a node reads pays for reading it once more.
+/// Without a limit, a byte is worth at least the time in which ten bytes are read from memory: saving a tenth of a node's operands pays for
+/// reading the operands once more.
 const BYTES_READ: f64 = 10.0;
 /// Without a limit, the whole arena is worth at least this share of the modelled time: half the arena of a long run is worth a hundredth
 /// of it.
@@ -36,7 +36,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// The goal that one run of a pass has, on a module that needs so many bytes and takes so long as it is.
+    /// Goal of one run of a pass, from its settings; `bytes` and `nanos` are need and time of the module before the pass.
     pub(crate) fn of_run(settings: &Settings, options: &Options, bytes: Bytes, nanos: u64) -> Self {
         match settings.limit {
             Some(bytes) => Self::Limit(bytes),
@@ -45,7 +45,7 @@ impl Goal {
         }
     }
 
-    /// Memory and time in one sum, for a module that needs so many bytes and takes so long as it is.
+    /// Goal that adds up memory and time; `bytes` and `nanos` are need and time of the module before the pass.
     pub(crate) fn price(options: &Options, bytes: Bytes, nanos: u64) -> Self {
         let read = BYTES_READ * 1e9 / options.cost.target.machine.bytes_per_second;
         let share = ARENA_SHARE_OF_TIME * nanos as f64 / bytes.0.max(1) as f64;
@@ -61,7 +61,7 @@ impl Goal {
         }
     }
 
-    /// The same within a smaller limit, where the goal is one.
+    /// Goal with a smaller limit; goals without a limit stay as they are.
     pub(crate) fn toward(&self, smaller: Bytes) -> Self {
         match *self {
             Self::Limit(bytes) => Self::Limit(bytes.min(smaller)),
@@ -69,7 +69,7 @@ impl Goal {
         }
     }
 
-    /// What a plan is worth that needs so many bytes, takes so long and has so many nodes.
+    /// Score of a plan by its need in bytes, its modelled time in nanoseconds and its nodes.
     pub fn score(&self, bytes: Bytes, nanos: u64, nodes: usize) -> Score {
         let late = |longest: Option<u64>| longest.map_or(0, |longest| nanos.saturating_sub(longest));
         let beyond = self.limit().map_or(0, |limit| bytes.0.saturating_sub(limit.0));

@@ -12,7 +12,7 @@ use crate::registry::REGISTRY;
 use crate::score::Score;
 use crate::{Goal, peak};
 
-/// A model, and what is known of it.
+/// A model with its small elements, its readable weights and its options.
 #[derive(Clone, Debug)]
 pub struct Model<'a> {
     /// The typed module.
@@ -25,7 +25,7 @@ pub struct Model<'a> {
     pub options: &'a Options,
     /// Verify the module after every pass.
     pub verify: bool,
-    /// What passes remember of this model.
+    /// Memory of earlier runs on this model.
     pub memo: Memo,
 }
 
@@ -88,7 +88,7 @@ impl<'m> Form<'m> {
         Self { module: plan.module.clone(), trace: vec![plan.trace.clone()], ..given }
     }
 
-    /// The same, whose modules nobody verifies.
+    /// Form whose modules the verifier skips.
     pub(crate) fn unverified(self) -> Self {
         Self { verify: false, ..self }
     }
@@ -123,7 +123,7 @@ pub struct Planned {
     pub windows: BTreeSet<(Node, Value)>,
     /// The pipeline that makes it of the module as it was given.
     pub trace: String,
-    /// The order of the file under the same rules, where something better was found.
+    /// The file's order under the rules of this plan, where a better order was found.
     pub base: Option<Module>,
     /// The strategy that found it.
     pub strategy: &'static str,

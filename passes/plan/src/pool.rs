@@ -59,7 +59,7 @@ pub struct Entry {
 pub(crate) struct Pool<'o> {
     options: &'o Options,
     pub(crate) goal: Goal,
-    /// The order of the file under the same rules: what no plan may be worse than.
+    /// The file's order under the rules of this search: upper bound of every plan without a limit.
     pub(crate) file_order: Planned,
     /// The best plan that keeps the limits.
     best: Option<Planned>,
@@ -67,19 +67,19 @@ pub(crate) struct Pool<'o> {
     free: Option<Planned>,
     /// Least modelled time of the model as it was given and of all plans that no limit was sought for.
     free_nanos: u64,
-    /// What the smallest plan needs that is found for every limit alike.
+    /// Need of the smallest plan that the search finds for every limit, in bytes.
     smallest: Bytes,
     /// The fastest plan that keeps the limit of bytes and passes that of time.
     late: Option<Score>,
     /// Bytes of the smallest plan that keeps the limit of time.
     smallest_in_time: Bytes,
-    /// What is short of the limit, by the last search of whole nodes.
+    /// Refusal of the last search that recomputes whole nodes.
     shortage: Option<Box<Shortage>>,
     pub(crate) log: Vec<Entry>,
 }
 
 impl<'o> Pool<'o> {
-    /// A pool that knows the order of the file, for a model that takes so long as it was given.
+    /// Pool with the file's order in it; `given_nanos` is the modelled time of the model as it was given.
     pub(crate) fn new(options: &'o Options, goal: Goal, file_order: Planned, given_nanos: u64) -> Self {
         let smallest = Bytes(u64::MAX);
         Self {
@@ -156,12 +156,12 @@ impl<'o> Pool<'o> {
         self.fastest().is_none_or(|nanos| nanos > self.free_nanos + self.free_nanos / share)
     }
 
-    /// Remembers that a plan that needs so much is found whatever the limit.
+    /// Remembers the need of a plan that the search finds for every limit.
     pub(crate) fn reach(&mut self, need: Bytes) {
         self.smallest = self.smallest.min(need);
     }
 
-    /// What the smallest plan needs that is found for every limit alike.
+    /// Need of the smallest plan that the search finds for every limit, in bytes.
     pub(crate) fn smallest(&self) -> Bytes {
         self.smallest
     }
@@ -176,19 +176,20 @@ impl<'o> Pool<'o> {
         self.smallest_in_time
     }
 
-    /// Remembers what whole nodes are short of.
+    /// Remembers the refusal of a search that recomputes whole nodes.
     pub(crate) fn lacks(&mut self, shortage: Box<Shortage>) {
         self.reach(shortage.least);
         self.shortage = Some(shortage);
     }
 
-    /// What all plans are short of, by what those of whole nodes are.
+    /// Refusal for all strategies: the one of whole nodes, with the smallest plan of all.
     pub(crate) fn shortage(&self, only_whole: bool) -> Option<Box<Shortage>> {
         let shortage = self.shortage.clone()?;
         Some(Box::new(Shortage { least: self.smallest, only_whole, ..*shortage }))
     }
 
-    /// A plan that computes in parts, with what keeping the limit took: what is proven of its module says nothing of plans of whole nodes.
+    /// Adds time, bound and effort to a plan in parts. Bounds of its module do not hold for plans of whole nodes, so the time without a limit is
+    /// the bound.
     pub(crate) fn measured(&self, plan: Planned) -> Planned {
         let Some(limit) = self.goal.limit() else { return plan };
         let makespan = plan.nanos(self.options);

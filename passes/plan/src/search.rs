@@ -1,4 +1,4 @@
-//! One search: the strategies are asked one after another, and the pool keeps what they find.
+//! One search: it asks the strategies one after another, and the pool keeps their plans.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -289,7 +289,7 @@ impl<'m> Search<'m> {
         Ok(if placed.score(&goal, options) < best.score(&goal, options) { placed } else { best })
     }
 
-    /// Takes a plan from a search for the limit; notes what it is short of where it finds none.
+    /// Plan of a search for the limit; logs an empty line where the search found none.
     ///
     /// # Errors
     /// Whatever is no lack of memory.

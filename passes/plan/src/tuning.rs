@@ -16,26 +16,26 @@ pub struct Tuning {
     pub lavish_slowdown: u32,
     /// The least slowdown for which regions are looked for by themselves, in hundredths of a per cent.
     pub frugal_slowdown: u32,
-    /// Bytes that a node may need by itself where everything else can be recomputed, in hundredths of the limit; the second where the first
-    /// finds no smaller plan.
+    /// Most bytes that a node may need by itself, in hundredths of the limit, so that recomputation can free the others; the second number
+    /// is tried where the first finds no smaller plan.
     pub alone: [u64; 2],
     /// Searches for the smallest plan, and for regions of plans that recompute, take 1/n of the effort.
     pub short: u64,
     /// Limits for regions of plans that recompute, in hundredths of the limit: offsets need the rest.
     pub nearly_all: [u64; 2],
-    /// A plan that recomputes within so many hundredths of the limit is brought down to it by regions.
+    /// A plan that recomputes within this larger limit, in hundredths of the limit, is brought down to the limit by regions.
     pub wider_limit: u64,
     /// A smaller plan is looked for as long as each one saves 1/n of the bytes of the one before.
     pub least_saving: u64,
-    /// At most two to this power is the number of parts of a batch.
+    /// Logarithm to base 2 of the largest number of parts of a batch.
     pub max_doublings: u32,
-    /// A batch is computed in so many parts at most that about so many nodes are left: plans of more take minutes.
+    /// Most nodes of a model with its batch in parts, about: plans of more nodes take minutes.
     pub max_nodes_in_parts: usize,
     /// The effort of plans in parts is divided by nodes / n: each step costs time in proportion to the graph.
     pub full_effort_nodes: u64,
     /// A plan by heuristics that needs at most 1/n more than the limit is planned with rewriting and recomputing too.
     pub near_limit: u64,
-    /// Models of at most so many nodes are planned in two parts with recomputing, where two parts alone save 1/16 of the bytes.
+    /// Most nodes of a model that is planned in two parts with recomputing, where two parts alone save 1/16 of the bytes.
     pub max_nodes_in_two_parts: usize,
     /// Longer searches are not begun where the smallest plan needs 1/n more than the limit.
     pub far_from_limit: u64,
@@ -65,7 +65,7 @@ impl Default for Tuning {
     }
 }
 
-/// So many hundredths of a number of bytes.
+/// `part` hundredths of a number of bytes, rounded down.
 pub(crate) fn hundredths(bytes: memc_ir::Bytes, part: u64) -> memc_ir::Bytes {
     memc_ir::Bytes((u128::from(bytes.0) * u128::from(part) / 100) as u64)
 }

@@ -11,7 +11,7 @@ use crate::registry::REGISTRY;
 use crate::score::Score;
 use crate::windows;
 
-/// What only ever helps, and is done first.
+/// Passes that never raise the peak of a plan, run first.
 pub(crate) const PREPARE: &str = "fold,canonicalize,dce,micro-batch,dce";
 /// Merges equal nodes. A merged value lives longer, which can raise the peak.
 pub(crate) const MERGE: &str = "cse,dce,";
@@ -21,7 +21,7 @@ pub(crate) const REWRITE: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce"
 pub(crate) const BLOCKS: &str = "nchwc,dce";
 /// Computes regions around the peak in parts.
 pub(crate) const REGIONS: &str = "split,dce";
-/// What an order needs.
+/// Aliases that an order builds on.
 const VIEWS: &str = "view";
 /// Orders nodes with some sub-views.
 const ORDER: &str = "window,schedule";
@@ -34,7 +34,7 @@ pub const FILE_ORDER: &str = "fold,dce,micro-batch,dce,view,in-place,place";
 /// A form that heuristics leave behind the best plan is planned with 1/n of the effort.
 const BEHIND: u64 = 4;
 
-/// A form with what heuristics make of it.
+/// A form with its plan by heuristics.
 pub(crate) struct Candidate<'m> {
     pub(crate) form: Form<'m>,
     /// In the words of the log.
@@ -43,7 +43,7 @@ pub(crate) struct Candidate<'m> {
     merges: bool,
     /// The sub-views with which heuristics do best, once they were looked for.
     views: Option<BTreeSet<usize>>,
-    /// What heuristics make of it without sub-views.
+    /// Its plan by heuristics, without sub-views.
     pub(crate) quick: Planned,
 }
 
@@ -154,7 +154,7 @@ fn nodes(plan: &Planned) -> usize {
     plan.module.graph(plan.module.main()).nodes.len()
 }
 
-/// Whether there are equal nodes. Merging them may break the plan that a form has: nobody looks at what is left.
+/// Whether a form has equal nodes. Merges them in a copy, whose plan may break; the copy is dropped.
 pub(crate) fn has_equal_nodes(form: &Form<'_>) -> Result<bool, PipelineError> {
     Ok(form.clone().unverified().run("cse", &Settings::default())? != Changed::No)
 }
@@ -197,7 +197,7 @@ pub(crate) fn best(
         }
     }
     let Some(first) = candidates.iter().find(|_| best.is_none()) else { return Ok(best) };
-    // What is rewritten or merged can keep values without a size for longer, or make more of them.
+    // Rewriting and merging can keep values without a size for longer, or make more of them: try the nodes apart.
     let plain = Settings { windows: Some(BTreeSet::new()), ..settings.clone() };
     let options = first.form.ctx.options;
     let apart = candidates.iter().map(|candidate| Ok::<_, PipelineError>(candidate.form.then(&whole(false), &plain)?.planned()));
@@ -210,7 +210,7 @@ pub(crate) fn best(
     Ok(None)
 }
 
-/// The largest number between a bound for which something holds and what is known, if it holds for all smaller ones.
+/// Largest number from `bound` to `known` for which `holds` is true, if it is true for all smaller ones.
 fn most(bound: u64, known: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (bound, known.max(bound));
     while low < high {
@@ -220,9 +220,9 @@ fn most(bound: u64, known: u64, holds: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// The order of the file under the same rules: what no plan may be worse than. Nothing is rewritten. Images in blocks and parts of the batch are asked
-/// for by name, so what they need is not held against them; other kernels are for less memory. Even cleaning up may raise the peak, where the runtime
-/// keeps unread results to the end: then the file stays as it is.
+/// Plans the file's order, the upper bound of every plan without a limit. Nothing is rewritten. Blocks and parts of the batch are asked for by name,
+/// so their workspace and copies are part of the bound; integer kernels are for less memory, so they are not. Cleaning up may raise the peak, where
+/// the runtime keeps unread results to the end: then the file stays as it is.
 ///
 /// # Errors
 /// The first pass that fails.

@@ -57,7 +57,7 @@ struct Search<'a, F> {
 
 /// The best set of windows that was found; empty if none is better than no windows at all.
 ///
-/// `plan` plans `module`, where `candidates` are legal one by one, with those of some numbers, unless its order needs so many bytes or more. The search starts from all windows, and from those
+/// `plan` plans `module`, where `candidates` are legal one by one, with the windows of some numbers, unless its order needs at least `below` bytes. The search starts from all windows, and from those
 /// of each Concat's last operand with those of results; then it puts windows at the peak in and out. At most 24 plans, and no more than a
 /// fixed sum of nodes.
 ///

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 fn case(text: &str, budget: Option<u64>) -> Case {
     let mut options = Options { effort: 200, io: Io::Outputs, ..Options::for_profile(&Profile::ARENA) };
-    // What is proven of whole nodes is proven of all plans where none are computed in parts.
+    // Without parts, bounds of whole nodes hold for all plans.
     options.rewrite.exact = true;
     Case {
         name: format!("budget {budget:?}:\n{text}"),

@@ -103,7 +103,7 @@ proptest! {
                 prop_assert!(arena <= whole, "{}", case.name);
             }
         }
-        // The trace makes the same plan of the module as it was given.
+        // The trace repeats the plan.
         let (mut again, inference) = case.module();
         let trace = Pipeline::parse(&found.planned.trace, again.stage, REGISTRY).unwrap();
         trace.run(&mut again, &mut case.context(&inference), true, &mut Silent).unwrap();

@@ -16,7 +16,7 @@ use memc_passes::{Changed, Observer, PassInfo, Settings};
 use memc_plan::FILE_ORDER;
 use memc_plan::registry::REGISTRY;
 
-/// The order of the file on other kernels, where those are asked for: what they need is not held against them.
+/// The file's order on the kernels that were asked for: the upper bound includes their workspace.
 const FILE_ORDER_ON_KERNELS: &str = "fold,canonicalize,dce,micro-batch,nchwc,dce,view,in-place,place";
 
 fn root() -> PathBuf {

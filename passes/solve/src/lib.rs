@@ -43,13 +43,13 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// So many nodes, with the default tuning.
+    /// Limit of `nodes` search nodes with the default tuning.
     #[must_use]
     pub const fn nodes(nodes: u64) -> Self {
         Self { nodes, tuning: Tuning::DEFAULT }
     }
 
-    /// Another number of nodes with the same tuning.
+    /// Replaces the number of nodes, and keeps the tuning.
     #[must_use]
     pub const fn with_nodes(self, nodes: u64) -> Self {
         Self { nodes, ..self }

@@ -1,7 +1,7 @@
 //! Tuning: the numbers that steer searches, each with its reason.
 #![doc = include_str!("../doc/tuning.md")]
 
-/// One part in so many of an effort or a size. 0 counts as 1.
+/// 1/n of an effort or a size. 0 counts as 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(pub u64);
 

@@ -49,7 +49,7 @@ pub fn planned(module: &Module, inference: Inference, options: &Options) -> Opti
     Some(planned)
 }
 
-/// Passes that search, each behind what it needs.
+/// Passes that search.
 #[derive(Clone, Copy)]
 pub enum Searching {
     /// Recomputes within a limit.
@@ -60,7 +60,7 @@ pub enum Searching {
     Rewrite,
 }
 
-/// Runs a pass that searches on a sound typed module, with settings from the bytes, and places what it leaves; every module on the way is verified.
+/// Runs a pass that searches on a sound typed module, with settings from the bytes, and places the result; every module on the way is verified.
 pub fn searched(mut module: Module, inference: Inference, pass: Searching, choices: &mut Choices<'_>) {
     let options = options(choices.below(VARIANTS));
     let limit = match choices.below(3) {

@@ -276,7 +276,7 @@ mod tests {
         ctx
     }
 
-    /// The same where a plan is known that takes so long.
+    /// A context that knows a plan of this time, in nanoseconds.
     fn knows<'o>(ctx: &PassContext<'o>, fastest: Option<u64>) -> PassContext<'o> {
         let mut ctx = ctx.clone();
         ctx.settings.fastest = fastest;

@@ -113,12 +113,12 @@ fn forms<'w>(windows: &'w [Window], known: &'w BTreeMap<String, Rc<[Candidate]>>
 /// Fragments whose candidates are remembered at most.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Candidates of fragments that compute the same, by their keys.
+/// Candidates of equal fragments, by key.
 #[derive(Debug, Default)]
 struct Found(RefCell<BTreeMap<String, Rc<[Candidate]>>>);
 
 impl Found {
-    /// The candidates of a key, which `find` gives where they are not known.
+    /// Candidates of a key; calls `find` for a new key.
     fn candidates(&self, key: String, find: impl FnOnce() -> Vec<Candidate>) -> Rc<[Candidate]> {
         let known = self.0.borrow().get(&key).cloned();
         known.unwrap_or_else(|| {

@@ -116,7 +116,7 @@ impl<'s> Search<'s> {
         (0..profile.len()).filter(|step| profile[*step] == self.candidates.peak).all(within)
     }
 
-    /// The region that brings a step to the goal in the least time, or else what is score most.
+    /// The region that brings a step to the goal in the least time, or else the region with the best score.
     fn best(&mut self, step: usize, goal: u64) -> Option<(Region, Grown)> {
         let key = (self.candidates.likeness(step), goal, self.shared);
         let seed = match self.as_before(&key, step) {
@@ -133,7 +133,7 @@ impl<'s> Search<'s> {
         self.candidates.region(seed)
     }
 
-    /// The seed that was best for a step that looks the same, if it is score as much here.
+    /// The seed that was best for a step that looks alike, if its score is as good here.
     fn as_before(&mut self, key: &(u32, u64, bool), step: usize) -> Option<Seed> {
         let like = *self.best.get(key)?;
         let seed = Seed { value: *self.candidates.levels.live(step).get(like.place)?, ..like.seed };
@@ -141,7 +141,7 @@ impl<'s> Search<'s> {
         (self.score_of(&grown, grown.level, key.1) <= like.score).then_some(seed)
     }
 
-    /// The seed of the region that brings a step to the goal in the least time, or else of what is score most.
+    /// The seed of the region that brings a step to the goal in the least time, or else of the region with the best score.
     ///
     /// Each seed is grown with the fewest parts that its axis has; the most promising ones with all others, too.
     fn sought(&mut self, step: usize, goal: u64) -> Option<(Score, Seed)> {
@@ -164,7 +164,7 @@ impl<'s> Search<'s> {
         best
     }
 
-    /// What a region is score that brings a step to a level.
+    /// Score of a region that brings a step to a level.
     fn score_of(&self, grown: &Grown, level: u64, goal: u64) -> Score {
         let lowers = if self.shared { self.high.count(grown.span).max(1) as u64 } else { 1 };
         self.aim.score(Bytes(level.max(goal)), grown.nanos / lowers, 0)

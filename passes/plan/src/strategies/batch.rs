@@ -11,7 +11,7 @@ use crate::search::Search;
 
 /// The share of its bytes that a plan of twice as many parts must save for still more parts to be tried.
 const LEAST_SAVING: u64 = 32;
-/// Two parts are planned with recomputing where they alone save such a share of the bytes.
+/// Two parts are planned with recomputing where they alone save 1/n of the bytes.
 const NOTICEABLE: u64 = 16;
 
 /// Whether the limit needs parts, and they may be made.
@@ -105,7 +105,7 @@ pub(super) fn two_and_recompute(search: &mut Search<'_>) -> Result<(), PipelineE
     Ok(())
 }
 
-/// Looks for a plan that computes the batch in so many parts, and recomputes or moves what does not fit then.
+/// Looks for a plan with the batch in `parts` parts that recomputes or moves the values that do not fit.
 fn and_recompute(search: &mut Search<'_>, parts: u64, free: &Planned) -> Result<(), PipelineError> {
     let nodes = search.model.nodes() as u64 * parts;
     let effort = Some(search.model.options.effort / (nodes / search.tuning.full_effort_nodes).max(1));
@@ -119,9 +119,9 @@ fn and_recompute(search: &mut Search<'_>, parts: u64, free: &Planned) -> Result<
     Ok(())
 }
 
-/// A plan by heuristics alone that computes the batch in so many parts.
+/// Plans the batch in `parts` parts by heuristics alone.
 fn in_parts(search: &Search<'_>, parts: u64, rewrites: bool) -> Result<Planned, PipelineError> {
-    // What small models need in parts is found out even where the limit is hopeless, for what is said of smaller ones.
+    // Small models are planned in parts even under a hopeless limit: the refusal states the smallest plan.
     let limit = search.wish.limit.filter(|_| rewrites || search.model.nodes() > search.tuning.large_model);
     let settings = Settings { parts: Some(parts), effort: Some(0), limit, ..search.settings() };
     search.plan(&settings, rewrites)

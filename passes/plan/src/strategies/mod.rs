@@ -14,15 +14,15 @@ use crate::search::Search;
 pub(crate) struct Strategy {
     /// Its name in the log.
     pub(crate) name: &'static str,
-    /// What it does, in one line.
+    /// Summary in one line, for the log and `memc passes`.
     pub(crate) summary: &'static str,
-    /// Whether it is worth asking after what was found, or why not.
+    /// Whether it is worth asking after the plans found until now, or why not.
     pub(crate) is_worth: fn(&Search<'_>) -> Result<(), &'static str>,
     /// Looks for plans and offers them to the pool.
     pub(crate) seek: fn(&mut Search<'_>) -> Result<(), PipelineError>,
 }
 
-/// All strategies, in the order in which they are asked: what later ones are worth depends on what earlier ones found.
+/// All strategies, in the order in which they are asked: whether a later one is worth asking depends on the plans of earlier ones.
 pub(crate) const STRATEGIES: [Strategy; 13] = [
     Strategy {
         name: "order",
@@ -51,19 +51,19 @@ pub(crate) const STRATEGIES: [Strategy; 13] = [
     },
     Strategy {
         name: "batch+recompute",
-        summary: "computes the batch in as many parts as nearly keep the limit, and recomputes the rest",
+        summary: "computes the batch in as many parts as nearly keep the limit, and recomputes other values",
         is_worth: batch::near_are_worth,
         seek: batch::near_and_recompute,
     },
     Strategy {
         name: "recompute",
-        summary: "recomputes or moves what there is no room to keep, with each node whole",
+        summary: "recomputes or moves values that find no room, with each node whole",
         is_worth: recompute::is_worth,
         seek: recompute::seek,
     },
     Strategy {
         name: "regions+recompute",
-        summary: "computes in parts what is too large by itself, and recomputes the rest",
+        summary: "splits nodes that are too large by themselves, and recomputes other values",
         is_worth: |search| slow(search).and_then(|()| regions::may_split(search)),
         seek: regions_and_recompute::for_the_limit,
     },
@@ -75,7 +75,7 @@ pub(crate) const STRATEGIES: [Strategy; 13] = [
     },
     Strategy {
         name: "two-parts+recompute",
-        summary: "computes the batch in two parts, and recomputes the rest",
+        summary: "computes the batch in two parts, and recomputes other values",
         is_worth: |search| kept(search).and_then(|()| very_slow(search)).and_then(|()| batch::two_are_worth(search)),
         seek: batch::two_and_recompute,
     },
@@ -87,13 +87,13 @@ pub(crate) const STRATEGIES: [Strategy; 13] = [
     },
     Strategy {
         name: "regions+recompute-for-less",
-        summary: "looks for the smallest plan with regions in parts that recomputes the rest",
+        summary: "looks for the smallest plan with regions in parts that recomputes other values",
         is_worth: |search| unkept(search).and_then(|()| regions::may_split(search)),
         seek: regions_and_recompute::for_less,
     },
     Strategy {
         name: "regions+recompute-within-less",
-        summary: "computes regions in parts for smaller limits, and recomputes the rest",
+        summary: "computes regions in parts for smaller limits, and recomputes other values",
         is_worth: |search| kept(search).and_then(|()| very_slow(search)).and_then(|()| regions::may_split(search)),
         seek: regions_and_recompute::within_less,
     },
@@ -109,7 +109,7 @@ fn slow(search: &Search<'_>) -> Result<(), &'static str> {
     if search.pool.is_slow(search.tuning.small_overhead) { Ok(()) } else { Err("the best plan is fast enough") }
 }
 
-/// The same, and takes much longer.
+/// There is a limit, and the best plan takes much longer than plans without a limit; or no plan keeps it.
 fn very_slow(search: &Search<'_>) -> Result<(), &'static str> {
     limited(search)?;
     if search.wish.slowdown > 0 {

@@ -1,4 +1,4 @@
-//! Plans that recompute or move what there is no room to keep, with each node whole.
+//! Plans that recompute or move values that find no room, with each node whole.
 
 use std::collections::BTreeSet;
 
@@ -24,9 +24,9 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     }
 }
 
-/// Offers the plan within the limit; notes what the smallest one is short of.
+/// Offers the plan within the limit; keeps the refusal where there is none.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
-    // What is more than a short search would find is not needed where there is another plan.
+    // Where another plan keeps the limit, a short search is enough.
     let seek = if search.pool.best().is_some() { Seek::Soon } else { Seek::Longest };
     let settings = Settings { seek, ..search.settings() };
     let free = search.pool.free().clone();
@@ -45,7 +45,7 @@ pub(super) fn merging_is_worth(search: &Search<'_>) -> Result<(), &'static str> 
     let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else { return Err("memory is limited") };
     match has_equal_nodes(&Form::of_plan(search.model, best)) {
         Ok(false) => Err("no equal nodes stay apart"),
-        // The search meets the same error, and says so.
+        // The search meets this error again, and returns it.
         Ok(true) | Err(_) => Ok(()),
     }
 }
@@ -69,9 +69,9 @@ pub(super) fn merge_again(search: &mut Search<'_>) -> Result<(), PipelineError> 
 
 /// The plan within a limit, for when `free` needs more.
 ///
-/// What is made here is rewritten if `free` was, and has sub-views where it has some. Nodes that compute the same are merged first: the plan may
-/// split them again where that pays. Where no plan is found soon then, they are left as they are, unless only what is found soon is sought.
-/// Where an arena is known that is no larger than the bound of such plans, the smallest of them is not looked for.
+/// The plan is rewritten if `free` was, and takes over its sub-views. Equal nodes are merged first; the plan may split them again where that pays.
+/// If a short search finds no plan, equal nodes stay apart and the search goes on, except for [`Seek::Soon`]. If a known arena is no larger
+/// than the bound of merged nodes, the search for the smallest plan is skipped.
 ///
 /// # Errors
 /// The first pass that fails; [`PassError::Budget`] where no plan is found, with what the smallest one needs.
@@ -89,7 +89,7 @@ pub(super) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -
     };
     let is_beaten = |short: &Shortage| smallest.is_some_and(|known| known <= short.bound);
     if is_beaten(&short) {
-        // What is proven of rewritten nodes need not hold of others.
+        // A bound of rewritten nodes need not hold for the given nodes.
         let other = if is_rewritten { or_short(limited.plan(Way::Apart, Seek::Soon, None), &mut short)? } else { None };
         if let Some(found) = other {
             return Ok(found);
@@ -98,7 +98,7 @@ pub(super) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -
             return Err(PipelineError::Pass(PassError::Budget(short)));
         }
     }
-    // What is proven of merged nodes holds without merging too: a plan may run a merged node again wherever another stood.
+    // A bound of merged nodes holds for nodes apart too: a plan may run a merged node again at the place of each equal node.
     if !is_rewritten && is_hopeless(&short) {
         return limited.plan(first, Seek::Least, None);
     }
@@ -139,7 +139,7 @@ enum Way {
     Merged,
     /// Equal nodes stay apart.
     Apart,
-    /// The same in the order of the file: the best order without a limit need not be best where much is recomputed.
+    /// Equal nodes stay apart, in the file's order: the best order without a limit need not be the best one for recomputing.
     FileOrder,
     /// Nodes are rewritten.
     Rewritten,
@@ -194,7 +194,7 @@ fn is_hopeless(short: &Shortage) -> bool {
     short.bound > short.budget
 }
 
-/// The plan, if there is one; else what it is short of counts, where that is less than was known.
+/// Returns the plan, if there is one; else keeps the refusal with the smaller plan in `least`.
 fn or_short(found: Result<Planned, PipelineError>, least: &mut Box<Shortage>) -> Result<Option<Planned>, PipelineError> {
     match found {
         Err(PipelineError::Pass(PassError::Budget(short))) => {

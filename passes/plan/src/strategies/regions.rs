@@ -64,7 +64,8 @@ fn takes(search: &Search<'_>, nanos: u64) -> u32 {
 
 /// Looks for regions that keep the limit, whatever their time.
 ///
-/// Regions are chosen by what is live, and offsets may need a little more: plans for less may keep the limit where one for it does not.
+/// Regions are chosen by live bytes, and offsets may need a little more: a plan for a smaller limit may keep the limit where one for the limit itself
+/// does not.
 pub(super) fn for_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let options = search.model.options;
     let effort = Some(options.effort);

@@ -1,4 +1,4 @@
-//! Plans that compute regions in parts and recompute the rest: whichever of both is decided first.
+//! Plans that compute regions in parts and recompute other values: regions first, or recomputing first.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,7 @@ use crate::split::is_split;
 use crate::tuning::hundredths;
 use crate::whole::{MERGE, REGIONS};
 
-/// Looks for a plan with regions in parts that let each node by itself keep within a part of the limit, and that recomputes or moves what does not
-/// fit then.
+/// Looks for a plan that splits every node that needs more than a part of the limit by itself, and recomputes or moves values that still do not fit.
 pub(super) fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let part = search.tuning.alone[0];
     let found = in_regions(search, search.limit(), part, Seek::Soon)?;
@@ -22,8 +21,7 @@ pub(super) fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError
     Ok(())
 }
 
-/// Looks for such a plan within a part of the limit where none was found for the limit itself: what is in parts then is smaller, and more of the
-/// rest can be kept.
+/// Looks for such a plan within a part of the limit where none was found for the limit itself: smaller parts leave room to keep more values.
 pub(super) fn within_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
     if search.found("regions+recompute").is_some() {
         return Ok(());
@@ -43,8 +41,8 @@ pub(super) fn within_less(search: &mut Search<'_>) -> Result<(), PipelineError> 
     Ok(())
 }
 
-/// Looks for the smallest plan of this kind, from the smallest one of other kinds on: none of that depends on the limit, so that what it reaches is
-/// found for every larger limit.
+/// Looks for the smallest plan of this kind, below the smallest one of other kinds. The search does not depend on the limit, so every larger limit
+/// finds the plan.
 pub(super) fn for_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let options = search.model.options;
     let mut parts = search.tuning.alone.into_iter().peekable();
@@ -72,8 +70,8 @@ pub(super) fn stands_still(search: &Search<'_>) -> Result<(), &'static str> {
     if search.model.options.farther.is_empty() { Ok(()) } else { Err("transfers stand at the steps of their plan") }
 }
 
-/// Looks for regions in parts in plans that recompute: in that of whole nodes, in the place of what it recomputes in passing; and in one within more,
-/// to come down to the limit.
+/// Looks for regions in parts in plans that recompute: in the plan of whole nodes, in place of copies that follow soon; and in a plan for a larger limit,
+/// to bring it down to the limit.
 pub(super) fn of_plans_that_recompute(search: &mut Search<'_>) -> Result<(), PipelineError> {
     if let Some(whole) = search.found("recompute").cloned() {
         regions_of(search, &whole, "whole nodes")?;
@@ -117,7 +115,7 @@ fn regions_again(search: &Search<'_>, planned: &Planned, settings: &Settings) ->
     planned_within(&form, &BTreeSet::new(), true, settings).map(Some)
 }
 
-/// A plan within so many bytes with regions in parts that let each node by itself keep within a part of them, in hundredths.
+/// Plans within `limit` with regions in parts; no node may need more than `part` hundredths of the limit by itself.
 fn in_regions(search: &Search<'_>, limit: Bytes, part: u64, seek: Seek) -> Result<Option<Planned>, PipelineError> {
     let effort = if seek == Seek::Least { short(search) } else { None };
     let (smallest, fastest) = (Some(limit).filter(|_| seek == Seek::Least), search.pool.fastest());

@@ -84,7 +84,7 @@ impl Case {
         self.plan_with(&Tuning::default())
     }
 
-    /// The same with other numbers.
+    /// Plans the module with other tuning.
     pub fn plan_with(&self, tuning: &Tuning) -> Result<Found, Refusal> {
         let (module, inference) = self.module();
         let mut options = self.options.clone();
