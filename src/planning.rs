@@ -67,15 +67,11 @@ impl Source<'_> {
             let planned = own_pipeline(&model, text, wish, observer)?;
             return Ok(Chosen { planned, limits, pareto: Vec::new(), log: Vec::new(), without: Vec::new() });
         }
-        let Found { planned, log, without, .. } =
+        let Found { planned, log, options: used, without, .. } =
             memc_plan::plan(&model, wish, &Tuning::default(), tell).map_err(|refusal| refused(refusal, &model, wish))?;
         let pareto = sweep(&model, options.pareto)?;
         // Debug builds repeat the traces of small models and compare the plans.
         if observer.watches() || options.verify && self.given.nodes().len() <= MAX_REPEATED {
-            // The trace repeats a plan under the options that it was made with.
-            let mut used = own.clone();
-            used.rewrite.nchwc = used.rewrite.nchwc.filter(|_| !without.contains(&"--nchwc"));
-            used.rewrite.integer_kernels &= !without.contains(&"--integer-kernels");
             repeat(&Model { options: &used, ..model.clone() }, &planned, observer)?;
         }
         Ok(Chosen { planned, limits, pareto, log, without })
@@ -134,18 +130,13 @@ fn own_pipeline(model: &Model<'_>, text: &str, wish: Wish, observer: &mut dyn Ob
 fn refused(refusal: Refusal, model: &Model<'_>, wish: Wish) -> Error {
     match refusal {
         Refusal::Pipeline(error) => error.into(),
-        Refusal::Slow { nanos, needs, smallest, .. } => {
-            let given = u128::from(model.options.total_nanos(model.module));
-            // Rounded up, so that a plan keeps the slowdown that the message names.
-            let takes = (u128::from(nanos).saturating_sub(given) * 10_000).div_ceil(given.max(1));
-            Error::Slow {
-                limit: wish.limit.unwrap_or_default().0,
-                slowdown: wish.slowdown,
-                takes: u32::try_from(takes).unwrap_or(u32::MAX),
-                needs: needs.0,
-                smallest: smallest.0,
-            }
-        }
+        Refusal::Slow { nanos, needs, smallest, .. } => Error::Slow {
+            limit: wish.limit.unwrap_or_default().0,
+            slowdown: wish.slowdown,
+            takes: memc_plan::slowdown(nanos, model.options.total_nanos(model.module)),
+            needs: needs.0,
+            smallest: smallest.0,
+        },
     }
 }
 

@@ -52,6 +52,16 @@ impl Goal {
         Self::Price { nanos_per_byte: read.max(share), longest: None }
     }
 
+    /// Goal with a longest time, in modelled nanoseconds; goals that no time limits stay as they are.
+    pub(crate) fn within_time(self, nanos: u64) -> Self {
+        let longest = Some(nanos);
+        match self {
+            Self::Price { nanos_per_byte, .. } => Self::Price { nanos_per_byte, longest },
+            Self::Slowdown { limit, .. } => Self::Slowdown { longest, limit },
+            Self::Least | Self::Limit(_) => self,
+        }
+    }
+
     /// The limit of bytes, where the goal is one.
     pub fn limit(&self) -> Option<Bytes> {
         match *self {
@@ -90,9 +100,24 @@ pub fn slowed(nanos: u64, slowdown: u32) -> u64 {
     nanos.saturating_add((u128::from(nanos) * u128::from(slowdown) / 10_000) as u64)
 }
 
+/// Slowdown of `nanos` against `given`, in hundredths of a per cent, rounded up: [`slowed`] with it is at least `nanos`.
+pub fn slowdown(nanos: u64, given: u64) -> u32 {
+    let more = u128::from(nanos.saturating_sub(given)) * 10_000;
+    u32::try_from(more.div_ceil(u128::from(given.max(1)))).unwrap_or(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slowdown_allows_the_time_that_it_was_made_of() {
+        for (nanos, given) in [(1000, 1000), (1001, 1000), (3, 7), (7, 3), (123_457, 99_991), (1, 0)] {
+            let slowdown = slowdown(nanos, given);
+            assert!(given == 0 || slowed(given, slowdown) >= nanos, "{nanos} {given}");
+            assert!(slowdown == 0 || given == 0 || slowed(given, slowdown - 1) < nanos, "{nanos} {given}");
+        }
+    }
 
     #[test]
     fn bytes_cost_time_where_nothing_limits_them() {

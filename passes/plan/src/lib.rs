@@ -25,7 +25,7 @@ use std::fmt::Debug;
 use memc_ir::Bytes;
 use memc_passes::{Options, PassError, PipelineError, Shortage};
 
-pub use goal::{Goal, slowed};
+pub use goal::{Goal, slowdown, slowed};
 pub use model::{Model, Planned};
 pub use peak::{own_peak, planned_peak};
 pub use pool::{Entry, Verdict};
@@ -45,6 +45,8 @@ pub struct Found {
     pub score: Score,
     /// What was tried, in order.
     pub log: Vec<Entry>,
+    /// Options that the plan was made with.
+    pub options: Options,
     /// Options that were asked for and not used: plans without them are better.
     pub without: Vec<&'static str>,
 }

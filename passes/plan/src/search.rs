@@ -105,7 +105,7 @@ impl<'m> Search<'m> {
         match (self.pool.into_best(), late, shortage) {
             (Some(planned), ..) => {
                 let score = planned.score(&goal, self.model.options);
-                Ok(Found { planned, score, log, without: Vec::new() })
+                Ok(Found { planned, score, log, options: self.model.options.clone(), without: Vec::new() })
             }
             (None, Some(score), _) => {
                 let longest = slowed(self.model.nanos(), self.wish.slowdown);
@@ -255,14 +255,8 @@ impl<'m> Search<'m> {
         let given = self.laid_out(prepared.clone())?;
         let mut candidates = vec![Candidate::of(given, "nodes as given", settings)?];
         let longest = slowed(candidates[0].nanos(), settings.slowdown);
-        let goal = match settings.limit {
-            Some(bytes) => Goal::Limit(bytes),
-            None if settings.slowdown > 0 => Goal::Slowdown { longest: Some(longest), limit: None },
-            None => match Goal::price(self.model.options, arena(&candidates[0].quick.module), candidates[0].nanos()) {
-                Goal::Price { nanos_per_byte, .. } => Goal::Price { nanos_per_byte, longest: Some(longest) },
-                other => other,
-            },
-        };
+        let need = arena(&candidates[0].quick.module);
+        let goal = Goal::of_run(settings, self.model.options, need, candidates[0].nanos()).within_time(longest);
         if rewrites {
             let rewritten = self.rewritten(&prepared, settings)?;
             let whole = rewritten.clone().unwrap_or_else(|| candidates[0].form.clone());

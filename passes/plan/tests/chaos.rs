@@ -18,7 +18,7 @@ use proptest::prelude::*;
 fn tuning() -> impl Strategy<Value = Tuning> {
     let share = || 1u64..200;
     let hundredths = || 1u64..130;
-    let shares = (share(), share(), share(), share(), share(), share());
+    let shares = (share(), share(), share(), share(), share(), share(), share(), share());
     let limits = (
         prop::array::uniform4(hundredths()),
         prop::array::uniform2(hundredths()),
@@ -34,6 +34,8 @@ fn tuning() -> impl Strategy<Value = Tuning> {
         least_saving: shares.3,
         near_limit: shares.4,
         far_from_limit: shares.5,
+        noticeable_saving: shares.6,
+        merging: shares.7,
         smaller_limits: limits.0,
         alone: limits.1,
         nearly_all: limits.2,

@@ -9,11 +9,6 @@ use crate::goal::slowed;
 use crate::model::{Planned, need};
 use crate::search::Search;
 
-/// The share of its bytes that a plan of twice as many parts must save for still more parts to be tried.
-const LEAST_SAVING: u64 = 32;
-/// Two parts are planned with recomputing where they alone save 1/n of the bytes.
-const NOTICEABLE: u64 = 16;
-
 /// Whether the limit needs parts, and they may be made.
 pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if search.wish.slowdown == 0 {
@@ -30,7 +25,7 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     for parts in numbers_of_parts(search) {
         let quick = in_parts(search, parts, false)?;
         let need = quick.need(search.model.options);
-        if !is_divided(&quick.module) || need.0 > last.0 - last.0 / LEAST_SAVING {
+        if !is_divided(&quick.module) || need.0 > last.0 - last.0 / search.tuning.least_saving {
             search.nothing(format!("{parts} parts save too little"));
             break;
         }
@@ -89,7 +84,8 @@ pub(super) fn two_are_worth(search: &Search<'_>) -> Result<(), &'static str> {
 /// Looks for a plan in two parts that recomputes what does not fit.
 pub(super) fn two_and_recompute(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let options = search.model.options;
-    let saves = |less: Bytes, whole: Bytes| less.0 <= whole.0 - whole.0 / NOTICEABLE;
+    let noticeable = search.tuning.noticeable_saving;
+    let saves = |less: Bytes, whole: Bytes| less.0 <= whole.0 - whole.0 / noticeable;
     let halved = in_parts(search, 2, false)?.need(options);
     let is_smaller = saves(halved, need(&search.pool.file_order.module, options));
     if !is_smaller || !saves(halved, in_parts(search, 1, false)?.need(options)) {

@@ -10,9 +10,6 @@ use crate::search::Search;
 use crate::split::is_split;
 use crate::whole::{MERGE, PLACE, has_equal_nodes};
 
-/// Equal nodes are merged, and some of them split again, with this share of the effort.
-const MERGING_SHARE: u64 = 8;
-
 /// Whether the limit needs it.
 pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     super::slow(search)?;
@@ -55,7 +52,7 @@ pub(super) fn merge_again(search: &mut Search<'_>) -> Result<(), PipelineError> 
     let Some(best) = search.pool.best().cloned() else { return Ok(()) };
     let options = search.model.options;
     let limit = Some(Bytes(best.need(options).0.saturating_sub(1)));
-    let effort = Some(options.effort / MERGING_SHARE);
+    let effort = Some(options.effort / search.tuning.merging);
     let settings = Settings { limit, effort, seek: Seek::Soon, ..search.settings() };
     let found = within(search, &settings, &best);
     let Some(mut found) = search.or_nothing("equal nodes merged, some recomputed", found)? else { return Ok(()) };

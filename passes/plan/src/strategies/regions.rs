@@ -3,7 +3,7 @@
 use memc_ir::Bytes;
 use memc_passes::{PipelineError, Settings};
 
-use crate::goal::slowed;
+use crate::goal;
 use crate::model::Planned;
 use crate::search::Search;
 use crate::split::is_split;
@@ -42,7 +42,7 @@ pub(super) fn for_time(search: &mut Search<'_>) -> Result<(), PipelineError> {
             search.pool.reach(need);
         }
         last = nanos;
-        slowdown = takes(search, nanos).min(slowdown) / 2;
+        slowdown = goal::slowdown(nanos, search.model.nanos()).min(slowdown) / 2;
         let found = search.pool.measured(found);
         search.offer(name, found);
         if need > search.limit() {
@@ -50,16 +50,6 @@ pub(super) fn for_time(search: &mut Search<'_>) -> Result<(), PipelineError> {
         }
     }
     Ok(())
-}
-
-/// Hundredths of a per cent by which a plan takes longer than the model as it was given, rounded down.
-fn takes(search: &Search<'_>, nanos: u64) -> u32 {
-    let given = search.model.nanos();
-    let more = u128::from(nanos.saturating_sub(given)) * 10_000 / u128::from(given.max(1));
-    debug_assert!(
-        nanos < slowed(given, u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1)) || nanos <= given || given < 10_000
-    );
-    u32::try_from(more).unwrap_or(u32::MAX)
 }
 
 /// Looks for regions that keep the limit, whatever their time.
