@@ -25,7 +25,7 @@ built=${CARGO_TARGET_DIR:-target}/$triple/release
 mkdir -p scratch/bin
 cp -f "${targets[@]/#/$built/}" scratch/bin/
 
-passes=../../passes/tests/filetests
+passes=../../passes/plan/tests/filetests
 failed=()
 for target in "${targets[@]}"; do
   mkdir -p "scratch/corpus/$target" "scratch/found/$target"
