@@ -94,6 +94,16 @@ enum Role {
     Inner,
 }
 
+/// How far nodes are from a sink.
+enum Levels {
+    /// Each node's distance; some source has one.
+    Open(Vec<u32>),
+    /// All sources are cut off: the flow is as large as it can be.
+    Closed,
+    /// The looks ran out.
+    Unknown,
+}
+
 /// What all flows through one network have in common.
 #[derive(Debug)]
 struct Shape {
@@ -121,9 +131,12 @@ impl Flow {
     ///
     /// Arcs from the source and to the sink are finite. O(nodes² · arcs), in practice close to linear.
     pub fn maximize(&mut self, enough: u64, looks: &mut u64) -> Option<u64> {
-        while self.value <= enough
-            && let Some(levels) = self.levels(looks)
-        {
+        while self.value <= enough {
+            let levels = match self.levels(looks) {
+                Levels::Open(levels) => levels,
+                Levels::Closed => break,
+                Levels::Unknown => return None,
+            };
             let mut next = self.shape.starts.clone();
             for source in 0..self.sources.len() {
                 self.block(self.sources[source], &levels, &mut next, enough, looks)?;
@@ -187,9 +200,9 @@ impl Flow {
         &self.shape.arcs[self.shape.starts[node as usize] as usize..self.shape.starts[node as usize + 1] as usize]
     }
 
-    /// Distance of each node to a sink through arcs with room, of those that are no farther than the nearest source; `None` if all sources are cut off or
-    /// the looks ran out. From the sinks' side, so that few ways end blind: what a flow leaves open is near the source.
-    fn levels(&self, looks: &mut u64) -> Option<Vec<u32>> {
+    /// Distance of each node to a sink through arcs with room, of those that are no farther than the nearest source. From the sinks' side, so that few ways
+    /// end blind: what a flow leaves open is near the source.
+    fn levels(&self, looks: &mut u64) -> Levels {
         let mut levels = vec![u32::MAX; self.role.len()];
         let mut queue = Vec::with_capacity(self.role.len());
         queue.extend_from_slice(&self.sinks);
@@ -200,7 +213,8 @@ impl Flow {
         {
             place += 1;
             let own = self.arcs_of(node);
-            *looks = looks.checked_sub(own.len() as u64)?;
+            let Some(left) = looks.checked_sub(own.len() as u64) else { return Levels::Unknown };
+            *looks = left;
             for &arc in own {
                 let head = self.shape.heads[arc as usize] as usize;
                 if self.capacities[arc as usize ^ 1] > 0 && levels[head] == u32::MAX {
@@ -213,7 +227,7 @@ impl Flow {
                 }
             }
         }
-        (last < u32::MAX).then_some(levels)
+        if last < u32::MAX { Levels::Open(levels) } else { Levels::Closed }
     }
 
     /// Adds a blocking flow from a source along falling levels, or more than `enough`. `next` is the first arc of each node that may still have room.
