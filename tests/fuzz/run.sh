@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Fuzzes: ./run.sh [SECONDS] [TARGET...] builds all targets with coverage on stable Rust and runs each for so many seconds (60).
-# The gate runs it for five seconds a target: what no longer builds finds nothing. budget, split and rewrite run when they are named.
+# The gate runs it for five seconds a target: what no longer builds finds nothing.
 # Coverage comes from LLVM's own pass, so no nightly compiler is needed; a C++ compiler builds libFuzzer. What is found, and the corpus,
 # lie in scratch/: crash a target again with scratch/bin/TARGET scratch/found/TARGET/FILE.
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-60}
 shift || true
-all=(parse_text import_onnx make_onnx verify_any check_layout place order read_problem read_npz read_target)
+all=(parse_text import_onnx make_onnx verify_any check_layout rewrite split budget place order read_problem read_npz read_target)
 targets=("${@:-${all[@]}}")
 
 if ! command -v c++ > /dev/null; then
