@@ -14,8 +14,8 @@ use super::{Divided, Weights};
 const OLDEST: i64 = 7;
 
 /// Computes regions in parts, as the pass of this name. No two regions share a node.
-/// Returns the number of edits: none where the operator set is too old to say it. Linear in the module, and for each region in its nodes times
-/// parts and in the list of nodes.
+/// Returns the number of edits: none where the operator set is too old to say it. Linear in the module; each region costs its nodes times parts, the
+/// nodes between its first and its last one, and one copy of the list of nodes.
 pub fn write<'d>(
     module: &mut Module,
     regions: impl IntoIterator<Item = &'d Divided>,
@@ -27,9 +27,11 @@ pub fn write<'d>(
         return 0;
     }
     let mut maker = Maker::new(module, pass);
-    for divided in regions {
+    let mut marks = SecondaryMap::default();
+    for (round, divided) in (1..).zip(regions) {
         let mut writer = Writer {
             maker: &mut maker,
+            marks: Marks { of: &mut marks, round },
             divided,
             parts: divided.shares.count(),
             weights,
@@ -46,9 +48,48 @@ pub fn write<'d>(
     maker.finish()
 }
 
+/// What is known of nodes while one region is written.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Mark {
+    #[default]
+    None,
+    /// It is computed in parts.
+    Divided,
+    /// It stands between the first and the last node that is computed in parts.
+    Between,
+    /// It stands there, and parts depend on it.
+    Needed,
+}
+
+/// Marks of nodes, in the place of those of the regions before.
+struct Marks<'r> {
+    of: &'r mut SecondaryMap<Node, (u32, Mark)>,
+    /// The number of the region.
+    round: u32,
+}
+
+impl Marks<'_> {
+    fn get(&self, node: Node) -> Mark {
+        let (round, mark) = self.of[node];
+        if round == self.round { mark } else { Mark::None }
+    }
+
+    fn set(&mut self, node: Node, mark: Mark) {
+        self.of.set(node, (self.round, mark));
+    }
+}
+
+/// The list of nodes around a region: what stands before it, from its first to its last node, and behind it.
+struct Around {
+    before: Vec<Node>,
+    between: Vec<Node>,
+    behind: Vec<Node>,
+}
+
 /// Writes one region.
 struct Writer<'r, 'm, 'd, 'w, 'o> {
     maker: &'r mut Maker<'m>,
+    marks: Marks<'r>,
     divided: &'d Divided,
     parts: u64,
     weights: &'r mut Weights<'w, 'o>,
@@ -82,19 +123,32 @@ impl Writer<'_, '_, '_, '_, '_> {
     }
 
     fn all(&mut self) {
-        // What other regions left behind stays in the list until the rewriter is done.
-        let is_there = |node: &Node| !self.maker.rewriter.is_erased(*node);
-        let nodes: Vec<Node> = self.module().graph(self.module().main()).nodes.iter().copied().filter(is_there).collect();
         let divided = self.divided;
+        divided.nodes.keys().for_each(|node| self.marks.set(*node, Mark::Divided));
+        let Some(around) = self.around() else { return };
         let inside: Vec<(Node, &Pieces)> =
-            nodes.iter().filter_map(|node| divided.nodes.get(node).map(|pieces| (*node, pieces))).collect();
+            around.between.iter().filter_map(|node| divided.nodes.get(node).map(|pieces| (*node, pieces))).collect();
         for part in 0..self.parts {
             self.begin(part);
             for (node, pieces) in &inside {
                 self.node(*node, pieces);
             }
         }
-        self.end(&nodes);
+        self.end(around);
+    }
+
+    /// The list of nodes around the region; none if there is no node to divide.
+    fn around(&mut self) -> Option<Around> {
+        let nodes = &self.module().graph(self.module().main()).nodes;
+        let is_divided = |node: &Node| self.marks.get(*node) == Mark::Divided;
+        let (first, last) = (nodes.iter().position(is_divided)?, nodes.iter().rposition(is_divided)?);
+        let (before, behind) = (nodes[..first].to_vec(), nodes[last + 1..].to_vec());
+        // What other regions left behind stays in the list until the rewriter is done.
+        let (gone, between): (Vec<Node>, Vec<Node>) =
+            nodes[first..=last].iter().partition(|node| self.maker.rewriter.is_erased(**node));
+        let others = between.iter().filter(|node| !self.divided.nodes.contains_key(*node));
+        others.for_each(|node| self.marks.set(*node, Mark::Between));
+        Some(Around { before, between, behind: [gone, behind].concat() })
     }
 
     fn begin(&mut self, part: u64) {
@@ -422,8 +476,9 @@ impl Writer<'_, '_, '_, '_, '_> {
         !self.divided.nodes.contains_key(&node)
     }
 
-    /// Joins the shares that somebody needs whole, and puts all nodes in order: what parts need, the parts, and what needs them.
-    fn end(&mut self, nodes: &[Node]) {
+    /// Joins the shares that somebody needs whole, and puts the nodes between the first and the last one in order: what parts need, the parts, and the
+    /// others.
+    fn end(&mut self, around: Around) {
         for (whole, shares) in std::mem::take(&mut self.joined) {
             let made = match self.divided.values.get(&whole) {
                 Some(Piece::Along(axis)) => self.maker.concat(None, shares, *axis),
@@ -433,12 +488,14 @@ impl Writer<'_, '_, '_, '_, '_> {
             self.order.push(made);
             self.maker.rewriter.move_result(whole, made, 0);
         }
-        let (divided, rest): (Vec<Node>, Vec<Node>) = nodes.iter().partition(|node| self.divided.nodes.contains_key(*node));
-        let needed = self.needed();
-        let (early, late): (Vec<Node>, Vec<Node>) = rest.iter().partition(|node| needed[**node]);
+        self.mark_needed();
+        let Around { before, between, behind } = around;
+        let (divided, rest): (Vec<Node>, Vec<Node>) = between.iter().partition(|node| self.marks.get(**node) == Mark::Divided);
+        let (early, late): (Vec<Node>, Vec<Node>) = rest.iter().partition(|node| self.marks.get(**node) == Mark::Needed);
         let main = self.module().main();
         // Erased nodes stand behind, in the order of their operands, until they are taken out.
-        let order = [early, std::mem::take(&mut self.once), std::mem::take(&mut self.order), late, divided.clone()].concat();
+        let (once, parts) = (std::mem::take(&mut self.once), std::mem::take(&mut self.order));
+        let order = [before, early, once, parts, late, divided.clone(), behind].concat();
         self.maker.rewriter.set_schedule(main, order);
         for node in divided.into_iter().rev() {
             self.maker.rewriter.erase(node);
@@ -468,17 +525,17 @@ impl Writer<'_, '_, '_, '_, '_> {
         self.append(self.maker.onnx("Reshape"), operands, Vec::new(), &[result])
     }
 
-    /// Nodes on which parts depend.
-    fn needed(&self) -> SecondaryMap<Node, bool> {
-        let mut needed: SecondaryMap<Node, bool> = SecondaryMap::default();
+    /// Marks the nodes between the first and the last one on which parts depend.
+    fn mark_needed(&mut self) {
         let mut open: Vec<Node> = [&self.once[..], &self.order[..]].concat();
         while let Some(node) = open.pop() {
-            if !needed[node] {
-                needed.set(node, true);
-                open.extend(self.module().reads(node).into_iter().filter_map(|value| self.module().producer(value)));
+            for value in self.module().reads(node) {
+                if let Some(before) = self.module().producer(value).filter(|before| self.marks.get(*before) == Mark::Between) {
+                    self.marks.set(before, Mark::Needed);
+                    open.push(before);
+                }
             }
         }
-        needed
     }
 
     /// A new node of this part.

@@ -53,6 +53,9 @@ const LITTLE: u64 = 200;
 /// The regions of a module to compute in parts: the best of what rounds with several aims come to.
 pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let options = ctx.options;
+    if module.graph(module.main()).nodes.len() > TRIAL_NODES {
+        return Vec::new();
+    }
     let Some(judged) = judged(module.clone(), ctx) else { return Vec::new() };
     let both = ctx.memo.kept::<Remembered>();
     let seen = if ctx.settings.alone.is_some() { &both.alone } else { &both.together };
@@ -152,6 +155,11 @@ impl<'c, 'o> Rounds<'c, 'o> {
         self.cheaper(given, state, chosen)
     }
 
+    /// Whether a module of as many nodes as the given one may still be ordered on trial; with regions in parts it has more.
+    fn may_try(&self, given: &Draft<'c, 'o>) -> bool {
+        given.module.graph(given.module.main()).nodes.len() <= self.trial_nodes
+    }
+
     /// The goal on the way to the aim.
     fn goal(&self) -> Goal {
         if self.aim.is_last { self.goal.toward(Bytes(0)) } else { self.goal }
@@ -183,7 +191,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
     /// another state.
     fn next(&mut self, given: &Draft<'c, 'o>, chosen: &[Region], state: &State, beaten: &State) -> Option<(State, Vec<Region>)> {
         let peak = state.judged.peak;
-        if self.room.is_some_and(|room| peak <= room) {
+        if self.room.is_some_and(|room| peak <= room) || !self.may_try(given) {
             return None;
         }
         let (seen, here, way): (_, Chosen, _) = (self.seen.clone(), chosen.iter().map(Region::mark).collect(), self.aim.way);
@@ -195,6 +203,9 @@ impl<'c, 'o> Rounds<'c, 'o> {
         let of_room = self.room.into_iter().flat_map(|room| OF_ROOM.map(|part| room / 100 * part));
         let goals = GOALS.map(|part| peak / 100 * part).into_iter().chain(of_room);
         for (goal, shared) in goals.flat_map(|goal| [(goal, false), (goal, true)]) {
+            if !self.may_try(given) {
+                break;
+            }
             let regions = search.regions(goal, shared);
             let key: Vec<(u64, Vec<Node>)> =
                 regions.iter().map(|region| (region.parts, region.nodes.values().copied().collect())).collect();
@@ -241,6 +252,9 @@ impl<'c, 'o> Rounds<'c, 'o> {
         if let Some(trial) = seen.judged(&here).filter(|trial| self.is_slow(trial.nanos) || is_worse(trial)) {
             // How far rounds go does not depend on what is remembered.
             self.trial_nodes = self.trial_nodes.checked_sub(trial.nodes)?;
+            return None;
+        }
+        if !self.may_try(given) {
             return None;
         }
         let module = given.with(regions);
