@@ -7,22 +7,27 @@ use memc_passes::{PipelineError, Seek, Settings};
 use super::recompute;
 use crate::goal::slowed;
 use crate::model::{Planned, need};
+use crate::pool::Verdict;
 use crate::search::Search;
 
-/// Whether the limit needs parts, and they may be made.
+/// Whether parts may be made, and a limit of bytes alone needs them.
 pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
-    if search.wish.slowdown == 0 {
+    if search.wish.limit.is_some() && search.wish.slowdown == 0 {
         super::slow(search)?;
     }
     if search.may_divide_batch() { Ok(()) } else { Err("the batch may not be divided unasked") }
 }
 
 /// Looks for the fewest parts with which a plan keeps the limit, or with which it nearly does and does where it recomputes; with a slowdown, for as many
-/// as it allows.
+/// as it allows; without either, for more while plans get better.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let limit = search.limit();
     let mut last = Bytes(u64::MAX);
     for parts in numbers_of_parts(search) {
+        if !is_divided(&search.prepared(&Settings { parts: Some(parts), ..search.settings() })?.module) {
+            search.nothing(format!("{parts} parts are none of the batch"));
+            break;
+        }
         let quick = in_parts(search, parts, false)?;
         let need = quick.need(search.model.options);
         if !is_divided(&quick.module) || need.0 > last.0 - last.0 / search.tuning.least_saving {
@@ -37,14 +42,16 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
         }
         let plan = in_parts(search, parts, true)?;
         search.near_parts.push((parts, plan.clone()));
+        let mut is_better = false;
         for found in [plan, quick].into_iter().filter(|found| is_divided(&found.module)) {
             let found = search.pool.measured(found);
-            search.offer(format!("{parts} parts"), found);
+            is_better |= search.offer(format!("{parts} parts"), found) == Verdict::Best;
         }
-        let is_enough = match search.wish.slowdown {
-            0 => search.pool.best().is_some(),
+        let is_enough = match (search.wish.slowdown, search.wish.limit) {
+            (0, Some(_)) => search.pool.best().is_some(),
+            (0, None) => !is_better,
             // More parts take still longer.
-            slowdown => search
+            (slowdown, _) => search
                 .near_parts
                 .last()
                 .is_some_and(|(_, plan)| plan.nanos(search.model.options) > slowed(search.model.nanos(), slowdown)),
