@@ -54,6 +54,8 @@ pub struct Settings {
     pub below: Option<u64>,
     /// Numbers of the sub-views to take, in the order in which the pass `window` meets them; all where none is set.
     pub windows: Option<BTreeSet<usize>>,
+    /// Whether rewriting leaves large weights as they are: none is joined with others, taken apart or turned before the model runs.
+    pub whole_weights: bool,
     /// How long a plan within the limit is looked for.
     pub seek: Seek,
     /// Smallest arena that is known, where a smaller one is looked for.
@@ -63,8 +65,11 @@ pub struct Settings {
 }
 
 /// Names of all settings, in the order in which they are printed.
-pub const NAMES: [&str; 11] =
-    ["limit", "slowdown", "time", "alone", "parts", "effort", "below", "windows", "seek", "smallest", "fastest"];
+pub const NAMES: [&str; 12] =
+    ["limit", "slowdown", "time", "alone", "parts", "effort", "below", "windows", "weights", "seek", "smallest", "fastest"];
+
+/// The only text of the setting `weights`.
+const WHOLE: &str = "whole";
 
 impl Settings {
     /// Those of the settings that have one of these names; the defaults of the others.
@@ -107,6 +112,7 @@ impl Settings {
             "effort" => self.effort = Some(number()?),
             "below" => self.below = Some(number()?),
             "windows" => self.windows = Some(numbers(text).ok_or_else(wrong)?),
+            "weights" if text == WHOLE => self.whole_weights = true,
             "seek" => self.seek = Seek::ALL.into_iter().find(|seek| seek.name() == text).ok_or_else(wrong)?,
             "smallest" => self.smallest = Some(Bytes(number()?)),
             "fastest" => self.fastest = Some(number()?),
@@ -126,6 +132,7 @@ impl Settings {
             "effort" => self.effort.map(|effort| effort.to_string()),
             "below" => self.below.map(|bytes| bytes.to_string()),
             "windows" => self.windows.as_ref().map(list),
+            "weights" => self.whole_weights.then(|| WHOLE.to_owned()),
             "seek" => Some(self.seek).filter(|seek| *seek != Seek::default()).map(|seek| seek.name().to_owned()),
             "smallest" => self.smallest.map(|bytes| bytes.0.to_string()),
             "fastest" => self.fastest.map(|nanos| nanos.to_string()),
@@ -178,6 +185,7 @@ mod tests {
             effort: Some(6),
             below: Some(7),
             windows: Some([8, 10].into()),
+            whole_weights: true,
             seek: Seek::Least,
             smallest: Some(Bytes(11)),
             fastest: Some(12),

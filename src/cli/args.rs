@@ -196,9 +196,9 @@ pub struct Optimize {
     #[arg(long, conflicts_with = "exact")]
     pub integer_kernels: bool,
     /// Lay images out in blocks of so many channels, as ONNX Runtime's fastest convolutions take them: 16 on processors with AVX-512,
-    /// 8 on other x86-64. The model is for such processors alone, and wrong on others
-    #[arg(long, value_name = "8|16", value_parser = block, conflicts_with_all = ["exact", "std_ops"])]
-    pub nchwc: Option<u32>,
+    /// 8 on other x86-64; `native` takes what the processor at hand has. The model is for such processors alone, and wrong on others
+    #[arg(long, value_name = "native|8|16", value_parser = block, conflicts_with_all = ["exact", "std_ops"])]
+    pub nchwc: Option<Blocks>,
     /// Compute the batch in so many equal parts, one after another; without, as many as a budget takes; 1 never
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub micro_batches: Option<u64>,
@@ -475,12 +475,16 @@ fn budget(text: &str) -> Result<(String, Size), memc::SizeError> {
     Ok((space.to_owned(), size.parse()?))
 }
 
-/// Channels of a block that kernels of ONNX Runtime have.
-fn block(text: &str) -> Result<u32, String> {
+/// Channels of a block that kernels of ONNX Runtime have; none where those of this processor have none.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks(pub Option<u32>);
+
+fn block(text: &str) -> Result<Blocks, String> {
     match text {
-        "8" => Ok(8),
-        "16" => Ok(16),
-        other => Err(format!("`{other}` is neither 8 nor 16")),
+        "8" => Ok(Blocks(Some(8))),
+        "16" => Ok(Blocks(Some(16))),
+        "native" => Ok(Blocks(memc_passes::nchwc::native_block())),
+        other => Err(format!("`{other}` is none of native, 8 and 16")),
     }
 }
 

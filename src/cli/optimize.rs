@@ -62,7 +62,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         exact: arguments.exact,
         standard: arguments.std_ops,
         integer_kernels: arguments.integer_kernels,
-        nchwc: arguments.nchwc,
+        nchwc: arguments.nchwc.and_then(|blocks| blocks.0),
         micro_batches: arguments.micro_batches,
         slowdown: arguments.slowdown,
     };
@@ -166,7 +166,12 @@ fn log(optimized: &Optimized) -> String {
     let time = |nanos: Option<u64>| nanos.map_or_else(String::new, |nanos| format!("{:.3} ms", nanos as f64 / 1e6));
     let mut text =
         format!("{:<28} {:>16} {:>14} {:>8}  {:<32} {}\n", "strategy", "bytes", "time", "effort", "verdict", "candidate");
+    let mut without = "";
     for entry in &optimized.log {
+        if entry.without != without {
+            without = &entry.without;
+            text += &format!("without {without}:\n");
+        }
         let (bytes, time, verdict) = (bytes(entry.bytes), time(entry.nanos), entry.verdict.words());
         text +=
             &format!("{:<28} {bytes:>16} {time:>14} {:>8}  {verdict:<32} {}\n", entry.strategy, entry.effort, entry.candidate);
@@ -277,7 +282,7 @@ fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
     if arguments.integer_kernels {
         stated.insert("integer_kernels".to_owned(), "true".to_owned());
     }
-    if let Some(block) = arguments.nchwc {
+    if let Some(block) = arguments.nchwc.and_then(|blocks| blocks.0) {
         stated.insert("nchwc".to_owned(), block.to_string());
     }
     if let Some(passes) = &planning.passes {

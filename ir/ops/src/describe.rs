@@ -64,6 +64,9 @@ pub fn describe(info: &OpInfo) -> String {
     if matches!(info.gathers, Gathers::Elements(_)) {
         let _ = writeln!(text, "  {:9}  what its windows cover, before it multiplies", "gathers");
     }
+    if info.rate != 100 {
+        let _ = writeln!(text, "  {:9}  {} % of the machine's arithmetic rate", "rate", info.rate);
+    }
     if info.reach.is_some() {
         let _ = writeln!(text, "  {:9}  shares of rows of images overlap in operand 0 as far as windows go", "reaches");
     }

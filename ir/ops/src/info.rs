@@ -197,6 +197,8 @@ pub struct OpInfo {
     pub scalar: Scalar,
     /// Elements that are brought into the order of products before these begin.
     pub gathers: Gathers,
+    /// Hundredths of the machine's arithmetic rate that its kernels reach: 100, or what was measured beside other kernels for the same work.
+    pub rate: u32,
     /// Part of the operands that is read.
     pub reads: Reads,
     /// Kernel workspace.
@@ -238,6 +240,7 @@ impl OpInfo {
             work: Work::PerElement(1),
             scalar: Scalar::None,
             gathers: Gathers::None,
+            rate: 100,
             reads: Reads::All,
             workspace: Workspace::None,
             split: SplitAxes::None,
@@ -293,6 +296,11 @@ impl OpInfo {
     /// Says what it gathers before it multiplies.
     pub const fn gathers(mut self, gathers: fn(&Typed<'_>) -> Option<u64>) -> Self {
         self.gathers = Gathers::Elements(gathers);
+        self
+    }
+    /// Says at which rate its kernels compute, in hundredths of the machine's.
+    pub const fn rate(mut self, rate: u32) -> Self {
+        self.rate = rate;
         self
     }
     /// Says how much of its operands it reads.

@@ -95,7 +95,8 @@ pub fn nanos(module: &Module, node: Node, machine: &Machine) -> Nanos {
     let vectors = flops(module, node).zip(gathered(module, node));
     let known = vectors.zip(scalar_steps(module, node)).zip(traffic(module, node));
     known.map_or(Nanos(UNKNOWN_NANOS), |(((flops, gathered), scalar), traffic)| {
-        let vectors = flops.saturating_add(gathered.saturating_mul(GATHERED));
+        let rate = lookup(&module.node(node).operator).map_or(100, |info| u64::from(info.rate));
+        let vectors = flops.saturating_add(gathered.saturating_mul(GATHERED)).saturating_mul(100) / rate;
         let time = machine.time(vectors, traffic, arithmetic(module, node));
         // Vectors and single steps take turns in one kernel, and the traffic goes on beside both.
         Nanos(time.0.max(machine.scalar_time(scalar).0))

@@ -78,10 +78,12 @@ pub enum Refusal {
 pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut(&Entry)) -> Result<Found, Refusal> {
     let mut best: Option<Found> = None;
     let mut refusal: Option<Refusal> = None;
+    let mut log = Vec::new();
     for (options, without) in families(model.options) {
         let model = Model { options: &options, ..model.clone() };
         let mut search = Search::new(&model, tuning, wish, tell)?;
         search.run()?;
+        log.extend(search.pool.log.iter().map(|entry| Entry { without: without.join(" "), ..entry.clone() }));
         match search.finish() {
             Ok(found) => {
                 // Of equally good plans, the one with fewer kernels of their own.
@@ -94,7 +96,7 @@ pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut
         }
     }
     let none = || Refusal::Pipeline(PipelineError::Pass(PassError::WrongAnswer { pass: "plan", why: "no family".to_owned() }));
-    best.ok_or_else(|| refusal.unwrap_or_else(none))
+    best.map(|best| Found { log, ..best }).ok_or_else(|| refusal.unwrap_or_else(none))
 }
 
 /// Name and summary of every strategy, in the order in which they are asked.

@@ -45,6 +45,8 @@ pub struct Entry {
     pub strategy: &'static str,
     /// Its candidate in a few words, or why it was not asked.
     pub candidate: String,
+    /// Options of kernels that it was planned without, as on the command line; empty where all that were asked for may be used.
+    pub without: String,
     /// Bytes of the first space, where a plan was found.
     pub bytes: Option<Bytes>,
     /// Modelled time in nanoseconds, where a plan was found.

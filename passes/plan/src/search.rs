@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use memc_ir::Bytes;
+use memc_ir::{Bytes, ConstData, ConstOrigin};
 use memc_passes::{PassError, PipelineError, Settings};
 
 use crate::goal::{Goal, slowed};
@@ -101,11 +101,11 @@ impl<'m> Search<'m> {
         let late = self.pool.late();
         let shortage = self.pool.shortage(only_whole);
         let smallest = self.pool.smallest_in_time();
-        let (goal, log) = (self.pool.goal, self.pool.log.clone());
+        let goal = self.pool.goal;
         match (self.pool.into_best(), late, shortage) {
             (Some(planned), ..) => {
                 let score = planned.score(&goal, self.model.options);
-                Ok(Found { planned, score, log, options: self.model.options.clone(), without: Vec::new() })
+                Ok(Found { planned, score, log: Vec::new(), options: self.model.options.clone(), without: Vec::new() })
             }
             (None, Some(score), _) => {
                 let longest = slowed(self.model.nanos(), self.wish.slowdown);
@@ -187,6 +187,7 @@ impl<'m> Search<'m> {
         let entry = Entry {
             strategy: self.asked,
             candidate,
+            without: String::new(),
             bytes: plan.map(|plan| plan.need(options)),
             nanos: plan.map(|plan| plan.nanos(options)),
             effort: spent - self.spent,
@@ -219,12 +220,15 @@ impl<'m> Search<'m> {
         self.form(&Form::given(self.model), PREPARE, &settings.only(&["limit", "parts"]))
     }
 
-    /// A form with images in blocks of channels, where the search uses them.
+    /// A form with images in blocks of channels, where the search uses them: those of nodes that fit into a limit by themselves.
     ///
     /// # Errors
     /// The first pass that fails.
-    pub(crate) fn laid_out(&self, form: Form<'m>) -> Result<Form<'m>, PipelineError> {
-        if self.model.options.rewrite.nchwc.is_some() { self.form(&form, BLOCKS, &Settings::default()) } else { Ok(form) }
+    pub(crate) fn laid_out(&self, form: Form<'m>, limit: Option<Bytes>) -> Result<Form<'m>, PipelineError> {
+        if self.model.options.rewrite.nchwc.is_none() {
+            return Ok(form);
+        }
+        self.form(&form, BLOCKS, &Settings { alone: limit, ..Settings::default() })
     }
 
     /// A form that rules changed; none where they change nothing.
@@ -232,8 +236,20 @@ impl<'m> Search<'m> {
     /// # Errors
     /// The first pass that fails.
     pub(crate) fn rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Option<Form<'m>>, PipelineError> {
-        let form = self.form(prepared, REWRITE, &settings.only(&["limit", "slowdown"]))?;
-        if form.ctx.said.rewrites.is_empty() { Ok(None) } else { self.laid_out(form).map(Some) }
+        let form = self.form(prepared, REWRITE, &settings.only(&["limit", "slowdown", "weights"]))?;
+        Ok(Some(form).filter(|form| !form.ctx.said.rewrites.is_empty()))
+    }
+
+    /// The rewritten form, and where that makes weights anew, the one that leaves them whole: what one choice of rules saves, the other may not
+    /// reach.
+    fn all_rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Vec<Form<'m>>, PipelineError> {
+        let Some(form) = self.rewritten(prepared, settings)? else { return Ok(Vec::new()) };
+        let makes_weights = makes_weights(&form);
+        let mut forms = vec![form];
+        if makes_weights {
+            forms.extend(self.rewritten(prepared, &Settings { whole_weights: true, ..settings.clone() })?);
+        }
+        Ok(forms)
     }
 
     /// A form with regions in parts; none where no region is worth it.
@@ -245,6 +261,27 @@ impl<'m> Search<'m> {
         Ok(split::is_split(&divided.module).then_some(divided))
     }
 
+    /// Candidates with rewritten nodes, and with regions in parts. Blocks of channels come last: nodes in blocks have no rows to share out, but what
+    /// parts compute may be laid out.
+    fn others(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Vec<Candidate<'m>>, PipelineError> {
+        let rewritten = self.all_rewritten(prepared, settings)?;
+        let longest = slowed(self.model.options.total_nanos(&prepared.module), settings.slowdown);
+        let time = settings.limit.is_none().then_some(longest);
+        let mut candidates = Vec::new();
+        let is_rewritten = !rewritten.is_empty();
+        for form in if is_rewritten { rewritten } else { vec![prepared.clone()] } {
+            if self.may_split()
+                && let Some(divided) = self.divided(&form, &Settings { time, ..settings.clone() })?
+            {
+                candidates.push(Candidate::of(self.laid_out(divided, settings.limit)?, "regions", settings)?);
+            }
+            if is_rewritten {
+                candidates.push(Candidate::of(self.laid_out(form, settings.limit)?, "rewritten", settings)?);
+            }
+        }
+        Ok(candidates)
+    }
+
     /// The best plan without recomputing: of the nodes as they were given, rewritten, and with regions in parts. `rewrites` says whether the
     /// latter two are tried.
     ///
@@ -252,24 +289,17 @@ impl<'m> Search<'m> {
     /// The first pass that fails.
     pub(crate) fn plan(&self, settings: &Settings, rewrites: bool) -> Result<Planned, PipelineError> {
         let prepared = self.prepared(settings)?;
-        let given = self.laid_out(prepared.clone())?;
-        let mut candidates = vec![Candidate::of(given, "nodes as given", settings)?];
-        let longest = slowed(candidates[0].nanos(), settings.slowdown);
-        let need = arena(&candidates[0].quick.module);
-        let goal = Goal::of_run(settings, self.model.options, need, candidates[0].nanos()).within_time(longest);
+        let given = Candidate::of(self.laid_out(prepared.clone(), settings.limit)?, "nodes as given", settings)?;
+        let longest = slowed(given.nanos(), settings.slowdown);
+        let need = arena(&given.quick.module);
+        let goal = Goal::of_run(settings, self.model.options, need, given.nanos()).within_time(longest);
+        let mut candidates = vec![given];
         if rewrites {
-            let rewritten = self.rewritten(&prepared, settings)?;
-            let whole = rewritten.clone().unwrap_or_else(|| candidates[0].form.clone());
-            if self.may_split() {
-                let time = settings.limit.is_none().then_some(longest);
-                let divided = self.divided(&whole, &Settings { time, ..settings.clone() })?;
-                candidates.extend(divided.map(|form| Candidate::of(form, "regions", settings)).transpose()?);
-            }
-            candidates.extend(rewritten.map(|form| Candidate::of(form, "rewritten", settings)).transpose()?);
-            // Whether regions or whole nodes are better, heuristics say well enough.
-            candidates[1..].sort_by_key(|candidate| candidate.quick.score(&goal, self.model.options));
-            candidates.truncate(2);
+            candidates.extend(self.others(&prepared, settings)?);
         }
+        // Which of the others are better, heuristics say well enough.
+        candidates[1..].sort_by_key(|candidate| candidate.quick.score(&goal, self.model.options));
+        candidates.truncate(2);
         let file_order = &self.pool.file_order;
         let Some(best) = whole::best(candidates, &goal, settings, file_order)? else { return Ok(file_order.clone()) };
         let options = self.model.options;
@@ -300,4 +330,12 @@ impl<'m> Search<'m> {
             found => found.map(Some),
         }
     }
+}
+
+/// Whether a form has large constants that were computed from weights.
+fn makes_weights(form: &Form<'_>) -> bool {
+    let (module, most) = (&form.module, form.ctx.options.max_fold_bytes);
+    let constants = module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));
+    let is_made = |constant: &ConstData| constant.origin == ConstOrigin::New && constant.ty.size().is_some_and(|size| size > most);
+    constants.into_iter().any(|constant| is_made(module.constant(constant)))
 }

@@ -5,7 +5,7 @@ mod weights;
 use std::collections::BTreeMap;
 
 use memc_ir::{
-    Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, Origin, Payload, Rewriter,
+    Attribute, Bytes, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, Origin, Payload, Rewriter,
     SecondaryMap, Stage, TensorType, Use, Value, ValueType,
 };
 use memc_ops::{feeds_unrepeatable, may_train};
@@ -20,7 +20,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../../doc/nchwc.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
-    reads: &[],
+    reads: &["alone"],
     run,
 };
 
@@ -45,6 +45,17 @@ const ELEMENTWISE: &[&str] = &[
 const ENTERING: u64 = 4;
 const POOLS: &[&str] = &["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"];
 
+/// Channels of a block that ONNX Runtime's kernels have on the processor that this runs on; none where they have none.
+///
+/// Its library chooses them when it starts: 16 with AVX-512, 8 on other x86-64 (`mlas/lib/platform.cpp`).
+pub fn native_block() -> Option<u32> {
+    #[cfg(target_arch = "x86_64")]
+    let block = Some(if std::arch::is_x86_feature_detected!("avx512f") { 16 } else { 8 });
+    #[cfg(not(target_arch = "x86_64"))]
+    let block = None;
+    block
+}
+
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let Some(block) = ctx.options.rewrite.nchwc else { return Ok(Changed::No) };
     let nodes = module.graph(module.main()).nodes.clone();
@@ -58,8 +69,9 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         weights: BTreeMap::new(),
         bytes: 0,
     };
+    let room = ctx.settings.alone;
     for node in nodes.into_iter().filter(|node| !kept[*node]) {
-        if walk.is_image_node(node) {
+        if walk.is_image_node(node) && room.is_none_or(|room| walk.images(node) <= room) {
             let convolved = walk.convolution(node).or_else(|| walk.normalization(node));
             convolved.or_else(|| walk.pool(node)).or_else(|| walk.elementwise(node)).or_else(|| walk.concat(node));
         }
@@ -107,6 +119,13 @@ impl Walk<'_, '_, '_> {
         let data = self.data(node);
         let plain = data.bodies().next().is_none() && data.recompute_of.is_none() && data.graph == self.module().main();
         plain && self.result(node).is_some_and(|result| self.image(result).is_some() && self.blocked[result].is_none())
+    }
+
+    /// Bytes of the images that a node reads and makes, in blocks.
+    fn images(&self, node: Node) -> Bytes {
+        let data = self.data(node);
+        let sizes = data.operands().chain(data.results()).filter_map(|value| self.blocked_type(value)?.size());
+        sizes.fold(Bytes(0), Bytes::saturating_add)
     }
 
     /// The one result of a node that is read.

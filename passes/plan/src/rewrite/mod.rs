@@ -21,7 +21,7 @@ pub const INFO: PassInfo = PassInfo {
     page: include_str!("../../doc/rewrite.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
-    reads: &["limit", "slowdown"],
+    reads: &["limit", "slowdown", "weights"],
     run,
 };
 
@@ -65,7 +65,7 @@ fn round(
         exact: options.rewrite.exact,
         standard: options.rewrite.standard,
         fold_cap: options.max_fold_bytes,
-        weights: weights_are_readable(module, ctx),
+        weights: !ctx.settings.whole_weights && weights_are_readable(module, ctx),
         limits: Limits::default(),
     };
     let all = windows(module, &setting.limits, shift, &|constant| ctx.bytes_of(constant));

@@ -158,10 +158,7 @@ impl Limited<'_, '_> {
             Way::Merged => Some(self.search.form(&prepared, MERGE, &Settings::default())?),
             Way::Apart | Way::FileOrder => None,
         };
-        let form = match (way, form) {
-            (Way::Rewritten, Some(form)) => form,
-            (_, form) => self.search.laid_out(form.unwrap_or(prepared))?,
-        };
+        let form = self.search.laid_out(form.unwrap_or(prepared), settings.limit)?;
         // Sub-views of a module with regions in parts are of values that there are not here.
         let none = BTreeSet::new();
         let named = if is_split(&self.free.module) { &none } else { &self.free.windows };

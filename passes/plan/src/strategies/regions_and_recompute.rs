@@ -127,10 +127,11 @@ fn in_regions(search: &Search<'_>, limit: Bytes, part: u64, seek: Seek) -> Resul
     let prepared = search.prepared(&limited)?;
     let form = match search.rewritten(&prepared, &limited)? {
         Some(form) => form,
-        None => search.laid_out(search.form(&prepared, MERGE, &Settings::default())?)?,
+        None => search.form(&prepared, MERGE, &Settings::default())?,
     };
     let alone = Some(hundredths(limit, part));
     let Some(form) = search.divided(&form, &Settings { alone, ..limited.clone() })? else { return Ok(None) };
+    let form = search.laid_out(form, Some(limit))?;
     match planned_within(&form, &BTreeSet::new(), true, &limited) {
         Err(PipelineError::Pass(PassError::Budget(_))) => Ok(None),
         found => found.map(Some),
