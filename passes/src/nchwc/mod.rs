@@ -124,7 +124,8 @@ impl Walk<'_, '_, '_> {
     /// Bytes of the images that a node reads and makes, in blocks.
     fn images(&self, node: Node) -> Bytes {
         let data = self.data(node);
-        let sizes = data.operands().chain(data.results()).filter_map(|value| self.blocked_type(value)?.size());
+        let images = data.operands().chain(data.results()).filter(|value| self.module().constant_of(*value).is_none());
+        let sizes = images.filter_map(|value| self.blocked_type(value)?.size());
         sizes.fold(Bytes(0), Bytes::saturating_add)
     }
 
