@@ -42,7 +42,7 @@ pub struct Rewriting {
     pub integer_kernels: bool,
     /// Channels of a block, where images are laid out in blocks of channels.
     pub nchwc: Option<u32>,
-    /// Equal parts in which the batch is computed, one after another; without, as many as a budget takes.
+    /// Equal parts in which the batch is computed, one after another; without, as many as are worth their time.
     pub micro_batches: Option<u64>,
     /// What less memory may cost where nothing limits it: hundredths of a per cent of the modelled time.
     pub slowdown: u32,

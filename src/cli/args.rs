@@ -199,7 +199,7 @@ pub struct Optimize {
     /// 8 on other x86-64; `native` takes what the processor at hand has. The model is for such processors alone, and wrong on others
     #[arg(long, value_name = "native|8|16", value_parser = block, conflicts_with_all = ["exact", "std_ops"])]
     pub nchwc: Option<Blocks>,
-    /// Compute the batch in so many equal parts, one after another; without, as many as a budget takes; 1 never
+    /// Compute the batch in so many equal parts, one after another; without, as many as are worth their time; 1 never
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub micro_batches: Option<u64>,
     /// Without a budget: how much longer the model may take for less memory, in per cent of its modelled time

@@ -7,7 +7,7 @@ use memc_passes::{PipelineError, Seek, Settings};
 use super::recompute;
 use crate::goal::slowed;
 use crate::model::{Planned, need};
-use crate::pool::Verdict;
+use crate::score::Score;
 use crate::search::Search;
 
 /// Whether parts may be made, and a limit of bytes alone needs them.
@@ -18,19 +18,39 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if search.may_divide_batch() { Ok(()) } else { Err("the batch may not be divided unasked") }
 }
 
-/// Looks for the fewest parts with which a plan keeps the limit, or with which it nearly does and does where it recomputes; with a slowdown, for as many
-/// as it allows; without either, for more while plans get better.
+/// Looks for the number of parts with which a plan is best.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    if search.wish.limit.is_some() { for_the_limit(search) } else { without_limit(search) }
+}
+
+/// Looks for the best number of parts of the nodes as given, while more of them are better, and plans that with rewriting and regions.
+fn without_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    let mut best: Option<(u64, Score)> = None;
+    for parts in numbers_of_parts(search) {
+        let Some(quick) = divided(search, parts)? else { break };
+        let score = search.pool.score(&quick);
+        search.offer(format!("{parts} parts of the nodes as given"), quick);
+        if best.is_some_and(|(_, known)| known <= score) {
+            break;
+        }
+        best = Some((parts, score));
+    }
+    if let Some((parts, _)) = best {
+        let plan = in_parts(search, parts, true)?;
+        search.offer(format!("{parts} parts"), plan);
+    }
+    Ok(())
+}
+
+/// Looks for the fewest parts with which a plan keeps the limit, or with which it nearly does and does where it recomputes; with a slowdown, for as many
+/// as it allows.
+fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let limit = search.limit();
     let mut last = Bytes(u64::MAX);
     for parts in numbers_of_parts(search) {
-        if !is_divided(&search.prepared(&Settings { parts: Some(parts), ..search.settings() })?.module) {
-            search.nothing(format!("{parts} parts are none of the batch"));
-            break;
-        }
-        let quick = in_parts(search, parts, false)?;
+        let Some(quick) = divided(search, parts)? else { break };
         let need = quick.need(search.model.options);
-        if !is_divided(&quick.module) || need.0 > last.0 - last.0 / search.tuning.least_saving {
+        if need.0 > last.0 - last.0 / search.tuning.least_saving {
             search.nothing(format!("{parts} parts save too little"));
             break;
         }
@@ -42,16 +62,14 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
         }
         let plan = in_parts(search, parts, true)?;
         search.near_parts.push((parts, plan.clone()));
-        let mut is_better = false;
         for found in [plan, quick].into_iter().filter(|found| is_divided(&found.module)) {
             let found = search.pool.measured(found);
-            is_better |= search.offer(format!("{parts} parts"), found) == Verdict::Best;
+            search.offer(format!("{parts} parts"), found);
         }
-        let is_enough = match (search.wish.slowdown, search.wish.limit) {
-            (0, Some(_)) => search.pool.best().is_some(),
-            (0, None) => !is_better,
+        let is_enough = match search.wish.slowdown {
+            0 => search.pool.best().is_some(),
             // More parts take still longer.
-            (slowdown, _) => search
+            slowdown => search
                 .near_parts
                 .last()
                 .is_some_and(|(_, plan)| plan.nanos(search.model.options) > slowed(search.model.nanos(), slowdown)),
@@ -61,6 +79,18 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
         }
     }
     Ok(())
+}
+
+/// The plan by heuristics of the nodes as given with the batch in `parts` parts; none where it has no such parts.
+fn divided(search: &mut Search<'_>, parts: u64) -> Result<Option<Planned>, PipelineError> {
+    let settings = Settings { parts: Some(parts), ..search.settings() };
+    let is_possible = is_divided(&search.prepared(&settings)?.module);
+    let quick = if is_possible { Some(in_parts(search, parts, false)?) } else { None };
+    let quick = quick.filter(|quick| is_divided(&quick.module));
+    if quick.is_none() {
+        search.nothing(format!("the batch has no {parts} parts that are worth it"));
+    }
+    Ok(quick)
 }
 
 /// Whether numbers of parts nearly keep the limit.
