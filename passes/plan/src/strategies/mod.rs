@@ -23,7 +23,7 @@ pub(crate) struct Strategy {
 }
 
 /// All strategies, in the order in which they are asked: whether a later one is worth asking depends on the plans of earlier ones.
-pub(crate) const STRATEGIES: [Strategy; 13] = [
+pub(crate) const STRATEGIES: [Strategy; 14] = [
     Strategy {
         name: "order",
         summary: "orders the nodes as given, rewritten, and with regions in parts, without recomputing",
@@ -60,6 +60,12 @@ pub(crate) const STRATEGIES: [Strategy; 13] = [
         summary: "recomputes or moves values that find no room, with each node whole",
         is_worth: recompute::is_worth,
         seek: recompute::seek,
+    },
+    Strategy {
+        name: "recompute-as-given",
+        summary: "recomputes or moves values of the nodes as given, where the plan that does so is rewritten",
+        is_worth: recompute::given_is_worth,
+        seek: recompute::of_given,
     },
     Strategy {
         name: "regions+recompute",

@@ -37,6 +37,29 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     Ok(())
 }
 
+/// Whether the plan that recomputes is rewritten, and slow: rewriting may leave less that is worth recomputing.
+pub(super) fn given_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
+    super::slow(search)?;
+    match search.found("recompute") {
+        Some(found) if !found.said.rewrites.is_empty() => Ok(()),
+        Some(_) => Err("the plan that recomputes is of the nodes as given"),
+        None => Err("no plan recomputes whole nodes"),
+    }
+}
+
+/// Offers the plan of the nodes as given that a short search finds.
+pub(super) fn of_given(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    let effort = Some(search.model.options.effort / search.tuning.short);
+    let settings = Settings { effort, seek: Seek::Soon, fastest: search.pool.fastest(), ..search.settings() };
+    let file_order = search.pool.file_order.clone();
+    let limited = Limited { search, settings: &settings, free: &file_order };
+    let found = limited.plan(Way::Merged, Seek::Soon, None);
+    if let Some(found) = search.or_nothing("whole nodes as given", found)? {
+        search.offer("whole nodes as given", found);
+    }
+    Ok(())
+}
+
 /// Whether equal nodes stay apart in the best plan.
 pub(super) fn merging_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else { return Err("memory is limited") };
