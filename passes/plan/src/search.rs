@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use memc_ir::{Bytes, ConstData, ConstOrigin};
 use memc_passes::{PassError, PipelineError, Settings};
@@ -35,7 +36,7 @@ pub(crate) struct Search<'m> {
     /// Numbers of parts of the batch that nearly keep the limit, with the plans that they have by heuristics.
     pub(crate) near_parts: Vec<(u64, Planned)>,
     /// Forms by the pipelines that make them.
-    forms: RefCell<BTreeMap<String, Form<'m>>>,
+    forms: RefCell<BTreeMap<String, Rc<Form<'m>>>>,
     /// Hears of every candidate.
     tell: &'m mut dyn FnMut(&Entry),
     /// The strategy that is asked.
@@ -202,12 +203,12 @@ impl<'m> Search<'m> {
     ///
     /// # Errors
     /// The first pass that fails.
-    pub(crate) fn form(&self, from: &Form<'m>, passes: &str, settings: &Settings) -> Result<Form<'m>, PipelineError> {
+    pub(crate) fn form(&self, from: &Form<'m>, passes: &str, settings: &Settings) -> Result<Rc<Form<'m>>, PipelineError> {
         let key = format!("{} {passes} {settings}", from.trace());
         if let Some(known) = self.forms.borrow().get(&key) {
             return Ok(known.clone());
         }
-        let made = from.then(passes, settings)?;
+        let made = Rc::new(from.then(passes, settings)?);
         self.forms.borrow_mut().insert(key, made.clone());
         Ok(made)
     }
@@ -216,7 +217,7 @@ impl<'m> Search<'m> {
     ///
     /// # Errors
     /// The first pass that fails.
-    pub(crate) fn prepared(&self, settings: &Settings) -> Result<Form<'m>, PipelineError> {
+    pub(crate) fn prepared(&self, settings: &Settings) -> Result<Rc<Form<'m>>, PipelineError> {
         self.form(&Form::given(self.model), PREPARE, &settings.only(&["limit", "parts"]))
     }
 
@@ -224,7 +225,7 @@ impl<'m> Search<'m> {
     ///
     /// # Errors
     /// The first pass that fails.
-    pub(crate) fn laid_out(&self, form: Form<'m>, limit: Option<Bytes>) -> Result<Form<'m>, PipelineError> {
+    pub(crate) fn laid_out(&self, form: Rc<Form<'m>>, limit: Option<Bytes>) -> Result<Rc<Form<'m>>, PipelineError> {
         if self.model.options.rewrite.nchwc.is_none() {
             return Ok(form);
         }
@@ -235,14 +236,14 @@ impl<'m> Search<'m> {
     ///
     /// # Errors
     /// The first pass that fails.
-    pub(crate) fn rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Option<Form<'m>>, PipelineError> {
+    pub(crate) fn rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Option<Rc<Form<'m>>>, PipelineError> {
         let form = self.form(prepared, REWRITE, &settings.only(&["limit", "slowdown", "weights"]))?;
         Ok(Some(form).filter(|form| !form.ctx.said.rewrites.is_empty()))
     }
 
     /// The rewritten form, and where that makes weights anew, the one that leaves them whole: what one choice of rules saves, the other may not
     /// reach.
-    fn all_rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Vec<Form<'m>>, PipelineError> {
+    fn all_rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Vec<Rc<Form<'m>>>, PipelineError> {
         let Some(form) = self.rewritten(prepared, settings)? else { return Ok(Vec::new()) };
         let makes_weights = makes_weights(&form);
         let mut forms = vec![form];
@@ -256,14 +257,14 @@ impl<'m> Search<'m> {
     ///
     /// # Errors
     /// The first pass that fails.
-    pub(crate) fn divided(&self, form: &Form<'m>, settings: &Settings) -> Result<Option<Form<'m>>, PipelineError> {
+    pub(crate) fn divided(&self, form: &Form<'m>, settings: &Settings) -> Result<Option<Rc<Form<'m>>>, PipelineError> {
         let divided = form.then(REGIONS, settings)?;
-        Ok(split::is_split(&divided.module).then_some(divided))
+        Ok(split::is_split(&divided.module).then(|| Rc::new(divided)))
     }
 
     /// Candidates with rewritten nodes, and with regions in parts. Blocks of channels come last: nodes in blocks have no rows to share out, but what
     /// parts compute may be laid out.
-    fn others(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Vec<Candidate<'m>>, PipelineError> {
+    fn others(&self, prepared: &Rc<Form<'m>>, settings: &Settings) -> Result<Vec<Candidate<'m>>, PipelineError> {
         let rewritten = self.all_rewritten(prepared, settings)?;
         let longest = slowed(self.model.options.total_nanos(&prepared.module), settings.slowdown);
         let time = settings.limit.is_none().then_some(longest);

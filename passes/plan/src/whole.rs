@@ -1,6 +1,7 @@
 //! Plans of one form of the model without recomputing: an order, sub-views, places; and the choice among several forms.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use memc_ir::{Bytes, Stage};
 use memc_passes::{Changed, Pipeline, PipelineError, Settings, Silent, window};
@@ -36,7 +37,7 @@ const BEHIND: u64 = 4;
 
 /// A form with its plan by heuristics.
 pub(crate) struct Candidate<'m> {
-    pub(crate) form: Form<'m>,
+    pub(crate) form: Rc<Form<'m>>,
     /// In the words of the log.
     pub(crate) name: &'static str,
     /// Whether equal nodes are merged: heuristics do better so.
@@ -52,7 +53,7 @@ impl<'m> Candidate<'m> {
     ///
     /// # Errors
     /// The first pass that fails.
-    pub(crate) fn of(form: Form<'m>, name: &'static str, settings: &Settings) -> Result<Self, PipelineError> {
+    pub(crate) fn of(form: Rc<Form<'m>>, name: &'static str, settings: &Settings) -> Result<Self, PipelineError> {
         let quick = Settings { effort: Some(0), windows: Some(BTreeSet::new()), below: None, ..settings.clone() };
         let plan = |merges: bool| Ok::<_, PipelineError>(form.then(&whole(merges), &quick)?.planned());
         let (mut best, mut merges) = (plan(true)?, true);

@@ -102,7 +102,7 @@ pub(super) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -
     let is_rewritten = !free.said.rewrites.is_empty();
     let first = if is_rewritten { Way::Rewritten } else { Way::Merged };
     let ends_soon = settings.seek == Seek::Soon;
-    let is_only = !ends_soon && !is_rewritten && !has_equal_nodes(&search.prepared(&settings)?)?;
+    let is_only = !ends_soon && !is_rewritten && !has_equal_nodes(&*search.prepared(&settings)?)?;
     let mut short = match limited.plan(first, if is_only { Seek::Longest } else { Seek::Soon }, None) {
         Err(PipelineError::Pass(PassError::Budget(short))) if !is_only && !ends_soon => short,
         other => return other,
