@@ -1,9 +1,9 @@
 """Make models that are large in one way, and plan them.
 
-    .deps/python/bin/python benches/scale.py [--memc target/release/memc] [--csv benches/results/scale.csv] MODEL.onnx NODES
+    .deps/python/bin/python benches/scale.py [--memc target/release/memc] [--csv benches/results/scale.csv] MODEL.onnx NODES ...
 
-The first one chains copies of MODEL's blocks (from its input to its last value of the input's type) until it has so many nodes; the second
-one holds 1 GiB of weights in its file. Prints and writes CPU seconds, and the most anonymous memory that memc held.
+Chains copies of MODEL's blocks (from its input to its last value of the input's type) until they have so many nodes, for each number; the last model
+holds 1 GiB of weights in its file. Prints and writes CPU seconds, and the most anonymous memory that memc held.
 """
 import argparse
 import csv
@@ -93,15 +93,15 @@ def main():
     made.add_argument("--memc", default="target/release/memc", help="the binary")
     made.add_argument("--csv", default=RESULTS, metavar="FILE", help="where the table goes")
     made.add_argument("model")
-    made.add_argument("nodes", type=int)
+    made.add_argument("nodes", type=int, nargs="+")
     options = made.parse_args()
     rows = []
-    for kind in ("nodes", "weights"):
+    for count in [*options.nodes, None]:
         with tempfile.TemporaryDirectory() as folder:
             model = os.path.join(folder, "in.onnx")
-            if kind == "nodes":
+            if count:
                 name = os.path.basename(options.model)[: -len(".onnx")]
-                case = f"{repeat(options.model, model, options.nodes):,} nodes, copies of the blocks of {name}"
+                case = f"{repeat(options.model, model, count):,} nodes, copies of the blocks of {name}"
             else:
                 weights(model)
                 case = "1 GiB of weights inside the file"
