@@ -166,11 +166,15 @@ fn log(optimized: &Optimized) -> String {
     let time = |nanos: Option<u64>| nanos.map_or_else(String::new, |nanos| format!("{:.3} ms", nanos as f64 / 1e6));
     let mut text =
         format!("{:<28} {:>16} {:>14} {:>8}  {:<32} {}\n", "strategy", "bytes", "time", "effort", "verdict", "candidate");
-    let mut without = "";
+    let mut without = optimized.log.first().map_or("", |entry| &entry.without);
+    if !without.is_empty() {
+        text += &format!("without {without}:\n");
+    }
     for entry in &optimized.log {
         if entry.without != without {
             without = &entry.without;
-            text += &format!("without {without}:\n");
+            text +=
+                &if without.is_empty() { "with all that was asked for:\n".to_owned() } else { format!("without {without}:\n") };
         }
         let (bytes, time, verdict) = (bytes(entry.bytes), time(entry.nanos), entry.verdict.words());
         text +=

@@ -79,15 +79,18 @@ pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut
     let mut best: Option<Found> = None;
     let mut refusal: Option<Refusal> = None;
     let mut log = Vec::new();
+    // Plans are compared by one goal: that of the first family, which has no kernels that were asked for.
+    let mut goal = None;
     for (options, without) in families(model.options) {
         let model = Model { options: &options, ..model.clone() };
-        let mut search = Search::new(&model, tuning, wish, tell)?;
+        let mut search = Search::new(&model, tuning, wish, goal, tell)?;
+        goal = Some(search.pool.goal);
         search.run()?;
         log.extend(search.pool.log.iter().map(|entry| Entry { without: without.join(" "), ..entry.clone() }));
         match search.finish() {
             Ok(found) => {
-                // Of equally good plans, the one with fewer kernels of their own.
-                let is_better = best.as_ref().is_none_or(|best| found.score <= best.score);
+                // Of equally good plans, the one with fewer kernels of their own, which is the earlier one.
+                let is_better = best.as_ref().is_none_or(|best| found.score < best.score);
                 best = if is_better { Some(Found { without, ..found }) } else { best };
             }
             Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) => refusal = Some(smaller(refusal, short)),
@@ -119,7 +122,7 @@ impl From<Box<Shortage>> for Refusal {
     }
 }
 
-/// Families of plans: with the kernels that were asked for, and without each of them, with the names of the options that are left out. An option that
+/// Families of plans: without the kernels that were asked for, and with each of them, with the names of the options that are left out. An option that
 /// admits more plans never gives a worse one.
 fn families(options: &Options) -> Vec<(Options, Vec<&'static str>)> {
     let mut families = vec![(options.clone(), Vec::new())];
@@ -136,6 +139,7 @@ fn families(options: &Options) -> Vec<(Options, Vec<&'static str>)> {
         });
         families.extend(without);
     }
+    families.reverse();
     families
 }
 
@@ -149,6 +153,6 @@ mod tests {
         assert_eq!(families(&options).len(), 1);
         (options.rewrite.nchwc, options.rewrite.integer_kernels) = (Some(8), true);
         let names: Vec<_> = families(&options).into_iter().map(|(_, names)| names.join(" ")).collect();
-        assert_eq!(names, ["", "--nchwc", "--integer-kernels", "--nchwc --integer-kernels"]);
+        assert_eq!(names, ["--nchwc --integer-kernels", "--integer-kernels", "--nchwc", ""]);
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Search<'m> {
 }
 
 impl<'m> Search<'m> {
-    /// A search that knows the order of the file.
+    /// A search that knows the order of the file; its goal is made from that where none is given.
     ///
     /// # Errors
     /// The first pass that fails.
@@ -53,17 +53,19 @@ impl<'m> Search<'m> {
         model: &'m Model<'m>,
         tuning: &'m Tuning,
         wish: Wish,
+        goal: Option<Goal>,
         tell: &'m mut dyn FnMut(&Entry),
     ) -> Result<Self, PipelineError> {
         let parts = model.options.rewrite.micro_batches;
         let settings = Settings { effort: Some(0), parts, limit: wish.limit, ..Settings::default() };
         let file_order = whole::file_order(model, &settings)?;
         let longest = (wish.slowdown > 0).then(|| slowed(model.nanos(), wish.slowdown));
-        let goal = match wish.limit {
+        let made = || match wish.limit {
             limit if wish.slowdown > 0 => Goal::Slowdown { longest, limit },
             Some(bytes) => Goal::Limit(bytes),
             None => Goal::price(model.options, arena(&file_order.module), model.nanos()),
         };
+        let goal = goal.unwrap_or_else(made);
         Ok(Self {
             model,
             tuning,
@@ -337,6 +339,7 @@ impl<'m> Search<'m> {
 fn makes_weights(form: &Form<'_>) -> bool {
     let (module, most) = (&form.module, form.ctx.options.max_fold_bytes);
     let constants = module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));
-    let is_made = |constant: &ConstData| constant.origin == ConstOrigin::New && constant.ty.size().is_some_and(|size| size > most);
+    let is_made =
+        |constant: &ConstData| constant.origin == ConstOrigin::New && constant.ty.size().is_some_and(|size| size > most);
     constants.into_iter().any(|constant| is_made(module.constant(constant)))
 }

@@ -33,6 +33,24 @@ fn nets() -> impl Strategy<Value = String> {
     (extents, prop::collection::vec(0usize..5, 2..7)).prop_map(|(extents, kinds)| net(&extents, &kinds))
 }
 
+/// Chains of convolutions. Blocks of eight channels fill images of other numbers of channels up, and make convolutions faster.
+fn images() -> impl Strategy<Value = String> {
+    let channels = prop::collection::vec(prop_oneof![Just(4_usize), Just(8), Just(12), Just(16)], 2..6);
+    (channels, 2_usize..9).prop_map(|(channels, size)| {
+        let mut lines = vec!["mem 1\nir_version 10\nopset \"\" 21\ngraph @g {".to_owned()];
+        lines.push(format!("input %v0 : f32[1,{},{size},{size}]", channels[0]));
+        for (index, pair) in channels.windows(2).enumerate() {
+            let weights = vec!["0.5"; pair[0] * pair[1] * 9].join(", ");
+            lines.push(format!("const %w{index} : f32[{},{},3,3] = [{weights}]", pair[1], pair[0]));
+            let ty = format!("f32[1,{},{size},{size}]", pair[1]);
+            lines.push(format!("%c{index} = Conv(%v{index}, %w{index}) {{pads = [1, 1, 1, 1]}} : {ty}"));
+            lines.push(format!("%v{} = Relu(%c{index}) : {ty}", index + 1));
+        }
+        lines.push(format!("return %v{}\n}}\n", channels.len() - 1));
+        lines.join("\n")
+    })
+}
+
 /// The same models in every run: searches are heuristics with little effort here, and on about one random model in 300 a larger limit leads the search that
 /// recomputes to a plan that takes some per cent longer.
 fn config() -> ProptestConfig {
@@ -81,6 +99,19 @@ proptest! {
         asked.options.rewrite.integer_kernels = true;
         let found = asked.plan().unwrap();
         prop_assert!(found.score <= plain.score);
+    }
+
+    #[test]
+    fn blocks_that_are_asked_for_never_give_a_worse_plan(text in images(), limit in prop_oneof![Just(None), (2_000_u64..20_000).prop_map(Some)]) {
+        let mut plain = case(&text);
+        plain.options = Options { effort: 200, ..Options::for_profile(&Profile::ORT) };
+        plain.settings.limit = limit.map(Bytes);
+        let mut asked = plain.clone();
+        asked.options.rewrite.nchwc = Some(8);
+        match (plain.plan(), asked.plan()) {
+            (Ok(plain), Ok(asked)) => prop_assert!(asked.score <= plain.score, "{:?} {:?}", asked.score, plain.score),
+            (plain, asked) => prop_assert!(plain.is_err(), "{:?}", asked.err()),
+        }
     }
 
     #[test]

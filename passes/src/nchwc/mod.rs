@@ -5,8 +5,8 @@ mod weights;
 use std::collections::BTreeMap;
 
 use memc_ir::{
-    Attribute, Bytes, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, Origin, Payload, Rewriter,
-    SecondaryMap, Stage, TensorType, Use, Value, ValueType,
+    Attribute, Bytes, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, Origin, Payload,
+    Rewriter, SecondaryMap, Stage, TensorType, Use, Value, ValueType,
 };
 use memc_ops::{feeds_unrepeatable, may_train};
 
