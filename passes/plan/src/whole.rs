@@ -32,7 +32,7 @@ pub(crate) const PLACE: &str = "in-place,place";
 /// The order of the file, cleaned up.
 pub const FILE_ORDER: &str = "fold,dce,micro-batch,dce,view,in-place,place";
 
-/// A form that heuristics leave behind the best plan is planned with 1/n of the effort.
+/// Effort for a form that heuristics rank behind the best plan, as 1/n.
 const BEHIND: u64 = 4;
 
 /// A form with its plan by heuristics.

@@ -13,9 +13,9 @@ use memc_passes::PipelineError;
 use memc_passes::analysis::windows::Window;
 use memc_passes::analysis::{Liveness, buffers, classes, live};
 
-/// Sets that are planned at most.
+/// Sets of sub-views that are planned, at most.
 const MAX_TRIALS: usize = 24;
-/// Nodes that are planned at most, over all sets: large graphs get fewer trials.
+/// Nodes of all planned sets together, at most: large graphs get fewer trials.
 const MAX_NODES: usize = 16_000;
 
 /// A set of windows, by node and part.

@@ -14,28 +14,30 @@ use super::trial::arena;
 use memc_passes::window::candidates;
 use memc_passes::{PassContext, PassError, Seek};
 
-/// What a short search finds is learned with such a part of the effort.
-const REHEARSAL: u64 = 8;
-/// Where offsets waste room and the time that plans cost is more than such a part, another short search gets such a part more room: its plan is changed
-/// until it keeps the capacity, and has other offsets.
+/// A short search takes 1/n of the effort. It says whether the limit can be kept before the whole effort is spent.
+const SHORT: u64 = 8;
+/// A plan that takes 1/n more time than the model is worth a second short search where offsets waste room.
 const COSTLY: u64 = 100;
+/// That search gets 1/n more room; its plan, brought down to the limit, has other offsets.
 const LOOSER: u64 = 128;
-/// Where there are more runs, the search goes on from the plan of a short one with such a part of the effort. Where there are fewer it begins anew: that takes little, and
-/// more of it is decided by chance.
-const MANY: usize = 500;
-const GOES_ON: u64 = 2;
-/// What a short search leaves behind a plan that is known by such a part of its extra time, and of all time, is not searched further.
-const EXTRA: u64 = 10;
-const SLIGHT: u64 = 300;
-/// The last bytes cost so many times as much time as all bytes do on average.
+/// Problems of more runs continue from the plan of the short search. Smaller ones begin anew: they are quick, and a new start may end elsewhere.
+const LARGE_PROBLEM: usize = 500;
+/// Effort of a search that continues from a plan, as 1/n.
+const CONTINUED: u64 = 2;
+/// A short search is given up where its plan is slower than a known one by 1/n of the known plan's extra time ...
+const BEHIND_IN_EXTRA: u64 = 10;
+/// ... and by 1/n of the model's time, whichever is more.
+const BEHIND_IN_TIME: u64 = 300;
+/// Time of the last bytes that a plan saves, as a multiple of the mean over all bytes that it saves.
 const STEEPER: u64 = 3;
-/// From a plan that needs less than there is, one is looked for that leaves such a part of it free for what offsets waste, then such a one.
-const CLOSER: [u64; 2] = [256, 32];
-/// So many capacities are tried in the search for the smallest arena, each with such a part of the effort: most of them have no plan, which takes longest.
+/// Room that is left free for the waste of offsets, as 1/n of the capacity: little first, then more.
+const FREE_ROOM: [u64; 2] = [256, 32];
+/// Capacities that are tried in the search for the smallest arena.
 const LEAST_ROUNDS: u32 = 10;
-const LEAST_SHARE: u64 = 25;
-/// The search for it ends where the smallest capacity that has a plan is known to such a part: closer ones take longest and offsets differ by more.
-const LEAST_PART: u64 = 128;
+/// Effort for each of these capacities, as 1/n: most of them have no plan, and proving nothing takes longest.
+const LEAST_EFFORT: u64 = 25;
+/// That search ends once the smallest capacity is known to 1/n: offsets differ by more.
+const LEAST_PRECISION: u64 = 128;
 
 /// The module as it came to the pass, with windows that copies do not have.
 pub(crate) struct Given {
@@ -118,17 +120,17 @@ fn aligned_sum(module: &Module, ctx: &PassContext<'_>, values: &[Value]) -> Byte
 /// plan is known, nothing is that a short search leaves behind it.
 fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
-    let short = attempt(module, ctx, stated, capacity, ctx.effort() / REHEARSAL)?;
+    let short = attempt(module, ctx, stated, capacity, ctx.effort() / SHORT)?;
     // Another way is tried or there is one already.
     let is_enough =
         short.is_none() && ctx.settings.seek == Seek::Soon || short.as_ref().is_some_and(|found| asked.is_behind(found));
     if is_enough {
         return Ok(None);
     }
-    let is_large = stated.problem.runs.len() > MANY;
+    let is_large = stated.problem.runs.len() > LARGE_PROBLEM;
     let whole = match &short {
         _ if ctx.options.stop.is_due() => None,
-        Some(short) if is_large => attempt_from(module, ctx, stated, capacity, ctx.effort() / GOES_ON, Some(short))?,
+        Some(short) if is_large => attempt_from(module, ctx, stated, capacity, ctx.effort() / CONTINUED, Some(short))?,
         _ => attempt(module, ctx, stated, capacity, ctx.effort())?,
     };
     let mut all: Vec<Found> = whole.into_iter().chain(short).collect();
@@ -150,14 +152,14 @@ fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
 /// A plan for a capacity that a short search finds where there is a little more room, and that is changed until it keeps the capacity.
 fn loosely(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
-    let found = attempt(module, ctx, stated, capacity.saturating_add(capacity / LOOSER), ctx.effort() / REHEARSAL)?;
+    let found = attempt(module, ctx, stated, capacity.saturating_add(capacity / LOOSER), ctx.effort() / SHORT)?;
     let Some(mut found) = found else { return Ok(None) };
     found.budgeted.capacity = capacity;
     if found.peak <= capacity {
         return Ok(Some(found));
     }
     let margins = vec![0; stated.nodes.len()];
-    tightened(module, ctx, stated, &margins, &found, ctx.effort() / REHEARSAL)
+    tightened(module, ctx, stated, &margins, &found, ctx.effort() / SHORT)
 }
 
 /// A plan that needs less than was asked for, and computes more again than that takes: a faster one that a search finds from there, for a little less where
@@ -168,8 +170,8 @@ fn gone_on(asked: &Asked<'_, '_>, capacity: u64, found: Found) -> Result<Found, 
         return Ok(found);
     }
     let dearest = found.budgeted.makespan;
-    for less in CLOSER.map(|part| capacity - capacity / part) {
-        let better = attempt_from(module, ctx, stated, less, ctx.effort() / GOES_ON, Some(&found))?;
+    for less in FREE_ROOM.map(|part| capacity - capacity / part) {
+        let better = attempt_from(module, ctx, stated, less, ctx.effort() / CONTINUED, Some(&found))?;
         let better = better.filter(|better| better.budgeted.makespan < dearest);
         if let Some(better) = better.map(|better| asked.mended(better, dearest)).transpose()?.flatten() {
             return Ok(better);
@@ -194,7 +196,7 @@ impl Asked<'_, '_> {
     /// Whether more effort hardly makes a plan faster than one that is known.
     fn is_behind(&self, found: &Found) -> bool {
         let (known, base) = (self.known(), found.budgeted.base_cost);
-        found.budgeted.makespan > known.saturating_add((known.saturating_sub(base) / EXTRA).max(base / SLIGHT))
+        found.budgeted.makespan > known.saturating_add((known.saturating_sub(base) / BEHIND_IN_EXTRA).max(base / BEHIND_IN_TIME))
     }
 }
 
@@ -214,21 +216,21 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, wh
     let (mut low, mut high) = (bound, whole.0);
     let mut best: Option<Found> = None;
     if let Some(known) = ctx.settings.smallest {
-        let middle = known.0 - known.0 / LEAST_PART;
-        let found = if middle > low { attempt(module, ctx, stated, middle, ctx.effort() / LEAST_SHARE)? } else { None };
+        let middle = known.0 - known.0 / LEAST_PRECISION;
+        let found = if middle > low { attempt(module, ctx, stated, middle, ctx.effort() / LEAST_EFFORT)? } else { None };
         let Some(found) = found else { return Ok(None) };
         high = middle.min(found.peak).max(low);
         best = Some(found);
     }
     for _ in 0..LEAST_ROUNDS {
-        if high.saturating_sub(low) <= high / LEAST_PART {
+        if high.saturating_sub(low) <= high / LEAST_PRECISION {
             break;
         }
         let middle = low + (high - low) / 2;
         // A plan that is at hand is changed sooner than another is found.
         let near = best.as_ref().map(|best| narrowed(module, ctx, stated, middle, best)).transpose()?.flatten();
         let found = match near {
-            None => attempt(module, ctx, stated, middle, ctx.effort() / LEAST_SHARE)?,
+            None => attempt(module, ctx, stated, middle, ctx.effort() / LEAST_EFFORT)?,
             near => near,
         };
         match found {

@@ -10,13 +10,15 @@ use super::trial::place;
 use memc_passes::analysis::{Liveness, buffers, classes, live};
 use memc_passes::{PassContext, PassError};
 
-/// So many times a plan is changed until it fits; from the second number on, all runs leave room, and not only those where offsets stick out.
-const ROUNDS: u32 = 8;
+/// Changes of a plan until its offsets fit, at most.
+const MAX_CHANGES: u32 = 8;
+/// From this change on, all runs leave room, and not only the runs whose offsets exceed the limit.
 const EVERYWHERE: u32 = 4;
-/// Where offsets stick out by no more than such a part of the limit, as little as possible is changed; elsewhere such a part of the effort is spent on the plan.
-const NEAR: u64 = 100;
-const SHARE: u64 = 16;
-/// So many times room is given back to a plan that fits.
+/// Offsets that exceed the limit by at most 1/n of it need a small change: it gets no effort of its own.
+const SMALL_EXCESS: u64 = 100;
+/// Effort of each other change, as 1/n.
+const EFFORT: u64 = 16;
+/// Attempts to give room back to a plan that fits.
 const EASED: u32 = 3;
 
 /// What plans are asked to keep.
@@ -38,18 +40,18 @@ impl Asked<'_, '_> {
     pub(super) fn mended(&self, mut found: Found, dearest: u64) -> Result<Option<Found>, PassError> {
         let mut margins = vec![0; self.stated.nodes.len()];
         let mut failed = margins.clone();
-        for round in 0..ROUNDS {
+        for round in 0..MAX_CHANGES {
             if found.budgeted.makespan >= dearest {
                 break;
             }
             let Some(placed) = self.settle(&mut found)? else { return self.eased(found, margins, failed).map(Some) };
-            if round + 1 == ROUNDS || self.ctx.options.stop.is_due() {
+            if round + 1 == MAX_CHANGES || self.ctx.options.stop.is_due() {
                 break;
             }
             failed.clone_from(&margins);
             self.widen(&mut margins, &placed, &found, round >= EVERYWHERE);
-            let is_near = found.arena.0 - self.limit.0 <= self.limit.0 / NEAR;
-            let effort = if is_near { 0 } else { self.ctx.effort() / SHARE };
+            let is_near = found.arena.0 - self.limit.0 <= self.limit.0 / SMALL_EXCESS;
+            let effort = if is_near { 0 } else { self.ctx.effort() / EFFORT };
             match tightened(self.module, self.ctx, self.stated, &margins, &found, effort)? {
                 Some(next) => found = next,
                 None => break,
@@ -65,7 +67,7 @@ impl Asked<'_, '_> {
                 break;
             }
             let margins: Vec<u64> = fits.iter().zip(&failed).map(|(fits, failed)| fits.midpoint(*failed)).collect();
-            let effort = self.ctx.effort() / SHARE;
+            let effort = self.ctx.effort() / EFFORT;
             let Some(mut found) = tightened(self.module, self.ctx, self.stated, &margins, &best, effort)? else { break };
             if found.budgeted.makespan >= best.budgeted.makespan {
                 break;

@@ -22,8 +22,8 @@ pub const INFO: PassInfo = PassInfo {
     },
 };
 
-/// Steps between a last use and a copy, for that to be soon: what is computed again there made room for something in passing.
-const SOON: usize = 8;
+/// Steps between the last use of a value and its recomputed copy, at most, for the copy to be undone: it made room for one short peak.
+const MAX_STEPS: usize = 8;
 
 /// Reads what was computed before in the place of such copies. The module is in the order of its plan. Linear in nodes and operands.
 fn merge_near_copies(module: &mut Module) -> u64 {
@@ -57,7 +57,7 @@ fn near_copies(module: &Module) -> Vec<(Node, Node)> {
     for node in nodes {
         let original = module.node(*node).recompute_of.unwrap_or(*node);
         match latest.get_mut(&original) {
-            Some((kept, until)) if step[node] <= *until + SOON => {
+            Some((kept, until)) if step[node] <= *until + MAX_STEPS => {
                 found.push((*node, *kept));
                 *until = last_use(*node).max(*until);
             }
@@ -75,13 +75,13 @@ mod tests {
 
     /// `%a` is computed again right behind its last use, and once more much later.
     fn module() -> Module {
-        let later: Vec<String> = (0..2 * SOON).map(|step| format!("  %l{} = Neg(%l{step}) : f32[4]\n", step + 1)).collect();
+        let later: Vec<String> = (0..2 * MAX_STEPS).map(|step| format!("  %l{} = Neg(%l{step}) : f32[4]\n", step + 1)).collect();
         let text = format!(
             "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {{\n  input %x : f32[4]\n  %a = Exp(%x) : f32[4]\n  %b = Neg(%a) : f32[4]\n  \
              %c = Exp(%x) : f32[4] recompute_of(%a)\n  %l0 = Add(%b, %c) : f32[4]\n{}  %d = Exp(%x) : f32[4] recompute_of(%a)\n  \
              %e = Add(%d, %l{}) : f32[4]\n  return %e\n}}\n",
             later.concat(),
-            2 * SOON
+            2 * MAX_STEPS
         );
         memc_ir::text::parse(&text).unwrap()
     }

@@ -9,10 +9,10 @@ use super::trial::arena;
 use memc_passes::analysis::near_constants;
 use memc_passes::{PassContext, PassError, Seek};
 
-/// Shares of the room that are tried for constants that stay; each is planned with as small a part of the effort.
+/// Divisions of the room between constants and arena that are tried, each with 1/n of the effort.
 const SHARES: u64 = 8;
 
-/// Choices that are planned with the full effort, the best of short searches first, until one of them fits.
+/// Divisions that are planned with the whole effort, best short search first, until one fits.
 const CHOICES: usize = 3;
 
 /// A plan whose arena, with all constants that stay near, is no larger than the room; `None` where all of them stay beside the plan as it is.

@@ -10,8 +10,9 @@ use crate::trial::{Judged, judge};
 use crate::{Goal, Score};
 use memc_passes::{Options, PassContext};
 
-/// Nodes that may be ordered on trial in all, and bounds on the number of trials that this gives.
+/// Nodes of all trials together: a trial orders the whole module.
 const TRIAL_NODES: usize = 20_000;
+/// Fewest and most trials, whatever the size of the module.
 const TRIALS: (usize, usize) = (4, 32);
 
 /// Windows of one key, and their candidates.

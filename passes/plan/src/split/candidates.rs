@@ -17,26 +17,27 @@ use crate::trial::Judged;
 use memc_passes::Options;
 use memc_passes::parts::Weights;
 
-/// Values of at most so many parts of the peak are not followed further.
+/// A region does not grow beyond values of at most 1/n of the peak; each n is tried.
 const SMALL: [u64; 4] = [64, 16, 8, 4];
-/// At a step, so many values are tried as seeds, the largest; none that is less than this part of the peak.
+/// Values that are seeds at a step: the largest ones.
 const SEEDS: usize = 8;
+/// Least size of a seed, as 1/n of the peak.
 pub(super) const LEAST_SEED: u64 = 32;
-/// Numbers of parts that are tried.
+/// Numbers of equal parts.
 const PARTS: std::ops::RangeInclusive<u64> = 2..=16;
-/// The same where shares are not equal.
+/// Numbers of unequal parts; the first one stands for the others in quick estimates.
 const UNEQUAL: [u64; 7] = [4, 2, 3, 6, 8, 12, 16];
-/// Rows of a share at least.
+/// Rows of a part, at least.
 const LEAST_ROWS: u64 = 2;
-/// The axis of rows of an image.
+/// Axis of the rows of an image.
 const ROWS: usize = 2;
-/// Numbers of parts that say most of the others, where rows of shares overlap more the more nodes there are.
+/// Numbers of parts between narrow borders: rows that parts share grow with the nodes of a region, so few and many parts are estimated.
 const FEW_AND_MANY: [u64; 2] = [4, 12];
-/// The part by which an estimate may pass what it is to lower.
-const NEARLY: u64 = 8;
-/// Nodes that may be looked at while regions are grown.
+/// An estimate may exceed the present bytes of a step by 1/n: it knows nothing of writes in place.
+const INACCURACY: u64 = 8;
+/// Nodes that are looked at while regions of one module grow, at most.
 const VISITS: usize = 400_000;
-/// Steps of regions that may begin and end wherever they do.
+/// Steps of a region that may begin and end anywhere.
 pub(super) const ANYWHERE: (usize, usize) = (0, usize::MAX);
 
 /// How a seed was come to: what is estimated of seeds of different kinds is not compared before they are grown with every number of parts.
@@ -267,7 +268,7 @@ impl<'s> Candidates<'s> {
     /// Whether a region lowers a step, going by one of its levels. Estimates know nothing of what is written in place: what is a little higher may still be lower.
     pub(super) fn helps(&self, grown: &Grown, level: u64, step: usize) -> bool {
         let before = self.levels.profile[step];
-        (grown.span.0..=grown.span.1).contains(&step) && level < before + before / NEARLY
+        (grown.span.0..=grown.span.1).contains(&step) && level < before + before / INACCURACY
     }
 
     /// Time that a region takes longer in parts: more calls, and what each of them gathers again, in nanoseconds.

@@ -18,15 +18,15 @@ use memc_passes::Options;
 use memc_passes::parts::Weights;
 use memc_passes::{PassContext, Settings};
 
-/// Levels that a round aims at, as parts of the peak in hundredths.
-const GOALS: [u64; 6] = [97, 90, 75, 50, 35, 22];
-/// The same as hundredths of the room, where there is one: estimates may be too low.
-const OF_ROOM: [u64; 3] = [100, 75, 50];
-/// Rounds at most: each begins at the peak that the one before left.
-const ROUNDS: usize = 8;
-/// Nodes that may be ordered on trial for each aim.
+/// Peaks that a round aims at, in hundredths of the present peak.
+const PEAKS: [u64; 6] = [97, 90, 75, 50, 35, 22];
+/// Peaks that a round aims at within a limit, in hundredths of it: estimates may be too low.
+const PEAKS_IN_LIMIT: [u64; 3] = [100, 75, 50];
+/// Rounds of an aim, at most; each begins at the peak that the previous one left.
+const MAX_ROUNDS: usize = 8;
+/// Nodes of all trials of an aim together. A trial orders the whole module, so larger modules get fewer trials, and modules of more nodes none.
 const TRIAL_NODES: usize = 40_000;
-/// The same where no region was worth its time.
+/// Nodes of the trials of the last aim, for the least memory, which runs where no region was worth its time.
 const LAST_TRIAL_NODES: usize = 10_000;
 
 /// How a plan is looked for.
@@ -45,10 +45,10 @@ const AIMS: [Aim; 5] = [
     Aim { way: Way { between_waists: true, joins: false, apart: true }, is_last: false },
     Aim { way: Way { between_waists: true, joins: true, apart: false }, is_last: true },
 ];
-/// So many of these where nothing limits memory.
+/// Aims without a limit: the first ones of the list.
 const FREE_AIMS: usize = 2;
-/// The part of the time for which no other plan within the room is looked for.
-const LITTLE: u64 = 200;
+/// Within a limit, the search ends once regions cost less than 1/n of the time.
+const SMALL_OVERHEAD: u64 = 200;
 
 /// The regions of a module to compute in parts: the best of what rounds with several aims come to.
 pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
@@ -85,7 +85,7 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     };
     for (sought, aim) in searches {
         let kept = best.as_ref().map(|(state, _)| state).filter(|state| room.is_some() && state.score.keeps());
-        if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + judged.nanos / LITTLE) {
+        if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + judged.nanos / SMALL_OVERHEAD) {
             break;
         }
         let found = run(sought, aim, TRIAL_NODES);
@@ -145,7 +145,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
     /// Regions until nothing is better, and what they leave.
     fn run(&mut self, given: &Draft<'c, 'o>, whole: State) -> (State, Vec<Region>) {
         let (mut state, mut chosen) = (whole, Vec::new());
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let found = self.next(given, &chosen, &state, &state).or_else(|| self.in_place_of(given, &state, &chosen));
             let Some(found) = found else { break };
             (state, chosen) = found;
@@ -200,8 +200,8 @@ impl<'c, 'o> Rounds<'c, 'o> {
         let mut search = Search::new(candidates.ending_at_readers(self.room.is_some()), self.goal());
         let mut tried = BTreeSet::new();
         let mut best: Option<(State, Vec<Region>)> = None;
-        let of_room = self.room.into_iter().flat_map(|room| OF_ROOM.map(|part| room / 100 * part));
-        let goals = GOALS.map(|part| peak / 100 * part).into_iter().chain(of_room);
+        let of_room = self.room.into_iter().flat_map(|room| PEAKS_IN_LIMIT.map(|part| room / 100 * part));
+        let goals = PEAKS.map(|part| peak / 100 * part).into_iter().chain(of_room);
         for (goal, shared) in goals.flat_map(|goal| [(goal, false), (goal, true)]) {
             if !self.may_try(given) {
                 break;

@@ -10,7 +10,7 @@ use super::region::Region;
 use super::seed::{Estimates, Grown, Seed};
 use crate::{Goal, Score};
 
-/// Of the seeds of each kind at a step, so many are grown with every number of parts.
+/// Seeds of each kind that are grown with every number of parts, the best ones at a step.
 const PROMISING: usize = 3;
 
 /// Looks for regions in one module.

@@ -9,10 +9,10 @@ use memc_ops::Piece;
 
 use super::seed::{Estimates, Way};
 
-/// Regions that are remembered at most.
-const MOST: usize = 500_000;
-/// Elements of constants of at most so many bytes say what nodes do.
-const SMALL: usize = 4096;
+/// Estimates that are remembered, at most.
+const MAX_ESTIMATES: usize = 500_000;
+/// Bytes of a constant, at most, whose elements are compared: axes, extents and the like change what a node does.
+const MAX_COMPARED: usize = 4096;
 
 /// What tells a region from others.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -84,7 +84,7 @@ impl Seen {
     /// Puts back what grew where regions were chosen.
     pub(super) fn put(&self, chosen: Chosen, way: Way, grown: Estimates) {
         let all = &mut self.0.borrow_mut().grown;
-        if all.values().map(Estimates::len).sum::<usize>() + grown.len() > MOST {
+        if all.values().map(Estimates::len).sum::<usize>() + grown.len() > MAX_ESTIMATES {
             all.clear();
         }
         all.insert((chosen, anywhere(way)), grown);
@@ -108,7 +108,7 @@ fn is_same(first: &Module, second: &Module) -> bool {
 /// The bytes of a small constant, where they are at hand.
 fn numbers((_, constant): (ConstId, &ConstData)) -> Option<&[u8]> {
     match &constant.payload {
-        Payload::Raw(bytes) => Some(bytes.as_ref()).filter(|bytes| bytes.len() <= SMALL),
+        Payload::Raw(bytes) => Some(bytes.as_ref()).filter(|bytes| bytes.len() <= MAX_COMPARED),
         _ => None,
     }
 }

@@ -1,7 +1,8 @@
 //! Waists: borders between steps that much less crosses than all between them and a step, where regions around that step may begin and end.
 
-/// Waists before and behind a step, at most, and by which part each must be narrower than the last one.
-const MOST: usize = 4;
+/// Narrow borders on each side of a step, at most.
+const MAX_BORDERS: usize = 4;
+/// Each narrow border is crossed by at least 1/n fewer bytes than the previous one.
 const NARROWER: u64 = 4;
 
 /// The waists of an order.
@@ -31,7 +32,7 @@ impl Waists {
         // Nothing crosses the start.
         while let Some(border) = firsts.last().and_then(|first| first.checked_sub(1)).filter(|border| self.crossing[*border] > 0)
         {
-            if firsts.len() == MOST {
+            if firsts.len() == MAX_BORDERS {
                 break;
             }
             firsts.push(self.before[border].map_or(0, |narrower| narrower + 1));
@@ -41,7 +42,7 @@ impl Waists {
 
     /// The last steps of regions around a step: the step itself, then those before narrower and narrower borders.
     pub(super) fn lasts(&self, step: usize) -> Vec<usize> {
-        std::iter::successors(Some(step), |last| self.behind[*last]).take(MOST).collect()
+        std::iter::successors(Some(step), |last| self.behind[*last]).take(MAX_BORDERS).collect()
     }
 }
 
@@ -72,7 +73,7 @@ mod tests {
                 narrowest = Some(bytes);
                 found.push(step);
             }
-            if found.len() == MOST || bytes == 0 {
+            if found.len() == MAX_BORDERS || bytes == 0 {
                 break;
             }
         }
