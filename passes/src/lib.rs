@@ -22,6 +22,7 @@ pub mod schedule;
 pub mod settings;
 mod slices;
 pub mod tie;
+pub mod tuning;
 pub mod view;
 pub mod window;
 

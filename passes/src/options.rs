@@ -6,6 +6,8 @@ use memc_cost::{CostModel, Target};
 use memc_ir::{Bytes, Module, Node, SpaceData};
 use memc_ops::Profile;
 
+use crate::tuning::PassTuning;
+
 /// What the arena holds beside transients and scratch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Io {
@@ -90,6 +92,8 @@ pub struct Options {
     pub max_weight_bytes: Bytes,
     /// Search nodes that each exact solver may visit.
     pub effort: u64,
+    /// Numbers that steer the passes that choose.
+    pub tuning: PassTuning,
     /// Asks searches to end before their effort does.
     pub stop: memc_solve::Stop,
     /// Limits of the arenas of farther spaces, by name.
@@ -152,6 +156,7 @@ impl Options {
             max_fold_bytes: Bytes(64 << 10),
             max_weight_bytes: Bytes(512 << 20),
             effort,
+            tuning: PassTuning::default(),
             stop: memc_solve::Stop::default(),
             far_budgets: BTreeMap::new(),
             alias_state: false,

@@ -304,7 +304,9 @@ impl<'m> Search<'m> {
         candidates[1..].sort_by_key(|candidate| candidate.quick.score(&goal, self.model.options));
         candidates.truncate(2);
         let file_order = &self.pool.file_order;
-        let Some(best) = whole::best(candidates, &goal, settings, file_order)? else { return Ok(file_order.clone()) };
+        let Some(best) = whole::best(candidates, &goal, settings, self.tuning, file_order)? else {
+            return Ok(file_order.clone());
+        };
         let options = self.model.options;
         let (peak, size) = (peak::planned_peak(&file_order.module, options), arena(&file_order.module));
         let is_loose = peak.saturating_add(Bytes(options.space.alignment)) <= arena(&best.module) && peak < size;

@@ -42,6 +42,8 @@ pub struct Tuning {
     pub near_limit: u64,
     /// Most nodes of a model that is planned in two parts with recomputing, where two parts alone save enough bytes.
     pub max_nodes_in_two_parts: usize,
+    /// Effort for a form that heuristics rank behind the best plan is 1/n.
+    pub behind: u64,
     /// Longer searches are not begun where the smallest plan needs 1/n more than the limit.
     pub far_from_limit: u64,
 }
@@ -67,6 +69,7 @@ impl Default for Tuning {
             full_effort_nodes: 8192,
             near_limit: 8,
             max_nodes_in_two_parts: 4000,
+            behind: 4,
             far_from_limit: 8,
         }
     }

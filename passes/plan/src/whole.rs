@@ -10,6 +10,7 @@ use crate::goal::Goal;
 use crate::model::{Form, Model, Planned, arena, is_no_worse};
 use crate::registry::REGISTRY;
 use crate::score::Score;
+use crate::tuning::Tuning;
 use crate::windows;
 
 /// Passes that never raise the peak of a plan, run first.
@@ -31,9 +32,6 @@ pub(crate) const PLACE: &str = "in-place,place";
 
 /// The order of the file, cleaned up.
 pub const FILE_ORDER: &str = "fold,dce,micro-batch,dce,view,in-place,place";
-
-/// Effort for a form that heuristics rank behind the best plan, as 1/n.
-const BEHIND: u64 = 4;
 
 /// A form with its plan by heuristics.
 pub(crate) struct Candidate<'m> {
@@ -171,6 +169,7 @@ pub(crate) fn best(
     mut candidates: Vec<Candidate<'_>>,
     goal: &Goal,
     settings: &Settings,
+    tuning: &Tuning,
     file_order: &Planned,
 ) -> Result<Option<Planned>, PipelineError> {
     let mut best: Option<Planned> = None;
@@ -188,7 +187,7 @@ pub(crate) fn best(
             asked.below = Some(asked.below.map_or(most + 1, |below| below.min(most + 1)));
             // Heuristics leave it behind: a short search says whether they are wrong.
             if candidate.quick.score(goal, options) > best.score(goal, options) {
-                asked.effort = Some(settings.effort.unwrap_or(options.effort) / BEHIND);
+                asked.effort = Some(settings.effort.unwrap_or(options.effort) / tuning.behind.max(1));
             }
         }
         let found = Planned { form: candidate.name, ..candidate.plan(&asked)? };

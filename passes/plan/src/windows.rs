@@ -13,11 +13,6 @@ use memc_passes::PipelineError;
 use memc_passes::analysis::windows::Window;
 use memc_passes::analysis::{Liveness, buffers, classes, live};
 
-/// Sets of sub-views that are planned, at most.
-const MAX_TRIALS: usize = 24;
-/// Nodes of all planned sets together, at most: large graphs get fewer trials.
-const MAX_NODES: usize = 16_000;
-
 /// A set of windows, by node and part.
 type Set = BTreeSet<(Node, Value)>;
 
@@ -70,7 +65,8 @@ pub(crate) fn search(
     plan: impl FnMut(BTreeSet<usize>, u64) -> Result<Option<Module>, PipelineError>,
 ) -> Result<BTreeSet<usize>, PipelineError> {
     let nodes = module.graph(module.main()).nodes.len().max(1);
-    let left = (MAX_NODES / nodes).min(MAX_TRIALS);
+    let tuning = &options.tuning.views;
+    let left = (tuning.max_nodes / nodes).min(tuning.max_trials);
     let mut search = Search { module, candidates, options, plan, left, seen: BTreeSet::new() };
     if candidates.is_empty() || left < 2 {
         return Ok(BTreeSet::new());

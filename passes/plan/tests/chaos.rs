@@ -9,6 +9,7 @@ use case::Case;
 use made::{module_text, net};
 use memc_ir::Bytes;
 use memc_ops::Profile;
+use memc_passes::tuning::{FitTuning, MendTuning, Part, PassTuning, RewriteTuning, SplitTuning, ViewTuning, WeightTuning};
 use memc_passes::{Io, Options, PassError, Pipeline, PipelineError, Settings, Silent};
 use memc_plan::registry::REGISTRY;
 use memc_plan::{FILE_ORDER, Refusal, Tuning};
@@ -18,7 +19,7 @@ use proptest::prelude::*;
 fn tuning() -> impl Strategy<Value = Tuning> {
     let share = || 1u64..200;
     let hundredths = || 1u64..130;
-    let shares = (share(), share(), share(), share(), share(), share(), share(), share());
+    let shares = (share(), share(), share(), share(), share(), share(), share(), share(), share());
     let limits = (
         prop::array::uniform4(hundredths()),
         prop::array::uniform2(hundredths()),
@@ -36,6 +37,7 @@ fn tuning() -> impl Strategy<Value = Tuning> {
         far_from_limit: shares.5,
         noticeable_saving: shares.6,
         merging: shares.7,
+        behind: shares.8,
         smaller_limits: limits.0,
         alone: limits.1,
         nearly_all: limits.2,
@@ -50,12 +52,71 @@ fn tuning() -> impl Strategy<Value = Tuning> {
     })
 }
 
+/// Any numbers of the passes, small ones as often as large ones.
+fn pass_tuning() -> impl Strategy<Value = PassTuning> {
+    prop::collection::vec(any::<u32>(), 64).prop_map(|raw| {
+        let mut raw = raw.into_iter();
+        let mut below = |most: u64| {
+            let number = u64::from(raw.next().unwrap());
+            if number & 1 == 0 { (number >> 1) % most } else { (number >> 1) % 4 }
+        };
+        PassTuning {
+            split: SplitTuning {
+                peaks: [(); 6].map(|()| below(130)),
+                peaks_in_limit: [(); 3].map(|()| below(130)),
+                max_rounds: below(12) as usize,
+                trial_nodes: below(50_000) as usize,
+                last_trial_nodes: below(20_000) as usize,
+                free_aims: below(6) as usize,
+                small_overhead: Part(below(300)),
+                promising: below(6) as usize,
+                max_borders: below(8) as usize,
+                narrower: Part(below(10)),
+                max_nodes: below(300) as usize,
+                max_distance: below(12) as usize,
+                max_left_out: below(12) as usize,
+                small: [(); 4].map(|()| Part(below(100))),
+                seeds: below(12) as usize,
+                least_seed: Part(below(100)),
+                least_rows: below(8),
+                inaccuracy: Part(below(12)),
+                visits: below(100_000) as usize,
+            },
+            rewrite: RewriteTuning { trial_nodes: below(40_000) as usize, trials: [(); 2].map(|()| below(40) as usize) },
+            fit: FitTuning {
+                short: Part(below(20)),
+                costly: Part(below(200)),
+                looser: Part(below(200)),
+                large_problem: below(1_000) as usize,
+                continued: Part(below(20)),
+                behind_in_extra: Part(below(20)),
+                behind_in_time: Part(below(500)),
+                steeper: below(8),
+                free_room: [(); 2].map(|()| Part(below(300))),
+                least_rounds: below(12) as u32,
+                least_effort: Part(below(40)),
+                least_precision: Part(below(200)),
+            },
+            mend: MendTuning {
+                max_changes: below(10) as u32,
+                everywhere: below(10) as u32,
+                small_excess: Part(below(200)),
+                effort: Part(below(30)),
+                eased: below(6) as u32,
+            },
+            weights: WeightTuning { shares: below(12), choices: below(6) as usize },
+            views: ViewTuning { max_trials: below(30) as usize, max_nodes: below(20_000) as usize },
+        }
+    })
+}
+
 /// Any options of the user.
 fn options() -> impl Strategy<Value = Options> {
     let io = prop_oneof![Just(Io::Outputs), Just(Io::Arena), Just(Io::External)];
-    (io, 0..Profile::ALL.len(), any::<[bool; 4]>(), 0u64..400, prop_oneof![Just(0u32), 1u32..3000]).prop_map(
-        |(io, profile, [enabled, exact, standard, integer_kernels], effort, slowdown)| {
-            let mut options = Options { io, effort, ..Options::for_profile(Profile::ALL[profile]) };
+    let slowdown = prop_oneof![Just(0u32), 1u32..3000];
+    (io, 0..Profile::ALL.len(), any::<[bool; 4]>(), 0u64..400, slowdown, pass_tuning()).prop_map(
+        |(io, profile, [enabled, exact, standard, integer_kernels], effort, slowdown, tuning)| {
+            let mut options = Options { io, effort, tuning, ..Options::for_profile(Profile::ALL[profile]) };
             (options.rewrite.enabled, options.rewrite.exact) = (enabled, exact);
             (options.rewrite.standard, options.rewrite.integer_kernels) = (standard, integer_kernels);
             options.rewrite.slowdown = slowdown;

@@ -14,31 +14,6 @@ use super::trial::arena;
 use memc_passes::window::candidates;
 use memc_passes::{PassContext, PassError, Seek};
 
-/// A short search takes 1/n of the effort. It says whether the limit can be kept before the whole effort is spent.
-const SHORT: u64 = 8;
-/// A plan that takes 1/n more time than the model is worth a second short search where offsets waste room.
-const COSTLY: u64 = 100;
-/// That search gets 1/n more room; its plan, brought down to the limit, has other offsets.
-const LOOSER: u64 = 128;
-/// Problems of more runs continue from the plan of the short search. Smaller ones begin anew: they are quick, and a new start may end elsewhere.
-const LARGE_PROBLEM: usize = 500;
-/// Effort of a search that continues from a plan, as 1/n.
-const CONTINUED: u64 = 2;
-/// A short search is given up where its plan is slower than a known one by 1/n of the known plan's extra time ...
-const BEHIND_IN_EXTRA: u64 = 10;
-/// ... and by 1/n of the model's time, whichever is more.
-const BEHIND_IN_TIME: u64 = 300;
-/// Time of the last bytes that a plan saves, as a multiple of the mean over all bytes that it saves.
-const STEEPER: u64 = 3;
-/// Room that is left free for the waste of offsets, as 1/n of the capacity: little first, then more.
-const FREE_ROOM: [u64; 2] = [256, 32];
-/// Capacities that are tried in the search for the smallest arena.
-const LEAST_ROUNDS: u32 = 10;
-/// Effort for each of these capacities, as 1/n: most of them have no plan, and proving nothing takes longest.
-const LEAST_EFFORT: u64 = 25;
-/// That search ends once the smallest capacity is known to 1/n: offsets differ by more.
-const LEAST_PRECISION: u64 = 128;
-
 /// The module as it came to the pass, with windows that copies do not have.
 pub(crate) struct Given {
     pub(crate) module: Module,
@@ -120,21 +95,25 @@ fn aligned_sum(module: &Module, ctx: &PassContext<'_>, values: &[Value]) -> Byte
 /// plan is known, nothing is that a short search leaves behind it.
 fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
-    let short = attempt(module, ctx, stated, capacity, ctx.effort() / SHORT)?;
+    let tuning = &ctx.options.tuning.fit;
+    let short = attempt(module, ctx, stated, capacity, tuning.short.of(ctx.effort()))?;
     // Another way is tried or there is one already.
     let is_enough =
         short.is_none() && ctx.settings.seek == Seek::Soon || short.as_ref().is_some_and(|found| asked.is_behind(found));
     if is_enough {
         return Ok(None);
     }
-    let is_large = stated.problem.runs.len() > LARGE_PROBLEM;
+    let is_large = stated.problem.runs.len() > tuning.large_problem;
     let whole = match &short {
         _ if ctx.options.stop.is_due() => None,
-        Some(short) if is_large => attempt_from(module, ctx, stated, capacity, ctx.effort() / CONTINUED, Some(short))?,
+        Some(short) if is_large => attempt_from(module, ctx, stated, capacity, tuning.continued.of(ctx.effort()), Some(short))?,
         _ => attempt(module, ctx, stated, capacity, ctx.effort())?,
     };
     let mut all: Vec<Found> = whole.into_iter().chain(short).collect();
-    let is_costly = |found: &Found| found.budgeted.makespan > found.budgeted.base_cost / COSTLY * (COSTLY + 1);
+    let is_costly = |found: &Found| {
+        let base = found.budgeted.base_cost;
+        found.budgeted.makespan > base.saturating_add(tuning.costly.of(base))
+    };
     if all.iter().all(|found| found.arena > asked.limit && is_costly(found)) {
         all.extend(loosely(asked, capacity)?);
     }
@@ -152,14 +131,16 @@ fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
 /// A plan for a capacity that a short search finds where there is a little more room, and that is changed until it keeps the capacity.
 fn loosely(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
-    let found = attempt(module, ctx, stated, capacity.saturating_add(capacity / LOOSER), ctx.effort() / SHORT)?;
+    let tuning = &ctx.options.tuning.fit;
+    let (looser, effort) = (capacity.saturating_add(tuning.looser.of(capacity)), tuning.short.of(ctx.effort()));
+    let found = attempt(module, ctx, stated, looser, effort)?;
     let Some(mut found) = found else { return Ok(None) };
     found.budgeted.capacity = capacity;
     if found.peak <= capacity {
         return Ok(Some(found));
     }
     let margins = vec![0; stated.nodes.len()];
-    tightened(module, ctx, stated, &margins, &found, ctx.effort() / SHORT)
+    tightened(module, ctx, stated, &margins, &found, effort)
 }
 
 /// A plan that needs less than was asked for, and computes more again than that takes: a faster one that a search finds from there, for a little less where
@@ -170,8 +151,9 @@ fn gone_on(asked: &Asked<'_, '_>, capacity: u64, found: Found) -> Result<Found, 
         return Ok(found);
     }
     let dearest = found.budgeted.makespan;
-    for less in FREE_ROOM.map(|part| capacity - capacity / part) {
-        let better = attempt_from(module, ctx, stated, less, ctx.effort() / CONTINUED, Some(&found))?;
+    let tuning = &ctx.options.tuning.fit;
+    for less in tuning.free_room.map(|part| capacity - part.of(capacity)) {
+        let better = attempt_from(module, ctx, stated, less, tuning.continued.of(ctx.effort()), Some(&found))?;
         let better = better.filter(|better| better.budgeted.makespan < dearest);
         if let Some(better) = better.map(|better| asked.mended(better, dearest)).transpose()?.flatten() {
             return Ok(better);
@@ -182,7 +164,7 @@ fn gone_on(asked: &Asked<'_, '_>, capacity: u64, found: Found) -> Result<Found, 
 
 /// The time that a plan might take once it keeps as many bytes less as its offsets waste, by what bytes cost it until now.
 fn mended_time(asked: &Asked<'_, '_>, found: &Found) -> u64 {
-    let wasted = u128::from(found.arena.0.saturating_sub(asked.limit.0)) * u128::from(STEEPER);
+    let wasted = u128::from(found.arena.0.saturating_sub(asked.limit.0)) * u128::from(asked.ctx.options.tuning.fit.steeper);
     let extra = u128::from(found.budgeted.makespan.saturating_sub(found.budgeted.base_cost)) * wasted;
     found.budgeted.makespan.saturating_add(u64::try_from(extra / u128::from(asked.limit.0.max(1))).unwrap_or(u64::MAX))
 }
@@ -196,7 +178,9 @@ impl Asked<'_, '_> {
     /// Whether more effort hardly makes a plan faster than one that is known.
     fn is_behind(&self, found: &Found) -> bool {
         let (known, base) = (self.known(), found.budgeted.base_cost);
-        found.budgeted.makespan > known.saturating_add((known.saturating_sub(base) / BEHIND_IN_EXTRA).max(base / BEHIND_IN_TIME))
+        let tuning = &self.ctx.options.tuning.fit;
+        let behind = tuning.behind_in_extra.of(known.saturating_sub(base)).max(tuning.behind_in_time.of(base));
+        found.budgeted.makespan > known.saturating_add(behind)
     }
 }
 
@@ -213,24 +197,26 @@ fn with_all_windows(module: &Module, ctx: &PassContext<'_>, stated: &Stated) -> 
 /// The plan with the smallest arena that a search over capacities finds, from the bound to what the module needs as it is. It depends on no budget, so that what is reported as reachable is. Where one as
 /// small is known already, none is looked for that is hardly smaller, and none at all where that is not found.
 fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, whole: Bytes) -> Result<Option<Found>, PassError> {
+    let tuning = &ctx.options.tuning.fit;
+    let effort = tuning.least_effort.of(ctx.effort());
     let (mut low, mut high) = (bound, whole.0);
     let mut best: Option<Found> = None;
     if let Some(known) = ctx.settings.smallest {
-        let middle = known.0 - known.0 / LEAST_PRECISION;
-        let found = if middle > low { attempt(module, ctx, stated, middle, ctx.effort() / LEAST_EFFORT)? } else { None };
+        let middle = known.0 - tuning.least_precision.of(known.0);
+        let found = if middle > low { attempt(module, ctx, stated, middle, effort)? } else { None };
         let Some(found) = found else { return Ok(None) };
         high = middle.min(found.peak).max(low);
         best = Some(found);
     }
-    for _ in 0..LEAST_ROUNDS {
-        if high.saturating_sub(low) <= high / LEAST_PRECISION {
+    for _ in 0..tuning.least_rounds {
+        if high.saturating_sub(low) <= tuning.least_precision.of(high) {
             break;
         }
         let middle = low + (high - low) / 2;
         // A plan that is at hand is changed sooner than another is found.
         let near = best.as_ref().map(|best| narrowed(module, ctx, stated, middle, best)).transpose()?.flatten();
         let found = match near {
-            None => attempt(module, ctx, stated, middle, ctx.effort() / LEAST_EFFORT)?,
+            None => attempt(module, ctx, stated, middle, effort)?,
             near => near,
         };
         match found {
@@ -302,7 +288,7 @@ mod tests {
         let ctx = context(&options, 1600);
         let stated = state(&module, &options, &[]);
         let whole = attempt(&module, &ctx, &stated, 1 << 20, 0).unwrap().unwrap();
-        let capacity = whole.plan.peak - whole.plan.peak / (2 * LOOSER);
+        let capacity = whole.plan.peak - whole.plan.peak / (2 * options.tuning.fit.looser.0);
         let asked = Asked { module: &module, ctx: &ctx, stated: &stated, limit: Bytes(capacity) };
         let found = loosely(&asked, capacity).unwrap().unwrap();
         assert_eq!(found.budgeted.capacity, capacity);

@@ -10,17 +10,6 @@ use super::trial::place;
 use memc_passes::analysis::{Liveness, buffers, classes, live};
 use memc_passes::{PassContext, PassError};
 
-/// Changes of a plan until its offsets fit, at most.
-const MAX_CHANGES: u32 = 8;
-/// From this change on, all runs leave room, and not only the runs whose offsets exceed the limit.
-const EVERYWHERE: u32 = 4;
-/// Offsets that exceed the limit by at most 1/n of it need a small change: it gets no effort of its own.
-const SMALL_EXCESS: u64 = 100;
-/// Effort of each other change, as 1/n.
-const EFFORT: u64 = 16;
-/// Attempts to give room back to a plan that fits.
-const EASED: u32 = 3;
-
 /// What plans are asked to keep.
 pub(super) struct Asked<'a, 'o> {
     pub(super) module: &'a Module,
@@ -40,18 +29,19 @@ impl Asked<'_, '_> {
     pub(super) fn mended(&self, mut found: Found, dearest: u64) -> Result<Option<Found>, PassError> {
         let mut margins = vec![0; self.stated.nodes.len()];
         let mut failed = margins.clone();
-        for round in 0..MAX_CHANGES {
+        let tuning = &self.ctx.options.tuning.mend;
+        for round in 0..tuning.max_changes {
             if found.budgeted.makespan >= dearest {
                 break;
             }
             let Some(placed) = self.settle(&mut found)? else { return self.eased(found, margins, failed).map(Some) };
-            if round + 1 == MAX_CHANGES || self.ctx.options.stop.is_due() {
+            if round + 1 == tuning.max_changes || self.ctx.options.stop.is_due() {
                 break;
             }
             failed.clone_from(&margins);
-            self.widen(&mut margins, &placed, &found, round >= EVERYWHERE);
-            let is_near = found.arena.0 - self.limit.0 <= self.limit.0 / SMALL_EXCESS;
-            let effort = if is_near { 0 } else { self.ctx.effort() / EFFORT };
+            self.widen(&mut margins, &placed, &found, round >= tuning.everywhere);
+            let is_near = found.arena.0 - self.limit.0 <= tuning.small_excess.of(self.limit.0);
+            let effort = if is_near { 0 } else { tuning.effort.of(self.ctx.effort()) };
             match tightened(self.module, self.ctx, self.stated, &margins, &found, effort)? {
                 Some(next) => found = next,
                 None => break,
@@ -62,12 +52,12 @@ impl Asked<'_, '_> {
 
     /// Gives room back to a plan that fits: half of what it leaves free and the last plan that did not fit left not.
     fn eased(&self, mut best: Found, mut fits: Vec<u64>, mut failed: Vec<u64>) -> Result<Found, PassError> {
-        for _ in 0..EASED {
+        for _ in 0..self.ctx.options.tuning.mend.eased {
             if fits == failed || self.ctx.options.stop.is_due() {
                 break;
             }
             let margins: Vec<u64> = fits.iter().zip(&failed).map(|(fits, failed)| fits.midpoint(*failed)).collect();
-            let effort = self.ctx.effort() / EFFORT;
+            let effort = self.ctx.options.tuning.mend.effort.of(self.ctx.effort());
             let Some(mut found) = tightened(self.module, self.ctx, self.stated, &margins, &best, effort)? else { break };
             if found.budgeted.makespan >= best.budgeted.makespan {
                 break;

@@ -9,12 +9,6 @@ use super::trial::arena;
 use memc_passes::analysis::near_constants;
 use memc_passes::{PassContext, PassError, Seek};
 
-/// Divisions of the room between constants and arena that are tried, each with 1/n of the effort.
-const SHARES: u64 = 8;
-
-/// Divisions that are planned with the whole effort, best short search first, until one fits.
-const CHOICES: usize = 3;
-
 /// A plan whose arena, with all constants that stay near, is no larger than the room; `None` where all of them stay beside the plan as it is.
 ///
 /// Which constants stay is tried in two orders. The smallest first: each one that stays saves the latency of a copy, for the least room. And the first
@@ -54,7 +48,11 @@ pub(super) fn within_room(
     // Of equally fast plans, the one that copies least.
     tried.sort_by_key(|(time, copied, _)| (*time, *copied));
     let plan = |choice: &Choice| within(module, ctx, Bytes(choice.room), &choice.fetched, sub_views, None);
-    let found = tried.iter().filter(|(.., choice)| choice.room < rest).take(CHOICES).find_map(|(.., choice)| plan(choice).ok());
+    let found = tried
+        .iter()
+        .filter(|(.., choice)| choice.room < rest)
+        .take(ctx.options.tuning.weights.choices)
+        .find_map(|(.., choice)| plan(choice).ok());
     if found.is_some() {
         return Ok(found);
     }
@@ -72,7 +70,7 @@ struct Choice {
 fn choices(module: &Module, ctx: &PassContext<'_>, order: &[Value], rest: u64) -> Vec<Choice> {
     let sizes = sizes(module, order);
     let choice = |stay: usize| Choice { fetched: order[stay..].to_vec(), room: rest.saturating_sub(sum(&sizes[..stay])) };
-    let mut counts = prefixes(&sizes, rest);
+    let mut counts = prefixes(&sizes, rest, ctx.options.tuning.weights.shares.max(1));
     // Fewer bytes are left with each one that stays, and steps need no less: the most that may stay is found by halving.
     let fits = |stay: usize| {
         let choice = choice(stay);
@@ -120,11 +118,11 @@ fn sum(sizes: &[u64]) -> u64 {
     sizes.iter().fold(0, |sum, size| sum.saturating_add(*size))
 }
 
-/// How many constants fit each share of the room, each number once, in ascending order.
-fn prefixes(sizes: &[u64], room: u64) -> Vec<usize> {
+/// How many constants fit each of so many `shares` of the room, each number once, in ascending order.
+fn prefixes(sizes: &[u64], room: u64, shares: u64) -> Vec<usize> {
     let mut found: Vec<usize> = Vec::new();
-    for share in 0..SHARES {
-        let share = (u128::from(room) * u128::from(share) / u128::from(SHARES)) as u64;
+    for share in 0..shares {
+        let share = (u128::from(room) * u128::from(share) / u128::from(shares)) as u64;
         let fits = (0..=sizes.len()).take_while(|count| sum(&sizes[..*count]) <= share).last().unwrap_or(0);
         if found.last() != Some(&fits) {
             found.push(fits);
@@ -145,7 +143,7 @@ fn time(
     if working_set(&stated.problem) > room {
         return Ok(None);
     }
-    let found = attempt(module, ctx, &stated, room, ctx.effort() / SHARES)?;
+    let found = attempt(module, ctx, &stated, room, ctx.effort() / ctx.options.tuning.weights.shares.max(1))?;
     Ok(found.map(|found| found.budgeted.makespan))
 }
 
@@ -168,8 +166,8 @@ mod tests {
 
     #[test]
     fn shares_of_the_room_hold_more_and_more_of_the_smallest() {
-        assert_eq!(prefixes(&[1, 1, 2, 4, 100], 16), [0, 2, 3, 4]);
-        assert_eq!(prefixes(&[], 16), [0]);
-        assert_eq!(prefixes(&[100], 16), [0]);
+        assert_eq!(prefixes(&[1, 1, 2, 4, 100], 16, 8), [0, 2, 3, 4]);
+        assert_eq!(prefixes(&[], 16, 8), [0]);
+        assert_eq!(prefixes(&[100], 16, 8), [0]);
     }
 }

@@ -10,11 +10,6 @@ use crate::trial::{Judged, judge};
 use crate::{Goal, Score};
 use memc_passes::{Options, PassContext};
 
-/// Nodes of all trials together: a trial orders the whole module.
-const TRIAL_NODES: usize = 20_000;
-/// Fewest and most trials, whatever the size of the module.
-const TRIALS: (usize, usize) = (4, 32);
-
 /// Windows of one key, and their candidates.
 #[derive(Debug)]
 pub(super) struct Form<'w> {
@@ -82,7 +77,9 @@ pub(super) struct Search<'s, 'w> {
 pub(super) fn best(module: &Module, ctx: &PassContext<'_>, forms: &[Form<'_>], goal: &mut Option<Goal>) -> Vec<usize> {
     let options = ctx.options;
     let nodes = module.graph(module.main()).nodes.len().max(1);
-    let trials = (TRIAL_NODES / nodes).clamp(TRIALS.0, TRIALS.1);
+    let tuning = &options.tuning.rewrite;
+    let [fewest, most_trials] = tuning.trials;
+    let trials = (tuning.trial_nodes / nodes).clamp(fewest.min(most_trials), most_trials);
     let given = vec![0; forms.len()];
     let Some(judged) = judge(module.clone(), options, 0) else { return given };
     let goal = *goal.get_or_insert_with(|| Goal::of_run(&ctx.settings, options, Bytes(judged.peak), judged.nanos));

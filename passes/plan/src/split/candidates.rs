@@ -16,27 +16,16 @@ use super::waists::Waists;
 use crate::trial::Judged;
 use memc_passes::Options;
 use memc_passes::parts::Weights;
+use memc_passes::tuning::SplitTuning;
 
-/// A region does not grow beyond values of at most 1/n of the peak; each n is tried.
-const SMALL: [u64; 4] = [64, 16, 8, 4];
-/// Values that are seeds at a step: the largest ones.
-const SEEDS: usize = 8;
-/// Least size of a seed, as 1/n of the peak.
-pub(super) const LEAST_SEED: u64 = 32;
 /// Numbers of equal parts.
 const PARTS: std::ops::RangeInclusive<u64> = 2..=16;
 /// Numbers of unequal parts; the first one stands for the others in quick estimates.
 const UNEQUAL: [u64; 7] = [4, 2, 3, 6, 8, 12, 16];
-/// Rows of a part, at least.
-const LEAST_ROWS: u64 = 2;
 /// Axis of the rows of an image.
 const ROWS: usize = 2;
 /// Numbers of parts between narrow borders: rows that parts share grow with the nodes of a region, so few and many parts are estimated.
 const FEW_AND_MANY: [u64; 2] = [4, 12];
-/// An estimate may exceed the present bytes of a step by 1/n: it knows nothing of writes in place.
-const INACCURACY: u64 = 8;
-/// Nodes that are looked at while regions of one module grow, at most.
-const VISITS: usize = 400_000;
 /// Steps of a region that may begin and end anywhere.
 pub(super) const ANYWHERE: (usize, usize) = (0, usize::MAX);
 
@@ -77,6 +66,7 @@ pub(super) struct Candidates<'s> {
     ground: Ground<'s>,
     pub(super) levels: Levels<'s>,
     cost: &'s CostModel,
+    pub(super) tuning: &'s SplitTuning,
     pub(super) peak: u64,
     /// Where regions may begin and end, if they do so at waists.
     waists: Option<Waists>,
@@ -101,13 +91,15 @@ pub(super) struct Candidates<'s> {
 impl<'s> Candidates<'s> {
     /// Those of a judged module, of which something may have `grown` before.
     pub(super) fn of(judged: &'s Judged, options: &'s Options, weights: Weights<'s, 's>, way: Way, grown: Estimates) -> Self {
-        let levels = Levels::of(judged, options, judged.peak / LEAST_SEED);
+        let tuning = &options.tuning.split;
+        let levels = Levels::of(judged, options, tuning.least_seed.of(judged.peak));
         let steps = judged.profile.len();
         Self {
             ground: Ground::of(&judged.module, options, weights, way.apart),
-            waists: way.between_waists.then(|| Waists::of(levels.crossing())),
+            waists: way.between_waists.then(|| Waists::of(levels.crossing(), tuning)),
             levels,
             cost: &options.cost,
+            tuning,
             peak: judged.peak,
             way,
             ends_at_readers: false,
@@ -118,7 +110,7 @@ impl<'s> Candidates<'s> {
             numbers: FxHashMap::default(),
             likenesses: vec![None; steps],
             named: BTreeMap::new(),
-            effort: Effort::new(VISITS),
+            effort: Effort::new(tuning.visits),
         }
     }
 
@@ -187,7 +179,7 @@ impl<'s> Candidates<'s> {
             return known;
         }
         let operator = &self.levels.module.node(self.levels.node(step)).operator;
-        let large = self.levels.live(step).iter().take(SEEDS);
+        let large = self.levels.live(step).iter().take(self.tuning.seeds);
         let likeness =
             (self.levels.profile[step], operator.name.to_string(), large.map(|value| self.levels.dims(*value)).collect());
         let fresh = self.named.len() as u32;
@@ -203,7 +195,7 @@ impl<'s> Candidates<'s> {
             let (equal, unequal) = (equal_parts(extent).next(), self.unequal_parts(value, axis, extent).next());
             for (kind, lie, parts) in [(Kind::Equal, Lie::Equal, equal), (Kind::Unequal, Lie::Overlapping, unequal)] {
                 let Some(parts) = parts else { continue };
-                let small = SMALL.map(|part| self.peak / part);
+                let small = self.tuning.small.map(|part| part.of(self.peak));
                 seeds.extend(small.map(|small| (kind, Seed { small, ..self.seed(value, axis, parts, lie) })));
             }
             let private = equal.filter(|_| self.ends_at_readers && self.ground.is_private(value));
@@ -219,7 +211,7 @@ impl<'s> Candidates<'s> {
 
     /// A seed whose region may begin and end anywhere, and is followed to the smallest values.
     fn seed(&self, value: Value, axis: usize, parts: u64, lie: Lie) -> Seed {
-        Seed { value, axis, parts, lie, small: self.peak / SMALL[0], private: false, steps: ANYWHERE }
+        Seed { value, axis, parts, lie, small: self.tuning.small[0].of(self.peak), private: false, steps: ANYWHERE }
     }
 
     /// Numbers of parts of an axis whose shares need not be equal, the one that says most of the others first: rows of images,
@@ -227,7 +219,8 @@ impl<'s> Candidates<'s> {
     fn unequal_parts(&self, value: Value, axis: usize, extent: u64) -> impl Iterator<Item = u64> + use<> {
         let may = equal_parts(extent).next().is_none()
             || axis == ROWS && (self.levels.dims(value).len() > 3 || self.ground.is_beside_windows(value));
-        UNEQUAL.into_iter().filter(move |parts| may && extent >= parts * LEAST_ROWS)
+        let least_rows = self.tuning.least_rows;
+        UNEQUAL.into_iter().filter(move |parts| may && extent >= parts * least_rows)
     }
 
     /// Seeds of rows whose regions begin and end where little crosses from step to step, around a step.
@@ -249,7 +242,7 @@ impl<'s> Candidates<'s> {
 
     /// Seeds of regions around a step that take apart what was joined.
     fn behind_joins(&self, step: usize) -> Vec<Seed> {
-        let large = self.levels.live(step).iter().take(SEEDS);
+        let large = self.levels.live(step).iter().take(self.tuning.seeds);
         let joins: BTreeSet<Value> = large.filter_map(|value| self.ground.behind_join(*value)).collect();
         let seeded = |value| {
             let (axis, borders) = self.ground.joined(value)?;
@@ -260,7 +253,7 @@ impl<'s> Candidates<'s> {
 
     /// Axes of the largest values at a step, with their extents.
     fn axes(&self, step: usize) -> Vec<(Value, usize, u64)> {
-        let large = self.levels.live(step).iter().take(SEEDS);
+        let large = self.levels.live(step).iter().take(self.tuning.seeds);
         let axes = |value| self.levels.dims(value).into_iter().enumerate().map(move |(axis, extent)| (value, axis, extent));
         large.copied().flat_map(axes).collect()
     }
@@ -268,7 +261,7 @@ impl<'s> Candidates<'s> {
     /// Whether a region lowers a step, going by one of its levels. Estimates know nothing of what is written in place: what is a little higher may still be lower.
     pub(super) fn helps(&self, grown: &Grown, level: u64, step: usize) -> bool {
         let before = self.levels.profile[step];
-        (grown.span.0..=grown.span.1).contains(&step) && level < before + before / INACCURACY
+        (grown.span.0..=grown.span.1).contains(&step) && level < before + self.tuning.inaccuracy.of(before)
     }
 
     /// Time that a region takes longer in parts: more calls, and what each of them gathers again, in nanoseconds.
@@ -307,7 +300,7 @@ impl<'s> Candidates<'s> {
         self.grown.insert(seed, grown);
         if let Some(region) = region.filter(|_| seed.lie != Lie::Joined && !seed.private) {
             // The same region would grow from any other large value in it, and if more were small.
-            let smalls = SMALL.map(|part| self.peak / part);
+            let smalls = self.tuning.small.map(|part| part.of(self.peak));
             for (value, axis) in region.shares().chain([(seed.value, seed.axis)]) {
                 let bytes = self.ground.bytes(value);
                 let same = |small: &u64| *small >= seed.small && *small < region.smallest && *small < bytes;

@@ -10,18 +10,13 @@ use super::region::{Region, has_windows, is_join, is_own};
 use super::seed::{Lie, Seed};
 use memc_passes::Options;
 use memc_passes::parts::{Divided, Shares, Spans, Unrounded, Weights};
-
-/// Nodes of a region, at most: most nodes of larger ones are far from the peak.
-const MAX_NODES: usize = 256;
-/// Nodes between a Concat and a value from which it is found, at most.
-const MAX_DISTANCE: usize = 8;
-/// Nodes that read a finished result too early and are left out, at most, before a region is given up.
-const MAX_LEFT_OUT: usize = 8;
+use memc_passes::tuning::SplitTuning;
 
 /// What regions of one module are grown in.
 #[derive(Debug)]
 pub(super) struct Ground<'m> {
     pub(super) module: &'m Module,
+    tuning: &'m SplitTuning,
     /// What says which kernels may add up what parts give, if any may.
     adders: Option<&'m Options>,
     weights: Weights<'m, 'm>,
@@ -165,6 +160,7 @@ impl<'m> Ground<'m> {
         let reads = nodes.iter().map(|node| module.reads(*node)).collect();
         Self {
             module,
+            tuning: &options.tuning.split,
             adders: may_add.then_some(options),
             weights,
             uses: uses(module),
@@ -198,7 +194,7 @@ impl<'m> Ground<'m> {
     /// What the region around a seed takes in. A node is left out where a part would need a value that is there only when all parts are done.
     fn members(&self, seed: Seed, kind: Kind, effort: &mut Effort) -> Option<Members> {
         let mut left_out = BTreeSet::new();
-        while left_out.len() <= MAX_LEFT_OUT {
+        while left_out.len() <= self.tuning.max_left_out {
             effort.marks.begin();
             let (nodes, values) = (Vec::new(), Vec::new());
             let mut growth = Growth { ground: self, seed, kind, left_out: &left_out, effort, smallest: u64::MAX, nodes, values };
@@ -241,7 +237,7 @@ impl<'m> Ground<'m> {
 
     /// The value behind which parts would begin that take apart what was joined, followed back from a value that comes of it.
     pub(super) fn behind_join(&self, mut value: Value) -> Option<Value> {
-        for _ in 0..MAX_DISTANCE {
+        for _ in 0..self.tuning.max_distance {
             let producer = self.producer(value).filter(|node| !is_own(self.module, *node))?;
             if self.joined(value).is_some() {
                 return Some(value);
@@ -361,7 +357,7 @@ impl Growth<'_, '_> {
             if !self.effort.spend(1 + self.ground.uses[value].len()) {
                 return false;
             }
-            if self.nodes.len() > MAX_NODES {
+            if self.nodes.len() > self.ground.tuning.max_nodes {
                 return false;
             }
             joined.clear();

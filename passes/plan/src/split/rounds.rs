@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Use, Value, uses};
 
 use super::alone::alone;
-use super::candidates::{Candidates, LEAST_SEED};
+use super::candidates::Candidates;
 use super::divide;
 use super::estimate::Levels;
 use super::region::{Region, has_windows, is_join, is_own};
@@ -17,17 +17,6 @@ use crate::{Goal, Score};
 use memc_passes::Options;
 use memc_passes::parts::Weights;
 use memc_passes::{PassContext, Settings};
-
-/// Peaks that a round aims at, in hundredths of the present peak.
-const PEAKS: [u64; 6] = [97, 90, 75, 50, 35, 22];
-/// Peaks that a round aims at within a limit, in hundredths of it: estimates may be too low.
-const PEAKS_IN_LIMIT: [u64; 3] = [100, 75, 50];
-/// Rounds of an aim, at most; each begins at the peak that the previous one left.
-const MAX_ROUNDS: usize = 8;
-/// Nodes of all trials of an aim together. A trial orders the whole module, so larger modules get fewer trials, and modules of more nodes none.
-const TRIAL_NODES: usize = 40_000;
-/// Nodes of the trials of the last aim, for the least memory, which runs where no region was worth its time.
-const LAST_TRIAL_NODES: usize = 10_000;
 
 /// How a plan is looked for.
 #[derive(Clone, Copy)]
@@ -45,15 +34,12 @@ const AIMS: [Aim; 5] = [
     Aim { way: Way { between_waists: true, joins: false, apart: true }, is_last: false },
     Aim { way: Way { between_waists: true, joins: true, apart: false }, is_last: true },
 ];
-/// Aims without a limit: the first ones of the list.
-const FREE_AIMS: usize = 2;
-/// Within a limit, the search ends once regions cost less than 1/n of the time.
-const SMALL_OVERHEAD: u64 = 200;
 
 /// The regions of a module to compute in parts: the best of what rounds with several aims come to.
 pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let options = ctx.options;
-    if module.graph(module.main()).nodes.len() > TRIAL_NODES {
+    let tuning = &options.tuning.split;
+    if module.graph(module.main()).nodes.len() > tuning.trial_nodes {
         return Vec::new();
     }
     let Some(judged) = judged(module.clone(), ctx) else { return Vec::new() };
@@ -71,7 +57,7 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let joined = nodes().any(|node| is_join(module, *node));
     // Without windows there are no waists, and without what is joined the first aim says it all.
     let is_other = |aim: &Aim| windows || aim.is_last || !aim.way.between_waists && (joined || aim.way.apart);
-    let aims = || AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { FREE_AIMS }).filter(is_other);
+    let aims = || AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { tuning.free_aims }).filter(is_other);
     let mut searches: Vec<(Goal, Aim)> = aims().map(|aim| (goal, aim)).collect();
     if ctx.settings.slowdown > 0 && room.is_none() {
         // More time need not lead further: what is found without it is found again.
@@ -85,17 +71,17 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     };
     for (sought, aim) in searches {
         let kept = best.as_ref().map(|(state, _)| state).filter(|state| room.is_some() && state.score.keeps());
-        if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + judged.nanos / SMALL_OVERHEAD) {
+        if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + tuning.small_overhead.of(judged.nanos)) {
             break;
         }
-        let found = run(sought, aim, TRIAL_NODES);
+        let found = run(sought, aim, tuning.trial_nodes);
         if best.as_ref().is_none_or(|(best, _)| found.0.score < best.score) {
             best = Some(found);
         }
     }
     if room.is_none() && best.as_ref().is_none_or(|(_, regions)| regions.is_empty()) {
         // Where bytes count before time, rounds may pass what is worth nothing by itself.
-        let found = aims().next().map(|aim| run(Goal::Least, aim, LAST_TRIAL_NODES));
+        let found = aims().next().map(|aim| run(Goal::Least, aim, tuning.last_trial_nodes));
         best = best.into_iter().chain(found).min_by_key(|(state, _)| state.score);
     }
     best.map(|(_, regions)| regions).unwrap_or_default()
@@ -145,7 +131,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
     /// Regions until nothing is better, and what they leave.
     fn run(&mut self, given: &Draft<'c, 'o>, whole: State) -> (State, Vec<Region>) {
         let (mut state, mut chosen) = (whole, Vec::new());
-        for _ in 0..MAX_ROUNDS {
+        for _ in 0..self.ctx.options.tuning.split.max_rounds {
             let found = self.next(given, &chosen, &state, &state).or_else(|| self.in_place_of(given, &state, &chosen));
             let Some(found) = found else { break };
             (state, chosen) = found;
@@ -200,8 +186,9 @@ impl<'c, 'o> Rounds<'c, 'o> {
         let mut search = Search::new(candidates.ending_at_readers(self.room.is_some()), self.goal());
         let mut tried = BTreeSet::new();
         let mut best: Option<(State, Vec<Region>)> = None;
-        let of_room = self.room.into_iter().flat_map(|room| PEAKS_IN_LIMIT.map(|part| room / 100 * part));
-        let goals = PEAKS.map(|part| peak / 100 * part).into_iter().chain(of_room);
+        let tuning = &self.ctx.options.tuning.split;
+        let of_room = self.room.into_iter().flat_map(|room| tuning.peaks_in_limit.map(|part| room / 100 * part));
+        let goals = tuning.peaks.map(|part| peak / 100 * part).into_iter().chain(of_room);
         for (goal, shared) in goals.flat_map(|goal| [(goal, false), (goal, true)]) {
             if !self.may_try(given) {
                 break;
@@ -278,7 +265,7 @@ fn without(chosen: &[Region], left_out: &BTreeSet<usize>) -> Vec<Region> {
 
 /// Sets of regions, by their numbers, that make something that is there at the peak: all together, and one by one.
 fn at_peak(judged: &Judged, options: &Options, chosen: &[Region]) -> Vec<BTreeSet<usize>> {
-    let (levels, uses) = (Levels::of(judged, options, judged.peak / LEAST_SEED), uses(&judged.module));
+    let (levels, uses) = (Levels::of(judged, options, options.tuning.split.least_seed.of(judged.peak)), uses(&judged.module));
     let steps = (0..judged.profile.len()).filter(|step| judged.profile[*step] == judged.peak);
     let there: BTreeSet<Value> = steps.flat_map(|step| levels.live(step)).copied().collect();
     let all: BTreeSet<usize> = there.into_iter().filter_map(|value| maker(&judged.module, &uses, chosen, value)).collect();

@@ -10,9 +10,6 @@ use super::region::Region;
 use super::seed::{Estimates, Grown, Seed};
 use crate::{Goal, Score};
 
-/// Seeds of each kind that are grown with every number of parts, the best ones at a step.
-const PROMISING: usize = 3;
-
 /// Looks for regions in one module.
 #[derive(Debug)]
 pub(super) struct Search<'s> {
@@ -154,7 +151,7 @@ impl<'s> Search<'s> {
         let mut best: Option<(Score, Seed)> = None;
         for mut found in found {
             found.sort();
-            for (_, seed) in found.into_iter().take(PROMISING) {
+            for (_, seed) in found.into_iter().take(self.candidates.tuning.promising) {
                 let numbers = self.candidates.in_all_numbers(seed);
                 for (seed, grown) in numbers.iter().filter(|(_, grown)| self.candidates.helps(grown, grown.level, step)) {
                     best = best.into_iter().chain([(self.score_of(grown, grown.level, goal), *seed)]).min();

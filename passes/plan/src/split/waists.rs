@@ -1,13 +1,12 @@
 //! Waists: borders between steps that much less crosses than all between them and a step, where regions around that step may begin and end.
 
-/// Narrow borders on each side of a step, at most.
-const MAX_BORDERS: usize = 4;
-/// Each narrow border is crossed by at least 1/n fewer bytes than the previous one.
-const NARROWER: u64 = 4;
+use memc_passes::tuning::SplitTuning;
 
 /// The waists of an order.
 #[derive(Debug)]
 pub(super) struct Waists {
+    /// Narrow borders on each side of a step, at most.
+    max_borders: usize,
     /// Bytes that cross the border after each step.
     crossing: Vec<u64>,
     /// For each border, the nearest one before it that is much narrower.
@@ -18,12 +17,13 @@ pub(super) struct Waists {
 
 impl Waists {
     /// Those of an order with so many bytes across the border after each step. O(steps log steps).
-    pub(super) fn of(crossing: Vec<u64>) -> Self {
-        let before = nearest_narrower(&crossing);
+    pub(super) fn of(crossing: Vec<u64>, tuning: &SplitTuning) -> Self {
+        let before = nearest_narrower(&crossing, tuning);
         let end = crossing.len();
         let reversed: Vec<u64> = crossing.iter().rev().copied().collect();
-        let behind = nearest_narrower(&reversed).into_iter().rev().map(|found| found.map(|place| end - 1 - place)).collect();
-        Self { crossing, before, behind }
+        let behind =
+            nearest_narrower(&reversed, tuning).into_iter().rev().map(|found| found.map(|place| end - 1 - place)).collect();
+        Self { max_borders: tuning.max_borders, crossing, before, behind }
     }
 
     /// The first steps of regions around a step: the step itself, then those behind narrower and narrower borders, down to the start.
@@ -32,7 +32,7 @@ impl Waists {
         // Nothing crosses the start.
         while let Some(border) = firsts.last().and_then(|first| first.checked_sub(1)).filter(|border| self.crossing[*border] > 0)
         {
-            if firsts.len() == MAX_BORDERS {
+            if firsts.len() >= self.max_borders {
                 break;
             }
             firsts.push(self.before[border].map_or(0, |narrower| narrower + 1));
@@ -42,17 +42,17 @@ impl Waists {
 
     /// The last steps of regions around a step: the step itself, then those before narrower and narrower borders.
     pub(super) fn lasts(&self, step: usize) -> Vec<usize> {
-        std::iter::successors(Some(step), |last| self.behind[*last]).take(MAX_BORDERS).collect()
+        std::iter::successors(Some(step), |last| self.behind[*last]).take(self.max_borders.max(1)).collect()
     }
 }
 
 /// For each place the nearest one before it with less than what is much narrower.
-fn nearest_narrower(crossing: &[u64]) -> Vec<Option<usize>> {
+fn nearest_narrower(crossing: &[u64], tuning: &SplitTuning) -> Vec<Option<usize>> {
     // Of places with as much or more before others nobody asks: what is left rises.
     let mut rising: Vec<usize> = Vec::new();
     let nearest = |(place, bytes): (usize, &u64)| {
         while rising.pop_if(|last| crossing[*last] >= *bytes).is_some() {}
-        let narrow = rising.partition_point(|other| crossing[*other] < bytes - bytes / NARROWER);
+        let narrow = rising.partition_point(|other| crossing[*other] < bytes - tuning.narrower.of(*bytes));
         let found = narrow.checked_sub(1).map(|index| rising[index]);
         rising.push(place);
         found
@@ -66,14 +66,15 @@ mod tests {
 
     /// What a walk from border to border finds.
     fn walked(borders: impl Iterator<Item = (usize, u64)>) -> Vec<usize> {
+        let tuning = SplitTuning::default();
         let mut narrowest: Option<u64> = None;
         let mut found = Vec::new();
         for (step, bytes) in borders {
-            if narrowest.is_none_or(|narrowest| bytes < narrowest - narrowest / NARROWER) {
+            if narrowest.is_none_or(|narrowest| bytes < narrowest - tuning.narrower.of(narrowest)) {
                 narrowest = Some(bytes);
                 found.push(step);
             }
-            if found.len() == MAX_BORDERS || bytes == 0 {
+            if found.len() == tuning.max_borders || bytes == 0 {
                 break;
             }
         }
@@ -90,7 +91,7 @@ mod tests {
         for length in 1..60 {
             let most = [3, 40, 5000][length % 3];
             let crossing: Vec<u64> = (0..length).map(|_| next(most)).collect();
-            let waists = Waists::of(crossing.clone());
+            let waists = Waists::of(crossing.clone(), &SplitTuning::default());
             for step in 0..length {
                 let before = (0..=step).rev().map(|first| (first, first.checked_sub(1).map_or(0, |border| crossing[border])));
                 assert_eq!(waists.firsts(step), walked(before), "before {step} of {crossing:?}");
