@@ -11,22 +11,22 @@ use super::state::Stated;
 use super::trial::{arena, fresh};
 use memc_passes::{Budgeted, PassContext, PassError, window};
 
-/// A plan that was carried out.
+/// A plan in its module.
 pub(crate) struct Found {
     /// The module with copies, before its results are placed.
     pub(crate) module: Module,
-    /// Known elements, of copies too.
+    /// Known elements, those of copies included.
     pub(crate) data: SecondaryMap<Value, Option<Arc<Data>>>,
-    /// The arena that placing it gives, or less.
+    /// Arena in bytes, as heuristics place it; searches may find a smaller one.
     pub(crate) arena: Bytes,
     pub(crate) plan: budget::Plan,
-    /// What the solver counts.
+    /// Peak in bytes, as the solver counts it.
     pub(crate) peak: u64,
     pub(crate) budgeted: Budgeted,
     pub(crate) edits: u64,
 }
 
-/// Solves for a capacity, carries out the plan and places it by heuristics; `None` where the solver finds none.
+/// Solves for a capacity, writes the plan into the module and places it by heuristics; `None` if the solver finds none.
 pub(crate) fn attempt(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -37,7 +37,7 @@ pub(crate) fn attempt(
     attempt_from(module, ctx, stated, capacity, effort, None)
 }
 
-/// The same from a plan for this capacity, where there is one.
+/// Does so from a plan for this capacity, if there is one.
 pub(crate) fn attempt_from(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -58,7 +58,7 @@ pub(crate) fn attempt_from(
     Ok(Some(Found { budgeted, ..found }))
 }
 
-/// A plan that was found, changed until it keeps a smaller capacity; `None` where it does not, and for plans that move things.
+/// Changes a plan until it keeps a smaller capacity; `None` if it cannot, and for plans with transfers.
 pub(crate) fn narrowed(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -76,13 +76,13 @@ pub(crate) fn narrowed(
     Ok(Some(Found { budgeted: Budgeted { stop, effort, ..found.budgeted }, ..found }))
 }
 
-/// Whether a plan moves things.
+/// Whether a plan has transfers.
 fn moves(found: &Found) -> bool {
     found.plan.events.iter().any(|event| !matches!(event, budget::Event::Run(_)))
 }
 
-/// A plan that was found, changed so that each run leaves so many bytes of the capacity free: as little as that takes without effort. `None` where none is
-/// found; a plan with transfers is made anew.
+/// Changes a plan so that each run leaves its margin of the capacity free; without effort, as little as possible. `None` if it cannot. A plan with
+/// transfers is made anew.
 pub(crate) fn tightened(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -101,7 +101,7 @@ pub(crate) fn tightened(
         false => budget::tighten(&problem, capacity, &from.plan, limit, stop).map_err(refused)?,
     };
     let Some(plan) = plan else { return Ok(None) };
-    // What is left free is not taken.
+    // Free margins are not taken.
     let plan = budget::measure(&stated.problem, &plan.events).map_err(|violation| wrong(&violation.to_string()))?;
     let found = carry_out(module, ctx, stated, capacity, plan)?;
     let Budgeted { rounds, stop, effort, .. } = from.budgeted;

@@ -1,4 +1,4 @@
-//! The search for a plan whose arena, offsets included, keeps a budget: solve, carry out, place, and mend where offsets waste room.
+//! Search for a plan whose arena, offsets included, keeps a limit: solve, write, place, and mend plans whose offsets waste room.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +14,17 @@ use super::trial::arena;
 use memc_passes::window::candidates;
 use memc_passes::{PassContext, PassError, Seek};
 
-/// The module as it came to the pass, with windows that copies do not have.
+/// The module as it came to the pass, with sub-views that copies do not have.
 pub(crate) struct Given {
     pub(crate) module: Module,
     /// Its arena.
     pub(crate) arena: Bytes,
 }
 
-/// A plan whose arena is no larger than the budget. The constants of `fetched` lie in a farther space.
+/// Finds a plan whose arena keeps the limit. The constants of `fetched` lie in a farther space.
 ///
-/// The plan is made for the whole limit, and changed where offsets waste room. Windows save bytes of which the solver does not know:
-/// where the module came with some, the first capacity is larger by what they save.
+/// Plans for the whole limit, then changes runs whose offsets waste room. The solver does not know of sub-views: if the module has some, the first
+/// capacity is larger by the bytes that they save.
 ///
 /// # Errors
 /// There is none, or none was found.
@@ -68,7 +68,7 @@ pub(crate) fn within(
     let found =
         if matches!(ctx.settings.seek, Seek::Longest | Seek::Least) { least(module, ctx, &stated, bound, whole)? } else { None };
     match found {
-        // Where what is known keeps the limit, the smallest is what is sought.
+        // If a known plan keeps the limit, only the smallest plan is sought.
         Some(found) if found.arena <= limit && ctx.settings.smallest.is_some_and(|known| known <= limit) => Ok(certified(found)),
         Some(found) if found.arena <= limit => Ok(certified(gone_on(&asked, capacity, found)?)),
         found => {
@@ -84,20 +84,21 @@ pub(crate) fn within(
     }
 }
 
-/// Bytes that values take one beside the other, each with what aligns it.
+/// Bytes of values beside each other, each aligned.
 fn aligned_sum(module: &Module, ctx: &PassContext<'_>, values: &[Value]) -> Bytes {
     let size = |value: &Value| ctx.options.aligned(module.size(*value).unwrap_or_default());
     values.iter().fold(Bytes(0), |sum, value| sum.saturating_add(size(value)))
 }
 
-/// A plan for a capacity, mended until it keeps the limit: the fastest of those of a short search, of one that goes on from there, and of one that had more room where the
-/// offsets of both waste some and their time is worth it. Where another way is tried, what a short search does not find is not looked for longer; where another
-/// plan is known, nothing is that a short search leaves behind it.
+/// Finds a plan for a capacity and mends it until it keeps the limit.
+///
+/// Takes the fastest plan of a short search, of one that continues from it, and, if both waste room and cost much time, of one with more room. Ends after
+/// the short search if that finds nothing and another way is tried, or if its plan is behind a known one.
 fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
     let tuning = &ctx.options.tuning.fit;
     let short = attempt(module, ctx, stated, capacity, tuning.short.of(ctx.effort()))?;
-    // Another way is tried or there is one already.
+    // Another way is tried, or a better plan is known.
     let is_enough =
         short.is_none() && ctx.settings.seek == Seek::Soon || short.as_ref().is_some_and(|found| asked.is_behind(found));
     if is_enough {
@@ -128,7 +129,7 @@ fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
     Ok(best)
 }
 
-/// A plan for a capacity that a short search finds where there is a little more room, and that is changed until it keeps the capacity.
+/// Finds a plan with a little more room by a short search, and changes it until it keeps the capacity.
 fn loosely(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
     let tuning = &ctx.options.tuning.fit;
@@ -143,8 +144,8 @@ fn loosely(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
     tightened(module, ctx, stated, &margins, &found, effort)
 }
 
-/// A plan that needs less than was asked for, and computes more again than that takes: a faster one that a search finds from there, for a little less where
-/// its offsets waste too much. Plans that move things are not gone on from.
+/// Makes a plan faster that needs less than the capacity: continues the search from it, with some room left free for the waste of offsets. Plans with
+/// transfers stay as they are.
 fn gone_on(asked: &Asked<'_, '_>, capacity: u64, found: Found) -> Result<Found, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
     if !stated.problem.links.is_empty() {
@@ -162,7 +163,7 @@ fn gone_on(asked: &Asked<'_, '_>, capacity: u64, found: Found) -> Result<Found, 
     Ok(found)
 }
 
-/// The time that a plan might take once it keeps as many bytes less as its offsets waste, by what bytes cost it until now.
+/// Estimates the time of a plan once it also saves the bytes that its offsets waste, at the price of the bytes saved so far.
 fn mended_time(asked: &Asked<'_, '_>, found: &Found) -> u64 {
     let wasted = u128::from(found.arena.0.saturating_sub(asked.limit.0)) * u128::from(asked.ctx.options.tuning.fit.steeper);
     let extra = u128::from(found.budgeted.makespan.saturating_sub(found.budgeted.base_cost)) * wasted;
@@ -170,12 +171,12 @@ fn mended_time(asked: &Asked<'_, '_>, found: &Found) -> u64 {
 }
 
 impl Asked<'_, '_> {
-    /// Time of a plan that is known, as plans that only compute again are timed.
+    /// Time of the known plan, in nanoseconds; transfers are timed in another way.
     fn known(&self) -> u64 {
         self.ctx.settings.fastest.filter(|_| self.stated.problem.links.is_empty()).unwrap_or(u64::MAX)
     }
 
-    /// Whether more effort hardly makes a plan faster than one that is known.
+    /// Whether a plan is so far behind the known one that more effort hardly helps.
     fn is_behind(&self, found: &Found) -> bool {
         let (known, base) = (self.known(), found.budgeted.base_cost);
         let tuning = &self.ctx.options.tuning.fit;
@@ -184,7 +185,7 @@ impl Asked<'_, '_> {
     }
 }
 
-/// The problem as if every part that could lie in its whole did and took no bytes of its own: what no plan of this beats, none with windows does.
+/// The problem with all possible sub-views, whose parts take no bytes: its bound holds for every plan with sub-views.
 fn with_all_windows(module: &Module, ctx: &PassContext<'_>, stated: &Stated) -> budget::Problem {
     let mut problem = stated.problem.clone();
     let parts: BTreeSet<Value> = candidates(module, ctx).iter().map(|window| module.plan.owner(window.part).0).collect();
@@ -194,8 +195,8 @@ fn with_all_windows(module: &Module, ctx: &PassContext<'_>, stated: &Stated) -> 
     problem
 }
 
-/// The plan with the smallest arena that a search over capacities finds, from the bound to what the module needs as it is. It depends on no budget, so that what is reported as reachable is. Where one as
-/// small is known already, none is looked for that is hardly smaller, and none at all where that is not found.
+/// Finds the smallest arena by a search over capacities, from the bound to the need of the module as it is. The search does not depend on the limit, so that
+/// every limit reaches the arena that a refusal names. With a known smallest plan, only noticeably smaller ones are sought.
 fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, whole: Bytes) -> Result<Option<Found>, PassError> {
     let tuning = &ctx.options.tuning.fit;
     let effort = tuning.least_effort.of(ctx.effort());
@@ -213,7 +214,7 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, wh
             break;
         }
         let middle = low + (high - low) / 2;
-        // A plan that is at hand is changed sooner than another is found.
+        // Changing the plan at hand is quicker than finding another one.
         let near = best.as_ref().map(|best| narrowed(module, ctx, stated, middle, best)).transpose()?.flatten();
         let found = match near {
             None => attempt(module, ctx, stated, middle, effort)?,
@@ -231,18 +232,18 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, wh
     Ok(best)
 }
 
-/// Bytes that every plan of these nodes needs: the largest one; and everything that is kept.
+/// Lower bound of every plan of these nodes, in bytes: the largest node, and all values that stay to the end.
 pub(super) fn working_set(problem: &budget::Problem) -> u64 {
     let need = (0..problem.runs.len()).map(|run| problem.need(run)).max().unwrap_or(0);
     need.max(kept(problem))
 }
 
-/// Bytes that are all there at the end, whatever the plan.
+/// Bytes of the values that stay to the end of every plan.
 fn kept(problem: &budget::Problem) -> u64 {
     problem.values.iter().filter(|value| value.kept).map(|value| value.size).fold(0, u64::saturating_add)
 }
 
-/// Whether what stays to the end of every plan of a module, nodes in parts or not, leaves room within a limit.
+/// Whether the values that stay to the end leave room within a limit, with nodes in parts or whole.
 pub(crate) fn leaves_room(module: &Module, ctx: &PassContext<'_>, limit: Bytes) -> bool {
     kept(&state(module, ctx.options, &[]).problem) <= ctx.options.aligned(limit).0
 }

@@ -1,4 +1,4 @@
-//! Mending: a plan whose live bytes keep a budget and whose offsets do not is changed where its offsets stick out, and nowhere else.
+//! Mending: changes a plan whose live bytes keep the limit and whose offsets do not, only at the steps of the buffers beyond the limit.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::trial::place;
 use memc_passes::analysis::{Liveness, buffers, classes, live};
 use memc_passes::{PassContext, PassError};
 
-/// What plans are asked to keep.
+/// Request that plans have to keep.
 pub(super) struct Asked<'a, 'o> {
     pub(super) module: &'a Module,
     pub(super) ctx: &'a PassContext<'o>,
@@ -19,10 +19,10 @@ pub(super) struct Asked<'a, 'o> {
 }
 
 impl Asked<'_, '_> {
-    /// A plan near one that was found whose arena is within the limit, and that takes less time than `dearest`; `None` where none is found.
+    /// Changes a plan until its arena keeps the limit; `None` if that fails, or takes `dearest` nanoseconds or more.
     ///
-    /// Where a buffer sticks out, the runs at the steps of its life that have no room for it leave as many bytes free as stick out, more
-    /// each time; the search goes on from the plan at hand. Offsets of a plan that changes much are others, so one that nearly fits changes little.
+    /// For a buffer beyond the limit, the runs at its steps without room leave as many bytes free as lie beyond it, more each time; the search continues
+    /// from the plan at hand. A plan that changes much gets new offsets, so one that nearly fits changes little.
     ///
     /// # Errors
     /// What trials meet.
@@ -50,7 +50,7 @@ impl Asked<'_, '_> {
         Ok(None)
     }
 
-    /// Gives room back to a plan that fits: half of what it leaves free and the last plan that did not fit left not.
+    /// Gives room back to a plan that fits: half of the margin between it and the last plan that did not fit.
     fn eased(&self, mut best: Found, mut fits: Vec<u64>, mut failed: Vec<u64>) -> Result<Found, PassError> {
         for _ in 0..self.ctx.options.tuning.mend.eased {
             if fits == failed || self.ctx.options.stop.is_due() {
@@ -71,7 +71,7 @@ impl Asked<'_, '_> {
         Ok(best)
     }
 
-    /// Searches for a smaller arena of what does not fit yet; gives the placed module where that is not enough.
+    /// Searches for a smaller arena of a plan that does not fit; returns the placed module if that fails.
     fn settle(&self, found: &mut Found) -> Result<Option<Module>, PassError> {
         if found.arena <= self.limit {
             return Ok(None);
@@ -81,7 +81,7 @@ impl Asked<'_, '_> {
         Ok((found.arena > self.limit).then_some(placed))
     }
 
-    /// Adds to the margins what sticks out of the limit, at each step that has no room for it.
+    /// Adds the bytes beyond the limit to the margins of each step without room for them.
     fn widen(&self, margins: &mut [u64], placed: &Module, found: &Found, is_everywhere: bool) {
         let liveness = Liveness::of(placed, placed.main(), self.ctx.options.profile);
         let buffers = buffers(placed, &liveness, &classes(placed), self.ctx.options.io);
@@ -99,7 +99,7 @@ impl Asked<'_, '_> {
             let life = buffer.range.start.0 as usize..buffer.range.end.0 as usize;
             let free = |step: &usize| self.limit.0.saturating_sub(levels[*step].0);
             let least = life.clone().map(|step| free(&step)).min().unwrap_or(0);
-            // Where all steps have that much room, it is in pieces, and any step may be to blame.
+            // If every step has the room, it is fragmented, and any step may be the cause.
             let enough = if least < over { over } else { u64::MAX };
             for step in life.filter(|step| free(step) < enough) {
                 if let Some(run) = run_at[step] {
@@ -146,7 +146,7 @@ pub(super) mod tests {
         assert!(mended.arena <= limit);
         assert_eq!(mended.plan.events.len(), stated.nodes.len() + 1);
         assert!(mended.budgeted.rounds > 1);
-        // What takes as long as another plan is given up.
+        // A plan that takes as long as another one is given up.
         let takes = mended.budgeted.makespan;
         for (dearest, is_mended) in [(takes, false), (takes + 1, true)] {
             let found = attempt(&module, &ctx, &stated, peak, 0).unwrap().unwrap();

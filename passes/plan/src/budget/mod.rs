@@ -1,4 +1,4 @@
-//! `budget`: keeps the arena within a budget by computing again what there is no room to keep.
+//! `budget`: keeps the arena within a limit by recomputing values that find no room.
 
 mod attempt;
 pub(crate) mod fit;

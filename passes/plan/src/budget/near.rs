@@ -25,7 +25,7 @@ pub const INFO: PassInfo = PassInfo {
 /// Steps between the last use of a value and its recomputed copy, at most, for the copy to be undone: it made room for one short peak.
 const MAX_STEPS: usize = 8;
 
-/// Reads what was computed before in the place of such copies. The module is in the order of its plan. Linear in nodes and operands.
+/// Replaces such copies by the earlier value. The module is in the order of its plan. Linear in nodes and operands.
 fn merge_near_copies(module: &mut Module) -> u64 {
     let copies = near_copies(module);
     let mut rewriter = Rewriter::new(module);
@@ -38,7 +38,7 @@ fn merge_near_copies(module: &mut Module) -> u64 {
     rewriter.finish()
 }
 
-/// These copies, each with the node whose results are read in its place.
+/// Finds these copies, each with the node whose results replace it.
 fn near_copies(module: &Module) -> Vec<(Node, Node)> {
     let nodes = &module.graph(module.main()).nodes;
     let step: BTreeMap<Node, usize> = nodes.iter().enumerate().map(|(step, node)| (*node, step)).collect();
@@ -51,7 +51,7 @@ fn near_copies(module: &Module) -> Vec<(Node, Node)> {
         });
         steps.max().unwrap_or(0)
     };
-    // What was computed last, by its original, and until when it is read.
+    // The last computation of each original, and its last reader.
     let mut latest: BTreeMap<Node, (Node, usize)> = BTreeMap::new();
     let mut found = Vec::new();
     for node in nodes {

@@ -1,4 +1,4 @@
-//! A plan's events to nodes: copies of what runs again, and for every reader the latest copy.
+//! Writes the events of a plan as nodes: copies of repeated nodes, each reader with the latest copy.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::issue::issue;
 use super::state::Stated;
 use memc_passes::PassContext;
 
-/// Carries out the events and returns the number of edits. What the plan repeats and nobody reads is left out.
+/// Writes the events and returns the number of edits. Repetitions that nobody reads are left out.
 ///
 /// O(events + operands), but for views, which are made again for each copy of their owner that somebody reads through them.
 pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &Stated, events: &[Event]) -> u64 {

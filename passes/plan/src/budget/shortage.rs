@@ -1,4 +1,4 @@
-//! What to say of a budget that no plan was found for: where the smallest plan is full, who is alive there, and what keeps them.
+//! Explains a limit without a plan: the fullest step of the smallest plan, the values that are live there, and what keeps them.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use memc_passes::analysis::state::candidates;
 use memc_passes::analysis::{Buffer, Liveness, buffers, classes, live};
 use memc_passes::{PassContext, PassError, Shortage, StepBytes};
 
-/// So many values are named.
+/// Values that are named, at most.
 const SHOWN: usize = 8;
 
-/// Describes the smallest plan that was found, with the bytes that it needs; without any, the given order.
+/// Describes the smallest plan and its need in bytes; without a plan, the given order.
 pub(crate) fn shortage(
     (least, smallest): (Bytes, &Module),
     ctx: &PassContext<'_>,
@@ -49,7 +49,7 @@ pub(crate) fn shortage(
     })
 }
 
-/// Bytes of what is alive at the step of a node, by what would free them.
+/// Bytes of the values that are live at the step of a node, by what would free them.
 fn parts(module: &Module, there: &[&Buffer], node: Option<Node>) -> StepBytes {
     let main = module.graph(module.main());
     let updates: BTreeSet<Value> = candidates(module).into_iter().collect();

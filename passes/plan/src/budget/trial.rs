@@ -1,11 +1,10 @@
-//! Trials: what a module needs once it is placed, without placing it.
+//! Trials: the arena of a module, found in a copy.
 
 use memc_ir::{Bytes, Module};
 
 use memc_passes::{PassContext, PassError, Said};
 
-/// The arena that the module has once results are written in place and everything has its offset, found with so much effort. More effort
-/// never makes it larger.
+/// Arena in bytes with results written in place and offsets found with so much effort. More effort never makes it larger.
 pub(crate) fn arena(module: &Module, ctx: &PassContext<'_>, effort: u64) -> Result<Bytes, PassError> {
     let placed = place(module, ctx, effort)?;
     Ok(placed.plan.arenas.first().map(|arena| arena.size).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Constants under a budget: those that find no room in the near space lie in a farther one and are fetched before they are read.
+//! Constants within a limit: constants without room in the near space lie in a farther one and are fetched before they are read.
 
 use memc_ir::{Bytes, Module, SecondaryMap, Value};
 
@@ -9,7 +9,7 @@ use super::trial::arena;
 use memc_passes::analysis::near_constants;
 use memc_passes::{PassContext, PassError, Seek};
 
-/// A plan whose arena, with all constants that stay near, is no larger than the room; `None` where all of them stay beside the plan as it is.
+/// Finds a plan whose arena keeps the room together with the constants that stay near; `None` if all constants stay beside the plan as it is.
 ///
 /// Which constants stay is tried in two orders. The smallest first: each one that stays saves the latency of a copy, for the least room. And the first
 /// read first: until a fetch is hidden, all that was fetched before it counts in full, so that an early byte costs the most unhidden time. How many
@@ -30,7 +30,7 @@ pub(super) fn within_room(
     let smallest_first = fetchable(module, ctx.options);
     let always = all.0.saturating_sub(sum(&sizes(module, &smallest_first)));
     let rest = room.0.saturating_sub(always);
-    // What is known counts the constants that are always there, the arena here does not.
+    // The known plan counts the constants that are always near, the arena here does not.
     let mut beside = ctx.clone();
     beside.settings.smallest = ctx.settings.smallest.map(|known| Bytes(known.0.saturating_sub(always)));
     let ctx = &beside;
@@ -66,7 +66,7 @@ struct Choice {
     room: u64,
 }
 
-/// What to fetch where the first constants of an order stay, as many as fit each share of the room, and as many as leave room for what one step reads.
+/// Choices in which the first constants of an order stay: as many as fit each share of the room, and as many as leave room for the reads of one step.
 fn choices(module: &Module, ctx: &PassContext<'_>, order: &[Value], rest: u64) -> Vec<Choice> {
     let sizes = sizes(module, order);
     let choice = |stay: usize| Choice { fetched: order[stay..].to_vec(), room: rest.saturating_sub(sum(&sizes[..stay])) };
@@ -131,7 +131,7 @@ fn prefixes(sizes: &[u64], room: u64, shares: u64) -> Vec<usize> {
     found
 }
 
-/// What a short search makes of it, in nanoseconds; `None` where it finds no plan, or a node needs more by itself.
+/// Time of the plan of a short search, in nanoseconds; `None` if it finds none, or a node needs more than the room by itself.
 fn time(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -147,7 +147,7 @@ fn time(
     Ok(found.map(|found| found.budgeted.makespan))
 }
 
-/// What is said of the arena alone, said of the space with the constants that are always there.
+/// Restates an error about the arena for the whole space, with the constants that are always near.
 fn of_room(error: PassError, always: u64) -> PassError {
     match error {
         PassError::Budget(mut short) => {

@@ -1,4 +1,4 @@
-//! What each node needs by itself: where all else may be computed again, regions in parts lower nothing but that.
+//! Bytes of each node by itself. If all other values can be recomputed, these are the only bytes that regions in parts have to lower.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::budget::state::state;
 use crate::trial::Judged;
 use memc_passes::Options;
 
-/// The same with what each node needs by itself in the place of all that is there at its step. Linear in nodes and operands.
+/// Replaces the bytes of each step by those of its node alone. Linear in nodes and operands.
 pub(super) fn alone(judged: Judged, options: &Options) -> Judged {
     let stated = state(&judged.module, options, &[]);
     let runs = stated.nodes.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Candidates: seeds of regions that may lower a step, and what is estimated of them. They are the same for all goals, so each step's are listed once.
+//! Candidates: seeds of regions that may lower a step, with estimates. They do not depend on the goal, so each step lists them once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -29,7 +29,7 @@ const FEW_AND_MANY: [u64; 2] = [4, 12];
 /// Steps of a region that may begin and end anywhere.
 pub(super) const ANYWHERE: (usize, usize) = (0, usize::MAX);
 
-/// How a seed was come to: what is estimated of seeds of different kinds is not compared before they are grown with every number of parts.
+/// How a seed was found. Estimates of different kinds are compared only after growth with every number of parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Equal,
@@ -42,7 +42,7 @@ pub(super) enum Kind {
 /// How many kinds there are.
 pub(super) const KINDS: usize = 5;
 
-/// A seed whose region lowers a step, if it is computed in parts that are small enough.
+/// A seed whose region lowers a step, given small enough parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) kind: Kind,
@@ -54,10 +54,10 @@ pub(super) struct Candidate {
 type Seeds = Rc<[(Kind, Seed)]>;
 type Listed = Rc<[Candidate]>;
 
-/// Seeds with every number of parts that they may have, where something grows from them.
+/// A seed with every number of parts from which a region grows.
 type Numbers = Rc<[(Seed, Grown)]>;
 
-/// What steps of equal layers have in common: bytes, the operator, and extents of the largest values that are there.
+/// Key of similar steps, as in equal layers: bytes, operator, and extents of the largest live values.
 type Likeness = (u64, String, Vec<Vec<u64>>);
 
 /// Regions that may be computed in parts, in one module.
@@ -68,20 +68,20 @@ pub(super) struct Candidates<'s> {
     cost: &'s CostModel,
     pub(super) tuning: &'s SplitTuning,
     pub(super) peak: u64,
-    /// Where regions may begin and end, if they do so at waists.
+    /// Narrow borders, if regions begin and end there.
     waists: Option<Waists>,
     way: Way,
-    /// Whether regions may end at what others read too.
+    /// Whether regions may end at values that other nodes read too.
     ends_at_readers: bool,
-    /// What was grown so far, by seeds; none where nothing grew.
+    /// Estimates by seed; `None` where nothing grows.
     grown: Estimates,
-    /// How often something else came to be known of a seed: what was listed before may not hold any more.
+    /// Number of changed estimates: lists that were made before are out of date.
     changes: u64,
     /// Seeds of each step, where they were asked for.
     seeds: Vec<Option<Seeds>>,
-    /// Those of them that lower it, after so many changes.
+    /// Seeds that lower the step, with the number of changes at which they were listed.
     listed: Vec<Option<(u64, Listed)>>,
-    /// Seeds in all numbers of parts, by seeds in none, after so many changes.
+    /// Seeds with every number of parts, by the seed with none, with the number of changes at which they were listed.
     numbers: FxHashMap<Seed, (u64, Numbers)>,
     likenesses: Vec<Option<u32>>,
     named: BTreeMap<Likeness, u32>,
@@ -89,7 +89,7 @@ pub(super) struct Candidates<'s> {
 }
 
 impl<'s> Candidates<'s> {
-    /// Those of a judged module, of which something may have `grown` before.
+    /// Candidates of a judged module; `grown` are estimates from before.
     pub(super) fn of(judged: &'s Judged, options: &'s Options, weights: Weights<'s, 's>, way: Way, grown: Estimates) -> Self {
         let tuning = &options.tuning.split;
         let levels = Levels::of(judged, options, tuning.least_seed.of(judged.peak));
@@ -114,12 +114,12 @@ impl<'s> Candidates<'s> {
         }
     }
 
-    /// Lets regions end at what others read too: more of them are known then, and greedy choices end elsewhere.
+    /// Lets regions end at values that other nodes read too: there are more regions then, and greedy choices end elsewhere.
     pub(super) fn ending_at_readers(self, ends_at_readers: bool) -> Self {
         Self { ends_at_readers, ..self }
     }
 
-    /// What grew. What was not looked at any more may grow the next time.
+    /// Returns the estimates. Seeds that were skipped when the effort was spent may grow the next time.
     pub(super) fn into_grown(mut self) -> Estimates {
         if self.effort.is_spent() {
             self.grown.retain(|_, grown| grown.is_some());
@@ -127,12 +127,12 @@ impl<'s> Candidates<'s> {
         self.grown
     }
 
-    /// The region of a seed, with what is estimated of it.
+    /// Returns the region of a seed, with its estimate.
     pub(super) fn region(&mut self, seed: Seed) -> Option<(Region, Grown)> {
         self.ground.region(seed, &mut self.effort).zip(self.grown.get(&seed).copied().flatten())
     }
 
-    /// Seeds that lower a step, each with the fewest parts that its axis has.
+    /// Lists the seeds that lower a step, each with the fewest parts of its axis.
     pub(super) fn at(&mut self, step: usize) -> Listed {
         let changes = self.changes;
         if let Some((_, known)) = self.listed[step].as_ref().filter(|(when, _)| *when == changes) {
@@ -152,7 +152,7 @@ impl<'s> Candidates<'s> {
         found
     }
 
-    /// A seed with every number of parts that it may have.
+    /// Lists a seed with every number of parts of its axis.
     pub(super) fn in_all_numbers(&mut self, seed: Seed) -> Numbers {
         let (key, changes) = (Seed { parts: 0, ..seed }, self.changes);
         if let Some((_, known)) = self.numbers.get(&key).filter(|(when, _)| *when == changes) {
@@ -173,7 +173,7 @@ impl<'s> Candidates<'s> {
         found
     }
 
-    /// A number that steps have in common that look the same.
+    /// Number of a step's likeness: similar steps have equal numbers.
     pub(super) fn likeness(&mut self, step: usize) -> u32 {
         if let Some(known) = self.likenesses[step] {
             return known;
@@ -188,7 +188,7 @@ impl<'s> Candidates<'s> {
         name
     }
 
-    /// Seeds of regions that may lower a step, each with the fewest parts that its axis has.
+    /// Makes the seeds of a step, each with the fewest parts of its axis.
     fn seeds_at(&self, step: usize) -> Vec<(Kind, Seed)> {
         let mut seeds = Vec::new();
         for (value, axis, extent) in self.axes(step) {
@@ -209,13 +209,12 @@ impl<'s> Candidates<'s> {
         seeds
     }
 
-    /// A seed whose region may begin and end anywhere, and is followed to the smallest values.
+    /// Makes a seed whose region may begin and end anywhere, and grows to the smallest values.
     fn seed(&self, value: Value, axis: usize, parts: u64, lie: Lie) -> Seed {
         Seed { value, axis, parts, lie, small: self.tuning.small[0].of(self.peak), private: false, steps: ANYWHERE }
     }
 
-    /// Numbers of parts of an axis whose shares need not be equal, the one that says most of the others first: rows of images,
-    /// whose shares overlap, and axes that cannot be divided equally.
+    /// Numbers of unequal parts of an axis, the most telling one first: for rows of images, whose shares overlap, and for axes without equal parts.
     fn unequal_parts(&self, value: Value, axis: usize, extent: u64) -> impl Iterator<Item = u64> + use<> {
         let may = equal_parts(extent).next().is_none()
             || axis == ROWS && (self.levels.dims(value).len() > 3 || self.ground.is_beside_windows(value));
@@ -223,7 +222,7 @@ impl<'s> Candidates<'s> {
         UNEQUAL.into_iter().filter(move |parts| may && extent >= parts * least_rows)
     }
 
-    /// Seeds of rows whose regions begin and end where little crosses from step to step, around a step.
+    /// Makes the seeds of rows whose regions begin and end at narrow borders around a step.
     fn between_waists(&self, step: usize) -> Vec<Seed> {
         let Some(waists) = &self.waists else { return Vec::new() };
         let numbers = |(value, axis, extent)| self.unequal_parts(value, axis, extent).map(move |parts| (value, parts)).collect();
@@ -240,7 +239,7 @@ impl<'s> Candidates<'s> {
         windows.flat_map(seeded).collect()
     }
 
-    /// Seeds of regions around a step that take apart what was joined.
+    /// Makes the seeds of regions around a step that take a Concat apart.
     fn behind_joins(&self, step: usize) -> Vec<Seed> {
         let large = self.levels.live(step).iter().take(self.tuning.seeds);
         let joins: BTreeSet<Value> = large.filter_map(|value| self.ground.behind_join(*value)).collect();
@@ -251,20 +250,20 @@ impl<'s> Candidates<'s> {
         joins.into_iter().filter_map(seeded).collect()
     }
 
-    /// Axes of the largest values at a step, with their extents.
+    /// Axes and extents of the largest values at a step.
     fn axes(&self, step: usize) -> Vec<(Value, usize, u64)> {
         let large = self.levels.live(step).iter().take(self.tuning.seeds);
         let axes = |value| self.levels.dims(value).into_iter().enumerate().map(move |(axis, extent)| (value, axis, extent));
         large.copied().flat_map(axes).collect()
     }
 
-    /// Whether a region lowers a step, going by one of its levels. Estimates know nothing of what is written in place: what is a little higher may still be lower.
+    /// Whether a region of some level lowers a step. A slightly higher level may do so: estimates know nothing of writes in place.
     pub(super) fn helps(&self, grown: &Grown, level: u64, step: usize) -> bool {
         let before = self.levels.profile[step];
         (grown.span.0..=grown.span.1).contains(&step) && level < before + self.tuning.inaccuracy.of(before)
     }
 
-    /// Time that a region takes longer in parts: more calls, and what each of them gathers again, in nanoseconds.
+    /// Extra time of a region in parts, in nanoseconds: more calls, repeated gathering, and copies.
     fn nanos(&self, region: &Region) -> u64 {
         let cut: Vec<Value> = region.cut().collect();
         let joins = region.made.values().filter(|needed| **needed).count() as u64;
@@ -273,13 +272,13 @@ impl<'s> Candidates<'s> {
             Some(pieces) if pieces.operands.first() == Some(&Piece::Whole) => self.cost.gathering(self.levels.module, *node).0,
             _ => 0.0,
         };
-        // What is taken apart is not joined any more.
+        // A Concat that is taken apart does not run.
         let joining = region.opened.map_or(0.0, |(step, _)| self.cost.nanos(self.levels.module, self.levels.node(step)).0);
         let gathered: f64 = region.nodes.values().map(again).sum();
         let module = self.levels.module;
         let again = |node: &Node| self.cost.nanos(module, *node).0 * (region.times(module, *node) - 1.0).max(0.0);
         let repeated: f64 = region.nodes.values().map(again).sum();
-        // What is cut out is read and written.
+        // A cut-out share is read and written.
         let machine = &self.cost.target.machine;
         let copied: u64 = cut.into_iter().map(|value| 2 * self.ground.bytes(value)).sum();
         let copying = copied as f64 * 1e9 / machine.bytes_per_second;
@@ -287,7 +286,7 @@ impl<'s> Candidates<'s> {
         (more - joining).max(0.0).round() as u64
     }
 
-    /// What is estimated of the region of a seed.
+    /// Returns the estimate of a seed, and grows its region if there is none yet.
     pub(super) fn grown(&mut self, seed: Seed) -> Option<Grown> {
         if let Some(known) = self.grown.get(&seed) {
             return *known;
@@ -299,7 +298,7 @@ impl<'s> Candidates<'s> {
         });
         self.grown.insert(seed, grown);
         if let Some(region) = region.filter(|_| seed.lie != Lie::Joined && !seed.private) {
-            // The same region would grow from any other large value in it, and if more were small.
+            // Other large values of the region, and larger limits for small values, would grow the same region.
             let smalls = self.tuning.small.map(|part| part.of(self.peak));
             for (value, axis) in region.shares().chain([(seed.value, seed.axis)]) {
                 let bytes = self.ground.bytes(value);
@@ -319,7 +318,7 @@ fn equal_parts(extent: u64) -> impl Iterator<Item = u64> {
     PARTS.filter(move |parts| extent > 0 && extent.is_multiple_of(*parts))
 }
 
-/// Numbers of parts of what was joined of so many operands: one operand each, or several.
+/// Numbers of parts of a Concat of so many operands: one operand each, or several.
 fn joined_parts(operands: u64) -> impl Iterator<Item = u64> {
     let most = *PARTS.end();
     let fewer = UNEQUAL.into_iter().filter(move |parts| *parts < operands);

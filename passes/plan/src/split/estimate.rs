@@ -1,4 +1,4 @@
-//! What a module needs at each step, and how much less that would be with a region in parts: estimates that say what is worth a trial.
+//! Estimates of the bytes at each step with a region in parts. They decide which regions are worth a trial.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +11,11 @@ use crate::trial::Judged;
 use memc_passes::Options;
 use memc_passes::analysis::{Liveness, classes};
 
-/// Bytes at the steps of a judged module, and whose they are.
+/// Bytes at the steps of a judged module, and the values that hold them.
 #[derive(Debug)]
 pub(super) struct Levels<'j> {
     pub(super) module: &'j Module,
-    /// Bytes at each step: of all that is there, or of what its node needs by itself.
+    /// Bytes at each step: of all live values, or of the values of its node alone.
     pub(super) profile: &'j [u64],
     is_alone: bool,
     /// Workspace of each step's node.
@@ -23,7 +23,7 @@ pub(super) struct Levels<'j> {
     liveness: Liveness,
     /// Whether the arena holds a value.
     placed: SecondaryMap<Value, bool>,
-    /// At each step, the results that the arena holds and seeds may have, largest first.
+    /// At each step, the live results that may be seeds, largest first.
     large: Vec<Vec<Value>>,
 }
 
@@ -79,7 +79,7 @@ impl<'j> Levels<'j> {
         &self.large[step]
     }
 
-    /// Bytes that are there before and behind the border after each step: what crosses it.
+    /// Bytes of the values that are live on both sides of the border behind each step.
     pub(super) fn crossing(&self) -> Vec<u64> {
         let mut changes = vec![(0, 0); self.profile.len() + 2];
         for value in self.module.values().keys() {
@@ -101,7 +101,7 @@ impl<'j> Levels<'j> {
         self.module.graph(self.module.main()).nodes[step]
     }
 
-    /// Extents of a value; none where they are not known.
+    /// Extents of a value; empty if unknown.
     pub(super) fn dims(&self, value: Value) -> Vec<u64> {
         self.module.ty(value).tensor().and_then(|ty| ty.known_dims()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! How regions grow: from a value and one of its axes, node by node, as long as nodes can say what they do with shares.
+//! Growth of regions: from one axis of a value, node by node, as long as the operator table states how a node treats shares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -12,69 +12,68 @@ use memc_passes::Options;
 use memc_passes::parts::{Divided, Shares, Spans, Unrounded, Weights};
 use memc_passes::tuning::SplitTuning;
 
-/// What regions of one module are grown in.
+/// Facts of a module that all its regions need.
 #[derive(Debug)]
 pub(super) struct Ground<'m> {
     pub(super) module: &'m Module,
     tuning: &'m SplitTuning,
-    /// What says which kernels may add up what parts give, if any may.
+    /// Options that say which kernels add up partial sums; `None` if none may.
     adders: Option<&'m Options>,
     weights: Weights<'m, 'm>,
     uses: SecondaryMap<Value, Vec<Use>>,
     /// Values at which no region begins or ends.
     unrounded: Unrounded,
-    /// Nodes that stay as they are: a random number depends on what they make.
+    /// Nodes that stay whole, because a random number depends on their results.
     kept: SecondaryMap<Node, bool>,
     /// Position of each node of the main graph in its order.
     step: SecondaryMap<Node, usize>,
-    /// What the node of each step reads.
+    /// Operands of the node of each step.
     reads: Vec<Vec<Value>>,
 }
 
-/// What growing regions may still cost, and what is known from regions before.
+/// Remaining effort of growth, and facts that earlier regions found.
 #[derive(Debug)]
 pub(super) struct Effort {
-    /// Nodes that may still be looked at; none is grown where that does not last.
+    /// Nodes that may still be visited.
     visits: usize,
-    /// Whether it did not last.
+    /// Whether a region was given up for lack of effort.
     is_spent: bool,
-    /// How nodes give a share of their first result along an axis.
+    /// Pieces with which nodes give a share of their first result along an axis.
     giving: BTreeMap<(Node, usize, Kind), Option<Rc<Pieces>>>,
-    /// How nodes take part, of whose operands some pieces are there.
+    /// Pieces of nodes by the pieces of their operands.
     reading: BTreeMap<(Node, Kind), Vec<Reading>>,
-    /// What grew from seeds of shares that may overlap, by the seeds without their numbers of parts, and the visits that it took: their number
-    /// makes no difference.
+    /// Members of regions with overlapping shares, by the seed without its number of parts, which has no effect, and the visits that they took.
     overlapping: BTreeMap<Seed, (Option<Rc<Members>>, usize)>,
     marks: Marks,
 }
 
-/// What is known of values and nodes while one region grows, in the places of those of the regions before.
+/// Marks of values and nodes while one region grows. Marks of earlier regions are overwritten.
 #[derive(Debug, Default)]
 struct Marks {
     /// The number of the region.
     round: u32,
     values: SecondaryMap<Value, Mark>,
-    /// By node, the last region that took it in.
+    /// By node, the last region that has it.
     inside: SecondaryMap<Node, u32>,
 }
 
-/// What is known of a value where a region grows.
+/// Mark of a value while a region grows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
-    /// The region of which all this is known.
+    /// The number of the region.
     round: u32,
-    /// Whether it is, or was, among those that are still to be followed.
+    /// Whether growth has met it.
     is_met: bool,
-    /// Whether it is there only when all parts are done.
+    /// Whether it exists only behind the last part.
     is_late: bool,
-    /// What parts make of it.
+    /// The piece that parts make.
     made: Option<Piece>,
     /// How parts read it: along an axis, or whole.
     axis: Option<Option<usize>>,
 }
 
 impl Marks {
-    /// Nothing is known of the next region.
+    /// Begins the next region, without marks.
     fn begin(&mut self) {
         self.round += 1;
     }
@@ -97,24 +96,24 @@ impl Marks {
     }
 }
 
-/// What regions of some seeds take in, into whatever number of parts.
+/// Members of a region, for any number of parts.
 #[derive(Clone, Debug, Default)]
 struct Members {
-    /// Bytes of the smallest value that was followed.
+    /// Bytes of the smallest value through which it grew.
     smallest: u64,
     /// Nodes by their steps.
     nodes: BTreeMap<usize, (Node, Rc<Pieces>)>,
-    /// What parts make.
+    /// Pieces that parts make.
     made: BTreeMap<Value, Piece>,
     /// How values are read by parts: along an axis, or whole.
     axes: BTreeMap<Value, Option<usize>>,
 }
 
-/// Pieces of operands, and how a node then takes part.
+/// Pieces of operands, and the pieces of the node for them.
 type Reading = (Vec<Piece>, Option<Rc<Pieces>>);
 
 impl Effort {
-    /// Nothing is known.
+    /// Effort of so many visits.
     pub(super) fn new(visits: usize) -> Self {
         Self {
             visits,
@@ -126,12 +125,12 @@ impl Effort {
         }
     }
 
-    /// Whether something was not looked at.
+    /// Whether a region was given up for lack of effort.
     pub(super) fn is_spent(&self) -> bool {
         self.is_spent
     }
 
-    /// Looks at so many nodes; whether that lasts.
+    /// Spends visits; returns whether there were enough.
     fn spend(&mut self, visits: usize) -> bool {
         let left = self.visits.checked_sub(visits);
         self.is_spent |= left.is_none();
@@ -140,14 +139,14 @@ impl Effort {
     }
 }
 
-/// How shares lie that nodes give and read.
+/// How the shares lie that nodes give and read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Kind {
-    /// So many equal ones.
+    /// A number of equal shares.
     Equal(u64),
     /// They may overlap.
     Overlapping,
-    /// They are those of axes of so many positions, which need not be equal.
+    /// Unequal shares of axes of so many positions.
     Of(u64),
 }
 
@@ -171,9 +170,9 @@ impl<'m> Ground<'m> {
         }
     }
 
-    /// The region around a seed; `None` where nothing there can be computed in parts.
+    /// Grows the region of a seed; `None` if no node there can be computed in parts.
     ///
-    /// Linear in the region's nodes and what lies between them, for each node that is left out.
+    /// Linear in the nodes of the region and between them, for each node that is left out.
     pub(super) fn region(&self, seed: Seed, effort: &mut Effort) -> Option<Region> {
         let (kind, shares) = self.shares(seed)?;
         if kind != Kind::Overlapping {
@@ -181,7 +180,7 @@ impl<'m> Ground<'m> {
         }
         let any_number = Seed { parts: 0, ..seed };
         if let Some((members, visits)) = effort.overlapping.get(&any_number).cloned() {
-            // What is looked at does not depend on what is remembered.
+            // A remembered region costs as many visits as a new one, so that memory changes no result.
             effort.spend(visits).then_some(())?;
             return self.finish(seed, shares, &*members?);
         }
@@ -191,7 +190,7 @@ impl<'m> Ground<'m> {
         self.finish(seed, shares, &*members?)
     }
 
-    /// What the region around a seed takes in. A node is left out where a part would need a value that is there only when all parts are done.
+    /// Grows the members of a region. Leaves out nodes that would need a value which exists only behind the last part.
     fn members(&self, seed: Seed, kind: Kind, effort: &mut Effort) -> Option<Members> {
         let mut left_out = BTreeSet::new();
         while left_out.len() <= self.tuning.max_left_out {
@@ -209,7 +208,7 @@ impl<'m> Ground<'m> {
         None
     }
 
-    /// How the shares of a seed lie; `None` where its value is not joined, though they are to be what was.
+    /// How the shares of a seed lie; `None` if they are to be operands of a Concat and there is none.
     fn shares(&self, seed: Seed) -> Option<(Kind, Shares)> {
         Some(match seed.lie {
             Lie::Equal => (Kind::Equal(seed.parts), Shares::Even(seed.parts)),
@@ -222,7 +221,7 @@ impl<'m> Ground<'m> {
         })
     }
 
-    /// The axis along which a value was joined, where each of the operands begins there, and where the last one ends.
+    /// Axis of the Concat that made a value, with the borders of its operands along it.
     pub(super) fn joined(&self, value: Value) -> Option<(usize, Vec<u64>)> {
         let module = self.module;
         let data = module.node(self.producer(value).filter(|node| is_join(module, *node))?);
@@ -235,7 +234,7 @@ impl<'m> Ground<'m> {
         Some((axis, borders))
     }
 
-    /// The value behind which parts would begin that take apart what was joined, followed back from a value that comes of it.
+    /// Follows a value back to the result of a Concat that parts could take apart.
     pub(super) fn behind_join(&self, mut value: Value) -> Option<Value> {
         for _ in 0..self.tuning.max_distance {
             let producer = self.producer(value).filter(|node| !is_own(self.module, *node))?;
@@ -252,20 +251,20 @@ impl<'m> Ground<'m> {
         self.module.ty(value).tensor().and_then(|ty| ty.size()).map_or(0, |size| size.0)
     }
 
-    /// Whether nobody but one node reads a value.
+    /// Whether exactly one node reads a value.
     pub(super) fn is_private(&self, value: Value) -> bool {
         self.uses[value].len() == 1
     }
 
-    /// Whether windows make or read a value.
+    /// Whether a sliding window makes or reads a value.
     pub(super) fn is_beside_windows(&self, value: Value) -> bool {
         let slides = |node: Node| has_windows(self.module, node);
         let reads = |site: &Use| matches!(site, Use::Operand(node, _) if slides(*node));
         self.producer(value).is_some_and(slides) || self.uses[value].iter().any(reads)
     }
 
-    /// The region; `None` where an axis is too short for its parts, what it would take apart is read beside it, or the runtime would round
-    /// at its borders what it does not round without them.
+    /// Makes the region of its members; `None` if an axis is too short for the parts, if other nodes read the Concat that it takes apart, or if the
+    /// runtime would round values at its borders that it does not round otherwise.
     fn finish(&self, seed: Seed, shares: Shares, members: &Members) -> Option<Region> {
         let mut divided = Divided::among(shares);
         let inside: BTreeSet<Node> = members.nodes.values().map(|(node, _)| *node).collect();
@@ -287,7 +286,7 @@ impl<'m> Ground<'m> {
             let is_needed = |value: Value| made.get(&value) == Some(&true);
             divided.spans = Some(Spans::of(self.module, &nodes, &divided.shares, is_needed)?);
         }
-        // Shares of weights are made ahead, or else cut out while the model runs, as those of other values.
+        // Shares of weights are made ahead, or cut out at run time like those of other values.
         let is_ahead = |value: Value, axis: &Option<usize>| {
             let constant = self.module.constant_of(value).map(|constant| self.module.constant(constant));
             constant.is_some_and(|constant| axis.is_none_or(|axis| self.weights.are_at_hand(constant, axis)))
@@ -309,7 +308,7 @@ impl<'m> Ground<'m> {
     }
 }
 
-/// Of borders those at which an axis is shared out among so many parts, or fewer, as evenly as they allow.
+/// Chooses borders that divide an axis into at most so many parts, as evenly as possible.
 fn borders(all: &[u64], parts: u64) -> Vec<u64> {
     let extent = all.last().copied().unwrap_or_default();
     let nearest = |part: u64| all.iter().copied().min_by_key(|border| (border * parts).abs_diff(extent * part));
@@ -322,19 +321,19 @@ struct Growth<'g, 'm> {
     ground: &'g Ground<'m>,
     seed: Seed,
     kind: Kind,
-    /// Nodes that may not take part.
+    /// Nodes that are left out.
     left_out: &'g BTreeSet<Node>,
     effort: &'g mut Effort,
-    /// Bytes of the smallest value that was followed.
+    /// Bytes of the smallest value through which it grew.
     smallest: u64,
-    /// Nodes that were taken in, with their steps.
+    /// Member nodes with their steps.
     nodes: Vec<(usize, (Node, Rc<Pieces>))>,
-    /// Values of which something is known, some of them twice.
+    /// Marked values, some of them twice.
     values: Vec<Value>,
 }
 
 impl Growth<'_, '_> {
-    /// Grows until nothing can be added; whether it came to that before all visits were made, or it was too large.
+    /// Grows until no node can be added; returns whether effort and size were enough.
     fn grow(&mut self) -> bool {
         self.values.push(self.seed.value);
         let mark = self.effort.marks.change(self.seed.value);
@@ -347,7 +346,7 @@ impl Growth<'_, '_> {
             let is_shared = self.seed.private && !self.ground.is_private(value);
             let may_end = !self.ground.unrounded.holds(value);
             let ends = value != self.seed.value && may_end && (bytes <= self.seed.small || is_shared);
-            // Who else reads the same weights has nothing to do with the region.
+            // Other readers of the same weights do not belong to the region.
             if ends || self.ground.module.constant_of(value).is_some() {
                 continue;
             }
@@ -379,7 +378,7 @@ impl Growth<'_, '_> {
         true
     }
 
-    /// Whether a node may be looked at.
+    /// Whether a node may join.
     fn is_open(&self, node: Node) -> bool {
         let ground = self.ground;
         let inside = ground.module.node(node).graph == ground.module.main();
@@ -392,7 +391,7 @@ impl Growth<'_, '_> {
             && !self.effort.marks.is_inside(node)
     }
 
-    /// How a node gives a share of its first result.
+    /// Pieces with which a node gives a share of its first result.
     fn giving(&mut self, node: Node, axis: usize) -> Option<Rc<Pieces>> {
         let (typed, kind) = (Typed { module: self.ground.module, node }, self.kind);
         let adders = self.ground.adders;
@@ -400,7 +399,7 @@ impl Growth<'_, '_> {
         self.effort.giving.entry((node, axis, kind)).or_insert_with(giving).clone()
     }
 
-    /// How a node takes part, of whose operands these pieces are there.
+    /// Pieces of a node for these pieces of its operands.
     fn reading(&mut self, node: Node, operands: Vec<Piece>) -> Option<Rc<Pieces>> {
         let (typed, kind) = (Typed { module: self.ground.module, node }, self.kind);
         let known = self.effort.reading.entry((node, kind)).or_default();
@@ -412,14 +411,14 @@ impl Growth<'_, '_> {
         pieces
     }
 
-    /// Takes the node in that makes a value, if it can make shares of it.
+    /// Adds the node that makes a value, if it can make shares of it.
     fn give(&mut self, node: Node, value: Value, axis: usize) -> bool {
         let is_first = self.ground.module.node(node).outputs.first() == Some(&Some(value));
         let found = if is_first && self.is_open(node) { self.giving(node, axis) } else { None };
         found.is_some_and(|pieces| self.take(node, pieces))
     }
 
-    /// Takes a node in that reads a share of something, if it can make something of that.
+    /// Adds a node that reads a share, if it can compute with it.
     fn read(&mut self, node: Node) -> bool {
         if !self.is_open(node) {
             return false;
@@ -435,7 +434,7 @@ impl Growth<'_, '_> {
         self.reading(node, operands).is_some_and(|pieces| self.take(node, pieces))
     }
 
-    /// Takes a node in, unless somebody else takes what it reads or makes in another way.
+    /// Adds a node, unless another member treats one of its values in another way.
     fn take(&mut self, node: Node, pieces: Rc<Pieces>) -> bool {
         let data = self.ground.module.node(node);
         let axis = |piece: Piece| match piece {
@@ -470,7 +469,7 @@ impl Growth<'_, '_> {
         true
     }
 
-    /// What the region takes in.
+    /// Returns the members.
     fn members(self) -> Members {
         let Self { effort, smallest, nodes, mut values, .. } = self;
         values.sort_unstable();
@@ -484,7 +483,7 @@ impl Growth<'_, '_> {
         }
     }
 
-    /// A node of the region that reads what is there only when all parts are done.
+    /// Finds a member that reads a value which exists only behind the last part.
     fn too_late(&mut self) -> Option<Node> {
         let module = self.ground.module;
         let steps = || self.nodes.iter().map(|(step, _)| *step);
@@ -504,7 +503,7 @@ impl Growth<'_, '_> {
     }
 }
 
-/// How a node takes part in shares that lie in some way. Sums are added up by the kernel where the runtime has one that does.
+/// Finds the pieces of a node for some kind of shares. A kernel adds up partial sums if the runtime has one that can.
 fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Options>) -> Option<Pieces> {
     let found = match kind {
         Kind::Equal(parts) => pieces(Share { node, operands, parts }),
@@ -519,7 +518,7 @@ fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Option
     let found = found?.added_by_kernel(may);
     let is_possible = |piece: &Piece| match piece {
         Piece::Accumulated => adders.is_some(),
-        // Shares that leave a region are joined.
+        // Shares that leave a region are joined by a Concat.
         Piece::Within(_) => false,
         _ => true,
     };

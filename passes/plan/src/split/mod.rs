@@ -28,13 +28,13 @@ pub const INFO: PassInfo = PassInfo {
     run,
 };
 
-/// Whether nodes of a module were written by the pass.
+/// Whether the pass wrote nodes of a module.
 pub fn is_split(module: &Module) -> bool {
     module.graph(module.main()).nodes.iter().any(|node| is_own(module, *node))
 }
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
-    // Kernels may add up in another order where there is less to add up.
+    // A kernel may add fewer numbers in another order.
     if ctx.options.rewrite.exact {
         return Ok(Changed::No);
     }

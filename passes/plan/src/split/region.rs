@@ -27,20 +27,20 @@ pub(super) fn is_join(module: &Module, node: Node) -> bool {
     operator.domain.is_empty() && &*operator.name == "Concat"
 }
 
-/// Nodes that are computed in parts.
+/// Nodes to compute in parts.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     pub(super) parts: u64,
-    /// The step that joins what the parts then read apart, and what it joins: nothing of it is left.
+    /// Step and result of a Concat that is taken apart, because the parts read its operands.
     pub(super) opened: Option<(usize, Value)>,
     /// The nodes by their positions.
     pub(super) nodes: BTreeMap<usize, Node>,
     pub(super) divided: Divided,
-    /// What parts make, and whether somebody beside them needs it whole.
+    /// Values that parts make, and whether other nodes need them whole.
     pub(super) made: BTreeMap<Value, bool>,
-    /// Whole values that parts read, and whether shares are cut out of them while the model runs.
+    /// Whole values that parts read, and whether their shares are cut out at run time.
     pub(super) read: BTreeMap<Value, bool>,
-    /// Bytes of the smallest value that was followed: up to these nothing would change if more were taken for small.
+    /// Bytes of the smallest value through which the region grew: a smaller limit for small values changes nothing.
     pub(super) smallest: u64,
 }
 
@@ -52,13 +52,13 @@ impl Region {
         (self.opened.map_or(first, |(step, _)| step.min(first)), last)
     }
 
-    /// Values of which shares are cut out while the model runs.
+    /// Values whose shares are cut out at run time.
     pub(super) fn cut(&self) -> impl Iterator<Item = Value> {
         let is_opened = |value: Value| self.opened.is_some_and(|(_, opened)| opened == value);
         self.read.iter().filter(move |(value, is_cut)| **is_cut && !is_opened(**value)).map(|(value, _)| *value)
     }
 
-    /// The same, with the first and the last step that reads them.
+    /// These values, with the first and the last step that reads them.
     pub(super) fn cut_at(&self, module: &Module) -> BTreeMap<Value, (usize, usize)> {
         let mut found: BTreeMap<Value, (usize, usize)> = BTreeMap::new();
         let cut: BTreeSet<Value> = self.cut().collect();
@@ -71,7 +71,7 @@ impl Region {
         found
     }
 
-    /// What a part has of a value's bytes, at most.
+    /// Bytes of a part's share of a value, at most.
     pub(super) fn share(&self, value: Value, bytes: u64) -> u64 {
         match self.divided.spans.as_ref().and_then(|spans| spans.shares(value)) {
             Some((most, _)) => (bytes as f64 * most).ceil() as u64,
@@ -79,13 +79,13 @@ impl Region {
         }
     }
 
-    /// How often a node's work is done by all parts together: more than once where shares overlap.
+    /// Work of all parts of a node, as a multiple of the whole node: above one where shares overlap.
     pub(super) fn times(&self, module: &Module, node: Node) -> f64 {
         let shares = |value| self.divided.spans.as_ref().and_then(|spans| spans.shares(value));
         module.node(node).results().find_map(shares).map_or(1.0, |(_, all)| all)
     }
 
-    /// What tells it from others.
+    /// Key of the region.
     pub(super) fn mark(&self) -> Mark {
         let shares = match &self.divided.shares {
             Shares::Even(parts) => vec![*parts],
@@ -95,7 +95,7 @@ impl Region {
         Mark { shares, nodes: self.nodes.values().copied().collect(), pieces }
     }
 
-    /// What it makes in shares of an axis.
+    /// Values that it makes in shares of an axis.
     pub(super) fn shares(&self) -> impl Iterator<Item = (Value, usize)> {
         self.made.keys().filter_map(|value| match self.divided.values.get(value) {
             Some(Piece::Along(axis)) => Some((*value, *axis)),

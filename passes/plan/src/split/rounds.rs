@@ -1,4 +1,4 @@
-//! Rounds of choices: regions that are divided one after another until nothing is better, and taken back where that leads further.
+//! Rounds of choices: adds regions in parts while the plan gets better, and takes regions back where others lower the peak further.
 
 use std::collections::BTreeSet;
 
@@ -18,15 +18,15 @@ use memc_passes::Options;
 use memc_passes::parts::Weights;
 use memc_passes::{PassContext, Settings};
 
-/// How a plan is looked for.
+/// Direction of one search.
 #[derive(Clone, Copy)]
 struct Aim {
     way: Way,
-    /// Whether it was not enough to aim at the room: every byte less counts until it is kept.
+    /// Last resort: fewer bytes count before time until the limit holds.
     is_last: bool,
 }
 
-/// Rounds are greedy and end in different places: each of these leads to the best plan of some model.
+/// Directions of the search, in their order. Rounds are greedy and end in different places: each direction finds the best plan of some model.
 const AIMS: [Aim; 5] = [
     Aim { way: Way { between_waists: false, joins: true, apart: true }, is_last: false },
     Aim { way: Way { between_waists: true, joins: true, apart: false }, is_last: false },
@@ -35,7 +35,7 @@ const AIMS: [Aim; 5] = [
     Aim { way: Way { between_waists: true, joins: true, apart: false }, is_last: true },
 ];
 
-/// The regions of a module to compute in parts: the best of what rounds with several aims come to.
+/// Chooses the regions of a module to compute in parts: the best result of rounds with several aims.
 pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let options = ctx.options;
     let tuning = &options.tuning.split;
@@ -55,12 +55,12 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let nodes = || module.graph(module.main()).nodes.iter();
     let windows = nodes().any(|node| has_windows(module, *node));
     let joined = nodes().any(|node| is_join(module, *node));
-    // Without windows there are no waists, and without what is joined the first aim says it all.
+    // Narrow borders matter to sliding windows, and two aims to Concat: without these, the first aim finds the same.
     let is_other = |aim: &Aim| windows || aim.is_last || !aim.way.between_waists && (joined || aim.way.apart);
     let aims = || AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { tuning.free_aims }).filter(is_other);
     let mut searches: Vec<(Goal, Aim)> = aims().map(|aim| (goal, aim)).collect();
     if ctx.settings.slowdown > 0 && room.is_none() {
-        // More time need not lead further: what is found without it is found again.
+        // A search with more time may end in a larger plan, so the search without it is repeated.
         searches.extend(aims().map(|aim| (Goal::price(options, bytes, nanos), aim)));
     }
     let run = |sought: Goal, aim: Aim, trial_nodes: usize| {
@@ -80,20 +80,20 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
         }
     }
     if room.is_none() && best.as_ref().is_none_or(|(_, regions)| regions.is_empty()) {
-        // Where bytes count before time, rounds may pass what is worth nothing by itself.
+        // With bytes before time, rounds pass regions that are worth nothing alone.
         let found = aims().next().map(|aim| run(Goal::Least, aim, tuning.last_trial_nodes));
         best = best.into_iter().chain(found).min_by_key(|(state, _)| state.score);
     }
     best.map(|(_, regions)| regions).unwrap_or_default()
 }
 
-/// A module in a good order, with what is asked about there: all that it needs, or what each node needs by itself.
+/// Judges a module in a good order: the bytes of each step, or of each node by itself.
 fn judged(module: Module, ctx: &PassContext<'_>) -> Option<Judged> {
     let judged = judge(module, ctx.options, 0)?;
     Some(if ctx.settings.alone.is_some() { alone(judged, ctx.options) } else { judged })
 }
 
-/// A module with regions in parts, of whose weights only types count.
+/// A module with regions in parts, on trial: of its weights only types are made.
 #[derive(Clone)]
 struct Draft<'c, 'o> {
     module: Module,
@@ -109,26 +109,26 @@ impl Draft<'_, '_> {
     }
 }
 
-/// A module in a good order, with what it is worth.
+/// A judged module with its score.
 struct State {
     judged: Judged,
     score: Score,
 }
 
-/// What all rounds share.
+/// State of all rounds of one aim.
 struct Rounds<'c, 'o> {
     ctx: &'c PassContext<'o>,
     seen: Seen,
     goal: Goal,
-    /// What the arena may take, where anything says so: less is not looked for.
+    /// Limit of the arena, where there is one; smaller plans are not sought.
     room: Option<u64>,
     aim: Aim,
-    /// Nodes that may still be ordered on trial.
+    /// Nodes that trials may still order.
     trial_nodes: usize,
 }
 
 impl<'c, 'o> Rounds<'c, 'o> {
-    /// Regions until nothing is better, and what they leave.
+    /// Adds regions until no round finds a better plan; returns the plan and its regions.
     fn run(&mut self, given: &Draft<'c, 'o>, whole: State) -> (State, Vec<Region>) {
         let (mut state, mut chosen) = (whole, Vec::new());
         for _ in 0..self.ctx.options.tuning.split.max_rounds {
@@ -146,17 +146,17 @@ impl<'c, 'o> Rounds<'c, 'o> {
         given.module.graph(given.module.main()).nodes.len() <= self.trial_nodes
     }
 
-    /// The goal on the way to the aim.
+    /// Goal of the aim.
     fn goal(&self) -> Goal {
         if self.aim.is_last { self.goal.toward(Bytes(0)) } else { self.goal }
     }
 
-    /// What a judged module is worth.
+    /// Scores a judged module.
     fn state(&self, judged: Judged) -> State {
         State { score: self.goal().score(Bytes(judged.peak), judged.nanos, 0), judged }
     }
 
-    /// The same within the room in less time: regions that are not needed any more go, and others take the places of those that cost more.
+    /// Makes a plan within the limit faster: drops regions that are not needed any more, and replaces costly ones.
     fn cheaper(&mut self, given: &Draft<'c, 'o>, mut state: State, mut chosen: Vec<Region>) -> (State, Vec<Region>) {
         let mut index = 0;
         while self.room.is_some_and(|room| state.judged.peak <= room) && index < chosen.len() {
@@ -173,8 +173,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
         (state, chosen)
     }
 
-    /// More regions, that lower the peak by what is worth most: all that are in parts then, and what they leave; `None` where nothing is better than
-    /// another state.
+    /// Adds the regions that lower the peak for the best score; returns the plan with all its regions, or `None` if none beats `beaten`.
     fn next(&mut self, given: &Draft<'c, 'o>, chosen: &[Region], state: &State, beaten: &State) -> Option<(State, Vec<Region>)> {
         let peak = state.judged.peak;
         if self.room.is_some_and(|room| peak <= room) || !self.may_try(given) {
@@ -210,8 +209,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
         best.map(|(state, regions)| (state, [chosen.to_vec(), regions].concat()))
     }
 
-    /// Other regions in the place of those where the peak of a plan stands, that is not within the room: all that are in parts then, and what they
-    /// leave. Regions that were chosen for a higher peak may end where it is now.
+    /// Replaces the regions at the peak of a plan that exceeds the limit: regions that were chosen for a higher peak may end where the peak is now.
     fn in_place_of(&mut self, given: &Draft<'c, 'o>, state: &State, chosen: &[Region]) -> Option<(State, Vec<Region>)> {
         let is_too_much = self.room.map_or(self.ctx.settings.slowdown > 0, |room| state.judged.peak > room);
         is_too_much.then_some(())?;
@@ -225,8 +223,8 @@ impl<'c, 'o> Rounds<'c, 'o> {
         best
     }
 
-    /// What the module with regions in parts is worth; `None` where it takes too long, no trial is left, or it is known to be worth no more than what
-    /// is to be beaten.
+    /// Judges the module with regions in parts; `None` if it takes too long, no trial is left, or an earlier trial shows that it does not beat
+    /// `beaten`.
     fn judged<'r>(
         &mut self,
         given: &Draft<'c, 'o>,
@@ -237,7 +235,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
         let is_worse =
             |trial: &Trial| beaten.is_some_and(|beaten| self.goal().score(Bytes(trial.peak), trial.nanos, 0) >= beaten);
         if let Some(trial) = seen.judged(&here).filter(|trial| self.is_slow(trial.nanos) || is_worse(trial)) {
-            // How far rounds go does not depend on what is remembered.
+            // A remembered trial counts like a new one, so that memory changes no result.
             self.trial_nodes = self.trial_nodes.checked_sub(trial.nodes)?;
             return None;
         }
@@ -257,13 +255,13 @@ impl<'c, 'o> Rounds<'c, 'o> {
     }
 }
 
-/// Regions but for those of some numbers.
+/// Returns the regions without those of some numbers.
 fn without(chosen: &[Region], left_out: &BTreeSet<usize>) -> Vec<Region> {
     let kept = chosen.iter().enumerate().filter(|(index, _)| !left_out.contains(index));
     kept.map(|(_, region)| region.clone()).collect()
 }
 
-/// Sets of regions, by their numbers, that make something that is there at the peak: all together, and one by one.
+/// Returns sets of regions, by number, that make a value which is live at the peak: all of them together, then each alone.
 fn at_peak(judged: &Judged, options: &Options, chosen: &[Region]) -> Vec<BTreeSet<usize>> {
     let (levels, uses) = (Levels::of(judged, options, options.tuning.split.least_seed.of(judged.peak)), uses(&judged.module));
     let steps = (0..judged.profile.len()).filter(|step| judged.profile[*step] == judged.peak);
@@ -274,7 +272,7 @@ fn at_peak(judged: &Judged, options: &Options, chosen: &[Region]) -> Vec<BTreeSe
     together.into_iter().chain(alone).collect()
 }
 
-/// The region that makes a value, or that a share which leads to one belongs to.
+/// Returns the region that makes a value, or a share from which a made value follows.
 fn maker(module: &Module, uses: &SecondaryMap<Value, Vec<Use>>, chosen: &[Region], value: Value) -> Option<usize> {
     let (mut open, mut met) = (vec![value], BTreeSet::from([value]));
     while let Some(value) = open.pop() {

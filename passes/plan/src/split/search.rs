@@ -17,11 +17,11 @@ pub(super) struct Search<'s> {
     goal: Goal,
     /// The goal with the level aimed at as its limit.
     aim: Goal,
-    /// Steps that are still to be lowered.
+    /// Steps whose bytes exceed the goal and that no region lowers yet.
     high: High,
-    /// Whether they share the time of a region that lowers several of them.
+    /// Whether the time of a region is divided among the steps that it lowers.
     shared: bool,
-    /// What was best for steps that look the same: layers repeat.
+    /// Best seeds by the likeness of steps: layers repeat.
     best: BTreeMap<(u32, u64, bool), Like>,
 }
 
@@ -34,15 +34,15 @@ struct Like {
     score: Score,
 }
 
-/// Steps that are still to be lowered, counted.
+/// Counts of the steps that are still to be lowered.
 #[derive(Debug, Default)]
 struct High {
-    /// How many there are before each step, and before the end.
+    /// Number of such steps before each step, and before the end.
     before: Vec<usize>,
 }
 
 impl High {
-    /// These of so many steps.
+    /// Counts for `steps` out of `count` steps.
     fn of(steps: &[usize], count: usize) -> Self {
         let mut is_high = vec![0; count];
         steps.iter().for_each(|step| is_high[*step] = 1);
@@ -54,12 +54,12 @@ impl High {
         Self { before: is_high.into_iter().chain([0]).scan(0, sum).collect() }
     }
 
-    /// How many there are in a span, its first and last step.
+    /// Number of such steps in a span of its first and last step.
     fn count(&self, (first, last): (usize, usize)) -> usize {
         self.before[last + 1] - self.before[first]
     }
 
-    /// Those in a span are to be lowered no more.
+    /// Marks the steps of a span as lowered.
     fn lower(&mut self, (first, last): (usize, usize)) {
         let (start, lowered) = (self.before[first], self.count((first, last)));
         self.before[first..=last].fill(start);
@@ -68,23 +68,23 @@ impl High {
 }
 
 impl<'s> Search<'s> {
-    /// Regions of a judged module, of those that begin at some candidates.
+    /// Search among the regions of some candidates.
     pub(super) fn new(candidates: Candidates<'s>, goal: Goal) -> Self {
         Self { candidates, goal, aim: goal, high: High::default(), shared: false, best: BTreeMap::new() }
     }
 
-    /// What grew.
+    /// Estimates of all regions that grew.
     pub(super) fn into_grown(self) -> Estimates {
         self.candidates.into_grown()
     }
 
-    /// Regions that keep every step within the goal, as far as estimates say and there are any; no two share a node.
+    /// Finds regions that keep every step within the goal, by estimates; no two share a node.
     ///
-    /// Steps are looked at from the highest one down, and each gets the region that takes the least time: by itself, or `shared` by the steps
-    /// above the goal that it lowers.
+    /// Visits the steps from the highest one down and takes the region of least time for each. `shared` divides that time among the steps above the
+    /// goal that the region lowers.
     pub(super) fn regions(&mut self, goal: u64, shared: bool) -> Vec<Region> {
         self.shared = shared;
-        // Estimates may be too low: what they say of the room alone need not keep it.
+        // Estimates may be too low, so the aim lies below the limit.
         self.aim = self.goal.toward(Bytes(goal));
         let profile = self.candidates.levels.profile;
         let mut steps: Vec<usize> = (0..profile.len()).filter(|step| profile[*step] > goal).collect();
@@ -106,14 +106,14 @@ impl<'s> Search<'s> {
         regions
     }
 
-    /// Whether every step where the peak stands is within some region: it stays where it is otherwise.
+    /// Whether every step of the peak lies within some region: otherwise the peak stays.
     pub(super) fn covers_peak(&self, regions: &[Region]) -> bool {
         let within = |step: usize| regions.iter().map(Region::span).any(|(first, last)| (first..=last).contains(&step));
         let profile = self.candidates.levels.profile;
         (0..profile.len()).filter(|step| profile[*step] == self.candidates.peak).all(within)
     }
 
-    /// The region that brings a step to the goal in the least time, or else the region with the best score.
+    /// Finds the region that brings a step to the goal in the least time, or else the region with the best score.
     fn best(&mut self, step: usize, goal: u64) -> Option<(Region, Grown)> {
         let key = (self.candidates.likeness(step), goal, self.shared);
         let seed = match self.as_before(&key, step) {
@@ -130,7 +130,7 @@ impl<'s> Search<'s> {
         self.candidates.region(seed)
     }
 
-    /// The seed that was best for a step that looks alike, if its score is as good here.
+    /// Returns the best seed of a similar step, if its score is as good here.
     fn as_before(&mut self, key: &(u32, u64, bool), step: usize) -> Option<Seed> {
         let like = *self.best.get(key)?;
         let seed = Seed { value: *self.candidates.levels.live(step).get(like.place)?, ..like.seed };
@@ -138,11 +138,11 @@ impl<'s> Search<'s> {
         (self.score_of(&grown, grown.level, key.1) <= like.score).then_some(seed)
     }
 
-    /// The seed of the region that brings a step to the goal in the least time, or else of the region with the best score.
+    /// Finds the seed of that region.
     ///
-    /// Each seed is grown with the fewest parts that its axis has; the most promising ones with all others, too.
+    /// Grows each seed with the fewest parts of its axis, and the most promising ones with every number of parts.
     fn sought(&mut self, step: usize, goal: u64) -> Option<(Score, Seed)> {
-        // What is known of equal parts first is a limit, of others a guess: each kind is ranked by itself.
+        // For equal parts the first estimate is a lower bound, for others a guess: each kind is ranked by itself.
         let mut found: [Vec<(Score, Seed)>; KINDS] = Default::default();
         for candidate in self.candidates.at(step).iter() {
             let score = self.score_of(&candidate.grown, candidate.grown.least, goal);

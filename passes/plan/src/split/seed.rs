@@ -1,4 +1,4 @@
-//! Where regions begin, how they are looked for, and what is estimated of them.
+//! Seeds: where regions begin, in which ways they grow, and their estimates.
 
 use memc_ir::Value;
 use rustc_hash::FxHashMap;
@@ -8,16 +8,16 @@ use rustc_hash::FxHashMap;
 pub(super) enum Lie {
     /// They are equal.
     Equal,
-    /// They overlap as far as windows reach.
+    /// They overlap by the reach of windows.
     Overlapping,
-    /// They are what a Concat joined, one operand or several at a time: the region begins behind it, and takes them apart.
+    /// They are operands of a Concat, one or several each: the region begins behind it, and takes it apart.
     Joined,
 }
 
-/// Where a region begins, and how far it goes.
+/// Where a region begins, and how far it grows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Seed {
-    /// A value that is to be there in shares.
+    /// The value to divide.
     pub(super) value: Value,
     /// The axis of the shares.
     pub(super) axis: usize,
@@ -25,37 +25,37 @@ pub(super) struct Seed {
     pub(super) parts: u64,
     /// How they lie.
     pub(super) lie: Lie,
-    /// Values of more bytes are followed to where they are read and made.
+    /// The region grows through values of more bytes than this.
     pub(super) small: u64,
-    /// Whether only values are followed that one node reads: what others read too is there anyway.
+    /// Whether it grows only through values that one node reads: others are live anyway.
     pub(super) private: bool,
-    /// First and last step of what may be taken in.
+    /// First and last step of its nodes.
     pub(super) steps: (usize, usize),
 }
 
-/// What regions are looked for.
+/// Which regions are sought.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Way {
-    /// Whether they may begin and end where little crosses from step to step.
+    /// Whether they begin and end at narrow borders.
     pub(super) between_waists: bool,
-    /// Whether rows that others need are taken to be joined: other regions may read the shares.
+    /// Whether estimates assume a Concat of rows that other nodes need; otherwise other regions may read the shares.
     pub(super) joins: bool,
-    /// Whether what was joined is taken apart, and kernels add up what parts give.
+    /// Whether Concats are taken apart, and kernels add up partial sums.
     pub(super) apart: bool,
 }
 
-/// What is estimated of a region.
+/// Estimate of a region.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Grown {
     /// First and last step.
     pub(super) span: (usize, usize),
-    /// Bytes that are needed while its parts are computed.
+    /// Highest bytes of a step while its parts are computed.
     pub(super) level: u64,
-    /// What would be left of these with more and more parts.
+    /// Limit of these bytes for ever more parts.
     pub(super) least: u64,
-    /// Time that it takes longer in parts, in nanoseconds.
+    /// Extra time in parts, in nanoseconds.
     pub(super) nanos: u64,
 }
 
-/// What is estimated of regions by where they begin; none where nothing grows. Nothing depends on an order of it.
+/// Estimates by seed; `None` where nothing grows. Its order has no effect.
 pub(super) type Estimates = FxHashMap<Seed, Option<Grown>>;

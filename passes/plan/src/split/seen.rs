@@ -1,4 +1,4 @@
-//! What was seen of regions before: rounds with other aims, and plans within other rooms, come to the same ones.
+//! Memory of trials and estimates: other aims and other limits meet the same regions again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,34 +14,34 @@ const MAX_ESTIMATES: usize = 500_000;
 /// Bytes of a constant, at most, whose elements are compared: axes, extents and the like change what a node does.
 const MAX_COMPARED: usize = 4096;
 
-/// What tells a region from others.
+/// Key of a region.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Mark {
     /// The number of its shares, or their borders.
     pub(super) shares: Vec<u64>,
     pub(super) nodes: Vec<Node>,
-    /// What each value is for a part.
+    /// The piece of each value that a part has.
     pub(super) pieces: Vec<(Value, Piece)>,
 }
 
 /// Chosen regions in the order in which they are written.
 pub(super) type Chosen = Vec<Mark>;
 
-/// Trials with the regions of one module, the last that was asked for. Clones share what they know.
+/// Trials of the regions of the last module. Clones share their memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen(Rc<RefCell<Trials>>);
 
-/// Trials where the whole plan counts, and where what each node needs by itself does.
+/// Trials of whole plans, and trials of nodes by themselves.
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     pub(super) together: Seen,
     pub(super) alone: Seen,
 }
 
-/// What came of regions in parts.
+/// Result of a trial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Trial {
-    /// Nodes that were ordered.
+    /// Nodes of the module.
     pub(super) nodes: usize,
     /// Peak in bytes.
     pub(super) peak: u64,
@@ -53,12 +53,12 @@ pub(super) struct Trial {
 struct Trials {
     given: Option<Module>,
     judged: BTreeMap<Chosen, Trial>,
-    /// What grew where regions were chosen, by the ways on which estimates depend.
+    /// Estimates by the regions chosen before, and by the way.
     grown: BTreeMap<(Chosen, Way), Estimates>,
 }
 
 impl Seen {
-    /// Forgets what is known of another module. Linear in both.
+    /// Forgets trials of other modules. Linear in both.
     pub(super) fn begin(&self, given: &Module) {
         let mut trials = self.0.borrow_mut();
         if !trials.given.as_ref().is_some_and(|known| is_same(known, given)) {
@@ -66,22 +66,22 @@ impl Seen {
         }
     }
 
-    /// What came of regions in parts, if they were judged.
+    /// Returns the result of a trial, if there was one.
     pub(super) fn judged(&self, chosen: &Chosen) -> Option<Trial> {
         self.0.borrow().judged.get(chosen).copied()
     }
 
-    /// Remembers what came of regions in parts.
+    /// Remembers the result of a trial.
     pub(super) fn note(&self, chosen: Chosen, trial: Trial) {
         self.0.borrow_mut().judged.insert(chosen, trial);
     }
 
-    /// Takes out what grew where regions were chosen.
+    /// Takes the estimates of a choice out.
     pub(super) fn take(&self, chosen: &Chosen, way: Way) -> Estimates {
         self.0.borrow_mut().grown.remove(&(chosen.clone(), anywhere(way))).unwrap_or_default()
     }
 
-    /// Puts back what grew where regions were chosen.
+    /// Puts the estimates of a choice back.
     pub(super) fn put(&self, chosen: Chosen, way: Way, grown: Estimates) {
         let all = &mut self.0.borrow_mut().grown;
         if all.values().map(Estimates::len).sum::<usize>() + grown.len() > MAX_ESTIMATES {
@@ -91,12 +91,12 @@ impl Seen {
     }
 }
 
-/// The way without what makes no difference to a region: where others may begin and end.
+/// The way without the flag that changes no estimate: where other regions begin and end.
 fn anywhere(way: Way) -> Way {
     Way { between_waists: false, ..way }
 }
 
-/// Whether regions of two modules are the same: they hold the same nodes, values, and numbers that say what nodes do.
+/// Whether two modules have the same regions: equal nodes, values, and small constants.
 fn is_same(first: &Module, second: &Module) -> bool {
     first.opsets == second.opsets
         && first.graph(first.main()) == second.graph(second.main())
@@ -105,7 +105,7 @@ fn is_same(first: &Module, second: &Module) -> bool {
         && first.constants().iter().map(numbers).eq(second.constants().iter().map(numbers))
 }
 
-/// The bytes of a small constant, where they are at hand.
+/// Bytes of a small constant, if at hand.
 fn numbers((_, constant): (ConstId, &ConstData)) -> Option<&[u8]> {
     match &constant.payload {
         Payload::Raw(bytes) => Some(bytes.as_ref()).filter(|bytes| bytes.len() <= MAX_COMPARED),

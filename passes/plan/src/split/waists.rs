@@ -1,4 +1,4 @@
-//! Waists: borders between steps that much less crosses than all between them and a step, where regions around that step may begin and end.
+//! Waists: narrow borders between steps, crossed by far fewer bytes than the borders on the way to a step. Regions around that step begin and end there.
 
 use memc_passes::tuning::SplitTuning;
 
@@ -16,7 +16,7 @@ pub(super) struct Waists {
 }
 
 impl Waists {
-    /// Those of an order with so many bytes across the border after each step. O(steps log steps).
+    /// Waists of an order; `crossing` are the bytes across the border behind each step. O(steps log steps).
     pub(super) fn of(crossing: Vec<u64>, tuning: &SplitTuning) -> Self {
         let before = nearest_narrower(&crossing, tuning);
         let end = crossing.len();
@@ -26,7 +26,7 @@ impl Waists {
         Self { max_borders: tuning.max_borders, crossing, before, behind }
     }
 
-    /// The first steps of regions around a step: the step itself, then those behind narrower and narrower borders, down to the start.
+    /// First steps of regions around a step: the step itself, then the steps behind ever narrower borders, down to the start.
     pub(super) fn firsts(&self, step: usize) -> Vec<usize> {
         let mut firsts = vec![step];
         // Nothing crosses the start.
@@ -40,15 +40,15 @@ impl Waists {
         firsts
     }
 
-    /// The last steps of regions around a step: the step itself, then those before narrower and narrower borders.
+    /// Last steps of regions around a step: the step itself, then the steps before ever narrower borders.
     pub(super) fn lasts(&self, step: usize) -> Vec<usize> {
         std::iter::successors(Some(step), |last| self.behind[*last]).take(self.max_borders.max(1)).collect()
     }
 }
 
-/// For each place the nearest one before it with less than what is much narrower.
+/// For each border the nearest one before it that is much narrower.
 fn nearest_narrower(crossing: &[u64], tuning: &SplitTuning) -> Vec<Option<usize>> {
-    // Of places with as much or more before others nobody asks: what is left rises.
+    // A border that a later, narrower one hides is never an answer: the others rise.
     let mut rising: Vec<usize> = Vec::new();
     let nearest = |(place, bytes): (usize, &u64)| {
         while rising.pop_if(|last| crossing[*last] >= *bytes).is_some() {}
