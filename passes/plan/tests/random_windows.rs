@@ -130,13 +130,22 @@ impl Player<'_> {
                 }
                 Some(parts)
             }
-            // Slices of these modules cut vectors.
+            // Slices of these modules cut one axis, and step by one.
             View::Slice => {
-                let constant = self.module.constant(self.module.constant_of(operand(1)).unwrap());
-                let Payload::Raw(bytes) = &constant.payload else { panic!("a constant without bytes") };
-                let first = i64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-                let count = self.count(data.outputs[0].unwrap()) as usize;
-                Some(vec![self.contents[&operand(0)][first..first + count].to_vec()])
+                let number = |at: usize| {
+                    let constant = self.module.constant(self.module.constant_of(operand(at)).unwrap());
+                    let Payload::Raw(bytes) = &constant.payload else { panic!("a constant without bytes") };
+                    i64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize
+                };
+                let (first, axis) = (number(1), if data.inputs.len() > 3 { number(3) } else { 0 });
+                let (whole, taken) = (dims(operand(0)), dims(data.outputs[0].unwrap())[axis] as usize);
+                let (extent, inner) = (whole[axis] as usize, whole[axis + 1..].iter().product::<u64>() as usize);
+                let mut part = Vec::new();
+                for row in 0..rows(operand(0), axis) {
+                    let begin = (row * extent + first) * inner;
+                    part.extend_from_slice(&self.contents[&operand(0)][begin..begin + taken * inner]);
+                }
+                Some(vec![part])
             }
             View::SameType | View::None => None,
         }
