@@ -2,7 +2,7 @@
 
     .deps/python/bin/python benches/scale.py [--memc target/release/memc] [--csv benches/results/scale.csv] MODEL.onnx NODES ...
 
-Chains copies of MODEL's blocks (from its input to its last value of the input's type) until they have so many nodes, for each number; the last model
+Chains copies of MODEL's blocks (from its input to its last value of the input's type) until each chain has its number of nodes; the last model
 holds 1 GiB of weights in its file. Prints and writes CPU seconds, and the most anonymous memory that memc held.
 """
 import argparse

@@ -250,6 +250,9 @@ impl Error {
                     .to_owned(),
             ),
             Self::Pipeline(PipelineError::UnknownPass { .. }) => Some("`memc passes` lists them all".to_owned()),
+            Self::Pipeline(PipelineError::Setting(_) | PipelineError::Unread { .. }) => {
+                Some("settings stand in brackets behind a pass that reads them: `split[limit=4096]`".to_owned())
+            }
             Self::Pipeline(PipelineError::Stage { .. }) => {
                 Some("the page of a pass says what it needs and gives: `memc passes NAME`".to_owned())
             }

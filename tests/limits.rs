@@ -94,7 +94,7 @@ fn bytes_and_time_are_kept_together() {
         let options = options(|options| {
             // Little effort shows the same in a fraction of the time.
             options.plan.effort = 500;
-            // Parts of the batch save so much here that time buys nothing more.
+            // Parts of the batch reach the smallest plan of this model without extra time.
             options.plan.rewrite.micro_batches = Some(1);
             options.plan.rewrite.slowdown = slowdown;
             options.budget = budget.map(|bytes| (String::new(), Size::Bytes(bytes))).into_iter().collect();

@@ -161,7 +161,7 @@ impl fmt::Display for Settings {
 
 /// A text that is no value of a setting (the request's fault).
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{name}={text}` sets nothing: the settings of passes are {}, each with a number", NAMES.join(", "))]
+#[error("`{name}={text}` sets nothing: the settings of passes are {}", NAMES.join(", "))]
 pub struct SettingError {
     /// The name given.
     pub name: String,

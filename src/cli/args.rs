@@ -196,10 +196,10 @@ pub struct Optimize {
     #[arg(long, conflicts_with = "exact")]
     pub integer_kernels: bool,
     /// Lay images out in blocks of so many channels, as ONNX Runtime's fastest convolutions take them: 16 on processors with AVX-512,
-    /// 8 on other x86-64; `native` takes what the processor at hand has. The model is for such processors alone, and wrong on others
+    /// 8 on other x86-64; `native` picks the blocks of this processor. The model is for such processors alone, and wrong on others
     #[arg(long, value_name = "native|8|16", value_parser = block, conflicts_with_all = ["exact", "std_ops"])]
     pub nchwc: Option<Blocks>,
-    /// Compute the batch in so many equal parts, one after another; without, as many as are worth their time; 1 never
+    /// Number of equal parts of the batch, computed one after another; by default as many as are worth their time; 1 keeps it whole
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub micro_batches: Option<u64>,
     /// Without a budget: how much longer the model may take for less memory, in per cent of its modelled time

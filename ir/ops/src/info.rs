@@ -197,7 +197,7 @@ pub struct OpInfo {
     pub scalar: Scalar,
     /// Elements that are brought into the order of products before these begin.
     pub gathers: Gathers,
-    /// Hundredths of the machine's arithmetic rate that its kernels reach: 100, or what was measured beside other kernels for the same work.
+    /// Arithmetic rate of its kernels, in hundredths of the machine's rate: 100, or a measured ratio to other kernels for equal work.
     pub rate: u32,
     /// Part of the operands that is read.
     pub reads: Reads,

@@ -222,7 +222,7 @@ fn most(bound: u64, known: u64, holds: impl Fn(u64) -> bool) -> u64 {
 
 /// Plans the file's order, the upper bound of every plan without a limit. Nothing is rewritten. Blocks and parts of the batch are asked for by name,
 /// so their workspace and copies are part of the bound; integer kernels are for less memory, so they are not. Cleaning up may raise the peak, where
-/// the runtime keeps unread results to the end: then the file stays as it is.
+/// the runtime keeps unread results to the end: then the file is planned unchanged.
 ///
 /// # Errors
 /// The first pass that fails.

@@ -4,7 +4,7 @@ use memc_ir::{Bytes, Module};
 
 use memc_passes::{PassContext, PassError, Said};
 
-/// Arena in bytes with results written in place and offsets found with so much effort. More effort never makes it larger.
+/// Arena in bytes, with results written in place and offsets found within `effort`. More effort never makes it larger.
 pub(crate) fn arena(module: &Module, ctx: &PassContext<'_>, effort: u64) -> Result<Bytes, PassError> {
     let placed = place(module, ctx, effort)?;
     Ok(placed.plan.arenas.first().map(|arena| arena.size).unwrap_or_default())

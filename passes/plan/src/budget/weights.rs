@@ -9,7 +9,7 @@ use super::trial::arena;
 use memc_passes::analysis::near_constants;
 use memc_passes::{PassContext, PassError, Seek};
 
-/// Finds a plan whose arena keeps the room together with the constants that stay near; `None` if all constants stay beside the plan as it is.
+/// Finds a plan whose arena keeps the room together with the constants that stay near; `None` if all constants fit beside the given plan.
 ///
 /// Which constants stay is tried in two orders. The smallest first: each one that stays saves the latency of a copy, for the least room. And the first
 /// read first: until a fetch is hidden, all that was fetched before it counts in full, so that an early byte costs the most unhidden time. How many
@@ -118,7 +118,7 @@ fn sum(sizes: &[u64]) -> u64 {
     sizes.iter().fold(0, |sum, size| sum.saturating_add(*size))
 }
 
-/// How many constants fit each of so many `shares` of the room, each number once, in ascending order.
+/// Numbers of constants that fit 0, 1, ... of `shares` equal shares of the room, without repetition, in ascending order.
 fn prefixes(sizes: &[u64], room: u64, shares: u64) -> Vec<usize> {
     let mut found: Vec<usize> = Vec::new();
     for share in 0..shares {

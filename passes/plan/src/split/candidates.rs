@@ -298,7 +298,7 @@ impl<'s> Candidates<'s> {
         });
         self.grown.insert(seed, grown);
         if let Some(region) = region.filter(|_| seed.lie != Lie::Joined && !seed.private) {
-            // Other large values of the region, and larger limits for small values, would grow the same region.
+            // Other large values of the region, and larger limits for small values, would grow it too.
             let smalls = self.tuning.small.map(|part| part.of(self.peak));
             for (value, axis) in region.shares().chain([(seed.value, seed.axis)]) {
                 let bytes = self.ground.bytes(value);
@@ -318,7 +318,7 @@ fn equal_parts(extent: u64) -> impl Iterator<Item = u64> {
     PARTS.filter(move |parts| extent > 0 && extent.is_multiple_of(*parts))
 }
 
-/// Numbers of parts of a Concat of so many operands: one operand each, or several.
+/// Numbers of parts of a Concat, by its number of operands: one operand a part, or several.
 fn joined_parts(operands: u64) -> impl Iterator<Item = u64> {
     let most = *PARTS.end();
     let fewer = UNEQUAL.into_iter().filter(move |parts| *parts < operands);

@@ -113,7 +113,7 @@ struct Members {
 type Reading = (Vec<Piece>, Option<Rc<Pieces>>);
 
 impl Effort {
-    /// Effort of so many visits.
+    /// Effort with a number of visits.
     pub(super) fn new(visits: usize) -> Self {
         Self {
             visits,
@@ -146,7 +146,7 @@ enum Kind {
     Equal(u64),
     /// They may overlap.
     Overlapping,
-    /// Unequal shares of axes of so many positions.
+    /// Unequal shares of axes with this extent.
     Of(u64),
 }
 
@@ -308,7 +308,7 @@ impl<'m> Ground<'m> {
     }
 }
 
-/// Chooses borders that divide an axis into at most so many parts, as evenly as possible.
+/// Chooses borders that divide an axis into at most `parts` parts, as evenly as possible.
 fn borders(all: &[u64], parts: u64) -> Vec<u64> {
     let extent = all.last().copied().unwrap_or_default();
     let nearest = |part: u64| all.iter().copied().min_by_key(|border| (border * parts).abs_diff(extent * part));
@@ -346,7 +346,7 @@ impl Growth<'_, '_> {
             let is_shared = self.seed.private && !self.ground.is_private(value);
             let may_end = !self.ground.unrounded.holds(value);
             let ends = value != self.seed.value && may_end && (bytes <= self.seed.small || is_shared);
-            // Other readers of the same weights do not belong to the region.
+            // Other readers of shared weights do not belong to the region.
             if ends || self.ground.module.constant_of(value).is_some() {
                 continue;
             }

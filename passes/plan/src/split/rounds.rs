@@ -55,7 +55,7 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let nodes = || module.graph(module.main()).nodes.iter();
     let windows = nodes().any(|node| has_windows(module, *node));
     let joined = nodes().any(|node| is_join(module, *node));
-    // Narrow borders matter to sliding windows, and two aims to Concat: without these, the first aim finds the same.
+    // Narrow borders matter to sliding windows, and two aims to Concat: without these, the first aim is enough.
     let is_other = |aim: &Aim| windows || aim.is_last || !aim.way.between_waists && (joined || aim.way.apart);
     let aims = || AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { tuning.free_aims }).filter(is_other);
     let mut searches: Vec<(Goal, Aim)> = aims().map(|aim| (goal, aim)).collect();

@@ -1,4 +1,4 @@
-//! Memory of trials and estimates: other aims and other limits meet the same regions again.
+//! Memory of trials and estimates: other aims and other limits meet equal regions again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::seed::{Estimates, Way};
 
 /// Estimates that are remembered, at most.
 const MAX_ESTIMATES: usize = 500_000;
-/// Bytes of a constant, at most, whose elements are compared: axes, extents and the like change what a node does.
+/// Bytes of a constant, at most, whose elements are compared: axes and extents change the results of a node.
 const MAX_COMPARED: usize = 4096;
 
 /// Key of a region.
@@ -96,7 +96,7 @@ fn anywhere(way: Way) -> Way {
     Way { between_waists: false, ..way }
 }
 
-/// Whether two modules have the same regions: equal nodes, values, and small constants.
+/// Whether two modules have equal regions: equal nodes, values, and small constants.
 fn is_same(first: &Module, second: &Module) -> bool {
     first.opsets == second.opsets
         && first.graph(first.main()) == second.graph(second.main())

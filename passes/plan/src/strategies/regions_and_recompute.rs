@@ -21,7 +21,7 @@ pub(super) fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError
     Ok(())
 }
 
-/// Looks for such a plan within a part of the limit where none was found for the limit itself: smaller parts leave room to keep more values.
+/// Looks for plans of this strategy within smaller limits if the limit itself has none: smaller parts leave room to keep more values.
 pub(super) fn within_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
     if search.found("regions+recompute").is_some() {
         return Ok(());

@@ -201,7 +201,7 @@ impl Flow {
     }
 
     /// Distance of each node to a sink through arcs with room, of those that are no farther than the nearest source. From the sinks' side, so that few ways
-    /// end blind: what a flow leaves open is near the source.
+    /// end blind: open arcs are near the source.
     fn levels(&self, looks: &mut u64) -> Levels {
         let mut levels = vec![u32::MAX; self.role.len()];
         let mut queue = Vec::with_capacity(self.role.len());
