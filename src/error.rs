@@ -122,7 +122,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: memc_cost::profile::ProfileError,
+        source: memc_cost::timings::ProfileError,
     },
     /// The model has nothing to compute (the model's fault): runtimes load no graph without outputs.
     #[error("the graph `{graph}` has no outputs: nothing of it would be computed")]

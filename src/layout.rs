@@ -87,7 +87,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
     };
     layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
     // Peak and bounds are stated for what the file says, so they are derived from it.
-    let profile = file::Profile::of(&layout);
+    let profile = file::LiveCurve::of(&layout);
     for space in &profile.spaces {
         let is_first = space.space == context.options.space.name;
         let open = is_first && layout.unplanned.iter().any(|row| is_counted(row, layout.io));

@@ -91,7 +91,7 @@ pub(crate) fn keep_budget(plan: &Layout, constants: Bytes, is_early: bool) -> Re
         let beside = if index == 0 { constants.0 } else { 0 };
         let size = arena.size.saturating_add(beside);
         let Some(budget) = limit(plan, &arena.space).filter(|limit| size > *limit) else { continue };
-        let profile = memc_layout::Profile::of(plan);
+        let profile = memc_layout::LiveCurve::of(plan);
         let mut notes = Vec::new();
         if let Some(space) = profile.spaces.iter().find(|space| space.space == arena.space) {
             let node = plan.schedule.get(usize::try_from(space.peak_step).unwrap_or(usize::MAX));

@@ -21,7 +21,7 @@ pub struct OptimizeOptions {
     /// Who runs the result, what the arena holds, how much is searched.
     pub plan: memc_passes::Options,
     /// What a runtime measured of the model; takes the place of modelled times, and of workspace where it is more.
-    pub profile: Option<memc_cost::profile::Profile>,
+    pub profile: Option<memc_cost::timings::Timings>,
     /// A pipeline of the user's own; `None` for the default, which tries several and keeps the best.
     pub passes: Option<String>,
     /// Limits of the arena by space; the empty name is the first space of the target.

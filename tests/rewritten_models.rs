@@ -18,7 +18,7 @@ use memc::proto::onnx::type_proto::Value as TypeValue;
 const BEFORE: &str = "fold,canonicalize,dce,cse,dce";
 const AFTER: &str = "rewrite,fold,canonicalize,dce,cse,dce";
 /// Kinds of change that are shown; more are counted.
-const MOST: usize = 12;
+const MAX_KINDS: usize = 12;
 
 fn models() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -153,12 +153,12 @@ fn shown(path: &Path) -> String {
         }
     }
     let kinds = kinds(changes(&before, &after));
-    for (change, count) in kinds.iter().take(MOST) {
+    for (change, count) in kinds.iter().take(MAX_KINDS) {
         let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
         let _ = write!(text, "\n{times}\n{change}");
     }
-    if kinds.len() > MOST {
-        let _ = writeln!(text, "\nand {} other changes", kinds.len() - MOST);
+    if kinds.len() > MAX_KINDS {
+        let _ = writeln!(text, "\nand {} other changes", kinds.len() - MAX_KINDS);
     }
     text
 }

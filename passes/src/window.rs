@@ -9,7 +9,7 @@ use memc_ops::profile::player;
 use crate::analysis::buffers::is_placed;
 use crate::analysis::class::{StorageClass, classes};
 use crate::analysis::dependence::has_side_effect;
-use crate::analysis::windows::{Window, windows};
+use crate::analysis::windows::{SubView, windows};
 use crate::options::Options;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
@@ -46,7 +46,7 @@ pub fn take(module: &mut Module, ctx: &PassContext<'_>, named: &BTreeSet<(Node, 
 /// Node and part of each window that a module has. Linear in operands and results.
 pub fn taken(module: &Module, ctx: &PassContext<'_>) -> BTreeSet<(Node, Value)> {
     let all = if ctx.options.profile.windows { windows(module, &ctx.data) } else { Vec::new() };
-    let is_taken = |window: &&Window| {
+    let is_taken = |window: &&SubView| {
         let alias = module.plan.alias[window.part];
         alias.is_some_and(|alias| alias.of == window.whole && alias.kind == AliasKind::View && alias.offset == window.offset)
     };
@@ -54,7 +54,7 @@ pub fn taken(module: &Module, ctx: &PassContext<'_>) -> BTreeSet<(Node, Value)> 
 }
 
 /// Joins windows one after another, each if it is still legal; gives the number of aliases set.
-fn join_all<'w>(module: &mut Module, options: &Options, chosen: impl IntoIterator<Item = &'w Window>) -> u64 {
+fn join_all<'w>(module: &mut Module, options: &Options, chosen: impl IntoIterator<Item = &'w SubView>) -> u64 {
     let families = Families::of(module, options);
     let mut edits = 0;
     for window in chosen {
@@ -66,7 +66,7 @@ fn join_all<'w>(module: &mut Module, options: &Options, chosen: impl IntoIterato
 }
 
 /// The windows that a module could have one by one, in the order in which the pass takes them.
-pub fn candidates(module: &Module, ctx: &PassContext<'_>) -> Vec<Window> {
+pub fn candidates(module: &Module, ctx: &PassContext<'_>) -> Vec<SubView> {
     if !ctx.options.profile.windows {
         return Vec::new();
     }
@@ -77,7 +77,7 @@ pub fn candidates(module: &Module, ctx: &PassContext<'_>) -> Vec<Window> {
 
 /// Operands from the last node to the first, so that a value that many read lies in the one that lives longest, and what contains a window has
 /// its owner already; then results from the first node to the last, for the same reason.
-fn in_order(windows: &[Window]) -> impl Iterator<Item = &Window> {
+fn in_order(windows: &[SubView]) -> impl Iterator<Item = &SubView> {
     let operands = windows.iter().rev().filter(|window| window.is_operand);
     operands.chain(windows.iter().filter(|window| !window.is_operand))
 }
@@ -121,7 +121,7 @@ impl<'o> Families<'o> {
     /// What the part owns must be made by a node of the plan and be no graph output: those own their bytes. Where a Concat's operand is written, the
     /// result must be in the arena. Nobody may write into either behind the planner's back: what holds of the one would change with the other.
     /// Where every bit must stay, what a sum reads begins at an aligned address, as it does where it owns its bytes.
-    fn allow(&self, module: &Module, window: &Window) -> bool {
+    fn allow(&self, module: &Module, window: &SubView) -> bool {
         let Some(owner) = reshape_owner(module, window.part, self.options) else { return false };
         let (home, depth) = owner_and_depth(module, window.whole);
         let moves = !window.is_operand && owner != window.part;
@@ -142,7 +142,7 @@ fn sums_by_address(module: &Module, node: Node) -> bool {
 }
 
 /// Makes the part a view of the whole, and what the part was a reshape of a view of the part; gives the number of aliases set.
-fn join(module: &mut Module, window: &Window) -> u64 {
+fn join(module: &mut Module, window: &SubView) -> u64 {
     let mut edits = 0;
     let mut next = Some((window.part, Alias { of: window.whole, kind: AliasKind::View, offset: window.offset }));
     while let Some((value, alias)) = next {

@@ -11,7 +11,7 @@ use super::files::read;
 use super::{Outcome, Voice, print, say};
 
 /// Violations that are printed; the rest is counted.
-const MOST: usize = 50;
+const MAX_FINDINGS: usize = 50;
 
 /// Verifies a plan from the files alone.
 pub fn run(arguments: &Check, voice: &Voice) -> Outcome {
@@ -27,7 +27,7 @@ pub fn run(arguments: &Check, voice: &Voice) -> Outcome {
         let object = json!({"ok": report.holds(), "violations": violations.collect::<Vec<_>>(), "remarks": report.remarks, "summary": report.summary});
         print(&format!("{object:#}\n"))?;
     }
-    for violation in report.violations.iter().take(MOST) {
+    for violation in report.violations.iter().take(MAX_FINDINGS) {
         say(&violation.diagnostic.to_string());
     }
     for remark in &report.remarks {

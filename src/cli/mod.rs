@@ -99,12 +99,12 @@ impl Voice {
     }
     /// Remarks and warnings, at most so many.
     fn diagnostics(&self, all: &[Diagnostic]) {
-        const MOST: usize = 10;
-        for diagnostic in all.iter().take(MOST) {
+        const MAX_MESSAGES: usize = 10;
+        for diagnostic in all.iter().take(MAX_MESSAGES) {
             self.say(&diagnostic.to_string());
         }
-        if all.len() > MOST {
-            self.say(&format!("… and {} more of this kind", all.len() - MOST));
+        if all.len() > MAX_MESSAGES {
+            self.say(&format!("… and {} more of this kind", all.len() - MAX_MESSAGES));
         }
     }
     /// Whether somebody watches.

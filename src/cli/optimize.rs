@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use memc::cost::profile;
+use memc::cost::timings;
 use memc::ir::text;
 use memc::layout_file as layout;
 use memc::ops::Profile;
@@ -51,7 +51,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         Some(path) => {
             let text = read(path)?;
             stated.insert("profile".to_owned(), memc::sha256(text.as_bytes()));
-            Some(profile::read(&text).map_err(|source| Error::Profile { path: path.clone(), source })?)
+            Some(timings::read(&text).map_err(|source| Error::Profile { path: path.clone(), source })?)
         }
         None => None,
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use memc::cost::{CostModel, profile};
+use memc::cost::{CostModel, timings};
 use memc::ir::Module;
 use memc::passes::Silent;
 use memc::proto::ModelFile;
@@ -53,7 +53,7 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
         })
     });
     let object = json!({
-        "schema": profile::VERSION, "model_sha256": layout.model.input_sha256, "library": runtime.version(), "threads": 1,
+        "schema": timings::VERSION, "model_sha256": layout.model.input_sha256, "library": runtime.version(), "threads": 1,
         "repeats": arguments.repeat, "nodes": rows.collect::<Vec<_>>(),
     });
     let mut outputs = Outputs::default();
@@ -77,7 +77,7 @@ fn results(module: &Module) -> Vec<Vec<Value>> {
 
 /// Measured beside modelled time by operator: those that take most of either.
 fn comparison(nodes: &[NodeProfile], module: &Module, costs: &CostModel) -> String {
-    const MOST: usize = 15;
+    const MAX_ROWS: usize = 15;
     let mut rows: BTreeMap<&str, (u64, f64, f64)> = BTreeMap::new();
     // Nodes that have nothing to do are no part of either.
     let pairs = nodes.iter().zip(&module.graph(module.main()).nodes).filter(|(row, _)| row.nanoseconds > 0);
@@ -103,7 +103,7 @@ fn comparison(nodes: &[NodeProfile], module: &Module, costs: &CostModel) -> Stri
             measured / modelled
         )
     };
-    text.extend(sorted.iter().take(MOST).map(|(name, row)| line(name, *row)));
+    text.extend(sorted.iter().take(MAX_ROWS).map(|(name, row)| line(name, *row)));
     let count = sorted.iter().map(|(_, row)| row.0).sum();
     text.push_str(&line("all", (count, whole.0, whole.1)));
     text.pop();

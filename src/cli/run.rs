@@ -16,7 +16,7 @@ use super::playing::{layout, load, nanoseconds, refuse};
 use super::{Outcome, Voice, print};
 
 /// Rows of a list that people read; the rest is counted.
-const MOST: usize = 10;
+const MAX_ROWS: usize = 10;
 
 /// Plays the plan and says what it took.
 pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
@@ -79,7 +79,7 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
         return print(&format!("{object:#}\n"));
     }
     tell(&played, voice);
-    for (name, kind) in others.iter().take(MOST) {
+    for (name, kind) in others.iter().take(MAX_ROWS) {
         voice.say(&format!("output `{name}`: {kind}"));
     }
     voice.say(&format!("start {start:.1} ms, run {median:.3} ms (median of {})", times.len()));
@@ -110,12 +110,12 @@ fn tell(played: &Played, voice: &Voice) {
         played.outside.len(),
         Bytes(played.workspace_beyond()),
     ));
-    for node in played.outside.iter().take(MOST) {
+    for node in played.outside.iter().take(MAX_ROWS) {
         voice.say(&format!("  \"{}\" ({}), {}: {}", node.node, node.op, Bytes(node.bytes), node.reason));
     }
     let mut beyond: Vec<_> = played.workspace.iter().filter(|node| node.beyond > 0).collect();
     beyond.sort_by_key(|node| std::cmp::Reverse(node.beyond));
-    for node in beyond.iter().take(MOST) {
+    for node in beyond.iter().take(MAX_ROWS) {
         voice.say(&format!("  workspace of \"{}\" ({}): {} beyond the plan", node.node, node.op, Bytes(node.beyond)));
     }
 }

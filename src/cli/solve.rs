@@ -70,11 +70,11 @@ fn recompute(problem: &Path, output: &Path, allowed: Budget, effort: u64, voice:
 }
 
 /// Most names of a line; sets that are longer have thousands of small buffers.
-const MOST_NAMES: usize = 64;
+const MAX_NAMES: usize = 64;
 
 fn names(ids: &[String], set: &[usize]) -> String {
-    let shown: Vec<&str> = set.iter().take(MOST_NAMES).filter_map(|index| ids.get(*index)).map(String::as_str).collect();
-    let more = set.len().saturating_sub(MOST_NAMES);
+    let shown: Vec<&str> = set.iter().take(MAX_NAMES).filter_map(|index| ids.get(*index)).map(String::as_str).collect();
+    let more = set.len().saturating_sub(MAX_NAMES);
     shown.join(" ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 

@@ -14,7 +14,7 @@ use super::playing::{given, layout_of, load, refuse};
 use super::{Failure, Outcome, Voice, print, say};
 
 /// Violations and differences that are printed.
-const MOST: usize = 20;
+const MAX_ROWS: usize = 20;
 
 /// Verifies a plan by its files and by running it.
 pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
@@ -22,7 +22,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     let output = ModelFile::open(&arguments.output).map_err(Error::from)?;
     let layout = layout_of(&arguments.output, arguments.layout.as_deref())?;
     let report = memc::check::check(&input, &output, &layout, Default::default());
-    for violation in report.violations.iter().take(MOST) {
+    for violation in report.violations.iter().take(MAX_ROWS) {
         say(&violation.diagnostic.to_string());
     }
     if !report.holds() {
@@ -44,10 +44,10 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         swap_folder: arguments.playing.swap_dir.clone(),
     };
     let found = play::verify(&runtime, &input, &output, &layout, inputs.as_ref(), options).map_err(refuse)?;
-    for (round, subject, difference) in found.differences.iter().take(MOST) {
+    for (round, subject, difference) in found.differences.iter().take(MAX_ROWS) {
         voice.say(&format!("{subject}, round {round}: {difference}"));
     }
-    for (round, subject, difference) in found.carried.iter().take(MOST) {
+    for (round, subject, difference) in found.carried.iter().take(MAX_ROWS) {
         voice.say(&format!("{subject}, round {round}: {difference}; behind equal integers it is within"));
     }
     if let Some(window) = &found.window {
@@ -57,7 +57,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         voice.say(&format!("the first node whose result differs: {node}"));
     }
     let rounds = if inputs.is_some() { 1 } else { arguments.rounds.max(1) };
-    for (name, kind) in found.left_out.iter().take(MOST) {
+    for (name, kind) in found.left_out.iter().take(MAX_ROWS) {
         voice.say(&format!("`{name}` was not compared: it is {kind}"));
     }
     stock(&found.stock, rounds, voice);

@@ -11,7 +11,7 @@ use crate::findings::{At, Findings};
 
 /// A tensor in its arena while it is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
+struct Extent {
     tensor: usize,
     start: u64,
     end: u64,
@@ -27,44 +27,45 @@ struct InUse {
 }
 
 impl InUse {
-    fn class(piece: &Piece) -> u32 {
-        (piece.high - piece.low).max(1).ilog2()
+    fn class(extent: &Extent) -> u32 {
+        (extent.high - extent.low).max(1).ilog2()
     }
-    fn insert(&mut self, piece: &Piece, id: usize) {
-        self.classes.entry(Self::class(piece)).or_default().insert((piece.low, id));
+    fn insert(&mut self, extent: &Extent, id: usize) {
+        self.classes.entry(Self::class(extent)).or_default().insert((extent.low, id));
     }
-    fn remove(&mut self, piece: &Piece, id: usize) {
-        let class = Self::class(piece);
-        if let Some(pieces) = self.classes.get_mut(&class) {
-            pieces.remove(&(piece.low, id));
-            if pieces.is_empty() {
+    fn remove(&mut self, extent: &Extent, id: usize) {
+        let class = Self::class(extent);
+        if let Some(extents) = self.classes.get_mut(&class) {
+            extents.remove(&(extent.low, id));
+            if extents.is_empty() {
                 self.classes.remove(&class);
             }
         }
     }
-    /// Every piece that may overlap: begins below `high`, and not so far below `low` that it must end before.
+    /// Every extent that may overlap: begins below `high`, and not so far below `low` that it must end before.
     fn near(&self, low: u64, high: u64) -> impl Iterator<Item = usize> {
-        self.classes.iter().flat_map(move |(class, pieces)| {
+        self.classes.iter().flat_map(move |(class, extents)| {
             let reach = 1u64.checked_shl(class + 1).unwrap_or(u64::MAX);
-            pieces.range((low.saturating_sub(reach), 0)..(high, 0)).map(|(_, id)| *id)
+            extents.range((low.saturating_sub(reach), 0)..(high, 0)).map(|(_, id)| *id)
         })
     }
 }
 
 /// Checks that tensors which are live together share bytes only as an alias allows. O(n log n) for tensors that do not overlap.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
-    let mut spaces: BTreeMap<&str, Vec<Piece>> = BTreeMap::new();
+    let mut spaces: BTreeMap<&str, Vec<Extent>> = BTreeMap::new();
     for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
         let (Some(space), Some(low)) = (tensor.space.as_deref(), tensor.offset) else { continue };
         let high = low.saturating_add(tensor.bytes);
         if low < high {
-            let pieces = ctx.live[index].iter().map(|(start, end)| Piece { tensor: index, start: *start, end: *end, low, high });
-            spaces.entry(space).or_default().extend(pieces);
+            let extents =
+                ctx.live[index].iter().map(|(start, end)| Extent { tensor: index, start: *start, end: *end, low, high });
+            spaces.entry(space).or_default().extend(extents);
         }
     }
-    for (space, mut pieces) in spaces {
-        pieces.sort_by_key(|piece| (piece.start, piece.low, piece.tensor));
-        sweep(&pieces, |a, b| {
+    for (space, mut extents) in spaces {
+        extents.sort_by_key(|extent| (extent.start, extent.low, extent.tensor));
+        sweep(&extents, |a, b| {
             if !related(ctx, a, b) {
                 overlap(ctx, space, a, b, findings);
             }
@@ -73,29 +74,29 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     }
 }
 
-/// Calls `found` for every two pieces that share a byte at a step, until it says to stop; the later one comes first.
-fn sweep(pieces: &[Piece], mut found: impl FnMut(&Piece, &Piece) -> bool) {
+/// Calls `found` for every two extents that share a byte at a step, until it says to stop; the later one comes first.
+fn sweep(extents: &[Extent], mut found: impl FnMut(&Extent, &Extent) -> bool) {
     let mut in_use = InUse::default();
     let mut ends: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
-    for (id, piece) in pieces.iter().enumerate() {
+    for (id, extent) in extents.iter().enumerate() {
         while let Some(Reverse((end, gone))) = ends.peek().copied()
-            && end <= piece.start
+            && end <= extent.start
         {
             ends.pop();
-            in_use.remove(&pieces[gone], gone);
+            in_use.remove(&extents[gone], gone);
         }
-        for other in in_use.near(piece.low, piece.high) {
-            if pieces[other].high > piece.low && !found(piece, &pieces[other]) {
+        for other in in_use.near(extent.low, extent.high) {
+            if extents[other].high > extent.low && !found(extent, &extents[other]) {
                 return;
             }
         }
-        in_use.insert(piece, id);
-        ends.push(Reverse((piece.end, id)));
+        in_use.insert(extent, id);
+        ends.push(Reverse((extent.end, id)));
     }
 }
 
 /// Views of one value; or a result over its operand, together only at the step that overwrites.
-fn related(ctx: &Ctx<'_>, a: &Piece, b: &Piece) -> bool {
+fn related(ctx: &Ctx<'_>, a: &Extent, b: &Extent) -> bool {
     if ctx.group[a.tensor] == ctx.group[b.tensor] && a.tensor != b.tensor {
         return true;
     }
@@ -108,7 +109,7 @@ fn related(ctx: &Ctx<'_>, a: &Piece, b: &Piece) -> bool {
     })
 }
 
-fn overlap(ctx: &Ctx<'_>, space: &str, a: &Piece, b: &Piece, findings: &mut Findings) {
+fn overlap(ctx: &Ctx<'_>, space: &str, a: &Extent, b: &Extent, findings: &mut Findings) {
     let (one, other) = (&ctx.tensor(a.tensor).name, &ctx.tensor(b.tensor).name);
     let (start, end) = (a.start.max(b.start), a.end.min(b.end));
     let message = format!(
@@ -123,30 +124,30 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn pieces() -> impl Strategy<Value = Vec<Piece>> {
-        let piece = (0u64..20, 1u64..6, 0u64..60, 1u64..40);
-        proptest::collection::vec(piece, 0..30).prop_map(|all| {
-            let mut pieces: Vec<Piece> = all
+    fn extents() -> impl Strategy<Value = Vec<Extent>> {
+        let extent = (0u64..20, 1u64..6, 0u64..60, 1u64..40);
+        proptest::collection::vec(extent, 0..30).prop_map(|all| {
+            let mut extents: Vec<Extent> = all
                 .into_iter()
                 .enumerate()
-                .map(|(tensor, (start, steps, low, bytes))| Piece { tensor, start, end: start + steps, low, high: low + bytes })
+                .map(|(tensor, (start, steps, low, bytes))| Extent { tensor, start, end: start + steps, low, high: low + bytes })
                 .collect();
-            pieces.sort_by_key(|piece| (piece.start, piece.low, piece.tensor));
-            pieces
+            extents.sort_by_key(|extent| (extent.start, extent.low, extent.tensor));
+            extents
         })
     }
 
     proptest! {
         #[test]
-        fn the_sweep_finds_what_comparing_all_pairs_finds(pieces in pieces()) {
+        fn the_sweep_finds_what_comparing_all_pairs_finds(extents in extents()) {
             let mut swept = BTreeSet::new();
-            sweep(&pieces, |a, b| {
+            sweep(&extents, |a, b| {
                 swept.insert((a.tensor.min(b.tensor), a.tensor.max(b.tensor)));
                 true
             });
             let mut compared = BTreeSet::new();
-            for a in &pieces {
-                for b in &pieces {
+            for a in &extents {
+                for b in &extents {
                     let meet = a.start < b.end && b.start < a.end && a.low < b.high && b.low < a.high;
                     if a.tensor < b.tensor && meet {
                         compared.insert((a.tensor, b.tensor));

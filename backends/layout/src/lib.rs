@@ -6,13 +6,13 @@
 //! - [`Layout`] and its parts are the file's keys, one to one; [`read`] and [`to_json`] go between text and types.
 //! - [`schema()`] is the JSON schema of the file, for readers in other languages.
 //! - [`to_c_header`], [`to_rust`] and [`to_minimalloc_csv`] are the same plan in the forms that firmware and other planners read.
-//! - [`Profile`] derives, from the layout alone, how many bytes are live at each step and whose they are.
+//! - [`LiveCurve`] derives, from the layout alone, how many bytes are live at each step and whose they are.
 
 mod c_header;
 mod identifiers;
 mod json;
+mod live_curve;
 mod minimalloc;
-mod profile;
 mod rust_constants;
 mod schema;
 mod steps;
@@ -20,8 +20,8 @@ mod types;
 
 pub use c_header::to_c_header;
 pub use json::{ReadError, WriteError, read, to_json};
+pub use live_curve::{LiveCurve, Owner, SpaceCurve};
 pub use minimalloc::to_minimalloc_csv;
-pub use profile::{Owner, Profile, SpaceProfile};
 pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};
 pub use types::{

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{identifiers::Identifiers, profile::Profile, types::Layout};
+use crate::{identifiers::Identifiers, live_curve::LiveCurve, types::Layout};
 
 /// The owners of bytes in one space as `id,lower,upper,size,offset`, live over the steps `lower..upper`.
 ///
@@ -11,7 +11,7 @@ use crate::{identifiers::Identifiers, profile::Profile, types::Layout};
 pub fn to_minimalloc_csv(layout: &Layout, space: &str) -> String {
     let mut text = String::from("id,lower,upper,size,offset\n");
     let mut identifiers = Identifiers::default();
-    let profile = Profile::of(layout);
+    let profile = LiveCurve::of(layout);
     for owner in profile.space(space).into_iter().flat_map(|space| &space.owners) {
         let tensor = &layout.tensors[owner.tensor];
         // Writing to a String cannot fail.

@@ -1,7 +1,7 @@
 //! The profile of live bytes, against the fixture's claims and against counting step by step.
 #![allow(clippy::unwrap_used)]
 
-use memc_layout::{Alias, AliasKind, Layout, LiveRange, Profile, Tensor, read};
+use memc_layout::{Alias, AliasKind, Layout, LiveCurve, LiveRange, Tensor, read};
 use proptest::prelude::*;
 
 fn block() -> Layout {
@@ -11,7 +11,7 @@ fn block() -> Layout {
 #[test]
 fn the_fixture_claims_what_the_profile_finds() {
     let layout = block();
-    let profile = Profile::of(&layout);
+    let profile = LiveCurve::of(&layout);
     assert_eq!(profile.spaces.iter().map(|space| space.space.as_str()).collect::<Vec<_>>(), ["device", "host"]);
     for space in &profile.spaces {
         let claimed = layout.peak[&space.space];
@@ -24,7 +24,7 @@ fn the_fixture_claims_what_the_profile_finds() {
 #[test]
 fn who_is_alive_at_the_peak() {
     let layout = block();
-    let profile = Profile::of(&layout);
+    let profile = LiveCurve::of(&layout);
     let device = profile.space("device").unwrap();
     let alive: Vec<_> = device
         .alive_at(device.peak_step)
@@ -38,7 +38,7 @@ fn who_is_alive_at_the_peak() {
 #[test]
 fn an_owner_is_live_from_the_first_window_that_is_written() {
     let layout = block();
-    let profile = Profile::of(&layout);
+    let profile = LiveCurve::of(&layout);
     let cat = profile.spaces[0].owners.iter().find(|owner| layout.tensors[owner.tensor].name == "cat").unwrap();
     assert_eq!((cat.start(), cat.end(), cat.producer), (2, 7, Some(4)));
 }
@@ -49,9 +49,9 @@ fn ranges_that_touch_are_one() {
     let live = |start, end| vec![LiveRange { start, end }];
     layout.tensors.truncate(6);
     (layout.tensors[3].live, layout.tensors[5].live) = (live(3, 5), live(5, 9));
-    assert_eq!(Profile::of(&layout).spaces[0].owners[0].live, live(3, 9));
+    assert_eq!(LiveCurve::of(&layout).spaces[0].owners[0].live, live(3, 9));
     layout.tensors[5].live = live(6, 9);
-    assert_eq!(Profile::of(&layout).spaces[0].owners[0].live, [live(3, 5), live(6, 9)].concat());
+    assert_eq!(LiveCurve::of(&layout).spaces[0].owners[0].live, [live(3, 5), live(6, 9)].concat());
 }
 
 #[test]
@@ -64,12 +64,12 @@ fn rings_strangers_and_far_steps_are_cut() {
     layout.tensors[6].alias = alias("nobody");
     layout.tensors[8].live = vec![LiveRange { start: 4, end: u64::MAX }, LiveRange { start: u64::MAX, end: 3 }];
     layout.tensors[8].bytes = u64::MAX;
-    let profile = Profile::of(&layout);
+    let profile = LiveCurve::of(&layout);
     let owners = &profile.space("device").unwrap().owners;
     assert_eq!(owners.len(), 1);
     assert_eq!(owners[0].live, [LiveRange { start: 3, end: 18 }]);
     layout.tensors.push(Tensor { name: "twin".to_owned(), alias: None, ..layout.tensors[8].clone() });
-    assert_eq!(Profile::of(&layout).space("device").unwrap().peak, u64::MAX);
+    assert_eq!(LiveCurve::of(&layout).space("device").unwrap().peak, u64::MAX);
 }
 
 /// A few tensors with random ranges; each may alias one before it or one behind it.
@@ -107,7 +107,7 @@ proptest! {
     fn live_bytes_are_those_counted_step_by_step(tensors in tensors()) {
         let layout = Layout { tensors, ..block() };
         let tensors = &layout.tensors;
-        for space in Profile::of(&layout).spaces {
+        for space in LiveCurve::of(&layout).spaces {
             for (step, &bytes) in space.live_bytes.iter().enumerate() {
                 let live = |index: usize| tensors[index].live[0].contains(step as u64);
                 let counted: u64 = (0..tensors.len())

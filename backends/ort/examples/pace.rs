@@ -25,7 +25,7 @@ fn main() -> Result<(), Failure> {
     let set = inputs::make(&out, &layout, 0)?;
     let ready = || Player::new(&runtime, &out, &layout, PlayOptions::default());
     let whole = || Whole::as_stated(&runtime, &given, SessionOptions::PLAIN);
-    let (mut session_ready, mut player_ready) = (Taken::MOST, Taken::MOST);
+    let (mut session_ready, mut player_ready) = (Taken::MAX, Taken::MAX);
     // The least of several in turns: the first of each brings weights from the disk, and memory is found again faster than it is found.
     for _ in 0..repeats.max(2) {
         session_ready = session_ready.least(timed(whole)?.1);
@@ -67,7 +67,7 @@ struct Taken {
 }
 
 impl Taken {
-    const MOST: Self = Self { processor: f64::INFINITY, elapsed: f64::INFINITY };
+    const MAX: Self = Self { processor: f64::INFINITY, elapsed: f64::INFINITY };
 
     fn least(self, other: Self) -> Self {
         Self { processor: self.processor.min(other.processor), elapsed: self.elapsed.min(other.elapsed) }

@@ -223,9 +223,9 @@ fn elsewhere(tensor: &TensorProto, name: &str, original: &str) -> TensorProto {
 
 /// Whether the runtime may read the initializer to infer shapes inside a body, which it does only where the bytes are in the model.
 fn says_shapes(tensor: &TensorProto) -> bool {
-    const MOST: i64 = 64;
+    const MAX_ELEMENTS: i64 = 64;
     let is_here = tensor.data_location() != DataLocation::External;
-    is_here && tensor.data_type() == DataType::Int64 as i32 && tensor.dims.iter().product::<i64>() <= MOST
+    is_here && tensor.data_type() == DataType::Int64 as i32 && tensor.dims.iter().product::<i64>() <= MAX_ELEMENTS
 }
 
 /// The graphs that a node runs.

@@ -46,7 +46,7 @@ pub(crate) fn trim() {
 }
 
 /// Blocks from this size on are worth pages larger than the usual ones.
-const LARGE: usize = 4 << 20;
+const MIN_SKIPPED_BYTES: usize = 4 << 20;
 
 /// Asks for large pages behind a block, where the system gives them on demand: writing a large block for the first time then takes a
 /// fraction of the time. No page reaches beyond the block.
@@ -59,13 +59,13 @@ pub(crate) fn prefer_large_pages(start: *mut u8, bytes: usize) {
             fn madvise(start: *mut std::ffi::c_void, bytes: usize, advice: std::ffi::c_int) -> std::ffi::c_int;
         }
         let skipped = start.align_offset(PAGE);
-        if bytes >= LARGE && skipped < bytes {
+        if bytes >= MIN_SKIPPED_BYTES && skipped < bytes {
             // SAFETY: the range lies in the caller's block; the advice changes no byte, and refusing it does no harm (madvise(2)).
             unsafe { madvise(start.wrapping_add(skipped).cast(), (bytes - skipped) / PAGE * PAGE, ADVICE) };
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = (start, bytes, LARGE);
+    let _ = (start, bytes, MIN_SKIPPED_BYTES);
 }
 
 /// What an allocation of so many bytes is asked for as; never empty.

@@ -22,7 +22,7 @@ use crate::types;
 const TRIM_AFTER: u64 = 64 << 20;
 
 /// Most threads that make sessions. Packing is bound by memory, which few threads use up; each holds an operand more on the way.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// A session that is to be made.
 struct Job {
@@ -174,7 +174,7 @@ fn make_all<'r>(stage: &Stage<'r>, jobs: &[Job], folder: &Path, options: Session
         }
         made
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS).min(jobs.len());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(jobs.len());
     let mut made = std::thread::scope(|scope| {
         // Where the system gives no more threads, this one does the rest.
         let others: Vec<_> = (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();

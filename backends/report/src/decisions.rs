@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use memc_layout::{AliasKind, Layout, LiveRange, Owner, Profile, SpaceProfile, Transfer};
+use memc_layout::{AliasKind, Layout, LiveCurve, LiveRange, Owner, SpaceCurve, Transfer};
 
 /// How a value makes room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct Decision<'a> {
 }
 
 /// The decisions of a plan in the order in which values come back. O((tensors + steps) · log).
-pub(crate) fn decisions<'a>(layout: &'a Layout, profile: &Profile) -> Vec<Decision<'a>> {
+pub(crate) fn decisions<'a>(layout: &'a Layout, profile: &LiveCurve) -> Vec<Decision<'a>> {
     let spaces: Vec<Room<'_>> = profile.spaces.iter().map(Room::new).collect();
     // For each tensor in an arena, its space and the owner of its bytes.
     let mut owners: BTreeMap<usize, (usize, &Owner)> = BTreeMap::new();
@@ -74,13 +74,13 @@ pub(crate) fn decisions<'a>(layout: &'a Layout, profile: &Profile) -> Vec<Decisi
 
 /// A space whose live bytes can be asked for the most in a range.
 struct Room<'a> {
-    profile: &'a SpaceProfile,
+    profile: &'a SpaceCurve,
     /// `most[k][s]` is the most of the `2^k` steps from `s` on.
     most: Vec<Vec<u64>>,
 }
 
 impl<'a> Room<'a> {
-    fn new(profile: &'a SpaceProfile) -> Self {
+    fn new(profile: &'a SpaceCurve) -> Self {
         let mut most = vec![profile.live_bytes.clone()];
         let mut width = 1;
         while width * 2 <= profile.live_bytes.len() {

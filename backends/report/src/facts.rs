@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_layout::{AliasKind, Class, Layout, LowerBound, Profile, ScheduledNode, SpaceProfile, Unplanned};
+use memc_layout::{AliasKind, Class, Layout, LiveCurve, LowerBound, ScheduledNode, SpaceCurve, Unplanned};
 
 use crate::decisions::{Decision, decisions};
 
@@ -21,7 +21,7 @@ pub(crate) struct Facts<'a> {
 
 /// One space of a plan.
 pub(crate) struct SpaceFacts {
-    pub profile: SpaceProfile,
+    pub profile: SpaceCurve,
     pub arena: u64,
     pub budget: Option<u64>,
     pub capacity: Option<u64>,
@@ -73,7 +73,7 @@ pub(crate) struct Callers {
 impl<'a> Facts<'a> {
     pub(crate) fn of(layout: &'a Layout) -> Facts<'a> {
         let first = layout.target.spaces.first().map(|space| space.name.as_str());
-        let profile = Profile::of(layout);
+        let profile = LiveCurve::of(layout);
         let decisions = decisions(layout, &profile);
         let mut spaces: Vec<SpaceFacts> = profile.spaces.into_iter().map(|profile| SpaceFacts::of(layout, profile)).collect();
         spaces.retain(|space| {
@@ -108,7 +108,7 @@ impl<'a> Facts<'a> {
 }
 
 impl SpaceFacts {
-    fn of(layout: &Layout, profile: SpaceProfile) -> SpaceFacts {
+    fn of(layout: &Layout, profile: SpaceCurve) -> SpaceFacts {
         let name = &profile.space;
         let top = profile.owners.iter().map(|owner| owner.offset.saturating_add(owner.bytes)).max().unwrap_or(0);
         SpaceFacts {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memc_layout::{Owner, SpaceProfile};
+use memc_layout::{Owner, SpaceCurve};
 
 /// Characters from few to many live bytes.
 const LEVELS: &[u8] = b" .:-=+*#%@";
@@ -20,13 +20,7 @@ pub(crate) fn columns(steps: usize, width: usize) -> usize {
 ///
 /// A cell shows the owner that fills at least half of it: by its letter in `letters` (tensor index to letter), else by a lower-case
 /// letter. `#` is half full of several, `.` holds less. Time O(owners + cells drawn over).
-pub(crate) fn boxes(
-    space: &SpaceProfile,
-    arena: u64,
-    letters: &BTreeMap<usize, char>,
-    rows: usize,
-    columns: usize,
-) -> Vec<String> {
+pub(crate) fn boxes(space: &SpaceCurve, arena: u64, letters: &BTreeMap<usize, char>, rows: usize, columns: usize) -> Vec<String> {
     let mut cells = vec![Cell { filled: 0.0, largest: 0.0, glyph: ' ' }; rows * columns];
     let steps = space.live_bytes.len();
     let mut others = ('a'..='z').cycle();

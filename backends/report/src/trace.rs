@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memc_layout::{Busy, Layout, Profile, SpaceProfile};
+use memc_layout::{Busy, Layout, LiveCurve, SpaceCurve};
 use serde_json::{Value, json};
 
 /// The row of operators; links have the numbers behind it.
@@ -53,7 +53,7 @@ pub fn trace(layout: &Layout) -> String {
         events.push(event("b", clock.busy(transfer.store_step).start_ns));
         events.push(event("e", clock.busy(transfer.load_step).end_ns));
     }
-    for space in Profile::of(layout).spaces {
+    for space in LiveCurve::of(layout).spaces {
         events.extend(counter(layout, &space, &clock));
     }
     let time = if layout.timeline.is_empty() { "1 us a step: order and memory, not speed" } else { "modelled" };
@@ -130,7 +130,7 @@ impl<'a> Clock<'a> {
 }
 
 /// One event for each step at which the number of live bytes changes, and a zero behind the last step; what limits them stands beside it.
-fn counter(layout: &Layout, space: &SpaceProfile, clock: &Clock<'_>) -> Vec<Value> {
+fn counter(layout: &Layout, space: &SpaceCurve, clock: &Clock<'_>) -> Vec<Value> {
     let name = format!("live bytes in {}", space.space);
     let capacity = layout.target.spaces.iter().find(|known| known.name == space.space).and_then(|space| space.capacity);
     let mut before = None;

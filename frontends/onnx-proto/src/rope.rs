@@ -1,4 +1,4 @@
-//! The output as a list of pieces: ranges of the input, shared weights and small owned bytes.
+//! The output as a list of chunks: ranges of the input, shared weights and small owned bytes.
 use std::io::{self, Write};
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use crate::onnx::TensorProto;
 use crate::tensor;
 
-/// A piece of the output.
+/// A chunk of the output.
 #[derive(Debug, Clone)]
-enum Piece {
+enum Chunk {
     /// A range of the input's bytes, written verbatim.
     Copy(Range<usize>),
     /// Bytes made here: keys, lengths, new messages.
@@ -23,7 +23,7 @@ enum Piece {
 /// Output under construction; its length is known before a byte is written, which nested messages need.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rope {
-    pieces: Vec<Piece>,
+    chunks: Vec<Chunk>,
     len: u64,
 }
 
@@ -36,10 +36,10 @@ impl Rope {
     /// Appends a range of the input; neighbors become one range.
     pub(crate) fn copy(&mut self, range: Range<usize>) {
         self.len += range.len() as u64;
-        match self.pieces.last_mut() {
-            Some(Piece::Copy(last)) if last.end == range.start => last.end = range.end,
+        match self.chunks.last_mut() {
+            Some(Chunk::Copy(last)) if last.end == range.start => last.end = range.end,
             _ if range.is_empty() => {}
-            _ => self.pieces.push(Piece::Copy(range)),
+            _ => self.chunks.push(Chunk::Copy(range)),
         }
     }
 
@@ -80,21 +80,21 @@ impl Rope {
         if let Some(raw) = raw {
             let len = raw.len() as u64;
             content.len += content.owned(|out| header(tensor::RAW_DATA, len, out));
-            content.pieces.push(Piece::Shared(raw));
+            content.chunks.push(Chunk::Shared(raw));
             content.len += len;
         }
         self.message_field(tag, content);
     }
 
-    /// Appends another rope; O(its pieces).
+    /// Appends another rope; O(its chunks).
     pub(crate) fn append(&mut self, other: Self) {
-        for piece in other.pieces {
-            match piece {
-                Piece::Copy(range) => self.copy(range),
-                Piece::Owned(bytes) => self.len += self.owned(|out| out.extend_from_slice(&bytes)),
-                Piece::Shared(bytes) => {
+        for chunk in other.chunks {
+            match chunk {
+                Chunk::Copy(range) => self.copy(range),
+                Chunk::Owned(bytes) => self.len += self.owned(|out| out.extend_from_slice(&bytes)),
+                Chunk::Shared(bytes) => {
                     self.len += bytes.len() as u64;
-                    self.pieces.push(Piece::Shared(bytes));
+                    self.chunks.push(Chunk::Shared(bytes));
                 }
             }
         }
@@ -102,14 +102,14 @@ impl Rope {
 
     /// Writes the output; `input` is what the copied ranges refer to.
     pub(crate) fn write_to(&self, input: &[u8], out: &mut impl Write) -> io::Result<()> {
-        for piece in &self.pieces {
-            match piece {
-                Piece::Copy(range) => {
+        for chunk in &self.chunks {
+            match chunk {
+                Chunk::Copy(range) => {
                     let bytes = input.get(range.clone()).ok_or(io::ErrorKind::UnexpectedEof)?;
                     out.write_all(bytes)?;
                 }
-                Piece::Owned(bytes) => out.write_all(bytes)?,
-                Piece::Shared(bytes) => out.write_all(bytes)?,
+                Chunk::Owned(bytes) => out.write_all(bytes)?,
+                Chunk::Shared(bytes) => out.write_all(bytes)?,
             }
         }
         Ok(())
@@ -117,10 +117,10 @@ impl Rope {
 
     /// Lets `fill` add to the owned bytes at the end of the rope; returns how many it added.
     fn owned(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> u64 {
-        if !matches!(self.pieces.last(), Some(Piece::Owned(_))) {
-            self.pieces.push(Piece::Owned(Vec::new()));
+        if !matches!(self.chunks.last(), Some(Chunk::Owned(_))) {
+            self.chunks.push(Chunk::Owned(Vec::new()));
         }
-        let Some(Piece::Owned(bytes)) = self.pieces.last_mut() else {
+        let Some(Chunk::Owned(bytes)) = self.chunks.last_mut() else {
             return 0;
         };
         let before = bytes.len();

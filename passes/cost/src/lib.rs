@@ -8,9 +8,9 @@ mod machine;
 mod measured;
 mod model;
 mod node;
-pub mod profile;
 pub mod target;
 mod timeline;
+pub mod timings;
 
 pub use machine::{ArithmeticRates, Cache, Machine, Traffic};
 pub use measured::Measured;

@@ -6,7 +6,7 @@ use memc_ir::{Bytes, Module, Nanos, Node};
 
 use crate::form::{Form, Kernel};
 use crate::machine::Machine;
-use crate::profile::{NodeProfile, Profile};
+use crate::timings::{NodeTiming, Timings};
 
 /// A copy is a copy of an original, however long the chain; what is longer is no chain that memc makes.
 const MAX_CHAIN: usize = 64;
@@ -20,7 +20,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, row: &NodeProfile, modelled: f64) {
+    fn add(&mut self, row: &NodeTiming, modelled: f64) {
         self.measured += row.ns as f64;
         self.modelled += modelled;
         self.workspace = self.workspace.max(row.workspace);
@@ -37,7 +37,7 @@ impl Sum {
 /// A node without an entry of its own is looked up by its form: rewriting gives nodes other names, and fuses them with element-wise ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    rows: Vec<NodeProfile>,
+    rows: Vec<NodeTiming>,
     by_result: BTreeMap<String, usize>,
     by_node: BTreeMap<String, usize>,
     /// Nodes of one form: one kernel on operands of the same extents.
@@ -54,7 +54,7 @@ pub struct Measured {
 
 impl Measured {
     /// Lays a profile over the model that it was taken of. O(n log n).
-    pub fn new(profile: Profile, module: &Module, machine: &Machine) -> Self {
+    pub fn new(profile: Timings, module: &Module, machine: &Machine) -> Self {
         let mut by_result = BTreeMap::new();
         let mut by_node = BTreeMap::new();
         for (index, row) in profile.nodes.iter().enumerate() {
@@ -131,7 +131,7 @@ impl Measured {
     }
 
     /// The entry of a node, or of the node that it is a copy of: by the name of its first result, which is unique, or else by its own.
-    fn row(&self, module: &Module, node: Node) -> Option<&NodeProfile> {
+    fn row(&self, module: &Module, node: Node) -> Option<&NodeTiming> {
         let original = original(module, node);
         let data = module.node(original);
         let result = data.outputs.iter().flatten().next().map(|value| module.value(*value).name.as_str());
@@ -150,7 +150,7 @@ fn original(module: &Module, node: Node) -> Node {
 }
 
 /// Whether a node's results have the extents that were measured, as far as both are known.
-fn same_extents(row: &NodeProfile, module: &Module, node: Node) -> bool {
+fn same_extents(row: &NodeTiming, module: &Module, node: Node) -> bool {
     let results = module.node(node).results();
     row.results.iter().zip(results).all(|(measured, value)| {
         let known = module.ty(value).tensor().and_then(|ty| ty.known_dims());

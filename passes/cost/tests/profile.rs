@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use memc_cost::profile::{self, ProfileError};
+use memc_cost::timings::{self, ProfileError};
 use memc_cost::{CostModel, Measured, Target};
 use memc_ir::{Bytes, Module, Nanos, Node, text};
 

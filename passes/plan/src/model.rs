@@ -96,7 +96,7 @@ impl<'m> Form<'m> {
     /// Numbers of the sub-views of some nodes and parts among those that the module could have.
     pub(crate) fn numbers_of(&self, named: &BTreeSet<(Node, Value)>) -> BTreeSet<usize> {
         let candidates = window::candidates(&self.module, &self.ctx).into_iter().enumerate();
-        let is_named = |(_, view): &(usize, memc_passes::analysis::windows::Window)| named.contains(&(view.node, view.part));
+        let is_named = |(_, view): &(usize, memc_passes::analysis::windows::SubView)| named.contains(&(view.node, view.part));
         candidates.filter(is_named).map(|(number, _)| number).collect()
     }
 

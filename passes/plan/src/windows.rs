@@ -10,7 +10,7 @@ use memc_ir::{Bytes, Module, Node, SecondaryMap, Value};
 
 use memc_passes::Options;
 use memc_passes::PipelineError;
-use memc_passes::analysis::windows::Window;
+use memc_passes::analysis::windows::SubView;
 use memc_passes::analysis::{Liveness, buffers, classes, live};
 
 /// A set of windows, by node and part.
@@ -43,7 +43,7 @@ impl Trial {
 /// The sets that may still be planned, and those that were.
 struct Search<'a, F> {
     module: &'a Module,
-    candidates: &'a [Window],
+    candidates: &'a [SubView],
     options: &'a Options,
     plan: F,
     left: usize,
@@ -60,7 +60,7 @@ struct Search<'a, F> {
 /// A plan that fails.
 pub(crate) fn search(
     module: &Module,
-    candidates: &[Window],
+    candidates: &[SubView],
     options: &Options,
     plan: impl FnMut(BTreeSet<usize>, u64) -> Result<Option<Module>, PipelineError>,
 ) -> Result<BTreeSet<usize>, PipelineError> {
@@ -114,10 +114,10 @@ impl<F: FnMut(BTreeSet<usize>, u64) -> Result<Option<Module>, PipelineError>> Se
     /// Sets one move away: windows that touch what is held at the peak, put in or out all at once, one by one in order of the bytes
     /// that they hold, and node by node.
     fn moves(&self, current: &Trial) -> Vec<Set> {
-        let is_held = |window: &&Window| current.held[window.part] || current.held[window.whole];
-        let mut at_peak: Vec<&Window> = self.candidates.iter().filter(is_held).collect();
+        let is_held = |window: &&SubView| current.held[window.part] || current.held[window.whole];
+        let mut at_peak: Vec<&SubView> = self.candidates.iter().filter(is_held).collect();
         at_peak.sort_by_key(|window| (Reverse(self.module.size(window.whole)), key(window)));
-        let mut by_node: BTreeMap<Node, Vec<&Window>> = BTreeMap::new();
+        let mut by_node: BTreeMap<Node, Vec<&SubView>> = BTreeMap::new();
         for window in &at_peak {
             by_node.entry(window.node).or_default().push(window);
         }
@@ -150,41 +150,41 @@ fn judge(set: Set, planned: &Module, options: &Options) -> Trial {
 }
 
 /// Numbers of the windows of a set among the candidates.
-fn numbers(candidates: &[Window], set: &Set) -> BTreeSet<usize> {
-    let is_in = |(_, window): &(usize, &Window)| set.contains(&key(window));
+fn numbers(candidates: &[SubView], set: &Set) -> BTreeSet<usize> {
+    let is_in = |(_, window): &(usize, &SubView)| set.contains(&key(window));
     candidates.iter().enumerate().filter(is_in).map(|(number, _)| number).collect()
 }
 
-fn key(window: &Window) -> (Node, Value) {
+fn key(window: &SubView) -> (Node, Value) {
     (window.node, window.part)
 }
 
-fn without(set: &Set, windows: &[&Window]) -> Set {
+fn without(set: &Set, windows: &[&SubView]) -> Set {
     let out: Set = windows.iter().map(|window| key(window)).collect();
     set.difference(&out).copied().collect()
 }
 
 /// The set with these windows; a part lies in one place, the last that is named.
-fn with(set: &Set, windows: &[&Window]) -> Set {
+fn with(set: &Set, windows: &[&SubView]) -> Set {
     let places: BTreeMap<Value, Node> = windows.iter().map(|window| (window.part, window.node)).collect();
     let kept = set.iter().filter(|(_, part)| !places.contains_key(part)).copied();
     kept.chain(places.iter().map(|(part, node)| (*node, *part))).collect()
 }
 
 /// Each part in the first window that the pass would take.
-fn all(candidates: &[Window]) -> Set {
-    let last_first: Vec<&Window> = candidates.iter().rev().collect();
+fn all(candidates: &[SubView]) -> Set {
+    let last_first: Vec<&SubView> = candidates.iter().rev().collect();
     with(&Set::new(), &last_first)
 }
 
 /// Of each Concat the operand that the file makes last, and all results: windows that hold nothing for long.
-fn last_operands(module: &Module, candidates: &[Window]) -> Set {
+fn last_operands(module: &Module, candidates: &[SubView]) -> Set {
     let mut position: SecondaryMap<Node, usize> = SecondaryMap::default();
     for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
         position.set(*node, index);
     }
-    let made = |window: &&Window| module.producer(window.part).map(|node| position[node]);
-    let mut last: BTreeMap<Node, &Window> = BTreeMap::new();
+    let made = |window: &&SubView| module.producer(window.part).map(|node| position[node]);
+    let mut last: BTreeMap<Node, &SubView> = BTreeMap::new();
     for window in candidates.iter().filter(|window| window.is_operand) {
         let best = last.entry(window.node).or_insert(window);
         if made(&window) > made(best) {

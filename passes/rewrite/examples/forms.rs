@@ -1,4 +1,4 @@
-//! Prints the candidates of each window of a text module: `forms FILE`.
+//! Prints the candidates of each fragment of a text module: `forms FILE`.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -6,7 +6,7 @@ use std::error::Error;
 use memc_cost::CostModel;
 use memc_ir::{Bytes, text};
 use memc_ops::Profile;
-use memc_rewrite::{Limits, Measure, RuleBook, Setting, Shift, candidates, own_bytes, windows};
+use memc_rewrite::{Limits, Measure, RuleBook, Setting, Shift, candidates, fragments, own_bytes};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let source = std::fs::read_to_string(std::env::args().nth(1).ok_or("give a file of a text module")?)?;
@@ -24,19 +24,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         weights: true,
         limits: Limits::default(),
     };
-    let judge = |piece: &memc_ir::Module| Measure { peak: Bytes(0), nanos: cost.total_nanos(piece) };
+    let judge = |form_node: &memc_ir::Module| Measure { peak: Bytes(0), nanos: cost.total_nanos(form_node) };
     let mut seen = std::collections::BTreeSet::new();
-    for window in windows(&module, &setting.limits, Shift::None, &own_bytes) {
-        if !seen.insert(window.key.clone()) {
+    for fragment in fragments(&module, &setting.limits, Shift::None, &own_bytes) {
+        if !seen.insert(fragment.key.clone()) {
             continue;
         }
-        println!("window of {} nodes", window.nodes.len());
-        for candidate in candidates(&module, &window, &setting, &judge) {
+        println!("fragment of {} nodes", fragment.nodes.len());
+        for candidate in candidates(&module, &fragment, &setting, &judge) {
             println!("  {:?}", candidate.measure);
-            for piece in candidate.fragment.iter().flat_map(|fragment| &fragment.pieces) {
-                println!("    {} {:?} {:?}", piece.operator, piece.inputs, piece.original);
+            for form_node in candidate.replacement.iter().flat_map(|replacement| &replacement.nodes) {
+                println!("    {} {:?} {:?}", form_node.operator, form_node.inputs, form_node.original);
             }
-            println!("    {:?}", candidate.fragment.map(|fragment| fragment.rules));
+            println!("    {:?}", candidate.replacement.map(|replacement| replacement.rules));
         }
     }
     Ok(())

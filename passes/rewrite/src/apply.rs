@@ -1,4 +1,4 @@
-//! Puts chosen fragments in the place of their windows.
+//! Puts chosen replacements in the place of their fragments.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashSet};
@@ -6,32 +6,32 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashSet};
 use memc_ir::{ConstData, Module, NewNode, Node, Operator, Rewriter, SecondaryMap, Value, ValueType};
 
 use crate::cut::may_stand;
-use crate::fragment::{Fragment, Piece, Source};
+use crate::fragment::Fragment;
 use crate::pricing::ORIGIN;
-use crate::window::Window;
+use crate::replacement::{FormNode, Replacement, Source};
 
 /// What was applied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Applied {
     /// Edits of the module.
     pub edits: u64,
-    /// The windows that were replaced, in the order given.
-    pub windows: Vec<Replaced>,
+    /// The fragments that were replaced, in the order given.
+    pub fragments: Vec<Replaced>,
 }
 
-/// A window that was replaced.
+/// A fragment that was replaced.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Replaced {
     /// How often each rule was used.
     pub rules: BTreeMap<String, u64>,
-    /// Names of what others need of the window: of the value before, and of the one that stands for it now.
+    /// Names of what others need of the fragment: of the value before, and of the one that stands for it now.
     pub outputs: Vec<(String, String)>,
 }
 
-/// Replaces windows by fragments, and brings the nodes into an order that is topological and near to what it was.
+/// Replaces fragments by replacements, and brings the nodes into an order that is topological and near to what it was.
 ///
 /// Results that others need keep their names. Nodes that are not needed any more are erased. Takes O(n log n).
-pub fn apply(module: &mut Module, chosen: &[(&Window, &Fragment)]) -> Applied {
+pub fn apply(module: &mut Module, chosen: &[(&Fragment, &Replacement)]) -> Applied {
     if chosen.is_empty() {
         return Applied::default();
     }
@@ -42,15 +42,15 @@ pub fn apply(module: &mut Module, chosen: &[(&Window, &Fragment)]) -> Applied {
     let names = module.values().iter().map(|(_, data)| data.name.clone()).collect();
     let mut editor = Editor { rewriter: Rewriter::new(module), anchors, names, next: BTreeMap::new(), standing: BTreeMap::new() };
     let mut applied = Applied::default();
-    for (window, fragment) in chosen {
-        editor.replace(window, fragment);
+    for (fragment, replacement) in chosen {
+        editor.replace(fragment, replacement);
     }
-    applied.windows = chosen.iter().map(|(window, fragment)| editor.replaced(window, fragment)).collect();
-    for (window, fragment) in chosen {
-        for node in window.nodes.iter().rev() {
+    applied.fragments = chosen.iter().map(|(fragment, replacement)| editor.replaced(fragment, replacement)).collect();
+    for (fragment, replacement) in chosen {
+        for node in fragment.nodes.iter().rev() {
             editor.rewriter.erase(*node);
         }
-        editor.complete(window, fragment);
+        editor.complete(fragment, replacement);
     }
     let Editor { mut rewriter, anchors, .. } = editor;
     let order = order(&rewriter, &anchors);
@@ -70,28 +70,28 @@ struct Editor<'m> {
 }
 
 impl Editor<'_> {
-    fn replace(&mut self, window: &Window, fragment: &Fragment) {
-        let inputs: Vec<Value> = window.inputs.iter().map(|value| self.standing(*value)).collect();
-        let made: Vec<Value> = fragment.made.iter().map(|constant| self.constant(constant)).collect();
+    fn replace(&mut self, fragment: &Fragment, replacement: &Replacement) {
+        let inputs: Vec<Value> = fragment.inputs.iter().map(|value| self.standing(*value)).collect();
+        let made: Vec<Value> = replacement.made.iter().map(|constant| self.constant(constant)).collect();
         let mut results: Vec<Vec<Option<Value>>> = Vec::new();
         let find = |results: &[Vec<Option<Value>>], source: Source| match source {
             Source::Input(number) => inputs.get(number as usize).copied(),
-            Source::Constant(number) => window.constants.get(number as usize).copied(),
+            Source::Constant(number) => fragment.constants.get(number as usize).copied(),
             Source::Made(number) => made.get(number as usize).copied(),
-            Source::Result(piece, position) => results.get(piece as usize)?.get(position as usize).copied().flatten(),
+            Source::Result(form_node, position) => results.get(form_node as usize)?.get(position as usize).copied().flatten(),
         };
-        for (number, piece) in (0u32..).zip(&fragment.pieces) {
+        for (number, form_node) in (0u32..).zip(&replacement.nodes) {
             let operands: Vec<Option<Value>> =
-                piece.inputs.iter().map(|source| source.and_then(|source| find(&results, source))).collect();
-            let kept = piece.original.and_then(|position| window.nodes.get(position as usize)).copied();
+                form_node.inputs.iter().map(|source| source.and_then(|source| find(&results, source))).collect();
+            let kept = form_node.original.and_then(|position| fragment.nodes.get(position as usize)).copied();
             let kept = kept.filter(|node| self.read(*node, &operands));
             let made = match kept {
                 Some(node) => self.rewriter.module().node(node).outputs.clone(),
-                None => self.insert(window, fragment, number, piece, operands),
+                None => self.insert(fragment, replacement, number, form_node, operands),
             };
             results.push(made);
         }
-        for (output, source) in window.outputs.iter().zip(&fragment.outputs) {
+        for (output, source) in fragment.outputs.iter().zip(&replacement.outputs) {
             let Some(value) = find(&results, *source).filter(|value| value != output) else { continue };
             if self.rewriter.is_pinned(*output) {
                 self.identity(*output, value);
@@ -110,11 +110,11 @@ impl Editor<'_> {
         value
     }
 
-    fn replaced(&self, window: &Window, fragment: &Fragment) -> Replaced {
+    fn replaced(&self, fragment: &Fragment, replacement: &Replacement) -> Replaced {
         let name = |value: Value| self.rewriter.module().value(value).name.clone();
         Replaced {
-            rules: fragment.rules.iter().map(|(rule, count)| (rule.clone(), u64::from(*count))).collect(),
-            outputs: window.outputs.iter().map(|value| (name(*value), name(self.standing(*value)))).collect(),
+            rules: replacement.rules.iter().map(|(rule, count)| (rule.clone(), u64::from(*count))).collect(),
+            outputs: fragment.outputs.iter().map(|value| (name(*value), name(self.standing(*value)))).collect(),
         }
     }
 
@@ -133,13 +133,13 @@ impl Editor<'_> {
         true
     }
 
-    /// Adds a node. A result that is an output of the window takes over the old value, and with it name and readers.
+    /// Adds a node. A result that is an output of the fragment takes over the old value, and with it name and readers.
     fn insert(
         &mut self,
-        window: &Window,
         fragment: &Fragment,
+        replacement: &Replacement,
         number: u32,
-        piece: &Piece,
+        form_node: &FormNode,
         operands: Vec<Option<Value>>,
     ) -> Vec<Option<Value>> {
         let anchor = operands
@@ -148,10 +148,10 @@ impl Editor<'_> {
             .filter_map(|value| self.rewriter.module().producer(*value))
             .map(|node| self.anchors[node])
             .max();
-        let taken: BTreeMap<u32, Value> = window
+        let taken: BTreeMap<u32, Value> = fragment
             .outputs
             .iter()
-            .zip(&fragment.outputs)
+            .zip(&replacement.outputs)
             .rev()
             .filter_map(|(output, source)| match source {
                 Source::Result(other, position) if *other == number => Some((*position, *output)),
@@ -159,17 +159,17 @@ impl Editor<'_> {
             })
             .collect();
         let mut fresh: Vec<Option<(String, ValueType)>> = Vec::new();
-        for (position, ty) in (0u32..).zip(&piece.results) {
+        for (position, ty) in (0u32..).zip(&form_node.results) {
             let named = ty.clone().filter(|_| !taken.contains_key(&position));
-            let name = named.map(|ty| (self.name(&piece.operator), ty));
+            let name = named.map(|ty| (self.name(&form_node.operator), ty));
             fresh.push(name);
         }
-        let first = window.nodes.first().map_or(0, |node| self.anchors[*node]);
+        let first = fragment.nodes.first().map_or(0, |node| self.anchors[*node]);
         let new = NewNode {
-            operator: piece.operator.clone(),
+            operator: form_node.operator.clone(),
             name: String::new(),
             inputs: operands,
-            attributes: piece.attributes.clone(),
+            attributes: form_node.attributes.clone(),
             origin: ORIGIN,
         };
         let main = self.rewriter.module().main();
@@ -200,15 +200,17 @@ impl Editor<'_> {
     }
 
     /// Gives nodes that stay for one of their results those back that went to others and that they cannot do without.
-    fn complete(&mut self, window: &Window, fragment: &Fragment) {
-        for piece in &fragment.pieces {
-            let Some(node) = piece.original.and_then(|position| window.nodes.get(position as usize)).copied() else { continue };
-            let needed = (0u32..).zip(&piece.results).filter_map(|(position, ty)| Some((position, ty.clone()?)));
+    fn complete(&mut self, fragment: &Fragment, replacement: &Replacement) {
+        for form_node in &replacement.nodes {
+            let Some(node) = form_node.original.and_then(|position| fragment.nodes.get(position as usize)).copied() else {
+                continue;
+            };
+            let needed = (0u32..).zip(&form_node.results).filter_map(|(position, ty)| Some((position, ty.clone()?)));
             for (position, ty) in needed.collect::<Vec<_>>() {
                 let outputs = &self.rewriter.module().node(node).outputs;
                 let is_open = outputs.get(position as usize).is_some_and(Option::is_none);
                 if is_open && outputs.iter().any(Option::is_some) && !self.rewriter.is_erased(node) {
-                    let name = self.name(&piece.operator);
+                    let name = self.name(&form_node.operator);
                     self.rewriter.add_result(node, position, name, ty);
                 }
             }
@@ -249,7 +251,7 @@ fn order(rewriter: &Rewriter<'_>, anchors: &SecondaryMap<Node, u64>) -> Vec<Node
             readers[other].push(*node);
         }
     }
-    // Windows lie between nodes that stand in none, and what has a side effect is among those: nothing passes them.
+    // Fragments lie between nodes that stand in none, and what has a side effect is among those: nothing passes them.
     let borders: Vec<u64> = {
         let mut all: Vec<u64> = nodes
             .iter()

@@ -1,4 +1,4 @@
-//! Candidates of a window: saturate, extract under several weights and with choices taken away, keep what no other beats.
+//! Candidates of a fragment: saturate, extract under several weights and with choices taken away, keep what no other beats.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use memc_ir::{Bytes, Module, Nanos};
 
 use crate::extract::{Choice, Market, Weights};
 use crate::fact::Graph;
-use crate::fragment::{Builder, Fragment};
+use crate::fragment::Fragment;
 use crate::pricing::price;
+use crate::replacement::{Builder, Replacement};
 use crate::rules::Memory;
 use crate::saturate::{Trace, saturate};
 use crate::setting::Setting;
 use crate::term::{Head, Term};
-use crate::window::Window;
 
 /// What a judge says of a module.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -24,11 +24,11 @@ pub struct Measure {
     pub nanos: Nanos,
 }
 
-/// A form of a window, and what a judge says of it by itself.
+/// A form of a fragment, and what a judge says of it by itself.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The form; `None` for the window as it is.
-    pub fragment: Option<Fragment>,
+    /// The form; `None` for the fragment as it is.
+    pub replacement: Option<Replacement>,
     /// Measured alone.
     pub measure: Measure,
 }
@@ -40,28 +40,33 @@ const WEIGHTS: [Weights; 4] = [
     Weights { nanos: 16, bytes: 16 },
     Weights { nanos: 1, bytes: 256 },
 ];
-/// The candidates of a window: the window as it is, then those that no other beats in both peak and time, fastest first.
-pub fn candidates(module: &Module, window: &Window, setting: &Setting<'_>, judge: &dyn Fn(&Module) -> Measure) -> Vec<Candidate> {
-    let (mut graph, classes, terms) = window.graph(module);
+/// The candidates of a fragment: the fragment as it is, then those that no other beats in both peak and time, fastest first.
+pub fn candidates(
+    module: &Module,
+    fragment: &Fragment,
+    setting: &Setting<'_>,
+    judge: &dyn Fn(&Module) -> Measure,
+) -> Vec<Candidate> {
+    let (mut graph, classes, terms) = fragment.graph(module);
     let trace = saturate(&mut graph, setting);
-    let roots: Option<Vec<Id>> = window.outputs.iter().map(|value| classes.get(value).copied()).collect();
+    let roots: Option<Vec<Id>> = fragment.outputs.iter().map(|value| classes.get(value).copied()).collect();
     let Some(roots) = roots else { return Vec::new() };
     let originals: BTreeMap<Term, u32> =
         terms.iter().enumerate().rev().map(|(position, term)| (term.clone().canonical(&graph), position as u32)).collect();
     let market = market(&graph, &originals, setting, roots.clone());
     let build = |choice: &Choice| Builder::new(&graph, choice, &originals).build(&roots, &trace, &|rule| name(setting, rule));
-    let measure = |fragment: &Fragment| judge(&fragment.module(module, window));
+    let measure = |replacement: &Replacement| judge(&replacement.module(module, fragment));
     let given = given(&graph, &originals, &market, &build);
     let Some(own) = given.as_ref().map(measure) else { return Vec::new() };
     let mut found: Vec<Candidate> = Vec::new();
     let mut consider = |choice: Choice| -> Option<Bytes> {
-        let fragment = build(&choice)?;
-        if let Some(known) = found.iter().find(|candidate| candidate.fragment.as_ref() == Some(&fragment)) {
+        let replacement = build(&choice)?;
+        if let Some(known) = found.iter().find(|candidate| candidate.replacement.as_ref() == Some(&replacement)) {
             return Some(known.measure.peak);
         }
-        let measure = if is_given(&fragment, window, &trace) { own } else { measure(&fragment) };
+        let measure = if is_given(&replacement, fragment, &trace) { own } else { measure(&replacement) };
         let peak = measure.peak;
-        found.push(Candidate { measure, fragment: Some(fragment) });
+        found.push(Candidate { measure, replacement: Some(replacement) });
         Some(peak)
     };
     for banned in beginnings(&market, &originals, &trace, setting) {
@@ -72,29 +77,29 @@ pub fn candidates(module: &Module, window: &Window, setting: &Setting<'_>, judge
         }
         descend(&market, &originals, banned, &mut consider);
     }
-    found.retain(|candidate| candidate.fragment.as_ref().is_some_and(|fragment| !is_given(fragment, window, &trace)));
-    let mut all = vec![Candidate { fragment: None, measure: own }];
+    found.retain(|candidate| candidate.replacement.as_ref().is_some_and(|replacement| !is_given(replacement, fragment, &trace)));
+    let mut all = vec![Candidate { replacement: None, measure: own }];
     all.extend(front(found, setting.limits.candidates.saturating_sub(1)));
     all
 }
 
-/// Every form of a window in which each way to compute a value is taken at least once, whatever it costs; the window as it is is none of
+/// Every form of a fragment in which each way to compute a value is taken at least once, whatever it costs; the fragment as it is is none of
 /// them. So rules can be tested that only help others.
-pub fn every_form(module: &Module, window: &Window, setting: &Setting<'_>) -> Vec<Fragment> {
-    let (mut graph, classes, terms) = window.graph(module);
+pub fn every_form(module: &Module, fragment: &Fragment, setting: &Setting<'_>) -> Vec<Replacement> {
+    let (mut graph, classes, terms) = fragment.graph(module);
     let trace = saturate(&mut graph, setting);
-    let roots: Option<Vec<Id>> = window.outputs.iter().map(|value| classes.get(value).copied()).collect();
+    let roots: Option<Vec<Id>> = fragment.outputs.iter().map(|value| classes.get(value).copied()).collect();
     let Some(roots) = roots else { return Vec::new() };
     let originals: BTreeMap<Term, u32> =
         terms.iter().enumerate().rev().map(|(position, term)| (term.clone().canonical(&graph), position as u32)).collect();
     let market = market(&graph, &originals, setting, roots.clone());
-    let mut found: Vec<Fragment> = Vec::new();
+    let mut found: Vec<Replacement> = Vec::new();
     for (class, offers) in &market.offers {
         for kept in 0..offers.len() {
             let others = (0..offers.len()).filter(|number| *number != kept).map(|number| (*class, number)).collect();
             let Some(choice) = market.choose(WEIGHTS[0], &others) else { continue };
             let built = Builder::new(&graph, &choice, &originals).build(&roots, &trace, &|rule| name(setting, rule));
-            found.extend(built.filter(|fragment| !is_given(fragment, window, &trace) && !found.contains(fragment)));
+            found.extend(built.filter(|replacement| !is_given(replacement, fragment, &trace) && !found.contains(replacement)));
         }
     }
     found
@@ -215,13 +220,13 @@ fn market<'a, 'm>(
     Market::new(graph, offers, &roots)
 }
 
-/// The window as it is, as a fragment: only what the model had may be chosen.
+/// The fragment as it is, as a replacement: only what the model had may be chosen.
 fn given(
     graph: &Graph<'_>,
     originals: &BTreeMap<Term, u32>,
     market: &Market<'_, '_>,
-    build: &dyn Fn(&Choice) -> Option<Fragment>,
-) -> Option<Fragment> {
+    build: &dyn Fn(&Choice) -> Option<Replacement>,
+) -> Option<Replacement> {
     let mut banned = BTreeSet::new();
     for (class, offers) in &market.offers {
         for (number, (term, _)) in offers.iter().enumerate() {
@@ -233,9 +238,10 @@ fn given(
     build(&market.choose(WEIGHTS[0], &banned)?)
 }
 
-/// Whether a fragment is the window, node for node.
-fn is_given(fragment: &Fragment, window: &Window, trace: &Trace) -> bool {
-    let all = fragment.pieces.len() == window.nodes.len() && fragment.pieces.iter().all(|piece| piece.original.is_some());
+/// Whether a replacement is the fragment, node for node.
+fn is_given(replacement: &Replacement, fragment: &Fragment, trace: &Trace) -> bool {
+    let all =
+        replacement.nodes.len() == fragment.nodes.len() && replacement.nodes.iter().all(|form_node| form_node.original.is_some());
     all && trace.collapsed.is_empty()
 }
 

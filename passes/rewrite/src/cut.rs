@@ -1,13 +1,13 @@
-//! Cuts the main graph into windows: never through what is opaque, and where the fewest values cross.
+//! Cuts the main graph into fragments: never through what is opaque, and where the fewest values cross.
 
 use memc_ir::{Attribute, ConstData, Module, Node, SecondaryMap, Value};
 use memc_ops::{feeds_unrepeatable, lookup};
 
+use crate::fragment::Fragment;
 use crate::setting::Limits;
 use crate::tables::repeating;
-use crate::window::Window;
 
-/// Where the first window of a run ends.
+/// Where the first fragment of a run ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shift {
     /// At the limit.
@@ -16,12 +16,17 @@ pub enum Shift {
     Half,
 }
 
-/// The windows of the main graph, in its order. Nodes that no rule may touch stand in none, nor do those that lead to a node which cannot be
+/// The fragments of the main graph, in its order. Nodes that no rule may touch stand in none, nor do those that lead to a node which cannot be
 /// repeated: whoever compares two models tells such nodes apart by what they read.
 ///
 /// `read` gives the bytes of a constant, where they can be read: those of factors are looked into for tables that repeat themselves.
 /// Linear in nodes, operands and the bytes of factors.
-pub fn windows(module: &Module, limits: &Limits, shift: Shift, read: &dyn Fn(&ConstData) -> Option<bytes::Bytes>) -> Vec<Window> {
+pub fn fragments(
+    module: &Module,
+    limits: &Limits,
+    shift: Shift,
+    read: &dyn Fn(&ConstData) -> Option<bytes::Bytes>,
+) -> Vec<Fragment> {
     let nodes = &module.graph(module.main()).nodes;
     let repeats = repeating(module, nodes, read);
     let last_use = last_uses(module, nodes);
@@ -36,17 +41,17 @@ pub fn windows(module: &Module, limits: &Limits, shift: Shift, read: &dyn Fn(&Co
             continue;
         }
         let run = nodes[start..].iter().take_while(|node| is_free(node)).count();
-        for (from, to) in pieces(start, start + run, &crossing, limits, shift) {
+        for (from, to) in ranges(start, start + run, &crossing, limits, shift) {
             let is_needed = |value: Value| last_use[value].is_some_and(|last| last >= to);
-            found.push(Window::new(module, nodes[from..to].to_vec(), is_needed, is_needed, |value| repeats[value]));
+            found.push(Fragment::new(module, nodes[from..to].to_vec(), is_needed, is_needed, |value| repeats[value]));
         }
         start += run;
     }
     found
 }
 
-/// Whether a node may stand in a window: memc knows it, it has no bodies, gives the same when it runs again, and is of the model's own
-/// version of its operator set. Tensors that attributes hold belong to the whole module: a window has constants of its own.
+/// Whether a node may stand in a fragment: memc knows it, it has no bodies, gives the same when it runs again, and is of the model's own
+/// version of its operator set. Tensors that attributes hold belong to the whole module: a fragment has constants of its own.
 pub(crate) fn may_stand(module: &Module, node: Node) -> bool {
     let data = module.node(node);
     let version = module.opsets.get(&*data.operator.domain);
@@ -99,9 +104,9 @@ fn crossing(module: &Module, nodes: &[Node], last_use: &SecondaryMap<Value, Opti
     change
 }
 
-/// Cuts a run at the narrowest border of each stretch that the limits allow; the last of equals, so that windows hold as much as they may.
+/// Cuts a run at the narrowest border of each stretch that the limits allow; the last of equals, so that fragments hold as much as they may.
 /// The cut depends on what is near alone, so equal layers are cut alike sooner or later.
-fn pieces(start: usize, end: usize, crossing: &[i64], limits: &Limits, shift: Shift) -> Vec<(usize, usize)> {
+fn ranges(start: usize, end: usize, crossing: &[i64], limits: &Limits, shift: Shift) -> Vec<(usize, usize)> {
     let most = limits.nodes.max(2);
     let mut found = Vec::new();
     let mut from = start;

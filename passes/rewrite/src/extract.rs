@@ -1,7 +1,7 @@
 //! Chooses one e-node a class: a bottom-up search that shares what is shared, under several weights of time and bytes.
 //!
 //! Each class keeps the set of classes that its best choice needs; the cost of a set is the sum over its members, so what two operands
-//! share is paid once. Sets are small because windows are: one bit a class.
+//! share is paid once. Sets are small because fragments are: one bit a class.
 
 use std::collections::{BTreeMap, BTreeSet};
 

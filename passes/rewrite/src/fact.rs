@@ -8,7 +8,7 @@ use memc_ops::{Bodies, Data, Fact, Infer, InferError, lookup};
 
 use crate::term::{Head, Names, Term};
 
-/// The e-graph of one window.
+/// The e-graph of one fragment.
 pub(crate) type Graph<'m> = EGraph<Term, Knowledge<'m>>;
 
 /// Restores the invariants of an e-graph after additions and unions.
@@ -21,9 +21,9 @@ pub(crate) fn rebuild(graph: &mut Graph<'_>) {
 /// What a leaf stands for.
 #[derive(Clone, Debug)]
 pub(crate) enum LeafKind {
-    /// Value number so much that the window reads.
+    /// Value number so much that the fragment reads.
     Input(u32),
-    /// Constant number so much that the window reads.
+    /// Constant number so much that the fragment reads.
     Constant(u32),
     /// A small constant that a rule made.
     Made(ConstData),
@@ -36,7 +36,7 @@ pub(crate) struct Leaf {
     pub(crate) fact: Fact,
     /// Both halves of its last axis hold the same.
     pub(crate) repeats: bool,
-    /// A node before the window made it of zeros alone.
+    /// A node before the fragment made it of zeros alone.
     pub(crate) zeros: bool,
 }
 
@@ -110,7 +110,7 @@ impl Knowledge<'_> {
     }
 }
 
-/// Nodes with bodies never stand in a window.
+/// Nodes with bodies never stand in a fragment.
 struct NoBodies;
 
 impl Bodies for NoBodies {
@@ -193,7 +193,7 @@ pub(crate) fn agrees(new: &Facts, old: &Facts) -> bool {
 /// Tensors with more elements than this are looked into only where all elements are equal.
 const MAX_SHOWN: usize = 64;
 
-/// Elements of a constant as far as rules may see them. What rules do not see does not tell windows apart.
+/// Elements of a constant as far as rules may see them. What rules do not see does not tell fragments apart.
 pub(crate) fn shown(constant: &ConstData) -> Option<Arc<Data>> {
     let data = Data::from_constant(constant)?;
     let splat = || data.items.first().is_some_and(|first| data.items.iter().all(|item| item == first));

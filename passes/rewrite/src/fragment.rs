@@ -1,254 +1,182 @@
-//! A fragment: a window's nodes in another form, in terms of what the window reads, so that it fits every window of the same key.
+//! A fragment: a run of nodes with what it reads and what others need of it, and its e-graph.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
-use egg::Id;
-use memc_ir::{Attribute, ConstData, Module, ModuleBuilder, Operator, Value, ValueType};
-use memc_ops::{Fact, View, lookup};
+use egg::EGraph;
+use memc_ir::{ConstData, Module, Node, SecondaryMap, Value};
+use memc_ops::{Fact, holds_zeros};
 
-use crate::extract::Choice;
-use crate::fact::{Graph, LeafKind};
-use crate::pricing::{ORIGIN, border};
-use crate::saturate::Trace;
-use crate::term::{Head, Term};
-use crate::window::Window;
+use crate::fact::{Graph, Knowledge, Leaf, LeafKind, rebuild, shown};
+use crate::term::{Head, Names, Term, attributes_key};
 
-/// Where an operand of a fragment comes from.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Source {
-    /// Value number so much that the window reads.
+/// A run of nodes that is rewritten as one.
+#[derive(Clone, Debug)]
+pub struct Fragment {
+    /// The nodes, in order.
+    pub nodes: Vec<Node>,
+    /// Values from before that it reads, in order of first reading; no constants.
+    pub inputs: Vec<Value>,
+    /// Which of the inputs somebody behind the fragment reads too.
+    pub lasting: Vec<bool>,
+    /// Which of the inputs are known to hold zeros alone.
+    pub zeros: Vec<bool>,
+    /// Constants that it reads, in order of first reading.
+    pub constants: Vec<Value>,
+    /// Which of the constants hold the same in both halves of the last axis, as far as that was looked at.
+    pub repeating: Vec<bool>,
+    /// Results that others need, in order.
+    pub outputs: Vec<Value>,
+    /// Equal for fragments that compute the same from what they read: same operators, attributes, types and small constants.
+    pub key: String,
+}
+
+/// Operand of a node of a fragment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Operand {
     Input(u32),
-    /// Constant number so much that the window reads.
     Constant(u32),
-    /// Constant number so much of the fragment's own.
-    Made(u32),
-    /// A result of a piece: number of the piece, position of the result.
     Result(u32, u32),
 }
 
-/// A node of a fragment.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Piece {
-    /// What it computes.
-    pub operator: Operator,
-    /// Attributes, sorted by name.
-    pub attributes: Vec<(String, Attribute)>,
-    /// Operands.
-    pub inputs: Vec<Option<Source>>,
-    /// Types of the results; `None` for one that nobody reads and the operator can do without.
-    pub results: Vec<Option<ValueType>>,
-    /// The node of the window that applies the same operator to the same operands, by its position.
-    pub original: Option<u32>,
-}
-
-/// A window in another form.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Fragment {
-    /// Nodes, operands first.
-    pub pieces: Vec<Piece>,
-    /// Constants that rules made.
-    pub made: Vec<ConstData>,
-    /// Where each output of the window comes from.
-    pub outputs: Vec<Source>,
-    /// How often each rule was used.
-    pub rules: BTreeMap<String, u32>,
-}
-
-/// Builds the fragment of a choice.
-pub(crate) struct Builder<'a, 'm> {
-    pub(crate) graph: &'a Graph<'m>,
-    pub(crate) choice: &'a Choice,
-    /// Positions of the window's nodes by their e-nodes.
-    pub(crate) originals: &'a BTreeMap<Term, u32>,
-    fragment: Fragment,
-    done: BTreeMap<Id, Source>,
-}
-
-impl<'a, 'm> Builder<'a, 'm> {
-    pub(crate) fn new(graph: &'a Graph<'m>, choice: &'a Choice, originals: &'a BTreeMap<Term, u32>) -> Self {
-        Self { graph, choice, originals, fragment: Fragment::default(), done: BTreeMap::new() }
-    }
-
-    /// The fragment that makes the classes of the window's outputs; `None` if the choice does not make them.
-    pub(crate) fn build(mut self, outputs: &[Id], trace: &Trace, names: &dyn Fn(usize) -> String) -> Option<Fragment> {
-        for output in outputs {
-            let source = self.source(*output)?;
-            if let Source::Result(piece, position) = source {
-                self.ask(piece, position)?;
-            }
-            self.fragment.outputs.push(source);
-        }
-        for (term, rule) in &trace.made {
-            let chosen = |class: Id| self.choice.get(&class).is_some_and(|chosen| *chosen == term.clone().canonical(self.graph));
-            let is_new = !self.originals.contains_key(&term.clone().canonical(self.graph));
-            if is_new && self.graph.lookup(term.clone()).is_some_and(|id| chosen(self.graph.find(id))) {
-                *self.fragment.rules.entry(names(*rule)).or_default() += 1;
-            }
-        }
-        for step in &trace.collapsed {
-            if self.choice.contains_key(&self.graph.find(step.class)) {
-                *self.fragment.rules.entry(names(step.rule)).or_default() += 1;
-            }
-        }
-        Some(self.fragment)
-    }
-
-    /// Makes a class and everything that it needs, without recursion: windows may be deep.
-    fn source(&mut self, root: Id) -> Option<Source> {
-        let mut stack = vec![self.graph.find(root)];
-        while let Some(class) = stack.last().copied() {
-            if self.done.contains_key(&class) {
-                stack.pop();
-                continue;
-            }
-            let term = self.choice.get(&class)?.clone();
-            let open: Vec<Id> = term.children.iter().map(|id| self.graph.find(*id)).filter(|id| !self.is_done(*id)).collect();
-            if open.is_empty() {
-                let source = self.make(class, &term)?;
-                self.done.insert(class, source);
-                stack.pop();
-            } else {
-                stack.extend(open.into_iter().rev());
-            }
-        }
-        self.done.get(&self.graph.find(root)).copied()
-    }
-
-    fn is_absent(&self, class: Id) -> bool {
-        self.choice.get(&class).is_some_and(|term| term.head == Head::Absent)
-    }
-    fn is_done(&self, class: Id) -> bool {
-        self.done.contains_key(&class) || self.is_absent(class)
-    }
-
-    fn make(&mut self, class: Id, term: &Term) -> Option<Source> {
-        match term.head {
-            Head::Absent => None,
-            Head::Leaf(number) => Some(match &self.graph.analysis.leaves[number as usize].kind {
-                LeafKind::Input(number) => Source::Input(*number),
-                LeafKind::Constant(number) => Source::Constant(*number),
-                LeafKind::Made(constant) => {
-                    self.fragment.made.push(constant.clone());
-                    Source::Made(self.fragment.made.len() as u32 - 1)
-                }
-            }),
-            Head::Result(position) => match self.done.get(&self.graph.find(*term.children.first()?))? {
-                Source::Result(piece, _) => Some(Source::Result(*piece, position)),
-                _ => None,
-            },
-            Head::Apply { operator, attributes, .. } => {
-                let mut inputs = Vec::new();
-                for child in &term.children {
-                    let child = self.graph.find(*child);
-                    let source = if self.is_absent(child) { None } else { Some(*self.done.get(&child)?) };
-                    inputs.push(source);
-                }
-                for source in inputs.iter().flatten() {
-                    if let Source::Result(piece, position) = source {
-                        self.ask(*piece, *position)?;
-                    }
-                }
-                let names = &self.graph.analysis.names;
-                let results = required(names.operator_at(operator), &self.graph[class].data.values);
-                let piece = Piece {
-                    operator: names.operator_at(operator).clone(),
-                    attributes: names.attributes_at(attributes).clone(),
-                    inputs,
-                    results,
-                    original: self.originals.get(term).copied(),
-                };
-                self.fragment.pieces.push(piece);
-                Some(Source::Result(self.fragment.pieces.len() as u32 - 1, 0))
-            }
-        }
-    }
-
-    /// Notes that somebody reads a result.
-    fn ask(&mut self, piece: u32, position: u32) -> Option<()> {
-        let piece_data = self.fragment.pieces.get(piece as usize)?;
-        if piece_data.results.get(position as usize)?.is_none() {
-            let ty = self.result_type(piece, position)?;
-            self.fragment.pieces[piece as usize].results[position as usize] = Some(ty);
-        }
-        Some(())
-    }
-    fn result_type(&self, piece: u32, position: u32) -> Option<ValueType> {
-        let (class, _) = self.done.iter().find(|(class, source)| {
-            let whole = matches!(self.choice.get(class).map(|term| term.head), Some(Head::Apply { .. }));
-            whole && **source == Source::Result(piece, 0)
-        })?;
-        Some(self.graph[*class].data.values.get(position as usize)?.ty.clone())
-    }
-}
-
-impl Term {
-    /// The e-node with the present ids of its children.
-    pub(crate) fn canonical(mut self, graph: &Graph<'_>) -> Self {
-        for child in &mut self.children {
-            *child = graph.find(*child);
-        }
-        self
-    }
-}
-
 impl Fragment {
-    /// The fragment as a module of its own, in one window's types: one opaque node makes what it reads, another takes what it makes, so that
-    /// everything in between may share bytes as in the middle of a graph.
-    pub(crate) fn module(&self, given: &Module, window: &Window) -> Module {
-        let mut builder = ModuleBuilder::new();
-        builder.module_mut().opsets = given.opsets.clone();
-        builder.module_mut().stage = memc_ir::Stage::Typed;
-        let main = builder.module().main();
-        let results: Vec<_> = (0..)
-            .zip(&window.inputs)
-            .map(|(number, value): (u32, _)| Some((format!("i{number}"), given.ty(*value).clone())))
-            .collect();
-        let start = builder.node(main, border(Vec::new()), &results);
-        let inputs = builder.module().node(start).outputs.clone();
-        let constant = |builder: &mut ModuleBuilder, name: String, data: &ConstData| {
-            let id = builder.constant(data.clone());
-            Some(builder.initializer(main, &name, id))
-        };
-        let mut constants = Vec::new();
-        for (number, value) in window.constants.iter().enumerate() {
-            let data = given.constant_of(*value).map(|id| given.constant(id));
-            constants.push(data.and_then(|data| constant(&mut builder, format!("c{number}"), data)));
+    /// The fragment of a run of nodes. `is_needed` tells which results nodes behind it need, `outlives` which values from before it,
+    /// `repeats` which constants hold the same in both halves of the last axis.
+    pub(crate) fn new(
+        module: &Module,
+        nodes: Vec<Node>,
+        is_needed: impl Fn(Value) -> bool,
+        outlives: impl Fn(Value) -> bool,
+        repeats: impl Fn(Value) -> bool,
+    ) -> Self {
+        let (mut inputs, mut lasting, mut constants, mut outputs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut repeating, mut zeros) = (Vec::new(), Vec::new());
+        let mut known: SecondaryMap<Value, Option<Operand>> = SecondaryMap::default();
+        let mut key = String::new();
+        for (index, node) in (0u32..).zip(&nodes) {
+            let data = module.node(*node);
+            let _ = write!(
+                key,
+                "{}.{}@{} {}",
+                data.operator.domain, data.operator.name, data.operator.version, data.operator.overload
+            );
+            for operand in &data.inputs {
+                let Some(value) = *operand else {
+                    key.push_str(" _");
+                    continue;
+                };
+                let place = known[value].unwrap_or_else(|| {
+                    let place = match module.constant_of(value) {
+                        Some(constant) => {
+                            let twice = if repeats(value) { " twice" } else { "" };
+                            let _ = write!(key, " new {}{twice} {}", module.ty(value), content(module.constant(constant)));
+                            constants.push(value);
+                            repeating.push(repeats(value));
+                            Operand::Constant(constants.len() as u32 - 1)
+                        }
+                        None => {
+                            let zero = if holds_zeros(module, value) { " zeros" } else { "" };
+                            let _ = write!(key, " new {}{}{zero}", module.ty(value), if outlives(value) { "+" } else { "" });
+                            inputs.push(value);
+                            lasting.push(outlives(value));
+                            zeros.push(!zero.is_empty());
+                            Operand::Input(inputs.len() as u32 - 1)
+                        }
+                    };
+                    known.set(value, Some(place));
+                    place
+                });
+                let _ = write!(key, " {place:?}");
+            }
+            let mut attributes = data.attributes.clone();
+            attributes.sort_by(|a, b| a.0.cmp(&b.0));
+            let _ = write!(key, " {{{}}}", attributes_key(&attributes));
+            for (position, result) in (0u32..).zip(&data.outputs) {
+                let Some(value) = *result else {
+                    key.push_str(" _");
+                    continue;
+                };
+                known.set(value, Some(Operand::Result(index, position)));
+                let needed = is_needed(value);
+                if needed {
+                    outputs.push(value);
+                }
+                let _ = write!(key, " {}{}", module.ty(value), if needed { "!" } else { "" });
+            }
+            key.push('\n');
         }
-        let made: Vec<Option<Value>> =
-            (0..self.made.len()).map(|number| constant(&mut builder, format!("m{number}"), &self.made[number])).collect();
-        let mut results: Vec<Vec<Option<Value>>> = Vec::new();
-        let find = |results: &Vec<Vec<Option<Value>>>, source: Source| match source {
-            Source::Input(number) => inputs.get(number as usize).copied().flatten(),
-            Source::Constant(number) => constants.get(number as usize).copied().flatten(),
-            Source::Made(number) => made.get(number as usize).copied().flatten(),
-            Source::Result(piece, position) => results.get(piece as usize)?.get(position as usize).copied().flatten(),
-        };
-        for (number, piece) in self.pieces.iter().enumerate() {
-            let operands = piece.inputs.iter().map(|source| source.and_then(|source| find(&results, source))).collect();
-            let new = memc_ir::NewNode {
-                operator: piece.operator.clone(),
-                name: String::new(),
-                inputs: operands,
-                attributes: piece.attributes.clone(),
-                origin: ORIGIN,
-            };
-            let types: Vec<_> = (0..)
-                .zip(&piece.results)
-                .map(|(position, ty): (u32, _)| Some((format!("p{number}.{position}"), ty.clone()?)))
-                .collect();
-            let node = builder.node(main, new, &types);
-            results.push(builder.module().node(node).outputs.clone());
+        // Outputs of the graph must be made by a node under their own name.
+        for value in &outputs {
+            key.push(if module.graph(module.main()).outputs.contains(value) { 'o' } else { '.' });
         }
-        let mut last: Vec<Option<Value>> = self.outputs.iter().map(|source| find(&results, *source)).collect();
-        last.extend(inputs.iter().zip(&window.lasting).filter(|(_, lasting)| **lasting).map(|(value, _)| *value));
-        builder.node(main, border(last), &[]);
-        builder.finish()
+        Self { nodes, inputs, lasting, zeros, constants, repeating, outputs, key }
+    }
+
+    /// The fragment's e-graph, and the classes of all values of the fragment.
+    pub(crate) fn graph<'m>(&self, module: &'m Module) -> (Graph<'m>, BTreeMap<Value, egg::Id>, Vec<Term>) {
+        let mut graph = EGraph::new(Knowledge { module, names: Names::default(), leaves: Vec::new() });
+        let mut classes: BTreeMap<Value, egg::Id> = BTreeMap::new();
+        let inputs = (0u32..).zip(&self.inputs).map(|(number, value)| (LeafKind::Input(number), *value));
+        let constants = (0u32..).zip(&self.constants).map(|(number, value)| (LeafKind::Constant(number), *value));
+        for (kind, value) in inputs.chain(constants) {
+            let data = module.constant_of(value).and_then(|constant| shown(module.constant(constant)));
+            let repeats = matches!(kind, LeafKind::Constant(number) if self.repeating[number as usize]);
+            let zeros = matches!(kind, LeafKind::Input(number) if self.zeros[number as usize]);
+            let fact = Fact { ty: module.ty(value).clone(), data, assumed: false };
+            graph.analysis.leaves.push(Leaf { kind, fact, repeats, zeros });
+            let number = graph.analysis.leaves.len() as u32 - 1;
+            let id = graph.add(Term::leaf(Head::Leaf(number)));
+            classes.insert(value, id);
+        }
+        let terms = self.nodes.iter().map(|node| add_node(&mut graph, &mut classes, module, *node)).collect();
+        rebuild(&mut graph);
+        (graph, classes, terms)
     }
 }
 
-/// Types of the results that a node with several must have, read or not: the first, and all of a Split.
-fn required(operator: &Operator, values: &[Fact]) -> Vec<Option<ValueType>> {
-    let all = lookup(operator).is_some_and(|info| info.view == View::Split);
-    let several = values.len() > 1;
-    values.iter().enumerate().map(|(position, fact)| (several && (all || position == 0)).then(|| fact.ty.clone())).collect()
+/// Adds a node of the module, with the types that the module states.
+fn add_node(graph: &mut Graph<'_>, classes: &mut BTreeMap<Value, egg::Id>, module: &Module, node: Node) -> Term {
+    let data = module.node(node);
+    let mut inputs = data.inputs.as_slice();
+    while let [head @ .., None] = inputs {
+        inputs = head;
+    }
+    let mut children = Vec::with_capacity(inputs.len());
+    for operand in inputs {
+        let child = match operand.and_then(|value| classes.get(&value)) {
+            Some(id) => *id,
+            None => graph.add(Term::leaf(Head::Absent)),
+        };
+        children.push(child);
+    }
+    let results = data.outputs.len().max(1) as u32;
+    let names = &mut graph.analysis.names;
+    let head =
+        Head::Apply { operator: names.operator(&data.operator), attributes: names.attributes(data.attributes.clone()), results };
+    let term = Term { head, children };
+    let whole = graph.add(term.clone());
+    let mut facts = graph[whole].data.clone();
+    for (fact, result) in facts.values.iter_mut().zip(&data.outputs) {
+        if let Some(value) = result {
+            fact.ty = module.ty(*value).clone();
+        }
+    }
+    graph.set_analysis_data(whole, facts);
+    for (position, result) in (0u32..).zip(&data.outputs) {
+        let Some(value) = *result else { continue };
+        let id = if results == 1 { whole } else { graph.add(Term { head: Head::Result(position), children: vec![whole] }) };
+        classes.insert(value, id);
+    }
+    term
+}
+
+/// What rules may see of a constant's elements, as text.
+fn content(constant: &ConstData) -> String {
+    match shown(constant) {
+        None => String::new(),
+        Some(data) => match data.items.split_first() {
+            Some((first, rest)) if rest.iter().all(|item| item == first) => format!("all {first:?}"),
+            _ => format!("{:?}", data.items),
+        },
+    }
 }

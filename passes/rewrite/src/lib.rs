@@ -1,7 +1,7 @@
-//! Equal forms of pieces of a graph: rules as data, one e-graph a window, and a few candidates for a judge of memory and time.
+//! Equal forms of nodes of a graph: rules as data, one e-graph a fragment, and a few candidates for a judge of memory and time.
 //!
-//! [`RuleBook`] reads the rules; [`windows`] cuts a graph; [`candidates`] saturates one window and extracts its candidates as
-//! [`Fragment`]s; [`apply`] puts chosen fragments into the module. Which candidate is best is not decided here: memory depends on the order
+//! [`RuleBook`] reads the rules; [`fragments`] cuts a graph; [`candidates`] saturates one fragment and extracts its candidates as
+//! [`Replacement`]s; [`apply`] puts chosen replacements into the module. Which candidate is best is not decided here: memory depends on the order
 //! of the whole graph, so the caller schedules and places, and compares.
 //!
 //! Nothing here reads a clock: all limits count e-nodes, rounds and matches ([`Limits`]), so results are the same on any machine.
@@ -14,19 +14,19 @@ mod fact;
 mod fragment;
 mod matching;
 mod pricing;
+mod replacement;
 pub mod rules;
 mod saturate;
 mod setting;
 mod tables;
 mod term;
-mod window;
 
 pub use apply::{Applied, Replaced, apply};
 pub use candidate::{Candidate, Measure, candidates, every_form};
-pub use cut::{Shift, windows};
-pub use fragment::{Fragment, Piece, Source};
+pub use cut::{Shift, fragments};
+pub use fragment::Fragment;
 pub use pricing::ORIGIN;
+pub use replacement::{FormNode, Replacement, Source};
 pub use rules::{Class, Memory, Rule, RuleBook};
 pub use setting::{Limits, Setting};
 pub use tables::own_bytes;
-pub use window::Window;

@@ -79,7 +79,7 @@ fn alone(graph: &Graph<'_>, term: &Term, facts: &Facts) -> (Module, Node) {
     (builder.finish(), node)
 }
 
-/// A node that memc knows nothing of: what lies beyond a window.
+/// A node that memc knows nothing of: what lies beyond a fragment.
 pub(crate) fn border(inputs: Vec<Option<memc_ir::Value>>) -> NewNode {
     let operator = memc_ir::Operator { domain: "memc".into(), name: "Border".into(), overload: "".into(), version: 1 };
     NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: ORIGIN }

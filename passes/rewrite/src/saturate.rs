@@ -1,4 +1,4 @@
-//! Applies rules to one window's e-graph until nothing new is found or a limit is reached.
+//! Applies rules to one fragment's e-graph until nothing new is found or a limit is reached.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -6,10 +6,10 @@ use memc_ops::Profile;
 
 use crate::rules::{Class, Rule, RuleBook, Template};
 
-/// Limits of one window, all in counts: results are the same on any machine.
+/// Limits of one fragment, all in counts: results are the same on any machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Nodes of a window.
+    /// Nodes of a fragment.
     pub nodes: usize,
     /// E-nodes of its e-graph.
     pub terms: usize,
@@ -46,7 +46,7 @@ pub struct Setting<'a> {
     pub fold_cap: Bytes,
     /// Whether the bytes of all weights can be read, so that they can be joined and taken apart before the model runs.
     pub weights: bool,
-    /// Limits of each window.
+    /// Limits of each fragment.
     pub limits: Limits,
 }
 

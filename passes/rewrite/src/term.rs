@@ -9,7 +9,7 @@ use memc_ir::{Attribute, Operator};
 /// What an e-node is, apart from its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Head {
-    /// Something that the window reads or a rule made; number in the table of leaves.
+    /// Something that the fragment reads or a rule made; number in the table of leaves.
     Leaf(u32),
     /// An operand that is left out.
     Absent,
@@ -60,7 +60,7 @@ impl Language for Term {
 /// Attributes of a node, sorted by name.
 pub(crate) type Attributes = Vec<(String, Attribute)>;
 
-/// Operators and attribute lists, each held once. Numbers are given in order of first use, so they depend on the window alone.
+/// Operators and attribute lists, each held once. Numbers are given in order of first use, so they depend on the fragment alone.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     operators: Vec<Operator>,

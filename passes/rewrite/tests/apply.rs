@@ -1,8 +1,8 @@
-//! Fragments in the place of windows: what stays in the module keeps what it cannot do without.
+//! Replacements in the place of fragments: what stays in the module keeps what it cannot do without.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_ir::{Module, Operator, text};
-use memc_rewrite::{Fragment, Limits, Piece, Shift, Source, apply, own_bytes, windows};
+use memc_rewrite::{FormNode, Limits, Replacement, Shift, Source, apply, fragments, own_bytes};
 
 fn module(body: &str) -> Module {
     let parsed = text::parse(&format!("mem 1\nir_version 8\nopset \"\" 17\n{body}"));
@@ -20,19 +20,19 @@ fn a_node_that_stays_for_another_result_keeps_its_first() {
 }
 ",
     );
-    let found = windows(&module, &Limits::default(), Shift::None, &own_bytes);
+    let found = fragments(&module, &Limits::default(), Shift::None, &own_bytes);
     let own = module.node(found[0].nodes[0]).clone();
     let ty = |position: usize| Some(module.ty(own.outputs[position].unwrap()).clone());
     let operands = vec![Some(Source::Input(0)), Some(Source::Input(1))];
     // The first result from elsewhere, the second as it was.
-    let other = Piece {
+    let other = FormNode {
         operator: Operator::onnx("Other", 1),
         attributes: Vec::new(),
         inputs: operands.clone(),
         results: vec![ty(0)],
         original: None,
     };
-    let kept = Piece {
+    let kept = FormNode {
         operator: own.operator.clone(),
         attributes: own.attributes.clone(),
         inputs: operands,
@@ -40,9 +40,9 @@ fn a_node_that_stays_for_another_result_keeps_its_first() {
         original: Some(0),
     };
     let outputs = vec![Source::Result(0, 0), Source::Result(1, 1)];
-    let fragment = Fragment { pieces: vec![other, kept], outputs, ..Fragment::default() };
-    let applied = apply(&mut module, &[(&found[0], &fragment)]);
-    assert_eq!(applied.windows.len(), 1);
+    let replacement = Replacement { nodes: vec![other, kept], outputs, ..Replacement::default() };
+    let applied = apply(&mut module, &[(&found[0], &replacement)]);
+    assert_eq!(applied.fragments.len(), 1);
     for node in &module.graph(module.main()).nodes {
         assert!(module.node(*node).outputs[0].is_some(), "{}", text::print(&module));
     }
@@ -67,7 +67,7 @@ fn zeros_are_known_behind_the_window_that_makes_them() {
 }
 ",
     );
-    let found = windows(&module, &Limits { nodes: 2, ..Limits::default() }, Shift::None, &own_bytes);
+    let found = fragments(&module, &Limits { nodes: 2, ..Limits::default() }, Shift::None, &own_bytes);
     let last = found.last().unwrap();
     assert_eq!((found.len(), last.nodes.len()), (2, 2));
     let zeros: Vec<_> = last.inputs.iter().zip(&last.zeros).map(|(value, zeros)| (&*module.value(*value).name, *zeros)).collect();

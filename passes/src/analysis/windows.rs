@@ -10,7 +10,7 @@ pub type KnownData = SecondaryMap<Value, Option<Arc<Data>>>;
 
 /// A value that can lie inside another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Window {
+pub struct SubView {
     /// The node between them: a Concat reads the part, a Split or Slice makes it.
     pub node: Node,
     /// The smaller value.
@@ -27,7 +27,7 @@ pub struct Window {
 ///
 /// Parts without a byte are left out, and so are those that do not begin and end at whole bytes, and an operand that a Concat reads twice:
 /// it can lie in one place only, and the other one is written from it.
-pub fn windows(module: &Module, data: &KnownData) -> Vec<Window> {
+pub fn windows(module: &Module, data: &KnownData) -> Vec<SubView> {
     let mut found = Vec::new();
     for node in &module.graph(module.main()).nodes {
         let Some(info) = lookup(&module.node(*node).operator) else { continue };
@@ -42,7 +42,7 @@ pub fn windows(module: &Module, data: &KnownData) -> Vec<Window> {
 }
 
 /// Operands of a Concat that are contiguous in its result.
-fn operands(module: &Module, node: Node) -> Option<Vec<Window>> {
+fn operands(module: &Module, node: Node) -> Option<Vec<SubView>> {
     let data = module.node(node);
     let whole = (*data.outputs.first()?)?;
     // Operator set 1 has a default that is another axis; who relies on it gets copies.
@@ -54,7 +54,7 @@ fn operands(module: &Module, node: Node) -> Option<Vec<Window>> {
 }
 
 /// Results of a Split that are contiguous in its operand.
-fn results(module: &Module, node: Node) -> Option<Vec<Window>> {
+fn results(module: &Module, node: Node) -> Option<Vec<SubView>> {
     let data = module.node(node);
     let whole = (*data.inputs.first()?)?;
     let all: Vec<Value> = data.outputs.iter().copied().collect::<Option<_>>()?;
@@ -62,26 +62,26 @@ fn results(module: &Module, node: Node) -> Option<Vec<Window>> {
 }
 
 /// Which of the pieces that stand one after the other along attribute `axis` are contiguous; `None` if they are not the whole.
-fn pieces(module: &Module, node: Node, whole: Value, all: &[Value], is_operand: bool) -> Option<Vec<Window>> {
+fn pieces(module: &Module, node: Node, whole: Value, all: &[Value], is_operand: bool) -> Option<Vec<SubView>> {
     let dims = extents(module, whole)?;
     let axis = normalize_axis(module.node(node).int("axis", 0), dims.len())?;
     let (mut found, mut at) = (Vec::new(), 0u64);
     for part in all.iter().copied() {
         let extent = *extents(module, part).filter(|part| part.len() == dims.len())?.get(axis)?;
         let starts: Vec<u64> = (0..dims.len()).map(|other| if other == axis { at } else { 0 }).collect();
-        found.extend(offset(module, part, whole, &starts).map(|offset| Window { node, part, whole, offset, is_operand }));
+        found.extend(offset(module, part, whole, &starts).map(|offset| SubView { node, part, whole, offset, is_operand }));
         at = at.checked_add(extent)?;
     }
     (at == dims[axis]).then_some(found)
 }
 
 /// The result of a Slice, if it skips nothing.
-fn slice(module: &Module, node: Node, data: &KnownData) -> Option<Window> {
+fn slice(module: &Module, node: Node, data: &KnownData) -> Option<SubView> {
     let (inputs, outputs) = (&module.node(node).inputs, &module.node(node).outputs);
     let (whole, part) = ((*inputs.first()?)?, (*outputs.first()?)?);
     let starts = slice_starts(module, node, &extents(module, whole)?, data)?;
     let offset = offset(module, part, whole, &starts)?;
-    Some(Window { node, part, whole, offset, is_operand: false })
+    Some(SubView { node, part, whole, offset, is_operand: false })
 }
 
 /// First element of a slice along each axis; `None` where a number is not constant or a step is not 1.

@@ -1,6 +1,6 @@
 //! What describes a machine and a request: target files, profiles, sizes and links.
 
-use memc::cost::{Target, profile};
+use memc::cost::{Target, timings};
 use memc::passes::Options;
 use memc::{LinkOption, Size};
 
@@ -24,7 +24,7 @@ pub fn read_target(bytes: &[u8]) {
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    if let Err(error) = profile::read(&text) {
+    if let Err(error) = timings::read(&text) {
         assert!(!error.to_string().is_empty());
     }
     for line in text.lines().take(64) {

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use memc::check::{Options, check, form};
-use memc::layout_file::{Layout, Profile, read, to_c_header, to_json, to_minimalloc_csv, to_rust};
+use memc::layout_file::{Layout, LiveCurve, read, to_c_header, to_json, to_minimalloc_csv, to_rust};
 use memc::proto::ModelFile;
 use memc::report::{HtmlOptions, html, json, summary_line, text, trace};
 use memc::{OptimizeOptions, Silent, optimize};
@@ -87,7 +87,7 @@ fn judge(sound: &Sound, text: &str) {
 }
 
 fn write_all(layout: &Layout) {
-    let _ = Profile::of(layout);
+    let _ = LiveCurve::of(layout);
     let _ = (to_c_header(layout), to_rust(layout), to_minimalloc_csv(layout, "device"));
     let _ = (summary_line(layout), text(layout), trace(layout), html(layout, &HtmlOptions::default()));
     let report = json(layout);

@@ -14,7 +14,7 @@ use crate::text::round_trip;
 use crate::{Choices, planning};
 
 /// Most nodes of a module that is also planned; larger ones are only imported.
-const MOST_PLANNED: usize = 200;
+const MAX_PLANNED: usize = 200;
 
 /// Reads bytes as a model file and carries it through import, plan and export.
 pub fn import_onnx(bytes: &[u8]) {
@@ -42,7 +42,7 @@ pub fn search(bytes: &[u8], pass: Searching) {
     let model = Generator::new(choices).model().encode_to_vec();
     let Ok(file) = ModelFile::from_bytes(model) else { return };
     let Ok(imported) = import(&file, &import_options()) else { return };
-    if imported.module.nodes().len() <= MOST_PLANNED {
+    if imported.module.nodes().len() <= MAX_PLANNED {
         let inference = Inference { data: imported.data, ..Inference::default() };
         searched(imported.module, inference, pass, &mut Choices::new(&settings));
     }
@@ -63,7 +63,7 @@ fn carry(bytes: &[u8], variant: usize) {
     };
     holds(&imported.module, Stage::Typed);
     round_trip(&imported.module);
-    if imported.module.nodes().len() > MOST_PLANNED {
+    if imported.module.nodes().len() > MAX_PLANNED {
         return;
     }
     let inference = Inference { data: imported.data, ..Inference::default() };

@@ -6,15 +6,15 @@ use memc::solve::{Limit, StopReason};
 use crate::Choices;
 
 /// Most operations of a problem.
-const MOST: usize = 40;
+const MAX_OPERATIONS: usize = 40;
 /// Most operations of a problem of which all orders are tried.
-const MOST_EXHAUSTIVE: usize = 6;
+const MAX_EXHAUSTIVE: usize = 6;
 
 /// Builds a problem, solves it, and judges the answer.
 pub fn order(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let small = choices.once_in(2);
-    let count = choices.below(if small { MOST_EXHAUSTIVE } else { MOST } + 1);
+    let count = choices.below(if small { MAX_EXHAUSTIVE } else { MAX_OPERATIONS } + 1);
     let problem = problem(&mut choices, count);
     let given = match problem.topological_order() {
         Ok(given) => given,

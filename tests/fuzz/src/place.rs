@@ -6,17 +6,17 @@ use memc::solve::{Limit, Status, StopReason};
 use crate::Choices;
 
 /// Most buffers of a problem.
-const MOST: usize = 60;
+const MAX_BUFFERS: usize = 60;
 /// Most buffers of a problem that is searched exhaustively.
-const MOST_EXHAUSTIVE: usize = 5;
+const MAX_EXHAUSTIVE: usize = 5;
 /// Offsets that the exhaustive search may try.
-const MOST_TRIED: u64 = 300_000;
+const MAX_TRIED: u64 = 300_000;
 
 /// Builds a problem, solves it, and judges the answer.
 pub fn place(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let small = choices.once_in(2);
-    let count = choices.below(if small { MOST_EXHAUSTIVE } else { MOST } + 1);
+    let count = choices.below(if small { MAX_EXHAUSTIVE } else { MAX_BUFFERS } + 1);
     let mut problem = Problem { buffers: (0..count).map(|_| buffer(&mut choices, small)).collect(), capacity: None };
     problem.capacity = choices.once_in(4).then(|| if small { choices.below(24) as u64 } else { choices.number() });
     let limit = Limit::nodes(*choices.pick(&[if small { 20_000 } else { 200 }, 0, 7]));
@@ -70,7 +70,7 @@ fn lowest(problem: &Problem, ceiling: u64) -> Option<Option<u64>> {
     let mut tried = 0;
     let mut best = None;
     descend(problem, &mut Vec::new(), &mut best, ceiling, &mut tried);
-    (tried < MOST_TRIED).then_some(best)
+    (tried < MAX_TRIED).then_some(best)
 }
 
 fn descend(problem: &Problem, offsets: &mut Vec<u64>, best: &mut Option<u64>, ceiling: u64, tried: &mut u64) {
@@ -81,7 +81,7 @@ fn descend(problem: &Problem, offsets: &mut Vec<u64>, best: &mut Option<u64>, ce
     };
     let mut offset = buffer.fixed_offset.unwrap_or(0);
     // Only what is lower than the best so far is worth a look.
-    while *tried < MOST_TRIED && best.map_or(offset + buffer.size <= ceiling, |best| offset + buffer.size < best) {
+    while *tried < MAX_TRIED && best.map_or(offset + buffer.size <= ceiling, |best| offset + buffer.size < best) {
         *tried += 1;
         let is_free = problem.buffers.iter().zip(&*offsets).all(|(other, at)| !clash(buffer, offset, other, *at));
         if is_free {

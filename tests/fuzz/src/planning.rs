@@ -83,7 +83,9 @@ pub fn searched(mut module: Module, inference: Inference, pass: Searching, choic
     let pipeline = Pipeline::parse(passes, module.stage, REGISTRY).map(|pipeline| pipeline.with(&settings));
     let run = |pipeline: Pipeline| pipeline.run(&mut module, &mut ctx, true, &mut Silent);
     match pipeline.and_then(run) {
-        Err(PipelineError::Pass(PassError::Budget(short))) => assert!(limit.is_some_and(|limit| limit < short.least), "{short:?}"),
+        Err(PipelineError::Pass(PassError::Budget(short))) => {
+            assert!(limit.is_some_and(|limit| limit < short.least), "{short:?}")
+        }
         Err(PipelineError::Broken { pass, violations }) => panic!("`{pass}` broke it:\n{}{before}", show(&violations)),
         Err(PipelineError::Pass(PassError::TooLarge { .. })) => {}
         Err(error) => panic!("{error}\n{before}"),

@@ -3,13 +3,13 @@
 use memc::solve::{Limit, budget, order, place};
 
 /// Most rows or nodes of a file that is also solved.
-const MOST_SOLVED: usize = 200;
+const MAX_SOLVED: usize = 200;
 
 /// Reads bytes as a placement problem, as an ordering problem, and as one of recomputing within half of its peak.
 pub fn read_problem(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(table) = place::csv::read(&text) {
-        if table.ids.len() <= MOST_SOLVED
+        if table.ids.len() <= MAX_SOLVED
             && let Ok(outcome) = place::solve(&table.problem, &Limit::nodes(20))
             && let Some(solution) = &outcome.solution
         {
@@ -21,7 +21,7 @@ pub fn read_problem(bytes: &[u8]) {
     if let Ok(dag) = order::json::read(&text)
         && let Ok(problem) = dag.problem()
         && let Ok(given) = problem.topological_order()
-        && given.len() <= MOST_SOLVED
+        && given.len() <= MAX_SOLVED
         && let Ok(outcome) = order::solve(&problem, &given, &Limit::nodes(20))
     {
         let base = order::peak(&problem, &given).unwrap_or_else(|error| panic!("{error}"));
@@ -30,7 +30,7 @@ pub fn read_problem(bytes: &[u8]) {
     }
     if let Ok(dag) = budget::json::read(&text)
         && let Ok(problem) = budget::json::problem(&dag)
-        && problem.runs.len() <= MOST_SOLVED
+        && problem.runs.len() <= MAX_SOLVED
     {
         let given: Vec<budget::Event> = (0..problem.runs.len() as u32).map(budget::Event::Run).collect();
         let Ok(base) = budget::measure(&problem, &given) else { return };

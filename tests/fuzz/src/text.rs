@@ -5,7 +5,7 @@ use memc::ir::{Module, Stage, text, verify};
 use crate::planning;
 
 /// Most nodes of a module that is also planned; longer ones are only read.
-const MOST_PLANNED: usize = 120;
+const MAX_PLANNED: usize = 120;
 
 /// Reads bytes as text; if it is a module, prints it twice, verifies it at every stage, and plans it where it is sound.
 pub fn parse_text(bytes: &[u8]) {
@@ -17,7 +17,7 @@ pub fn parse_text(bytes: &[u8]) {
     round_trip(&module);
     let sound = Stage::ALL.map(|stage| verify(&module, stage).is_ok());
     assert!(sound.is_sorted_by(|early, late| early >= late), "a later stage holds and an earlier one does not: {sound:?}");
-    if sound[Stage::Planned as usize] && module.stage <= Stage::Typed && module.nodes().len() <= MOST_PLANNED {
+    if sound[Stage::Planned as usize] && module.stage <= Stage::Typed && module.nodes().len() <= MAX_PLANNED {
         planning::infer_and_plan(module);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use memc::layout_file::{Arena, Class, Layout, Link, LowerBound, Peak, Profile, Space, Transfer};
+use memc::layout_file::{Arena, Class, Layout, Link, LiveCurve, LowerBound, Peak, Space, Transfer};
 use memc::proto::ModelFile;
 use memc::proto::onnx::{ModelProto, NodeProto, OperatorSetIdProto};
 use memc::{OptimizeOptions, Silent};
@@ -79,7 +79,7 @@ fn with_nodes(model: &ModelProto, trips: &[Trip], pause: usize) -> ModelProto {
 
 /// Every owner of a space at the lowest offset that is free, the largest first.
 fn place(layout: &mut Layout, space: &str, alignment: u64) {
-    let profile = Profile::of(layout);
+    let profile = LiveCurve::of(layout);
     let mut owners = profile.spaces.iter().find(|row| row.space == space).unwrap().owners.clone();
     owners.sort_by_key(|owner| (std::cmp::Reverse(owner.bytes), owner.tensor));
     let mut placed: Vec<(u64, u64, u64, u64)> = Vec::new();
@@ -174,7 +174,7 @@ pub fn plan_with_transfers(given: &ModelFile, space: &str, alignment: u64, pause
     layout.transfers.sort_by_key(|row| row.store_step);
     layout.lower_bound.clear();
     layout.peak.clear();
-    for row in Profile::of(&layout).spaces {
+    for row in LiveCurve::of(&layout).spaces {
         let bound = LowerBound { placement: row.peak, order: None, order_proved: false, placement_proved: false };
         layout.lower_bound.insert(row.space.clone(), bound);
         layout.peak.insert(row.space, Peak { bytes: row.peak, step: row.peak_step, at_most: None });

@@ -2,7 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use memc_layout::{
-    Alias, AliasKind, Arena, Baseline, Busy, Class, Layout, LiveRange, LowerBound, ParetoPoint, Peak, Profile, ScheduledNode,
+    Alias, AliasKind, Arena, Baseline, Busy, Class, Layout, LiveCurve, LiveRange, LowerBound, ParetoPoint, Peak, ScheduledNode,
     Solver, Tensor, read,
 };
 
@@ -161,7 +161,7 @@ fn push(layout: &mut Layout, placed: &mut Vec<(u64, u64, u64)>, (class, step): (
 
 /// Fills in what a layout says of itself.
 fn claim(mut layout: Layout) -> Layout {
-    let device = Profile::of(&layout).spaces.remove(0);
+    let device = LiveCurve::of(&layout).spaces.remove(0);
     let size = device.owners.iter().map(|owner| owner.offset + owner.bytes).max().unwrap();
     layout.arenas = vec![Arena { space: "device".to_owned(), size, alignment: 64 }];
     layout.budget = [("device".to_owned(), size + size / 8)].into();

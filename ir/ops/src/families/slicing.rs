@@ -15,7 +15,7 @@ const FAR: i64 = i32::MAX as i64;
 
 /// Start, end and step along one axis.
 #[derive(Debug, Clone)]
-struct Window {
+struct SliceAxis {
     axis: usize,
     start: Item,
     end: Item,
@@ -69,7 +69,7 @@ fn clamped(bound: &Item, extent: &DimExpr) -> Option<DimExpr> {
 }
 
 /// Number of positions of a window along an axis whose extent or bounds depend on symbols; `None` where nobody can tell.
-fn symbolic_window(extent: &DimExpr, window: &Window) -> Option<Dim> {
+fn symbolic_window(extent: &DimExpr, window: &SliceAxis) -> Option<Dim> {
     let step = window.step.int()?;
     if step < 0 {
         let whole = matches!(window.start, Item::Int(start) if start == -1 || start >= FAR)
@@ -85,7 +85,7 @@ fn symbolic_window(extent: &DimExpr, window: &Window) -> Option<Dim> {
     at_least(&distance, &DimExpr::constant(0)).then_some(count).flatten().map(Dim::from_expr)
 }
 
-fn window_extent(dim: &Dim, window: &Window) -> Result<Dim, InferError> {
+fn window_extent(dim: &Dim, window: &SliceAxis) -> Result<Dim, InferError> {
     if window.step == Item::Int(0) {
         return Err(InferError::BadOperand { operand: 4, why: "a step is zero".to_owned() });
     }
@@ -100,7 +100,7 @@ fn window_extent(dim: &Dim, window: &Window) -> Result<Dim, InferError> {
 }
 
 /// No more positions than a window can have, whatever is open.
-fn most_positions(dim: &Dim, window: &Window) -> Option<u64> {
+fn most_positions(dim: &Dim, window: &SliceAxis) -> Option<u64> {
     let whole = dim.upper().and_then(|extent| i64::try_from(extent).ok());
     let step = window.step.int().unwrap_or(1);
     let (mut from_start, mut from_end) = (None, None);
@@ -132,7 +132,7 @@ fn list(ctx: &Infer<'_>, name: &str, operand: usize) -> Option<Vec<Item>> {
 }
 
 /// The windows that a Slice names; `None` where not even their axes are known.
-fn windows(ctx: &Infer<'_>, rank: usize) -> Result<Option<Vec<Window>>, InferError> {
+fn windows(ctx: &Infer<'_>, rank: usize) -> Result<Option<Vec<SliceAxis>>, InferError> {
     let Some((starts, ends)) = list(ctx, "starts", 1).zip(list(ctx, "ends", 2)) else { return Ok(None) };
     if starts.len() != ends.len() {
         let (left, right) = (starts.len().to_string(), ends.len().to_string());
@@ -155,11 +155,11 @@ fn windows(ctx: &Infer<'_>, rank: usize) -> Result<Option<Vec<Window>>, InferErr
     }
     let axes = positions_of(&axes, rank)?.into_iter();
     let bounds = starts.into_iter().zip(ends).zip(steps);
-    Ok(Some(axes.zip(bounds).map(|(axis, ((start, end), step))| Window { axis, start, end, step }).collect()))
+    Ok(Some(axes.zip(bounds).map(|(axis, ((start, end), step))| SliceAxis { axis, start, end, step }).collect()))
 }
 
 /// Elements of the windows; `None` where a bound is not known.
-fn sliced(data: &Data, windows: &[Window]) -> Option<Vec<Item>> {
+fn sliced(data: &Data, windows: &[SliceAxis]) -> Option<Vec<Item>> {
     let mut dims = data.dims.clone();
     let mut steps = strides(&dims);
     let mut base = 0;

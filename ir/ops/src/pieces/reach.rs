@@ -147,7 +147,7 @@ fn has_same_positions(share: &Share<'_>, found: &Pieces) -> bool {
 
 /// Windows that slide over operand 0, of the extents of attribute `kernel_shape` or of the filters.
 pub(crate) fn slides(node: &Typed<'_>, axis: usize) -> Option<Reach> {
-    let window = Window::of(node, axis)?;
+    let window = Kernel::of(node, axis)?;
     let (from, to) = (window.extent, node.output_dims(0)?.get(axis).copied()?);
     let all = to.checked_sub(1)?.checked_mul(window.stride)?.checked_add(window.width)?;
     if Padding::of(node.data()) == Padding::Same {
@@ -176,12 +176,12 @@ fn pads_count_for_nothing(node: &Typed<'_>) -> bool {
 }
 
 /// The same where the node pads as much as keeps the extents, divided by strides.
-fn same(node: &Typed<'_>, own: Window) -> Option<Reach> {
+fn same(node: &Typed<'_>, own: Kernel) -> Option<Reach> {
     let is_lower = node.data().string("auto_pad") == Some("SAME_LOWER");
     let count = own.pads.len() / 2;
     let mut pads = vec![0; own.pads.len()];
     for spatial in 0..count {
-        let window = Window::of(node, spatial + 2)?;
+        let window = Kernel::of(node, spatial + 2)?;
         let to = node.output_dims(0)?.get(spatial + 2).copied()?;
         let all = to.checked_sub(1)?.checked_mul(window.stride)?.checked_add(window.width)?;
         let total = all.saturating_sub(window.extent);
@@ -194,7 +194,7 @@ fn same(node: &Typed<'_>, own: Window) -> Option<Reach> {
 
 /// Windows around each position of operand 0 that are added up.
 pub(crate) fn spreads(node: &Typed<'_>, axis: usize) -> Option<Reach> {
-    let window = Window::of(node, axis)?;
+    let window = Kernel::of(node, axis)?;
     let data = node.data();
     let plain = matches!(Padding::of(data), Padding::Explicit)
         && data.attribute("output_shape").is_none()
@@ -245,7 +245,7 @@ fn scale(node: &Typed<'_>, axis: usize, operand: usize) -> Option<f64> {
 }
 
 /// A window along one axis of images.
-struct Window {
+struct Kernel {
     /// Positions of the data.
     extent: u64,
     stride: u64,
@@ -257,7 +257,7 @@ struct Window {
     spatial: usize,
 }
 
-impl Window {
+impl Kernel {
     /// Pads before and behind the data along the axis.
     fn own_pads(&self) -> (u64, u64) {
         (self.pads[self.spatial], self.pads[self.spatial + self.pads.len() / 2])

@@ -8,10 +8,10 @@ use super::{Kernels, Link, Space, Target, TargetError};
 use crate::machine::{ArithmeticRates, Cache, Machine};
 
 /// No machine has more.
-const MOST_SPACES: usize = 16;
+const MAX_SPACES: usize = 16;
 
 /// Huge pages of one gigabyte.
-const LARGEST_ALIGNMENT: u64 = 1 << 30;
+const MAX_ALIGNMENT: u64 = 1 << 30;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -192,8 +192,8 @@ impl Reader<'_> {
         if tables.is_empty() {
             return Err(TargetError::NoSpace);
         }
-        if tables.len() > MOST_SPACES {
-            return Err(TargetError::TooManySpaces { count: tables.len(), most: MOST_SPACES });
+        if tables.len() > MAX_SPACES {
+            return Err(TargetError::TooManySpaces { count: tables.len(), most: MAX_SPACES });
         }
         let mut spaces: Vec<Space> = Vec::new();
         for table in tables {
@@ -221,10 +221,10 @@ impl Reader<'_> {
 
     fn alignment(&self, entry: &Spanned<u64>) -> Result<u64, TargetError> {
         let value = *entry.get_ref();
-        if value.is_power_of_two() && value <= LARGEST_ALIGNMENT {
+        if value.is_power_of_two() && value <= MAX_ALIGNMENT {
             return Ok(value);
         }
-        Err(TargetError::Alignment { line: self.line_of(entry), value, most: LARGEST_ALIGNMENT })
+        Err(TargetError::Alignment { line: self.line_of(entry), value, most: MAX_ALIGNMENT })
     }
 
     fn links(&self, tables: &[LinkTable], spaces: &[Space]) -> Result<Vec<Link>, TargetError> {

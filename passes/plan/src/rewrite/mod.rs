@@ -1,4 +1,4 @@
-//! `rewrite`: replaces pieces of the graph by equal forms that need less memory or time.
+//! `rewrite`: replaces fragments of the graph by equal forms that need less memory or time.
 
 mod search;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use memc_ir::{Module, Stage};
-use memc_rewrite::{Candidate, Limits, RuleBook, Setting, Shift, Window, apply, candidates, windows};
+use memc_rewrite::{Candidate, Fragment, Limits, RuleBook, Setting, Shift, apply, candidates, fragments};
 
 use crate::Goal;
 use crate::trial::alone;
@@ -17,7 +17,7 @@ use search::{Form, best, chosen};
 /// The pass.
 pub const INFO: PassInfo = PassInfo {
     name: "rewrite",
-    summary: "Replaces pieces of the graph by equal forms that need less memory or time.",
+    summary: "Replaces fragments of the graph by equal forms that need less memory or time.",
     page: include_str!("../../doc/rewrite.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
@@ -25,7 +25,7 @@ pub const INFO: PassInfo = PassInfo {
     run,
 };
 
-/// Borders of windows, round by round: the last one sees what the first two left, in fewer and wider windows.
+/// Borders of fragments, round by round: the last one sees what the first two left, in fewer and wider fragments.
 const ROUNDS: [Shift; 3] = [Shift::None, Shift::Half, Shift::None];
 /// The page of a rewriting rule, for `memc explain rule/NAME`.
 pub fn rule_page(name: &str) -> Option<String> {
@@ -38,7 +38,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let mut goal = None;
     let mut edits = 0;
     for (number, shift) in ROUNDS.into_iter().enumerate() {
-        // Where nothing changed, the same borders would show the same windows.
+        // Where nothing changed, the same borders would show the same fragments.
         if edits > 0 || !ROUNDS[..number].contains(&shift) {
             edits += round(module, ctx, book, shift, &mut known, &mut goal);
         }
@@ -46,7 +46,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(edits))
 }
 
-/// Rewrites with one set of windows; returns the number of edits. `known` keeps the candidates of windows by their keys: equal ones are
+/// Rewrites with one set of fragments; returns the number of edits. `known` keeps the candidates of fragments by their keys: equal ones are
 /// solved once in all rounds. `goal` is what the module that came in is scored by.
 fn round(
     module: &mut Module,
@@ -68,13 +68,13 @@ fn round(
         weights: !ctx.settings.whole_weights && weights_are_readable(module, ctx),
         limits: Limits::default(),
     };
-    let all = windows(module, &setting.limits, shift, &|constant| ctx.bytes_of(constant));
-    for window in &all {
-        if !known.contains_key(&window.key) {
-            let found = || candidates(module, window, &setting, &|piece| alone(piece, options));
+    let all = fragments(module, &setting.limits, shift, &|constant| ctx.bytes_of(constant));
+    for fragment in &all {
+        if !known.contains_key(&fragment.key) {
+            let found = || candidates(module, fragment, &setting, &|module| alone(module, options));
             // What is folded and which operators there are can differ from one module to the next.
-            let key = format!("{} {} {}", setting.opset, setting.weights, window.key);
-            known.insert(window.key.clone(), ctx.memo.kept::<Found>().candidates(key, found));
+            let key = format!("{} {} {}", setting.opset, setting.weights, fragment.key);
+            known.insert(fragment.key.clone(), ctx.memo.kept::<Found>().candidates(key, found));
         }
     }
     let forms = forms(&all, known);
@@ -84,7 +84,7 @@ fn round(
     let applied = apply(module, &chosen(&forms, &best(module, ctx, &forms, goal)));
     if applied.edits > 0 {
         ctx.data = memc_ops::infer(module).data;
-        ctx.said.rewrites.extend(applied.windows);
+        ctx.said.rewrites.extend(applied.fragments);
     }
     applied.edits
 }
@@ -95,25 +95,25 @@ fn weights_are_readable(module: &Module, ctx: &PassContext<'_>) -> bool {
     constants.into_iter().all(|constant| ctx.bytes_of(module.constant(constant)).is_some())
 }
 
-/// Windows of equal keys together, in the order of the graph, where there is anything to choose.
-fn forms<'w>(windows: &'w [Window], known: &'w BTreeMap<String, Rc<[Candidate]>>) -> Vec<Form<'w>> {
+/// Fragments of equal keys together, in the order of the graph, where there is anything to choose.
+fn forms<'w>(fragments: &'w [Fragment], known: &'w BTreeMap<String, Rc<[Candidate]>>) -> Vec<Form<'w>> {
     let mut place: BTreeMap<&str, usize> = BTreeMap::new();
     let mut forms: Vec<Form<'w>> = Vec::new();
-    for window in windows {
-        let Some(candidates) = known.get(&window.key).filter(|candidates| candidates.len() > 1) else { continue };
-        let at = *place.entry(&window.key).or_insert(forms.len());
+    for fragment in fragments {
+        let Some(candidates) = known.get(&fragment.key).filter(|candidates| candidates.len() > 1) else { continue };
+        let at = *place.entry(&fragment.key).or_insert(forms.len());
         if at == forms.len() {
-            forms.push(Form { windows: Vec::new(), candidates });
+            forms.push(Form { fragments: Vec::new(), candidates });
         }
-        forms[at].windows.push(window);
+        forms[at].fragments.push(fragment);
     }
     forms
 }
 
-/// Fragments whose candidates are remembered at most.
+/// Replacements whose candidates are remembered at most.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Candidates of equal fragments, by key.
+/// Candidates of equal replacements, by key.
 #[derive(Debug, Default)]
 struct Found(RefCell<BTreeMap<String, Rc<[Candidate]>>>);
 

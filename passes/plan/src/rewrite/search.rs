@@ -1,25 +1,25 @@
-//! Chooses candidates for all windows together: the fastest everywhere, then leaner ones where the peak stands, while it falls.
+//! Chooses candidates for all fragments together: the fastest everywhere, then leaner ones where the peak stands, while it falls.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use memc_ir::{Bytes, Module, Node, Rewriter, SecondaryMap, Value};
-use memc_rewrite::{Candidate, Fragment, Window, apply};
+use memc_rewrite::{Candidate, Fragment, Replacement, apply};
 
 use crate::trial::{Judged, judge};
 use crate::{Goal, Score};
 use memc_passes::{Options, PassContext};
 
-/// Windows of one key, and their candidates.
+/// Fragments of one key, and their candidates.
 #[derive(Debug)]
 pub(super) struct Form<'w> {
-    pub(super) windows: Vec<&'w Window>,
+    pub(super) fragments: Vec<&'w Fragment>,
     pub(super) candidates: &'w [Candidate],
 }
 
 impl Form<'_> {
     fn nanos(&self, number: usize) -> i128 {
-        self.candidates[number].measure.nanos.0.round() as i128 * self.windows.len() as i128
+        self.candidates[number].measure.nanos.0.round() as i128 * self.fragments.len() as i128
     }
     /// The fastest candidate, the leanest of equals; what rules made before what was there, for it may hold values for a shorter time.
     fn fastest(&self) -> usize {
@@ -37,15 +37,15 @@ impl Form<'_> {
     }
 }
 
-/// Windows with the fragments that take their place.
-pub(super) fn chosen<'f>(forms: &'f [Form<'_>], choice: &[usize]) -> Vec<(&'f Window, &'f Fragment)> {
+/// Fragments with the replacements that take their place.
+pub(super) fn chosen<'f>(forms: &'f [Form<'_>], choice: &[usize]) -> Vec<(&'f Fragment, &'f Replacement)> {
     let mut found = Vec::new();
     for (form, number) in forms.iter().zip(choice) {
-        if let Some(fragment) = form.candidates.get(*number).and_then(|candidate| candidate.fragment.as_ref()) {
-            found.extend(form.windows.iter().map(|window| (*window, fragment)));
+        if let Some(replacement) = form.candidates.get(*number).and_then(|candidate| candidate.replacement.as_ref()) {
+            found.extend(form.fragments.iter().map(|fragment| (*fragment, replacement)));
         }
     }
-    found.sort_by_key(|(window, _)| window.nodes.first().copied());
+    found.sort_by_key(|(fragment, _)| fragment.nodes.first().copied());
     found
 }
 
@@ -209,7 +209,7 @@ impl Search<'_, '_> {
         self.goal.limit().map_or(0, |limit| limit.0)
     }
 
-    /// Forms of which some window computes, reads or makes what is live at a step where the peak stands.
+    /// Forms of which some fragment computes, reads or makes what is live at a step where the peak stands.
     fn at_peak(&self, state: &State) -> BTreeSet<usize> {
         let module = &state.judged.module;
         let nodes = &module.graph(module.main()).nodes;
@@ -239,9 +239,9 @@ impl Search<'_, '_> {
         let mut of_node: SecondaryMap<Node, Option<usize>> = SecondaryMap::default();
         let mut of_value: SecondaryMap<Value, Option<usize>> = SecondaryMap::default();
         for (number, form) in self.forms.iter().enumerate() {
-            for window in &form.windows {
-                window.nodes.iter().for_each(|node| of_node.set(*node, Some(number)));
-                window.outputs.iter().for_each(|value| of_value.set(*value, Some(number)));
+            for fragment in &form.fragments {
+                fragment.nodes.iter().for_each(|node| of_node.set(*node, Some(number)));
+                fragment.outputs.iter().for_each(|value| of_value.set(*value, Some(number)));
             }
         }
         // Backwards, readers are met before what they read.

@@ -218,24 +218,24 @@ impl<'j> Levels<'j> {
 /// What a region changes, at each step of its span.
 struct Changes {
     /// Bytes of what is there in shares, as it was.
-    before: Profile,
+    before: LiveBytes,
     /// The same, as it will be.
-    shared: Profile,
+    shared: LiveBytes,
     /// Bytes of what is there whole.
-    there: Profile,
+    there: LiveBytes,
     /// Bytes that are there longer than they were.
-    longer: Profile,
+    longer: LiveBytes,
 }
 
 impl Changes {
     fn of(first: usize, last: usize) -> Self {
-        let none = || Profile::new(first, last);
+        let none = || LiveBytes::new(first, last);
         Self { before: none(), shared: none(), there: none(), longer: none() }
     }
 }
 
 /// Bytes at the steps of a span, asked for in order.
-struct Profile {
+struct LiveBytes {
     first: usize,
     last: usize,
     /// Bytes that begin and end at each step.
@@ -244,7 +244,7 @@ struct Profile {
     now: u64,
 }
 
-impl Profile {
+impl LiveBytes {
     fn new(first: usize, last: usize) -> Self {
         Self { first, last, steps: vec![(0, 0); last - first + 2], now: 0 }
     }

@@ -324,7 +324,7 @@ fn is_zero(graph: &Graph<'_>, id: Id) -> bool {
             let operator = names.operator_at(operator);
             match (&*operator.domain, &*operator.name) {
                 ("", "Expand") => splat(graph, term.children[0]) == Some(0.0),
-                // A value of its own is a tensor that the attribute holds, which no window has.
+                // A value of its own is a tensor that the attribute holds, which no fragment has.
                 ("", "ConstantOfShape") => names.attributes_at(attributes).is_empty(),
                 _ => false,
             }

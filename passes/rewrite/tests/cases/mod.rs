@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use memc_cost::CostModel;
 use memc_ir::{Bytes, Module, text};
 use memc_ops::Profile;
-use memc_rewrite::{Limits, Rule, RuleBook, Setting, Shift, apply, every_form, own_bytes, windows};
+use memc_rewrite::{Limits, Rule, RuleBook, Setting, Shift, apply, every_form, fragments, own_bytes};
 
 /// One case of a rule.
 pub struct Case {
@@ -116,10 +116,10 @@ pub fn forms(module: &Module, book: &RuleBook) -> Vec<Module> {
         limits,
     };
     let mut found: Vec<Module> = Vec::new();
-    for window in windows(module, &limits, Shift::None, &own_bytes) {
-        for fragment in every_form(module, &window, &setting) {
+    for fragment in fragments(module, &limits, Shift::None, &own_bytes) {
+        for replacement in every_form(module, &fragment, &setting) {
             let mut other = module.clone();
-            apply(&mut other, &[(&window, &fragment)]);
+            apply(&mut other, &[(&fragment, &replacement)]);
             memc_ops::infer(&mut other);
             if !found.iter().any(|known| text::print(known) == text::print(&other)) {
                 found.push(other);

@@ -180,7 +180,7 @@ pub enum BudgetError {
 }
 
 /// All sums stay below this, so that signed differences never overflow.
-const LARGEST_SUM: u64 = 1 << 61;
+const MAX_SUM: u64 = 1 << 61;
 
 impl Problem {
     /// Bytes that a run of that index needs at least: what it reads, what it makes but for what takes over an operand, and its workspace.
@@ -276,5 +276,5 @@ impl Problem {
 }
 
 fn is_bounded(mut numbers: impl Iterator<Item = u64>) -> bool {
-    numbers.try_fold(0_u64, |sum, each| sum.checked_add(each).filter(|sum| *sum < LARGEST_SUM)).is_some()
+    numbers.try_fold(0_u64, |sum, each| sum.checked_add(each).filter(|sum| *sum < MAX_SUM)).is_some()
 }

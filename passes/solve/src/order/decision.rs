@@ -6,7 +6,7 @@ use super::pairs::{pairs, ties};
 use super::portfolio;
 use super::problem::Problem;
 use super::search::{Verdict, decide};
-use super::window::{Window, segments};
+use super::span::{Span, segments};
 use super::witness::Witnesses;
 use crate::tuning::OrderTuning;
 
@@ -245,11 +245,11 @@ fn search_segments(model: &Model, base: &[u32], target: u64, tuning: &OrderTunin
         if steps[range.clone()].iter().all(|bytes| *bytes <= target) {
             continue;
         }
-        let window = Window::new(model, base, &position, range.clone());
-        match decide_both_ways(&Model::new(&window.problem), target, tuning, looks) {
+        let span = Span::new(model, base, &position, range.clone());
+        match decide_both_ways(&Model::new(&span.problem), target, tuning, looks) {
             Verdict::Found(local) => {
                 for (place, local) in range.zip(local) {
-                    order[place] = window.operations[local as usize];
+                    order[place] = span.operations[local as usize];
                 }
             }
             other => return other,

@@ -1,4 +1,4 @@
-//! Proof and improvement: segments between cuts, each decided by search, the worst first; windows around the peak where a segment is too hard.
+//! Proof and improvement: segments between cuts, each decided by search, the worst first; spans around the peak where a segment is too hard.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,10 +9,10 @@ use super::model::{Model, peak, positions, profile};
 use super::portfolio::Best;
 use super::search::Verdict;
 use super::segment::{Answer, solve_window};
-use super::window::{Window, segments};
+use super::span::{Span, segments};
 use crate::tuning::OrderTuning;
 
-/// Widths of the windows around the peak, in operations: half and twice of them leave all answers as they are.
+/// Widths of the spans around the peak, in operations: half and twice of them leave all answers as they are.
 const WIDTHS: [usize; 4] = [24, 48, 96, 192];
 
 /// What is known of the whole.
@@ -65,12 +65,12 @@ fn solve_segments(
         if height.min(below) <= proven {
             break;
         }
-        let window = Window::new(model, order, &position, range.clone());
-        let answer = known.entry(window.key()).or_insert_with(|| solve_window(&window, below, tuning, looks)).clone();
+        let span = Span::new(model, order, &position, range.clone());
+        let answer = known.entry(span.key()).or_insert_with(|| solve_window(&span, below, tuning, looks)).clone();
         // Below the peak of an unproven segment, only the bound is of interest.
         if height > highest_open {
             for (place, local) in range.zip(&answer.order) {
-                result[place] = window.operations[*local as usize];
+                result[place] = span.operations[*local as usize];
             }
         }
         proven = proven.max(answer.lower_bound);
@@ -83,7 +83,7 @@ fn solve_segments(
     (result, proven, complete)
 }
 
-/// Frees windows around the worst step, one after the other, wider and wider, while that lowers the peak.
+/// Frees spans around the worst step, one after the other, wider and wider, while that lowers the peak.
 fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, tuning: &OrderTuning, looks: &mut u64) -> Vec<u32> {
     let mut current = peak(model, &order);
     'improved: while current > lower_bound {
@@ -97,14 +97,14 @@ fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, tuning: &
                 }
                 let start = worst.saturating_sub(shift);
                 let range = start..(start + width).min(order.len());
-                let window = Window::new(model, &order, &position, range.clone());
-                let freed = Model::new(&window.problem);
+                let span = Span::new(model, &order, &position, range.clone());
+                let freed = Model::new(&span.problem);
                 let verdict = limited(looks, tuning.first_slice.saturating_mul(2), |looks| {
                     decide_both_ways(&freed, current - 1, tuning, looks)
                 });
                 if let Verdict::Found(local) = verdict {
                     for (place, local) in range.zip(local) {
-                        order[place] = window.operations[local as usize];
+                        order[place] = span.operations[local as usize];
                     }
                     current = peak(model, &order);
                     continue 'improved;

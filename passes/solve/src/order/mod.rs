@@ -22,8 +22,8 @@ mod portfolio;
 mod problem;
 mod search;
 mod segment;
+mod span;
 mod twins;
-mod window;
 mod witness;
 
 pub use check::{OrderViolation, check};

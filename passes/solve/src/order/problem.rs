@@ -102,7 +102,7 @@ pub enum OrderError {
 }
 
 /// All sums stay below this, so that signed differences never overflow.
-const LARGEST_SUM: u64 = 1 << 61;
+const MAX_SUM: u64 = 1 << 61;
 
 impl Problem {
     /// Checks indices and sums; whether there is a circle shows when an order is looked for. O(n + uses).
@@ -138,7 +138,7 @@ impl Problem {
     fn validate_sizes(&self) -> Result<(), OrderError> {
         let sizes =
             self.buffers.iter().map(|buffer| buffer.size).chain(self.operations.iter().map(|operation| operation.scratch));
-        let sum = sizes.into_iter().try_fold(0_u64, |sum, size| sum.checked_add(size).filter(|sum| *sum < LARGEST_SUM));
+        let sum = sizes.into_iter().try_fold(0_u64, |sum, size| sum.checked_add(size).filter(|sum| *sum < MAX_SUM));
         sum.map(|_| ()).ok_or(OrderError::TooLarge)
     }
 

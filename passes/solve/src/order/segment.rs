@@ -5,7 +5,7 @@ use super::decision::{Decision, limited, with_arcs};
 use super::model::{Model, peak, profile};
 use super::problem::Problem;
 use super::search::Verdict;
-use super::window::Window;
+use super::span::Span;
 use super::{bound, closure, portfolio, twins};
 use crate::tuning::OrderTuning;
 
@@ -19,8 +19,8 @@ pub(super) struct Answer {
 }
 
 /// Lowers a segment's peak by search until it is proven, no order has fewer than `below` bytes, or the looks are spent.
-pub(super) fn solve_window(window: &Window, below: u64, tuning: &OrderTuning, looks: &mut u64) -> Answer {
-    let contracted = contract(&window.problem);
+pub(super) fn solve_window(span: &Span, below: u64, tuning: &OrderTuning, looks: &mut u64) -> Answer {
+    let contracted = contract(&span.problem);
     let given: Vec<u32> = (0..contracted.problem.operations.len() as u32).collect();
     let narrower = twins::ordered(&contracted.problem, &given);
     let (problem, given) =

@@ -118,7 +118,7 @@ pub enum ProblemError {
 }
 
 /// Sums stay below this, so that no offset, load or area of a section can overflow 64 bits.
-const LARGEST_SUM: u64 = u64::MAX / 8;
+const MAX_SUM: u64 = u64::MAX / 8;
 
 impl Problem {
     /// Checks all that the solvers rely on. O(n + gaps).
@@ -138,7 +138,7 @@ impl Problem {
             if let Some(offset) = buffer.fixed_offset {
                 highest_fixed = highest_fixed.max(offset.checked_add(buffer.size).ok_or(too_large)?);
             }
-            if sum.checked_add(highest_fixed).is_none_or(|total| total > LARGEST_SUM) {
+            if sum.checked_add(highest_fixed).is_none_or(|total| total > MAX_SUM) {
                 return Err(too_large);
             }
         }

@@ -81,7 +81,7 @@ pub fn distinct(list: &[u32]) -> Vec<u32> {
 }
 
 /// What the rows ask for.
-pub struct Model {
+pub struct CoverProblem {
     /// The value of each interval of the cover.
     pub values: Vec<u32>,
     /// Rows of bytes alive beyond the capacity, and the gaps of values that can be absent, by value and rising; several for a gap whose bytes cost
@@ -106,7 +106,7 @@ pub struct Parts {
 /// A value that was used before a row and will be used after it is either there at the row, or must come back before its next use. Absences on two sides of
 /// a use need two returns; so a use that stands between two rows for certain ends a gap.
 #[must_use]
-pub fn model(problem: &Problem, rows: &Rows, capacity: u64, can_be_absent: &[bool], cuts: &[Vec<u32>]) -> Model {
+pub fn model(problem: &Problem, rows: &Rows, capacity: u64, can_be_absent: &[bool], cuts: &[Vec<u32>]) -> CoverProblem {
     let whole = |value: u32, _| Parts { absent: vec![(problem.values[value as usize].size, 0)], stays: 0 };
     model_in_parts(problem, rows, capacity, &users(problem), can_be_absent, cuts, whole)
 }
@@ -121,11 +121,11 @@ pub fn model_in_parts(
     can_be_absent: &[bool],
     cuts: &[Vec<u32>],
     mut parts: impl FnMut(u32, u32) -> Parts,
-) -> Model {
+) -> CoverProblem {
     let count = rows.runs.len();
     // Changes of bytes alive, and of those that stay, from one row to the next.
     let (mut alive, mut fixed) = (vec![0_i64; count + 1], vec![0_i64; count + 1]);
-    let mut model = Model { values: Vec::new(), cover: Cover::default(), fixed: Vec::new() };
+    let mut model = CoverProblem { values: Vec::new(), cover: Cover::default(), fixed: Vec::new() };
     for (index, users) in users.iter().enumerate() {
         let value = &problem.values[index];
         if value.size == 0 {

@@ -4,7 +4,7 @@ use super::branches::Branches;
 use super::chains::Chains;
 use super::conflict::Conflict;
 use super::cover::MAX_PIVOTS;
-use super::gaps::{self, Absence, COST_PARTS, Model, Parts, can_be_absent, run_cost, whole_units};
+use super::gaps::{self, Absence, COST_PARTS, CoverProblem, Parts, can_be_absent, run_cost, whole_units};
 use super::integral;
 use super::last::last_of_kept;
 use super::rows::{Rows, predecessors};
@@ -44,8 +44,8 @@ pub struct Bounding<'a> {
     problem: &'a Problem,
     capacity: u64,
     absences: Vec<Absence>,
-    in_order: Model,
-    chain: Model,
+    in_order: CoverProblem,
+    chain: CoverProblem,
     /// How far the given order is above the capacity at each run.
     weights: Vec<u64>,
     /// The run that needs most in every plan, and in those that keep the order.
@@ -116,7 +116,7 @@ impl<'a> Bounding<'a> {
 }
 
 /// Gaps and rows with their costs: those of chains, if the problem has no links.
-fn priced_model(problem: &Problem, rows: &Rows, capacity: u64, absences: &[Absence]) -> Model {
+fn priced_model(problem: &Problem, rows: &Rows, capacity: u64, absences: &[Absence]) -> CoverProblem {
     let users = gaps::users(problem);
     let mut chains = problem.links.is_empty().then(|| Chains::new(problem, rows, absences, &users));
     let parts = |value: u32, first| match &mut chains {
@@ -129,7 +129,7 @@ fn priced_model(problem: &Problem, rows: &Rows, capacity: u64, absences: &[Absen
     gaps::model_in_parts(problem, rows, capacity, &users, &can_be_absent(problem, absences), &[], parts)
 }
 
-fn conflicts<'a>(runs: &'a [u32], model: &'a Model) -> impl Iterator<Item = Conflict> + 'a {
+fn conflicts<'a>(runs: &'a [u32], model: &'a CoverProblem) -> impl Iterator<Item = Conflict> + 'a {
     runs.iter().zip(&model.fixed).map(|(run, needed)| Conflict { run: *run, needed: *needed })
 }
 
@@ -143,7 +143,7 @@ fn all_once(problem: &Problem) -> u64 {
 }
 
 /// Bounds from one set of rows, which can be covered.
-fn least(problem: &Problem, absences: &[Absence], model: &Model, effort: u64, enough: u64) -> Least {
+fn least(problem: &Problem, absences: &[Absence], model: &CoverProblem, effort: u64, enough: u64) -> Least {
     let base = all_once(problem);
     let enough = u128::from(enough.saturating_sub(base)) * u128::from(COST_PARTS);
     let cost = base.saturating_add(whole_units(integral::solve(&model.cover, effort, enough).bound));
@@ -156,7 +156,7 @@ const MIX_PARTS: u64 = 64;
 
 /// A bound on the end: no engine is busy for longer than until then, so neither is any mix of them. What an absence costs in a mix is the cheaper way
 /// back; the best of some mixes counts.
-fn least_makespan(problem: &Problem, absences: &[Absence], model: &Model, least_cost: u64) -> u64 {
+fn least_makespan(problem: &Problem, absences: &[Absence], model: &CoverProblem, least_cost: u64) -> u64 {
     let mut cover = model.cover.clone();
     let base = all_once(problem);
     let mut absences_of = vec![0_u64; absences.len()];

@@ -14,7 +14,7 @@ pub struct Answer {
 }
 
 /// Costs per byte are cut to this divided by the number of rows, so that potentials, which are sums over paths, fit.
-const LARGEST_POTENTIAL: u128 = 1 << 61;
+const MAX_POTENTIAL: u128 = 1 << 61;
 
 /// Marks the absence of a node or an arc.
 const NONE: u32 = u32::MAX;
@@ -79,7 +79,7 @@ impl Network {
             }
         }
         let flow: Vec<u64> = beyond.into_rows().into_iter().chain(absent).collect();
-        let most = LARGEST_POTENTIAL / (rows as u128 + 1);
+        let most = MAX_POTENTIAL / (rows as u128 + 1);
         let unit = |gap: &Interval| ((u128::from(gap.cost) << shift) / u128::from(gap.size.max(1))).min(most) as i64;
         let chain = 0..rows as u32;
         Self {

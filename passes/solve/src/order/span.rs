@@ -1,6 +1,6 @@
 //! A stretch of an order as a problem of its own: what runs before and after stays, what runs inside may change.
 //!
-//! Buffers that live across a border are there from the start or kept to the end; buffers that live across the whole window are one constant.
+//! Buffers that live across a border are there from the start or kept to the end; buffers that live across the whole span are one constant.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,14 +8,14 @@ use std::ops::Range;
 use super::model::Model;
 use super::problem::{Buffer, Operation, Problem};
 
-/// A window: its problem, and which operation of the whole each of its operations is.
-pub(super) struct Window {
+/// A span: its problem, and which operation of the whole each of its operations is.
+pub(super) struct Span {
     pub problem: Problem,
     pub operations: Vec<u32>,
 }
 
-impl Window {
-    /// The window of `order[range]`. `position` is each operation's place in `order`. O(all buffers + uses in the window).
+impl Span {
+    /// The span of `order[range]`. `position` is each operation's place in `order`. O(all buffers + uses in the span).
     pub fn new(model: &Model, order: &[u32], position: &[u32], range: Range<usize>) -> Self {
         let operations = order[range.clone()].to_vec();
         let inside = |operation: u32| range.contains(&(position[operation as usize] as usize));
@@ -53,7 +53,7 @@ impl Window {
         Self { problem, operations }
     }
 
-    /// A canonical form: equal windows (repeated layers) have equal keys.
+    /// A canonical form: equal spans (repeated layers) have equal keys.
     pub fn key(&self) -> Vec<u64> {
         let mut key = Vec::new();
         for operation in &self.problem.operations {
@@ -75,7 +75,7 @@ impl Window {
     }
 }
 
-/// Bytes of buffers that live across the whole window and are not used in it.
+/// Bytes of buffers that live across the whole span and are not used in it.
 fn constant_bytes(model: &Model, position: &[u32], range: &Range<usize>, is_used: impl Fn(u32) -> bool) -> u64 {
     let lives_across = |buffer: &u32| {
         let places = || model.users.of(*buffer).iter().map(|user| position[*user as usize] as usize);
@@ -86,7 +86,7 @@ fn constant_bytes(model: &Model, position: &[u32], range: &Range<usize>, is_used
     (0..model.sizes.len() as u32).filter(lives_across).map(|buffer| model.sizes[buffer as usize]).sum()
 }
 
-/// The windows between operations that are comparable to all others: every order passes the same states between them.
+/// The spans between operations that are comparable to all others: every order passes the same states between them.
 ///
 /// An operation at place `p` of a topological order is such a cut if all earlier ones have their first successor at or before `p` and all later ones their
 /// last predecessor at or after `p`. O(n + edges).

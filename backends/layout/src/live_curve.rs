@@ -9,14 +9,14 @@ use crate::types::{Class, Layout, LiveRange, Tensor};
 
 /// Live bytes of every space of a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Profile {
+pub struct LiveCurve {
     /// One entry for each space that the target names or that a tensor lies in: the target's order, then by name.
-    pub spaces: Vec<SpaceProfile>,
+    pub spaces: Vec<SpaceCurve>,
 }
 
 /// Live bytes of one space.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpaceProfile {
+pub struct SpaceCurve {
     /// Name of the space.
     pub space: String,
     /// Bytes of the owners that are live, one number a step.
@@ -63,9 +63,9 @@ impl Owner {
     }
 }
 
-impl Profile {
+impl LiveCurve {
     /// Derives the profile of a layout, in time O(tensors · log tensors + spaces · steps).
-    pub fn of(layout: &Layout) -> Profile {
+    pub fn of(layout: &Layout) -> LiveCurve {
         let roots = roots(&layout.tensors);
         let mut families: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, root) in roots.iter().enumerate() {
@@ -82,27 +82,27 @@ impl Profile {
         }
         let mut spaces = Vec::new();
         for space in &layout.target.spaces {
-            if !spaces.iter().any(|known: &SpaceProfile| known.space == space.name) {
+            if !spaces.iter().any(|known: &SpaceCurve| known.space == space.name) {
                 let owners = by_space.remove(space.name.as_str()).unwrap_or_default();
-                spaces.push(SpaceProfile::new(&space.name, owners, layout.schedule.len()));
+                spaces.push(SpaceCurve::new(&space.name, owners, layout.schedule.len()));
             }
         }
-        spaces.extend(by_space.into_iter().map(|(name, owners)| SpaceProfile::new(name, owners, layout.schedule.len())));
-        Profile { spaces }
+        spaces.extend(by_space.into_iter().map(|(name, owners)| SpaceCurve::new(name, owners, layout.schedule.len())));
+        LiveCurve { spaces }
     }
 
     /// The profile of the space of that name.
-    pub fn space(&self, name: &str) -> Option<&SpaceProfile> {
+    pub fn space(&self, name: &str) -> Option<&SpaceCurve> {
         self.spaces.iter().find(|space| space.space == name)
     }
 }
 
-impl SpaceProfile {
-    fn new(space: &str, owners: Vec<Owner>, steps: usize) -> SpaceProfile {
+impl SpaceCurve {
+    fn new(space: &str, owners: Vec<Owner>, steps: usize) -> SpaceCurve {
         let live_bytes = sums(&owners, steps);
         let peak = live_bytes.iter().copied().max().unwrap_or(0);
         let peak_step = live_bytes.iter().position(|&bytes| bytes == peak).unwrap_or(0) as u64;
-        SpaceProfile { space: space.to_owned(), live_bytes, peak, peak_step, owners }
+        SpaceCurve { space: space.to_owned(), live_bytes, peak, peak_step, owners }
     }
 
     /// Owners that are live at a step: largest first, equals by offset.

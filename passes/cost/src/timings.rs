@@ -11,16 +11,16 @@ const LONGEST: u64 = 3_000_000_000_000_000;
 
 /// A profile: one entry a node of the main graph.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Profile {
+pub struct Timings {
     /// Name and version of the format, `memc.profile/1`.
     pub schema: String,
     /// The nodes, in the order in which they ran.
-    pub nodes: Vec<NodeProfile>,
+    pub nodes: Vec<NodeTiming>,
 }
 
 /// What one node took.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct NodeProfile {
+pub struct NodeTiming {
     /// Name of the node; those that have none in the model are named as memc writes them.
     pub node: String,
     /// Operator.
@@ -35,12 +35,12 @@ pub struct NodeProfile {
     pub workspace: u64,
     /// Its results; empty in files that do not state them.
     #[serde(default)]
-    pub results: Vec<ResultProfile>,
+    pub results: Vec<TimedResult>,
 }
 
 /// A result of a node, as it was when the node was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct ResultProfile {
+pub struct TimedResult {
     /// Name of the value.
     pub name: String,
     /// Extents; none where nobody can derive them.
@@ -77,7 +77,7 @@ pub enum ProfileError {
 ///
 /// # Errors
 /// The text is no profile of this version.
-pub fn read(text: &str) -> Result<Profile, ProfileError> {
+pub fn read(text: &str) -> Result<Timings, ProfileError> {
     #[derive(Deserialize)]
     struct Head {
         schema: String,
@@ -88,7 +88,7 @@ pub fn read(text: &str) -> Result<Profile, ProfileError> {
     if head.schema != VERSION {
         return Err(ProfileError::Version { found: head.schema.chars().take(64).collect() });
     }
-    let profile: Profile = serde_json::from_str(text).map_err(form)?;
+    let profile: Timings = serde_json::from_str(text).map_err(form)?;
     match profile.nodes.iter().find(|node| node.ns > LONGEST) {
         Some(node) => Err(ProfileError::Time { node: node.node.chars().take(64).collect(), ns: node.ns }),
         None => Ok(profile),
