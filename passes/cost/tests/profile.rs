@@ -42,7 +42,7 @@ fn nodes(module: &Module) -> Vec<Node> {
 fn measured(text: &str, module: &Module) -> CostModel {
     let mut target = Target::default();
     (target.machine.cache, target.machine.overhead) = (None, Nanos(2_000.0));
-    let measured = Measured::new(profile::read(text).unwrap(), module, &target.machine);
+    let measured = Measured::new(timings::read(text).unwrap(), module, &target.machine);
     CostModel { target, measured: Some(Arc::new(measured)) }
 }
 
@@ -148,7 +148,7 @@ fn an_empty_profile_changes_nothing() {
 
 #[test]
 fn what_is_no_profile_is_refused() {
-    let refusal = |text: &str| profile::read(text).unwrap_err().to_string();
+    let refusal = |text: &str| timings::read(text).unwrap_err().to_string();
     assert!(refusal("{").starts_with("line 1, column 1: "), "{}", refusal("{"));
     assert!(refusal("{}").contains("missing field `schema`"));
     assert_eq!(
@@ -157,5 +157,5 @@ fn what_is_no_profile_is_refused() {
     );
     assert!(refusal(r#"{"schema": "memc.profile/1", "nodes": [{"node": "a", "op": "Relu", "ns": -5}]}"#).contains("-5"));
     let long = r#"{"schema": "memc.profile/1", "nodes": [{"node": "a", "op": "Relu", "ns": 18446744073709551615}]}"#;
-    assert!(matches!(profile::read(long), Err(ProfileError::Time { .. })));
+    assert!(matches!(timings::read(long), Err(ProfileError::Time { .. })));
 }
