@@ -10,11 +10,11 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use memc::import::{ImportOptions, import};
-use memc::passes::{Options, PassContext, Pipeline, Silent, analysis::scratch::scratch, schedule};
-use memc::plan::registry::REGISTRY;
-use memc::proto::ModelFile;
-use memc::solve::{Limit, order};
+use memc_onnx_import::{ImportOptions, import};
+use memc_onnx_proto::ModelFile;
+use memc_passes::{Options, PassContext, Pipeline, Silent, analysis::scratch::scratch, schedule};
+use memc_plan::registry::REGISTRY;
+use memc_solve::{Limit, order};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut limit, mut folder, mut seconds) = (Limit::default(), None, true);

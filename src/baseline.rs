@@ -9,10 +9,10 @@ use memc_passes::{PassContext, Pipeline};
 use memc_plan::registry::REGISTRY;
 
 use crate::error::Error;
-use crate::options::OptimizeOptions;
+use crate::request::Resolved;
 
 /// Peaks of the input model in file order: views aliased, nothing in place, what became a constant of the plan not counted.
-pub(crate) fn baseline(file: &ModelFile, given: &Module, planned: &Module, options: &OptimizeOptions) -> Result<Baseline, Error> {
+pub(crate) fn baseline(file: &ModelFile, given: &Module, planned: &Module, options: &Resolved<'_>) -> Result<Baseline, Error> {
     let mut module = given.clone();
     let mut ctx = PassContext::new(&options.plan, Default::default());
     Pipeline::parse("view", module.stage, REGISTRY)?.run(&mut module, &mut ctx, false, &mut memc_passes::Silent)?;

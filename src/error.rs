@@ -8,6 +8,8 @@ use memc_onnx_import::ImportError;
 use memc_onnx_proto::ReadError;
 use memc_passes::PipelineError;
 
+use crate::nearest::nearest;
+
 /// Why a request could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -71,6 +73,29 @@ pub enum Error {
         needs: u64,
         /// Bytes that the smallest plan within the time needs.
         smallest: u64,
+    },
+    /// State shares storage, and the arena holds outputs.
+    #[error("--alias-state and --state need outputs that the caller holds")]
+    StateInArena,
+    /// Blocks of channels for a runtime without kernels for them.
+    #[error("--nchwc makes operators that only ONNX Runtime's kernels compute")]
+    BlocksWithoutKernels,
+    /// No link leads from the space of the weights to the first space.
+    #[error("no link leads from a space named `{space}` to the first one")]
+    NoLink {
+        /// The space.
+        space: String,
+    },
+    /// A link cannot be added to the target.
+    #[error(transparent)]
+    Link(#[from] crate::link::LinkError),
+    /// The extension of an output names no format.
+    #[error("{}: the extension says the format, and this one says none", path.display())]
+    Extension {
+        /// The output.
+        path: PathBuf,
+        /// Extensions that name a format.
+        known: &'static [&'static str],
     },
     /// The budget names a space that the target does not have.
     #[error("the target has no space named `{space}`; it has {known}")]
@@ -178,7 +203,15 @@ impl Error {
             ) => 2,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => 3,
-            Self::UnknownSpace { .. } | Self::Unplanned { .. } | Self::UnknownValue { .. } | Self::State { .. } => 2,
+            Self::UnknownSpace { .. }
+            | Self::Unplanned { .. }
+            | Self::UnknownValue { .. }
+            | Self::State { .. }
+            | Self::StateInArena
+            | Self::BlocksWithoutKernels
+            | Self::NoLink { .. }
+            | Self::Link(_)
+            | Self::Extension { .. } => 2,
             Self::Budget { .. } | Self::Slow { .. } | Self::Weights { .. } => 3,
             Self::Pipeline(_) | Self::LayoutWrite(_) => 70,
             Self::Import(_)
@@ -219,7 +252,13 @@ impl Error {
             Self::Budget { .. } => "E0301",
             Self::Slow { .. } => "E0310",
             Self::UnknownSpace { .. } => "E0305",
-            Self::UnknownValue { .. } | Self::State { .. } => "E0306",
+            Self::UnknownValue { .. }
+            | Self::State { .. }
+            | Self::StateInArena
+            | Self::BlocksWithoutKernels
+            | Self::NoLink { .. }
+            | Self::Link(_)
+            | Self::Extension { .. } => "E0306",
             Self::Weights { .. } => "E0312",
             Self::Target { .. } => "E0308",
             Self::Profile { .. } => "E0309",
@@ -240,6 +279,11 @@ impl Error {
                 Some(format!("`--slowdown {takes}%` keeps these bytes, and `--budget {smallest}` this time"))
             }
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(relief(short)),
+            Self::StateInArena => Some("leave out --io, or write --io external".to_owned()),
+            Self::BlocksWithoutKernels => Some("add --runtime ort, or --runtime player".to_owned()),
+            Self::NoLink { space } => Some(format!("add one: --link {space}=16GB/s")),
+            Self::Link(_) => Some("name another space".to_owned()),
+            Self::Extension { known, .. } => Some(format!("use .{}", known.join(", ."))),
             Self::UnknownValue { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::UnknownValue { .. } => Some("`memc print MODEL` shows the inputs, and the outputs after `return`".to_owned()),
             Self::State { .. } => {
@@ -249,7 +293,10 @@ impl Error {
                 "quantize the weights, or say with `constants = true` under `[[spaces]]` in the target file where else they lie"
                     .to_owned(),
             ),
-            Self::Pipeline(PipelineError::UnknownPass { .. }) => Some("`memc passes` lists them all".to_owned()),
+            Self::Pipeline(PipelineError::UnknownPass { name, .. }) => Some(match nearest(name, pass_names()) {
+                Some(nearest) => format!("did you mean `{nearest}`? `memc passes` lists them all"),
+                None => "`memc passes` lists them all".to_owned(),
+            }),
             Self::Pipeline(PipelineError::Setting(_) | PipelineError::Unread { .. }) => {
                 Some("settings stand in brackets behind a pass that reads them: `split[limit=4096]`".to_owned())
             }
@@ -305,6 +352,11 @@ impl Error {
             None => diagnostic,
         }
     }
+}
+
+/// Names of all passes.
+fn pass_names() -> impl Iterator<Item = &'static str> {
+    memc_plan::registry::REGISTRY.iter().map(|pass| pass.name)
 }
 
 /// Said where searches were asked to end before they did.

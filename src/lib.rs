@@ -1,14 +1,20 @@
-//! A memory compiler for ONNX: it finds an order, in-place writes and an offset for every tensor, so that a model runs in
-//! one arena of known size, and writes a model that computes the same with the layout of that arena beside it.
+//! A memory compiler for ONNX. It chooses the order of a model's operators, in-place writes, recomputation, transfers and an offset for every
+//! tensor, so that the model runs in one arena of known size. It writes a model that computes the same results, and the layout of the arena.
 //!
-//! ```no_run
-//! use memc::{OptimizeOptions, Silent, optimize};
-//!
-//! let file = memc::proto::ModelFile::open("in.onnx").map_err(memc::Error::from)?;
-//! let optimized = optimize(&file, &OptimizeOptions::default(), &mut Silent)?;
-//! println!("arena: {} bytes", optimized.layout.arenas[0].size);
-//! # Ok::<(), memc::Error>(())
 //! ```
+//! use memc::{Model, Request, Size};
+//!
+//! # std::env::set_current_dir(env!("CARGO_MANIFEST_DIR"))?;
+//! let model = Model::open("examples/models/mlp.onnx")?;
+//! let planned = memc::plan(&model, &Request::new().budget(Size::Percent(80.0)))?;
+//! # std::env::set_current_dir(std::env::temp_dir())?;
+//! planned.write_model("planned.onnx")?;
+//! planned.write_layout("planned.layout.json")?;
+//! println!("arena: {} B", planned.arena());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Request`] holds every option, [`Planned`] the answer. The crates behind them are re-exported under their own names.
 
 mod anchor;
 mod baseline;
@@ -17,28 +23,31 @@ mod external;
 mod layout;
 mod limits;
 mod link;
-mod optimize;
-mod options;
+mod nearest;
+mod outputs;
+mod plan;
+mod planned;
 mod planning;
+mod request;
+mod size;
 mod state;
 
-pub use memc_check as check;
-pub use memc_cost as cost;
-pub use memc_ir as ir;
-pub use memc_layout as layout_file;
-pub use memc_onnx_import as import;
-pub use memc_onnx_proto as proto;
-pub use memc_ops as ops;
 #[cfg(feature = "ort")]
-pub use memc_ort as play;
-pub use memc_passes as passes;
-pub use memc_plan as plan;
-pub use memc_report as report;
-pub use memc_solve as solve;
+pub use memc_ort;
+pub use {
+    memc_check, memc_cost, memc_ir, memc_layout, memc_onnx_export, memc_onnx_import, memc_onnx_proto, memc_ops, memc_passes,
+    memc_plan, memc_report, memc_solve,
+};
 
 pub use error::Error;
 pub use link::{LinkError, LinkOption};
 pub use memc_onnx_export::sha256;
-pub use memc_passes::Silent;
-pub use optimize::{Optimized, optimize, optimize_aloud};
-pub use options::{OptimizeOptions, Size, SizeError};
+pub use memc_onnx_proto::ModelFile as Model;
+pub use memc_passes::{Io, Silent};
+pub use memc_solve::Stop;
+pub use nearest::nearest;
+pub use outputs::{Outputs, read};
+pub use plan::{plan, plan_watched};
+pub use planned::{LAYOUTS, Planned, REPORTS, known_extension};
+pub use request::{Budget, Measurements, Request, Runtime};
+pub use size::{Size, SizeError};

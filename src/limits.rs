@@ -6,7 +6,7 @@ use memc_ir::Bytes;
 use memc_layout::Layout;
 
 use crate::error::{EARLY, Error};
-use crate::options::OptimizeOptions;
+use crate::request::Resolved;
 
 /// Limits in bytes, by space; of the first space and of farther ones.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Limits {
 
 impl Limits {
     /// The most that the first space may take: its limit, and no more than the space holds.
-    pub(crate) fn room(&self, options: &OptimizeOptions) -> Option<Bytes> {
+    pub(crate) fn room(&self, options: &Resolved<'_>) -> Option<Bytes> {
         let asked = self.all.get(&self.first).copied().map(Bytes);
         [asked, options.plan.space.capacity].into_iter().flatten().min()
     }
@@ -32,7 +32,7 @@ impl Limits {
 ///
 /// Where weights are fetched, those lie in the space that they are fetched from, and the rest counts with the arena. Where nothing says
 /// in which space they lie, they are the caller's.
-pub(crate) fn keep_weights(plan: &Layout, options: &OptimizeOptions) -> Result<(), Error> {
+pub(crate) fn keep_weights(plan: &Layout, options: &Resolved<'_>) -> Result<(), Error> {
     let target = &options.plan.cost.target;
     if let Some(name) = &options.plan.weights {
         // A constant that is fetched twice lies there once.
@@ -61,18 +61,18 @@ pub(crate) fn keep_weights(plan: &Layout, options: &OptimizeOptions) -> Result<(
 ///
 /// # Errors
 /// A limit names a space that the target does not have.
-pub(crate) fn limits(options: &OptimizeOptions, whole: Bytes) -> Result<Limits, Error> {
+pub(crate) fn limits(options: &Resolved<'_>, whole: Bytes) -> Result<Limits, Error> {
     let first = &options.plan.space.name;
     let spaces: Vec<&String> =
         std::iter::once(&options.plan.space).chain(&options.plan.farther).map(|space| &space.name).collect();
     let mut all = BTreeMap::new();
-    for (space, size) in &options.budget {
-        let name = if space.is_empty() { first } else { space };
+    for budget in &options.request.budgets {
+        let name = budget.space.as_ref().unwrap_or(first);
         if !spaces.contains(&name) {
             let known = spaces.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            return Err(Error::UnknownSpace { space: space.clone(), known });
+            return Err(Error::UnknownSpace { space: name.clone(), known });
         }
-        all.insert(name.clone(), size.resolve(whole));
+        all.insert(name.clone(), budget.size.resolve(whole));
     }
     Ok(Limits { all, first: first.clone() })
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use memc_cost::Target;
 use memc_ir::Nanos;
 
-use crate::options::Size;
+use crate::size::Size;
 
 /// What a link takes before the first byte arrives, where nobody says it: a small copy over PCI Express takes about as long.
 const DEFAULT_LATENCY: f64 = 10_000.0;

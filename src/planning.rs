@@ -11,7 +11,7 @@ use crate::baseline::baseline;
 use crate::error::Error;
 use crate::external::ExternalFiles;
 use crate::limits::{Limits, limits};
-use crate::options::{Known, OptimizeOptions};
+use crate::request::{Known, Resolved};
 
 /// A model to plan.
 pub(crate) struct Source<'a> {
@@ -47,7 +47,7 @@ impl Source<'_> {
     /// A pass fails, or no plan keeps the limits.
     pub(crate) fn plan(
         &self,
-        options: &OptimizeOptions,
+        options: &Resolved<'_>,
         observer: &mut dyn Observer,
         tell: &mut dyn FnMut(&Entry),
     ) -> Result<Chosen, Error> {
@@ -59,26 +59,26 @@ impl Source<'_> {
             data: self.data,
             external: Some(self.external),
             options: &own,
-            verify: options.verify,
+            verify: options.request.verify,
             memo: Memo::default(),
         };
         let wish = Wish { limit: limits.room(options), slowdown: own.rewrite.slowdown };
-        if let Some(text) = &options.passes {
+        if let Some(text) = &options.request.passes {
             let planned = own_pipeline(&model, text, wish, observer)?;
             return Ok(Chosen { planned, limits, pareto: Vec::new(), log: Vec::new(), without: Vec::new() });
         }
         let Found { planned, log, options: used, without, .. } =
             memc_plan::plan(&model, wish, &Tuning::default(), tell).map_err(|refusal| refused(refusal, &model, wish))?;
-        let pareto = sweep(&model, options.pareto)?;
+        let pareto = sweep(&model, options.request.pareto)?;
         // Debug builds repeat the traces of small models and compare the plans.
-        if observer.watches() || options.verify && self.given.nodes().len() <= MAX_REPEATED {
+        if observer.watches() || options.request.verify && self.given.nodes().len() <= MAX_REPEATED {
             repeat(&Model { options: &used, ..model.clone() }, &planned, observer)?;
         }
         Ok(Chosen { planned, limits, pareto, log, without })
     }
 
     /// Peak of the file's order, where what cleaning up made constant does not count: what per cents are of.
-    fn whole(&self, options: &OptimizeOptions) -> Result<Bytes, Error> {
+    fn whole(&self, options: &Resolved<'_>) -> Result<Bytes, Error> {
         let mut cleaned = self.given.clone();
         let mut ctx = PassContext { external: Some(self.external), ..PassContext::new(&options.plan, self.data.clone()) };
         Pipeline::parse(CLEANED, cleaned.stage, REGISTRY)?.run(&mut cleaned, &mut ctx, false, &mut Silent)?;

@@ -4,6 +4,7 @@ use memc_ir::{Module, Value};
 use memc_passes::StateNames;
 
 use crate::error::Error;
+use crate::nearest::nearest;
 
 /// Holds pairs to the model: names exist, once each, and both tensors of a pair have the same type and known extents.
 ///
@@ -37,39 +38,4 @@ fn find(module: &Module, values: &[Value], name: &str, what: &'static str) -> Re
     let names = || values.iter().map(|value| module.value(*value).name.as_str());
     let found = values.iter().copied().find(|value| module.value(*value).name == name);
     found.ok_or_else(|| Error::UnknownValue { what, name: name.to_owned(), nearest: nearest(name, names()).map(str::to_owned) })
-}
-
-/// The name that takes the fewest edits to reach, if that is at most half of its characters.
-fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let ranked = known.map(|other| (distance(name, other), other));
-    ranked.min().filter(|(edits, other)| *edits * 2 <= other.chars().count()).map(|(_, other)| other)
-}
-
-/// Insertions, deletions and replacements of characters between two names.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (index, character) in one.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
-        for (column, against) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(character != *against);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_name_is_one_that_was_meant() {
-        let known = ["moment_1", "moment_2", "weight"];
-        assert_eq!(nearest("moment2", known.into_iter()), Some("moment_2"));
-        assert_eq!(nearest("wieght", known.into_iter()), Some("weight"));
-        assert_eq!(nearest("loss", known.into_iter()), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
-    }
 }

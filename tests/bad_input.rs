@@ -5,7 +5,7 @@ mod command;
 mod models_made;
 
 use command::{Folder, Ran};
-use memc::proto::onnx::ModelProto;
+use memc_onnx_proto::onnx::ModelProto;
 use models_made::*;
 
 /// Runs `memc optimize` on bytes that it must refuse.

@@ -5,7 +5,7 @@ mod command;
 mod models_made;
 
 use command::Folder;
-use memc::proto::onnx::{ModelProto, TensorProto};
+use memc_onnx_proto::onnx::{ModelProto, TensorProto};
 use models_made::{bytes, fixed, int, ints, node, raw, stated, with};
 
 /// Channels of a block on this machine.

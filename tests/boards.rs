@@ -7,7 +7,7 @@ mod models_made;
 use std::process::Command;
 
 use command::Folder;
-use memc::proto::onnx::ModelProto;
+use memc_onnx_proto::onnx::ModelProto;
 use models_made::{bytes, fixed, floats, int, ints, node, raw, stated, with};
 use serde_json::Value;
 

@@ -3,25 +3,24 @@
 
 mod models_made;
 
-use memc::import::ImportOptions;
-use memc::proto::ModelFile;
-use memc::proto::onnx::ModelProto;
-use memc::{OptimizeOptions, Optimized, Silent, optimize};
+use memc::{Planned, Request, Runtime, plan};
+use memc_onnx_import::ImportOptions;
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::ModelProto;
 use models_made::{bytes, call, fixed, function, node, with};
 
 /// Plans a model, and holds that the checker has nothing to say.
-fn planned(model: &ModelProto) -> Optimized {
-    planned_by(model, OptimizeOptions::default())
+fn planned(model: &ModelProto) -> Planned {
+    planned_by(model, Request::new())
 }
 
 /// The same with options of its own.
-fn planned_by(model: &ModelProto, options: OptimizeOptions) -> Optimized {
+fn planned_by(model: &ModelProto, request: Request) -> Planned {
     let file = ModelFile::from_bytes(bytes(model)).unwrap();
     let import = ImportOptions { allow_unbound: true, ..ImportOptions::default() };
-    let options = OptimizeOptions { import, verify: true, ..options };
-    let optimized = optimize(&file, &options, &mut Silent).unwrap();
+    let optimized = plan(&file, &Request { import, verify: true, ..request }).unwrap();
     let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
-    let report = memc::check::check(&file, &out, &optimized.layout, Default::default());
+    let report = memc_check::check(&file, &out, &optimized.layout, Default::default());
     assert!(report.holds(), "{:?}", report.violations);
     optimized
 }
@@ -54,8 +53,7 @@ fn an_operand_that_is_a_result_keeps_the_stated_type() {
 fn workspace_of_nodes_without_names_counts() {
     let mut model = with(vec![node("HardSwish", &["x"], &["y"])], |_| {});
     model.graph.as_mut().unwrap().node[0].name = None;
-    let plan = memc::passes::Options::for_profile(&memc::ops::Profile::ORT);
-    let optimized = planned_by(&model, OptimizeOptions { plan, ..OptimizeOptions::default() });
+    let optimized = planned_by(&model, Request::new().runtime(Runtime::Ort));
     let scratch = optimized.layout.tensors.iter().find(|tensor| tensor.name.starts_with("scratch:")).unwrap();
     assert!(optimized.layout.baseline.own_peak["device"] >= 16 + scratch.bytes);
 }

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use memc::import::{ImportOptions, import};
-use memc::ir::{Module, text};
-use memc::proto::ModelFile;
-use memc::{OptimizeOptions, Silent, optimize};
+use memc::{Request, plan};
+use memc_ir::{Module, text};
+use memc_onnx_import::{ImportOptions, import};
+use memc_onnx_proto::ModelFile;
 
 /// At most this share of the cases may be refused.
 const REFUSED_PER_CENT: usize = 2;
@@ -59,12 +59,11 @@ fn process(case: &Path, made: &Path) -> Result<(), String> {
 
 /// The model as planned and checked, rewritten in ways that change no bit or in all.
 fn planned(file: &ModelFile, import: &ImportOptions, exact: bool) -> Result<ModelFile, String> {
-    let mut options = OptimizeOptions { import: import.clone(), verify: true, ..OptimizeOptions::default() };
-    options.plan.rewrite.exact = exact;
-    let optimized = optimize(file, &options, &mut Silent).map_err(|error| error.diagnostic().to_string())?;
+    let request = Request { import: import.clone(), verify: true, ..Request::default() }.exact(exact);
+    let optimized = plan(file, &request).map_err(|error| error.diagnostic().to_string())?;
     survives_text(&optimized.module)?;
     let written = ModelFile::from_bytes(optimized.model.to_vec()).map_err(|error| error.to_string())?;
-    let report = memc::check::check(file, &written, &optimized.layout, memc::check::Options::default());
+    let report = memc_check::check(file, &written, &optimized.layout, memc_check::Options::default());
     if let Some(violation) = report.violations.first() {
         return Err(format!("check: {}", violation.diagnostic));
     }

@@ -8,10 +8,10 @@ mod models_made;
 use std::collections::BTreeMap;
 
 use command::{Folder, Ran};
-use memc::proto::onnx::attribute_proto::AttributeType;
-use memc::proto::onnx::tensor_shape_proto::dimension::Value as Extent;
-use memc::proto::onnx::type_proto::Value as Kind;
-use memc::proto::onnx::{
+use memc_onnx_proto::onnx::attribute_proto::AttributeType;
+use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value as Extent;
+use memc_onnx_proto::onnx::type_proto::Value as Kind;
+use memc_onnx_proto::onnx::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, SparseTensorProto, TensorProto, ValueInfoProto,
 };
 use models_made::*;
@@ -165,16 +165,16 @@ fn dimensions_that_contradict_are_told_by_their_options() {
 /// Writes arrays of zeros of these shapes.
 #[cfg(feature = "ort")]
 fn feed(folder: &Folder, arrays: &[(&str, &[u64])]) {
-    let element = memc::play::Element::from_onnx(1).unwrap();
+    let element = memc_ort::Element::from_onnx(1).unwrap();
     let zeros: Vec<Vec<u8>> = arrays.iter().map(|(_, dims)| vec![0; dims.iter().product::<u64>() as usize * 4]).collect();
     let view = |((name, dims), bytes): (&(&str, &[u64]), &'static [u8])| {
-        ((*name).to_owned(), memc::play::Content::View(memc::play::TensorView { element, shape: dims.to_vec(), bytes }))
+        ((*name).to_owned(), memc_ort::Content::View(memc_ort::TensorView { element, shape: dims.to_vec(), bytes }))
     };
     // A test may leave a few bytes behind: views borrow what they show.
     let views: BTreeMap<_, _> =
         arrays.iter().zip(zeros).map(|(array, bytes)| view((array, Box::leak(bytes.into_boxed_slice())))).collect();
     let mut file = Vec::new();
-    memc::play::npz::write(&views, &mut file).unwrap();
+    memc_ort::npz::write(&views, &mut file).unwrap();
     folder.write("feed.npz", file);
 }
 

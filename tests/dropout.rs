@@ -7,26 +7,24 @@ mod models_made;
 use std::fs;
 
 use command::Folder;
-use memc::import::ImportOptions;
-use memc::passes::Io;
-use memc::proto::ModelFile;
-use memc::{OptimizeOptions, Optimized, Silent, Size, optimize};
+use memc::{Planned, Request, Size, plan};
+use memc_onnx_proto::ModelFile;
+use memc_passes::Io;
 use models_made::bytes;
 use models_made::step::{LAYERS, Returns, step};
 
-fn planned(file: &ModelFile, budget: Option<u64>, returns: Returns) -> Result<Optimized, memc::Error> {
-    let budget = budget.map(|bytes| (String::new(), Size::Bytes(bytes))).into_iter().collect();
+fn planned(file: &ModelFile, budget: Option<u64>, returns: Returns) -> Result<Planned, memc::Error> {
     let (alias_state, io) = match returns {
         Returns::Gradients => (false, Io::Outputs),
         Returns::Adam => (true, Io::External),
     };
-    let plan = memc::passes::Options { effort: 500, alias_state, io, ..memc::passes::Options::default() };
-    let options = OptimizeOptions { import: ImportOptions::default(), plan, verify: true, budget, ..OptimizeOptions::default() };
-    optimize(file, &options, &mut Silent)
+    let budgets = budget.map(|bytes| Size::Bytes(bytes).into()).into_iter().collect();
+    let request = Request { effort: 500, alias_state, io: Some(io), verify: true, budgets, ..Request::default() };
+    plan(file, &request)
 }
 
 /// Plans within budgets below what the model needs freely, and holds what holds for each; gives the plans that were found.
-fn sweep(file: &ModelFile, returns: Returns) -> Vec<(u64, Optimized)> {
+fn sweep(file: &ModelFile, returns: Returns) -> Vec<(u64, Planned)> {
     let free = planned(file, None, returns).unwrap().layout.arenas[0].size;
     let mut found = Vec::new();
     for percent in [90, 75, 50] {
@@ -41,7 +39,7 @@ fn sweep(file: &ModelFile, returns: Returns) -> Vec<(u64, Optimized)> {
         let layout = &optimized.layout;
         assert!(layout.arenas[0].size <= budget && layout.cost.recomputed_nodes > 0, "{percent} %");
         let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
-        let report = memc::check::check(file, &out, layout, Default::default());
+        let report = memc_check::check(file, &out, layout, Default::default());
         assert!(report.holds(), "{percent} %: {:?}", report.violations);
         let random = layout.schedule.iter().filter(|node| node.op == "RandomUniformLike").count();
         assert_eq!(random, LAYERS, "{percent} %: each draws once");
@@ -79,7 +77,7 @@ fn same_bits(returns: Returns, name: &str) {
             assert_eq!(optimized.layout.state.len(), 3 * LAYERS, "{percent} %: all that is updated shares storage");
         }
         fs::write(folder.path("out.onnx"), optimized.model.to_vec()).unwrap();
-        folder.write("out.layout.json", memc::layout_file::to_json(&optimized.layout).unwrap());
+        folder.write("out.layout.json", memc_layout::to_json(&optimized.layout).unwrap());
         let ran = folder.memc("verify in.onnx out.onnx -n 2");
         if ran.err.contains("E0701") {
             eprintln!("no ONNX Runtime here: the plans were checked, not run");

@@ -5,7 +5,7 @@ mod command;
 mod models_made;
 
 use command::Folder;
-use memc::proto::onnx::{ModelProto, NodeProto, OperatorSetIdProto, TensorProto};
+use memc_onnx_proto::onnx::{ModelProto, NodeProto, OperatorSetIdProto, TensorProto};
 use models_made::{bytes, fixed, float, int, ints, node, numbers, raw, stated, with};
 
 const UINT8: i32 = 2;
@@ -51,7 +51,7 @@ impl Network {
         &mut self,
         op: &str,
         inputs: &[&str],
-        attributes: Vec<memc::proto::onnx::AttributeProto>,
+        attributes: Vec<memc_onnx_proto::onnx::AttributeProto>,
         scale: f32,
         zero: i64,
     ) -> String {

@@ -3,10 +3,10 @@
 
 mod models_made;
 
-use memc::proto::ModelFile;
-use memc::proto::onnx::type_proto::Value::TensorType;
-use memc::proto::onnx::{ModelProto, NodeProto, TensorProto};
-use memc::{Error, OptimizeOptions, Optimized, Silent, Size, optimize};
+use memc::{Budget, Error, Planned, Request, Runtime, Size, plan};
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::type_proto::Value::TensorType;
+use memc_onnx_proto::onnx::{ModelProto, NodeProto, TensorProto};
 use models_made::{bytes, fixed, floats, int, integers, ints, node, numbers, raw, stated, with};
 
 const INT8: i32 = 3;
@@ -14,27 +14,27 @@ const INT64: i32 = 7;
 const UINT8: i32 = 2;
 
 /// Plans a model; the checker has nothing to say of what comes out.
-fn planned_by(model: &ModelProto, options: &OptimizeOptions) -> Result<Optimized, Error> {
+fn planned_by(model: &ModelProto, request: &Request) -> Result<Planned, Error> {
     let file = ModelFile::from_bytes(bytes(model)).unwrap();
-    let optimized = optimize(&file, options, &mut Silent)?;
+    let optimized = plan(&file, request)?;
     let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
-    let report = memc::check::check(&file, &out, &optimized.layout, Default::default());
+    let report = memc_check::check(&file, &out, &optimized.layout, Default::default());
     assert!(report.holds(), "{:?}", report.violations);
     Ok(optimized)
 }
 
-fn options(edit: impl FnOnce(&mut OptimizeOptions)) -> OptimizeOptions {
-    let mut options = OptimizeOptions { verify: true, ..OptimizeOptions::default() };
-    edit(&mut options);
-    options
+fn request(edit: impl FnOnce(&mut Request)) -> Request {
+    let mut request = Request { verify: true, ..Request::default() };
+    edit(&mut request);
+    request
 }
 
 /// Peak of the plan, and that of the file's order, in bytes.
-fn peaks(optimized: &Optimized) -> (u64, u64) {
+fn peaks(optimized: &Planned) -> (u64, u64) {
     (optimized.layout.peak["device"].bytes, optimized.layout.baseline.own_peak["device"])
 }
 
-fn codes(optimized: &Optimized) -> Vec<&str> {
+fn codes(optimized: &Planned) -> Vec<&str> {
     optimized.diagnostics.iter().map(|diagnostic| diagnostic.code).collect()
 }
 
@@ -64,7 +64,7 @@ fn an_input_that_nothing_reads_takes_no_place_in_the_arena() {
         graph.output = vec![fixed("y", &[64, 8])];
         graph.initializer = vec![integers("k", &[8])];
     });
-    let optimized = planned_by(&model, &options(|options| options.plan.io = memc::passes::Io::Arena)).unwrap();
+    let optimized = planned_by(&model, &request(|request| request.io = Some(memc_passes::Io::Arena))).unwrap();
     let (peak, before) = peaks(&optimized);
     assert!(peak <= before, "{peak} > {before}");
     let idle = optimized.layout.tensors.iter().find(|tensor| tensor.name == "a").unwrap();
@@ -81,8 +81,7 @@ fn what_a_runtime_keeps_longer_counts_before_and_after() {
         graph.output = vec![fixed("y", &[96])];
     });
     model.graph.as_mut().unwrap().node[2].attribute.push(int("axis", 0));
-    let plan = memc::passes::Options::for_profile(&memc::ops::Profile::ORT);
-    let optimized = planned_by(&model, &options(|options| options.plan = plan)).unwrap();
+    let optimized = planned_by(&model, &request(|request| request.runtime = Runtime::Ort)).unwrap();
     let (peak, before) = peaks(&optimized);
     assert!(peak <= before, "{peak} > {before}");
     assert!(before > optimized.layout.baseline.file_order_peak["device"]);
@@ -91,18 +90,18 @@ fn what_a_runtime_keeps_longer_counts_before_and_after() {
 #[test]
 fn bytes_and_time_are_kept_together() {
     let by = |slowdown: u32, budget: Option<u64>| {
-        let options = options(|options| {
+        let request = request(|request| {
             // Little effort shows the same in a fraction of the time.
-            options.plan.effort = 500;
+            request.effort = 500;
             // Parts of the batch reach the smallest plan of this model without extra time.
-            options.plan.rewrite.micro_batches = Some(1);
-            options.plan.rewrite.slowdown = slowdown;
-            options.budget = budget.map(|bytes| (String::new(), Size::Bytes(bytes))).into_iter().collect();
+            request.rewrite.micro_batches = Some(1);
+            request.rewrite.slowdown = slowdown;
+            request.budgets = budget.map(|bytes| Size::Bytes(bytes).into()).into_iter().collect();
         });
-        planned_by(&wide(), &options)
+        planned_by(&wide(), &request)
     };
-    let arena = |optimized: &Optimized| optimized.layout.arenas[0].size;
-    let time = |optimized: &Optimized| optimized.layout.cost.modelled_ns_after / optimized.layout.cost.modelled_ns_before;
+    let arena = |optimized: &Planned| optimized.layout.arenas[0].size;
+    let time = |optimized: &Planned| optimized.layout.cost.modelled_ns_after / optimized.layout.cost.modelled_ns_before;
     let (free, slower) = (by(0, None).unwrap(), by(3000, None).unwrap());
     assert!(arena(&slower) < arena(&free));
     // A budget that leaves room for more changes nothing.
@@ -140,11 +139,11 @@ fn checkpoints_made_by_hand_are_merged_where_that_needs_less_and_is_faster() {
         graph.input = vec![fixed("h0", &[4096])];
         graph.output = vec![fixed("loss", &[]), fixed(&gradient, &[4096])];
     });
-    let result = |budget: &[(String, Size)]| {
-        let optimized = planned_by(&model, &options(|options| options.budget = budget.to_vec())).unwrap();
+    let result = |budgets: &[Budget]| {
+        let optimized = planned_by(&model, &request(|request| request.budgets = budgets.to_vec())).unwrap();
         (optimized.layout.arenas[0].size, optimized.layout.cost.modelled_ns_after)
     };
-    let (free, within) = (result(&[]), result(&[(String::new(), Size::Percent(80.0))]));
+    let (free, within) = (result(&[]), result(&[Size::Percent(80.0).into()]));
     assert!(free.0 <= within.0 || free.1 <= within.1, "{within:?} beats {free:?}");
     assert!(free.0 <= 65_600, "{free:?}");
 }
@@ -175,9 +174,11 @@ fn integer_kernels_that_take_more_memory_are_not_used() {
     });
     // The player's runtime copies the integers of all windows.
     let with_kernels = |asked: bool| {
-        let mut plan = memc::passes::Options::for_profile(&memc::ops::Profile::PLAYER);
-        plan.rewrite.integer_kernels = asked;
-        planned_by(&model, &options(|options| options.plan = plan)).unwrap()
+        let edit = |request: &mut Request| {
+            request.runtime = Runtime::Player;
+            request.rewrite.integer_kernels = asked;
+        };
+        planned_by(&model, &request(edit)).unwrap()
     };
     let (asked, unasked) = (with_kernels(true), with_kernels(false));
     assert_eq!(peaks(&asked), peaks(&unasked));
@@ -197,7 +198,7 @@ fn narrowing() -> ModelProto {
 
 #[test]
 fn parts_of_an_input_lie_in_what_the_caller_gives() {
-    let optimized = planned_by(&narrowing(), &options(|options| options.plan.rewrite.micro_batches = Some(2))).unwrap();
+    let optimized = planned_by(&narrowing(), &request(|request| request.rewrite.micro_batches = Some(2))).unwrap();
     let (peak, before) = peaks(&optimized);
     assert!(peak <= before, "{peak} > {before}");
 }
@@ -206,9 +207,11 @@ fn parts_of_an_input_lie_in_what_the_caller_gives() {
 fn an_option_that_raises_the_peak_says_so() {
     // A session copies the parts of an input.
     let by = |parts: Option<u64>| {
-        let mut plan = memc::passes::Options::for_profile(&memc::ops::Profile::ORT);
-        plan.rewrite.micro_batches = parts;
-        planned_by(&narrowing(), &options(|options| options.plan = plan)).unwrap()
+        let edit = |request: &mut Request| {
+            request.runtime = Runtime::Ort;
+            request.rewrite.micro_batches = parts;
+        };
+        planned_by(&narrowing(), &request(edit)).unwrap()
     };
     let (halves, whole) = (by(Some(2)), by(None));
     let (peak, before) = peaks(&halves);
@@ -231,10 +234,10 @@ fn weights_that_folding_copies_are_counted() {
             tensor.elem_type = Some(INT64);
         }
     });
-    let layout = planned_by(&model, &options(|_| {})).unwrap().layout;
+    let layout = planned_by(&model, &request(|_| {})).unwrap().layout;
     assert_eq!(layout.baseline.weights, 1024);
     assert_eq!(layout.weights, 2048);
-    let text = memc::report::text(&layout);
+    let text = memc_report::text(&layout);
     assert!(text.contains("weights 1.0 KiB -> 2.0 KiB"), "{text}");
 }
 
@@ -254,9 +257,11 @@ fn a_result_that_loses_its_reader_is_not_held_longer_than_in_the_file() {
     });
     let graph = model.graph.as_mut().unwrap();
     graph.node[3].attribute.push(int("axis", 0));
-    let mut plan = memc::passes::Options::for_profile(&memc::ops::Profile::ORT);
-    plan.io = memc::passes::Io::External;
-    let optimized = planned_by(&model, &options(|options| options.plan = plan)).unwrap();
+    let edit = |request: &mut Request| {
+        request.runtime = Runtime::Ort;
+        request.io = Some(memc_passes::Io::External);
+    };
+    let optimized = planned_by(&model, &request(edit)).unwrap();
     let (peak, before) = peaks(&optimized);
     assert!(peak <= before, "{peak} > {before}");
 }
@@ -273,6 +278,6 @@ fn an_output_that_is_known_counts_before_as_it_does_after() {
         }
         graph.initializer = vec![integers("k", &[3])];
     });
-    let (peak, before) = peaks(&planned_by(&model, &options(|_| {})).unwrap());
+    let (peak, before) = peaks(&planned_by(&model, &request(|_| {})).unwrap());
     assert!(peak <= before, "{peak} > {before}");
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use command::Folder;
-use memc::proto::onnx::{ModelProto, NodeProto};
+use memc_onnx_proto::onnx::{ModelProto, NodeProto};
 use models_made::{bytes, fixed, float, floats, int, integers, ints, node, raw, stated, with};
 use prost::Message as _;
 
@@ -220,7 +220,7 @@ fn a_batch_that_parts_do_not_divide_stays_whole_and_that_is_said() {
 }
 
 fn arena(layout: &str) -> u64 {
-    let layout = memc::layout_file::read(layout).unwrap();
+    let layout = memc_layout::read(layout).unwrap();
     layout.arenas[0].size
 }
 

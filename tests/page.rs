@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use memc::proto::ModelFile;
-use memc::report::HtmlOptions;
-use memc::{OptimizeOptions, Silent, optimize};
+use memc::{Request, Size, plan};
+use memc_onnx_proto::ModelFile;
+use memc_report::HtmlOptions;
 
 /// The page as it stands after its script ran.
 fn rendered(page: &Path) -> String {
@@ -28,9 +28,8 @@ fn rendered(page: &Path) -> String {
 fn the_page_fills_itself_in_a_browser() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = ModelFile::open(root.join("examples/models/whisper_tiny_encoder.onnx")).unwrap();
-    let options = OptimizeOptions { compare: true, ..OptimizeOptions::default() };
-    let optimized = optimize(&file, &options, &mut Silent).unwrap();
-    let html = memc::report::html(&optimized.layout, &HtmlOptions { title: "whisper", before: optimized.before.as_ref() });
+    let optimized = plan(&file, &Request { compare: true, ..Request::default() }).unwrap();
+    let html = memc_report::html(&optimized.layout, &HtmlOptions { title: "whisper", before: optimized.before.as_ref() });
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page.html");
     fs::write(&page, &html).unwrap();
     let dom = rendered(&page);
@@ -49,14 +48,12 @@ fn the_page_fills_itself_in_a_browser() {
 fn a_budget_plan_shows_what_was_computed_again() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = ModelFile::open(root.join("tests/models/unet_grad_tiny.onnx")).unwrap();
-    let mut options = OptimizeOptions { budget: vec![(String::new(), memc::Size::Percent(75.0))], ..OptimizeOptions::default() };
-    // Regions in parts would keep the budget without it.
-    options.plan.rewrite.exact = true;
-    let optimized = optimize(&file, &options, &mut Silent).unwrap();
+    // Without `exact`, regions split into parts keep this budget, and nothing is recomputed.
+    let optimized = plan(&file, &Request::new().budget(Size::Percent(75.0)).exact(true)).unwrap();
     let again = optimized.layout.tensors.iter().filter(|tensor| tensor.recompute_of.is_some()).count();
     assert!(again > 0, "the budget is kept without computing anything again");
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("budget-page.html");
-    fs::write(&page, memc::report::html(&optimized.layout, &HtmlOptions { title: "unet", before: None })).unwrap();
+    fs::write(&page, memc_report::html(&optimized.layout, &HtmlOptions { title: "unet", before: None })).unwrap();
     let dom = rendered(&page);
     let table = dom.split_once("id=\"decisions\"").expect("the table of decisions").1.split_once("</table>").unwrap().0;
     assert_eq!(table.matches("computed again").count(), again, "a row for each");

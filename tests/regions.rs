@@ -7,7 +7,7 @@ mod models_made;
 use std::collections::BTreeMap;
 
 use command::Folder;
-use memc::proto::onnx::{AttributeProto, ModelProto, NodeProto, TensorProto};
+use memc_onnx_proto::onnx::{AttributeProto, ModelProto, NodeProto, TensorProto};
 use models_made::{bytes, fixed, floats, int, integers, ints, node, numbers, stated, text, with};
 
 fn model(nodes: Vec<NodeProto>, input: &[i64], output: &[i64], weights: Vec<TensorProto>) -> ModelProto {
@@ -315,10 +315,10 @@ fn step() -> ModelProto {
     })
 }
 
-fn planned(folder: &Folder, options: &str) -> memc::layout_file::Layout {
+fn planned(folder: &Folder, options: &str) -> memc_layout::Layout {
     folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).done();
     folder.memc("check in.onnx out.onnx out.layout.json").done();
-    memc::layout_file::read(&folder.read("out.layout.json")).unwrap()
+    memc_layout::read(&folder.read("out.layout.json")).unwrap()
 }
 
 /// Plans whole, and in parts within a part of what that needs; runs the latter.
@@ -406,7 +406,7 @@ fn moved_weights(count: usize) -> ModelProto {
 #[test]
 fn weights_that_many_paths_lead_to_are_moved_once_a_part() {
     let folder = runs("regions-moved-weights", &moved_weights(40), "arena", 60);
-    let written = memc::proto::ModelFile::open(folder.path("out.onnx")).unwrap();
+    let written = memc_onnx_proto::ModelFile::open(folder.path("out.onnx")).unwrap();
     assert!(written.graph().node.len() < 1000, "{} nodes", written.graph().node.len());
 }
 
@@ -476,7 +476,7 @@ fn a_refusal_names_what_parts_reach() {
 /// Plans and runs; returns how often each operator is there.
 fn operators(name: &str, model: &ModelProto, runtime: &str, hundredths: u64) -> BTreeMap<String, usize> {
     let folder = runs(&format!("{name}-{runtime}"), model, runtime, hundredths);
-    let file = memc::proto::ModelFile::open(folder.path("out.onnx")).unwrap();
+    let file = memc_onnx_proto::ModelFile::open(folder.path("out.onnx")).unwrap();
     let mut count = BTreeMap::new();
     for node in &file.graph().node {
         *count.entry(node.op_type().to_owned()).or_default() += 1;
@@ -505,7 +505,7 @@ fn rows_end_at_waists_and_are_read_apart_where_a_budget_needs_it() {
 fn what_was_joined_is_taken_apart() {
     for runtime in ["arena", "ort", "player"] {
         let folder = runs(&format!("regions-joined-{runtime}"), &joined(), runtime, 70);
-        let layout = memc::layout_file::read(&folder.read("out.layout.json")).unwrap();
+        let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
         assert!(layout.tensors.iter().all(|tensor| tensor.name != "features"), "{runtime}: features are joined");
     }
 }

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use memc::import::{ImportOptions, import};
-use memc::ir::{Module, text};
-use memc::ops::Profile;
-use memc::passes::{Options, PassContext, Pipeline, Silent};
-use memc::proto::ModelFile;
-use memc::proto::onnx::tensor_shape_proto::dimension::Value as Extent;
-use memc::proto::onnx::type_proto::Value as TypeValue;
+use memc_ir::{Module, text};
+use memc_onnx_import::{ImportOptions, import};
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value as Extent;
+use memc_onnx_proto::onnx::type_proto::Value as TypeValue;
+use memc_ops::Profile;
+use memc_passes::{Options, PassContext, Pipeline, Silent};
 
 /// What rewriting begins with, and what it is with all that cleans up behind it; no order is sought, so that lines stay where they were.
 const BEFORE: &str = "fold,canonicalize,dce,cse,dce";
@@ -132,7 +132,7 @@ fn shown(path: &Path) -> String {
     let mut module = imported.module;
     let mut ctx = PassContext::new(&options, imported.data);
     let run = |module: &mut Module, ctx: &mut PassContext<'_>, text: &str| {
-        Pipeline::parse(text, module.stage, memc::plan::registry::REGISTRY).unwrap().run(module, ctx, true, &mut Silent).unwrap();
+        Pipeline::parse(text, module.stage, memc_plan::registry::REGISTRY).unwrap().run(module, ctx, true, &mut Silent).unwrap();
         nodes(module)
     };
     let before = run(&mut module, &mut ctx, BEFORE);

@@ -8,12 +8,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use memc::ir::{Dim, Module, Value, ValueType};
-use memc::proto::ModelFile;
-use memc::proto::onnx::tensor_shape_proto::Dimension;
-use memc::proto::onnx::tensor_shape_proto::dimension::Value as Extent;
-use memc::proto::onnx::{GraphProto, ModelProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto};
+use memc_ir::{Dim, Module, Value, ValueType};
 use memc_onnx_export::{ExportOptions, export};
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::tensor_shape_proto::Dimension;
+use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value as Extent;
+use memc_onnx_proto::onnx::{
+    GraphProto, ModelProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
+};
 use memc_rewrite::RuleBook;
 use prost::Message as _;
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use command::Folder;
-use memc::proto::onnx::ModelProto;
+use memc_onnx_proto::onnx::ModelProto;
 use models_made::{bytes, fixed, hungry, node, with};
 
 /// Default options.

@@ -22,8 +22,8 @@ fn non_zero(claim: Option<[i64; 2]>) -> Vec<u8> {
     }))
 }
 
-fn with_integers(mut info: memc::proto::onnx::ValueInfoProto) -> memc::proto::onnx::ValueInfoProto {
-    use memc::proto::onnx::type_proto::Value::TensorType;
+fn with_integers(mut info: memc_onnx_proto::onnx::ValueInfoProto) -> memc_onnx_proto::onnx::ValueInfoProto {
+    use memc_onnx_proto::onnx::type_proto::Value::TensorType;
     if let Some(TensorType(tensor)) = info.r#type.as_mut().and_then(|ty| ty.value.as_mut()) {
         tensor.elem_type = Some(7);
     }
@@ -136,7 +136,7 @@ fn sizes_that_the_user_assumes_are_planned_with_and_marked() {
         planned(&folder, options);
         std::fs::read(folder.path("out.onnx")).unwrap()
     };
-    let bound = memc::proto::ModelFile::from_bytes(written("--assume q=40")).unwrap();
+    let bound = memc_onnx_proto::ModelFile::from_bytes(written("--assume q=40")).unwrap();
     let infos = bound.graph().value_info.iter().filter(|info| ["q", "g", "h"].contains(&info.name()));
     for info in infos {
         assert!(!format!("{info:?}").contains("DimValue(40)"), "{info:?}");

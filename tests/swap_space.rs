@@ -13,8 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use command::Folder;
-use memc::proto::ModelFile;
-use memc::proto::onnx::ModelProto;
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::ModelProto;
 use models_made::{bytes, fixed, float, int, node, raw, with};
 
 const SIDE: i64 = 256;
@@ -43,7 +43,7 @@ fn planned(test: &str) -> Folder {
     let given = ModelFile::open(folder.path("in.onnx")).unwrap();
     let (out, layout) = transfers::plan_with_transfers(&given, "disk", 4096, 2, 1);
     fs::copy(out.path().unwrap(), folder.path("out.onnx")).unwrap();
-    folder.write("out.layout.json", memc::layout_file::to_json(&layout).unwrap());
+    folder.write("out.layout.json", memc_layout::to_json(&layout).unwrap());
     fs::create_dir(folder.path("swap")).unwrap();
     folder
 }

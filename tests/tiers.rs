@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use command::Folder;
-use memc::check::Kind;
-use memc::layout_file::{Layout, to_json};
-use memc::passes::{Io, PassError, PipelineError};
-use memc::proto::ModelFile;
-use memc::proto::onnx::ModelProto;
-use memc::proto::onnx::type_proto::Value::TensorType;
-use memc::{LinkOption, OptimizeOptions, Optimized, Silent, Size, optimize};
+use memc::{Planned, Request, Size, plan};
+use memc_check::Kind;
+use memc_layout::{Layout, to_json};
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::ModelProto;
+use memc_onnx_proto::onnx::type_proto::Value::TensorType;
+use memc_passes::{PassError, PipelineError};
 use models_made::step::{Returns, step};
 use models_made::{bytes, fixed, floats, node, raw, with};
 
@@ -42,18 +42,12 @@ fn chain() -> ModelProto {
     })
 }
 
-fn planned(file: &ModelFile, budget: u64) -> Result<Optimized, memc::Error> {
-    let mut plan = memc::passes::Options::default();
-    let mut target = plan.cost.target.clone();
-    "host=1GB/s".parse::<LinkOption>().unwrap().add_to(&mut target).unwrap();
-    plan = memc::passes::Options {
-        effort: 500,
-        weights: Some("host".to_owned()),
-        ..memc::passes::Options::on(plan.profile, target)
-    };
-    plan.rewrite.enabled = false;
-    let budget = vec![(String::new(), Size::Bytes(budget))];
-    optimize(file, &OptimizeOptions { plan, verify: true, budget, ..OptimizeOptions::default() }, &mut Silent)
+fn planned(file: &ModelFile, budget: u64) -> Result<Planned, memc::Error> {
+    let mut request = Request::new().effort(500).link("host=1GB/s".parse().unwrap()).budget(Size::Bytes(budget));
+    request.weights = Some("host".to_owned());
+    request.rewrite.enabled = false;
+    request.verify = true;
+    plan(file, &request)
 }
 
 /// What the near space holds: its arena, and constants that are not fetched.
@@ -62,9 +56,9 @@ fn near(layout: &Layout) -> u64 {
     layout.arenas[0].size + layout.weights - fetched.values().sum::<u64>()
 }
 
-fn kinds(given: &ModelFile, optimized: &Optimized, layout: &Layout) -> Vec<Kind> {
+fn kinds(given: &ModelFile, optimized: &Planned, layout: &Layout) -> Vec<Kind> {
     let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
-    let report = memc::check::check(given, &out, layout, memc::check::Options { equivalence: true, exact: true });
+    let report = memc_check::check(given, &out, layout, memc_check::Options { equivalence: true, exact: true });
     report.violations.iter().map(|violation| violation.kind).collect()
 }
 
@@ -114,7 +108,7 @@ fn what_is_read_first_stays_near_though_it_is_the_largest() {
     assert!(near(&layout) <= table + 60_000);
 }
 
-fn named(refused: Result<Optimized, memc::Error>) -> u64 {
+fn named(refused: Result<Planned, memc::Error>) -> u64 {
     let error = refused.map(|optimized| near(&optimized.layout)).unwrap_err();
     match error {
         memc::Error::Pipeline(PipelineError::Pass(PassError::Budget(short))) => short.least.0,
@@ -150,12 +144,12 @@ fn rows_of_fetches_that_are_wrong_are_found() {
     assert!(damaged(&|layout| layout.fetches[1] = layout.fetches[0].clone()).contains(&Kind::Fetch));
 }
 
-fn with_state() -> (ModelFile, Optimized) {
+fn with_state() -> (ModelFile, Planned) {
     let file = ModelFile::from_bytes(bytes(&step(true, Returns::Adam))).unwrap();
-    let plan = memc::passes::Options { effort: 500, alias_state: true, io: Io::External, ..memc::passes::Options::default() };
-    let mut options = OptimizeOptions { plan, verify: true, ..OptimizeOptions::default() };
-    options.plan.rewrite.enabled = false;
-    let optimized = optimize(&file, &options, &mut Silent).unwrap();
+    let mut request = Request::new().effort(500).alias_state(true);
+    request.rewrite.enabled = false;
+    request.verify = true;
+    let optimized = plan(&file, &request).unwrap();
     (file, optimized)
 }
 

@@ -6,7 +6,7 @@ mod command;
 mod models_made;
 
 use command::Folder;
-use memc::proto::onnx::{ModelProto, type_proto};
+use memc_onnx_proto::onnx::{ModelProto, type_proto};
 use models_made::{bytes, fixed, float, floats, int, ints, node, numbers, raw, sound, stated, with};
 
 #[test]

@@ -18,7 +18,7 @@ pub(crate) fn in_time<S, E>(
     effort: u64,
     solve: impl Fn(&Limit) -> Result<Outcome<S>, E>,
 ) -> Result<Outcome<S>, E> {
-    let stop = ctx.options.stop;
+    let stop = &ctx.options.stop;
     if !stop.may_come() {
         return solve(&Limit::nodes(effort));
     }

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use memc::ops::Assumption;
-use memc::ops::profile::{Language, Recipe};
-use memc::passes::StateNames;
-use memc::{LinkOption, Size};
+use memc::{Budget, LinkOption, Size};
+use memc_ops::Assumption;
+use memc_ops::profile::{Language, Recipe};
+use memc_passes::StateNames;
 
 /// A memory compiler for ONNX.
 #[derive(Debug, Parser)]
@@ -82,68 +81,75 @@ pub enum SchemaOf {
     Layout,
 }
 
+/// Headings of `--help`, by task, in the order in which they appear.
+mod heading {
+    pub const USUAL: &str = "Most used";
+    pub const INPUT: &str = "Input";
+    pub const GOAL: &str = "Goal";
+    pub const MACHINE: &str = "Machine";
+    pub const CHANGES: &str = "What may change";
+    pub const OUTPUT: &str = "Output";
+    pub const DIAGNOSTICS: &str = "Diagnostics";
+}
+
 /// Options of planning that several commands share.
 #[derive(Args, Debug)]
 pub struct Planning {
-    /// Extent of a symbolic dimension of a graph input; one without a name is INPUT.AXIS, and `?` is all of those. One that only results have is
-    /// assumed, as by --assume (repeatable)
-    #[arg(long = "dim", value_name = "NAME=N", value_parser = pair::<u64>)]
+    /// Extent of a symbolic dimension (repeatable). An axis without a name is INPUT.AXIS, and `?` means all of those. A dimension that only results
+    /// have is assumed, as by --assume
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = pair::<u64>, help_heading = heading::USUAL)]
     pub dims: Vec<(String, u64)>,
-    /// Bind dimensions to the extents of real inputs, as numpy.savez writes them under the names of the inputs
-    #[cfg(feature = "ort")]
-    #[arg(long, value_name = "FEED.npz")]
-    pub dim_from: Option<PathBuf>,
-    /// Plan as if a value whose size only a run gives had N elements, or this shape. Other data run, but may need more (repeatable)
-    #[arg(long, value_name = "VALUE=N|VALUE=2x12", value_parser = pair::<Assumption>)]
-    pub assume: Vec<(String, Assumption)>,
-    /// Plan a model whose inputs keep symbolic dimensions: what depends on them is left out
-    #[arg(long)]
-    pub allow_unbound: bool,
-    /// Who runs the result: a runtime that obeys the layout, or a stock ONNX Runtime session
-    #[arg(long, value_enum, default_value = "arena")]
-    pub runtime: Runtime,
-    /// What the plan is made for: a target that comes with memc (`memc targets`), or a file
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "cpu")]
+    /// Runtime that executes the result: one that obeys the layout, or a stock ONNX Runtime session
+    #[arg(long, value_enum, default_value = "arena", help_heading = heading::USUAL)]
+    pub runtime: RuntimeArg,
+    /// Machine: a target that comes with memc (`memc targets`), or a file
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "cpu", help_heading = heading::USUAL)]
     pub target: String,
-    /// Another space and the link to it, in both directions: host=16GB/s, or host=16GB/s,20us (repeatable; 10us without)
-    #[arg(long = "link", value_name = "SPACE=RATE[,LATENCY]")]
-    pub links: Vec<LinkOption>,
-    /// What the arena holds beside transients: outputs, inputs too (arena), or neither (external)
-    #[arg(long, value_enum, default_value = "outputs", default_value_ifs = [
-        ("alias_state", ArgPredicate::from("true"), "external"),
-        ("state", ArgPredicate::IsPresent, "external"),
-    ])]
-    pub io: IoArg,
-    /// Let new values of parameters and moments take the storage of the old ones; the caller holds all outputs (--io external)
-    #[arg(long)]
-    pub alias_state: bool,
-    /// A graph output that takes the storage of the graph input whose new value it is (repeatable): --alias-state for this pair, whether or
-    /// not that option finds it
-    #[arg(long, value_name = "NEW=OLD", value_parser = state)]
-    pub state: Vec<StateNames>,
-    /// The farther space that holds the weights for which the first has no room: they are fetched before they are read. The budget
-    /// then counts what stays near, too
-    #[arg(long, value_name = "SPACE")]
-    pub weights: Option<String>,
-    /// A fold never makes a constant larger than this
-    #[arg(long, value_name = "SIZE", default_value = "64KiB")]
-    pub max_fold_bytes: Size,
     /// Search effort: fast, default, max, or a number of search nodes
-    #[arg(long, value_name = "fast|default|max|N", default_value = "default", value_parser = effort)]
+    #[arg(long, value_name = "fast|default|max|N", default_value = "default", value_parser = effort, help_heading = heading::USUAL)]
     pub effort: u64,
-    /// A pipeline of your own instead of the planner's, as `--log-plans` prints them
-    #[arg(long, value_name = "TEXT")]
+    /// Bind dimensions to the extents of real inputs: a file of numpy.savez, with the inputs' names
+    #[cfg(feature = "ort")]
+    #[arg(long, value_name = "FEED.npz", help_heading = heading::INPUT, hide_short_help = true)]
+    pub dim_from: Option<PathBuf>,
+    /// Size of a value that only a run tells, as a number of elements or a shape (repeatable). Other data run, but may need more memory
+    #[arg(long, value_name = "VALUE=N|VALUE=2x12", value_parser = pair::<Assumption>, help_heading = heading::INPUT, hide_short_help = true)]
+    pub assume: Vec<(String, Assumption)>,
+    /// Plan although inputs keep symbolic dimensions: tensors that depend on them get no place
+    #[arg(long, help_heading = heading::INPUT, hide_short_help = true)]
+    pub allow_unbound: bool,
+    /// Farther space and the link to it, in both directions: host=16GB/s, or host=16GB/s,20us (repeatable; latency is 10us by default)
+    #[arg(long = "link", value_name = "SPACE=RATE[,LATENCY]", help_heading = heading::MACHINE, hide_short_help = true)]
+    pub links: Vec<LinkOption>,
+    /// Farther space for the weights that the first space has no room for: they are fetched before they are read, and the budget counts the weights
+    /// that stay
+    #[arg(long, value_name = "SPACE", help_heading = heading::MACHINE, hide_short_help = true)]
+    pub weights: Option<String>,
+    /// Graph tensors that the arena holds: outputs, outputs and inputs (arena), or neither (external) [default: outputs]
+    #[arg(long, value_enum, help_heading = heading::MACHINE, hide_short_help = true)]
+    pub io: Option<IoArg>,
+    /// Write new values of parameters and moments over the old values. The caller holds all outputs (--io external)
+    #[arg(long, help_heading = heading::CHANGES, hide_short_help = true)]
+    pub alias_state: bool,
+    /// Write graph output NEW over graph input OLD (repeatable): --alias-state for one pair, found or not
+    #[arg(long, value_name = "NEW=OLD", value_parser = state, help_heading = heading::CHANGES, hide_short_help = true)]
+    pub state: Vec<StateNames>,
+    /// Largest constant that folding may make
+    #[arg(long, value_name = "SIZE", default_value = "64KiB", help_heading = heading::CHANGES, hide_short_help = true)]
+    pub max_fold_bytes: Size,
+    /// Passes to run instead of the planner, as `--log-plans` prints them
+    #[arg(long, value_name = "TEXT", help_heading = heading::DIAGNOSTICS, hide_short_help = true)]
     pub passes: Option<String>,
 }
 
-/// Who runs the result.
+/// Runtimes that execute a plan.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Runtime {
+pub enum RuntimeArg {
     /// A runtime that obeys the layout
     Arena,
     /// A stock ONNX Runtime session
     Ort,
-    /// `memc run`: a runtime that obeys the layout, on ONNX Runtime's kernels
+    /// `memc run`: obeys the layout, with ONNX Runtime's kernels
     Player,
 }
 
@@ -161,81 +167,81 @@ pub enum IoArg {
 /// `memc optimize`.
 #[derive(Args, Debug)]
 pub struct Optimize {
-    /// The model
+    /// Model to plan
     pub input: PathBuf,
-    /// Where the planned model goes
-    #[arg(short, long)]
-    pub output: PathBuf,
-    /// Where layouts go, by extension: .json, .h, .rs, .csv (repeatable; the default is OUTPUT.layout.json)
-    #[arg(long, value_name = "PATH")]
+    /// Planned model to write; without it the model is planned and nothing is written
+    #[arg(short, long, value_name = "OUT.onnx", help_heading = heading::USUAL)]
+    pub output: Option<PathBuf>,
+    /// Upper limit of the arena: 512KiB, 2GB, 60% of the peak in file order, or SPACE=SIZE (repeatable)
+    #[arg(long, value_name = "SIZE|SPACE=SIZE", value_parser = budget, help_heading = heading::USUAL)]
+    pub budget: Vec<Budget>,
+    /// Extra time allowed for less memory, in percent of the modelled time
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0", help_heading = heading::USUAL)]
+    pub slowdown: u32,
+    /// Allow only rewrites that keep every bit of the results (implied if random operators have seeds)
+    #[arg(long, help_heading = heading::USUAL)]
+    pub exact: bool,
+    /// Layout to write, by extension: .json, .h, .rs, .csv (repeatable) [default: OUT.layout.json]
+    #[arg(long, value_name = "PATH", help_heading = heading::USUAL)]
     pub layout: Vec<PathBuf>,
-    /// Copy the weight files that the written model reads beside it, where it goes into another folder
-    #[arg(long)]
-    pub copy_weights: bool,
-    /// Limit of the arena: 512KiB, 2GB, 60% of the file-order peak, or SPACE=SIZE (repeatable)
-    #[arg(long, value_name = "SIZE|SPACE=SIZE", value_parser = budget)]
-    pub budget: Vec<(String, Size)>,
-    /// Plan N budgets too, from what the plan without one needs down to the smallest reachable, and show what each takes
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=64))]
-    pub pareto: u32,
+    /// Report to write, by extension: .html, .txt, .json (repeatable)
+    #[arg(long, value_name = "PATH", help_heading = heading::USUAL)]
+    pub report: Vec<PathBuf>,
     /// Planning
     #[command(flatten)]
     pub planning: Planning,
-    /// Times and workspace of the nodes, as `memc profile` measured them, instead of modelled ones
-    #[arg(long, value_name = "P.json")]
-    pub profile: Option<PathBuf>,
-    /// Admit only rewrites that change no bit of the result; so it is without being said where random operators have seeds
-    #[arg(long)]
-    pub exact: bool,
-    /// Make no operators beside those of the ONNX standard
-    #[arg(long)]
-    pub std_ops: bool,
-    /// Compute with integers where a quantized model makes numbers of them first, as a session of ONNX Runtime with its optimizations does: less
-    /// memory and time, but a result between two integers may become the other one, and on x86-64 processors without VNNI kernels saturate where signed
-    /// weights lie beyond -64 to 64
-    #[arg(long, conflicts_with = "exact")]
-    pub integer_kernels: bool,
-    /// Lay images out in blocks of so many channels, as ONNX Runtime's fastest convolutions take them: 16 on processors with AVX-512,
-    /// 8 on other x86-64; `native` picks the blocks of this processor. The model is for such processors alone, and wrong on others
-    #[arg(long, value_name = "native|8|16", value_parser = block, conflicts_with_all = ["exact", "std_ops"])]
-    pub nchwc: Option<Blocks>,
-    /// Number of equal parts of the batch, computed one after another; by default as many as are worth their time; 1 keeps it whole
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536))]
-    pub micro_batches: Option<u64>,
-    /// Without a budget: how much longer the model may take for less memory, in per cent of its modelled time
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0")]
-    pub slowdown: u32,
-    /// Rewrite nothing for memory and compute nothing in parts; what is constant or changes nothing still goes, into weights too unless `--exact`
-    #[arg(long)]
-    pub no_rewrite: bool,
-    /// Pin the order for runtimes that choose their own
-    #[arg(long)]
-    pub anchors: bool,
-    /// End searches after so long and take the best plan until then; which one that is depends on the machine
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Plan N further budgets, from the need without a budget down to the smallest reachable arena, and print a table
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=64), help_heading = heading::GOAL, hide_short_help = true)]
+    pub pareto: u32,
+    /// End searches after SECONDS with the best plan until then. The plan then depends on the machine
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = heading::GOAL, hide_short_help = true)]
     pub time_limit: Option<Duration>,
-    /// Write a report, by extension: .html, .txt, .json (repeatable)
-    #[arg(long, value_name = "PATH")]
-    pub report: Vec<PathBuf>,
-    /// With `--runtime ort`, print how to set up a session for the plan, in python, cpp, csharp or rust: `fast` (the session's optimizations
-    /// on), `smallest` (as planned), or both
-    #[arg(long, value_name = "LANGUAGE[=fast|smallest]", value_parser = session)]
+    /// Times and workspace that `memc profile` measured, instead of modelled ones
+    #[arg(long, value_name = "P.json", help_heading = heading::MACHINE, hide_short_help = true)]
+    pub profile: Option<PathBuf>,
+    /// Keep operators as they are: no rewriting, no splitting. Folding and cleaning still run, and fold into weights unless --exact
+    #[arg(long, help_heading = heading::CHANGES, hide_short_help = true)]
+    pub no_rewrite: bool,
+    /// Make no operators outside the ONNX standard
+    #[arg(long, help_heading = heading::CHANGES, hide_short_help = true)]
+    pub std_ops: bool,
+    /// Use integer kernels where a quantized model dequantizes before it computes, as an optimizing ONNX Runtime session does. Saves memory and
+    /// time. A result halfway between two integers may round the other way; x86-64 processors without VNNI saturate if signed weights lie outside
+    /// -64 to 64
+    #[arg(long, conflicts_with = "exact", help_heading = heading::CHANGES, hide_short_help = true)]
+    pub integer_kernels: bool,
+    /// Channels in a block of an image, the form that ONNX Runtime's fastest convolutions read: 16 with AVX-512, 8 on other x86-64; `native` picks
+    /// this processor's block. The model is wrong on processors with another block
+    #[arg(long, value_name = "native|8|16", value_parser = block, conflicts_with_all = ["exact", "std_ops"], help_heading = heading::CHANGES, hide_short_help = true)]
+    pub nchwc: Option<Blocks>,
+    /// Number of equal parts of the batch, computed in turn; 1 keeps the batch whole [default: as many as save enough memory for their time]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536), help_heading = heading::CHANGES, hide_short_help = true)]
+    pub micro_batches: Option<u64>,
+    /// Pin the order with dead-end nodes, for runtimes that choose an order of their own
+    #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
+    pub anchors: bool,
+    /// Copy the weight files that the written model reads, if it goes into another folder
+    #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
+    pub copy_weights: bool,
+    /// With --runtime ort: print the set-up of a session, in python, cpp, csharp or rust: `fast` keeps the session's optimizations, `smallest` keeps
+    /// the planned peak; both by default
+    #[arg(long, value_name = "LANGUAGE[=fast|smallest]", value_parser = session, help_heading = heading::OUTPUT, hide_short_help = true)]
     pub session: Option<(Language, Option<Recipe>)>,
-    /// Print the IR after a pass, or after all, to stderr (repeatable)
-    #[arg(long, value_name = "PASS|all")]
-    pub print_ir_after: Vec<String>,
-    /// Write the IR after each pass into a folder, numbered
-    #[arg(long, value_name = "DIR")]
-    pub dump_dir: Option<PathBuf>,
-    /// Print what was tried, a line a candidate: strategy, bytes, modelled time, effort, verdict; then the pipeline that repeats the plan
-    #[arg(long)]
-    pub log_plans: bool,
-    /// Print the time and edits of each pass
-    #[arg(long)]
-    pub time_passes: bool,
     /// Print the summary as JSON on stdout
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
     pub json: bool,
+    /// Print the candidates, a line each: strategy, bytes, modelled time, effort, verdict; then the passes that repeat the plan
+    #[arg(long, help_heading = heading::DIAGNOSTICS, hide_short_help = true)]
+    pub log_plans: bool,
+    /// Print time and edits of each pass
+    #[arg(long, help_heading = heading::DIAGNOSTICS, hide_short_help = true)]
+    pub time_passes: bool,
+    /// Print the IR after a pass, or after all, on stderr (repeatable)
+    #[arg(long, value_name = "PASS|all", help_heading = heading::DIAGNOSTICS, hide_short_help = true)]
+    pub print_ir_after: Vec<String>,
+    /// Write the IR after each pass into a folder, in numbered files
+    #[arg(long, value_name = "DIR", help_heading = heading::DIAGNOSTICS, hide_short_help = true)]
+    pub dump_dir: Option<PathBuf>,
 }
 
 /// `memc report`.
@@ -448,7 +454,7 @@ pub enum Solve {
         output: PathBuf,
         /// Most bytes, or percent of the given order's peak, rounded down
         #[arg(long, value_name = "BYTES|P%")]
-        budget: memc::solve::budget::json::Budget,
+        budget: memc_solve::budget::json::Budget,
         /// Search effort
         #[arg(long, default_value = "default", value_parser = effort)]
         effort: u64,
@@ -470,9 +476,8 @@ fn state(text: &str) -> Result<StateNames, String> {
 }
 
 /// `SIZE` or `SPACE=SIZE`.
-fn budget(text: &str) -> Result<(String, Size), memc::SizeError> {
-    let (space, size) = text.split_once('=').unwrap_or(("", text));
-    Ok((space.to_owned(), size.parse()?))
+fn budget(text: &str) -> Result<Budget, memc::SizeError> {
+    text.parse()
 }
 
 /// Channels of a block that kernels of ONNX Runtime have; none where those of this processor have none.
@@ -513,7 +518,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Search nodes of an effort.
 fn effort(text: &str) -> Result<u64, String> {
-    let default = memc::solve::Limit::default().nodes;
+    let default = memc_solve::Limit::default().nodes;
     match text {
         "fast" => Ok(default / 20),
         "default" => Ok(default),

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use memc::Error;
-use memc::proto::ModelFile;
+use memc_onnx_proto::ModelFile;
 use serde_json::json;
 
 use super::args::Check;
-use super::files::read;
 use super::{Outcome, Voice, print, say};
+use memc::read;
 
 /// Violations that are printed; the rest is counted.
 const MAX_FINDINGS: usize = 50;
@@ -18,8 +18,8 @@ pub fn run(arguments: &Check, voice: &Voice) -> Outcome {
     let given = ModelFile::open(&arguments.input).map_err(Error::from)?;
     let out = ModelFile::open(&arguments.output).map_err(Error::from)?;
     let text = read(&arguments.layout)?;
-    let layout = memc::layout_file::read(&text).map_err(|source| Error::Layout { path: arguments.layout.clone(), source })?;
-    let report = memc::check::check(&given, &out, &layout, Default::default());
+    let layout = memc_layout::read(&text).map_err(|source| Error::Layout { path: arguments.layout.clone(), source })?;
+    let report = memc_check::check(&given, &out, &layout, Default::default());
     if arguments.json {
         let violations = report.violations.iter().map(|violation| {
             json!({"kind": violation.kind.name(), "tensor": violation.tensor, "step": violation.step, "text": violation.diagnostic.message})

@@ -1,12 +1,14 @@
 //! `memc passes`, `ops`, `explain`, `targets`, `schema`: what memc knows, in its own words.
 
-use memc::cost::target::{self, Target};
-use memc::ir::codes;
-use memc::plan::registry;
-use memc::{check, layout_file, ops};
+use memc_check as check;
+use memc_cost::target::{self, Target};
+use memc_ir::codes;
+use memc_layout as layout_file;
+use memc_ops as ops;
+use memc_plan::registry;
 
 use super::args::SchemaOf;
-use super::{Outcome, print, usage};
+use super::{Failure, Outcome, did_you_mean, print, usage};
 
 /// The list of passes, or the page of one.
 pub fn passes(name: Option<&str>) -> Outcome {
@@ -15,13 +17,16 @@ pub fn passes(name: Option<&str>) -> Outcome {
             let lines: Vec<String> =
                 registry::REGISTRY.iter().map(|pass| format!("{:<12} {}\n", pass.name, pass.summary)).collect();
             let strategies: Vec<String> =
-                memc::plan::strategies().map(|(name, summary)| format!("{name:<30} {summary}\n")).collect();
+                memc_plan::strategies().map(|(name, summary)| format!("{name:<30} {summary}\n")).collect();
             let between = "\nstrategies, in the order in which they are asked (optimize --log-plans shows what each one found)\n";
             print(&[lines.concat(), between.to_owned(), strategies.concat()].concat())
         }
         Some(name) => match registry::find(name) {
             Some(pass) => print(pass.page),
-            None => Err(usage(format!("there is no pass named `{name}`"), "`memc passes` lists them all")),
+            None => {
+                let known = registry::REGISTRY.iter().map(|pass| pass.name);
+                Err(usage(format!("there is no pass named `{name}`"), &did_you_mean(name, known, "`memc passes` lists them all")))
+            }
         },
     }
 }
@@ -32,10 +37,14 @@ pub fn ops(name: Option<&str>) -> Outcome {
     let (domain, operator) = name.rsplit_once("::").unwrap_or(("", name));
     match ops::find(domain, operator) {
         Some(info) => print(&ops::describe::describe(info)),
-        None => Err(usage(
-            format!("`{name}` is not in the operator table: memc treats it as opaque"),
-            "`memc ops` lists all operators; name other domains as com.microsoft::FusedConv",
-        )),
+        None => {
+            let known = ops::all().iter().filter(|info| info.domain == domain).map(|info| info.name);
+            let list = "`memc ops` lists all operators; name other domains as com.microsoft::FusedConv";
+            Err(usage(
+                format!("`{name}` is not in the operator table: memc treats it as opaque"),
+                &did_you_mean(operator, known, list),
+            ))
+        }
     }
 }
 
@@ -51,10 +60,15 @@ pub fn targets(name: Option<&str>) -> Outcome {
     };
     match target::built_in(name) {
         Some(text) => print(text),
-        None => {
-            Err(usage(format!("there is no target named `{name}`"), "`memc targets` lists them all; --target also takes a file"))
-        }
+        None => Err(unknown_target(name)),
     }
+}
+
+/// Rejects a target that does not come with memc.
+pub fn unknown_target(name: &str) -> Failure {
+    let known = target::BUILT_IN.map(|(name, _)| name);
+    let list = format!("the targets are {}, or a file that ends in .toml; `memc targets` describes them", known.join(", "));
+    usage(format!("there is no target named `{name}`"), &did_you_mean(name, known, &list))
 }
 
 /// A memory space in one line.
@@ -71,24 +85,36 @@ fn about_space(space: &target::Space) -> String {
 /// The page of a code, or the list of all.
 pub fn explain(code: Option<&str>) -> Outcome {
     let Some(code) = code else {
-        let mut all = codes::all();
-        all.extend(check::codes::all().map(|entry| &entry.info));
-        #[cfg(feature = "ort")]
-        all.extend(memc::play::codes::ALL);
-        all.sort_by_key(|info| info.code);
-        let lines: Vec<String> = all.iter().map(|info| format!("{}  {}\n", info.code, info.title)).collect();
+        let lines: Vec<String> = all_codes().iter().map(|info| format!("{}  {}\n", info.code, info.title)).collect();
         return print(&lines.concat());
     };
-    if let Some(page) = code.strip_prefix("rule/").and_then(memc::plan::rewrite::rule_page) {
+    if let Some(page) = code.strip_prefix("rule/").and_then(memc_plan::rewrite::rule_page) {
         return print(&page);
     }
     let found = codes::explain(code).or_else(|| check::codes::explain(code));
     #[cfg(feature = "ort")]
-    let found = found.or_else(|| memc::play::codes::explain(code));
+    let found = found.or_else(|| memc_ort::codes::explain(code));
     match found {
         Some(info) => print(&info.to_string()),
-        None => Err(usage(format!("there is no code `{code}`"), "`memc explain` lists them all")),
+        None => Err(unknown_code(code)),
     }
+}
+
+/// Rejects a code without a page.
+fn unknown_code(code: &str) -> Failure {
+    let rules: Vec<String> = memc_plan::rewrite::rule_names().map(|name| format!("rule/{name}")).collect();
+    let known = all_codes().into_iter().map(|info| info.code).chain(rules.iter().map(String::as_str));
+    usage(format!("there is no code `{code}`"), &did_you_mean(code, known, "`memc explain` lists them all"))
+}
+
+/// All diagnostic codes, in order.
+fn all_codes() -> Vec<&'static codes::CodeInfo> {
+    let mut all = codes::all();
+    all.extend(check::codes::all().map(|entry| &entry.info));
+    #[cfg(feature = "ort")]
+    all.extend(memc_ort::codes::ALL);
+    all.sort_by_key(|info| info.code);
+    all
 }
 
 /// The schema of a file.

@@ -2,7 +2,6 @@
 
 mod args;
 mod check;
-mod files;
 mod knowledge;
 mod limits;
 mod observe;
@@ -11,6 +10,7 @@ mod optimize;
 mod playing;
 #[cfg(feature = "ort")]
 mod profile;
+mod progress;
 mod report;
 #[cfg(feature = "ort")]
 mod run;
@@ -25,14 +25,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use memc::Error;
-use memc::cost::target::{self, Target};
-use memc::import::ImportOptions;
-use memc::ir::{Bytes, Diagnostic, Severity};
-use memc::ops::Profile;
-use memc::passes::{Io, Options};
+use memc::{Error, Request, Runtime, read};
+use memc_cost::target::{self, Target};
+use memc_ir::{Bytes, Diagnostic, Severity};
+use memc_onnx_import::ImportOptions;
+use memc_passes::Io;
 
-use args::{Cli, Command, IoArg, Planning, Runtime};
+use args::{Cli, Command, IoArg, Planning, RuntimeArg};
 
 /// How a command ended, where it did not fail.
 type Outcome = Result<ExitCode, Failure>;
@@ -136,68 +135,55 @@ fn usage(message: String, help: &str) -> Failure {
 }
 
 impl Planning {
-    fn import(&self) -> Result<ImportOptions, Failure> {
+    /// The request that the shared options state.
+    fn request(&self) -> Result<Request, Failure> {
         #[cfg(feature = "ort")]
         let feed = self.dim_from.as_deref().map(playing::extents).transpose()?.unwrap_or_default();
         #[cfg(not(feature = "ort"))]
         let feed = std::collections::BTreeMap::new();
-        Ok(ImportOptions {
-            dims: self.dims.iter().cloned().collect(),
-            feed,
-            assume: self.assume.iter().cloned().collect(),
-            allow_unbound: self.allow_unbound,
+        Ok(Request {
+            import: ImportOptions {
+                dims: self.dims.iter().cloned().collect(),
+                feed,
+                assume: self.assume.iter().cloned().collect(),
+                allow_unbound: self.allow_unbound,
+            },
+            runtime: match self.runtime {
+                RuntimeArg::Arena => Runtime::Arena,
+                RuntimeArg::Ort => Runtime::Ort,
+                RuntimeArg::Player => Runtime::Player,
+            },
+            target: self.target()?,
+            links: self.links.clone(),
+            io: self.io.map(|io| match io {
+                IoArg::Outputs => Io::Outputs,
+                IoArg::Arena => Io::Arena,
+                IoArg::External => Io::External,
+            }),
+            alias_state: self.alias_state,
+            state: self.state.clone(),
+            weights: self.weights.clone(),
+            max_fold_bytes: Bytes(self.max_fold_bytes.resolve(Bytes(0))),
+            effort: self.effort,
+            passes: self.passes.clone(),
+            ..Request::default()
         })
     }
-    fn options(&self) -> Result<Options, Failure> {
-        let profile = match self.runtime {
-            Runtime::Arena => &Profile::ARENA,
-            Runtime::Ort => &Profile::ORT,
-            Runtime::Player => &Profile::PLAYER,
-        };
-        let io = match self.io {
-            IoArg::Outputs => Io::Outputs,
-            IoArg::Arena => Io::Arena,
-            IoArg::External => Io::External,
-        };
-        let max_fold_bytes = Bytes(self.max_fold_bytes.resolve(Bytes(0)));
-        if (self.alias_state || !self.state.is_empty()) && io != Io::External {
-            return Err(usage(
-                "--alias-state and --state need outputs that the caller holds".to_owned(),
-                "leave out --io, or write --io external",
-            ));
-        }
-        let target = self.target()?;
-        if let Some(space) = &self.weights
-            && target.space(space).and_then(|far| target.link(far, 0)).is_none()
-        {
-            return Err(usage(
-                format!("no link leads from a space named `{space}` to the first one"),
-                &format!("add one: --link {space}=16GB/s"),
-            ));
-        }
-        let own = Options { io, max_fold_bytes, effort: self.effort, ..Options::on(profile, target) };
-        Ok(Options { alias_state: self.alias_state, state: self.state.clone(), weights: self.weights.clone(), ..own })
-    }
 
-    /// The target, from what comes with memc or from a file, with the links that are asked for.
+    /// The target: one that comes with memc, or a file.
     fn target(&self) -> Result<Target, Failure> {
         let path = Path::new(&self.target);
         let is_file = path.extension().is_some_and(|extension| extension == "toml");
         let text = match target::built_in(&self.target) {
             Some(text) => text.to_owned(),
-            None if is_file => files::read(path)?,
-            None => {
-                let names = target::BUILT_IN.map(|(name, _)| name).join(", ");
-                return Err(usage(
-                    format!("there is no target named `{}`", self.target),
-                    &format!("name one of {names}, or a file that ends in .toml; `memc targets` says what they are"),
-                ));
-            }
+            None if is_file => read(path)?,
+            None => return Err(knowledge::unknown_target(&self.target)),
         };
-        let mut target = Target::parse(&text).map_err(|source| Error::Target { path: path.to_owned(), source })?;
-        for link in &self.links {
-            link.add_to(&mut target).map_err(|error| usage(error.to_string(), "name another space"))?;
-        }
-        Ok(target)
+        Ok(Target::parse(&text).map_err(|source| Error::Target { path: path.to_owned(), source })?)
     }
+}
+
+/// Help for a mistyped name: the nearest known name, then `list`, which says how to see them all.
+fn did_you_mean<'n>(name: &str, known: impl IntoIterator<Item = &'n str>, list: &str) -> String {
+    memc::nearest(name, known).map_or_else(|| list.to_owned(), |nearest| format!("did you mean `{nearest}`? {list}"))
 }

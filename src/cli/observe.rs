@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use memc::ir::{Module, text};
-use memc::passes::{Changed, Observer, PassInfo};
+use memc_ir::{Module, text};
+use memc_passes::{Changed, Observer, PassInfo};
 
 use super::say;
 

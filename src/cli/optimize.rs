@@ -3,98 +3,51 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use memc::cost::timings;
-use memc::ir::text;
-use memc::layout_file as layout;
-use memc::ops::Profile;
-use memc::ops::profile::SessionNeeds;
-use memc::passes::{PipelineError, Rewriting};
-use memc::plan::{Entry, Verdict};
-use memc::proto::ModelFile;
-use memc::report::HtmlOptions;
-use memc::{Error, OptimizeOptions, Optimized};
+use memc::{Error, Measurements, Model, Outputs, Planned, Request, known_extension, read};
+use memc_ir::text;
+use memc_layout as layout;
+use memc_ops::Profile;
+use memc_ops::profile::SessionNeeds;
+use memc_passes::{PipelineError, Rewriting};
 
-use super::args::{Optimize, Runtime};
-use super::files::{Outputs, read};
+use super::args::{Optimize, RuntimeArg};
 use super::observe::Watch;
+use super::progress::Progress;
 use super::weights::Elsewhere;
 use super::{Failure, Outcome, Voice, print, usage};
 
-/// Progress is shown for models of more nodes.
-const LONG: usize = 5_000;
-
 /// Plans a model and writes it with its layouts and reports.
 pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
-    let layouts = match arguments.layout.as_slice() {
-        [] => vec![beside(&arguments.output, "layout.json")],
-        given => given.to_vec(),
-    };
+    let layouts = layouts(arguments);
     for path in &layouts {
-        known_extension(path, &["json", "h", "rs", "csv"])?;
+        known_extension(path, memc::LAYOUTS)?;
     }
     for path in &arguments.report {
-        known_extension(path, &["html", "txt", "json"])?;
+        known_extension(path, memc::REPORTS)?;
     }
-    if arguments.session.is_some() && !matches!(arguments.planning.runtime, Runtime::Ort) {
+    if arguments.session.is_some() && !matches!(arguments.planning.runtime, RuntimeArg::Ort) {
         return Err(usage("--session is for sessions of ONNX Runtime".to_owned(), "add --runtime ort"));
     }
-    if arguments.nchwc.is_some() && matches!(arguments.planning.runtime, Runtime::Arena) {
-        let help = "add --runtime ort, or --runtime player";
-        return Err(usage("--nchwc makes operators that only ONNX Runtime's kernels compute".to_owned(), help));
+    if arguments.copy_weights && arguments.output.is_none() {
+        return Err(usage("--copy-weights needs a folder to copy to".to_owned(), "name the planned model: -o OUT.onnx"));
     }
-    let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
-    let mut stated = stated(arguments);
-    let profile = match &arguments.profile {
-        Some(path) => {
-            let text = read(path)?;
-            stated.insert("profile".to_owned(), memc::sha256(text.as_bytes()));
-            Some(timings::read(&text).map_err(|source| Error::Profile { path: path.clone(), source })?)
-        }
-        None => None,
-    };
-    let mut plan = arguments.planning.options()?;
-    plan.stop = arguments.time_limit.map(stop_after).unwrap_or_default();
-    plan.rewrite = Rewriting {
-        enabled: !arguments.no_rewrite,
-        exact: arguments.exact,
-        standard: arguments.std_ops,
-        integer_kernels: arguments.integer_kernels,
-        nchwc: arguments.nchwc.and_then(|blocks| blocks.0),
-        micro_batches: arguments.micro_batches,
-        slowdown: arguments.slowdown,
-    };
-    let options = OptimizeOptions {
-        import: arguments.planning.import()?,
-        plan,
-        profile,
-        passes: arguments.planning.passes.clone(),
-        budget: arguments.budget.clone(),
-        pareto: arguments.pareto,
-        anchors: arguments.anchors,
-        compare: arguments.report.iter().any(|path| extension(path) == "html"),
-        verify: cfg!(debug_assertions),
-        stated,
-    };
+    let file = Model::open(&arguments.input).map_err(Error::from)?;
+    let request = request(arguments)?;
+    // Contradictions are found before the model is read.
+    request.options()?;
     let mut watch = Watch::new(arguments.print_ir_after.clone(), arguments.dump_dir.clone(), arguments.time_passes);
-    // Plans of small models are found before anybody could read how.
-    let is_long = voice.is_watched() && file.graph().node.len() > LONG;
-    let mut tell = |entry: &Entry| {
-        if is_long && entry.verdict != Verdict::NotAsked {
-            voice.say(&format!("{}: {}, {} …", entry.strategy, entry.candidate, entry.verdict.words()));
-        }
-    };
-    let optimized = memc::optimize_aloud(&file, &options, &mut watch, &mut tell)
-        .map_err(|error| reproduce(error, &file, &options, &arguments.output))?;
+    let mut progress = Progress::new(voice, file.graph().node.len());
+    let planned = memc::plan_watched(&file, &request, &mut watch, &mut |entry| progress.tell(entry));
+    progress.end();
+    let optimized = planned.map_err(|error| reproduce(error, &file, &request, arguments))?;
     voice.diagnostics(&optimized.diagnostics);
     if arguments.log_plans {
         voice.say(&log(&optimized));
     }
     write(arguments, &layouts, &optimized, voice)?;
     if arguments.json {
-        return print(&memc::report::json(&optimized.layout));
+        return print(&memc_report::json(&optimized.layout));
     }
     if !optimized.layout.pareto.is_empty() {
         voice.say(&curve(&optimized.layout));
@@ -127,12 +80,58 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     if let Some(recipes) = recipes(arguments, &optimized.layout) {
         voice.say(recipes);
     }
-    voice.say(&memc::report::text(&optimized.layout));
+    voice.say(&memc_report::text(&optimized.layout));
+    if arguments.output.is_none() {
+        voice.say(&unwritten(arguments));
+    }
     session(arguments, &optimized)
 }
 
+/// The request that the arguments state.
+fn request(arguments: &Optimize) -> Result<Request, Failure> {
+    let mut request = arguments.planning.request()?;
+    request.measured = arguments.profile.as_deref().map(measured).transpose()?;
+    request.rewrite = Rewriting {
+        enabled: !arguments.no_rewrite,
+        exact: arguments.exact,
+        standard: arguments.std_ops,
+        integer_kernels: arguments.integer_kernels,
+        nchwc: arguments.nchwc.and_then(|blocks| blocks.0),
+        micro_batches: arguments.micro_batches,
+        slowdown: arguments.slowdown,
+    };
+    request.budgets.clone_from(&arguments.budget);
+    request.pareto = arguments.pareto;
+    request.anchors = arguments.anchors;
+    request.time_limit = arguments.time_limit;
+    request.compare = arguments.report.iter().any(|path| path.extension().is_some_and(|extension| extension == "html"));
+    request.verify = cfg!(debug_assertions);
+    Ok(request)
+}
+
+/// Reads measured times.
+fn measured(path: &Path) -> Result<Measurements, Failure> {
+    let told = |source| Error::Profile { path: path.to_owned(), source };
+    Ok(Measurements::from_json(&read(path)?).map_err(told)?)
+}
+
+/// The layouts to write: those requested, or one next to the planned model.
+fn layouts(arguments: &Optimize) -> Vec<PathBuf> {
+    match (&arguments.layout[..], &arguments.output) {
+        ([], Some(output)) => vec![beside(output, "layout.json")],
+        (given, _) => given.to_vec(),
+    }
+}
+
+/// States which option writes the planned model, and to which files.
+fn unwritten(arguments: &Optimize) -> String {
+    let output = arguments.input.with_extension("planned.onnx");
+    let layout = beside(&output, "layout.json");
+    format!("no model written: `-o {}` would write it, and its layout to {}", output.display(), layout.display())
+}
+
 /// Whether products of numbers are made integers again, as quantized models write them.
-fn computes_with_dequantized(optimized: &Optimized) -> bool {
+fn computes_with_dequantized(optimized: &Planned) -> bool {
     let schedule = &optimized.layout.schedule;
     let has = |op: &str| schedule.iter().any(|row| row.op == op);
     has("QuantizeLinear") && has("DequantizeLinear") && ["Conv", "Gemm", "MatMul"].into_iter().any(has)
@@ -144,25 +143,14 @@ fn rounds(layout: &layout::Layout) -> Option<&str> {
     let has_lengths = !layout.unplanned.is_empty();
     let decides = |row: &&layout::ScheduledNode| {
         let is_whole = row.domain.is_empty() && matches!(row.op.as_str(), "Ceil" | "Floor" | "Round");
-        memc::ops::find(&row.domain, &row.op).is_some_and(|info| info.rounds) || has_lengths && is_whole
+        memc_ops::find(&row.domain, &row.op).is_some_and(|info| info.rounds) || has_lengths && is_whole
     };
     layout.schedule.iter().find(decides).map(|row| row.op.as_str())
 }
 
-/// A stop that is due after a time.
-fn stop_after(time: Duration) -> memc::solve::Stop {
-    static IS_DUE: AtomicBool = AtomicBool::new(false);
-    // Nobody waits for the thread: it ends with the process.
-    std::thread::spawn(move || {
-        std::thread::sleep(time);
-        IS_DUE.store(true, Ordering::Relaxed);
-    });
-    memc::solve::Stop::when(&IS_DUE)
-}
-
 /// What was tried, a line a candidate, and the pipeline that repeats the plan.
-fn log(optimized: &Optimized) -> String {
-    let bytes = |bytes: Option<memc::ir::Bytes>| bytes.map_or_else(String::new, |bytes| bytes.exact());
+fn log(optimized: &Planned) -> String {
+    let bytes = |bytes: Option<memc_ir::Bytes>| bytes.map_or_else(String::new, |bytes| bytes.exact());
     let time = |nanos: Option<u64>| nanos.map_or_else(String::new, |nanos| format!("{:.3} ms", nanos as f64 / 1e6));
     let mut text =
         format!("{:<28} {:>16} {:>14} {:>8}  {:<32} {}\n", "strategy", "bytes", "time", "effort", "verdict", "candidate");
@@ -200,7 +188,7 @@ fn curve(layout: &layout::Layout) -> String {
 
 /// Which options of a session a plan for stock ONNX Runtime needs, where they were not asked for.
 fn recipes(arguments: &Optimize, layout: &layout::Layout) -> Option<&'static str> {
-    let is_open = matches!(arguments.planning.runtime, Runtime::Ort) && arguments.session.is_none();
+    let is_open = matches!(arguments.planning.runtime, RuntimeArg::Ort) && arguments.session.is_none();
     let text = match layout.cost.recomputed_nodes {
         0 => {
             "the peak holds by the recipe `smallest` of --session python (cpp, csharp, rust); `fast` keeps a session's optimizations"
@@ -213,8 +201,8 @@ fn recipes(arguments: &Optimize, layout: &layout::Layout) -> Option<&'static str
 }
 
 /// How to set up a session for the plan, or where to learn it.
-fn session(arguments: &Optimize, optimized: &Optimized) -> Outcome {
-    if !matches!(arguments.planning.runtime, Runtime::Ort) {
+fn session(arguments: &Optimize, optimized: &Planned) -> Outcome {
+    if !matches!(arguments.planning.runtime, RuntimeArg::Ort) {
         return Ok(ExitCode::SUCCESS);
     }
     let layout = &optimized.layout;
@@ -235,129 +223,40 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     path.with_extension(suffix)
 }
 
-fn extension(path: &Path) -> &str {
-    path.extension().and_then(|extension| extension.to_str()).unwrap_or_default()
-}
-
-fn known_extension(path: &Path, known: &[&str]) -> Result<(), Failure> {
-    if known.contains(&extension(path)) {
-        return Ok(());
-    }
-    let listed = known.join(", .");
-    Err(usage(format!("{}: the extension says the format, and this one says none", path.display()), &format!("use .{listed}")))
-}
-
-/// The options that shape the plan, as the layout file states them; no paths.
-fn stated(arguments: &Optimize) -> BTreeMap<String, String> {
-    let planning = &arguments.planning;
-    let mut stated = BTreeMap::from([
-        ("anchors".to_owned(), arguments.anchors.to_string()),
-        ("effort".to_owned(), planning.effort.to_string()),
-        ("exact".to_owned(), arguments.exact.to_string()),
-        ("rewrite".to_owned(), (!arguments.no_rewrite).to_string()),
-        ("std_ops".to_owned(), arguments.std_ops.to_string()),
-        ("io".to_owned(), format!("{:?}", planning.io).to_lowercase()),
-        ("max_fold_bytes".to_owned(), planning.max_fold_bytes.to_string()),
-        ("runtime".to_owned(), format!("{:?}", planning.runtime).to_lowercase()),
-    ]);
-    let links: Vec<String> = planning.links.iter().map(ToString::to_string).collect();
-    if !links.is_empty() {
-        stated.insert("link".to_owned(), links.join(" "));
-    }
-    if let Some(time) = arguments.time_limit {
-        stated.insert("time_limit".to_owned(), time.as_secs_f64().to_string());
-    }
-    if planning.alias_state {
-        stated.insert("alias_state".to_owned(), "true".to_owned());
-    }
-    let pairs: Vec<String> = planning.state.iter().map(|pair| format!("{}={}", pair.new, pair.old)).collect();
-    if !pairs.is_empty() {
-        stated.insert("state".to_owned(), pairs.join(" "));
-    }
-    if let Some(space) = &planning.weights {
-        stated.insert("weights".to_owned(), space.clone());
-    }
-    if let Some(parts) = arguments.micro_batches {
-        stated.insert("micro_batches".to_owned(), parts.to_string());
-    }
-    if arguments.slowdown > 0 {
-        stated.insert("slowdown".to_owned(), format!("{}%", f64::from(arguments.slowdown) / 100.0));
-    }
-    if arguments.integer_kernels {
-        stated.insert("integer_kernels".to_owned(), "true".to_owned());
-    }
-    if let Some(block) = arguments.nchwc.and_then(|blocks| blocks.0) {
-        stated.insert("nchwc".to_owned(), block.to_string());
-    }
-    if let Some(passes) = &planning.passes {
-        stated.insert("passes".to_owned(), passes.clone());
-    }
-    let budgets: Vec<String> = arguments
-        .budget
-        .iter()
-        .map(|(space, size)| if space.is_empty() { size.to_string() } else { format!("{space}={size}") })
-        .collect();
-    if !budgets.is_empty() {
-        stated.insert("budget".to_owned(), budgets.join(","));
-    }
-    if arguments.pareto > 0 {
-        stated.insert("pareto".to_owned(), arguments.pareto.to_string());
-    }
-    let dims: Vec<String> = planning.dims.iter().map(|(name, extent)| format!("{name}={extent}")).collect();
-    if !dims.is_empty() {
-        stated.insert("dims".to_owned(), dims.join(","));
-    }
-    let assumed: Vec<String> = planning.assume.iter().map(|(name, size)| format!("{name}={size}")).collect();
-    if !assumed.is_empty() {
-        stated.insert("assume".to_owned(), assumed.join(","));
-    }
-    stated
-}
-
-fn write(arguments: &Optimize, layouts: &[PathBuf], optimized: &Optimized, voice: &Voice) -> Result<(), Failure> {
+fn write(arguments: &Optimize, layouts: &[PathBuf], optimized: &Planned, voice: &Voice) -> Result<(), Failure> {
     let mut outputs = Outputs::default();
-    outputs.add(&arguments.output, |out| optimized.model.write_to(out))?;
+    if let Some(output) = &arguments.output {
+        outputs.add(output, |out| optimized.model.write_to(out))?;
+    }
     for path in layouts {
-        let text = match extension(path) {
-            "h" => layout::to_c_header(&optimized.layout),
-            "rs" => layout::to_rust(&optimized.layout),
-            "csv" => {
-                let space = optimized.layout.arenas.first().map(|arena| arena.space.as_str()).unwrap_or_default();
-                layout::to_minimalloc_csv(&optimized.layout, space)
-            }
-            _ => layout::to_json(&optimized.layout).map_err(Error::from)?,
-        };
+        let text = optimized.layout_text(path)?;
         outputs.add(path, |out| out.write_all(text.as_bytes()))?;
     }
     let title = arguments.input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     for path in &arguments.report {
-        let text = match extension(path) {
-            "html" => memc::report::html(&optimized.layout, &HtmlOptions { title: &title, before: optimized.before.as_ref() }),
-            "json" => memc::report::json(&optimized.layout),
-            _ => memc::report::text(&optimized.layout),
-        };
+        let text = optimized.report_text(path, &title)?;
         outputs.add(path, |out| out.write_all(text.as_bytes()))?;
     }
-    let weights = Elsewhere::of(&optimized.model.weight_files, &arguments.input, &arguments.output);
-    if arguments.copy_weights {
+    let weights = arguments.output.as_ref().map(|output| Elsewhere::of(&optimized.model.weight_files, &arguments.input, output));
+    if let Some(weights) = weights.as_ref().filter(|_| arguments.copy_weights) {
         weights.copy(&mut outputs)?;
     }
     outputs.commit()?;
-    voice.diagnostics(weights.missed().as_slice());
+    voice.diagnostics(weights.and_then(|weights| weights.missed()).as_slice());
     Ok(())
 }
 
 /// For a defect of memc: leaves the imported module and the pipeline beside the output.
-fn reproduce(error: Error, file: &ModelFile, options: &OptimizeOptions, output: &Path) -> Failure {
+fn reproduce(error: Error, file: &Model, request: &Request, arguments: &Optimize) -> Failure {
     let trace = match &error {
         Error::Pipeline(PipelineError::Defect { trace, .. }) => Some(trace.clone()),
-        _ => options.passes.clone(),
+        _ => request.passes.clone(),
     };
     let mut failure = Failure::from(error);
     if failure.code == 70
-        && let Ok(imported) = memc::import::import(file, &options.import)
+        && let Ok(imported) = memc_onnx_import::import(file, &request.import)
     {
-        let path = beside(output, "repro.mem");
+        let path = beside(arguments.output.as_ref().unwrap_or(&arguments.input), "repro.mem");
         let contents = format!("// RUN: {}\n{}", trace.unwrap_or_default(), text::print(&imported.module));
         if std::fs::write(&path, contents).is_ok()
             && let Some(diagnostic) = failure.diagnostics.last_mut()

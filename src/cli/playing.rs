@@ -5,15 +5,16 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use memc::ir::{Diagnostic, Severity};
-use memc::layout_file::Layout;
-use memc::{Error, play};
+use memc::Error;
+use memc_ir::{Diagnostic, Severity};
+use memc_layout::Layout;
+use memc_ort as play;
 use play::inputs::Inputs as _;
 use play::npz::Archive;
 use play::{Array, Runtime};
 
 use super::Failure;
-use super::files::read;
+use memc::read;
 
 /// Loads the runtime's library.
 pub fn load(given: Option<&Path>) -> Result<Runtime, Failure> {
@@ -41,7 +42,7 @@ pub fn layout_of(model: &Path, named: Option<&Path>) -> Result<Layout, Failure> 
 /// Reads a layout file.
 pub fn layout(path: &Path) -> Result<Layout, Failure> {
     let text = read(path)?;
-    Ok(memc::layout_file::read(&text).map_err(|source| Error::Layout { path: path.to_owned(), source })?)
+    Ok(memc_layout::read(&text).map_err(|source| Error::Layout { path: path.to_owned(), source })?)
 }
 
 /// Inputs of a file, if one is given.

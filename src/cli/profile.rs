@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use memc::cost::{CostModel, timings};
-use memc::ir::Module;
-use memc::passes::Silent;
-use memc::proto::ModelFile;
-use memc::{Error, OptimizeOptions, play};
+use memc::Error;
+use memc_cost::{CostModel, timings};
+use memc_ir::Module;
+use memc_onnx_proto::ModelFile;
+use memc_ort as play;
 use play::inputs::{Inputs, Seeded};
 use play::npz::Archive;
 use play::{NodeProfile, PlayOptions, Player};
 use serde_json::{Value, json};
 
 use super::args::ProfileArguments;
-use super::files::Outputs;
 use super::playing::{load, nanoseconds, refuse};
 use super::{Outcome, Voice};
+use memc::Outputs;
 
 /// What plans a model with all its nodes, so that each is in the profile, even those that `optimize` folds.
 const OWN_NODES: &str = "view,in-place,place";
@@ -25,13 +25,9 @@ const OWN_NODES: &str = "view,in-place,place";
 /// Plans the model in its own order, plays that, and writes times and workspace.
 pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
-    let options = OptimizeOptions {
-        import: arguments.planning.import()?,
-        plan: arguments.planning.options()?,
-        passes: Some(arguments.planning.passes.clone().unwrap_or_else(|| OWN_NODES.to_owned())),
-        ..OptimizeOptions::default()
-    };
-    let optimized = memc::optimize(&file, &options, &mut Silent)?;
+    let passes = arguments.planning.passes.clone().unwrap_or_else(|| OWN_NODES.to_owned());
+    let request = arguments.planning.request()?.passes(passes);
+    let optimized = memc::plan(&file, &request)?;
     let mut bytes = Vec::new();
     let unwritable = |source| Error::File { what: "write", path: arguments.output.clone(), source };
     optimized.model.write_to(&mut bytes).map_err(unwritable)?;
@@ -61,7 +57,7 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     outputs.commit()?;
     let total: u64 = nodes.iter().map(|node| node.nanoseconds).sum();
     voice.say(&format!("{} nodes, {:.3} ms in kernels (median of {})", nodes.len(), total as f64 / 1e6, arguments.repeat));
-    voice.say(&comparison(&nodes, &optimized.module, &options.plan.cost));
+    voice.say(&comparison(&nodes, &optimized.module, &request.options()?.cost));
     Ok(ExitCode::SUCCESS)
 }
 

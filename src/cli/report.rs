@@ -3,30 +3,29 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use memc::ir::{Diagnostic, Severity};
-use memc::layout_file::Layout;
-use memc::passes::Silent;
-use memc::proto::ModelFile;
-use memc::report::HtmlOptions;
-use memc::{Error, OptimizeOptions};
+use memc::Error;
+use memc_ir::{Diagnostic, Severity};
+use memc_layout::Layout;
+use memc_onnx_proto::ModelFile;
+use memc_report::HtmlOptions;
 
 use super::args::Report;
-use super::files::{Outputs, read};
 use super::{Failure, Outcome, Voice, print, usage};
+use memc::{Outputs, read};
 
 /// Reports what a model needs, under a layout or in its own order.
 pub fn run(arguments: &Report, voice: &Voice) -> Outcome {
     let layout = layout(arguments, voice)?;
     let title = arguments.input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let Some(output) = &arguments.output else {
-        return print(&if arguments.json { memc::report::json(&layout) } else { memc::report::text(&layout) });
+        return print(&if arguments.json { memc_report::json(&layout) } else { memc_report::text(&layout) });
     };
     let name = output.to_string_lossy();
     let text = match () {
-        () if name.ends_with(".html") => memc::report::html(&layout, &HtmlOptions { title: &title, before: None }),
-        () if name.ends_with(".trace.json") => memc::report::trace(&layout),
-        () if name.ends_with(".json") => memc::report::json(&layout),
-        () if name.ends_with(".txt") => memc::report::text(&layout),
+        () if name.ends_with(".html") => memc_report::html(&layout, &HtmlOptions { title: &title, before: None }),
+        () if name.ends_with(".trace.json") => memc_report::trace(&layout),
+        () if name.ends_with(".json") => memc_report::json(&layout),
+        () if name.ends_with(".txt") => memc_report::text(&layout),
         () => return Err(usage(format!("{name}: the extension says no format"), "use .html, .txt, .json or .trace.json")),
     };
     let mut outputs = Outputs::default();
@@ -53,17 +52,12 @@ fn layout(arguments: &Report, voice: &Voice) -> Result<Layout, Failure> {
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
     if let Some(path) = &arguments.layout {
         let text = read(path)?;
-        let layout = memc::layout_file::read(&text).map_err(|source| Error::Layout { path: path.clone(), source })?;
+        let layout = memc_layout::read(&text).map_err(|source| Error::Layout { path: path.clone(), source })?;
         return if is_of(&layout, &file) { Ok(layout) } else { Err(other(path)) };
     }
-    let passes = arguments.planning.passes.clone().unwrap_or_else(|| memc::plan::FILE_ORDER.to_owned());
-    let options = OptimizeOptions {
-        import: arguments.planning.import()?,
-        plan: arguments.planning.options()?,
-        passes: Some(passes),
-        ..OptimizeOptions::default()
-    };
-    let optimized = memc::optimize(&file, &options, &mut Silent)?;
+    let passes = arguments.planning.passes.clone().unwrap_or_else(|| memc_plan::FILE_ORDER.to_owned());
+    let request = arguments.planning.request()?.passes(passes);
+    let optimized = memc::plan(&file, &request)?;
     voice.diagnostics(&optimized.diagnostics);
     Ok(optimized.layout)
 }

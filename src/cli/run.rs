@@ -2,18 +2,19 @@
 
 use std::time::Instant;
 
-use memc::ir::Bytes;
-use memc::proto::ModelFile;
-use memc::{Error, play};
+use memc::Error;
+use memc_ir::Bytes;
+use memc_onnx_proto::ModelFile;
+use memc_ort as play;
 use play::inputs::{Inputs, Seeded};
 use play::npz::Archive;
 use play::{PlayOptions, Played, Player, npz};
 use serde_json::json;
 
 use super::args::Run;
-use super::files::Outputs;
 use super::playing::{layout, load, nanoseconds, refuse};
 use super::{Outcome, Voice, print};
+use memc::Outputs;
 
 /// Rows of a list that people read; the rest is counted.
 const MAX_ROWS: usize = 10;

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use memc::Error;
-use memc::ir::{Diagnostic, Severity};
-use memc::solve::budget::json::Budget;
-use memc::solve::{Limit, Outcome as Solved, Status, budget, order, place};
+use memc_ir::{Diagnostic, Severity};
+use memc_solve::budget::json::Budget;
+use memc_solve::{Limit, Outcome as Solved, Status, budget, order, place};
 
 use super::args::Solve;
-use super::files::{Outputs, read};
 use super::{Failure, Outcome, Voice};
+use memc::{Outputs, read};
 
 /// Reads a problem, solves it, writes the answer and one line.
 pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {

@@ -4,22 +4,22 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use memc::Error;
-use memc::import::ImportOptions;
-use memc::ir::{Stage, text, verify};
-use memc::passes::{PassContext, Pipeline, Silent};
-use memc::plan::registry::REGISTRY;
-use memc::proto::ModelFile;
+use memc_ir::{Stage, text, verify};
+use memc_onnx_import::ImportOptions;
+use memc_onnx_proto::ModelFile;
+use memc_passes::{PassContext, Pipeline, Silent};
+use memc_plan::registry::REGISTRY;
 
 use super::args::{Opt, Print};
-use super::files::{Outputs, read};
 use super::{Failure, Outcome, Voice};
+use memc::{Outputs, read};
 
 /// Prints a model as text.
 pub fn print(arguments: &Print, voice: &Voice) -> Outcome {
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
     let options =
         ImportOptions { dims: arguments.dims.iter().cloned().collect(), allow_unbound: true, ..ImportOptions::default() };
-    let imported = memc::import::import(&file, &options).map_err(Error::from)?;
+    let imported = memc_onnx_import::import(&file, &options).map_err(Error::from)?;
     voice.diagnostics(&imported.diagnostics);
     give(&text::print(&imported.module), arguments.output.as_deref())
 }
@@ -30,12 +30,12 @@ pub fn opt(arguments: &Opt, voice: &Voice) -> Outcome {
     let mut module = text::parse(&read(&arguments.input)?).map_err(refused)?;
     // What a text says of memory must hold whatever stage it states: passes build on it.
     verify(&module, Stage::Planned).map_err(refused)?;
-    let inference = memc::ops::infer(&mut module);
+    let inference = memc_ops::infer(&mut module);
     // Types that were open until now may be too large for what shares their bytes.
     verify(&module, Stage::Planned).map_err(refused)?;
     voice.diagnostics(&inference.diagnostics);
     module.stage = module.stage.max(Stage::Typed);
-    let options = arguments.planning.options()?;
+    let options = arguments.planning.request()?.options()?;
     let mut ctx = PassContext::new(&options, inference.data);
     let passes = arguments.planning.passes.as_deref().unwrap_or_default();
     let pipeline = Pipeline::parse(passes, module.stage, REGISTRY).map_err(Error::from)?;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use memc::ir::{Diagnostic, Severity};
-use memc::proto::ModelFile;
-use memc::{Error, play};
+use memc::Error;
+use memc_ir::{Diagnostic, Severity};
+use memc_onnx_proto::ModelFile;
+use memc_ort as play;
 use play::{Difference, Stock, Subject, Tolerance, Verified, VerifyOptions};
 use serde_json::json;
 
@@ -21,7 +22,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     let input = ModelFile::open(&arguments.input).map_err(Error::from)?;
     let output = ModelFile::open(&arguments.output).map_err(Error::from)?;
     let layout = layout_of(&arguments.output, arguments.layout.as_deref())?;
-    let report = memc::check::check(&input, &output, &layout, Default::default());
+    let report = memc_check::check(&input, &output, &layout, Default::default());
     for violation in report.violations.iter().take(MAX_ROWS) {
         say(&violation.diagnostic.to_string());
     }

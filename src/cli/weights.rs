@@ -6,9 +6,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use memc::Error;
-use memc::ir::{Diagnostic, Severity};
+use memc_ir::{Diagnostic, Severity};
 
-use super::files::Outputs;
+use memc::Outputs;
 
 /// Files that the written model reads beside it, where it goes into another folder.
 pub struct Elsewhere {

@@ -3,7 +3,7 @@
 
 pub mod step;
 
-use memc::proto::onnx::{
+use memc_onnx_proto::onnx::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
     TensorShapeProto, TypeProto, ValueInfoProto, attribute_proto::AttributeType, tensor_shape_proto, type_proto,
 };

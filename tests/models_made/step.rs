@@ -1,6 +1,6 @@
 //! A training step built by hand: a chain of layers with dropout, its gradients, and a step of Adam with them.
 
-use memc::proto::onnx::{AttributeProto, ModelProto};
+use memc_onnx_proto::onnx::{AttributeProto, ModelProto};
 
 use super::{fixed, float, int, node, raw, with};
 

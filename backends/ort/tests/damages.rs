@@ -7,7 +7,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use memc::layout_file::{Alias, AliasKind, Class, Layout, Tensor};
+use memc_layout::{Alias, AliasKind, Class, Layout, Tensor};
 use memc_ort::{Array, PlayOptions, Player, Runtime, compare, inputs, views};
 use support::{corpus, plan, runtime};
 
@@ -76,7 +76,7 @@ fn damage(layout: &mut Layout, kind: usize, draw: &mut Draw) -> String {
 /// Whether playing shows that the plan is wrong. With `trusting` nothing is refused before it runs.
 fn shows(
     runtime: &Runtime,
-    out: &memc::proto::ModelFile,
+    out: &memc_onnx_proto::ModelFile,
     layout: &Layout,
     set: &BTreeMap<String, Array>,
     expected: &BTreeMap<String, Array>,

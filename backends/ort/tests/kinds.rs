@@ -5,11 +5,11 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use memc::layout_file::Layout;
-use memc::proto::ModelFile;
-use memc::proto::onnx::attribute_proto::AttributeType;
-use memc::proto::onnx::type_proto::{Map, Optional, Sequence, Tensor, Value};
-use memc::proto::onnx::{
+use memc_layout::Layout;
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::attribute_proto::AttributeType;
+use memc_onnx_proto::onnx::type_proto::{Map, Optional, Sequence, Tensor, Value};
+use memc_onnx_proto::onnx::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeProto, ValueInfoProto,
 };
 use memc_ort::{

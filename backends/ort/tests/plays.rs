@@ -3,9 +3,9 @@
 
 mod support;
 
-use memc::OptimizeOptions;
-use memc::proto::ModelFile;
-use memc::proto::onnx::{
+use memc::{Request, Runtime};
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, SparseTensorProto, TensorProto,
     attribute_proto::AttributeType,
 };
@@ -14,7 +14,7 @@ use support::graph::{FLOAT, INT64, integer, model, node, value};
 use support::{corpus, plan, runtime, written};
 
 /// Plays a plan twice over and expects every bit, every byte of the arena, and nothing outside.
-fn holds(file: &ModelFile, configure: impl FnOnce(&mut OptimizeOptions)) -> Played {
+fn holds(file: &ModelFile, configure: impl FnOnce(&mut Request)) -> Played {
     let (out, layout) = plan(file, configure);
     let runtime = runtime();
     let options = VerifyOptions { rounds: 2, poison_check: true, ..VerifyOptions::default() };
@@ -110,13 +110,13 @@ fn a_quantized_network_plays() {
 
 #[test]
 fn inputs_may_lie_in_the_arena() {
-    let played = holds(&corpus("plays_io_arena", "light_squeezenet"), |options| options.plan.io = memc::passes::Io::Arena);
+    let played = holds(&corpus("plays_io_arena", "light_squeezenet"), |request| request.io = Some(memc::Io::Arena));
     assert_eq!(played.bytes_outside(), 0);
 }
 
 #[test]
 fn outputs_may_lie_with_the_caller() {
-    holds(&corpus("plays_io_external", "mlp_grad_tiny"), |options| options.plan.io = memc::passes::Io::External);
+    holds(&corpus("plays_io_external", "mlp_grad_tiny"), |request| request.io = Some(memc::Io::External));
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn half_precision_is_rounded_as_the_model_states() {
         ..GraphProto::default()
     };
     let played = holds(&written("plays_half", &model(graph)), |options| {
-        options.plan.profile = &memc::ops::Profile::PLAYER;
+        options.runtime = Runtime::Player;
     });
     assert_eq!(played.workspace_beyond(), 0, "conversions are planned");
 }
@@ -270,7 +270,7 @@ fn half_precision_is_rounded_inside_functions_and_beside_results_that_are_left_o
     given.opset_import[0].version = Some(8);
     given.opset_import.push(own);
     given.functions.push(function);
-    holds(&written("plays_half_functions", &given), |options| options.plan.profile = &memc::ops::Profile::PLAYER);
+    holds(&written("plays_half_functions", &given), |request| request.runtime = Runtime::Player);
 }
 
 #[test]

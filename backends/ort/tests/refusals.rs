@@ -5,7 +5,7 @@ mod support;
 
 use std::path::Path;
 
-use memc::proto::onnx::GraphProto;
+use memc_onnx_proto::onnx::GraphProto;
 use memc_ort::{Array, Element, Error, PlayOptions, Player, Runtime, VerifyOptions, inputs, library, verify};
 use support::graph::{FLOAT, INT64, model, node, value};
 use support::{corpus, folder, plan, runtime, written};

@@ -3,9 +3,9 @@
 
 mod support;
 
-use memc::layout_file::Layout;
-use memc::proto::ModelFile;
-use memc::proto::onnx::{GraphProto, ModelProto, NodeProto, TensorProto};
+use memc_layout::Layout;
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::{GraphProto, ModelProto, NodeProto, TensorProto};
 use memc_ort::{Subject, Tolerance, Verified, VerifyOptions, verify};
 use support::graph::{FLOAT, integer, model, node, value};
 use support::{plan, runtime, written};
@@ -71,7 +71,7 @@ fn layers(sums: usize) -> ModelProto {
 /// The model, its plan with rewriting, and the written model with what `damage` makes of it.
 fn damaged(test: &str, model: &ModelProto, damage: impl FnOnce(&mut GraphProto)) -> (ModelFile, ModelFile, Layout) {
     let given = written(test, model);
-    let (out, mut layout) = plan(&given, |options| options.plan.rewrite.exact = false);
+    let (out, mut layout) = plan(&given, |request| request.rewrite.exact = false);
     let mut model = out.model().clone();
     damage(model.graph.as_mut().unwrap());
     let out = written(&format!("{test}_out"), &model);

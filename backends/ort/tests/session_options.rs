@@ -1,8 +1,8 @@
 //! The session options that `optimize --session rust` prints are code that compiles against the crate they are for.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use memc::ops::Profile;
-use memc::ops::profile::{Language, Recipe, SessionNeeds};
+use memc_ops::Profile;
+use memc_ops::profile::{Language, Recipe, SessionNeeds};
 
 /// Compiles the code, and gives its text.
 macro_rules! compiled {

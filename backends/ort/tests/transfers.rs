@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use memc::layout_file::Layout;
-use memc::proto::onnx::{GraphProto, NodeProto, TensorProto};
+use memc_layout::Layout;
+use memc_onnx_proto::onnx::{GraphProto, NodeProto, TensorProto};
 use memc_ort::{Error, PlayOptions, Played, Player, VerifyOptions, inputs, verify, views};
 use support::graph::{FLOAT, integer, model, node, value};
 use support::transfers::plan_with_transfers;

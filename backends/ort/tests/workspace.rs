@@ -6,8 +6,8 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use memc::layout_file::Class;
-use memc::proto::onnx::{AttributeProto, GraphProto, NodeProto, attribute_proto::AttributeType};
+use memc_layout::Class;
+use memc_onnx_proto::onnx::{AttributeProto, GraphProto, NodeProto, attribute_proto::AttributeType};
 use memc_ort::inputs::Seeded;
 use memc_ort::{PlayOptions, Player};
 use support::graph::{FLOAT, integer, model, node, value};
@@ -104,7 +104,7 @@ fn kernels_take_the_workspace_that_plans_give_them() {
     }
     let file = written("workspace_of_cases", &model(graph));
     let (out, layout) = plan(&file, |options| {
-        options.plan.profile = &memc::ops::Profile::PLAYER;
+        options.runtime = memc::Runtime::Player;
         options.passes = Some("view,in-place,place".to_owned());
     });
     let mut planned: BTreeMap<u64, u64> = BTreeMap::new();

@@ -27,6 +27,7 @@ pub mod order;
 pub mod place;
 pub mod tuning;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use tuning::Tuning;
@@ -63,26 +64,36 @@ impl Default for Limit {
     }
 }
 
-/// A flag by which somebody asks from outside that searches end; what was found until then is the answer. Where none is given, nothing changes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Stop(Option<&'static AtomicBool>);
+/// A request from outside that searches end early, with the best answer found until then.
+///
+/// Clones share one flag, so a clone kept by another thread ends the searches that hold the original. The default can never be requested, and changes
+/// no search.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Option<Arc<AtomicBool>>);
 
 impl Stop {
-    /// Searches end once the flag is set.
+    /// A stop that [`Stop::request`] triggers.
     #[must_use]
-    pub const fn when(flag: &'static AtomicBool) -> Self {
-        Self(Some(flag))
+    pub fn on_request() -> Self {
+        Self(Some(Arc::default()))
     }
 
-    /// Whether somebody may ask.
+    /// Ends the searches that hold a clone of this stop. Does nothing on the default.
+    pub fn request(&self) {
+        if let Some(flag) = &self.0 {
+            flag.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a request can ever come.
     #[must_use]
-    pub const fn may_come(self) -> bool {
+    pub fn may_come(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The nodes of a search that asks nobody while it runs: none if somebody asked, and no more than usual if somebody may.
+    /// Number of nodes for a search that does not look at the stop while it runs: 0 after a request, and at most the default limit if a request may come.
     #[must_use]
-    pub fn bounded(self, nodes: u64) -> u64 {
+    pub fn bounded(&self, nodes: u64) -> u64 {
         match (self.is_due(), self.may_come()) {
             (true, _) => 0,
             (false, true) => nodes.min(Limit::default().nodes),
@@ -90,10 +101,10 @@ impl Stop {
         }
     }
 
-    /// Whether somebody asked.
+    /// Whether a request came.
     #[must_use]
-    pub fn is_due(self) -> bool {
-        self.0.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    pub fn is_due(&self) -> bool {
+        self.0.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 

@@ -136,7 +136,7 @@ fn a_search_goes_on_from_a_plan() {
     let capacity = given(&problem).unwrap().peak / 2;
     let from = solve(&problem, capacity / 2, Limit::nodes(0)).unwrap().solution.unwrap();
     let improved = |problem: &Problem, from: &Plan, nodes: u64| {
-        let plan = improve(problem, capacity, from, Limit::nodes(nodes), Stop::default()).unwrap().solution.unwrap();
+        let plan = improve(problem, capacity, from, Limit::nodes(nodes), &Stop::default()).unwrap().solution.unwrap();
         assert_eq!(check(problem, capacity, &plan), Ok(()));
         plan
     };

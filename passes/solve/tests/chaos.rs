@@ -260,11 +260,11 @@ proptest! {
                 prop_assert!(best.is_none_or(|best| best <= plan.cost));
                 prop_assert!(!is_tiny || best.is_some());
                 // What goes on from a plan is no worse, and a stricter capacity is kept if a plan is found for it.
-                let improved = budget::improve(problem, capacity, plan, limit, Stop::default()).unwrap();
+                let improved = budget::improve(problem, capacity, plan, limit, &Stop::default()).unwrap();
                 let next = improved.solution.as_ref().map(|plan| budget::check(problem, capacity, plan));
                 prop_assert!(next.is_none_or(|checked| checked == Ok(())));
                 let less = capacity - capacity / 8;
-                if let Some(stricter) = budget::tighten(problem, less, plan, limit, Stop::default()).unwrap() {
+                if let Some(stricter) = budget::tighten(problem, less, plan, limit, &Stop::default()).unwrap() {
                     prop_assert_eq!(budget::check(problem, less, &stricter), Ok(()));
                 }
             }

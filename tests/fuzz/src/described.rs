@@ -1,7 +1,7 @@
 //! What describes a machine and a request: target files, profiles, sizes and links.
 
-use memc::cost::{Target, timings};
-use memc::passes::Options;
+use memc::memc_cost::{Target, timings};
+use memc::memc_passes::Options;
 use memc::{LinkOption, Size};
 
 /// Reads bytes as a target file, as a profile, and line by line as sizes and links.
@@ -17,7 +17,7 @@ pub fn read_target(bytes: &[u8]) {
                 }
             }
             let _ = target.constants();
-            for profile in memc::ops::Profile::ALL {
+            for profile in memc::memc_ops::Profile::ALL {
                 let options = Options::on(profile, target.clone());
                 assert!(options.space.alignment.is_power_of_two(), "an alignment of {}", options.space.alignment);
             }

@@ -1,12 +1,12 @@
 //! Model files from bytes: mostly sound, so that they come far, with the odd name, extent or attribute that is not.
 
-use memc::ops;
-use memc::proto::onnx::attribute_proto::AttributeType;
-use memc::proto::onnx::tensor_shape_proto::{Dimension, dimension};
-use memc::proto::onnx::{
+use memc::memc_onnx_proto::onnx::attribute_proto::AttributeType;
+use memc::memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension};
+use memc::memc_onnx_proto::onnx::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
     TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
 };
+use memc::memc_ops;
 
 use crate::Choices;
 
@@ -204,7 +204,7 @@ impl<'b> Generator<'b> {
             1 => ("local", "F"),
             2 => ("custom", "Unheard"),
             3 | 4 => {
-                let info = self.choices.pick(ops::all());
+                let info = self.choices.pick(memc_ops::all());
                 // Transfers come from planning alone.
                 if info.domain == "ai.memc" { ("", "Identity") } else { (info.domain, info.name) }
             }

@@ -2,11 +2,11 @@
 
 use std::sync::OnceLock;
 
-use memc::check::{Options, check, form};
-use memc::layout_file::{Layout, LiveCurve, read, to_c_header, to_json, to_minimalloc_csv, to_rust};
-use memc::proto::ModelFile;
-use memc::report::{HtmlOptions, html, json, summary_line, text, trace};
-use memc::{OptimizeOptions, Silent, optimize};
+use memc::memc_check::{Options, check, form};
+use memc::memc_layout::{Layout, LiveCurve, read, to_c_header, to_json, to_minimalloc_csv, to_rust};
+use memc::memc_onnx_proto::ModelFile;
+use memc::memc_report::{HtmlOptions, html, json, summary_line, text, trace};
+use memc::{Request, plan};
 use serde_json::{Value, json as value};
 
 use crate::Choices;
@@ -48,8 +48,8 @@ fn sound() -> &'static Sound {
     static SOUND: OnceLock<Sound> = OnceLock::new();
     SOUND.get_or_init(|| {
         let given = ModelFile::from_bytes(MODEL).unwrap_or_else(|error| panic!("{error}"));
-        let options = OptimizeOptions { anchors: true, verify: true, ..OptimizeOptions::default() };
-        let optimized = optimize(&given, &options, &mut Silent).unwrap_or_else(|error| panic!("{}", error.diagnostic()));
+        let request = Request { anchors: true, verify: true, ..Request::default() };
+        let optimized = plan(&given, &request).unwrap_or_else(|error| panic!("{}", error.diagnostic()));
         let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap_or_else(|error| panic!("{error}"));
         let report = check(&given, &out, &optimized.layout, Options::default());
         assert!(report.holds(), "{:?}", report.violations);

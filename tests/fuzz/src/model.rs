@@ -1,15 +1,15 @@
 //! Model files: what is imported is sound, can be planned, and what is written opens again.
 
-use memc::import::{ImportOptions, import};
-use memc::ir::{Stage, text};
-use memc::ops::Inference;
-use memc::proto::ModelFile;
-use memc::{Error, OptimizeOptions, Silent, optimize};
+use memc::memc_ir::{Stage, text};
+use memc::memc_onnx_import::{ImportOptions, import};
+use memc::memc_onnx_proto::ModelFile;
+use memc::memc_ops::Inference;
+use memc::{Error, Request, Runtime, plan};
 use memc_onnx_export::{ExportOptions, export};
 use prost::Message as _;
 
 use crate::generator::Generator;
-use crate::planning::{Searching, VARIANTS, holds, options, planned, searched};
+use crate::planning::{EFFORT, Searching, VARIANTS, holds, options, planned, searched};
 use crate::text::round_trip;
 use crate::{Choices, planning};
 
@@ -79,24 +79,26 @@ fn carry(bytes: &[u8], variant: usize) {
 /// The whole command: the checker, which shares nothing with the planner, must take every plan.
 fn optimize_and_check(bytes: &[u8], variant: usize) {
     let Ok(file) = ModelFile::from_bytes(bytes.to_vec()) else { return };
-    let settings = OptimizeOptions {
+    let request = Request {
         import: import_options(),
-        plan: options(variant),
+        runtime: [Runtime::Arena, Runtime::Ort, Runtime::Player][variant % 3],
+        io: Some(options(variant).io),
+        effort: EFFORT,
         anchors: variant % 2 == 1,
         compare: true,
         verify: true,
-        ..OptimizeOptions::default()
+        ..Request::default()
     };
-    let optimized = match optimize(&file, &settings, &mut Silent) {
+    let optimized = match plan(&file, &request) {
         Ok(optimized) => optimized,
         Err(error @ Error::Import(_)) => return assert!(!error.diagnostic().message.is_empty()),
         Err(error) if error.exit_code() == 1 => return,
         Err(error) => panic!("{}", error.diagnostic()),
     };
-    let json = memc::layout_file::to_json(&optimized.layout).unwrap_or_else(|error| panic!("{error}"));
-    let layout = memc::layout_file::read(&json).unwrap_or_else(|error| panic!("{error}\n{json}"));
+    let json = memc::memc_layout::to_json(&optimized.layout).unwrap_or_else(|error| panic!("{error}"));
+    let layout = memc::memc_layout::read(&json).unwrap_or_else(|error| panic!("{error}\n{json}"));
     let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap_or_else(|error| panic!("{error}"));
-    let report = memc::check::check(&file, &out, &layout, Default::default());
+    let report = memc::memc_check::check(&file, &out, &layout, Default::default());
     let wrong: Vec<_> = report.violations.into_iter().map(|violation| violation.diagnostic).collect();
     assert!(wrong.is_empty(), "{}{}", planning::show(&wrong), text::print(&optimized.module));
 }

@@ -1,6 +1,6 @@
 //! Modules and plans from bytes under the verifier: it never panics, and what it takes can be printed and read again.
 
-use memc::ir::{
+use memc::memc_ir::{
     Alias, AliasKind, ArenaSize, Attribute, Bytes, ConstData, ConstId, ConstOrigin, Dim, ElementType, EntityId, GraphId, Module,
     ModuleBuilder, NewNode, Node, Operator, Origin, Payload, Rewriter, Scratch, Space, SpaceData, Stage, Storage, TensorType,
     Value, ValueType, text, verify,

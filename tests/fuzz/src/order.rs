@@ -1,7 +1,7 @@
 //! Ordering: every answer passes the checker, bounds hold, and small problems are compared with all orders.
 
-use memc::solve::order::{Buffer, Operation, Problem, check, peak, portfolio, solve};
-use memc::solve::{Limit, StopReason};
+use memc::memc_solve::order::{Buffer, Operation, Problem, check, peak, portfolio, solve};
+use memc::memc_solve::{Limit, StopReason};
 
 use crate::Choices;
 

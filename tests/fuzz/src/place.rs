@@ -1,7 +1,7 @@
 //! Placement: every answer passes the checker, bounds hold, and small problems are compared with an exhaustive search.
 
-use memc::solve::place::{Buffer, Gap, Problem, Solution, check, csv, solve};
-use memc::solve::{Limit, Status, StopReason};
+use memc::memc_solve::place::{Buffer, Gap, Problem, Solution, check, csv, solve};
+use memc::memc_solve::{Limit, Status, StopReason};
 
 use crate::Choices;
 
@@ -39,7 +39,7 @@ pub fn place(bytes: &[u8]) {
 }
 
 /// Holds an outcome to what trying everything finds.
-fn compare(problem: &Problem, outcome: &memc::solve::Outcome<Solution>, is_searched: bool) {
+fn compare(problem: &Problem, outcome: &memc::memc_solve::Outcome<Solution>, is_searched: bool) {
     let most: u64 = problem.buffers.iter().map(|buffer| buffer.size + buffer.alignment).sum();
     let fixed = problem.buffers.iter().filter_map(|buffer| Some(buffer.fixed_offset? + buffer.size)).max().unwrap_or(0);
     if most + fixed > 200 {

@@ -1,16 +1,16 @@
 //! The default plan of a module, held to what the verifier says.
 
-use memc::ir::{Bytes, Diagnostic, Module, Stage, text, verify};
-use memc::ops::{Inference, Profile, infer};
-use memc::passes::{Io, Memo, Options, PassContext, PassError, Pipeline, PipelineError, Settings, Silent};
-use memc::plan::registry::REGISTRY;
-use memc::plan::{Model, Refusal, Tuning, Wish, plan};
+use memc::memc_ir::{Bytes, Diagnostic, Module, Stage, text, verify};
+use memc::memc_ops::{Inference, Profile, infer};
+use memc::memc_passes::{Io, Memo, Options, PassContext, PassError, Pipeline, PipelineError, Settings, Silent};
+use memc::memc_plan::registry::REGISTRY;
+use memc::memc_plan::{Model, Refusal, Tuning, Wish, plan};
 
 use crate::Choices;
 use crate::text::round_trip;
 
 /// Search nodes of each exact solver.
-const EFFORT: u64 = 60;
+pub const EFFORT: u64 = 60;
 
 /// How many variants of [`options`] there are.
 pub const VARIANTS: usize = 6;

@@ -1,6 +1,6 @@
 //! Problem files: arbitrary text never panics, and what is read can be solved, refused, and written.
 
-use memc::solve::{Limit, budget, order, place};
+use memc::memc_solve::{Limit, budget, order, place};
 
 /// Most rows or nodes of a file that is also solved.
 const MAX_SOLVED: usize = 200;

@@ -1,6 +1,6 @@
 //! The text form: what parses prints, and what is printed parses to the same text.
 
-use memc::ir::{Module, Stage, text, verify};
+use memc::memc_ir::{Module, Stage, text, verify};
 
 use crate::planning;
 

@@ -1,6 +1,6 @@
 //! Small graphs, written by hand.
 
-use memc::proto::onnx::{
+use memc_onnx_proto::onnx::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
     attribute_proto::AttributeType, tensor_shape_proto, type_proto,
 };

@@ -7,10 +7,10 @@ pub mod transfers;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use memc::layout_file::Layout;
-use memc::proto::ModelFile;
-use memc::proto::onnx::tensor_proto::{DataLocation, DataType};
-use memc::{OptimizeOptions, Silent};
+use memc::Request;
+use memc_layout::Layout;
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::tensor_proto::{DataLocation, DataType};
 use memc_ort::{Element, Runtime, library};
 
 /// The library that `cargo xtask test` sets up.
@@ -73,13 +73,11 @@ fn write_weights(file: &ModelFile) {
 }
 
 /// Plans a model and writes the result beside it.
-pub fn plan(file: &ModelFile, configure: impl FnOnce(&mut OptimizeOptions)) -> (ModelFile, Layout) {
-    let mut options = OptimizeOptions::default();
-    options.plan.effort = 2_000;
-    // Bits are compared.
-    options.plan.rewrite.exact = true;
-    configure(&mut options);
-    let optimized = memc::optimize(file, &options, &mut Silent).expect("a plan");
+pub fn plan(file: &ModelFile, configure: impl FnOnce(&mut Request)) -> (ModelFile, Layout) {
+    // Results are compared bit by bit.
+    let mut request = Request::new().effort(2_000).exact(true);
+    configure(&mut request);
+    let optimized = memc::plan(file, &request).expect("a plan");
     let path = file.path().unwrap().with_extension("out.onnx");
     let mut out = fs::File::create(&path).expect("a file");
     optimized.model.write_to(&mut out).expect("a model");
@@ -87,7 +85,7 @@ pub fn plan(file: &ModelFile, configure: impl FnOnce(&mut OptimizeOptions)) -> (
 }
 
 /// A model in memory, written beside nothing.
-pub fn written(test: &str, model: &memc::proto::onnx::ModelProto) -> ModelFile {
+pub fn written(test: &str, model: &memc_onnx_proto::onnx::ModelProto) -> ModelFile {
     let path = folder(test).join("model.onnx");
     fs::write(&path, prost::Message::encode_to_vec(model)).expect("a file");
     ModelFile::open(path).expect("a model")

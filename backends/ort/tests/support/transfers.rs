@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use memc::layout_file::{Arena, Class, Layout, Link, LiveCurve, LowerBound, Peak, Space, Transfer};
-use memc::proto::ModelFile;
-use memc::proto::onnx::{ModelProto, NodeProto, OperatorSetIdProto};
-use memc::{OptimizeOptions, Silent};
+use memc::Request;
+use memc_layout::{Arena, Class, Layout, Link, LiveCurve, LowerBound, Peak, Space, Transfer};
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::{ModelProto, NodeProto, OperatorSetIdProto};
 
 /// A value that goes away.
 struct Trip {
@@ -121,13 +121,8 @@ fn place(layout: &mut Layout, space: &str, alignment: u64) {
 
 /// Plans a model so that at most `most` values spend their pauses in a space; a far space has its own alignment.
 pub fn plan_with_transfers(given: &ModelFile, space: &str, alignment: u64, pause: usize, most: usize) -> (ModelFile, Layout) {
-    let options = || {
-        let mut options = OptimizeOptions::default();
-        options.plan.effort = 2_000;
-        options.plan.rewrite.exact = true;
-        options
-    };
-    let first = memc::optimize(given, &options(), &mut Silent).unwrap();
+    let request = Request::new().effort(2_000).exact(true);
+    let first = memc::plan(given, &request).unwrap();
     let mut bytes = Vec::new();
     first.model.write_to(&mut bytes).unwrap();
     let ordered = ModelFile::from_bytes(bytes).unwrap();
@@ -137,8 +132,7 @@ pub fn plan_with_transfers(given: &ModelFile, space: &str, alignment: u64, pause
     let path = given.path().unwrap().with_extension("moved.onnx");
     fs::write(&path, prost::Message::encode_to_vec(&moved)).unwrap();
     let moved = ModelFile::open(&path).unwrap();
-    let passes = Some(memc::plan::FILE_ORDER.to_owned());
-    let second = memc::optimize(&moved, &OptimizeOptions { passes, ..options() }, &mut Silent).unwrap();
+    let second = memc::plan(&moved, &request.passes(memc_plan::FILE_ORDER)).unwrap();
     let path = given.path().unwrap().with_extension(format!("{space}.onnx"));
     second.model.write_to(&mut fs::File::create(&path).unwrap()).unwrap();
 

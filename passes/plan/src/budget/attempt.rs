@@ -46,7 +46,7 @@ pub(crate) fn attempt_from(
     effort: u64,
     from: Option<&Found>,
 ) -> Result<Option<Found>, PassError> {
-    let (limit, stop) = (Limit::nodes(effort), ctx.options.stop);
+    let (limit, stop) = (Limit::nodes(effort), &ctx.options.stop);
     let outcome = match from {
         Some(from) => budget::improve(&stated.problem, capacity, &from.plan, limit, stop),
         None => budget::solve_until(&stated.problem, capacity, limit, stop),
@@ -69,7 +69,7 @@ pub(crate) fn narrowed(
     if moves(from) {
         return Ok(None);
     }
-    let plan = budget::tighten(&stated.problem, capacity, &from.plan, Limit::nodes(0), ctx.options.stop).map_err(refused)?;
+    let plan = budget::tighten(&stated.problem, capacity, &from.plan, Limit::nodes(0), &ctx.options.stop).map_err(refused)?;
     let Some(plan) = plan else { return Ok(None) };
     let found = carry_out(module, ctx, stated, capacity, plan)?;
     let Budgeted { stop, effort, .. } = from.budgeted;
@@ -95,7 +95,7 @@ pub(crate) fn tightened(
     for (run, margin) in problem.runs.iter_mut().zip(margins) {
         run.scratch = run.scratch.saturating_add(*margin);
     }
-    let (capacity, limit, stop) = (from.budgeted.capacity, Limit::nodes(effort), ctx.options.stop);
+    let (capacity, limit, stop) = (from.budgeted.capacity, Limit::nodes(effort), &ctx.options.stop);
     let plan = match moves(from) {
         true => budget::solve_until(&problem, capacity, limit, stop).map_err(refused)?.solution,
         false => budget::tighten(&problem, capacity, &from.plan, limit, stop).map_err(refused)?,

@@ -32,6 +32,11 @@ pub fn rule_page(name: &str) -> Option<String> {
     RuleBook::standard().ok()?.find(name).map(memc_rewrite::Rule::page)
 }
 
+/// Names of all rewriting rules, in the order in which they are applied.
+pub fn rule_names() -> impl Iterator<Item = &'static str> {
+    RuleBook::standard().into_iter().flat_map(RuleBook::rules).map(|rule| rule.name.as_str())
+}
+
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let book = RuleBook::standard().map_err(|error| PassError::Rules { pass: INFO.name, error })?;
     let mut known = BTreeMap::new();

@@ -40,7 +40,7 @@ pub(super) struct Ruin<'s, 'm> {
 
 impl<'s, 'm> Ruin<'s, 'm> {
     /// A search from a state that keeps the capacity.
-    pub fn new(state: &'s mut State<'m>, capacity: i64, keeps_order: bool, stop: Stop) -> Self {
+    pub fn new(state: &'s mut State<'m>, capacity: i64, keeps_order: bool, stop: &Stop) -> Self {
         let noise = state.model.tuning.noise.factor();
         Self {
             state,
@@ -51,7 +51,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
             turn: 0,
             work: 0,
             keeps_order,
-            stop,
+            stop: stop.clone(),
         }
     }
 
@@ -305,7 +305,7 @@ mod tests {
         let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let best = [0, 1, 2, 3, 0, 4];
         let mut state = State::new(&model, &best);
-        let mut search = Ruin::new(&mut state, 129, false, Stop::default());
+        let mut search = Ruin::new(&mut state, 129, false, &Stop::default());
         search.begin_half(2, &best);
         search.drop_spare();
         assert_eq!((search.state.cost(), search.state.peak()), (50, 131));
@@ -325,7 +325,7 @@ mod tests {
         let searched = |keeps_order: bool| {
             let mut state = State::new(&model, &sequence);
             assert!(state.peak() <= 12 && state.cost() == 70);
-            Ruin::new(&mut state, 12, keeps_order, Stop::default()).run(20);
+            Ruin::new(&mut state, 12, keeps_order, &Stop::default()).run(20);
             assert!(state.peak() <= 12);
             (state.cost(), state.sequence())
         };

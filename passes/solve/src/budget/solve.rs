@@ -38,14 +38,14 @@ type Reduce = fn(&mut State, i64, u64) -> bool;
 /// # Errors
 /// The problem is not valid.
 pub fn solve(problem: &Problem, capacity: u64, limit: Limit) -> Result<Outcome<Plan>, BudgetError> {
-    solve_until(problem, capacity, limit, Stop::default())
+    solve_until(problem, capacity, limit, &Stop::default())
 }
 
 /// The same, ended early if somebody asks: with the best plan until then.
 ///
 /// # Errors
 /// The problem is not valid.
-pub fn solve_until(problem: &Problem, capacity: u64, limit: Limit, stop: Stop) -> Result<Outcome<Plan>, BudgetError> {
+pub fn solve_until(problem: &Problem, capacity: u64, limit: Limit, stop: &Stop) -> Result<Outcome<Plan>, BudgetError> {
     problem.validate()?;
     let model = Model::new(problem, &limit.tuning.budget);
     let mut search = Search::new(problem, &model, capacity, stop);
@@ -58,7 +58,7 @@ pub fn solve_until(problem: &Problem, capacity: u64, limit: Limit, stop: Stop) -
 ///
 /// # Errors
 /// The problem is not valid.
-pub fn improve(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: Stop) -> Result<Outcome<Plan>, BudgetError> {
+pub fn improve(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: &Stop) -> Result<Outcome<Plan>, BudgetError> {
     problem.validate()?;
     let model = Model::new(problem, &limit.tuning.budget);
     let mut search = Search::new(problem, &model, capacity, stop);
@@ -96,10 +96,10 @@ struct Search<'m> {
 }
 
 impl<'m> Search<'m> {
-    fn new(problem: &'m Problem, model: &'m Model, capacity: u64, stop: Stop) -> Self {
+    fn new(problem: &'m Problem, model: &'m Model, capacity: u64, stop: &Stop) -> Self {
         let lower_bound = problem.runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.cost));
         let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX).min(i64::MAX >> 2);
-        Self { problem, model, capacity, ceiling, lower_bound, stop, best: None, starts: Vec::new(), turn: 0 }
+        Self { problem, model, capacity, ceiling, lower_bound, stop: stop.clone(), best: None, starts: Vec::new(), turn: 0 }
     }
 
     /// What was found.
@@ -258,7 +258,7 @@ impl<'m> Search<'m> {
     fn rebuild(&mut self, start: &mut Start, effort: u64) -> u64 {
         let mut state = State::new(self.model, &start.sequence);
         let rounds = ruin::rounds(self.model, effort);
-        Ruin::new(&mut state, self.ceiling, start.has_transfers, self.stop).in_turn(self.turn).run(rounds);
+        Ruin::new(&mut state, self.ceiling, start.has_transfers, &self.stop).in_turn(self.turn).run(rounds);
         self.offer(&state);
         start.sequence = state.sequence();
         state.cost()
@@ -397,7 +397,7 @@ impl<'m> Search<'m> {
         let mut state = State::new(self.model, sequence);
         let mut annealer = Annealer::new(&mut state, self.ceiling, start.price, self.turn * (tuning.seeds + 2) + seed);
         annealer.keeps_order = start.has_transfers;
-        annealer.stop = self.stop;
+        annealer.stop = self.stop.clone();
         let loads: u64 = self.model.costs[self.model.runs..].iter().sum();
         let enough = self.lower_bound
             + if self.problem.values.iter().any(|value| matches!(value.origin, Origin::Far(_))) { loads } else { 0 };
@@ -457,7 +457,7 @@ mod tests {
         let problem = many_at_random();
         let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let peak = State::new(&model, &model.given()).peak();
-        let mut search = Search::new(&problem, &model, (peak * 7 / 10) as u64, Stop::default());
+        let mut search = Search::new(&problem, &model, (peak * 7 / 10) as u64, &Stop::default());
         search.warm_start(&model.given(), None, relief::reduce);
         let costs: Vec<u64> = (0..6)
             .map(|turn| {
@@ -478,7 +478,7 @@ mod tests {
         // Where a start keeps the capacity, and where only annealing does.
         for (part, fits) in [(70, true), (39, false)] {
             let search = || {
-                let mut search = Search::new(&problem, &model, (peak * part / 100) as u64, Stop::default());
+                let mut search = Search::new(&problem, &model, (peak * part / 100) as u64, &Stop::default());
                 search.warm_start(&model.given(), None, relief::reduce);
                 let start = search.best_start(false).cloned().unwrap();
                 assert_eq!(start.peak <= search.ceiling, fits);

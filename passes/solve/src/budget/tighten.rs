@@ -17,7 +17,7 @@ use crate::{Limit, Stop};
 ///
 /// # Errors
 /// The problem is not valid.
-pub fn tighten(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: Stop) -> Result<Option<Plan>, BudgetError> {
+pub fn tighten(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: &Stop) -> Result<Option<Plan>, BudgetError> {
     problem.validate()?;
     let Some(sequence) = from.runs() else { return Ok(None) };
     let model = Model::new(problem, &limit.tuning.budget);
@@ -72,18 +72,18 @@ mod tests {
         let order: Vec<Event> = (0..problem.runs.len() as u32).map(Event::Run).collect();
         let given = measure(&problem, &order).unwrap();
         assert_eq!(given.peak, 30);
-        let first = tighten(&problem, 25, &given, none, stop).unwrap().unwrap();
+        let first = tighten(&problem, 25, &given, none, &stop).unwrap().unwrap();
         assert_eq!(check(&problem, 25, &first), Ok(()));
-        let second = tighten(&problem, 20, &first, none, stop).unwrap().unwrap();
+        let second = tighten(&problem, 20, &first, none, &stop).unwrap().unwrap();
         assert_eq!(check(&problem, 20, &second), Ok(()));
         assert!(given.cost < first.cost && first.cost < second.cost);
-        let searched = tighten(&problem, 20, &first, Limit::nodes(100), stop).unwrap().unwrap();
+        let searched = tighten(&problem, 20, &first, Limit::nodes(100), &stop).unwrap().unwrap();
         assert_eq!(check(&problem, 20, &searched), Ok(()));
         assert!(searched.cost <= second.cost);
         // Nothing changes where nothing has to.
-        assert_eq!(tighten(&problem, 25, &first, none, stop).unwrap().unwrap(), first);
+        assert_eq!(tighten(&problem, 25, &first, none, &stop).unwrap().unwrap(), first);
         // No run leaves room for what it needs and a scratch of the whole capacity.
         problem.runs[3].scratch = 25;
-        assert_eq!(tighten(&problem, 25, &first, none, stop).unwrap(), None);
+        assert_eq!(tighten(&problem, 25, &first, none, &stop).unwrap(), None);
     }
 }

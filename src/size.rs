@@ -1,54 +1,21 @@
-//! Options of `optimize`, in one struct.
+//! Sizes as users write them: bytes with a unit, or a percentage of the model's peak in file order.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use std::sync::Arc;
+use memc_ir::Bytes;
 
-use memc_ir::{Bytes, SecondaryMap, Value};
-use memc_onnx_import::ImportOptions;
-use memc_ops::Data;
-
-/// Elements of small tensors, from inference.
-pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
-
-/// What the user asks of `optimize`.
-#[derive(Clone, Debug, Default)]
-pub struct OptimizeOptions {
-    /// Binding of dimensions.
-    pub import: ImportOptions,
-    /// Who runs the result, what the arena holds, how much is searched.
-    pub plan: memc_passes::Options,
-    /// What a runtime measured of the model; takes the place of modelled times, and of workspace where it is more.
-    pub profile: Option<memc_cost::timings::Timings>,
-    /// A pipeline of the user's own; `None` for the default, which tries several and keeps the best.
-    pub passes: Option<String>,
-    /// Limits of the arena by space; the empty name is the first space of the target.
-    pub budget: Vec<(String, Size)>,
-    /// So many budgets between the smallest reachable one and what the plan without a budget needs are planned too; 0 for none.
-    pub pareto: u32,
-    /// Pin the order with dead-end nodes, for runtimes that choose their own.
-    pub anchors: bool,
-    /// Also lay out the file's own order, to be compared with.
-    pub compare: bool,
-    /// Verify the module after every pass.
-    pub verify: bool,
-    /// The options as the user gave them, for the layout file.
-    pub stated: BTreeMap<String, String>,
-}
-
-/// A size in bytes, or in per cent of the input model's file-order peak.
+/// A number of bytes, or a percentage of the input model's peak in file order.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Size {
-    /// Bytes.
+    /// Number of bytes.
     Bytes(u64),
-    /// Per cent.
+    /// Percentage of the peak in file order.
     Percent(f64),
 }
 
 impl Size {
-    /// The size in bytes when 100 % are `whole`; rounded down.
+    /// Returns the size in bytes, rounded down; 100 % are `whole`.
     pub fn resolve(self, whole: Bytes) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -58,7 +25,7 @@ impl Size {
     }
 }
 
-/// Why a text is no size (the request's fault).
+/// Rejects a text that states no size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no size; write 1048576, 512KiB, 2GB or 60%")]
 pub struct SizeError {

@@ -1,10 +1,9 @@
-//! The main job: read, plan, write.
+//! The main job: plans a model, and derives the model to write and its layout.
 
 use std::sync::Arc;
 
 use memc_cost::Measured;
-use memc_ir::{Bytes, Diagnostic, Module, Node, Severity};
-use memc_layout::Layout;
+use memc_ir::{Bytes, Diagnostic, Module, Severity};
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::ModelFile;
@@ -12,9 +11,10 @@ use memc_ops::profile::{Language, SessionNeeds};
 use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
-use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, Replaced, SolverReport};
+use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, SolverReport};
 use memc_plan::registry::REGISTRY;
-use memc_plan::{Entry, Planned, planned_peak};
+use memc_plan::{Entry, planned_peak};
+use memc_solve::Stop;
 
 use crate::anchor::anchor;
 use crate::baseline::baseline;
@@ -22,87 +22,76 @@ use crate::error::Error;
 use crate::external::ExternalFiles;
 use crate::layout::{Context, layout};
 use crate::limits::{keep_budget, keep_weights};
-use crate::options::OptimizeOptions;
+use crate::planned::Planned;
 use crate::planning::{Chosen, Source, unused};
-
-/// What `optimize` made.
-#[derive(Debug)]
-pub struct Optimized {
-    /// The planned module.
-    pub module: Module,
-    /// The model to write.
-    pub model: Exported,
-    /// The layout to write beside it.
-    pub layout: Layout,
-    /// The layout of the file's own order under the same rules, where it was planned too.
-    pub before: Option<Layout>,
-    /// With anchors: nodes that can carry none, around which a runtime that chooses its own order may deviate from the schedule.
-    pub unpinned: Vec<Node>,
-    /// Windows that were rewritten, in the order in which that was done.
-    pub rewrites: Vec<Replaced>,
-    /// What the solvers said.
-    pub reports: Vec<SolverReport>,
-    /// The pipeline that makes the plan of the module as it was given.
-    pub trace: String,
-    /// The strategy that found the plan.
-    pub strategy: &'static str,
-    /// What was tried, in order.
-    pub log: Vec<Entry>,
-    /// What is odd about the model or the plan.
-    pub diagnostics: Vec<Diagnostic>,
-}
+use crate::request::{Request, Resolved};
 
 /// What is done once before anything is planned: it helps every plan.
 const FIRST: &str = "tie";
 
 /// Plans a model.
 ///
-/// # Errors
-/// The model is refused, a pass fails, or the budget cannot be kept.
-pub fn optimize(file: &ModelFile, options: &OptimizeOptions, observer: &mut dyn Observer) -> Result<Optimized, Error> {
-    optimize_aloud(file, options, observer, &mut |_| {})
-}
-
-/// Plans a model, and tells of every candidate for a plan as soon as it is judged. `observer` sees the passes of the plan that was kept.
+/// ```
+/// use memc::{Model, Request, Size, plan};
+///
+/// let model = Model::open("examples/models/mlp.onnx").map_err(memc::Error::from)?;
+/// let planned = plan(&model, &Request::new().budget(Size::Percent(100.0)))?;
+/// assert!(planned.arena() <= planned.layout.baseline.file_order_peak);
+/// # Ok::<(), memc::Error>(())
+/// ```
 ///
 /// # Errors
-/// The model is refused, a pass fails, or the budget cannot be kept.
-pub fn optimize_aloud(
+/// The request contradicts itself, the model is refused, a pass fails, or no plan keeps the budget.
+pub fn plan(model: &ModelFile, request: &Request) -> Result<Planned, Error> {
+    plan_watched(model, request, &mut memc_passes::Silent, &mut |_| {})
+}
+
+/// Plans a model and reports progress: `tell` receives each candidate as soon as it is judged, `observer` the passes of the chosen plan.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_watched(
     file: &ModelFile,
-    options: &OptimizeOptions,
+    request: &Request,
     observer: &mut dyn Observer,
     tell: &mut dyn FnMut(&Entry),
-) -> Result<Optimized, Error> {
-    let Imported { module: mut given, data, mut diagnostics } = memc_onnx_import::import(file, &options.import)?;
+) -> Result<Planned, Error> {
+    let timer = Timer::start(request);
+    let mut plan = request.options()?;
+    plan.stop = timer.stop.clone();
+    let mut stated = request.stated();
+    let Imported { module: mut given, data, mut diagnostics } = memc_onnx_import::import(file, &request.import)?;
     if given.graph(given.main()).outputs.is_empty() {
         return Err(Error::NoOutputs { graph: given.graph(given.main()).name.clone() });
     }
     let weights = near_constants(&given);
-    crate::state::validate(&given, &options.plan.state)?;
-    let mut options = options.clone();
-    if let Some(profile) = options.profile.take() {
-        let measured = Measured::new(profile, &given, &options.plan.cost.target.machine);
+    crate::state::validate(&given, &plan.state)?;
+    if let Some(measurements) = &request.measured {
+        let measured = Measured::new(measurements.timings.clone(), &given, &plan.cost.target.machine);
         diagnostics.extend(coverage(&measured));
-        options.plan.cost.measured = Some(Arc::new(measured));
+        plan.cost.measured = Some(Arc::new(measured));
     }
-    diagnostics.extend(reproducible(&given, &mut options));
-    let options = &options;
-    if options.passes.is_none() {
+    if let Some(remark) = reproducible(&given, &mut plan) {
+        stated.insert("exact".to_owned(), true.to_string());
+        diagnostics.push(remark);
+    }
+    let options = &Resolved { request, plan };
+    if request.passes.is_none() {
         let mut ctx = PassContext::new(&options.plan, data.clone());
-        Pipeline::parse(FIRST, given.stage, REGISTRY)?.run(&mut given, &mut ctx, options.verify, &mut memc_passes::Silent)?;
+        Pipeline::parse(FIRST, given.stage, REGISTRY)?.run(&mut given, &mut ctx, request.verify, &mut memc_passes::Silent)?;
         diagnostics.append(&mut ctx.said.remarks);
     }
     let external = ExternalFiles::beside(file.path());
     let source = Source { file, given: &given, data: &data, external: &external };
     let Chosen { planned, limits, pareto, log, without } = source.plan(options, observer, tell)?;
     diagnostics.extend(unused(&without));
-    let trace = options.passes.is_none().then(|| trace(&planned));
+    let trace = request.passes.is_none().then(|| trace(&planned));
     let mut module = planned.module;
     let mut unpinned = Vec::new();
-    if options.anchors {
+    if request.anchors {
         let anchored = anchor(&mut module, &options.plan);
         unpinned = anchored.unpinned;
-        if options.verify {
+        if request.verify {
             let broken = |violations| PipelineError::Broken { pass: "anchor", violations };
             memc_ir::verify::verify(&module, module.stage).map_err(broken)?;
         }
@@ -125,7 +114,7 @@ pub fn optimize_aloud(
 
     let mut context = Context {
         options: &options.plan,
-        stated: &options.stated,
+        stated: &stated,
         input_sha256: String::new(),
         output_sha256: String::new(),
         budget: limits.all,
@@ -147,7 +136,7 @@ pub fn optimize_aloud(
     let constants = options.plan.weights.as_ref().map(|_| near_constants(&module));
     keep_budget(&plan, constants.unwrap_or_default(), options.plan.stop.is_due())?;
     keep_weights(&plan, options)?;
-    let before = match planned.base.filter(|_| options.compare) {
+    let before = match planned.base.filter(|_| request.compare) {
         Some(base) => {
             let model = memc_onnx_export::export(file, &base, &export)?;
             (context.solvers, context.overhead_lower_bound) = (Vec::new(), None);
@@ -158,7 +147,7 @@ pub fn optimize_aloud(
         }
         None => None,
     };
-    Ok(Optimized {
+    Ok(Planned {
         module,
         model,
         layout: plan,
@@ -173,8 +162,28 @@ pub fn optimize_aloud(
     })
 }
 
+/// Ends the searches of a request after its wall-clock time.
+struct Timer {
+    stop: Stop,
+}
+
+impl Timer {
+    /// Starts the clock, if the request has a time limit.
+    fn start(request: &Request) -> Self {
+        let Some(time) = request.time_limit else { return Self { stop: request.stop.clone() } };
+        let stop = if request.stop.may_come() { request.stop.clone() } else { Stop::on_request() };
+        let shared = stop.clone();
+        // Detached: it holds one flag, and a late request to a search that ended changes nothing.
+        std::thread::spawn(move || {
+            std::thread::sleep(time);
+            shared.request();
+        });
+        Self { stop }
+    }
+}
+
 /// How the plan was found, as the layout says it.
-fn trace(planned: &Planned) -> memc_layout::Trace {
+fn trace(planned: &memc_plan::Planned) -> memc_layout::Trace {
     memc_layout::Trace { strategy: planned.strategy.to_owned(), passes: planned.trace.clone() }
 }
 
@@ -216,12 +225,12 @@ fn undivided(module: &Module, rewrite: &memc_passes::Rewriting) -> Option<Diagno
 }
 
 /// A warning where an option that names what takes memory raises the peak above that of the file's order.
-fn raised(module: &Module, before: Bytes, options: &OptimizeOptions) -> Option<Diagnostic> {
+fn raised(module: &Module, before: Bytes, options: &Resolved<'_>) -> Option<Diagnostic> {
     let rewrite = &options.plan.rewrite;
     let named = [
         rewrite.nchwc.map(|channels| format!("`--nchwc {channels}`")),
         rewrite.micro_batches.map(|parts| format!("`--micro-batches {parts}`")),
-        options.anchors.then(|| "`--anchors`".to_owned()),
+        options.request.anchors.then(|| "`--anchors`".to_owned()),
     ];
     let named: Vec<String> = named.into_iter().flatten().collect();
     let peak = planned_peak(module, &options.plan);
@@ -252,12 +261,11 @@ fn merged_by_sessions(module: &Module, profile: &Profile) -> Option<Diagnostic> 
 }
 
 /// Who fixes what random operators draw wants the same numbers of every plan: nothing then changes a bit, unless that was asked for. Says so.
-fn reproducible(given: &Module, options: &mut OptimizeOptions) -> Option<Diagnostic> {
-    let rewrite = &mut options.plan.rewrite;
+fn reproducible(given: &Module, options: &mut memc_passes::Options) -> Option<Diagnostic> {
+    let rewrite = &mut options.rewrite;
     let is_asked = rewrite.exact || rewrite.micro_batches.is_some() || rewrite.names_kernels();
     let seeded = given.nodes().keys().find(|node| !is_asked && is_seeded(given, *node))?;
     rewrite.exact = true;
-    options.stated.insert("exact".to_owned(), true.to_string());
     let message = "a random operator has a fixed seed: the plan is made as with --exact";
     let help = "leave out `seed` where results need not be the same from run to run, or ask for --micro-batches";
     Some(Diagnostic::new("W0304", Severity::Remark, message).at_node(given, seeded).with_help(help))

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use memc::Error;
+use crate::error::Error;
 
 /// Files under way: each lies beside its place under another name until all are complete.
 #[derive(Debug, Default)]

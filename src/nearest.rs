@@ -1,0 +1,20 @@
+//! The known name that a mistyped name most likely means.
+
+/// Returns the known name with the fewest typing errors, or `None` if it shares less than half of its letters with `name`.
+pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let ranked = known.into_iter().map(|other| (strsim::damerau_levenshtein(name, other), other));
+    ranked.min().filter(|(errors, other)| errors * 2 <= other.chars().count()).map(|(_, other)| other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_few_typing_errors_is_found() {
+        let known = ["moment_1", "moment_2", "weight"];
+        assert_eq!(nearest("moment2", known), Some("moment_2"));
+        assert_eq!(nearest("wieght", known), Some("weight"));
+        assert_eq!(nearest("loss", known), None);
+    }
+}

@@ -1,0 +1,387 @@
+//! What a caller requests of a plan: one struct with a builder, for the command and for libraries.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use memc_cost::Target;
+use memc_cost::timings::{self, ProfileError, Timings};
+use memc_ir::{Bytes, SecondaryMap, Value};
+use memc_onnx_import::ImportOptions;
+use memc_ops::{Assumption, Data, Profile};
+use memc_passes::{Io, Options, Rewriting, StateNames};
+use memc_solve::Stop;
+
+use crate::error::Error;
+use crate::link::LinkOption;
+use crate::size::Size;
+
+/// Elements of small tensors that inference knows, by value.
+pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
+
+/// The runtime that executes the planned model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Runtime {
+    /// A runtime that obeys the layout: generated code, firmware, a runtime of the caller's own.
+    #[default]
+    Arena,
+    /// A stock session of ONNX Runtime, which places tensors itself.
+    Ort,
+    /// The player of `memc run`: obeys the layout and uses ONNX Runtime's kernels, whose workspace the plan counts.
+    Player,
+}
+
+impl Runtime {
+    /// Facts about the runtime.
+    pub fn profile(self) -> &'static Profile {
+        match self {
+            Self::Arena => &Profile::ARENA,
+            Self::Ort => &Profile::ORT,
+            Self::Player => &Profile::PLAYER,
+        }
+    }
+
+    /// Name in options and in the layout file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Arena => "arena",
+            Self::Ort => "ort",
+            Self::Player => "player",
+        }
+    }
+}
+
+/// Upper limit of the arena of one space.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Budget {
+    /// Name of the space; `None` for the first space of the target.
+    pub space: Option<String>,
+    /// Largest size of the arena.
+    pub size: Size,
+}
+
+impl From<Size> for Budget {
+    fn from(size: Size) -> Self {
+        Self { space: None, size }
+    }
+}
+
+/// Node times that a runtime measured, with the hash of their file for the layout.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measurements {
+    /// Times and workspace by node.
+    pub(crate) timings: Timings,
+    /// SHA-256 of the file.
+    pub(crate) sha256: String,
+}
+
+impl Measurements {
+    /// Reads the file that `memc profile` writes.
+    ///
+    /// # Errors
+    /// The text is not such a file.
+    pub fn from_json(text: &str) -> Result<Self, ProfileError> {
+        Ok(Self { timings: timings::read(text)?, sha256: memc_onnx_export::sha256(text.as_bytes()) })
+    }
+}
+
+/// A request for a plan. The default plans for a runtime that obeys the layout, on the CPU target, without a budget.
+///
+/// ```
+/// use memc::{Request, Runtime, Size};
+///
+/// let request = Request::new().dim("batch", 8).runtime(Runtime::Ort).budget(Size::Percent(60.0)).exact(true);
+/// assert_eq!(request.stated()["budget"], "60%");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Extents of symbolic dimensions, and sizes that the model alone does not tell.
+    pub import: ImportOptions,
+    /// The runtime that executes the result.
+    pub runtime: Runtime,
+    /// The machine: spaces, links, rates.
+    pub target: Target,
+    /// Links to farther spaces, in addition to those of the target.
+    pub links: Vec<LinkOption>,
+    /// Measured times and workspace, which replace modelled ones.
+    pub measured: Option<Measurements>,
+    /// Limits of arenas.
+    pub budgets: Vec<Budget>,
+    /// Number of further budgets to plan, between the smallest reachable arena and the need without a budget; 0 for none.
+    pub pareto: u32,
+    /// Changes that rewriting may make.
+    pub rewrite: Rewriting,
+    /// Graph inputs and outputs that the arena holds; `None` for outputs, or neither if state is shared.
+    pub io: Option<Io>,
+    /// Whether new values of parameters and moments take the storage of the old values.
+    pub alias_state: bool,
+    /// Pairs of a graph output and the graph input whose storage it takes.
+    pub state: Vec<StateNames>,
+    /// The farther space that holds the weights for which the first space has no room.
+    pub weights: Option<String>,
+    /// Largest constant that folding may make, in bytes.
+    pub max_fold_bytes: Bytes,
+    /// Whether dead-end nodes pin the order, for runtimes that choose their own.
+    pub anchors: bool,
+    /// Search effort, in nodes of an exact search.
+    pub effort: u64,
+    /// Passes to run instead of the planner, as text.
+    pub passes: Option<String>,
+    /// Ends searches early when requested.
+    pub stop: Stop,
+    /// Wall-clock time after which searches end; the plan then depends on the machine.
+    pub time_limit: Option<Duration>,
+    /// Whether to lay out the file order too, for comparison.
+    pub compare: bool,
+    /// Whether to verify the module after every pass.
+    pub verify: bool,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        let options = Options::default();
+        Self {
+            import: ImportOptions::default(),
+            runtime: Runtime::default(),
+            target: Target::default(),
+            links: Vec::new(),
+            measured: None,
+            budgets: Vec::new(),
+            pareto: 0,
+            rewrite: options.rewrite,
+            io: None,
+            alias_state: false,
+            state: Vec::new(),
+            weights: None,
+            max_fold_bytes: options.max_fold_bytes,
+            anchors: false,
+            effort: options.effort,
+            passes: None,
+            stop: Stop::default(),
+            time_limit: None,
+            compare: false,
+            verify: false,
+        }
+    }
+}
+
+/// A request with the options of the passes that follow from it.
+#[derive(Debug)]
+pub(crate) struct Resolved<'r> {
+    pub(crate) request: &'r Request,
+    pub(crate) plan: Options,
+}
+
+/// The builder: each method changes one thing and returns the request.
+impl Request {
+    /// The default request.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Binds a symbolic dimension to an extent.
+    #[must_use]
+    pub fn dim(mut self, name: impl Into<String>, extent: u64) -> Self {
+        self.import.dims.insert(name.into(), extent);
+        self
+    }
+
+    /// Assumes a size for a value whose size only a run tells.
+    #[must_use]
+    pub fn assume(mut self, value: impl Into<String>, size: Assumption) -> Self {
+        self.import.assume.insert(value.into(), size);
+        self
+    }
+
+    /// Sets the runtime that executes the result.
+    #[must_use]
+    pub fn runtime(mut self, runtime: Runtime) -> Self {
+        self.runtime = runtime;
+        self
+    }
+
+    /// Sets the machine.
+    #[must_use]
+    pub fn target(mut self, target: Target) -> Self {
+        self.target = target;
+        self
+    }
+
+    /// Adds a farther space and the link to it.
+    #[must_use]
+    pub fn link(mut self, link: LinkOption) -> Self {
+        self.links.push(link);
+        self
+    }
+
+    /// Limits the arena of the first space, or of a named one.
+    #[must_use]
+    pub fn budget(mut self, budget: impl Into<Budget>) -> Self {
+        self.budgets.push(budget.into());
+        self
+    }
+
+    /// Allows only changes that keep every bit of the results.
+    #[must_use]
+    pub fn exact(mut self, exact: bool) -> Self {
+        self.rewrite.exact = exact;
+        self
+    }
+
+    /// Sets what rewriting may change.
+    #[must_use]
+    pub fn rewrite(mut self, rewrite: Rewriting) -> Self {
+        self.rewrite = rewrite;
+        self
+    }
+
+    /// Sets which graph inputs and outputs the arena holds.
+    #[must_use]
+    pub fn io(mut self, io: Io) -> Self {
+        self.io = Some(io);
+        self
+    }
+
+    /// Lets new values of parameters and moments take the storage of the old values.
+    #[must_use]
+    pub fn alias_state(mut self, alias: bool) -> Self {
+        self.alias_state = alias;
+        self
+    }
+
+    /// Uses measured times and workspace instead of modelled ones.
+    #[must_use]
+    pub fn measured(mut self, measured: Measurements) -> Self {
+        self.measured = Some(measured);
+        self
+    }
+
+    /// Sets the search effort, in nodes of an exact search.
+    #[must_use]
+    pub fn effort(mut self, nodes: u64) -> Self {
+        self.effort = nodes;
+        self
+    }
+
+    /// Runs these passes instead of the planner.
+    #[must_use]
+    pub fn passes(mut self, passes: impl Into<String>) -> Self {
+        self.passes = Some(passes.into());
+        self
+    }
+
+    /// Ends searches when a clone of `stop` is requested to.
+    #[must_use]
+    pub fn stop(mut self, stop: Stop) -> Self {
+        self.stop = stop;
+        self
+    }
+
+    /// Ends searches after a wall-clock time. The plan then depends on the machine.
+    #[must_use]
+    pub fn time_limit(mut self, time: Duration) -> Self {
+        self.time_limit = Some(time);
+        self
+    }
+}
+
+impl Request {
+    /// Whether any new value takes the storage of an old value.
+    fn shares_state(&self) -> bool {
+        self.alias_state || !self.state.is_empty()
+    }
+
+    /// What the arena holds.
+    fn chosen_io(&self) -> Io {
+        self.io.unwrap_or(if self.shares_state() { Io::External } else { Io::Outputs })
+    }
+
+    /// Options of the passes.
+    ///
+    /// # Errors
+    /// Two wishes exclude each other, or a link cannot be added to the target.
+    pub fn options(&self) -> Result<Options, Error> {
+        if self.shares_state() && self.chosen_io() != Io::External {
+            return Err(Error::StateInArena);
+        }
+        if self.rewrite.nchwc.is_some() && self.runtime == Runtime::Arena {
+            return Err(Error::BlocksWithoutKernels);
+        }
+        let mut target = self.target.clone();
+        for link in &self.links {
+            link.add_to(&mut target)?;
+        }
+        if let Some(space) = &self.weights
+            && target.space(space).and_then(|far| target.link(far, 0)).is_none()
+        {
+            return Err(Error::NoLink { space: space.clone() });
+        }
+        Ok(Options {
+            io: self.chosen_io(),
+            max_fold_bytes: self.max_fold_bytes,
+            effort: self.effort,
+            rewrite: self.rewrite,
+            alias_state: self.alias_state,
+            state: self.state.clone(),
+            weights: self.weights.clone(),
+            stop: self.stop.clone(),
+            ..Options::on(self.runtime.profile(), target)
+        })
+    }
+
+    /// The wishes that shape the plan, by option name, as the layout file states them. Paths are left out.
+    pub fn stated(&self) -> BTreeMap<String, String> {
+        let mut stated = BTreeMap::new();
+        let mut state = |name: &str, text: String| stated.insert(name.to_owned(), text);
+        state("anchors", self.anchors.to_string());
+        state("effort", self.effort.to_string());
+        state("exact", self.rewrite.exact.to_string());
+        state("rewrite", self.rewrite.enabled.to_string());
+        state("std_ops", self.rewrite.standard.to_string());
+        state("io", self.chosen_io().name().to_owned());
+        state("max_fold_bytes", self.max_fold_bytes.0.to_string());
+        state("runtime", self.runtime.name().to_owned());
+        let mut list = |name: &str, parts: Vec<String>, separator: &str| {
+            if !parts.is_empty() {
+                state(name, parts.join(separator));
+            }
+        };
+        list("link", self.links.iter().map(ToString::to_string).collect(), " ");
+        list("state", self.state.iter().map(|pair| format!("{}={}", pair.new, pair.old)).collect(), " ");
+        list("budget", self.budgets.iter().map(ToString::to_string).collect(), ",");
+        list("dims", self.import.dims.iter().map(|(name, extent)| format!("{name}={extent}")).collect(), ",");
+        list("assume", self.import.assume.iter().map(|(name, size)| format!("{name}={size}")).collect(), ",");
+        let mut given = |name: &str, text: Option<String>| list(name, text.into_iter().collect(), "");
+        given("time_limit", self.time_limit.map(|time| time.as_secs_f64().to_string()));
+        given("alias_state", self.alias_state.then(|| true.to_string()));
+        given("weights", self.weights.clone());
+        given("micro_batches", self.rewrite.micro_batches.map(|parts| parts.to_string()));
+        given("slowdown", (self.rewrite.slowdown > 0).then(|| format!("{}%", f64::from(self.rewrite.slowdown) / 100.0)));
+        given("integer_kernels", self.rewrite.integer_kernels.then(|| true.to_string()));
+        given("nchwc", self.rewrite.nchwc.map(|block| block.to_string()));
+        given("passes", self.passes.clone());
+        given("pareto", (self.pareto > 0).then(|| self.pareto.to_string()));
+        given("profile", self.measured.as_ref().map(|measured| measured.sha256.clone()));
+        stated
+    }
+}
+
+impl std::fmt::Display for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.space {
+            Some(space) => write!(f, "{space}={}", self.size),
+            None => write!(f, "{}", self.size),
+        }
+    }
+}
+
+impl std::str::FromStr for Budget {
+    type Err = crate::size::SizeError;
+
+    /// Reads `SIZE` or `SPACE=SIZE`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (space, size) = text.split_once('=').map_or((None, text), |(space, size)| (Some(space.to_owned()), size));
+        Ok(Self { space, size: size.parse()? })
+    }
+}
