@@ -105,6 +105,7 @@ pub(super) fn check_definitions(report: &mut Report<'_>, tree: &Tree) {
         }
         listed.set(value, true);
     };
+    // Compare every list entry with the definition of its value.
     for graph in &tree.graphs {
         let data = &module.graphs[*graph];
         for (position, value) in data.inputs.iter().enumerate() {
@@ -123,6 +124,7 @@ pub(super) fn check_definitions(report: &mut Report<'_>, tree: &Tree) {
             }
         }
     }
+    // Find values whose definition names a list that does not contain them.
     for (value, data) in module.values.iter() {
         let claims = match data.definition {
             Definition::Input(graph, _) | Definition::Constant(graph, _) => tree.reaches(graph),
