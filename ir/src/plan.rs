@@ -19,7 +19,7 @@ pub struct SpaceData {
 /// How an alias shares the bytes of its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AliasKind {
-    /// A view: all elements of the operand or a contiguous part of them. Both may be live at once.
+    /// A view: all elements of the other value or a contiguous part of them. Both may be live at once.
     View,
     /// In place: the result overwrites an operand, and the producing node is the last reader of that
     /// operand.
@@ -55,7 +55,7 @@ pub struct Scratch {
     pub body: bool,
     /// Size in bytes.
     pub bytes: Bytes,
-    /// Position in memory; `None` before planning.
+    /// Position in memory; `None` if the workspace is not placed.
     pub storage: Option<Storage>,
 }
 

@@ -139,9 +139,9 @@ pub enum Use {
 
 /// Edits a module and keeps its use lists consistent.
 ///
-/// Creation walks the module once. Each edit costs time in proportion to the changed part. The
-/// exceptions are [`Rewriter::erase`] and [`Rewriter::set_schedule`]: [`Rewriter::finish`] applies
-/// their effect on node lists, once.
+/// Creation walks the module once. An edit costs time in proportion to the changed part;
+/// [`Rewriter::insert`] also searches the node list of its graph. [`Rewriter::erase`] only marks nodes:
+/// [`Rewriter::finish`] removes them from the node lists, once.
 #[derive(Debug)]
 pub struct Rewriter<'m> {
     module: &'m mut Module,

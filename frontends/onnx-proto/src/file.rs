@@ -80,7 +80,7 @@ impl ModelFile {
         }
     }
 
-    /// Checks and decodes. The check bounds the nesting and reports errors with offsets, so the decoder
+    /// Checks and decodes. The check rejects deep nesting and broken fields, with offsets, so the decoder
     /// meets neither.
     fn decode(bytes: &Bytes) -> Result<(ModelProto, ModelSpans), ReadError> {
         check_model(bytes)?;

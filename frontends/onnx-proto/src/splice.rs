@@ -75,7 +75,7 @@ impl ModelSplice {
     ///
     /// # Errors
     ///
-    /// The errors of `out`.
+    /// Returns the errors of `out`.
     pub fn write_to(&self, mut out: impl Write) -> io::Result<()> {
         self.output.write_to(&self.input, &mut out)
     }
@@ -96,7 +96,7 @@ impl ModelSplice {
     ///
     /// # Errors
     ///
-    /// Errors of the operating system; the partial file is removed.
+    /// Returns errors of the operating system; the partial file is removed.
     pub fn write_file(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_os_string();

@@ -167,7 +167,7 @@ impl Iterator for Fields<'_> {
 ///
 /// # Errors
 ///
-/// The message is broken.
+/// Returns an error if the message is broken.
 pub fn last_bytes(bytes: &[u8], span: Range<usize>, tag: u32) -> Result<Option<&[u8]>, WireError> {
     let mut found = None;
     for field in fields(bytes, span) {

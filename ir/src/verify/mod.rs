@@ -69,7 +69,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::entity::{Node, Value};
 use crate::module::{Module, Stage};
 
-/// Maximum number of collected violations: a longer list helps nobody.
+/// Maximum number of collected violations: a longer list has no use.
 const MAX_VIOLATIONS: usize = 1000;
 
 /// Proof that a module passed verification at a stage; only [`verify`] creates it.
