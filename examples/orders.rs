@@ -1,9 +1,12 @@
-//! Orders the nodes of many models and prints a table: given order, the runtime's default order, ours, bound, and whether it is proven.
+//! Orders the nodes of models and prints a table: peaks of the file order, the runtime's default order
+//! and memc's order, the lower bound, and whether memc's order is proven optimal.
 //!
-//! `cargo run --release --example orders -- [--nodes N] [--write FOLDER] [--no-seconds] [--dim MODEL:NAME=N] FILES…`
+//! `cargo run --release --example orders -- [--nodes N] [--write FOLDER] [--no-seconds]
+//! [--dim MODEL:NAME=N] FILES…`
 //!
-//! The problem is that of the pass `schedule` for the runtime `arena`: views, in-place writes and workspace count as in the layout. `--write` leaves
-//! each problem as `NAME.dag.json` for `memc solve order`. Without seconds the table is the same on every machine.
+//! The problem is that of the pass `schedule` for the runtime `arena`: views, in-place writes and
+//! workspace count as in the layout. `--write` saves each problem as `NAME.dag.json` for
+//! `memc solve order`. With `--no-seconds` the table does not depend on the machine.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
@@ -50,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The ordering problem of a model, as the default pipeline states it.
+/// Builds the ordering problem of a model, as the default pipeline does.
 fn problem(file: &str, import_options: &ImportOptions) -> Result<order::Problem, Box<dyn Error>> {
     let imported = import(&ModelFile::open(Path::new(file))?, import_options)?;
     let (mut module, options) = (imported.module, Options::default());

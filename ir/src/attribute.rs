@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::entity::{ConstId, GraphId};
 use crate::types::ValueType;
 
-/// Value of one attribute.
+/// Value of one node attribute.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Attribute {
     /// A 64-bit integer.
@@ -14,33 +14,34 @@ pub enum Attribute {
     Float(f32),
     /// Bytes, by convention UTF-8.
     String(Bytes),
-    /// A tensor.
+    /// A tensor: the id of its constant.
     Tensor(ConstId),
-    /// A body.
+    /// A graph: the body of If, Loop or Scan.
     Graph(GraphId),
-    /// Integers.
+    /// A list of integers.
     Ints(Vec<i64>),
-    /// Numbers.
+    /// A list of binary32 numbers.
     Floats(Vec<f32>),
-    /// Byte strings.
+    /// A list of byte strings.
     Strings(Vec<Bytes>),
-    /// Tensors.
+    /// A list of tensors.
     Tensors(Vec<ConstId>),
-    /// Bodies.
+    /// A list of bodies.
     Graphs(Vec<GraphId>),
-    /// A type.
+    /// The type of a value.
     Type(ValueType),
-    /// What memc has no use for (sparse tensors, lists of types): kept as its encoded message.
+    /// An attribute that memc does not interpret (sparse tensors, lists of types), kept as its encoded
+    /// message.
     Opaque {
-        /// ONNX's number of the attribute type.
+        /// Number of the attribute type in ONNX.
         kind: i32,
-        /// The encoded attribute message.
+        /// The encoded attribute message, unchanged.
         message: Bytes,
     },
 }
 
 impl Attribute {
-    /// All bodies that the attribute holds.
+    /// Returns all bodies in the attribute; empty if it is not a graph or a list of graphs.
     pub fn graphs(&self) -> &[GraphId] {
         match self {
             Self::Graph(graph) => std::slice::from_ref(graph),

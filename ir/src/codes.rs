@@ -1,7 +1,8 @@
-//! Diagnostic codes: what each means, whose fault it is, and what to do; `memc explain` prints these pages.
+//! Diagnostic codes: the meaning, cause and remedy of each code, as `memc explain` prints them.
 //!
-//! E01xx import, E02xx verifier, E03xx planning, E04xx export, E06xx text form, E09xx defects; W what is only worth knowing. The codes E05xx
-//! are not here: the checker of layouts, which shares nothing with the planner, keeps them beside its rules.
+//! Error codes by range: E01xx import, E02xx verifier, E03xx planning, E04xx export, E06xx text form,
+//! E09xx defects of memc. Codes with W are warnings and remarks. The E05xx codes are not in this
+//! module: the layout checker shares nothing with the planner and keeps its codes next to its rules.
 
 mod export;
 mod import;
@@ -12,20 +13,20 @@ mod verify;
 
 use std::fmt;
 
-/// Who can change something so that the diagnostic goes away.
+/// Who can remove the cause of a diagnostic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Whoever made the model.
+    /// The author of the model.
     Model,
-    /// Whoever gave the options.
+    /// The user who chose the options.
     Request,
-    /// Whoever wrote the file that was given beside the model: a layout, a text form, a target.
+    /// The author of another input file: a layout, a text form, a target.
     File,
-    /// The machine: a disk, permissions.
+    /// The machine: its disk or its permissions.
     System,
     /// memc itself: a defect.
     Memc,
-    /// Nobody; it is worth knowing.
+    /// Nobody: the diagnostic only informs.
     Nobody,
 }
 
@@ -42,24 +43,24 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What is to be said about one code.
+/// Documentation of one diagnostic code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodeInfo {
-    /// The code, as `E0104`; errors begin with E, warnings and remarks with W.
+    /// The code, such as `E0104`. Errors start with E, warnings and remarks with W.
     pub code: &'static str,
-    /// One line.
+    /// Title, one line.
     pub title: &'static str,
-    /// Whose fault it is.
+    /// Who can remove the cause.
     pub fault: Fault,
-    /// What it means.
+    /// Meaning of the code, in a few sentences.
     pub meaning: &'static str,
-    /// What leads to it.
+    /// An input, command or message that shows the problem.
     pub example: &'static str,
-    /// What to do.
+    /// Advice: how to remove the cause.
     pub action: &'static str,
 }
 
-/// The page: title, meaning, fault, example, what to do.
+/// Prints the page of the code: title, meaning, fault, example, advice.
 impl fmt::Display for CodeInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}\n", self.code, self.title)?;
@@ -73,7 +74,7 @@ impl fmt::Display for CodeInfo {
     }
 }
 
-/// The groups, in the order of their codes.
+/// The lists of codes: errors in ascending order, then warnings.
 const GROUPS: [&[CodeInfo]; 9] = [
     import::ERRORS,
     verify::ERRORS,
@@ -86,12 +87,12 @@ const GROUPS: [&[CodeInfo]; 9] = [
     export::WARNINGS,
 ];
 
-/// All codes, errors first, in ascending order.
+/// Returns all codes: errors first, then warnings, each in ascending order.
 pub fn all() -> Vec<&'static CodeInfo> {
     GROUPS.into_iter().flatten().collect()
 }
 
-/// The page of one code; upper and lower case are the same.
+/// Finds a code, ignoring case; `None` if the code does not exist.
 pub fn explain(code: &str) -> Option<&'static CodeInfo> {
     GROUPS.into_iter().flatten().find(|info| info.code.eq_ignore_ascii_case(code))
 }

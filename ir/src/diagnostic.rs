@@ -1,66 +1,67 @@
-//! Diagnostics as plain data: a stable code, where it is, and what to do; rendering belongs to the command.
+//! Diagnostics as plain data: a stable code, a place, a message and advice. The command-line tool
+//! renders them.
 
 use std::fmt;
 
 use crate::entity::{Node, Value};
 use crate::module::Module;
 
-/// How bad it is.
+/// Severity of a diagnostic, mildest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information that needs no action.
     Remark,
-    /// Probably not what was meant.
+    /// A likely mistake that does not stop the request.
     Warning,
-    /// The request cannot be carried out.
+    /// A problem that stops the request.
     Error,
 }
 
-/// What is wrong or worth knowing, and where.
+/// One diagnostic: an error, a warning or a remark, with its place if known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// Stable code, as `E0104`; `memc explain` knows each.
+    /// Stable code, such as `E0104`; `memc explain` documents each code.
     pub code: &'static str,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// One sentence.
+    /// The problem, in one sentence.
     pub message: String,
-    /// The printed line of the text form that it speaks of.
+    /// Line of the text form that the diagnostic is about.
     pub line: Option<String>,
-    /// Name of the ONNX node that it speaks of.
+    /// Name of the ONNX node that the diagnostic is about.
     pub onnx_node: Option<String>,
-    /// Further facts.
+    /// Additional facts, one sentence each.
     pub notes: Vec<String>,
-    /// What to do next.
+    /// Advice on the next action.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// A diagnostic without a place.
+    /// Creates a diagnostic without place, notes or help.
     pub fn new(code: &'static str, severity: Severity, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { code, severity, message, line: None, onnx_node: None, notes: Vec::new(), help: None }
     }
-    /// Says what to do next.
+    /// Sets the advice on the next action.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
-    /// Adds a fact.
+    /// Adds a note.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
-    /// Points at a node: its printed line and its ONNX name.
+    /// Sets the place to a node: its printed line, and its ONNX name unless that is empty.
     #[must_use]
     pub fn at_node(mut self, module: &Module, node: Node) -> Self {
         self.line = Some(crate::text::print_node(module, node));
         self.onnx_node = Some(module.node(node).name.clone()).filter(|name| !name.is_empty());
         self
     }
-    /// Points at a value: the line that defines it.
+    /// Sets the place to the node that produces the value; a value without producer is named in a note.
     #[must_use]
     pub fn at_value(self, module: &Module, value: Value) -> Self {
         match module.producer(value) {

@@ -1,4 +1,4 @@
-//! Dimensions: a known extent, a polynomial over symbols, an upper bound, or unknown.
+//! Dimensions of shapes: a known extent, a polynomial over symbols, an upper bound, or unknown.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,25 +7,26 @@ use std::sync::Arc;
 /// A product of symbols, sorted; the empty product is 1.
 type Monomial = Vec<Arc<str>>;
 
-/// How many terms a polynomial may have before it is given up as unknown; keeps hostile input cheap.
+/// Most terms of a polynomial; a larger one becomes unknown, which bounds the cost of hostile input.
 const MAX_TERMS: usize = 16;
-/// How many factors one term may have.
+/// Most factors of one term.
 const MAX_DEGREE: usize = 6;
 
 /// An integer polynomial over symbolic dimensions, in canonical form: equal polynomials compare equal.
 ///
-/// Arithmetic returns `None` where the result overflows, grows over 16 terms, or is no polynomial.
+/// Arithmetic returns `None` if a coefficient overflows, the result exceeds 16 terms or 6 factors in a
+/// term, or the result is not a polynomial.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DimExpr {
     terms: BTreeMap<Monomial, i64>,
 }
 
 impl DimExpr {
-    /// The polynomial that is one symbol.
+    /// Creates the polynomial that consists of one symbol.
     pub fn symbol(name: &str) -> Self {
         Self { terms: BTreeMap::from([(vec![Arc::from(name)], 1)]) }
     }
-    /// A constant polynomial.
+    /// Creates a constant polynomial.
     pub fn constant(value: i64) -> Self {
         let mut terms = BTreeMap::new();
         if value != 0 {
@@ -33,7 +34,7 @@ impl DimExpr {
         }
         Self { terms }
     }
-    /// The value, where no symbol is left.
+    /// Returns the value of a constant polynomial; `None` if a symbol occurs.
     pub fn as_constant(&self) -> Option<i64> {
         match self.terms.len() {
             0 => Some(0),
@@ -41,7 +42,7 @@ impl DimExpr {
             _ => None,
         }
     }
-    /// Sum of two polynomials.
+    /// Adds two polynomials.
     pub fn add(&self, other: &Self) -> Option<Self> {
         let mut terms = self.terms.clone();
         for (monomial, factor) in &other.terms {
@@ -54,11 +55,11 @@ impl DimExpr {
         }
         (terms.len() <= MAX_TERMS).then_some(Self { terms })
     }
-    /// Difference of two polynomials.
+    /// Subtracts a polynomial.
     pub fn sub(&self, other: &Self) -> Option<Self> {
         self.add(&other.mul(&Self::constant(-1))?)
     }
-    /// Product of two polynomials.
+    /// Multiplies two polynomials.
     pub fn mul(&self, other: &Self) -> Option<Self> {
         let mut result = Self::constant(0);
         for (a, x) in &self.terms {
@@ -74,7 +75,7 @@ impl DimExpr {
         }
         Some(result)
     }
-    /// Exact quotient by a single term that divides every term; `None` where a remainder could be left.
+    /// Divides exactly by a single term or by an equal polynomial; `None` if a remainder is possible.
     pub fn div_exact(&self, divisor: &Self) -> Option<Self> {
         let (by, factor) = match divisor.terms.len() {
             1 => divisor.terms.iter().next()?,
@@ -94,7 +95,7 @@ impl DimExpr {
         }
         Some(Self { terms })
     }
-    /// Value under a binding of symbols; symbols without a binding stay.
+    /// Replaces bound symbols by their extents; other symbols stay.
     pub fn bind(&self, bindings: &BTreeMap<String, u64>) -> Option<Self> {
         let mut result = Self::constant(0);
         for (monomial, factor) in &self.terms {
@@ -110,18 +111,19 @@ impl DimExpr {
         }
         Some(result)
     }
-    /// The terms: a product of symbols and its factor, in the order in which they print.
+    /// Iterates over the terms in printing order, each as its symbols and its coefficient.
     pub fn terms(&self) -> impl Iterator<Item = (&[Arc<str>], i64)> {
         self.terms.iter().rev().map(|(monomial, factor)| (monomial.as_slice(), *factor))
     }
-    /// All symbols that occur, sorted, each once.
+    /// Returns all symbols, sorted, without repeats.
     pub fn symbols(&self) -> Vec<Arc<str>> {
         let mut all: Vec<Arc<str>> = self.terms.keys().flatten().cloned().collect();
         all.sort();
         all.dedup();
         all
     }
-    /// Parses `2*N + M - 1`, `(a+b)*c`, `N/2` where exact; `None` where it is no such expression (the text is then one symbol).
+    /// Parses `2*N + M - 1`, `(a+b)*c`, or `N/2` if exact. Returns `None` for any other text; the
+    /// caller then treats the text as one symbol.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parser = ExprParser { text: text.as_bytes(), at: 0, depth: 0 };
         let result = parser.sum()?;
@@ -155,7 +157,7 @@ impl fmt::Display for DimExpr {
     }
 }
 
-/// Recursive descent over `+ - * / ( )`, integers and symbols, with a depth limit.
+/// Recursive descent parser for `+ - * / ( )`, integers and symbols, at most 32 levels deep.
 struct ExprParser<'a> {
     text: &'a [u8],
     at: usize,
@@ -226,49 +228,51 @@ impl ExprParser<'_> {
 pub enum Dim {
     /// A known extent.
     Known(u64),
-    /// A polynomial over symbols, never a constant.
+    /// A polynomial over symbols that is not a constant.
     Symbolic(DimExpr),
-    /// Only a run tells, but it is never more than this: the columns of a NonZero, for example. Two of them are never provably the same.
+    /// An extent that only a run determines, with its upper bound; for example the columns of a NonZero
+    /// result. Two of these dimensions are never provably equal.
     AtMost(u64),
-    /// Nobody can tell.
+    /// No information.
     Unknown,
 }
 
 impl Dim {
-    /// The dimension that a polynomial gives; a negative constant is unknown.
+    /// Converts a polynomial to a dimension; a negative constant becomes unknown.
     pub fn from_expr(expr: DimExpr) -> Self {
         match expr.as_constant() {
             Some(value) => u64::try_from(value).map_or(Self::Unknown, Self::Known),
             None => Self::Symbolic(expr),
         }
     }
-    /// The dimension that a name from a model stands for: an expression where it parses as one, else one symbol.
+    /// Converts the name of a dimension in a model: an expression if it parses as an expression, else
+    /// one symbol.
     pub fn from_name(name: &str) -> Self {
         Self::from_expr(DimExpr::parse(name).unwrap_or_else(|| DimExpr::symbol(name)))
     }
-    /// The extent, where it is known.
+    /// The extent, if known.
     pub fn known(&self) -> Option<u64> {
         match self {
             Self::Known(extent) => Some(*extent),
             _ => None,
         }
     }
-    /// An extent of which no more than its upper bound is known, if that.
+    /// Creates a dimension with an optional upper bound; `None` gives an unknown dimension.
     pub fn at_most(upper: Option<u64>) -> Self {
         upper.map_or(Self::Unknown, Self::AtMost)
     }
-    /// The largest extent that is possible, where that is known.
+    /// Upper bound of the extent, if known.
     pub fn upper(&self) -> Option<u64> {
         match self {
             Self::Known(extent) | Self::AtMost(extent) => Some(*extent),
             _ => None,
         }
     }
-    /// Whether only a run tells the extent.
+    /// Whether only a run determines the extent.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::AtMost(_) | Self::Unknown)
     }
-    /// As a polynomial, unless unknown.
+    /// The dimension as a polynomial; `None` if it is unknown or only bounded.
     pub fn expr(&self) -> Option<DimExpr> {
         match self {
             Self::Known(extent) => i64::try_from(*extent).ok().map(DimExpr::constant),
@@ -276,31 +280,32 @@ impl Dim {
             Self::AtMost(_) | Self::Unknown => None,
         }
     }
-    /// Whether both are provably the same extent.
+    /// Whether both extents are provably equal.
     pub fn same(&self, other: &Self) -> bool {
         !self.is_open() && self == other
     }
-    /// Sum of two extents.
+    /// Adds two extents.
     pub fn add(&self, other: &Self) -> Self {
         self.combine(other, u64::checked_add, DimExpr::add).or_at_most(|| self.upper()?.checked_add(other.upper()?))
     }
-    /// Product of two extents.
+    /// Multiplies two extents.
     pub fn mul(&self, other: &Self) -> Self {
         let product = self.combine(other, u64::checked_mul, DimExpr::mul);
         product.or_at_most(|| self.upper()?.checked_mul(other.upper()?))
     }
-    /// Difference of two extents; negative results are unknown.
+    /// Subtracts an extent; a negative result becomes unknown.
     pub fn sub(&self, other: &Self) -> Self {
         let rest = self.combine(other, u64::checked_sub, DimExpr::sub);
         let is_negative = matches!((self, other), (Self::Known(_), Self::Known(_)));
         rest.or_at_most(|| self.upper().filter(|_| !is_negative)?.checked_sub(other.known().unwrap_or(0)))
     }
-    /// Quotient rounded down where both are known, else exact or unknown. What divides is at least 1.
+    /// Divides by an extent, assumed to be at least 1. Known extents round down; symbolic ones divide
+    /// exactly or become unknown.
     pub fn div(&self, other: &Self) -> Self {
         let quotient = self.combine(other, u64::checked_div, DimExpr::div_exact);
         quotient.or_at_most(|| self.upper()?.checked_div(other.known().unwrap_or(1)))
     }
-    /// The extent, or where it is unknown, what bounds it.
+    /// Returns `self`, or a dimension bounded by `upper()` if `self` is unknown.
     fn or_at_most(self, upper: impl FnOnce() -> Option<u64>) -> Self {
         if self == Self::Unknown { Self::at_most(upper()) } else { self }
     }

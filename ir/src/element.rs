@@ -1,15 +1,15 @@
-//! Element types of tensors: ONNX's numbers and names, and how many bits one element takes.
+//! Element types of tensors: their numbers and names in ONNX, and their sizes in bits.
 
 use std::fmt;
 
-/// Type of one element of a tensor, as ONNX numbers them (`TensorProto.DataType`).
+/// Type of one tensor element; the variants are those of ONNX (`TensorProto.DataType`).
 ///
-/// [`ElementType::Other`] keeps a number that this version does not know: it passes through, and no size is
-/// ever guessed for it.
+/// [`ElementType::Other`] keeps a number that this version of memc does not know. Its tensors pass
+/// through unchanged, and their size stays unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum ElementType {
-    /// Not stated.
+    /// No type is stated.
     Undefined,
     /// IEEE binary32.
     Float,
@@ -25,7 +25,7 @@ pub enum ElementType {
     Int32,
     /// Signed 64 bits.
     Int64,
-    /// Strings: no fixed size.
+    /// A string, without a fixed size.
     String,
     /// One byte, 0 or 1.
     Bool,
@@ -37,9 +37,9 @@ pub enum ElementType {
     Uint32,
     /// Unsigned 64 bits.
     Uint64,
-    /// Two binary32.
+    /// A complex number of two binary32 parts.
     Complex64,
-    /// Two binary64.
+    /// A complex number of two binary64 parts.
     Complex128,
     /// Brain float, 16 bits.
     Bfloat16,
@@ -57,17 +57,18 @@ pub enum ElementType {
     Int4,
     /// 4-bit float, packed.
     Float4e2m1,
-    /// 8-bit power of two.
+    /// An 8-bit power of two.
     Float8e8m0,
     /// Unsigned 2 bits, packed.
     Uint2,
     /// Signed 2 bits, packed.
     Int2,
-    /// A number that this version does not know.
+    /// An ONNX number that this version does not know.
     Other(i32),
 }
 
-/// Number in ONNX, name in ONNX (lower case), bits an element (0: no fixed size), name in the text form.
+/// Columns: ONNX number, type, ONNX name in lower case, bits of an element (0: no fixed size), name in
+/// the text form.
 const TABLE: &[(i32, ElementType, &str, u32, &str)] = &[
     (0, ElementType::Undefined, "undefined", 0, "?"),
     (1, ElementType::Float, "float", 32, "f32"),
@@ -102,33 +103,33 @@ impl ElementType {
     fn row(self) -> Option<&'static (i32, ElementType, &'static str, u32, &'static str)> {
         TABLE.iter().find(|row| row.1 == self)
     }
-    /// The type that ONNX numbers `number`.
+    /// Returns the type with an ONNX number; `Other` if the number is unknown.
     pub fn from_onnx(number: i32) -> Self {
         TABLE.iter().find(|row| row.0 == number).map_or(Self::Other(number), |row| row.1)
     }
-    /// ONNX's number of this type.
+    /// Number of the type in ONNX.
     pub fn to_onnx(self) -> i32 {
         match self {
             Self::Other(number) => number,
             known => known.row().map_or(0, |row| row.0),
         }
     }
-    /// ONNX's name in lower case, as the layout file writes it.
+    /// Name of the type in ONNX, in lower case, as in the layout file.
     pub fn onnx_name(self) -> &'static str {
         self.row().map_or("other", |row| row.2)
     }
-    /// The type with this name in the text form.
+    /// Finds the type by its name in the text form.
     pub fn from_text(name: &str) -> Option<Self> {
         if let Some(number) = name.strip_prefix("other") {
             return number.parse().ok().map(Self::from_onnx);
         }
         TABLE.iter().find(|row| row.4 == name).map(|row| row.1)
     }
-    /// Bits that one element takes in memory; `None` for strings and unknown types.
+    /// Size of one element in bits; `None` for strings and unknown types.
     pub fn bits(self) -> Option<u32> {
         self.row().map(|row| row.3).filter(|bits| *bits > 0)
     }
-    /// Whether elements are integers or booleans that shape arithmetic can follow.
+    /// Whether elements are integers or booleans; shape arithmetic can compute with these.
     pub fn is_integral(self) -> bool {
         use ElementType::*;
         matches!(self, Uint8 | Int8 | Uint16 | Int16 | Int32 | Int64 | Bool | Uint32 | Uint64 | Uint4 | Int4 | Uint2 | Int2)

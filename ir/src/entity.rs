@@ -1,18 +1,20 @@
-//! Entity ids and the maps keyed by them: ids are `u32` newtypes whose printed form is the text form.
+//! Entity ids and the maps keyed by them: an id is a `u32` newtype that prints with a prefix for its
+//! kind.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-/// A `u32` newtype that names one thing owned by a [`PrimaryMap`].
+/// Id of an entity (value, node, graph, constant, space) that a [`PrimaryMap`] owns.
 pub trait EntityId: Copy + Eq + Ord + fmt::Display {
-    /// The id of the `index`-th thing; indices beyond `u32` are clamped (no map grows that far).
+    /// Creates the id of the entity at `index`; indices beyond `u32` are clamped (no map grows that
+    /// far).
     fn new(index: usize) -> Self;
-    /// Position in the owning map.
+    /// Position of the entity in its map.
     fn index(self) -> usize;
 }
 
-/// Declares an entity id with the prefix that its printed form carries.
+/// Declares an entity id type; `$prefix` comes first in its printed form.
 macro_rules! entity_id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
@@ -55,7 +57,7 @@ entity_id!(
     GraphId, "graph"
 );
 entity_id!(
-    /// A constant: type and a reference to its bytes.
+    /// A constant: its type and a reference to its bytes.
     ConstId, "const"
 );
 entity_id!(
@@ -63,7 +65,7 @@ entity_id!(
     Space, "@space"
 );
 
-/// Owns the things that an id names, in order of creation.
+/// Owns the entities of one kind, in order of creation.
 #[derive(Clone, Debug)]
 pub struct PrimaryMap<K, V> {
     items: Vec<V>,
@@ -71,36 +73,36 @@ pub struct PrimaryMap<K, V> {
 }
 
 impl<K: EntityId, V> PrimaryMap<K, V> {
-    /// An empty map.
+    /// Creates an empty map.
     pub fn new() -> Self {
         Self { items: Vec::new(), key: PhantomData }
     }
-    /// Adds a thing and returns its id.
+    /// Adds an entity and returns its id.
     pub fn push(&mut self, item: V) -> K {
         self.items.push(item);
         K::new(self.items.len() - 1)
     }
-    /// How many things there are.
+    /// Number of entities.
     pub fn len(&self) -> usize {
         self.items.len()
     }
-    /// Whether there is nothing.
+    /// Whether the map has no entities.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
-    /// Whether `key` names a thing of this map.
+    /// Whether `key` is the id of an entity in this map.
     pub fn contains(&self, key: K) -> bool {
         key.index() < self.items.len()
     }
-    /// All ids, in order of creation.
+    /// Iterates over all ids, in order of creation.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = K> + use<K, V> {
         (0..self.items.len()).map(K::new)
     }
-    /// All ids with their things, in order of creation.
+    /// Iterates over all ids with their entities, in order of creation.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (K, &V)> {
         self.items.iter().enumerate().map(|(index, item)| (K::new(index), item))
     }
-    /// The thing that `key` names, if it is of this map.
+    /// Returns the entity with id `key`; `None` if the map does not have it.
     pub fn get(&self, key: K) -> Option<&V> {
         self.items.get(key.index())
     }
@@ -125,7 +127,7 @@ impl<K: EntityId, V> IndexMut<K> for PrimaryMap<K, V> {
     }
 }
 
-/// Decorates the ids of a [`PrimaryMap`]; an id that was never written has the default.
+/// Attaches an item to each id of a [`PrimaryMap`]; ids without an item read as the default.
 #[derive(Clone, Debug)]
 pub struct SecondaryMap<K, V> {
     items: Vec<V>,
@@ -134,11 +136,11 @@ pub struct SecondaryMap<K, V> {
 }
 
 impl<K: EntityId, V: Clone> SecondaryMap<K, V> {
-    /// A map that answers `default` for every id.
+    /// Creates a map in which every id reads as `default`.
     pub fn new(default: V) -> Self {
         Self { items: Vec::new(), default, key: PhantomData }
     }
-    /// Writes the decoration of `key`.
+    /// Sets the item of `key`.
     pub fn set(&mut self, key: K, item: V) {
         self[key] = item;
     }

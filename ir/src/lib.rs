@@ -1,23 +1,28 @@
-//! The intermediate representation of memc.
+//! Intermediate representation of memc: modules in SSA form, their memory plans, the text form and the
+//! verifier.
 //!
-//! A [`Module`] holds graphs, nodes, values and constants. It is in SSA form: each [`Value`] is defined once, by a graph
-//! input, an initializer or a node. Nodes apply operators; what an operator means is not known here but in the operator table.
+//! A [`Module`] holds graphs, nodes, values and constants. It is in SSA form: each [`Value`] is defined
+//! once, by a graph input, an initializer or a node. A node applies an operator. The meaning of
+//! operators is not part of this crate; the operator table defines it.
 //!
 //! # Order and time
-//! Each graph lists its nodes in a topological order. At stage [`Stage::Imported`] and [`Stage::Typed`] that is the order of the file; from
-//! [`Stage::Scheduled`] on it *is* the schedule: the node at position `s` runs at [`Step`] `s`, and nothing else says when it runs.
-//! A [`LiveRange`] is half-open, `[start, end)`, and always derived from the order, never stored.
+//! Each graph lists its nodes in a topological order. At the stages [`Stage::Imported`] and
+//! [`Stage::Typed`] this is the order of the file. From [`Stage::Scheduled`] on it is the schedule: the
+//! node at position `s` runs at [`Step`] `s`, and no other data states a time. A [`LiveRange`] is
+//! half-open, `[start, end)`. It is always derived from the order and never stored.
 //!
 //! # Bodies
-//! If, Loop and Scan hold graphs as attributes. A body may read values of the graphs around it (captures). A body is planned alone and
-//! charged to its node as scratch.
+//! If, Loop and Scan hold graphs as attributes (bodies). A body may read values of the enclosing graphs
+//! (captures). Each body is planned separately, and its arena is charged to its node as scratch.
 //!
 //! # Memory
-//! The [`Plan`] says which values share bytes ([`Alias`]) and where owners lie ([`Storage`]). A value without an alias owns its bytes.
-//! Constants are references: [`Payload`] is a slice of the mapped file or the place of bytes in another file.
+//! The [`Plan`] states which values share bytes ([`Alias`]) and at which offset each owner is placed
+//! ([`Storage`]). A value without an alias owns its bytes. Constants are references: a [`Payload`] is a
+//! slice of the mapped file or a position in another file.
 //!
 //! # Editing
-//! Frontends build with [`ModuleBuilder`], passes edit through [`Rewriter`]. Fields that carry invariants are private.
+//! Frontends build modules with [`ModuleBuilder`]; passes edit them through [`Rewriter`]. Fields with
+//! invariants are private.
 
 pub mod attribute;
 pub mod codes;

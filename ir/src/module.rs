@@ -1,4 +1,4 @@
-//! The module: graphs, nodes, values and constants that travel together.
+//! The module: a unit of graphs, nodes, values, constants and their memory plan.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,13 +12,13 @@ use crate::entity::{ConstId, EntityId, GraphId, Node, PrimaryMap, Value};
 use crate::plan::Plan;
 use crate::types::{TensorType, ValueType};
 
-/// How far a module has come; each stage has a verifier.
+/// Processing stage of a module; the verifier has conditions for each stage.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Stage {
-    /// Structure only.
+    /// The structure is checked; types may be missing.
     #[default]
     Imported,
-    /// Every value has the type that could be derived.
+    /// Every value has the most precise type that inference finds.
     Typed,
     /// The order of nodes is the schedule.
     Scheduled,
@@ -29,7 +29,7 @@ pub enum Stage {
 impl Stage {
     /// All stages, first to last.
     pub const ALL: [Self; 4] = [Self::Imported, Self::Typed, Self::Scheduled, Self::Planned];
-    /// Name in the text form.
+    /// Name of the stage in the text form.
     pub fn name(self) -> &'static str {
         match self {
             Self::Imported => "imported",
@@ -42,21 +42,21 @@ impl Stage {
 
 /// An operator: domain, name, overload, and the version of its operator set.
 ///
-/// The default domain is the empty string (`ai.onnx` is folded into it at import).
+/// The default domain is the empty string; import maps `ai.onnx` to it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Operator {
-    /// Domain; empty for ONNX's own.
+    /// Domain; empty for ONNX's own operators.
     pub domain: Arc<str>,
     /// Name within the domain.
     pub name: Arc<str>,
-    /// Overload of a model-local function; empty for everything else.
+    /// Overload of a model-local function; empty for every other operator.
     pub overload: Arc<str>,
-    /// Version of the domain's operator set that is in force where the node stands.
+    /// Version of the domain's operator set that applies to the node.
     pub version: i64,
 }
 
 impl Operator {
-    /// An operator of ONNX's own domain.
+    /// Creates an operator of ONNX's own domain.
     pub fn onnx(name: &str, version: i64) -> Self {
         Self { domain: Arc::from(""), name: Arc::from(name), overload: Arc::from(""), version }
     }
@@ -75,97 +75,97 @@ impl fmt::Display for Operator {
     }
 }
 
-/// Where a node comes from.
+/// Origin of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Node number `index` of the main graph (or of the body it stands in) of the file.
+    /// A node of the model file, in the main graph or a body.
     File {
-        /// Position in the file's list of nodes.
+        /// Position in the file's list of nodes of that graph.
         index: u32,
     },
-    /// Inlined from a model-local function called by the node of this name.
+    /// A node of a model-local function, inlined at a call.
     Inlined {
         /// Name of the calling node.
         call: String,
     },
-    /// Made by a pass.
+    /// A node that a pass created.
     Pass {
         /// Name of the pass.
         pass: Cow<'static, str>,
     },
-    /// Read from the text form.
+    /// A node read from the text form.
     Text,
 }
 
 /// One application of an operator.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeData {
-    /// What it computes.
+    /// The operator that the node applies.
     pub operator: Operator,
-    /// Name as in ONNX; may be empty or repeated until the exporter makes it unique.
+    /// Name in ONNX; may be empty or repeated until the exporter makes it unique.
     pub name: String,
-    /// Operands; `None` for an operand that is left out.
+    /// Operands; `None` for an omitted operand.
     pub inputs: Vec<Option<Value>>,
-    /// Results; `None` for a result that is left out.
+    /// Results; `None` for an omitted result.
     pub outputs: Vec<Option<Value>>,
-    /// Attributes in the file's order.
+    /// Attributes, in the order of the file.
     pub attributes: Vec<(String, Attribute)>,
     /// Graph that the node belongs to.
     pub graph: GraphId,
-    /// Where the node comes from.
+    /// Origin of the node.
     pub origin: Origin,
-    /// The node whose results this one computes again.
+    /// The original node, if this node is a recomputed copy.
     pub recompute_of: Option<Node>,
 }
 
 impl NodeData {
-    /// The attribute of this name.
+    /// Finds an attribute by name.
     pub fn attribute(&self, name: &str) -> Option<&Attribute> {
         self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
-    /// An integer attribute, or its default.
+    /// Returns an integer attribute; `default` if it is missing or of another type.
     pub fn int(&self, name: &str, default: i64) -> i64 {
         match self.attribute(name) {
             Some(Attribute::Int(value)) => *value,
             _ => default,
         }
     }
-    /// A number attribute, or its default.
+    /// Returns a binary32 attribute; `default` if it is missing or of another type.
     pub fn float(&self, name: &str, default: f32) -> f32 {
         match self.attribute(name) {
             Some(Attribute::Float(value)) => *value,
             _ => default,
         }
     }
-    /// A list of integers, if it is there.
+    /// Returns an attribute that is a list of integers; `None` if it is missing or of another type.
     pub fn ints(&self, name: &str) -> Option<&[i64]> {
         match self.attribute(name) {
             Some(Attribute::Ints(values)) => Some(values),
             _ => None,
         }
     }
-    /// A string attribute that is UTF-8, if it is there.
+    /// Returns a string attribute; `None` if it is missing, of another type or not UTF-8.
     pub fn string(&self, name: &str) -> Option<&str> {
         match self.attribute(name) {
             Some(Attribute::String(bytes)) => std::str::from_utf8(bytes).ok(),
             _ => None,
         }
     }
-    /// All bodies with the names of their attributes, in order.
+    /// Iterates over all bodies, each with the name of its attribute, in order.
     pub fn bodies(&self) -> impl Iterator<Item = (&str, GraphId)> {
         self.attributes.iter().flat_map(|(name, value)| value.graphs().iter().map(move |graph| (name.as_str(), *graph)))
     }
-    /// Operands that are there, in order, with repeats.
+    /// Iterates over the operands that are not omitted, in order, with repeats.
     pub fn operands(&self) -> impl Iterator<Item = Value> + '_ {
         self.inputs.iter().copied().flatten()
     }
-    /// Results that are there, in order.
+    /// Iterates over the results that are not omitted, in order.
     pub fn results(&self) -> impl Iterator<Item = Value> + '_ {
         self.outputs.iter().copied().flatten()
     }
 }
 
-/// What defines a value.
+/// The definition of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Definition {
     /// A formal input of a graph, by position.
@@ -174,56 +174,57 @@ pub enum Definition {
     Constant(GraphId, ConstId),
     /// A result of a node, by position.
     Result(Node, u32),
-    /// Nothing any more: the node was erased.
+    /// None: the defining node was erased.
     Erased,
 }
 
 /// An SSA value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ValueData {
-    /// Name as in ONNX, unique in its graph and the graphs around it.
+    /// Name in ONNX, unique in its graph and the enclosing graphs.
     pub name: String,
     /// Type, as far as known.
     pub ty: ValueType,
-    /// What defines it.
+    /// The input, initializer or node result that defines the value.
     pub definition: Definition,
-    /// Initializer of a graph input: the default that a caller may override.
+    /// Default of a graph input (its initializer), which a caller may override.
     pub default: Option<ConstId>,
 }
 
-/// Where the bytes of a constant are.
+/// Location of the bytes of a constant.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Payload {
-    /// At hand: little-endian, packed as ONNX's `raw_data`. A slice of the mapped file, or computed by a pass.
+    /// In memory: little-endian, packed as in ONNX's `raw_data`. A slice of the mapped file, or
+    /// computed by a pass.
     Raw(Bytes),
-    /// In another file; never opened.
+    /// In another file, which memc does not open.
     External {
-        /// Path relative to the model's folder, as written.
+        /// Path relative to the model's folder, as in the model.
         location: String,
-        /// First byte.
+        /// Position of the first byte.
         offset: u64,
-        /// Number of bytes, where stated.
+        /// Length in bytes, if stated.
         length: Option<u64>,
     },
-    /// Not at hand: strings, sparse tensors, or a text form that left them out.
+    /// Not available: strings, sparse tensors, or bytes that a text form omits.
     Elided,
 }
 
-/// Where a constant stands in the file, so that it can be copied byte for byte.
+/// Position of a constant in the model file, for copying it byte for byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConstOrigin {
     /// Dense initializer number `index` of the main graph.
     Initializer(u32),
     /// Sparse initializer number `index` of the main graph.
     SparseInitializer(u32),
-    /// A tensor message at these bytes of the model file (an attribute, or an initializer of a body).
+    /// A tensor message of the model file (an attribute, or an initializer of a body).
     Message {
-        /// First byte of the message.
+        /// Position of the first byte of the message.
         start: u64,
-        /// One past its last byte.
+        /// One past the last byte of the message.
         end: u64,
     },
-    /// Not in the file.
+    /// A constant that is not in the file.
     New,
 }
 
@@ -232,70 +233,73 @@ pub enum ConstOrigin {
 pub struct ConstData {
     /// Type.
     pub ty: TensorType,
-    /// Where its bytes are.
+    /// Location of the bytes.
     pub payload: Payload,
-    /// Where it stands in the file.
+    /// Position in the model file.
     pub origin: ConstOrigin,
 }
 
-/// A graph: the main graph or a body. The order of its nodes is the file's, and from [`Stage::Scheduled`] on the schedule.
+/// A graph: the main graph or a body. Its nodes are in file order, and from [`Stage::Scheduled`] on in
+/// schedule order.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct GraphData {
-    /// Name as in ONNX.
+    /// Name in ONNX.
     pub name: String,
-    /// Formal inputs, those with a default included.
+    /// Formal inputs, including those with a default.
     pub inputs: Vec<Value>,
-    /// Results, in order; the same value may stand twice, and an input may be a result.
+    /// Results, in order. A value may occur twice, and an input may be a result.
     pub outputs: Vec<Value>,
-    /// Values defined by initializers that are no inputs.
+    /// Values that initializers define, except graph inputs.
     pub constants: Vec<Value>,
-    /// Nodes in order.
+    /// Nodes, in order.
     pub nodes: Vec<Node>,
-    /// The node whose body it is; `None` for the main graph.
+    /// The node that holds this body as an attribute; `None` for the main graph.
     pub parent: Option<Node>,
 }
 
-/// Graphs, nodes, values and constants that travel together.
+/// Graphs, nodes, values and constants of one model, with its plan.
 ///
-/// Values of an outer graph may be read in a body (a *capture*); that is an ordinary operand. Ids are never reused: an
-/// erased node leaves the list of its graph and its results become [`Definition::Erased`].
+/// A body may read values of an enclosing graph (a *capture*) as ordinary operands. Ids are never
+/// reused: an erased node leaves the node list of its graph, and its results become
+/// [`Definition::Erased`].
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     pub(crate) graphs: PrimaryMap<GraphId, GraphData>,
     pub(crate) nodes: PrimaryMap<Node, NodeData>,
     pub(crate) values: PrimaryMap<Value, ValueData>,
     pub(crate) constants: PrimaryMap<ConstId, ConstData>,
-    /// Version of the IR that the file states.
+    /// IR version that the file states.
     pub ir_version: i64,
-    /// Operator sets by domain (the default domain is empty).
+    /// Operator set versions by domain (the default domain is empty).
     pub opsets: BTreeMap<String, i64>,
-    /// Symbols that were bound, with their extents.
+    /// Bound symbols with their extents.
     pub dims: BTreeMap<String, u64>,
-    /// Types that values of the main graph are planned with although only a run tells them: what somebody says they will be. Order and places rest
-    /// on them, rewrites never do. The text form leaves them out.
+    /// Assumed types of main-graph values whose real types only a run determines. The user states these
+    /// types. Schedules and offsets use them, rewrites never do. The text form omits them.
     pub assumed: BTreeMap<Value, TensorType>,
-    /// Values of the main graph whose sizes are only what the file states. The text form leaves them out.
+    /// Values of the main graph whose sizes rest only on a statement of the file. The text form omits
+    /// them.
     pub claimed: BTreeSet<Value>,
-    /// How far the module has come.
+    /// Processing stage of the module.
     pub stage: Stage,
-    /// Aliases and storage, filled by planning passes.
+    /// Memory plan, filled by planning passes.
     pub plan: Plan,
 }
 
 impl Module {
-    /// The main graph: the first one that was made.
+    /// Id of the main graph: the graph that was created first.
     pub fn main(&self) -> GraphId {
         GraphId::new(0)
     }
-    /// All graphs, the main one first.
+    /// All graphs, the main graph first.
     pub fn graphs(&self) -> &PrimaryMap<GraphId, GraphData> {
         &self.graphs
     }
-    /// All nodes ever made, erased ones included.
+    /// All nodes ever created, including erased ones.
     pub fn nodes(&self) -> &PrimaryMap<Node, NodeData> {
         &self.nodes
     }
-    /// All values ever made, erased ones included.
+    /// All values ever created, including erased ones.
     pub fn values(&self) -> &PrimaryMap<Value, ValueData> {
         &self.values
     }
@@ -303,19 +307,19 @@ impl Module {
     pub fn constants(&self) -> &PrimaryMap<ConstId, ConstData> {
         &self.constants
     }
-    /// One graph.
+    /// Returns a graph.
     pub fn graph(&self, graph: GraphId) -> &GraphData {
         &self.graphs[graph]
     }
-    /// One node.
+    /// Returns a node.
     pub fn node(&self, node: Node) -> &NodeData {
         &self.nodes[node]
     }
-    /// One value.
+    /// Returns a value.
     pub fn value(&self, value: Value) -> &ValueData {
         &self.values[value]
     }
-    /// One constant.
+    /// Returns a constant.
     pub fn constant(&self, constant: ConstId) -> &ConstData {
         &self.constants[constant]
     }
@@ -323,29 +327,31 @@ impl Module {
     pub fn ty(&self, value: Value) -> &ValueType {
         &self.values[value].ty
     }
-    /// The tensor type that a value is planned with: its own, or the one that is assumed of it.
+    /// Tensor type used for planning a value: the assumed type if it has one, else its own; `None` if
+    /// it is not a tensor.
     pub fn planned(&self, value: Value) -> Option<&TensorType> {
         self.assumed.get(&value).or_else(|| self.values[value].ty.tensor())
     }
-    /// Size that a value is planned with; `None` where nobody can tell it and none is assumed.
+    /// Size used for planning a value; `None` if it is neither known nor assumed.
     pub fn size(&self, value: Value) -> Option<crate::units::Bytes> {
         self.planned(value).and_then(TensorType::size)
     }
-    /// The node that produces a value.
+    /// Returns the node that produces a value; `None` for inputs, constants and erased values.
     pub fn producer(&self, value: Value) -> Option<Node> {
         match self.values[value].definition {
             Definition::Result(node, _) => Some(node),
             _ => None,
         }
     }
-    /// The constant that a value always is; a graph input with a default is none.
+    /// Returns the constant of an initializer value; `None` for every other value, including a graph
+    /// input with a default.
     pub fn constant_of(&self, value: Value) -> Option<ConstId> {
         match self.values[value].definition {
             Definition::Constant(_, constant) => Some(constant),
             _ => None,
         }
     }
-    /// Graph that defines a value.
+    /// Returns the graph that defines a value; `None` if the value was erased.
     pub fn home(&self, value: Value) -> Option<GraphId> {
         match self.values[value].definition {
             Definition::Input(graph, _) | Definition::Constant(graph, _) => Some(graph),
@@ -353,7 +359,8 @@ impl Module {
             Definition::Erased => None,
         }
     }
-    /// Values of outer graphs that the bodies of `node` read, each once, in order of first reading (outputs of bodies included).
+    /// Lists the values of outer graphs that the bodies of `node` read, without repeats, including
+    /// those that a body only returns.
     pub fn captures(&self, node: Node) -> Vec<Value> {
         let mut bodies: Vec<GraphId> = self.nodes[node].bodies().map(|(_, graph)| graph).collect();
         let mut inside: Vec<GraphId> = Vec::new();
@@ -368,7 +375,7 @@ impl Module {
         }
         found.into_iter().filter(|value| self.home(*value).is_none_or(|home| !inside.contains(&home))).collect()
     }
-    /// Everything that a node reads: operands, then captures of its bodies; with repeats.
+    /// Lists all values that a node reads: its operands, then the captures of its bodies; with repeats.
     pub fn reads(&self, node: Node) -> Vec<Value> {
         let mut all: Vec<Value> = self.nodes[node].operands().collect();
         if self.nodes[node].bodies().next().is_some() {

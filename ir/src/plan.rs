@@ -1,6 +1,6 @@
-//! What planning decides: aliases, storage, scratch, and the memory spaces that hold them.
+//! The memory plan of a module: memory spaces, aliases, storage, workspaces and arena sizes.
 //!
-//! Live ranges are never stored here: they follow from the schedule.
+//! Live ranges are never stored: they follow from the schedule.
 
 use crate::entity::{Node, PrimaryMap, SecondaryMap, Space, Value};
 use crate::units::Bytes;
@@ -8,91 +8,94 @@ use crate::units::Bytes;
 /// A memory space of the target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpaceData {
-    /// Name, as `device` or `sram`.
+    /// Name, such as `device` or `sram`.
     pub name: String,
-    /// How much it holds; `None` for no limit.
+    /// Capacity in bytes; `None` if unlimited.
     pub capacity: Option<Bytes>,
-    /// Every owner's offset is a multiple of this; at least 1.
+    /// Alignment in bytes: every offset in the space is a multiple of it. At least 1.
     pub alignment: u64,
 }
 
-/// How an alias shares bytes.
+/// How an alias shares the bytes of its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AliasKind {
-    /// The same elements, or a contiguous window of them: legal while both are live.
+    /// A view: all elements of the other value or a contiguous part of them. Both may be live at once.
     View,
-    /// The result overwrites an operand whose last reader is this very node.
+    /// In place: the result overwrites an operand, and the producing node is the last reader of that
+    /// operand.
     InPlace,
 }
 
-/// A value that owns no bytes of its own.
+/// A value that shares the bytes of another value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alias {
-    /// The value whose bytes are shared; it may be an alias itself.
+    /// The value that lends its bytes. It may be an alias itself.
     pub of: Value,
-    /// How.
+    /// View or in place.
     pub kind: AliasKind,
-    /// First byte within `of`.
+    /// Position of the first byte within `of`.
     pub offset: Bytes,
 }
 
-/// Place of a value.
+/// Position of a value in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Storage {
-    /// Space.
+    /// Memory space.
     pub space: Space,
-    /// Byte position in the space's arena.
+    /// Offset in the arena of the space, in bytes.
     pub offset: Bytes,
 }
 
-/// Workspace that a node needs only during its step.
+/// Workspace of a node: memory that the node needs only during its step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scratch {
     /// The node.
     pub node: Node,
-    /// Whether it is the arena of the node's bodies rather than a kernel's workspace.
+    /// Whether this is the arena of the node's bodies; otherwise it is a kernel workspace.
     pub body: bool,
-    /// Size.
+    /// Size in bytes.
     pub bytes: Bytes,
-    /// Place, once planned.
+    /// Position in memory; `None` if the workspace is not placed.
     pub storage: Option<Storage>,
 }
 
-/// Size of the arena of one space, with what is proven about it.
+/// Size of the arena of one space, with proven lower bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArenaSize {
-    /// Space.
+    /// Memory space.
     pub space: Space,
-    /// Highest `offset + bytes`.
+    /// Size of the arena in bytes: the highest `offset + size` of its buffers.
     pub size: Bytes,
-    /// No placement of these live ranges is smaller than this.
+    /// Lower bound for any placement of these live ranges, in bytes.
     pub lower_bound: Bytes,
-    /// No order of these nodes has a peak below this (nothing recomputed or moved), where a bound is known.
+    /// Lower bound on the peak of any order of these nodes, without recomputing or moving values, in
+    /// bytes; `None` if no bound is known.
     pub order_lower_bound: Option<Bytes>,
 }
 
-/// What planning decided so far.
+/// The memory plan, as far as the planning passes have filled it.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Spaces of the target, nearest first.
+    /// Memory spaces of the target, nearest first.
     pub spaces: PrimaryMap<Space, SpaceData>,
-    /// Alias of a value, if it owns no bytes.
+    /// Alias of each value; `None` if the value owns its bytes.
     pub alias: SecondaryMap<Value, Option<Alias>>,
-    /// Place of a value, if the arena holds it.
+    /// Position of each value; `None` if no arena holds it.
     pub storage: SecondaryMap<Value, Option<Storage>>,
-    /// Workspace, in order of nodes.
+    /// Workspaces, in order of nodes.
     pub scratch: Vec<Scratch>,
-    /// Arena of each space that holds something.
+    /// Arena of each space that holds at least one buffer.
     pub arenas: Vec<ArenaSize>,
 }
 
 impl Plan {
-    /// The value that owns the bytes of `value`, and where in them `value` begins; follows chains of aliases.
+    /// Follows the aliases of `value` and returns the owner of its bytes with the offset of `value` in
+    /// that owner.
     ///
-    /// A cycle (which the verifier refuses) ends at a value of it.
+    /// A cycle of aliases (which the verifier rejects) ends at some value of the cycle.
     pub fn owner(&self, value: Value) -> (Value, Bytes) {
         let (mut owner, mut offset) = (value, Bytes(0));
-        // Chains are short; the bound only guards against a cycle in a plan that was not verified.
+        // Alias chains are short. The bound only protects against cycles in unverified plans.
         for _ in 0..1 << 20 {
             let Some(alias) = self.alias[owner] else { break };
             offset = offset.saturating_add(alias.offset);

@@ -1,4 +1,5 @@
-//! Building and editing modules. All edits go through here, so that use lists and definitions stay right.
+//! Building and editing of modules. Every edit goes through this module, which keeps use lists and
+//! definitions consistent.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -8,22 +9,22 @@ use crate::entity::{ConstId, GraphId, Node, SecondaryMap, Value};
 use crate::module::{ConstData, Definition, GraphData, Module, NodeData, Operator, Origin, ValueData};
 use crate::types::ValueType;
 
-/// What a new node is made of, beside its results.
+/// Description of a new node, except its results.
 #[derive(Clone, Debug)]
 pub struct NewNode {
-    /// What it computes.
+    /// The operator that the node applies.
     pub operator: Operator,
-    /// Name as in ONNX.
+    /// Name in ONNX.
     pub name: String,
     /// Operands.
     pub inputs: Vec<Option<Value>>,
     /// Attributes.
     pub attributes: Vec<(String, Attribute)>,
-    /// Where it comes from.
+    /// Origin of the node.
     pub origin: Origin,
 }
 
-/// Builds a module from nothing: frontends use it; passes edit through [`Rewriter`].
+/// Builds a new module. Frontends use it; passes edit through [`Rewriter`].
 #[derive(Debug)]
 pub struct ModuleBuilder {
     module: Module,
@@ -36,33 +37,33 @@ impl Default for ModuleBuilder {
 }
 
 impl ModuleBuilder {
-    /// A module with an empty main graph.
+    /// Creates a module with an empty main graph.
     pub fn new() -> Self {
         let mut module = Module::default();
         module.graphs.push(GraphData::default());
         Self { module }
     }
-    /// The module so far.
+    /// The module built so far.
     pub fn module(&self) -> &Module {
         &self.module
     }
-    /// The module so far, for its header fields (versions, dimensions, stage, plan).
+    /// The module built so far, for setting its header fields (versions, dimensions, stage, plan).
     pub fn module_mut(&mut self) -> &mut Module {
         &mut self.module
     }
-    /// The finished module.
+    /// Returns the finished module.
     pub fn finish(self) -> Module {
         self.module
     }
-    /// Adds a body; its parent is set when a node takes it as an attribute.
+    /// Adds a body. Its parent is set when a node takes it as an attribute.
     pub fn graph(&mut self, name: &str) -> GraphId {
         self.module.graphs.push(GraphData { name: name.to_owned(), ..GraphData::default() })
     }
-    /// Names a graph.
+    /// Sets the name of a graph.
     pub fn name_graph(&mut self, graph: GraphId, name: &str) {
         name.clone_into(&mut self.module.graphs[graph].name);
     }
-    /// Adds a formal input, with the constant that is its default if it has one.
+    /// Adds a formal input, optionally with a default.
     pub fn input(&mut self, graph: GraphId, name: &str, ty: ValueType, default: Option<ConstId>) -> Value {
         let position = self.module.graphs[graph].inputs.len() as u32;
         let definition = Definition::Input(graph, position);
@@ -70,15 +71,15 @@ impl ModuleBuilder {
         self.module.graphs[graph].inputs.push(value);
         value
     }
-    /// Adds a constant that nothing refers to yet.
+    /// Adds a constant without any reference to it.
     pub fn constant(&mut self, data: ConstData) -> ConstId {
         self.module.constants.push(data)
     }
-    /// Adds a value that an initializer defines.
+    /// Adds an initializer: a value defined by a constant.
     pub fn initializer(&mut self, graph: GraphId, name: &str, constant: ConstId) -> Value {
         push_initializer(&mut self.module, graph, name, constant)
     }
-    /// Appends a node; results are named, `None` for a result that is left out.
+    /// Appends a node with its results, given as name and type; `None` for an omitted result.
     pub fn node(&mut self, graph: GraphId, new: NewNode, results: &[Option<(String, ValueType)>]) -> Node {
         let node = push_node(&mut self.module, graph, new, results);
         self.module.graphs[graph].nodes.push(node);
@@ -88,7 +89,7 @@ impl ModuleBuilder {
     pub fn output(&mut self, graph: GraphId, value: Value) {
         self.module.graphs[graph].outputs.push(value);
     }
-    /// States the type of a value.
+    /// Sets the type of a value.
     pub fn set_type(&mut self, value: Value, ty: ValueType) {
         self.module.values[value].ty = ty;
     }
@@ -121,42 +122,43 @@ fn push_node(module: &mut Module, graph: GraphId, new: NewNode, results: &[Optio
 }
 
 impl Module {
-    /// States the type of a value; inference refines types this way.
+    /// Sets the type of a value; inference refines types with it.
     pub fn set_type(&mut self, value: Value, ty: ValueType) {
         self.values[value].ty = ty;
     }
 }
 
-/// Where a value is read.
+/// One use of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
-    /// Operand `position` of a node (which may stand in a body).
+    /// Operand `position` of a node, which may be a node of a body.
     Operand(Node, u32),
     /// Result `position` of a graph.
     Output(GraphId, u32),
 }
 
-/// Edits a module and keeps use lists right.
+/// Edits a module and keeps its use lists consistent.
 ///
-/// Creation costs one walk over the module; each edit costs what it touches, except [`Rewriter::erase`] and
-/// [`Rewriter::set_schedule`], whose effect on the list of nodes is applied once, in [`Rewriter::finish`].
+/// Creation walks the module once. An edit costs time in proportion to the changed part;
+/// [`Rewriter::insert`] also searches the node list of its graph. [`Rewriter::erase`] only marks nodes:
+/// [`Rewriter::finish`] removes them from the node lists, once.
 #[derive(Debug)]
 pub struct Rewriter<'m> {
     module: &'m mut Module,
     uses: SecondaryMap<Value, Vec<Use>>,
     erased: SecondaryMap<Node, bool>,
-    /// Names of all values, once somebody asked for a fresh one.
+    /// Names of all values; `None` until the first call of `fresh_name`.
     names: Option<HashSet<String>>,
     edits: u64,
 }
 
 impl<'m> Rewriter<'m> {
-    /// Begins to edit.
+    /// Starts editing a module; collects all uses.
     pub fn new(module: &'m mut Module) -> Self {
         let uses = uses(module);
         Self { module, uses, erased: SecondaryMap::default(), names: None, edits: 0 }
     }
-    /// The module as edited so far (erased nodes still stand in the lists until [`Rewriter::finish`]).
+    /// The module as edited so far. Erased nodes stay in the node lists until [`Rewriter::finish`].
     pub fn module(&self) -> &Module {
         self.module
     }
@@ -164,17 +166,18 @@ impl<'m> Rewriter<'m> {
     pub fn uses(&self, value: Value) -> &[Use] {
         &self.uses[value]
     }
-    /// How many edits were made.
+    /// Number of edits made so far.
     pub fn edits(&self) -> u64 {
         self.edits
     }
-    /// Whether a node was erased.
+    /// Whether a node has been erased.
     pub fn is_erased(&self, node: Node) -> bool {
         self.erased[node]
     }
-    /// Whether a value must keep its name and definition: it is a result of a graph, or a body reads it.
+    /// Whether a value must keep its name and definition: it is a result of a graph, or a body reads
+    /// it.
     ///
-    /// Bodies are written back byte for byte, so what they capture keeps its name.
+    /// The exporter writes bodies back byte for byte, so captured values keep their names.
     pub fn is_pinned(&self, value: Value) -> bool {
         let home = self.module.home(value);
         self.uses[value].iter().any(|site| match site {
@@ -182,7 +185,7 @@ impl<'m> Rewriter<'m> {
             Use::Operand(node, _) => Some(self.module.nodes[*node].graph) != home,
         })
     }
-    /// Makes every reader of `old` read `new` instead.
+    /// Redirects every use of `old` to `new`.
     pub fn replace_uses(&mut self, old: Value, new: Value) {
         if old == new {
             return;
@@ -196,7 +199,7 @@ impl<'m> Rewriter<'m> {
             self.uses[new].push(site);
         }
     }
-    /// Makes one operand of a node another value.
+    /// Replaces one operand of a node.
     pub fn set_operand(&mut self, node: Node, position: u32, new: Value) {
         self.edits += 1;
         let site = Use::Operand(node, position);
@@ -218,7 +221,8 @@ impl<'m> Rewriter<'m> {
             }
         }
     }
-    /// Makes a node without bodies apply another operator, with these operands and attributes. Its results keep their names and types.
+    /// Changes the operator, operands and attributes of a node without bodies. Its results keep their
+    /// names and types.
     pub fn redefine(
         &mut self,
         node: Node,
@@ -231,11 +235,15 @@ impl<'m> Rewriter<'m> {
         data.operator = operator;
         data.attributes = attributes;
     }
-    /// Makes the node that computes `old` compute `result` in its place, and every reader of `old` read `result`; the node that computed
-    /// `result` loses it. So a name that must stay can move up a chain. Returns whether it did: both are results of nodes of one
-    /// graph, and `old` has no name that must stay.
+    /// Moves the value `result` to the node that computes `old`, in the place of `old`, and redirects
+    /// every use of `old` to `result`. The node that computed `result` loses this result. In this way a
+    /// pinned name can move up a chain of nodes.
     ///
-    /// Everything that reads `result` stands behind the node that computes `old`, because the node that loses `result` did.
+    /// Returns whether the value moved. It does not if either value is not a node result, if both have
+    /// one producer, if their producers are in different graphs, or if `old` is pinned.
+    ///
+    /// Readers of `result` stay valid: they come after its former producer, which comes after the
+    /// producer of `old`.
     pub fn take_over(&mut self, old: Value, result: Value) -> bool {
         let (Definition::Result(node, position), Definition::Result(loser, slot)) =
             (self.module.values[old].definition, self.module.values[result].definition)
@@ -252,9 +260,11 @@ impl<'m> Rewriter<'m> {
         self.module.values[old].definition = Definition::Erased;
         true
     }
-    /// A name that no value of the module has or had: `hint`, or `hint` with a number behind it of which the one before is taken.
+    /// Returns a name that no value of the module has or had: `hint`, or `hint_N` with a number `N`
+    /// whose predecessor is taken.
     ///
-    /// The first call walks over all values; others look up as many names as the number has bits, twice.
+    /// The first call collects the names of all values. Later calls double and bisect `N`, which takes
+    /// `O(log N)` lookups.
     pub fn fresh_name(&mut self, hint: &str) -> String {
         let module = &*self.module;
         let names = self.names.get_or_insert_with(|| module.values.iter().map(|(_, value)| value.name.clone()).collect());
@@ -264,7 +274,7 @@ impl<'m> Rewriter<'m> {
         while is_taken(free) {
             free = 2 * free + 1;
         }
-        // What is taken is always below what is free.
+        // Invariant: the name with number `taken` is in use, and the name with number `free` is not.
         let mut taken = free / 2;
         while free > 0 && taken + 1 < free {
             let middle = taken + (free - taken) / 2;
@@ -274,7 +284,8 @@ impl<'m> Rewriter<'m> {
         names.insert(name.clone());
         name
     }
-    /// Erases a node whose results nobody reads; its bodies go with it. Returns whether it did.
+    /// Erases a node and its bodies. Returns `false`, without a change, if the node is already erased
+    /// or a result has uses.
     pub fn erase(&mut self, node: Node) -> bool {
         let results: Vec<Value> = self.module.nodes[node].results().collect();
         if self.erased[node] || results.iter().any(|value| !self.uses[*value].is_empty()) {
@@ -284,7 +295,7 @@ impl<'m> Rewriter<'m> {
         self.forget(node);
         true
     }
-    /// Removes a node, its results and its bodies from the use lists.
+    /// Removes the uses of a node and of the nodes in its bodies, and marks their results as erased.
     fn forget(&mut self, node: Node) {
         let mut doomed = vec![node];
         while let Some(node) = doomed.pop() {
@@ -304,14 +315,14 @@ impl<'m> Rewriter<'m> {
             }
         }
     }
-    /// Appends a constant to the initializers of a graph and returns its value.
+    /// Adds a constant and an initializer for it; returns the new value.
     pub fn initializer(&mut self, graph: GraphId, name: &str, data: ConstData) -> Value {
         self.edits += 1;
         let constant = self.module.constants.push(data);
         push_initializer(self.module, graph, name, constant)
     }
-    /// Turns the result of a node into an initializer of the same name, keeping all its readers. The node can then be erased
-    /// if it has no other result that is read.
+    /// Turns a node result into an initializer. Its name and uses stay. The node can be erased
+    /// afterwards if none of its other results has uses.
     pub fn make_initializer(&mut self, value: Value, constant: ConstId) {
         let Definition::Result(node, position) = self.module.values[value].definition else { return };
         self.edits += 1;
@@ -321,8 +332,8 @@ impl<'m> Rewriter<'m> {
         self.module.values[value].ty = ValueType::Tensor(self.module.constants[constant].ty.clone());
         self.module.graphs[graph].constants.push(value);
     }
-    /// Makes a value the result of another node, at a position whose result is left out; name and readers stay. The node that made it
-    /// before leaves that result out.
+    /// Moves a value to an omitted result position of another node. Its name and uses stay, and its
+    /// former producer omits the result. Does nothing if the position is missing or occupied.
     pub fn move_result(&mut self, value: Value, node: Node, position: u32) {
         let Some(slot) = self.module.nodes[node].outputs.get_mut(position as usize).filter(|slot| slot.is_none()) else { return };
         *slot = Some(value);
@@ -332,7 +343,8 @@ impl<'m> Rewriter<'m> {
         }
         self.module.values[value].definition = Definition::Result(node, position);
     }
-    /// Leaves a result of a node out that nobody reads. Returns whether it did.
+    /// Omits a node result. Returns `false`, without a change, if the result is missing, pinned or in
+    /// use.
     pub fn leave_out(&mut self, node: Node, position: usize) -> bool {
         let Some(value) = self.module.nodes[node].outputs.get(position).copied().flatten() else { return false };
         if self.is_pinned(value) || !self.uses[value].is_empty() {
@@ -343,18 +355,20 @@ impl<'m> Rewriter<'m> {
         self.edits += 1;
         true
     }
-    /// Gives a node a new result at a position whose result is left out; nobody reads it yet.
+    /// Adds a result, still without uses, at an omitted result position. Does nothing if the position
+    /// is missing or occupied.
     pub fn add_result(&mut self, node: Node, position: u32, name: String, ty: ValueType) {
         let Some(slot) = self.module.nodes[node].outputs.get_mut(position as usize).filter(|slot| slot.is_none()) else { return };
         let definition = Definition::Result(node, position);
         *slot = Some(self.module.values.push(ValueData { name, ty, definition, default: None }));
         self.edits += 1;
     }
-    /// Adds a constant that nothing refers to yet.
+    /// Adds a constant without any reference to it.
     pub fn constant(&mut self, data: ConstData) -> ConstId {
         self.module.constants.push(data)
     }
-    /// Adds a node right before `before`, or at the end of the graph.
+    /// Inserts a node before `before`, or at the end of the graph if `before` is `None` or not in the
+    /// graph.
     pub fn insert(
         &mut self,
         graph: GraphId,
@@ -374,19 +388,21 @@ impl<'m> Rewriter<'m> {
         }
         node
     }
-    /// Marks a node as computing again what another one computes, or as not doing so.
+    /// Marks a node as a recomputed copy of `original`; `None` removes the mark.
     pub fn set_recompute_of(&mut self, node: Node, original: Option<Node>) {
         self.edits += 1;
         self.module.nodes[node].recompute_of = original;
     }
-    /// Replaces the order of a graph's nodes; `order` is a permutation of them (the verifier checks that it is topological).
+    /// Sets the order of a graph's nodes. `order` must be a permutation of them; the verifier checks
+    /// that it is topological.
     pub fn set_schedule(&mut self, graph: GraphId, order: Vec<Node>) {
         if self.module.graphs[graph].nodes != order {
             self.edits += 1;
             self.module.graphs[graph].nodes = order;
         }
     }
-    /// Drops initializers that nobody reads; inputs stay. Returns how many went.
+    /// Removes initializers without uses; graph inputs stay. Returns the number of removed
+    /// initializers.
     pub fn drop_unused_constants(&mut self) -> u64 {
         let mut dropped = 0;
         for graph in self.module.graphs.keys() {
@@ -401,8 +417,8 @@ impl<'m> Rewriter<'m> {
         self.edits += dropped;
         dropped
     }
-    /// Takes erased nodes out of the lists and returns the number of edits. Where the original of recomputed nodes is erased, the first of its copies
-    /// in each graph becomes the original of the others.
+    /// Removes erased nodes from the node lists and returns the number of edits. If the original of
+    /// recomputed copies is erased, the first copy in each graph becomes the original of the others.
     pub fn finish(mut self) -> u64 {
         for graph in self.module.graphs.keys() {
             let erased = &self.erased;
@@ -421,7 +437,7 @@ impl<'m> Rewriter<'m> {
     }
 }
 
-/// All uses of all values, over all graphs that are still reachable from the main one.
+/// Collects the uses of all values, in all graphs reachable from the main graph.
 pub fn uses(module: &Module) -> SecondaryMap<Value, Vec<Use>> {
     let mut uses: SecondaryMap<Value, Vec<Use>> = SecondaryMap::default();
     let mut graphs = vec![module.main()];
@@ -441,14 +457,14 @@ pub fn uses(module: &Module) -> SecondaryMap<Value, Vec<Use>> {
     uses
 }
 
-/// Interns strings that repeat, so that each operator name is held once.
+/// Interns strings, so that each operator name is stored once.
 #[derive(Debug, Default)]
 pub struct Names {
     known: std::collections::BTreeSet<Arc<str>>,
 }
 
 impl Names {
-    /// The shared copy of `text`.
+    /// Returns the shared copy of `text`.
     pub fn get(&mut self, text: &str) -> Arc<str> {
         if let Some(found) = self.known.get(text) {
             return found.clone();

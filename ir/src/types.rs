@@ -1,4 +1,4 @@
-//! Types of values: tensors with element type and shape, and the kinds that are never placed.
+//! Types of values: tensors with element type and shape, and the other kinds, which are never placed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use crate::dim::Dim;
 use crate::element::ElementType;
 use crate::units::Bytes;
 
-/// A shape: `None` where even the rank is unknown.
+/// Shape of a tensor: its dimensions, or `None` if the rank is unknown.
 pub type Shape = Option<Vec<Dim>>;
 
 /// Element type and shape of a dense tensor.
@@ -15,49 +15,50 @@ pub type Shape = Option<Vec<Dim>>;
 pub struct TensorType {
     /// Type of one element.
     pub element: ElementType,
-    /// Extents; `None` where the rank is unknown.
+    /// Dimensions; `None` if the rank is unknown.
     pub shape: Shape,
 }
 
 impl TensorType {
-    /// A tensor of known rank.
+    /// Creates a tensor type of known rank.
     pub fn new(element: ElementType, dims: Vec<Dim>) -> Self {
         Self { element, shape: Some(dims) }
     }
-    /// A tensor whose extents are all known.
+    /// Creates a tensor type with known extents.
     pub fn fixed(element: ElementType, dims: &[u64]) -> Self {
         Self::new(element, dims.iter().copied().map(Dim::Known).collect())
     }
-    /// A tensor of unknown rank.
+    /// Creates a tensor type of unknown rank.
     pub fn unranked(element: ElementType) -> Self {
         Self { element, shape: None }
     }
-    /// Rank, where known.
+    /// Number of dimensions; `None` if unknown.
     pub fn rank(&self) -> Option<usize> {
         self.shape.as_ref().map(Vec::len)
     }
-    /// The extents, where all are known.
+    /// Returns the extents; `None` if any is unknown.
     pub fn known_dims(&self) -> Option<Vec<u64>> {
         self.shape.as_ref()?.iter().map(Dim::known).collect()
     }
-    /// Number of elements; `None` where unknown or over 64 bits.
+    /// Number of elements; `None` if an extent is unknown or the product exceeds 64 bits.
     pub fn elements(&self) -> Option<u64> {
         let mut product = Some(1u64);
         let mut is_empty = false;
         for dim in self.shape.as_ref()? {
             let extent = dim.known()?;
-            // A zero anywhere makes the tensor empty, even where the other extents would overflow.
+            // A zero extent makes the tensor empty, even if the product of the other extents overflows.
             is_empty |= extent == 0;
             product = product.and_then(|product| product.checked_mul(extent));
         }
         if is_empty { Some(0) } else { product }
     }
-    /// The tensor at its largest: bounded extents are taken for their bounds. `None` where an extent has none.
+    /// Replaces each bounded extent by its bound; `None` if an extent has no bound.
     pub fn largest(&self) -> Option<Self> {
         let dims: Option<Vec<u64>> = self.shape.as_ref()?.iter().map(Dim::upper).collect();
         dims.map(|dims| Self::fixed(self.element, &dims))
     }
-    /// Size in memory: `ceil(elements * bits / 8)`; `None` where nobody can tell it or it passes 2^62 bytes.
+    /// Size in memory, `ceil(elements * bits / 8)` bytes; `None` if an extent or the element size is
+    /// unknown, or from 2^62 bytes on.
     pub fn size(&self) -> Option<Bytes> {
         let bits = u128::from(self.elements()?) * u128::from(self.element.bits()?);
         let bytes = u64::try_from(bits.div_ceil(8)).ok()?;
@@ -94,26 +95,26 @@ pub enum ValueType {
     Sequence(Box<ValueType>),
     /// A value or nothing.
     Optional(Box<ValueType>),
-    /// A map from scalars to values.
+    /// A map from keys of a scalar type to values of one type.
     Map(ElementType, Box<ValueType>),
-    /// Nothing is known.
+    /// No information.
     #[default]
     Unknown,
 }
 
 impl ValueType {
-    /// The dense tensor type, if it is one.
+    /// Returns the dense tensor type; `None` for every other kind.
     pub fn tensor(&self) -> Option<&TensorType> {
         match self {
             Self::Tensor(tensor) => Some(tensor),
             _ => None,
         }
     }
-    /// Size in memory of a dense tensor of known extents.
+    /// Size of a dense tensor in bytes; `None` for other kinds and unknown extents.
     pub fn size(&self) -> Option<Bytes> {
         self.tensor().and_then(TensorType::size)
     }
-    /// The most bytes that a dense tensor can have; `None` where nothing bounds them.
+    /// Upper bound on the size of a dense tensor in bytes; `None` if an extent has no bound.
     pub fn largest_size(&self) -> Option<Bytes> {
         self.tensor().and_then(TensorType::largest).and_then(|largest| largest.size())
     }

@@ -1,21 +1,21 @@
-//! Units that must not be mixed up: bytes, steps, nanoseconds, and half-open live ranges in steps.
+//! Units as separate types: bytes, steps, nanoseconds, and half-open live ranges in steps.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A number of bytes.
+/// A size or position in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Bytes(
-    /// The count.
+    /// Number of bytes.
     pub u64,
 );
 
 impl Bytes {
-    /// Sum; `None` where it passes 64 bits.
+    /// Adds two sizes; `None` if the sum exceeds 64 bits.
     pub fn checked_add(self, other: Self) -> Option<Self> {
         self.0.checked_add(other.0).map(Self)
     }
-    /// The count with a separator between each three digits, and the unit: `240,900 B`.
+    /// Formats the exact number with thousands separators and the unit: `240,900 B`.
     pub fn exact(self) -> String {
         let digits = self.0.to_string();
         let mut text = String::new();
@@ -27,24 +27,24 @@ impl Bytes {
         }
         text + " B"
     }
-    /// Sum that stops at the largest number; for totals that are only reported.
+    /// Adds two sizes, saturating at `u64::MAX`; for totals that are only reported.
     pub fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 }
 
-/// Why a text is no number of bytes.
+/// Error of a text that is not a size in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no size; write 1048576, 512KiB or 2GB")]
 pub struct BytesError {
-    /// The text given.
+    /// The rejected text.
     pub text: String,
 }
 
 impl FromStr for Bytes {
     type Err = BytesError;
 
-    /// A number with a decimal or binary unit, or none: `1048576`, `512KiB`, `1.5 MB`.
+    /// Parses a number with an optional decimal or binary unit: `1048576`, `512KiB`, `1.5 MB`.
     fn from_str(text: &str) -> Result<Self, BytesError> {
         let error = || BytesError { text: text.to_owned() };
         let trimmed = text.trim();
@@ -69,7 +69,7 @@ impl FromStr for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// IEC units with one decimal: `640.0 KiB`; below 1 KiB exact: `12 B`.
+    /// Formats with IEC units and one decimal (`640.0 KiB`); sizes below 1 KiB are exact (`12 B`).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
         if self.0 < 1024 {
@@ -88,7 +88,7 @@ impl fmt::Display for Bytes {
 /// Position of a node in a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Step(
-    /// Counted from 0.
+    /// Position, counted from 0.
     pub u32,
 );
 
@@ -101,11 +101,11 @@ impl fmt::Display for Step {
 /// Modelled or measured time in nanoseconds.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default)]
 pub struct Nanos(
-    /// The count; fractions are kept.
+    /// Number of nanoseconds, with fractions.
     pub f64,
 );
 
-/// Steps in which a value must be kept: defined at `start`, last read at `end - 1`.
+/// Live range of a value: it is defined at step `start` and last read at step `end - 1`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LiveRange {
     /// First step.
@@ -115,7 +115,7 @@ pub struct LiveRange {
 }
 
 impl LiveRange {
-    /// Whether some step belongs to both.
+    /// Whether the two ranges share a step.
     pub fn meets(self, other: Self) -> bool {
         self.start < other.end && other.start < self.end
     }

@@ -1,4 +1,4 @@
-//! The table of codes is complete, sorted and readable.
+//! Tests of the diagnostic codes: the table is complete, sorted and readable.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use memc_ir::codes::{all, explain};
 
-/// All `"E0123"` and `"W0123"` in Rust files below a folder.
+/// Collects all `"E0123"` and `"W0123"` in Rust files below a folder.
 fn codes_below(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

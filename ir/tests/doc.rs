@@ -1,4 +1,4 @@
-//! The grammar page's example is a sound module in canonical form.
+//! Test of the grammar page: its example is a valid module in canonical form.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_ir::text::{parse, print};

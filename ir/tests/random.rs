@@ -1,4 +1,4 @@
-//! Random modules round trip; random and mutated texts never panic.
+//! Property tests of the text form: random modules round trip; random and mutated texts never panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_ir::plan::SpaceData;
@@ -10,7 +10,7 @@ use memc_ir::{
 };
 use proptest::prelude::*;
 
-/// Choices for one random module, read off a list of numbers; zeros when it runs dry.
+/// Choices for one random module, taken from a list of numbers; 0 after its end.
 struct Choices {
     numbers: Vec<u64>,
     next: usize,
@@ -98,7 +98,7 @@ impl Choices {
     }
 }
 
-/// Builds one module.
+/// Builds one random module.
 struct Builder {
     choices: Choices,
     builder: ModuleBuilder,

@@ -1,4 +1,4 @@
-//! The text form: round trips over every feature, and the exact words of its errors.
+//! Tests of the text form: round trips over every feature, and the exact wording of its errors.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_ir::text::{parse, print, print_node};
@@ -11,7 +11,7 @@ fn read(text: &str) -> Module {
     parse(text).unwrap_or_else(|errors| panic!("{}", errors.iter().map(|error| format!("{error}\n")).collect::<String>()))
 }
 
-/// The text is canonical: it prints again byte for byte.
+/// Asserts that the text is canonical: it prints again byte for byte.
 fn assert_canonical(text: &str) {
     let printed = print(&read(text));
     for (line, (found, wanted)) in printed.lines().zip(text.lines()).enumerate() {
@@ -24,7 +24,7 @@ fn messages(text: &str) -> Vec<String> {
     parse(text).expect_err("an error").iter().map(|error| format!("{} {}", error.code, error.message)).collect()
 }
 
-/// Errors of lines inside a graph that begins at line 2.
+/// Returns the errors of lines in a graph that starts at line 2.
 fn line_errors(lines: &str) -> Vec<String> {
     messages(&format!("space @s\ngraph @g {{\ninput %x : f32[4]\n{lines}\nreturn %x\n}}\n"))
 }

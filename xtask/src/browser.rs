@@ -5,7 +5,8 @@ use std::process::Command;
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// A Chromium: from the path, else installed by the system's packages where that is allowed.
+/// Finds Chromium: the path in `MEMC_CHROMIUM`, else a program on the search path, else one installed
+/// with apt-get. `None` if all fail.
 pub(crate) fn find() -> Option<PathBuf> {
     if let Some(given) = std::env::var_os("MEMC_CHROMIUM") {
         return Some(given.into());

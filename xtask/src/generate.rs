@@ -1,8 +1,8 @@
-//! Regenerates the Rust protobuf messages of `memc-onnx-proto` from the vendored `onnx.proto`.
+//! Generates the Rust protobuf messages of `memc-onnx-proto` from the vendored `onnx.proto`.
 use std::error::Error;
 use std::path::Path;
 
-/// What stands at the head of the generated file: its purpose, its licence, and the lints it is excused from.
+/// Head of the generated file: its purpose, its license, and the lints that it allows.
 const HEADER: &str = "\
 //! ONNX messages, generated from `proto/onnx.proto` by `cargo run -p xtask --features generate -- generate`. Do not edit.
 //!
@@ -11,11 +11,12 @@ const HEADER: &str = "\
 #![allow(missing_docs, clippy::all, unused_qualifications)]
 ";
 
-/// Writes `frontends/onnx-proto/src/gen/onnx.rs`; needs no `protoc`, because protox parses the proto file.
+/// Writes `frontends/onnx-proto/src/gen/onnx.rs`. Needs no `protoc`, because protox parses the proto
+/// file.
 ///
 /// # Errors
 ///
-/// Fails when the proto file does not parse or the output cannot be written.
+/// The proto file does not parse, or the output cannot be written.
 pub fn generate() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
     let home = root.join("frontends/onnx-proto");
@@ -23,9 +24,9 @@ pub fn generate() -> Result<(), Box<dyn Error>> {
     let output = home.join("src/gen");
     let mut config = prost_build::Config::new();
     config.out_dir(&output);
-    // Weights are the one field worth sharing with the mapped file; as bytes they are slices, not copies.
+    // Weights as `Bytes` are slices of the mapped file, not copies.
     config.bytes([".onnx.TensorProto.raw_data"]);
-    // The comments are prose with markup of their own, which rustdoc would take for code to compile.
+    // The comments of the proto file contain markup that rustdoc would compile as code.
     config.disable_comments(["."]);
     config.compile_fds(descriptors)?;
     let file = output.join("onnx.rs");

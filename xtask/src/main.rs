@@ -1,7 +1,8 @@
-//! Development tasks: set up what the tests need, run them, regenerate the protobuf messages.
+//! Development tasks: sets up the test environment, runs the tests, regenerates the protobuf messages.
 //!
-//! `cargo xtask setup` makes a Python environment in `.deps/` with the pinned ONNX Runtime; `cargo xtask test` does that and runs
-//! all tests with it; `cargo xtask generate` (feature `generate`) writes the protobuf messages anew.
+//! `cargo xtask setup` creates a Python environment in `.deps/` with the pinned ONNX Runtime.
+//! `cargo xtask test` does the setup and runs all tests with it. `cargo xtask generate` (feature
+//! `generate`) regenerates the protobuf messages.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod browser;
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sets up what the tests need and runs all of them.
+/// Sets up the test environment and runs all tests.
 fn test(arguments: &[String]) -> Result<(), Failure> {
     let environment = setup::python()?;
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));

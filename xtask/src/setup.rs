@@ -1,4 +1,5 @@
-//! The Python environment of the tests: ONNX's reference package and ONNX Runtime's library, pinned.
+//! The Python environment of the tests: ONNX's reference package and ONNX Runtime's library, with
+//! pinned versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,15 +7,15 @@ use std::process::Command;
 
 use crate::Failure;
 
-/// Where the environment is.
+/// Paths in the environment.
 pub(crate) struct Environment {
-    /// The interpreter.
+    /// The Python interpreter.
     pub(crate) python: PathBuf,
-    /// ONNX Runtime's shared library.
+    /// Shared library of ONNX Runtime.
     pub(crate) library: PathBuf,
 }
 
-/// Makes the environment in `.deps/python` unless it is there with the pinned versions.
+/// Creates the environment in `.deps/python`, unless it already has the pinned versions.
 pub(crate) fn python() -> Result<Environment, Failure> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
     let folder = root.join(".deps/python");
@@ -32,7 +33,7 @@ pub(crate) fn python() -> Result<Environment, Failure> {
     Ok(Environment { python, library })
 }
 
-/// ONNX Runtime's library in the wheel.
+/// Finds ONNX Runtime's library in the installed wheel.
 fn library(python: &Path) -> Result<PathBuf, Failure> {
     let script = "import importlib.util as u; print(u.find_spec('onnxruntime').submodule_search_locations[0])";
     let output = Command::new(python).args(["-c", script]).output()?;

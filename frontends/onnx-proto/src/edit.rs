@@ -1,25 +1,26 @@
-//! What to change in a model: plain data, filled in by the exporter and carried out by [`crate::ModelSplice`].
+//! Edits of a model: plain data that the exporter fills in and [`crate::ModelSplice`] applies.
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::onnx::{AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
 
-/// Metadata keys that begin with this are memc's own: those of an earlier run go when new ones come.
+/// Prefix of memc's own metadata keys. New metadata replaces all entries with this prefix from an
+/// earlier run.
 pub const METADATA_PREFIX: &str = "memc.";
 
-/// Key and value pairs for a `metadata_props` field, in the order in which they are written.
+/// Key and value pairs of a `metadata_props` field, in writing order.
 pub type Metadata = Vec<(String, String)>;
 
 /// Changes to a model; the default changes nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelEdit {
-    /// The new `ir_version`.
+    /// New `ir_version`; `None` keeps the old one.
     pub ir_version: Option<i64>,
-    /// Entries for the model's metadata. `Some` also drops the entries with memc's prefix and those with an equal key;
-    /// all others stay verbatim.
+    /// New metadata entries of the model. `Some` also drops the entries with memc's prefix or with an
+    /// equal key; all other entries stay verbatim.
     pub metadata: Option<Metadata>,
-    /// Operator sets (domain, version) to import. One that the model imports already is not written again; one that it
-    /// imports in another version is an error. `""` and `"ai.onnx"` are the same domain.
+    /// Operator sets to import, as domain and version. A set that the model already imports is not
+    /// repeated; an import in another version is an error. `""` and `"ai.onnx"` denote one domain.
     pub opsets: Vec<(String, i64)>,
     /// Functions to append.
     pub functions: Vec<FunctionProto>,
@@ -27,78 +28,81 @@ pub struct ModelEdit {
     pub graph: GraphEdit,
 }
 
-/// Changes to a graph, the main one or the body of a control-flow node; the default changes nothing.
+/// Changes to a graph (the main graph or the body of a control-flow node); the default changes nothing.
 ///
-/// Inputs and outputs keep their bytes, so the model's interface stays, but for metadata, the types in `value_types` and the entries in
-/// `dropped_inputs`. Mind that below IR version 4 every initializer is also a graph input.
+/// Inputs and outputs keep their bytes, so the interface of the model stays. Exceptions are metadata,
+/// the types in `value_types` and the entries in `dropped_inputs`. Below IR version 4 every initializer
+/// is also a graph input.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GraphEdit {
-    /// All nodes of the new graph, in order; `None` leaves the old nodes. The list stands where the first node stood.
+    /// All nodes of the new graph, in order; `None` keeps the old nodes. The list is written at the
+    /// position of the first old node.
     pub nodes: Option<Vec<NodePiece>>,
-    /// Dense initializers to leave out, by their index in the old graph.
+    /// Dense initializers to drop, by index in the old graph.
     pub dropped_initializers: BTreeSet<usize>,
     /// Initializers to append, by name.
     pub new_initializers: Vec<(String, TensorSource)>,
-    /// Names whose `value_info` entries are left out; a name without an entry is no error.
+    /// Names whose `value_info` entries are dropped; names without an entry are ignored.
     pub dropped_values: BTreeSet<String>,
     /// Entries to append to `value_info`.
     pub new_values: Vec<ValueInfoProto>,
-    /// Names whose `input` entries are left out, such as weights that need not be inputs; a name without an entry is no error.
+    /// Names whose `input` entries are dropped, such as weights that need not be inputs; names without
+    /// an entry are ignored.
     pub dropped_inputs: BTreeSet<String>,
-    /// Types for the existing `input` and `output` entries of these names, in the place of theirs.
+    /// New types of existing `input` and `output` entries, by name.
     pub value_types: BTreeMap<String, TypeProto>,
-    /// Metadata for the existing `value_info`, `input` and `output` entries of these names; memc's old entries on
-    /// them go. A name without an entry is an error, so that nothing gets lost.
+    /// New metadata of existing `value_info`, `input` and `output` entries, by name. It replaces memc's
+    /// old metadata on them. A name without an entry is an error, so that no metadata is lost.
     pub value_metadata: BTreeMap<String, Metadata>,
-    /// Entries for the graph's own metadata; as for [`ModelEdit::metadata`].
+    /// New metadata entries of the graph; see [`ModelEdit::metadata`].
     pub metadata: Option<Metadata>,
 }
 
 /// One node of the new graph.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodePiece {
-    /// A node of the old graph, its bytes verbatim but for what the edit names. The same node may come several times, as
-    /// it does when its result is recomputed; the edit then gives each copy its own name and outputs.
+    /// A node of the old graph, copied verbatim except for the edit. A node may occur several times,
+    /// for example as a recomputed copy; then the edit gives each copy its own name and outputs.
     Original {
-        /// Its index in the old graph.
+        /// Index of the node in the old graph.
         index: usize,
-        /// What changes.
+        /// Changes to the node.
         edit: NodeEdit,
     },
-    /// A node that was not there.
+    /// A new node.
     New(NodeProto),
 }
 
 impl NodePiece {
-    /// The old node `index`, unchanged.
+    /// Creates an unchanged copy of the old node `index`.
     pub fn original(index: usize) -> Self {
         Self::Original { index, edit: NodeEdit::default() }
     }
 }
 
-/// Changes to a node; the default changes nothing. Fields not named here survive, unknown ones too.
+/// Changes to a node; the default changes nothing. All other fields survive, including unknown ones.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeEdit {
-    /// The new name.
+    /// New name; `None` keeps the old one.
     pub name: Option<String>,
-    /// The new inputs, all of them; an empty string stands for an optional input that is absent.
+    /// All inputs of the new node; an empty string marks an omitted optional input.
     pub inputs: Option<Vec<String>>,
-    /// The new outputs, all of them.
+    /// All outputs of the new node.
     pub outputs: Option<Vec<String>>,
-    /// Entries for the node's metadata; as for [`ModelEdit::metadata`].
+    /// New metadata entries of the node; see [`ModelEdit::metadata`].
     pub metadata: Option<Metadata>,
-    /// Attributes to add; each takes the place of the one with its name.
+    /// Attributes to set; each replaces the attribute with its name, or is added.
     pub attributes: Vec<AttributeProto>,
-    /// Changes inside the graphs that attributes hold (`then_branch`, `body`), by attribute name.
+    /// Changes to graphs in attributes (`then_branch`, `body`), by attribute name.
     pub bodies: BTreeMap<String, GraphEdit>,
 }
 
-/// Where a new initializer comes from.
+/// Source of a new initializer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TensorSource {
-    /// A tensor built in memory; its `raw_data` is shared, its `name` replaced.
+    /// A tensor in memory. Its `raw_data` is shared, its `name` replaced.
     Owned(Box<TensorProto>),
-    /// The payload of a `TensorProto` in the old file, such as [`crate::attribute_tensor`] finds: copied verbatim but
-    /// for its `name`.
+    /// The payload of a `TensorProto` in the old file, for example as [`crate::attribute_tensor`] finds
+    /// it. It is copied verbatim except for its `name`.
     Span(Range<usize>),
 }

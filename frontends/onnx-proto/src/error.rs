@@ -1,27 +1,27 @@
-//! Why a model cannot be read, or an edit not be carried out.
+//! Errors of reading a model and of applying an edit.
 use std::io;
 use std::path::PathBuf;
 
 use crate::wire::WireError;
 
-/// Why a file is not a readable ONNX model.
+/// Reason why a file cannot be read as an ONNX model.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The operating system would not open or map the file.
+    /// The operating system refused to open or map the file.
     #[error("cannot read {}", path.display())]
     Io {
-        /// The file asked for.
+        /// The requested file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The file has no bytes.
     #[error("the file is empty: not an ONNX model")]
     Empty,
-    /// The bytes are of another format.
+    /// The file is in another format.
     #[error("not an ONNX model: {0}")]
     NotOnnx(FileKind),
-    /// The bytes break off or are not protobuf.
+    /// The bytes are truncated or not protobuf.
     #[error("not an ONNX model, or a damaged one")]
     Broken(#[from] WireError),
     /// The bytes are protobuf but do not decode as an ONNX model.
@@ -30,7 +30,7 @@ pub enum ReadError {
     /// The model has no graph.
     #[error("the file has no graph: not an ONNX model, or an incomplete one")]
     NoGraph,
-    /// The model has its graph in two parts; protobuf allows it, no exporter writes it.
+    /// The model has two graph fields; protobuf allows this, but no exporter writes it.
     #[error(
         "the model has two graph fields, at bytes {first} and {second}; load and save it once with another tool to merge them"
     )]
@@ -42,13 +42,13 @@ pub enum ReadError {
     },
 }
 
-/// What a file that is no ONNX model looks like.
+/// Apparent format of a file that is not an ONNX model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FileKind {
     /// Readable text.
     #[error("it is a text file")]
     Text,
-    /// The placeholder that Git LFS leaves where a file was not downloaded.
+    /// The placeholder of Git LFS for a file that was not downloaded.
     #[error("it is a Git LFS pointer; fetch the file itself with `git lfs pull`")]
     GitLfsPointer,
     /// A zip or gzip archive.
@@ -59,67 +59,67 @@ pub enum FileKind {
     OrtFlatbuffer,
 }
 
-/// The largest serialized message that protobuf implementations accept, in bytes.
+/// Maximum size of a serialized message that protobuf implementations accept, in bytes.
 pub const SIZE_LIMIT: u64 = i32::MAX as u64;
 
-/// Why an edit cannot be carried out.
+/// Reason why an edit cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpliceError {
-    /// A part of the old model that only the edit made us look at is broken, or a span of the edit is.
+    /// The old model is broken in a part that only the edit reads, or a span of the edit is invalid.
     #[error("the model's bytes are broken")]
     Wire(#[from] WireError),
-    /// The edit names a node that the graph does not have.
+    /// The edit uses a node that the graph does not have.
     #[error("the edit uses node {index}, the graph has {count}")]
     NodeIndex {
-        /// The index asked for.
+        /// The requested index.
         index: usize,
-        /// How many nodes there are.
+        /// Number of nodes in the graph.
         count: usize,
     },
     /// The edit drops an initializer that the graph does not have.
     #[error("the edit drops initializer {index}, the graph has {count}")]
     InitializerIndex {
-        /// The index asked for.
+        /// The requested index.
         index: usize,
-        /// How many dense initializers there are.
+        /// Number of dense initializers in the graph.
         count: usize,
     },
-    /// The edit has metadata for a value without an entry among `value_info`, `input` and `output`.
+    /// The edit sets metadata of a value without an entry in `value_info`, `input` or `output`.
     #[error("the edit has metadata for value `{name}`, which the graph does not describe; add a value_info for it")]
     UnknownValue {
         /// The value's name.
         name: String,
     },
-    /// The edit changes the body in an attribute that the node does not have, or that holds no graph.
+    /// The edit changes a body in an attribute that the node does not have or that contains no graph.
     #[error("node {index} has no graph in attribute `{attribute}`")]
     NoBody {
-        /// The node's index in the old graph.
+        /// Index of the node in the old graph.
         index: usize,
-        /// The attribute's name.
+        /// Name of the attribute.
         attribute: String,
     },
-    /// An attribute holds its tensor or graph in two parts; protobuf would merge them, bytes cannot.
+    /// An attribute has two tensor or graph fields; protobuf would merge them, a copy of bytes cannot.
     #[error("byte {offset}: attribute `{attribute}` holds its value in two parts")]
     AttributeRepeated {
-        /// The attribute's name.
+        /// Name of the attribute.
         attribute: String,
-        /// Where the second part begins.
+        /// Offset of the second field, in bytes.
         offset: usize,
     },
-    /// The edit imports an operator set that is imported in another version.
+    /// The edit imports an operator set that the model imports in another version.
     #[error("operator set `{domain}` is imported in version {present} and cannot be imported in version {wanted} too")]
     OpsetConflict {
         /// The domain, `""` for ONNX's own.
         domain: String,
-        /// The version imported.
+        /// The imported version.
         present: i64,
-        /// The version that the edit asks for.
+        /// The requested version.
         wanted: i64,
     },
-    /// The result passes protobuf's limit.
+    /// The result exceeds protobuf's size limit.
     #[error("the model would have {bytes} bytes, protobuf allows {SIZE_LIMIT}; move weights to external data")]
     TooLarge {
-        /// What the result would measure.
+        /// Size of the result in bytes.
         bytes: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Opens a model file: maps it, checks its bytes, decodes it without copying weights.
+//! Opening of model files: maps a file, checks its bytes, and decodes it without copying weights.
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use crate::schema::check_model;
 use crate::spans::ModelSpans;
 
 impl FileKind {
-    /// Guesses from the first bytes; `None` when they may well be ONNX. Only asked once reading has failed.
+    /// Guesses the format from the first bytes; `None` if they could be ONNX. Only called after reading
+    /// has failed.
     fn guess(bytes: &[u8]) -> Option<Self> {
         let head = bytes.get(..512).unwrap_or(bytes);
         if head.starts_with(b"PK\x03\x04") || head.starts_with(&[0x1f, 0x8b]) {
@@ -25,16 +26,17 @@ impl FileKind {
         if head.starts_with(b"version https://git-lfs.") {
             return Some(Self::GitLfsPointer);
         }
-        // The cut at 512 bytes may fall inside a character, which is an error without a length.
+        // The cut at 512 bytes may split a character, which gives an error without a length.
         let is_utf8 = std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
         let is_control = |byte: &u8| byte.is_ascii_control() && !byte.is_ascii_whitespace();
         (is_utf8 && !head.iter().any(is_control)).then_some(Self::Text)
     }
 }
 
-/// A model file: its bytes, what they decode to, and where each field lies.
+/// A model file: its bytes, the decoded messages, and the byte span of each field.
 ///
-/// The weights of the decoded messages are slices of the bytes; cloning a `raw_data` copies a pointer.
+/// The weights of the decoded messages are slices of the bytes; cloning a `raw_data` copies only a
+/// pointer.
 #[derive(Debug, Clone)]
 pub struct ModelFile {
     path: Option<PathBuf>,
@@ -44,13 +46,16 @@ pub struct ModelFile {
 }
 
 impl ModelFile {
-    /// Maps the file at `path` and decodes it. Weights in `raw_data` are paged in only when somebody reads them.
+    /// Maps the file at `path` and decodes it. Weights in `raw_data` are paged in when they are first
+    /// read.
     ///
-    /// The file must not be changed while it is open; [`crate::ModelSplice::write_file`] over the same path is fine.
+    /// The file must not change while it is open. Replacing it with [`crate::ModelSplice::write_file`]
+    /// is safe.
     ///
     /// # Errors
     ///
-    /// See [`ReadError`]; memory use is bounded by a multiple of the file's size whatever the file declares.
+    /// See [`ReadError`]. Memory use is bounded by a multiple of the file size, even if the file
+    /// declares larger lengths.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         let path = path.as_ref();
         let bytes = map(path).map_err(|source| ReadError::Io { path: path.into(), source })?;
@@ -75,7 +80,8 @@ impl ModelFile {
         }
     }
 
-    /// Checks, then decodes: the check gives offsets and bounds the nesting, the decoder then cannot meet either.
+    /// Checks and decodes. The check rejects deep nesting and broken fields, with offsets, so the decoder
+    /// meets neither.
     fn decode(bytes: &Bytes) -> Result<(ModelProto, ModelSpans), ReadError> {
         check_model(bytes)?;
         let spans = ModelSpans::new(bytes)?;
@@ -83,7 +89,8 @@ impl ModelFile {
         Ok((model, spans))
     }
 
-    /// Where the file was opened, `None` for a model from memory. External data lies relative to its folder.
+    /// Path of the opened file; `None` for a model from memory. External data is relative to its
+    /// folder.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -98,19 +105,19 @@ impl ModelFile {
         &self.model
     }
 
-    /// The decoded main graph; opening refuses a model without one.
+    /// The decoded main graph; a model without one cannot be opened.
     pub fn graph(&self) -> &GraphProto {
         static NO_GRAPH: LazyLock<GraphProto> = LazyLock::new(GraphProto::default);
         self.model.graph.as_ref().unwrap_or(&NO_GRAPH)
     }
 
-    /// Where each field of the model and of its main graph lies in [`Self::bytes`].
+    /// The spans in [`Self::bytes`] of each field of the model and of its main graph.
     pub fn spans(&self) -> &ModelSpans {
         &self.spans
     }
 }
 
-/// The contents of a file: mapped where it is a plain file with contents, read where it is something else (a pipe).
+/// Returns the contents of a file: mapped for a regular file, read for any other kind (such as a pipe).
 fn map(path: &Path) -> io::Result<Bytes> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -120,9 +127,10 @@ fn map(path: &Path) -> io::Result<Bytes> {
     if metadata.len() == 0 {
         return Ok(Bytes::new());
     }
-    // SAFETY: the map is read-only and lives as long as the `Bytes` that owns it. Nothing in this program writes to an
-    // input file: output goes to a new file that takes the old one's name, which leaves the mapped one alone. Another
-    // program that shortens the file meanwhile ends this one with a signal; that is the price of not copying weights.
+    // SAFETY: the map is read-only and lives as long as the `Bytes` that owns it. This program never
+    // writes to an input file: output goes to a new file that is then renamed over the old one, which
+    // leaves the mapped file unchanged. If another program truncates the file meanwhile, this process
+    // ends with a signal. This is the price of not copying weights.
     #[allow(unsafe_code)]
     let map = unsafe { memmap2::Mmap::map(&file)? };
     Ok(Bytes::from_owner(map))

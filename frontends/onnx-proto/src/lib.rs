@@ -1,12 +1,13 @@
-//! ONNX protobuf messages and the wire-level splice writer; the only room that knows protobuf.
+//! ONNX protobuf messages and the splice writer; the only crate that knows protobuf.
 //!
-//! Three things live here:
+//! Contents:
 //!
 //! * [`onnx`]: the messages, generated from the vendored `proto/onnx.proto`;
-//! * [`ModelFile`]: a model mapped into memory, decoded without copying its weights, with the byte span of every
-//!   field of the model and of its main graph ([`ModelSpans`], [`GraphSpans`]);
-//! * [`ModelSplice`]: a new model file made of the old one and a [`ModelEdit`]. What the edit does not name keeps its
-//!   bytes, fields unknown to this version of ONNX among them, and weights never pass through the heap.
+//! * [`ModelFile`]: a model mapped into memory and decoded without copying its weights, with the byte
+//!   span of every field of the model and of its main graph ([`ModelSpans`], [`GraphSpans`]);
+//! * [`ModelSplice`]: a new model file made from an old one and a [`ModelEdit`]. Every field that the
+//!   edit does not name keeps its bytes, including fields unknown to this version of ONNX. Weights are
+//!   not copied to the heap.
 //!
 //! ```
 //! use memc_onnx_proto::{ModelEdit, ModelFile, ModelSplice, onnx};

@@ -1,4 +1,5 @@
-//! Rewrites one message field by field: each field is kept, dropped or replaced, and new fields go in at stated places.
+//! Rewriting of one message, field by field: keeps, drops or replaces each field and inserts new
+//! fields.
 use std::ops::Range;
 
 use crate::edit::METADATA_PREFIX;
@@ -7,36 +8,37 @@ use crate::rope::Rope;
 use crate::tag::entry;
 use crate::wire::{Field, WireError, fields, last_bytes};
 
-/// What becomes of one field of the original message.
+/// Decision about one field of the original message.
 pub(crate) enum Fate {
-    /// Its bytes are copied.
+    /// Copy the bytes of the field.
     Keep,
-    /// It is left out.
+    /// Drop the field.
     Drop,
-    /// This stands in its place.
+    /// Replace the field by this content.
     Replace(Rope),
 }
 
-/// Where new fields go, relative to the original fields of the same number; at the message's end without any.
+/// Position of new fields relative to the original fields with one number; the message end if there are
+/// none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
-    /// Where the first one stood.
+    /// At the position of the first of these fields.
     First,
-    /// After the last one.
+    /// After the last of these fields.
     Last,
 }
 
-/// New fields and their place.
+/// New fields and their position.
 pub(crate) struct Insertion {
-    /// The field number whose original fields mark the place.
+    /// Field number of the original fields that mark the position.
     pub(crate) tag: u32,
-    /// Which of them.
+    /// The first or the last of these fields.
     pub(crate) anchor: Anchor,
     /// The new fields.
     pub(crate) content: Rope,
 }
 
-/// Rewrites the message at `span`; O(fields + insertions * fields).
+/// Rewrites the message at `span`; `O(fields + insertions * fields)`.
 pub(crate) fn rewrite<E: From<WireError>>(
     bytes: &[u8],
     span: Range<usize>,
@@ -53,7 +55,7 @@ pub(crate) fn rewrite<E: From<WireError>>(
         found.unwrap_or(fields.len())
     };
     let mut placed: Vec<(usize, Insertion)> = insertions.into_iter().map(|new| (place(&new), new)).collect();
-    // Stable: at the same place the order given stays.
+    // The sort is stable, so insertions at one position keep their order.
     placed.sort_by_key(|(place, _)| *place);
     let mut placed = placed.into_iter().peekable();
     let mut out = Rope::default();
@@ -71,7 +73,7 @@ pub(crate) fn rewrite<E: From<WireError>>(
     Ok(out)
 }
 
-/// The fields that add `metadata` entries under field number `tag`.
+/// Creates the fields that add `metadata` entries under field number `tag`.
 pub(crate) fn metadata_insertion(tag: u32, metadata: &[(String, String)]) -> Insertion {
     let mut content = Rope::default();
     for (key, value) in metadata {
@@ -81,7 +83,7 @@ pub(crate) fn metadata_insertion(tag: u32, metadata: &[(String, String)]) -> Ins
     Insertion { tag, anchor: Anchor::Last, content }
 }
 
-/// Drops a metadata entry that `metadata` replaces: one of memc's own, or one with the same key.
+/// Drops a metadata entry if `metadata` replaces it: memc's own entries and those with an equal key.
 pub(crate) fn metadata_fate(bytes: &[u8], field: &Field, metadata: &[(String, String)]) -> Result<Fate, WireError> {
     let key = last_bytes(bytes, field.payload.clone(), entry::KEY)?.unwrap_or_default();
     let replaced = key.starts_with(METADATA_PREFIX.as_bytes()) || metadata.iter().any(|(new, _)| new.as_bytes() == key);

@@ -1,4 +1,5 @@
-//! The output as a list of chunks: ranges of the input, shared weights and small owned bytes.
+//! The output of a splice as a list of chunks: ranges of the input, shared weights and small owned
+//! bytes.
 use std::io::{self, Write};
 use std::ops::Range;
 
@@ -12,15 +13,16 @@ use crate::tensor;
 /// A chunk of the output.
 #[derive(Debug, Clone)]
 enum Chunk {
-    /// A range of the input's bytes, written verbatim.
+    /// A range of the input's bytes, copied verbatim.
     Copy(Range<usize>),
-    /// Bytes made here: keys, lengths, new messages.
+    /// Newly written bytes: keys, lengths, new messages.
     Owned(Vec<u8>),
-    /// Weights that somebody else holds.
+    /// Weights shared with another owner.
     Shared(Bytes),
 }
 
-/// Output under construction; its length is known before a byte is written, which nested messages need.
+/// Output under construction. Its length is known before writing, as the length prefixes of nested
+/// messages require.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rope {
     chunks: Vec<Chunk>,
@@ -28,12 +30,12 @@ pub(crate) struct Rope {
 }
 
 impl Rope {
-    /// The length of what the rope writes, in bytes.
+    /// Length of the output in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Appends a range of the input; neighbors become one range.
+    /// Appends a range of the input; merges it with an adjacent preceding range.
     pub(crate) fn copy(&mut self, range: Range<usize>) {
         self.len += range.len() as u64;
         match self.chunks.last_mut() {
@@ -43,7 +45,7 @@ impl Rope {
         }
     }
 
-    /// Appends a length-delimited field with the given value.
+    /// Appends a length-delimited field.
     pub(crate) fn bytes_field(&mut self, tag: u32, value: &[u8]) {
         let key = self.owned(|out| header(tag, value.len() as u64, out));
         self.len += key;
@@ -52,25 +54,25 @@ impl Rope {
 
     /// Appends an integer field.
     pub(crate) fn int_field(&mut self, tag: u32, value: i64) {
-        // Protobuf writes a negative int64 as its two's complement.
+        // Protobuf encodes a negative int64 as its two's complement.
         self.len += self.owned(|out| {
             encode_key(tag, WireType::Varint, out);
             encode_varint(value as u64, out);
         });
     }
 
-    /// Appends a field that holds the message written by `content`.
+    /// Appends a message field with the given content.
     pub(crate) fn message_field(&mut self, tag: u32, content: Self) {
         self.len += self.owned(|out| header(tag, content.len, out));
         self.append(content);
     }
 
-    /// Appends a field that holds a message built in memory.
+    /// Appends a field with a message from memory.
     pub(crate) fn encoded_field(&mut self, tag: u32, message: &impl Message) {
         self.bytes_field(tag, &message.encode_to_vec());
     }
 
-    /// Appends a field that holds a tensor under a new name; its raw data is shared, not copied.
+    /// Appends a tensor field with another name; the raw data is shared, not copied.
     pub(crate) fn tensor_field(&mut self, tag: u32, name: &str, tensor: &TensorProto) {
         let mut small = tensor.clone();
         small.name = Some(name.into());
@@ -86,7 +88,7 @@ impl Rope {
         self.message_field(tag, content);
     }
 
-    /// Appends another rope; O(its chunks).
+    /// Appends another rope; `O(chunks of other)`.
     pub(crate) fn append(&mut self, other: Self) {
         for chunk in other.chunks {
             match chunk {
@@ -100,7 +102,7 @@ impl Rope {
         }
     }
 
-    /// Writes the output; `input` is what the copied ranges refer to.
+    /// Writes the output; copied ranges refer to `input`.
     pub(crate) fn write_to(&self, input: &[u8], out: &mut impl Write) -> io::Result<()> {
         for chunk in &self.chunks {
             match chunk {
@@ -115,7 +117,7 @@ impl Rope {
         Ok(())
     }
 
-    /// Lets `fill` add to the owned bytes at the end of the rope; returns how many it added.
+    /// Lets `fill` extend the owned bytes at the end of the rope; returns the number of added bytes.
     fn owned(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> u64 {
         if !matches!(self.chunks.last(), Some(Chunk::Owned(_))) {
             self.chunks.push(Chunk::Owned(Vec::new()));
@@ -129,7 +131,7 @@ impl Rope {
     }
 }
 
-/// Writes key and length of a length-delimited field.
+/// Writes the key and length of a length-delimited field.
 fn header(tag: u32, len: u64, out: &mut impl BufMut) {
     encode_key(tag, WireType::LengthDelimited, out);
     encode_varint(len, out);

@@ -1,10 +1,10 @@
-//! Which fields of which ONNX messages are messages themselves, and a check of a whole file by that knowledge.
+//! The nesting of ONNX messages: a table of message fields, and a check of a whole file with it.
 //!
-//! The generated decoder reports a broken file without saying where; this walk finds the byte. It also bounds the
-//! nesting before anything recurses.
+//! The generated decoder reports a broken file without an offset; this check finds the byte. It also
+//! bounds the nesting before any recursive code runs.
 use crate::wire::{DEPTH_LIMIT, WireError, WireType, fields};
 
-/// The ONNX messages that can hold further messages; those that cannot are all [`Kind::Flat`].
+/// ONNX messages that can contain further messages; all others are [`Kind::Flat`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Model,
@@ -28,9 +28,9 @@ enum Kind {
     Flat,
 }
 
-/// Checks every field of every message in a serialized `ModelProto`: keys, lengths and nesting, without decoding.
+/// Checks the keys, lengths and nesting of every field in a serialized `ModelProto`, without decoding.
 ///
-/// O(number of fields) time; the contents of strings and tensors are stepped over, not read.
+/// Time `O(fields)`: strings and tensors are skipped, not read.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub fn check_model(bytes: &[u8]) -> Result<(), WireError> {
     Ok(())
 }
 
-/// The kind of message that field `tag` of a `kind` holds; `None` where it holds a scalar or is unknown.
+/// Returns the kind of message in field `tag` of a `kind`; `None` for a scalar or unknown field.
 fn message_at(kind: Kind, tag: u32) -> Option<Kind> {
     Some(match (kind, tag) {
         (Kind::Model, 7) | (Kind::Training, 1 | 2) | (Kind::Attribute, 6 | 11) => Kind::Graph,
@@ -93,7 +93,7 @@ mod tests {
 
     const PROTO: &str = include_str!("../proto/onnx.proto");
 
-    /// The kind that stands for each message of the proto file.
+    /// Returns the kind of a message of the proto file.
     fn kind_of(message: &str) -> Kind {
         match message {
             "ModelProto" => Kind::Model,
@@ -126,7 +126,8 @@ mod tests {
         }
     }
 
-    /// Every field of the proto file as (message, field, type, number), by a reader good enough for this one file.
+    /// Parses every field of the proto file as message, field, type and number; sufficient for this one
+    /// file.
     fn proto_fields() -> Vec<(String, String, String, u32)> {
         let mut found = Vec::new();
         let mut open: Vec<String> = Vec::new();

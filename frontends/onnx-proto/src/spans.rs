@@ -1,13 +1,13 @@
-//! Where each field of a model and of a graph lies in the file.
+//! Byte spans of the fields of a model and of a graph.
 use std::ops::Range;
 
 use crate::error::{ReadError, SpliceError};
 use crate::wire::{Field, WireError, WireType, fields, last_bytes};
 use crate::{attribute, graph, model, node};
 
-/// The fields of a `GraphProto`, in file order, known ones and unknown ones.
+/// Fields of a `GraphProto` in file order, both known and unknown.
 ///
-/// Node `i` and initializer `i` of the decoded graph are node and initializer `i` here.
+/// Nodes and initializers have the indices of the decoded graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphSpans {
     payload: Range<usize>,
@@ -17,11 +17,12 @@ pub struct GraphSpans {
 }
 
 impl GraphSpans {
-    /// Finds the fields of the graph whose payload lies at `payload` of `bytes`; O(fields of the graph itself).
+    /// Finds the fields of the graph whose payload is at `payload` in `bytes`;
+    /// `O(fields of the graph)`.
     ///
     /// # Errors
     ///
-    /// Fails at the first field that is broken.
+    /// The first broken field.
     pub fn new(bytes: &[u8], payload: Range<usize>) -> Result<Self, WireError> {
         let fields = fields(bytes, payload.clone()).collect::<Result<Vec<_>, _>>()?;
         let positions = |tag| {
@@ -32,43 +33,44 @@ impl GraphSpans {
         Ok(Self { payload, fields, nodes, initializers })
     }
 
-    /// The bytes of the graph message, without the key and length in front of it.
+    /// Span of the graph message, without its key and length.
     pub fn payload(&self) -> Range<usize> {
         self.payload.clone()
     }
 
-    /// All fields in file order.
+    /// All fields, in file order.
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// The fields with this number in file order; O(fields of the graph). See [`crate::graph`] for the numbers.
+    /// Iterates over the fields with number `tag`, in file order; `O(fields of the graph)`. See
+    /// [`crate::graph`] for numbers.
     pub fn with_tag(&self, tag: u32) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(move |field| field.tag == tag)
     }
 
-    /// How many nodes the graph has.
+    /// Number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The field of node `idx`, `None` past the last one; O(1).
+    /// Field of node `idx`, `None` past the last; `O(1)`.
     pub fn node(&self, idx: usize) -> Option<&Field> {
         self.fields.get(*self.nodes.get(idx)?)
     }
 
-    /// How many dense initializers the graph has.
+    /// Number of dense initializers.
     pub fn initializer_count(&self) -> usize {
         self.initializers.len()
     }
 
-    /// The field of dense initializer `idx`, `None` past the last one; O(1).
+    /// Field of dense initializer `idx`, `None` past the last; `O(1)`.
     pub fn initializer(&self, idx: usize) -> Option<&Field> {
         self.fields.get(*self.initializers.get(idx)?)
     }
 }
 
-/// The fields of a `ModelProto`, in file order, and those of its main graph.
+/// Fields of a `ModelProto` and of its main graph, in file order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelSpans {
     fields: Vec<Field>,
@@ -76,12 +78,13 @@ pub struct ModelSpans {
 }
 
 impl ModelSpans {
-    /// Finds the fields of a serialized model; O(fields of the model and of its main graph).
+    /// Finds the fields of a serialized model; `O(fields of the model and of its main graph)`.
     ///
     /// # Errors
     ///
-    /// [`ReadError::Broken`] at the first broken field, [`ReadError::NoGraph`] without a graph, and
-    /// [`ReadError::GraphRepeated`] with two: protobuf would merge them, and no byte span describes the result.
+    /// [`ReadError::Broken`] for the first broken field, [`ReadError::NoGraph`] if there is no graph,
+    /// and [`ReadError::GraphRepeated`] if there are two: protobuf would merge them, and no byte span
+    /// describes the result.
     pub fn new(bytes: &[u8]) -> Result<Self, ReadError> {
         let fields = fields(bytes, 0..bytes.len()).collect::<Result<Vec<_>, _>>()?;
         let mut graphs = fields.iter().filter(|field| is_message(field, model::GRAPH));
@@ -94,43 +97,45 @@ impl ModelSpans {
         Ok(Self { fields, graph })
     }
 
-    /// All fields of the model in file order.
+    /// All fields of the model, in file order.
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// The fields with this number in file order. See [`crate::model`] for the numbers.
+    /// Iterates over the fields with number `tag`, in file order. See [`crate::model`] for numbers.
     pub fn with_tag(&self, tag: u32) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter(move |field| field.tag == tag)
     }
 
-    /// The main graph.
+    /// Spans of the main graph.
     pub fn graph(&self) -> &GraphSpans {
         &self.graph
     }
 }
 
-/// Where the tensor of attribute `name` lies, in the node whose payload is `node`; `None` without such an attribute.
+/// Finds the tensor in attribute `name` of the node whose payload is `node`; `None` if the node does
+/// not have the attribute, or if the attribute has no tensor.
 ///
-/// The span is what [`crate::TensorSource::Span`] takes; O(fields of the node and its attributes).
+/// Returns a span for [`crate::TensorSource::Span`]; `O(fields of the node and its attributes)`.
 ///
 /// # Errors
 ///
-/// Fails on broken bytes, and when the attribute holds two tensors, which protobuf would merge.
+/// Broken bytes, or an attribute with two tensors, which protobuf would merge.
 pub fn attribute_tensor(bytes: &[u8], node: Range<usize>, name: &str) -> Result<Option<Range<usize>>, SpliceError> {
     attribute_message(bytes, node, name, attribute::T)
 }
 
-/// Where the graph of attribute `name` lies (an `If` branch, a `Loop` body), in the node whose payload is `node`.
+/// Finds the graph in attribute `name` (an `If` branch, a `Loop` body) of the node whose payload is
+/// `node`.
 ///
 /// # Errors
 ///
-/// Fails on broken bytes, and when the attribute holds two graphs, which protobuf would merge.
+/// Broken bytes, or an attribute with two graphs, which protobuf would merge.
 pub fn attribute_graph(bytes: &[u8], node: Range<usize>, name: &str) -> Result<Option<Range<usize>>, SpliceError> {
     attribute_message(bytes, node, name, attribute::G)
 }
 
-/// Where the message in field `tag` of the attribute `name` of a node lies.
+/// Finds the payload of field `tag` in the attribute `name` of a node.
 fn attribute_message(bytes: &[u8], node: Range<usize>, name: &str, tag: u32) -> Result<Option<Range<usize>>, SpliceError> {
     for field in fields(bytes, node) {
         let field = field?;
@@ -145,7 +150,8 @@ fn attribute_message(bytes: &[u8], node: Range<usize>, name: &str, tag: u32) -> 
     Ok(None)
 }
 
-/// The payload of the one field `tag` of the attribute at `span`; `None` without one, an error with two.
+/// Returns the payload of the only field `tag` in the attribute at `span`; `None` if there is none, an
+/// error if there are two.
 pub(crate) fn only_message(bytes: &[u8], span: Range<usize>, tag: u32, name: &str) -> Result<Option<Range<usize>>, SpliceError> {
     let mut found = None;
     for field in fields(bytes, span) {
@@ -158,7 +164,7 @@ pub(crate) fn only_message(bytes: &[u8], span: Range<usize>, tag: u32, name: &st
     Ok(found)
 }
 
-/// Whether this field has this number and can hold a message.
+/// Whether a field has number `tag` and can contain a message.
 pub(crate) fn is_message(field: &Field, tag: u32) -> bool {
     field.tag == tag && field.wire_type == WireType::LengthDelimited
 }

@@ -1,4 +1,5 @@
-//! Makes a new model file of an old one and an edit, without re-encoding what the edit does not touch.
+//! The splice writer: makes a new model file from an old one and an edit, copying unedited fields
+//! verbatim.
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::rope::Rope;
 use crate::spans::is_message;
 use crate::splice_graph::rewrite_graph;
 
-/// A new model, ready to be written: its length is known, its weights still lie in the old file.
+/// A new model, ready to be written. Its length is known; its weights are still in the old file.
 #[derive(Debug, Clone)]
 pub struct ModelSplice {
     input: Bytes,
@@ -23,9 +24,10 @@ pub struct ModelSplice {
 }
 
 impl ModelSplice {
-    /// Carries out `edit` on `file`; O(fields of the edited messages + size of the new parts) time and heap.
+    /// Applies `edit` to `file`; time and heap
+    /// `O(fields of the edited messages + size of the new parts)`.
     ///
-    /// With the default edit the result has exactly the bytes of `file`.
+    /// The default edit gives exactly the bytes of `file`.
     ///
     /// # Errors
     ///
@@ -55,43 +57,46 @@ impl ModelSplice {
         Ok(Self { input: bytes.clone(), output })
     }
 
-    /// The length of the new model in bytes; O(1).
+    /// Length of the new model in bytes; `O(1)`.
     pub fn len(&self) -> u64 {
         self.output.len()
     }
 
-    /// Whether the new model has no bytes; never so, as it has a graph.
+    /// Whether the new model has no bytes; always false, because it has a graph.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Writes the new model. Large weights go from the old file to `out` directly; give a buffered writer for the rest.
+    /// Writes the new model. Large weights go directly from the old file to `out`; pass a buffered
+    /// writer for the small parts.
     ///
-    /// Do not write over the old file, which may still be mapped: [`Self::write_file`] takes care of that.
+    /// Do not write over the old file, which may still be mapped; [`Self::write_file`] handles that
+    /// case.
     ///
     /// # Errors
     ///
-    /// Passes on what `out` reports.
+    /// Returns the errors of `out`.
     pub fn write_to(&self, mut out: impl Write) -> io::Result<()> {
         self.output.write_to(&self.input, &mut out)
     }
 
-    /// The new model in memory.
+    /// Returns the new model as a vector.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(usize::try_from(self.len()).unwrap_or_default());
-        // Writing to a vector has no way to fail, and every copied range was walked in this very input.
+        // Writing to a vector cannot fail, and every copied range is inside the input.
         let written = self.write_to(&mut out);
         debug_assert!(written.is_ok() && out.len() as u64 == self.len());
         out
     }
 
-    /// Writes the new model to `path`, whole or not at all: it goes to a file beside it that then takes its name.
+    /// Writes the new model to `path`, whole or not at all: to a partial file in the folder of `path`
+    /// that is then renamed.
     ///
-    /// So `path` may be the file that was opened.
+    /// Therefore `path` may be the opened file.
     ///
     /// # Errors
     ///
-    /// Passes on what the system reports; the partial file is removed.
+    /// Returns errors of the operating system; the partial file is removed.
     pub fn write_file(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_os_string();
@@ -99,13 +104,13 @@ impl ModelSplice {
         let partial = path.with_file_name(name);
         let written = self.write_new(&partial).and_then(|()| fs::rename(&partial, path));
         if written.is_err() {
-            // The first error is the one to report; a file that was never made cannot be removed.
+            // Report the first error. Removal fails if the partial file was never created.
             let _ = fs::remove_file(&partial);
         }
         written
     }
 
-    /// Writes the new model to a file that this call makes.
+    /// Creates the file at `path` and writes the new model.
     fn write_new(&self, path: &Path) -> io::Result<()> {
         let mut out = BufWriter::new(File::create(path)?);
         self.write_to(&mut out)?;
@@ -113,7 +118,7 @@ impl ModelSplice {
     }
 }
 
-/// The new fields of the model itself.
+/// Collects the new fields of the model message.
 fn model_insertions(file: &ModelFile, edit: &ModelEdit) -> Result<Vec<Insertion>, SpliceError> {
     let mut insertions = Vec::new();
     if let Some(version) = edit.ir_version {
@@ -134,7 +139,7 @@ fn model_insertions(file: &ModelFile, edit: &ModelEdit) -> Result<Vec<Insertion>
     Ok(insertions)
 }
 
-/// The operator sets that the model does not import yet.
+/// Returns the imports of operator sets that the model does not import yet.
 fn new_opsets(file: &ModelFile, wanted: &[(String, i64)]) -> Result<Rope, SpliceError> {
     let canonical = |domain: &str| if domain == "ai.onnx" { String::new() } else { domain.into() };
     let imports = file.model().opset_import.iter();

@@ -1,4 +1,4 @@
-//! Rewrites graphs, nodes and tensors for the splice writer.
+//! Rewriting of graphs, nodes and tensors for the splice writer.
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -11,9 +11,10 @@ use crate::spans::{GraphSpans, is_message, only_message};
 use crate::wire::{Field, fields, last_bytes};
 use crate::{attribute, graph, node, tensor, value_info};
 
-/// The message of the graph at `span` after `edit`.
+/// Applies `edit` to the graph at `span` and returns its message.
 ///
-/// Recurses into edited bodies only, and those are nested in the old file, whose depth was checked when it was opened.
+/// Recurses only into edited bodies. They are nested in the old file, whose depth was checked when it
+/// was opened.
 pub(crate) fn rewrite_graph(bytes: &[u8], span: Range<usize>, edit: &GraphEdit) -> Result<Rope, SpliceError> {
     let spans = GraphSpans::new(bytes, span.clone())?;
     if let Some(&index) = edit.dropped_initializers.last()
@@ -44,7 +45,7 @@ pub(crate) fn rewrite_graph(bytes: &[u8], span: Range<usize>, edit: &GraphEdit) 
     }
 }
 
-/// The new fields of a graph.
+/// Collects the new fields of a graph.
 fn graph_insertions(bytes: &[u8], spans: &GraphSpans, edit: &GraphEdit) -> Result<Vec<Insertion>, SpliceError> {
     let mut insertions = Vec::new();
     if let Some(pieces) = &edit.nodes {
@@ -70,7 +71,7 @@ fn graph_insertions(bytes: &[u8], spans: &GraphSpans, edit: &GraphEdit) -> Resul
     Ok(insertions)
 }
 
-/// Writes one node of the new graph.
+/// Appends one node of the new graph to `out`.
 fn write_node(bytes: &[u8], spans: &GraphSpans, piece: &NodePiece, out: &mut Rope) -> Result<(), SpliceError> {
     let (index, edit) = match piece {
         NodePiece::New(node) => {
@@ -90,11 +91,11 @@ fn write_node(bytes: &[u8], spans: &GraphSpans, piece: &NodePiece, out: &mut Rop
     Ok(())
 }
 
-/// The message of the node at `span` after `edit`.
+/// Applies `edit` to the node at `span` and returns its message.
 fn rewrite_node(bytes: &[u8], span: Range<usize>, index: usize, edit: &NodeEdit) -> Result<Rope, SpliceError> {
     let mut pending = Pending::new(edit);
     let mut insertions = node_insertions(edit);
-    // Attributes that replace old ones go to their places below; the others follow the last attribute.
+    // Attributes that replace old ones are placed below; the others follow the last attribute.
     let mut content = Rope::default();
     let present = attribute_names(bytes, span.clone())?;
     for new in edit.attributes.iter().filter(|new| !present.contains(new.name().as_bytes())) {
@@ -120,7 +121,7 @@ fn rewrite_node(bytes: &[u8], span: Range<usize>, index: usize, edit: &NodeEdit)
     }
 }
 
-/// The new fields of a node, attributes excepted.
+/// Collects the new fields of a node, except attributes.
 fn node_insertions(edit: &NodeEdit) -> Vec<Insertion> {
     let strings = |tag: u32, values: &[String]| {
         let mut content = Rope::default();
@@ -135,11 +136,12 @@ fn node_insertions(edit: &NodeEdit) -> Vec<Insertion> {
     insertions
 }
 
-/// What of a node's edit waits for the attribute that it concerns.
+/// Parts of a node's edit that apply to its old attributes.
 struct Pending<'a> {
-    /// New attributes; taken by the first old one of their name, while later ones of that name go.
+    /// New attributes by name. The first old attribute with the name is replaced, later ones are
+    /// dropped.
     attributes: BTreeMap<&'a str, Option<Rope>>,
-    /// Edits of bodies.
+    /// Edits of bodies that were not applied yet.
     bodies: BTreeMap<&'a str, &'a GraphEdit>,
 }
 
@@ -155,7 +157,7 @@ impl<'a> Pending<'a> {
     }
 }
 
-/// The names of a node's attributes, as bytes.
+/// Returns the names of a node's attributes, as bytes.
 fn attribute_names(bytes: &[u8], node: Range<usize>) -> Result<BTreeSet<&[u8]>, SpliceError> {
     let mut names = BTreeSet::new();
     for field in fields(bytes, node) {
@@ -167,7 +169,7 @@ fn attribute_names(bytes: &[u8], node: Range<usize>) -> Result<BTreeSet<&[u8]>, 
     Ok(names)
 }
 
-/// What becomes of an attribute: replaced as a whole, edited inside its graph, or kept.
+/// Decides about an attribute: replaces it, edits its graph, or keeps it.
 fn attribute_fate(bytes: &[u8], field: &Field, pending: &mut Pending<'_>) -> Result<Fate, SpliceError> {
     let name = last_bytes(bytes, field.payload.clone(), attribute::NAME)?.unwrap_or_default();
     // The decoder accepted the file, so every name in it is UTF-8.
@@ -181,7 +183,7 @@ fn attribute_fate(bytes: &[u8], field: &Field, pending: &mut Pending<'_>) -> Res
         return Ok(Fate::Keep);
     };
     if only_message(bytes, field.payload.clone(), attribute::G, name)?.is_none() {
-        // Stays pending, which the caller reports.
+        // The edit stays pending, and the caller reports it.
         return Ok(Fate::Keep);
     }
     let content = rewrite(bytes, field.payload.clone(), Vec::new(), |inner| {
@@ -198,7 +200,7 @@ fn attribute_fate(bytes: &[u8], field: &Field, pending: &mut Pending<'_>) -> Res
     Ok(Fate::Replace(changed))
 }
 
-/// Writes one new initializer.
+/// Appends one new initializer to `out`.
 fn write_initializer(bytes: &[u8], name: &str, source: &TensorSource, out: &mut Rope) -> Result<(), SpliceError> {
     match source {
         TensorSource::Owned(tensor) => out.tensor_field(graph::INITIALIZER, name, tensor),
@@ -216,14 +218,14 @@ fn write_initializer(bytes: &[u8], name: &str, source: &TensorSource, out: &mut 
     Ok(())
 }
 
-/// What becomes of a `value_info`, `input` or `output` entry; strikes the names it meets from `undescribed`.
+/// Decides about a `value_info`, `input` or `output` entry; removes its name from `undescribed`.
 fn value_fate(bytes: &[u8], field: &Field, edit: &GraphEdit, undescribed: &mut BTreeSet<&[u8]>) -> Result<Fate, SpliceError> {
     let dropped = match field.tag {
         graph::VALUE_INFO => Some(&edit.dropped_values),
         graph::INPUT => Some(&edit.dropped_inputs),
         _ => None,
     };
-    // Without an edit that concerns the entry, its name need not be looked up.
+    // No edit concerns this kind of entry, so its name is not needed.
     if dropped.is_none_or(BTreeSet::is_empty) && edit.value_types.is_empty() && edit.value_metadata.is_empty() {
         return Ok(Fate::Keep);
     }
@@ -246,7 +248,7 @@ fn value_fate(bytes: &[u8], field: &Field, edit: &GraphEdit, undescribed: &mut B
     Ok(Fate::Replace(changed))
 }
 
-/// The `ValueInfoProto` at `span` with another type and new metadata, where those are given.
+/// Returns the `ValueInfoProto` at `span` with the given type and metadata.
 fn rewrite_value(
     bytes: &[u8],
     span: Range<usize>,

@@ -1,4 +1,4 @@
-//! Field numbers of the ONNX messages that are read and written by their bytes.
+//! Field numbers of the ONNX messages that the splice writer handles as bytes.
 
 /// Field numbers of `ModelProto`.
 pub mod model {

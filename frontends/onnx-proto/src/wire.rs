@@ -1,117 +1,120 @@
-//! Walks the fields of a protobuf message by their bytes, without decoding, recursion or allocation by declared size.
+//! Walks over the fields of a protobuf message as bytes, without decoding, recursion or allocation by
+//! declared size.
 //!
-//! The wire format is that of the Protocol Buffers encoding guide: a field is a key (field number and wire type in one
-//! varint) and a value whose length follows from the wire type or is declared by a varint.
+//! The format is that of the Protocol Buffers encoding guide. A field is a key (field number and wire
+//! type in one varint) and a value. The length of the value follows from the wire type or is declared
+//! by a varint.
 use std::ops::Range;
 
-/// How many groups may be open at once, and how many messages may be nested; the limit that prost sets itself.
+/// Maximum number of open groups, and of nested messages; prost has this limit too.
 pub const DEPTH_LIMIT: usize = 100;
 
-/// The largest field number that protobuf allows.
+/// Maximum field number in protobuf.
 const TAG_LIMIT: u64 = (1 << 29) - 1;
 
-/// The shape of a field's value on the wire.
+/// Encoding of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WireType {
     /// A variable-length integer (wire type 0).
     Varint,
     /// Eight bytes (wire type 1).
     Fixed64,
-    /// A length and that many bytes: a string, bytes, a message or a packed list (wire type 2).
+    /// A length, then data of that length: a string, bytes, a message or a packed list (wire type 2).
     LengthDelimited,
-    /// Fields between a start key and an end key (wire types 3 and 4); ONNX has none, unknown fields may.
+    /// Fields between a start key and an end key (wire types 3 and 4). ONNX has none; unknown fields
+    /// may be groups.
     Group,
     /// Four bytes (wire type 5).
     Fixed32,
 }
 
-/// One field of a message, as offsets into the bytes that were walked.
+/// One field of a message, as offsets into the walked bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// The field number.
+    /// Field number.
     pub tag: u32,
-    /// The shape of the value.
+    /// Encoding of the value.
     pub wire_type: WireType,
-    /// The whole field, its key included.
+    /// The whole field, including its key.
     pub span: Range<usize>,
-    /// The value alone: without key, without declared length, and for a group without the end key.
+    /// The value, without key and declared length, and for a group without the end key.
     pub payload: Range<usize>,
 }
 
-/// What is wrong with the bytes, and where. Offsets are bytes from the start of the file.
+/// A violation of the wire format. Offsets are bytes from the start of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// The bytes end inside a varint.
     #[error("byte {offset}: the data ends inside a number")]
     VarintTruncated {
-        /// Where the varint begins.
+        /// Start of the varint.
         offset: usize,
     },
     /// A varint holds more than 64 bits.
     #[error("byte {offset}: a number is longer than 64 bits")]
     VarintTooLong {
-        /// Where the varint begins.
+        /// Start of the varint.
         offset: usize,
     },
-    /// A key names field 0 or a field above 2^29 - 1.
+    /// A key has field number 0 or a field number above 2^29 - 1.
     #[error("byte {offset}: {tag} is not a legal field number")]
     FieldNumber {
-        /// Where the key begins.
+        /// Start of the key.
         offset: usize,
-        /// The number found.
+        /// The invalid number.
         tag: u64,
     },
     /// A key has wire type 6 or 7.
     #[error("byte {offset}: wire type {wire_type} does not exist")]
     UnknownWireType {
-        /// Where the key begins.
+        /// Start of the key.
         offset: usize,
-        /// The number found.
+        /// The invalid wire type.
         wire_type: u8,
     },
     /// A field declares more bytes than its message has left.
     #[error("byte {offset}: field {tag} needs {needed} bytes and its message has {available} left (truncated file?)")]
     FieldTruncated {
-        /// Where the key begins.
+        /// Start of the key.
         offset: usize,
-        /// The field number.
+        /// Field number.
         tag: u32,
-        /// Bytes that the value needs.
+        /// Number of bytes that the value needs.
         needed: u64,
-        /// Bytes between the value's start and the end of the message.
+        /// Number of bytes from the start of the value to the end of the message.
         available: u64,
     },
-    /// A group ends that was not begun, or another one than the innermost ends.
+    /// An end key without an open group, or not of the innermost open group.
     #[error("byte {offset}: group {tag} ends here but is not the open one")]
     GroupEnd {
-        /// Where the end key begins.
+        /// Start of the end key.
         offset: usize,
-        /// The field number in the end key.
+        /// Field number in the end key.
         tag: u32,
     },
-    /// A group has no end in its message.
+    /// A group without an end key in its message.
     #[error("byte {offset}: group {tag} begins here and does not end")]
     GroupUnclosed {
-        /// Where the start key begins.
+        /// Start of the start key.
         offset: usize,
-        /// The field number.
+        /// Field number.
         tag: u32,
     },
     /// Messages or groups are nested deeper than [`DEPTH_LIMIT`].
     #[error("byte {offset}: messages are nested deeper than {DEPTH_LIMIT} levels")]
     TooDeep {
-        /// Where the message one level too deep begins.
+        /// Start of the message that is one level too deep.
         offset: usize,
     },
-    /// A field that ONNX defines as a message has a number or a group in its place.
+    /// A field that ONNX defines as a message contains a number or a group.
     #[error("byte {offset}: field {tag} should hold a message")]
     NotAMessage {
-        /// Where the key begins.
+        /// Start of the key.
         offset: usize,
-        /// The field number.
+        /// Field number.
         tag: u32,
     },
-    /// A span handed in by the caller does not lie inside the bytes.
+    /// A span from the caller is not inside the bytes.
     #[error("bytes {start}..{end} do not lie inside the file's {len} bytes")]
     SpanOutside {
         /// Start of the span.
@@ -123,9 +126,10 @@ pub enum WireError {
     },
 }
 
-/// The fields of the message that lies at `span` of `bytes`, in file order.
+/// Iterates over the fields of the message at `span` in `bytes`, in file order.
 ///
-/// Yields one error and then nothing more when the message is broken. Every step is O(1), or O(group) for a group.
+/// For a broken message, yields one error and then ends. Each step is `O(1)`, or `O(group)` for a
+/// group.
 pub fn fields(bytes: &[u8], span: Range<usize>) -> Fields<'_> {
     let invalid = span.start > span.end || span.end > bytes.len();
     let pending = invalid.then_some(WireError::SpanOutside { start: span.start, end: span.end, len: bytes.len() });
@@ -158,11 +162,12 @@ impl Iterator for Fields<'_> {
     }
 }
 
-/// The value of the last length-delimited field `tag` in the message at `span`, which is the one that counts.
+/// Returns the value of the last length-delimited field `tag` in the message at `span`: in protobuf the
+/// last one counts. `None` if there is none.
 ///
 /// # Errors
 ///
-/// Fails where the message is broken.
+/// Returns an error if the message is broken.
 pub fn last_bytes(bytes: &[u8], span: Range<usize>, tag: u32) -> Result<Option<&[u8]>, WireError> {
     let mut found = None;
     for field in fields(bytes, span) {
@@ -174,7 +179,7 @@ pub fn last_bytes(bytes: &[u8], span: Range<usize>, tag: u32) -> Result<Option<&
     Ok(found)
 }
 
-/// Reads the field whose key begins at `start`, inside a message that ends at `end`.
+/// Reads the field whose key starts at `start`, in a message that ends at `end`.
 fn read_field(bytes: &[u8], start: usize, end: usize) -> Result<Field, WireError> {
     let (tag, wire_type, body) = read_key(bytes, start, end)?;
     if wire_type == 3 {
@@ -184,7 +189,8 @@ fn read_field(bytes: &[u8], start: usize, end: usize) -> Result<Field, WireError
     Ok(Field { tag, wire_type, span: start..payload.end, payload })
 }
 
-/// Reads the value of a field that is not a group; `key` and `body` are where its key and its value begin.
+/// Reads the value of a field that is not a group. `key` and `body` are the starts of its key and its
+/// value.
 fn read_plain(
     bytes: &[u8],
     key: usize,
@@ -198,7 +204,7 @@ fn read_plain(
         if needed > available {
             return Err(WireError::FieldTruncated { offset: key, tag, needed, available });
         }
-        // Fits: it is at most `available`, which came from a usize.
+        // The cast fits: `needed` is at most `available`, which comes from a usize.
         Ok(from..from + needed as usize)
     };
     match wire_type {
@@ -214,7 +220,7 @@ fn read_plain(
     }
 }
 
-/// Reads a group up to its end key; the open groups are kept in a list, so that depth costs no stack.
+/// Reads a group to its end key. Open groups are kept in a list, so nesting uses no stack.
 fn read_group(bytes: &[u8], start: usize, body: usize, end: usize, tag: u32) -> Result<Field, WireError> {
     let mut open = vec![tag];
     let mut at = body;
@@ -243,7 +249,7 @@ fn read_group(bytes: &[u8], start: usize, body: usize, end: usize, tag: u32) -> 
     Err(WireError::GroupUnclosed { offset: start, tag })
 }
 
-/// Reads a key; returns field number, wire type and where the value begins.
+/// Reads a key; returns field number, wire type and start of the value.
 fn read_key(bytes: &[u8], at: usize, end: usize) -> Result<(u32, u8, usize), WireError> {
     let (key, body) = read_varint(bytes, at, end)?;
     let tag = key >> 3;
@@ -253,7 +259,7 @@ fn read_key(bytes: &[u8], at: usize, end: usize) -> Result<(u32, u8, usize), Wir
     Ok((tag as u32, (key & 7) as u8, body))
 }
 
-/// Reads a varint; returns its value and where it ends.
+/// Reads a varint; returns its value and its end.
 fn read_varint(bytes: &[u8], start: usize, end: usize) -> Result<(u64, usize), WireError> {
     let mut value = 0_u64;
     let available = bytes.get(start..end).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Reading: what decodes, what is refused and why, and that no input makes the reader panic or allocate wildly.
+//! Tests of reading: valid models decode, invalid ones give precise errors, and no input causes a panic
+//! or large allocations.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod models;
 
@@ -112,7 +113,7 @@ fn models_without_one_graph_are_refused() {
 #[test]
 fn a_broken_field_is_located() {
     let mut bytes = model().encode_to_vec();
-    // A node inside the graph that claims more than the graph holds.
+    // A node in the graph declares more bytes than the graph has.
     let node = ModelFile::from_bytes(bytes.clone()).unwrap().spans().graph().node(1).unwrap().clone();
     bytes[node.payload.start + 1] = 0x7f;
     let Err(ReadError::Broken(WireError::FieldTruncated { offset, tag, needed, .. })) = ModelFile::from_bytes(bytes) else {
@@ -135,7 +136,8 @@ fn a_huge_declared_length_is_an_error_and_not_an_allocation() {
     }
 }
 
-/// A model with `levels` graphs, each but the last inside an attribute of a node of the one before.
+/// Builds a model with `levels` nested graphs; each inner graph is in an attribute of a node of the
+/// next outer graph.
 fn nested(levels: usize) -> Vec<u8> {
     let mut graph = GraphProto::default().encode_to_vec();
     for _ in 1..levels {
@@ -147,7 +149,7 @@ fn nested(levels: usize) -> Vec<u8> {
 
 #[test]
 fn nesting_is_limited_where_the_decoder_limits_it() {
-    // Graph k stands 3k - 2 messages below the model; 34 graphs make 100.
+    // Graph k is 3k - 2 messages below the model; 34 graphs make 100 levels.
     ModelFile::from_bytes(nested(34)).unwrap();
     let error = ModelFile::from_bytes(nested(35)).unwrap_err();
     assert!(matches!(error, ReadError::Broken(WireError::TooDeep { .. })), "{error:?}");
@@ -157,7 +159,7 @@ fn nesting_is_limited_where_the_decoder_limits_it() {
 
 #[test]
 fn groups_are_walked_and_bounded() {
-    // Field 50 as a group that holds a varint and a nested group 51.
+    // Field 50 is a group that contains a varint and a nested group 51.
     let group = [0x93, 0x03, 0x08, 0x01, 0x9b, 0x03, 0x9c, 0x03, 0x94, 0x03];
     let fields: Vec<_> = wire::fields(&group, 0..group.len()).collect::<Result<_, _>>().unwrap();
     assert_eq!((fields.len(), fields[0].tag, fields[0].payload.clone()), (1, 50, 2..8));
@@ -195,7 +197,7 @@ fn every_prefix_of_a_model_is_read_or_refused() {
     for len in 0..bytes.len() {
         refused += usize::from(ModelFile::from_bytes(bytes.slice(..len)).is_err());
     }
-    // What is left between the last fields is a model; nearly all else breaks a field.
+    // A cut between the last fields leaves a model; nearly every other cut breaks a field.
     assert!(refused > bytes.len() * 4 / 5 && refused < bytes.len());
 }
 

@@ -1,4 +1,4 @@
-//! Splicing: what is not named keeps its bytes, what is named changes, and nothing else does.
+//! Tests of splicing: named fields change, and all other fields keep their bytes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod models;
 
@@ -24,7 +24,7 @@ fn on_node(index: usize, edit: NodeEdit) -> ModelEdit {
     on_graph(GraphEdit { nodes: Some(vec![NodePiece::Original { index, edit }]), ..GraphEdit::default() })
 }
 
-/// Splices, checks that all three ways of writing agree with the announced length, and decodes.
+/// Splices, checks that all three writing methods agree with the announced length, and decodes.
 fn spliced(file: &ModelFile, edit: &ModelEdit) -> ModelProto {
     let splice = ModelSplice::new(file, edit).unwrap();
     let bytes = splice.to_vec();
@@ -39,7 +39,8 @@ fn error(edit: &ModelEdit) -> SpliceError {
     ModelSplice::new(&open(&model()), edit).unwrap_err()
 }
 
-/// The model with an unknown field in the model, the graph, the second node and the first initializer.
+/// Builds the model with an unknown field in the model, the graph, the second node and the first
+/// initializer.
 fn with_unknown_fields() -> Vec<u8> {
     let mut model = model();
     let mut graph = model.graph.take().unwrap();
@@ -122,7 +123,7 @@ fn unknown_fields_survive_at_every_level() {
     assert_eq!(names, ["renamed", "constant", "fresh", "sum", "branch"]);
     assert_eq!(graph.node[0].input, ["w", "x"]);
     assert_eq!(graph.node[0].op_type(), "Add");
-    // The tensor's unknown field goes with its span, too.
+    // The unknown field of the tensor is part of its span.
     let span = file.spans().graph().initializer(0).unwrap().payload.clone();
     let copy = vec![("copy".to_owned(), TensorSource::Span(span))];
     let edit = on_graph(GraphEdit { new_initializers: copy, ..GraphEdit::default() });
@@ -251,7 +252,7 @@ fn value_descriptions_are_dropped_added_and_annotated() {
     let found = spliced(&open(&model()), &on_graph(edit)).graph.unwrap();
     let mut expected = model().graph.unwrap();
     expected.value_info[0].metadata_props = entries(&[("axis", "0"), ("memc.bytes", "8")]);
-    // The order among entries follows the last one that stood there.
+    // The order of the entries depends on the position of the last old entry: compare without order.
     found.value_info[0].metadata_props.iter().for_each(|entry| assert!(expected.value_info[0].metadata_props.contains(entry)));
     expected.value_info = vec![found.value_info[0].clone(), value("new")];
     expected.output[0].metadata_props = entries(&[("memc.bytes", "16")]);

@@ -1,4 +1,4 @@
-//! Prints the derived type of every value of the main graph: `shapes MODEL.onnx [NAME=N …]`.
+//! Prints the inferred type of every value of the main graph: `shapes MODEL.onnx [NAME=N …]`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Sizes that the user says values will have: planned with, but never taken for facts.
+//! Sizes that the user states with `--assume`: planning uses them, rewrites do not rely on them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use memc_ir::{Module, Value, ValueType};
 use crate::ImportOptions;
 use crate::error::ImportError;
 
-/// Notes the types that follow from assumptions, and from extents of symbols that no graph input has, for values that have no size without.
+/// Records a planned type for each value that has no size without assumptions. The types follow from
+/// `--assume` and from extents of symbols that no graph input has.
 ///
 /// `stated` is the module before inference.
 pub(crate) fn assume(stated: &Module, module: &mut Module, options: &ImportOptions) -> Result<(), ImportError> {
@@ -47,7 +48,7 @@ pub(crate) fn assume(stated: &Module, module: &mut Module, options: &ImportOptio
     Ok(())
 }
 
-/// How many characters must be added, removed or replaced to make one name of the other; names are short.
+/// Edit distance of two names: characters to add, remove or replace. Quadratic, but names are short.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().take(MAX_NAME).collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -62,7 +63,7 @@ fn distance(from: &str, to: &str) -> usize {
     row.last().copied().unwrap_or(0)
 }
 
-/// Characters of a name that are compared.
+/// Maximum number of characters of a name that are compared.
 const MAX_NAME: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Symbolic dimensions of graph inputs: bound by the user, refused where one stays open, and sizes that are possible at all.
+//! Symbolic dimensions of graph inputs: binds them, rejects unbound ones, and checks that sizes are
+//! possible.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +10,20 @@ use crate::bindings::{Bindings, By};
 use crate::error::ImportError;
 use crate::{ImportOptions, feed};
 
-/// Binds every unnamed dimension that is not bound alone; it is what some exporters write for a name.
+/// Name in `--dim` that binds every unnamed dimension without a binding of its own. Some exporters
+/// write it as a name.
 const UNNAMED: &str = "?";
 
-/// Names unnamed input dimensions, binds what the options bind, and refuses what stays open. Says how each symbol was bound.
+/// Names the unnamed input dimensions, binds the dimensions in the options, and rejects unbound ones
+/// unless they are allowed. Returns the bindings, each with its source, and diagnostics.
 pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bindings, Vec<Diagnostic>), ImportError> {
     let mut diagnostics = Vec::new();
     let inputs = module.graph(module.main()).inputs.clone();
     let unnamed = name_open_dims(module);
     let mut known: BTreeSet<String> = inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect();
     let mut bindings = Bindings::default();
-    // Symbols of results alone are no facts of a run: sizes that rest on them are assumed, once types are known.
+    // A symbol that occurs only in results is not a fact about a run. Sizes with it are assumed, once
+    // types are known.
     let main = module.graph(module.main());
     let results = main.nodes.iter().flat_map(|node| module.node(*node).results());
     let inner: BTreeSet<String> = results.flat_map(|value| symbols(module.ty(value))).collect();
@@ -32,6 +36,7 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
             return Err(ImportError::UnknownDimension { name: name.clone(), known: known.into_iter().collect() });
         }
     }
+    // Bind by the feed, then bind the remaining unnamed dimensions by `--dim ?`.
     feed::bind(module, &inputs, &options.feed, &mut bindings)?;
     if let Some(extent) = options.dims.get(UNNAMED) {
         for symbol in &unnamed {
@@ -42,6 +47,7 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
             Diagnostic::new("W0107", Severity::Remark, message)
         }));
     }
+    // Replace bound symbols in all types, and reject unbound ones unless they are allowed.
     module.dims = bindings.dims();
     let values: Vec<Value> = module.values().keys().collect();
     for value in values {
@@ -60,7 +66,8 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
     Ok((bindings, diagnostics))
 }
 
-/// Every unnamed dimension of a graph input, as that of `x` at axis 0, becomes the symbol `x.0`, so that it can be bound. Returns these symbols.
+/// Replaces every unnamed dimension of a graph input by a symbol, so that it can be bound: `x.0` for
+/// axis 0 of input `x`. Returns these symbols.
 fn name_open_dims(module: &mut Module) -> BTreeSet<String> {
     let mut named = BTreeSet::new();
     for input in module.graph(module.main()).inputs.clone() {
@@ -75,7 +82,7 @@ fn name_open_dims(module: &mut Module) -> BTreeSet<String> {
     named
 }
 
-/// Symbols that the graph inputs of a module leave open, unnamed dimensions by the names that bind them.
+/// Returns the unbound symbols of the graph inputs, including the symbols of unnamed dimensions.
 pub(crate) fn open(mut module: Module) -> BTreeSet<String> {
     name_open_dims(&mut module);
     module.graph(module.main()).inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect()
@@ -90,8 +97,9 @@ fn symbols(ty: &ValueType) -> Vec<String> {
     all.flatten().map(|symbol| symbol.to_string()).collect()
 }
 
-/// Refuses bound dimensions with which an operator does not fit its operands, where it fits without: then the dimensions are at fault,
-/// not the model. `free` is the module before anything was bound; its values and nodes are those of `module`.
+/// Rejects bound dimensions with which an operator does not fit its operands, if it fits without them:
+/// then the bindings are wrong, not the model. `free` is the module before binding; its values and
+/// nodes are those of `module`.
 pub(crate) fn check_bindings(
     mut free: Module,
     module: &Module,
@@ -111,7 +119,7 @@ pub(crate) fn check_bindings(
     Err(ImportError::Contradiction { bindings: bindings.into_iter().collect(), reason: reason.clone(), line })
 }
 
-/// Refuses tensors whose extents are known but whose size passes 2^62 bytes.
+/// Rejects tensors of known extents whose size is 2^62 bytes or more.
 pub(crate) fn check_sizes(module: &Module) -> Result<(), ImportError> {
     for (_, data) in module.values().iter() {
         if let Some(tensor) = data.ty.tensor()
@@ -125,7 +133,8 @@ pub(crate) fn check_sizes(module: &Module) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Refuses inputs whose default has other elements or extents than the file states, or than an operator gives to its body.
+/// Rejects inputs whose default differs in elements or extents from the type stated by the file, or by
+/// the operator that holds the body.
 pub(crate) fn check_defaults(module: &Module) -> Result<(), ImportError> {
     for (_, data) in module.values().iter() {
         if let Some(default) = data.default {
@@ -135,7 +144,7 @@ pub(crate) fn check_defaults(module: &Module) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Refuses an initializer of another type than the input of its name.
+/// Rejects an initializer whose type does not fit that of the input with its name.
 pub(crate) fn check_default(name: &str, ty: &ValueType, found: &TensorType) -> Result<(), ImportError> {
     let fits = match ty {
         ValueType::Tensor(stated) | ValueType::SparseTensor(stated) => fits(stated, found),

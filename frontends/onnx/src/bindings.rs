@@ -1,16 +1,16 @@
-//! Extents that dimensions are bound to, and who bound them.
+//! Bound dimensions: the extent of each symbol and the source of its binding.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::error::ImportError;
 
-/// Who bound a dimension.
+/// The source of a binding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum By {
-    /// `--dim`, with this name.
+    /// The option `--dim` with this name.
     Option { name: String },
-    /// An axis of an input of the feed.
+    /// An axis of an array in the feed.
     Input { name: String, axis: usize },
 }
 
@@ -23,12 +23,12 @@ impl fmt::Display for By {
     }
 }
 
-/// Extents of symbols, and who said so.
+/// The extent of each bound symbol, with the source of the binding.
 #[derive(Debug, Default)]
 pub(crate) struct Bindings(BTreeMap<String, (u64, By)>);
 
 impl Bindings {
-    /// Binds a symbol; refused where it is bound to another extent already.
+    /// Binds a symbol; an error if it is already bound to another extent.
     pub(crate) fn add(&mut self, symbol: &str, extent: u64, by: By) -> Result<(), ImportError> {
         let (found, first) = self.0.entry(symbol.to_owned()).or_insert_with(|| (extent, by.clone()));
         if *found == extent {
@@ -38,22 +38,22 @@ impl Bindings {
         Err(ImportError::Conflict { dimension: symbol.to_owned(), extents: [*found, extent], by })
     }
 
-    /// Binds a symbol, unless it is bound already.
+    /// Binds a symbol unless it is already bound.
     pub(crate) fn add_if_open(&mut self, symbol: &str, extent: u64, by: By) {
         self.0.entry(symbol.to_owned()).or_insert((extent, by));
     }
 
-    /// The extents alone.
+    /// Returns the extents by symbol.
     pub(crate) fn dims(&self) -> BTreeMap<String, u64> {
         self.0.iter().map(|(symbol, (extent, _))| (symbol.clone(), *extent)).collect()
     }
 
-    /// How each symbol was bound.
+    /// Describes all bindings for a message.
     pub(crate) fn all_said(&self) -> BTreeSet<String> {
         self.0.keys().filter_map(|symbol| self.said(symbol)).collect()
     }
 
-    /// How a bound symbol was bound, as a reader would say it.
+    /// Describes the binding of a symbol for a message; `None` if it is unbound.
     pub(crate) fn said(&self, symbol: &str) -> Option<String> {
         self.0.get(symbol).map(|(extent, by)| match by {
             By::Option { name } => format!("`--dim {name}={extent}`"),

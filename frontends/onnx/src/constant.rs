@@ -1,4 +1,4 @@
-//! Tensor messages to constants: references to bytes, never copies of large ones.
+//! Conversion of tensor messages to constants: large payloads are references to bytes, never copies.
 
 use bytes::Bytes;
 use memc_ir::{ConstData, ConstOrigin, ElementType, Payload, TensorType};
@@ -8,11 +8,11 @@ use memc_onnx_proto::onnx::{SparseTensorProto, TensorProto};
 use crate::error::ImportError;
 use crate::types::fixed_dims;
 
-/// Typed arrays (`float_data` …) with more elements than this are not re-packed: nobody looks at their elements, and they are written
-/// back from the file's bytes.
+/// Maximum number of elements of a typed array (`float_data` …) that is packed again. No pass reads the
+/// elements of larger arrays, and the exporter writes them back from the bytes of the file.
 const MAX_TYPED: usize = 1 << 16;
 
-/// The constant that a tensor message is.
+/// Converts a tensor message to a constant.
 pub(crate) fn constant(tensor: &TensorProto, origin: ConstOrigin) -> Result<ConstData, ImportError> {
     let name = tensor.name.as_deref().unwrap_or("(unnamed tensor)");
     let element = ElementType::from_onnx(tensor.data_type.unwrap_or(0));
@@ -42,7 +42,7 @@ fn check_length(name: &str, ty: &TensorType, found: usize) -> Result<(), ImportE
     }
 }
 
-/// The constant that a sparse tensor message is: dense type, bytes left where they are.
+/// Converts a sparse tensor message to a constant with the dense type and without bytes.
 pub(crate) fn sparse(tensor: &SparseTensorProto, origin: ConstOrigin) -> Result<ConstData, ImportError> {
     let values = tensor.values.as_ref();
     let name = values.and_then(|values| values.name.as_deref()).unwrap_or("(unnamed sparse tensor)");
@@ -54,7 +54,8 @@ pub(crate) fn sparse(tensor: &SparseTensorProto, origin: ConstOrigin) -> Result<
     Ok(ConstData { ty, payload: Payload::Elided, origin })
 }
 
-/// The place of external data; the file itself is never opened.
+/// Returns the location of external data; an error if it is outside the model's folder. The file is
+/// never opened.
 pub(crate) fn external(tensor: &TensorProto, name: &str) -> Result<Payload, ImportError> {
     let entry = |key: &str| {
         tensor.external_data.iter().find(|entry| entry.key.as_deref() == Some(key)).and_then(|entry| entry.value.as_deref())
@@ -69,7 +70,8 @@ pub(crate) fn external(tensor: &TensorProto, name: &str) -> Result<Payload, Impo
     Ok(Payload::External { location, offset, length })
 }
 
-/// Re-packs a small typed array as raw bytes.
+/// Packs a small typed array as raw bytes; `None` if it is too large or has elements without a fixed
+/// size.
 fn typed(tensor: &TensorProto, element: ElementType) -> Option<Bytes> {
     use ElementType::*;
     let count = tensor.int32_data.len().max(tensor.int64_data.len()).max(tensor.float_data.len());
@@ -88,7 +90,7 @@ fn typed(tensor: &TensorProto, element: ElementType) -> Option<Bytes> {
         Int32 => small(4),
         Int16 | Uint16 | Float16 | Bfloat16 => small(2),
         String | Undefined | Other(_) => return None,
-        // One byte an entry, packed types included: an entry of theirs holds a whole byte.
+        // Each entry gives one byte. Entries of packed types already hold a whole byte.
         _ => small(1),
     };
     Some(raw.into())

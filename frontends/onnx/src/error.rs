@@ -1,12 +1,12 @@
-//! What keeps a file from being a model that memc can plan.
+//! Errors of import: the reasons why memc cannot plan a model file.
 
 use memc_ir::{Diagnostic, Severity};
 use memc_onnx_proto::ReadError;
 
-/// Why a model is refused. Every variant is the model's fault unless it says otherwise.
+/// Reason why a model is rejected. The model is at fault unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The file is no ONNX model (or cannot be read).
+    /// The file is not an ONNX model, or cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The file states a version that memc does not know.
@@ -14,14 +14,14 @@ pub enum ImportError {
     Version {
         /// `IR` or an operator set.
         what: String,
-        /// What the file states.
+        /// The version that the file states.
         found: i64,
-        /// Oldest known.
+        /// Oldest supported version.
         oldest: i64,
-        /// Newest known.
+        /// Newest supported version.
         newest: i64,
     },
-    /// The nodes of a graph wait for one another.
+    /// The nodes of a graph depend on each other in a cycle.
     #[error("the graph `{graph}` is cyclic: node {node} waits for its own result")]
     Cycle {
         /// Name of the graph.
@@ -47,25 +47,25 @@ pub enum ImportError {
         /// Name of the graph.
         graph: String,
     },
-    /// A node or a graph reads a value that nothing defines.
+    /// A node or a graph reads an undefined value.
     #[error("{reader} reads `{name}`, which nothing defines")]
     UnknownValue {
         /// The name that is read.
         name: String,
-        /// Who reads it.
+        /// The reading node or graph.
         reader: String,
     },
-    /// A body reads a value that neither it nor the graphs around it define.
+    /// A body reads a value that neither the body nor an enclosing graph defines.
     #[error("{reader} in the body `{graph}` captures `{name}`, which no graph around it defines")]
     UnknownCapture {
         /// The name that is read.
         name: String,
-        /// Who reads it.
+        /// The reading node or graph.
         reader: String,
         /// Name of the body.
         graph: String,
     },
-    /// An extent is negative, or a tensor would pass 2^62 bytes.
+    /// An extent is negative, or a tensor has 2^62 bytes or more.
     #[error("`{name}` has an impossible dimension: {shape}")]
     Dimension {
         /// The value or initializer.
@@ -73,7 +73,7 @@ pub enum ImportError {
         /// Its shape as written.
         shape: String,
     },
-    /// External data lies outside the model's folder.
+    /// External data is outside the model's folder.
     #[error("the external data of `{name}` is at \"{location}\", outside the model's folder")]
     ExternalPath {
         /// The initializer.
@@ -81,17 +81,17 @@ pub enum ImportError {
         /// The path as written.
         location: String,
     },
-    /// Initializer bytes do not fit the stated type.
+    /// The bytes of an initializer do not fit its type.
     #[error("initializer `{name}` states {expected} bytes but holds {found}")]
     PayloadLength {
         /// The initializer.
         name: String,
-        /// Bytes that its type needs.
+        /// Number of bytes that the type needs.
         expected: u64,
-        /// Bytes that are there.
+        /// Number of bytes present.
         found: u64,
     },
-    /// The default of an input is of another type than the input.
+    /// The initializer of an input does not fit the input's type.
     #[error("input `{name}` is stated as {stated}, and the initializer of its name is {found}")]
     Default {
         /// The input.
@@ -101,12 +101,12 @@ pub enum ImportError {
         /// The initializer's type.
         found: String,
     },
-    /// Bodies or functions nest deeper than memc follows.
+    /// Bodies or functions exceed the maximum nesting depth.
     #[error("{what} nest deeper than {limit} levels")]
     TooDeep {
         /// `bodies` or `functions`.
         what: &'static str,
-        /// The limit.
+        /// The maximum depth.
         limit: usize,
     },
     /// A model-local function calls itself.
@@ -115,53 +115,53 @@ pub enum ImportError {
         /// Domain and name.
         function: String,
     },
-    /// Inlining would make the model absurdly large.
+    /// Inlining would create too many nodes.
     #[error("inlining the model's functions makes more than {limit} nodes")]
     TooManyNodes {
-        /// The limit.
+        /// The maximum number of nodes.
         limit: usize,
     },
-    /// A dimension of a graph input is symbolic (the request's fault: nothing says how large it is).
+    /// A dimension of a graph input is symbolic and unbound (the request's fault).
     #[error("the graph inputs leave {} unbound", list(.names))]
     Unbound {
-        /// The symbols.
+        /// The unbound symbols.
         names: Vec<String>,
     },
-    /// `--dim` names a symbol that no graph input has, and no value of the file (the request's fault).
+    /// `--dim` names a symbol that neither a graph input nor another value has (the request's fault).
     #[error("nothing has a dimension named `{name}`")]
     UnknownDimension {
-        /// The name given.
+        /// The requested name.
         name: String,
-        /// The names that there are.
+        /// The dimensions of the model.
         known: Vec<String>,
     },
-    /// `--assume` names a value that the main graph does not have (the request's fault).
+    /// `--assume` names a value that is not in the main graph (the request's fault).
     #[error("there is no value named `{name}` to assume a size of")]
     UnknownAssumed {
-        /// The name given.
+        /// The requested name.
         name: String,
-        /// The name that is nearest to it.
+        /// The most similar name; `None` if the graph has no values.
         nearest: Option<String>,
     },
-    /// A size that is assumed cannot be (the request's fault).
+    /// An assumed size is impossible (the request's fault).
     #[error("--assume {name}={assumed} cannot be: {why}")]
     Assumption {
         /// The value.
         name: String,
-        /// What is assumed.
+        /// The assumed size.
         assumed: String,
-        /// Why it cannot be.
+        /// The reason.
         why: String,
     },
-    /// The feed has an array that is no graph input (the request's fault).
+    /// The feed contains an array that is not a graph input (the request's fault).
     #[error("the feed has `{name}`, which is no input of the model")]
     FeedInput {
         /// Name of the array.
         name: String,
-        /// The inputs that there are.
+        /// The inputs of the model.
         known: Vec<String>,
     },
-    /// An array of the feed does not fit the input of its name (the request's fault).
+    /// An array of the feed does not fit its input (the request's fault).
     #[error("the feed has `{name}` with extents {found}, the model states {stated}")]
     FeedExtents {
         /// The input.
@@ -171,24 +171,26 @@ pub enum ImportError {
         /// Extents in the feed.
         found: String,
     },
-    /// Two inputs of the feed, or one and an option, bind one dimension to different extents (the request's fault).
+    /// Two sources bind a dimension to different extents: arrays of the feed or options (the request's
+    /// fault).
     #[error("dimension `{dimension}` is {} by {} and {} by {}", .extents[0], .by[0], .extents[1], .by[1])]
     Conflict {
-        /// The symbol, or the sum or product of several.
+        /// The symbol, or an expression in several symbols.
         dimension: String,
         /// The two extents.
         extents: [u64; 2],
-        /// Who says so.
+        /// The sources of the two extents.
         by: [String; 2],
     },
-    /// With the bound dimensions an operator does not fit its operands, and without it does (the request's fault).
+    /// An operator does not fit its operands with the bound dimensions, but fits without them (the
+    /// request's fault).
     #[error("{}: {reason}", contradiction(.bindings))]
     Contradiction {
-        /// The bindings, as options where options made them.
+        /// The bindings with their sources; those of options in the form of the option.
         bindings: Vec<String>,
-        /// What does not fit.
+        /// The reason why the operator does not fit.
         reason: String,
-        /// The node in the text form.
+        /// The node, as the text form prints it.
         line: String,
     },
 }
@@ -205,7 +207,7 @@ fn list(names: &[String]) -> String {
 }
 
 impl ImportError {
-    /// Stable code, as `memc explain` knows it.
+    /// Stable code, as documented by `memc explain`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Read(ReadError::Io { .. }) => "E0116",
@@ -235,7 +237,7 @@ impl ImportError {
         }
     }
 
-    /// What to do next.
+    /// Advice on the next action.
     fn help(&self) -> Option<String> {
         Some(match self {
             Self::Read(ReadError::Io { .. }) => "check the path and its permissions".to_owned(),
@@ -278,7 +280,7 @@ impl ImportError {
         })
     }
 
-    /// As a diagnostic.
+    /// Converts the error to a diagnostic.
     pub fn diagnostic(&self) -> Diagnostic {
         let mut diagnostic = Diagnostic::new(self.code(), Severity::Error, self.to_string());
         if let Self::Contradiction { line, .. } = self {

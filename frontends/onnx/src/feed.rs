@@ -1,4 +1,5 @@
-//! Dimensions bound by real inputs: the extents of arrays that a caller has are those of the inputs with their names.
+//! Binding of dimensions by real inputs: arrays of the caller give the extents of the inputs with their
+//! names.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,8 @@ use memc_ir::{Dim, DimExpr, Module, Value};
 use crate::bindings::{Bindings, By};
 use crate::error::ImportError;
 
-/// Binds the symbols of the inputs that the feed names, and refuses a feed that does not fit the inputs or that binds one symbol twice.
+/// Binds symbols by the extents of the feed's arrays. An error if an array does not fit its input, or
+/// if a symbol gets two extents.
 pub(crate) fn bind(
     module: &Module,
     inputs: &[Value],
@@ -15,7 +17,7 @@ pub(crate) fn bind(
     bindings: &mut Bindings,
 ) -> Result<(), ImportError> {
     let named: BTreeMap<&str, Value> = inputs.iter().map(|input| (module.value(*input).name.as_str(), *input)).collect();
-    // Products and sums of symbols are compared once all symbols are bound.
+    // Expressions of several symbols are compared later, after all symbols are bound.
     let mut sums: Vec<(&String, usize, &DimExpr, u64)> = Vec::new();
     for (name, extents) in feed {
         let Some(input) = named.get(name.as_str()) else {
@@ -42,6 +44,7 @@ pub(crate) fn bind(
             }
         }
     }
+    // Compare the expressions with the extents in the feed.
     for (name, axis, expr, extent) in sums {
         let found = expr.bind(&bindings.dims()).and_then(|bound| bound.as_constant()).and_then(|bound| u64::try_from(bound).ok());
         if let Some(found) = found.filter(|found| *found != extent) {

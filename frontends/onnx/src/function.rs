@@ -11,14 +11,16 @@ use crate::names::{Frame, Scopes, call_key, normal_domain};
 use crate::order::has_bodies;
 use crate::repeated;
 
-/// Inlining makes at most this many nodes: calls of calls can multiply without end.
+/// Maximum number of nodes that inlining creates: nested calls multiply without limit.
 const MAX_INLINED: usize = 1_000_000;
 
-/// Domain of memc's own transfer operators: their functions are only a fallback for runtimes without them.
+/// Domain of memc's own transfer operators. Their functions are only a fallback for other runtimes, so
+/// they stay calls.
 const OWN_DOMAIN: &str = "ai.memc";
 
 impl<'f> Importer<'f> {
-    /// The function that a node calls, where it can be inlined: its operator sets are those of the model.
+    /// Returns the function that a node calls, if it can be inlined; its operator sets must agree with
+    /// the model's.
     pub(crate) fn inlinable(
         &self,
         node: &NodeProto,
@@ -43,7 +45,7 @@ impl<'f> Importer<'f> {
         Ok(fits.then_some(function))
     }
 
-    /// Appends the nodes of a function in the place of a call.
+    /// Appends the nodes of a function in place of a call.
     pub(crate) fn inline(
         &mut self,
         graph: GraphId,
@@ -53,6 +55,7 @@ impl<'f> Importer<'f> {
         stated: &HashMap<String, ValueType>,
         outer: Option<&Frame<'_>>,
     ) -> Result<(), ImportError> {
+        // Check the size limit and import the operator sets of the function.
         self.inlined += function.node.len();
         if self.inlined > MAX_INLINED {
             return Err(ImportError::TooManyNodes { limit: MAX_INLINED });
@@ -61,7 +64,7 @@ impl<'f> Importer<'f> {
             let domain = normal_domain(import.domain.as_deref().unwrap_or_default()).to_owned();
             self.opsets.entry(domain).or_insert(import.version.unwrap_or(1));
         }
-        // Attributes that the call passes on from its own function are resolved first.
+        // Resolve attributes that refer to parameters of the calling function.
         let mut given: Vec<AttributeProto> = Vec::new();
         for attribute in &call.attribute {
             let source = match (attribute.ref_attr_name.as_deref(), outer) {
@@ -82,6 +85,7 @@ impl<'f> Importer<'f> {
             })
             .collect();
         let frame = self.frame(call, function, outer, &given, &outer_names);
+        // Bind the operands of the call to the formal inputs.
         let mut inner = Scopes::default();
         let formals = function.input.iter().chain(function.node.iter().flat_map(|node| &node.output));
         inner.push(if function.node.iter().any(has_bodies) { formals.cloned().collect() } else { HashSet::new() });
@@ -100,6 +104,7 @@ impl<'f> Importer<'f> {
             .zip(&call.output)
             .filter_map(|(formal, actual)| stated.get(actual).map(|ty| (formal.clone(), ty.clone())))
             .collect();
+        // Append the nodes, without repeated constants, and bind the results.
         let repeated = repeated::find(&[], &function.node, &BTreeSet::new());
         self.diagnostics.extend(repeated.diagnostic(function.name()));
         for (_, node) in function.node.iter().enumerate().filter(|(index, _)| !repeated.nodes.contains(index)) {
@@ -135,7 +140,7 @@ impl<'f> Importer<'f> {
         Frame { call: call_name, prefix, attributes, results, active }
     }
 
-    /// A prefix that no name in the model begins a collision with: it is made unique by a counter.
+    /// Returns an unused prefix for names, made unique with a counter.
     fn fresh_prefix(&mut self, call: &str) -> String {
         let mut prefix = format!("{call}/");
         let mut count = 1;
@@ -146,7 +151,8 @@ impl<'f> Importer<'f> {
         prefix
     }
 
-    /// Binds the results of a call; a result that is a formal input, or the same as another result, gets an Identity.
+    /// Binds the results of a call. A result that is a formal input or repeats another result gets an
+    /// Identity node.
     #[allow(clippy::too_many_arguments)]
     fn results(
         &mut self,
@@ -190,7 +196,7 @@ impl<'f> Importer<'f> {
     }
 }
 
-/// A node of a function with the operands left out that the call leaves out.
+/// Copies a node of a function, omitting the operands that the call omits.
 fn without_absent_operands(node: &NodeProto, function: &FunctionProto, call: &NodeProto) -> NodeProto {
     let absent = |name: &String| {
         function.input.iter().position(|formal| formal == name).is_some_and(|at| call.input.get(at).is_none_or(String::is_empty))

@@ -1,4 +1,4 @@
-//! Graphs of the file to graphs of the module: names become ids, scope by scope.
+//! Conversion of ONNX graphs to module graphs: resolves names to ids, scope by scope.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -22,19 +22,20 @@ use crate::repeated::{self, Repeated};
 use crate::types::{value_info, value_type};
 use crate::{NEWEST_IR_VERSION, NEWEST_OPSET};
 
-/// First `ir_version` in which an initializer need not be a graph input, and is a default that callers may replace where it is one.
+/// First `ir_version` in which an initializer need not be a graph input. From it on, an initializer
+/// that is also an input is a default, which callers may override.
 const FREE_INITIALIZERS_IR_VERSION: i64 = 4;
 
-/// Bodies nest at most this deep.
+/// Maximum nesting of bodies.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// A module, types as the file states them, and what is odd about the file.
+/// The module with types as stated by the file, and diagnostics about oddities of the file.
 pub(crate) struct Built {
     pub(crate) module: Module,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// Builds the module of a file.
+/// Builds the module of a model file.
 pub(crate) fn build(file: &ModelFile) -> Result<Built, ImportError> {
     let model = file.model();
     let opsets = versions(file)?;
@@ -61,7 +62,7 @@ pub(crate) fn build(file: &ModelFile) -> Result<Built, ImportError> {
     Ok(Built { module: builder.finish(), diagnostics })
 }
 
-/// Operator sets by domain, after a look at the versions that the file states.
+/// Checks the versions that the file states and returns its operator sets by domain.
 fn versions(file: &ModelFile) -> Result<BTreeMap<String, i64>, ImportError> {
     let model = file.model();
     let refuse = |what: &str, found: i64, oldest: i64, newest: i64| {
@@ -71,7 +72,7 @@ fn versions(file: &ModelFile) -> Result<BTreeMap<String, i64>, ImportError> {
     if !(3..=NEWEST_IR_VERSION).contains(&ir_version) {
         return refuse("IR", ir_version, 3, NEWEST_IR_VERSION);
     }
-    // Of several entries of one domain the last counts, as in runtimes.
+    // If a domain has several entries, the last one counts, as in runtimes.
     let entry = |import: &OperatorSetIdProto| (normal_domain(import.domain()).to_owned(), import.version());
     let opsets: BTreeMap<String, i64> = model.opset_import.iter().map(entry).collect();
     match opsets.get("") {
@@ -85,16 +86,16 @@ pub(crate) struct Importer<'f> {
     pub(crate) builder: ModuleBuilder,
     operators: Names,
     pub(crate) functions: HashMap<FunctionKey, &'f FunctionProto>,
-    /// Names of values that exist, so that inlining makes fresh ones.
+    /// Names of existing values, which inlining must not reuse.
     pub(crate) taken: HashSet<String>,
     pub(crate) opsets: BTreeMap<String, i64>,
-    /// Nodes made by inlining so far.
+    /// Number of nodes created by inlining so far.
     pub(crate) inlined: usize,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 impl<'f> Importer<'f> {
-    /// Reserves every name of the file: what inlining adds must not collide with anything.
+    /// Reserves every name of the file, so that names made by inlining are unique.
     fn reserve_names(&mut self, graph: &'f GraphProto) {
         let mut graphs = vec![graph];
         while let Some(graph) = graphs.pop() {
@@ -107,7 +108,8 @@ impl<'f> Importer<'f> {
         }
     }
 
-    /// Fills `id` with the contents of `graph`. `frame` is set inside an inlined function.
+    /// Converts `graph` into the module graph `id`. `frame` is the call if the graph is part of an
+    /// inlined function.
     fn graph(
         &mut self,
         id: GraphId,
@@ -140,7 +142,7 @@ impl<'f> Importer<'f> {
         Ok(())
     }
 
-    /// Constants that a graph defines more than once.
+    /// Finds constants that a graph defines more than once, and reports them.
     fn repeated(&mut self, graph: &GraphProto) -> Repeated {
         let inputs = graph.input.iter().map(|info| info.name());
         let replaceable = inputs.filter(|_| !self.lists_weights()).collect();
@@ -149,12 +151,13 @@ impl<'f> Importer<'f> {
         repeated
     }
 
-    /// Whether the file lists every initializer as a graph input, none of which is one for a caller.
+    /// Whether the file must list every initializer as a graph input; these inputs are then not inputs
+    /// for callers.
     fn lists_weights(&self) -> bool {
         self.file.model().ir_version() < FREE_INITIALIZERS_IR_VERSION
     }
 
-    /// Inputs and initializers of a graph.
+    /// Adds the inputs and initializers of a graph.
     fn interface(
         &mut self,
         id: GraphId,
@@ -164,6 +167,7 @@ impl<'f> Importer<'f> {
         frame: Option<&Frame<'_>>,
     ) -> Result<(), ImportError> {
         let is_main = id == self.builder.module().main();
+        // Collect the dense and sparse initializers.
         let mut constants: Vec<(String, ConstId)> = Vec::new();
         let mut position: HashMap<String, usize> = HashMap::new();
         let dense = graph.initializer.iter().enumerate().filter(|(index, _)| !repeated.initializers.contains(index));
@@ -186,6 +190,8 @@ impl<'f> Importer<'f> {
             }
             constants.push((name, id));
         }
+        // Add the inputs; an initializer of an input is its default, or, in old files, replaces the
+        // input.
         let (mut defaults, mut listed): (HashSet<String>, HashSet<String>) = (HashSet::new(), HashSet::new());
         for info in &graph.input {
             let name = info.name.clone().unwrap_or_default();
@@ -213,6 +219,7 @@ impl<'f> Importer<'f> {
                 defaults.insert(name);
             }
         }
+        // Add the initializers that are not defaults.
         for (name, constant) in constants {
             if !defaults.contains(&name) {
                 let own = self.local_name(scopes, frame, &name);
@@ -225,14 +232,16 @@ impl<'f> Importer<'f> {
         Ok(())
     }
 
-    /// Name of an input or initializer: as in the file, or with the prefix of the inlined function that holds the body.
+    /// Returns the module name of an input or initializer: its name in the file, prefixed inside an
+    /// inlined function.
     fn local_name(&mut self, scopes: &Scopes, frame: Option<&Frame<'_>>, name: &str) -> String {
         let full = frame.map_or_else(|| name.to_owned(), |frame| format!("{}{name}", frame.prefix));
         self.unhidden(scopes, name, full)
     }
 
-    /// The name `full` of a value, or a fresh one where its name in the file hides a value of a graph around it: passes may let a body
-    /// read whatever stands around it, and runtimes refuse results that hide others.
+    /// Returns `full`, or a fresh name if the name in the file hides a value of an enclosing graph.
+    /// Passes may let a body read any value of the enclosing graphs, and runtimes reject results that
+    /// hide other values.
     fn unhidden(&mut self, scopes: &Scopes, name: &str, full: String) -> String {
         if !scopes.hides(name) {
             return full;
@@ -243,7 +252,7 @@ impl<'f> Importer<'f> {
         fresh
     }
 
-    /// Appends one node, or what the function that it calls consists of.
+    /// Appends a node, or the nodes of the function that it calls.
     pub(crate) fn node(
         &mut self,
         graph: GraphId,
@@ -253,10 +262,12 @@ impl<'f> Importer<'f> {
         stated: &HashMap<String, ValueType>,
         frame: Option<&Frame<'_>>,
     ) -> Result<(), ImportError> {
+        // Inline calls of model-local functions; only in the main graph.
         let is_main = graph == self.builder.module().main();
         if is_main && let Some(function) = self.inlinable(node, frame)? {
             return self.inline(graph, node, function, scopes, stated, frame);
         }
+        // Resolve the operands, import the attributes, and name the results.
         let body_name = self.builder.module().graph(graph).name.clone();
         let mut inputs = Vec::with_capacity(node.input.len());
         for name in &node.input {
@@ -282,6 +293,7 @@ impl<'f> Importer<'f> {
             None => node.name.clone().unwrap_or_default(),
             Some(frame) => format!("{}{}", frame.prefix, node.name.as_deref().unwrap_or_default()),
         };
+        // Append the node and bind its results.
         let id = self.builder.node(graph, NewNode { operator, name, inputs, attributes, origin }, &results);
         let made = self.builder.module().node(id).outputs.clone();
         for (name, value) in node.output.iter().zip(made) {
@@ -317,7 +329,7 @@ impl<'f> Importer<'f> {
         })
     }
 
-    /// The operator of a node, with the version in force.
+    /// Returns the operator of a node, with the version that the file imports.
     pub(crate) fn operator(&mut self, node: &NodeProto) -> Operator {
         let domain = normal_domain(node.domain.as_deref().unwrap_or_default());
         Operator {
@@ -410,7 +422,7 @@ impl<'f> Importer<'f> {
         Ok(id)
     }
 
-    /// Where the tensor attribute of a node of the main graph stands in the file.
+    /// Returns the position in the file of a tensor attribute; `New` outside the main graph.
     fn tensor_origin(&self, name: &str, origin: &Origin, scopes: &Scopes) -> ConstOrigin {
         let Origin::File { index } = origin else { return ConstOrigin::New };
         if scopes.depth() != 1 {
@@ -440,7 +452,8 @@ fn opaque(attribute: &AttributeProto) -> Attribute {
     Attribute::Opaque { kind: attribute.r#type.unwrap_or(0), message: attribute.encode_to_vec().into() }
 }
 
-/// Type of an attribute; files from before the field existed leave it out.
+/// Returns the type of an attribute. Files older than the type field omit it; then the type follows
+/// from the filled field.
 fn kind(attribute: &AttributeProto) -> AttributeType {
     let stated = attribute.r#type.and_then(|number| AttributeType::try_from(number).ok()).unwrap_or(AttributeType::Undefined);
     if stated != AttributeType::Undefined || attribute.r#type.unwrap_or(0) != 0 {
@@ -461,7 +474,7 @@ fn kind(attribute: &AttributeProto) -> AttributeType {
     }
 }
 
-/// Types that `value_info` and the outputs of a graph state, by name.
+/// Collects the types that `value_info` and the outputs of a graph state, by name.
 fn stated_types(graph: &GraphProto) -> HashMap<String, ValueType> {
     let mut stated = HashMap::new();
     for info in graph.value_info.iter().chain(&graph.output) {

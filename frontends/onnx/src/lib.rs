@@ -1,8 +1,9 @@
-//! ONNX model bytes to the intermediate representation.
+//! The ONNX frontend: converts model bytes to the intermediate representation.
 //!
-//! [`import`] turns an opened [`ModelFile`] into a [`Module`] at stage `Typed`: names become ids, model-local functions are inlined into
-//! the main graph, initializers become references to the file's bytes, and types are derived. External data is never opened. What
-//! cannot be a model ends in one [`ImportError`]; what is merely odd ends in diagnostics beside the module.
+//! [`import`] converts an opened [`ModelFile`] to a [`Module`] at stage `Typed`: names become ids,
+//! model-local functions are inlined into the main graph, initializers become references to the bytes
+//! of the file, and types are inferred. External data is never opened. A file that is not a valid model
+//! gives one [`ImportError`]; oddities give diagnostics next to the module.
 
 mod assume;
 mod bind;
@@ -27,22 +28,23 @@ use memc_ops::{Assumption, Data};
 
 pub use error::ImportError;
 
-/// Newest `ir_version` that memc has seen.
+/// Newest supported `ir_version`.
 pub const NEWEST_IR_VERSION: i64 = 14;
-/// Newest version of ONNX's own operator set that the operator table covers.
+/// Newest version of ONNX's own operator set in the operator table.
 pub const NEWEST_OPSET: i64 = 28;
 
-/// What the user decides at import.
+/// User options of the import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// Extents of symbolic dimensions; an unnamed dimension of input `x` at axis 0 is called `x.0`, and `?` is all unnamed ones. Those that no graph
-    /// input has are assumed: sizes of values that the file states by them.
+    /// Extents of symbolic dimensions. `x.0` names the unnamed dimension of input `x` at axis 0, and
+    /// `?` names all unnamed dimensions. A symbol that no graph input has gives assumed sizes to the
+    /// values that the file describes with it.
     pub dims: BTreeMap<String, u64>,
-    /// Extents of arrays that the caller has for graph inputs, by the names of those: they bind dimensions, too.
+    /// Extents of the caller's arrays, by names of graph inputs. They bind dimensions too.
     pub feed: BTreeMap<String, Vec<u64>>,
-    /// Sizes that values of the main graph are planned with although only a run tells them.
+    /// Assumed sizes of main-graph values whose real sizes only a run determines.
     pub assume: BTreeMap<String, Assumption>,
-    /// Accept graph inputs whose dimensions stay symbolic: what depends on them has no size.
+    /// Whether graph inputs may stay symbolic. Values that depend on them have no size.
     pub allow_unbound: bool,
 }
 
@@ -51,9 +53,9 @@ pub struct ImportOptions {
 pub struct Imported {
     /// The module, at stage `Typed`.
     pub module: Module,
-    /// Elements of small tensors that steer shapes, where they are known.
+    /// Elements of small tensors that determine shapes, if known.
     pub data: SecondaryMap<Value, Option<Arc<Data>>>,
-    /// What is odd about the model.
+    /// Warnings and remarks about the model.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -62,7 +64,7 @@ pub struct Imported {
 /// Linear in the size of the graph; weights are not read.
 ///
 /// # Errors
-/// The first thing that keeps the file from being a model; see [`ImportError`].
+/// The first problem found; see [`ImportError`].
 pub fn import(file: &ModelFile, options: &ImportOptions) -> Result<Imported, ImportError> {
     let graph::Built { mut module, mut diagnostics } = graph::build(file)?;
     let (bindings, remarks) = bind::bind(&mut module, options)?;
@@ -83,7 +85,8 @@ pub fn import(file: &ModelFile, options: &ImportOptions) -> Result<Imported, Imp
     Ok(Imported { module, data: inference.data, diagnostics })
 }
 
-/// Names of the dimensions that the graph inputs of a model leave open, as [`ImportOptions::dims`] binds them.
+/// Returns the names of the unbound dimensions of the graph inputs, as keys for
+/// [`ImportOptions::dims`].
 ///
 /// # Errors
 /// See [`import`].

@@ -1,4 +1,4 @@
-//! Paths of external data, wherever in a model they stand: none may lead out of the model's folder.
+//! Checks of external data: no path anywhere in a model may leave the model's folder.
 
 use memc_onnx_proto::onnx::tensor_proto::DataLocation;
 use memc_onnx_proto::onnx::{AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto};
@@ -6,7 +6,8 @@ use memc_onnx_proto::onnx::{AttributeProto, GraphProto, ModelProto, NodeProto, S
 use crate::constant::external;
 use crate::error::ImportError;
 
-/// Refuses a model that names a file outside of its folder. Recursion is bounded: the nesting was when the file was decoded.
+/// Rejects a model that refers to a file outside its folder. Decoding has bounded the nesting, so
+/// recursion is bounded.
 pub(crate) fn check(model: &ModelProto) -> Result<(), ImportError> {
     model.graph.iter().try_for_each(graph)?;
     for function in &model.functions {

@@ -1,19 +1,19 @@
-//! What names mean: domains, functions and their calls, and values in the scopes of graphs.
+//! Names of a model: domains, functions and their calls, and values in the scopes of graphs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use memc_ir::Value;
 use memc_onnx_proto::onnx::{AttributeProto, FunctionProto, NodeProto};
 
-/// ONNX's own domain has two spellings.
+/// Maps the two spellings of ONNX's own domain to the empty string.
 pub(crate) fn normal_domain(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
 
-/// What a call names: domain, name, overload.
+/// Identity of a function: domain, name, overload.
 pub(crate) type FunctionKey = (String, String, String);
 
-/// What names a function.
+/// Returns the key of a function.
 pub(crate) fn function_key(function: &FunctionProto) -> FunctionKey {
     (
         normal_domain(function.domain.as_deref().unwrap_or_default()).to_owned(),
@@ -22,7 +22,7 @@ pub(crate) fn function_key(function: &FunctionProto) -> FunctionKey {
     )
 }
 
-/// The function that a node calls.
+/// Returns the key of the function that a node calls.
 pub(crate) fn call_key(node: &NodeProto) -> FunctionKey {
     (
         normal_domain(node.domain.as_deref().unwrap_or_default()).to_owned(),
@@ -31,7 +31,7 @@ pub(crate) fn call_key(node: &NodeProto) -> FunctionKey {
     )
 }
 
-/// Names in force: the innermost graph last.
+/// Scopes of the open graphs, innermost last.
 #[derive(Default)]
 pub(crate) struct Scopes {
     stack: Vec<Scope>,
@@ -40,16 +40,16 @@ pub(crate) struct Scopes {
 /// Names of one graph.
 #[derive(Default)]
 struct Scope {
-    /// What is defined so far.
+    /// Values defined so far, by name.
     values: HashMap<String, Value>,
-    /// What the graph defines anywhere; only filled where the graph has bodies.
+    /// All names that the graph defines; only filled for graphs with bodies.
     defined: HashSet<String>,
-    /// Results of the node whose bodies are being read: no node in them can read those.
+    /// Results of the node whose bodies are being imported. Nodes in these bodies cannot read them.
     entered: Vec<String>,
 }
 
 impl Scopes {
-    /// Enters a graph; `defined` is what it defines anywhere, for the bodies in it.
+    /// Opens the scope of a graph. `defined` contains all names that the graph defines, for its bodies.
     pub(crate) fn push(&mut self, defined: HashSet<String>) {
         self.stack.push(Scope { defined, ..Scope::default() });
     }
@@ -62,40 +62,40 @@ impl Scopes {
     pub(crate) fn find(&self, name: &str) -> Option<Value> {
         self.stack.iter().rev().find_map(|scope| scope.values.get(name).copied())
     }
-    /// Binds a name in the innermost graph; returns whether it was free there.
+    /// Binds a name in the innermost graph; returns whether the name was free there.
     pub(crate) fn bind(&mut self, name: &str, value: Value) -> bool {
         self.stack.last_mut().is_some_and(|scope| scope.values.insert(name.to_owned(), value).is_none())
     }
-    /// Says that the bodies of a node with these results are read next.
+    /// Records the results of the node whose bodies are imported next.
     pub(crate) fn enter(&mut self, results: &[String]) {
         if let Some(scope) = self.stack.last_mut() {
             results.clone_into(&mut scope.entered);
         }
     }
-    /// Whether a name of the innermost graph hides a value that a node in this graph could read: one of a graph around it, but for the
-    /// results of the nodes that hold it.
+    /// Whether a name in the innermost graph hides a value of an enclosing graph that a node there
+    /// could read. Results of the nodes that hold the graph do not count.
     pub(crate) fn hides(&self, name: &str) -> bool {
         let around = self.stack.split_last().map(|(_, around)| around).unwrap_or_default();
         around.iter().any(|scope| scope.defined.contains(name) && !scope.entered.iter().any(|result| result == name))
     }
 }
 
-/// One call under inlining.
+/// One call that is being inlined.
 pub(crate) struct Frame<'f> {
     /// Name of the calling node.
     pub(crate) call: String,
-    /// What fresh names begin with.
+    /// Prefix of fresh names.
     pub(crate) prefix: String,
-    /// Attributes given at the call, or their defaults.
+    /// Attributes of the call, or their defaults.
     pub(crate) attributes: HashMap<&'f str, &'f AttributeProto>,
-    /// Names that the call gives to the function's results.
+    /// Names that the call gives to the results of the function.
     pub(crate) results: BTreeMap<&'f str, &'f str>,
     /// Functions that are being inlined, outermost first.
     pub(crate) active: Vec<FunctionKey>,
 }
 
 impl Frame<'_> {
-    /// Name of a result of a node of the function.
+    /// Returns the name of a result of a node in the function.
     pub(crate) fn result_name(&self, name: &str) -> String {
         self.results.get(name).map_or_else(|| format!("{}{name}", self.prefix), |outer| (*outer).to_owned())
     }

@@ -1,4 +1,4 @@
-//! Topological order of a graph's nodes, stable: the file's order wherever it is one.
+//! Stable topological order of a graph's nodes: the file order, as far as it is topological.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -7,10 +7,11 @@ use memc_onnx_proto::onnx::{GraphProto, NodeProto};
 
 use crate::error::ImportError;
 
-/// Positions of `graph`'s nodes in an order in which everything is defined before it is read.
+/// Returns the positions of the nodes in a topological order.
 ///
-/// Always takes the ready node that comes first in the file, so a file that is in order stays as it is.
+/// Always takes the ready node that comes first in the file, so an ordered file keeps its order.
 pub(crate) fn topological(graph: &GraphProto) -> Result<Vec<usize>, ImportError> {
+    // Find the producer of each name and count the producers that each node waits for.
     let mut producer: HashMap<&str, usize> = HashMap::new();
     for (index, node) in graph.node.iter().enumerate() {
         for output in node.output.iter().filter(|name| !name.is_empty()) {
@@ -26,6 +27,7 @@ pub(crate) fn topological(graph: &GraphProto) -> Result<Vec<usize>, ImportError>
             readers[source].push(index);
         }
     }
+    // Take the first ready node of the file until none is left.
     let mut ready: BinaryHeap<Reverse<usize>> = (0..graph.node.len()).filter(|index| waits[*index] == 0).map(Reverse).collect();
     let mut order = Vec::with_capacity(graph.node.len());
     while let Some(Reverse(index)) = ready.pop() {
@@ -44,8 +46,8 @@ pub(crate) fn topological(graph: &GraphProto) -> Result<Vec<usize>, ImportError>
     Err(ImportError::Cycle { graph: graph.name.clone().unwrap_or_default(), node: describe(&graph.node[stuck]) })
 }
 
-/// What a node waits for: its operands, and what its bodies capture. A name that a body defines is the body's own, wherever in the body
-/// that stands and whatever the graphs around it call so.
+/// Returns the names that a node reads: its operands and the captures of its bodies. A name that a body
+/// defines anywhere belongs to the body, even if an enclosing graph uses it too.
 fn reads(node: &NodeProto) -> Vec<&str> {
     let mut names: Vec<&str> = operands(node).collect();
     let mut captured: BTreeSet<&str> = BTreeSet::new();
@@ -58,7 +60,8 @@ fn operands(node: &NodeProto) -> impl Iterator<Item = &str> {
     node.input.iter().map(String::as_str).filter(|name| !name.is_empty())
 }
 
-/// Adds the names that the bodies of a node read and do not define. The nesting of bodies was bounded when the file was decoded.
+/// Adds the names that the bodies of a node read but do not define. Decoding has bounded the nesting of
+/// bodies.
 fn capture<'a>(node: &'a NodeProto, captured: &mut BTreeSet<&'a str>) {
     for body in node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs)) {
         let mut read: BTreeSet<&str> = body.output.iter().filter_map(|info| info.name.as_deref()).collect();
@@ -73,7 +76,7 @@ fn capture<'a>(node: &'a NodeProto, captured: &mut BTreeSet<&'a str>) {
     }
 }
 
-/// Names that a graph gives to its inputs, initializers and results.
+/// Iterates over the names of a graph's inputs, initializers and node results.
 pub(crate) fn defined(graph: &GraphProto) -> impl Iterator<Item = &str> {
     let inputs = graph.input.iter().filter_map(|info| info.name.as_deref());
     let dense = graph.initializer.iter().filter_map(|tensor| tensor.name.as_deref());
@@ -82,12 +85,12 @@ pub(crate) fn defined(graph: &GraphProto) -> impl Iterator<Item = &str> {
     inputs.chain(dense).chain(sparse).chain(results)
 }
 
-/// Whether a node runs graphs of its own.
+/// Whether a node has bodies.
 pub(crate) fn has_bodies(node: &NodeProto) -> bool {
     node.attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty())
 }
 
-/// How messages name a node: its name, or what it is and gives.
+/// Describes a node for a message: its name, or its operator and first result.
 pub(crate) fn describe(node: &NodeProto) -> String {
     match node.name.as_deref() {
         Some(name) if !name.is_empty() => format!("\"{name}\""),

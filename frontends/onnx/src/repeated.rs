@@ -1,4 +1,5 @@
-//! Constants that a graph defines again under the same name: where the elements are equal, the first definition is the value.
+//! Repeated constants: if a graph defines a name again with equal elements, the first definition
+//! counts.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,18 +9,19 @@ use memc_onnx_proto::onnx::{AttributeProto, NodeProto, TensorProto};
 use crate::constant::constant;
 use crate::names::normal_domain;
 
-/// Definitions that only repeat an earlier one.
+/// Definitions that repeat an earlier definition.
 #[derive(Debug, Default)]
 pub(crate) struct Repeated {
-    /// Positions among the initializers.
+    /// Positions of repeated initializers.
     pub(crate) initializers: BTreeSet<usize>,
-    /// Positions among the nodes.
+    /// Positions of repeated Constant nodes.
     pub(crate) nodes: BTreeSet<usize>,
     names: BTreeSet<String>,
 }
 
-/// Finds initializers and Constant nodes that repeat an earlier one of their name. What is defined again in any other way is left to
-/// whoever binds names. `replaceable` holds the names of inputs: an initializer of such a name is what a caller may replace, and no Constant is.
+/// Finds initializers and Constant nodes that repeat an earlier one with their name. Other repeated
+/// definitions are left to the binding of names. `replaceable` contains names of inputs: a caller may
+/// override an initializer of that name, so a Constant node cannot repeat it.
 pub(crate) fn find<'g>(initializers: &'g [TensorProto], nodes: &'g [NodeProto], replaceable: &BTreeSet<&str>) -> Repeated {
     let mut repeated = Repeated::default();
     let mut first: HashMap<&str, Constant<'g>> = HashMap::new();
@@ -52,7 +54,7 @@ pub(crate) fn find<'g>(initializers: &'g [TensorProto], nodes: &'g [NodeProto], 
 }
 
 impl Repeated {
-    /// What a reader should know.
+    /// Returns a warning about the repeated names; `None` if there are none.
     pub(crate) fn diagnostic(&self, graph: &str) -> Option<Diagnostic> {
         let first = self.names.first()?;
         let (more, verb) = match self.names.len() - 1 {
@@ -65,14 +67,14 @@ impl Repeated {
     }
 }
 
-/// What a definition says.
+/// The value of a definition.
 enum Constant<'g> {
     Tensor(&'g TensorProto),
     /// Another attribute of a Constant node (`value_ints`, `value_string` …).
     Attribute(&'g AttributeProto),
 }
 
-/// What a Constant node gives.
+/// Returns the value of a Constant node; `None` for every other node.
 fn value(node: &NodeProto) -> Option<Constant<'_>> {
     let is_constant = node.op_type() == "Constant" && normal_domain(node.domain()).is_empty();
     let [attribute] = node.attribute.as_slice() else { return None };
@@ -87,12 +89,12 @@ fn same(a: &Constant<'_>, b: &Constant<'_>) -> bool {
     }
 }
 
-/// Whether two tensors have equal elements, however those are encoded.
+/// Whether two tensors have equal elements, in any encoding.
 fn same_tensor(a: &TensorProto, b: &TensorProto) -> bool {
     let (Ok(one), Ok(other)) = (constant(a, ConstOrigin::New), constant(b, ConstOrigin::New)) else { return false };
     one.ty == other.ty
         && match (&one.payload, &other.payload) {
-            // Strings and large typed arrays are not unpacked.
+            // Strings and large typed arrays are not unpacked, so their messages are compared.
             (Payload::Elided, Payload::Elided) => nameless(a) == nameless(b),
             (one, other) => one == other,
         }

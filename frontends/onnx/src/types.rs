@@ -1,4 +1,4 @@
-//! Types as the file states them.
+//! Types that the model file states.
 
 use memc_ir::{Dim, ElementType, Shape, TensorType, ValueType};
 use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value as DimValue;
@@ -6,15 +6,15 @@ use memc_onnx_proto::onnx::{TensorShapeProto, TypeProto, ValueInfoProto, type_pr
 
 use crate::error::ImportError;
 
-/// Types nest at most this deep (`seq(optional(…))`); deeper is unknown.
+/// Maximum nesting of types (`seq(optional(…))`); deeper types are unknown.
 const MAX_DEPTH: u32 = 16;
 
-/// The type that an entry states.
+/// Returns the type that an entry states.
 pub(crate) fn value_info(info: &ValueInfoProto) -> ValueType {
     info.r#type.as_ref().map_or(ValueType::Unknown, |ty| value_type(ty, 0))
 }
 
-/// The type in an attribute.
+/// Converts a type message.
 pub(crate) fn value_type(ty: &TypeProto, depth: u32) -> ValueType {
     if depth > MAX_DEPTH {
         return ValueType::Unknown;
@@ -41,7 +41,8 @@ fn tensor_type(element: Option<i32>, shape: Option<&TensorShapeProto>) -> Tensor
     TensorType { element, shape: shape.map(dims) }
 }
 
-/// Extents as the file states them. Exporters write a negative extent or `?` for what they do not know; runtimes read both so.
+/// Converts the extents of a shape. Exporters write a negative extent or `?` for an unknown one;
+/// runtimes read both so.
 fn dims(shape: &TensorShapeProto) -> Vec<Dim> {
     shape
         .dim
@@ -54,7 +55,7 @@ fn dims(shape: &TensorShapeProto) -> Vec<Dim> {
         .collect()
 }
 
-/// Extents of an initializer.
+/// Converts the extents of an initializer; an error if one is negative.
 pub(crate) fn fixed_dims(dims: &[i64], name: &str) -> Result<Shape, ImportError> {
     let fixed: Option<Vec<Dim>> = dims.iter().map(|dim| u64::try_from(*dim).ok().map(Dim::Known)).collect();
     fixed.map(Some).ok_or_else(|| ImportError::Dimension { name: name.to_owned(), shape: format!("{dims:?}") })

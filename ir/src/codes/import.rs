@@ -1,4 +1,4 @@
-//! Codes of reading models: E01xx, and W01xx for what is only worth knowing.
+//! Codes of reading models: E01xx errors, W01xx warnings and remarks.
 
 use super::{CodeInfo, Fault};
 

@@ -2,7 +2,7 @@
 
 use super::{CodeInfo, Fault};
 
-/// Defects.
+/// Defects of memc.
 pub(super) const ERRORS: &[CodeInfo] = &[
     CodeInfo {
         code: "E0901",

@@ -1,13 +1,14 @@
-//! Which names stand bare in the text form, and how all other names and strings are quoted.
+//! Names and strings of the text form: which names may be bare, and how the others are quoted.
 
 use std::fmt::Write as _;
 
-/// Whether `byte` may stand in a bare `%name` or `@name`.
+/// Whether `byte` may occur in a bare `%name` or `@name`.
 pub(super) fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | b'/' | b':' | b'-')
 }
 
-/// How many bytes of `text` a bare name at its start takes. `//` begins a comment, and a colon at the end belongs to what follows.
+/// Length in bytes of the bare name at the start of `text`. `//` begins a comment, and a trailing colon
+/// is not part of the name.
 pub(super) fn bare_name_len(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut len = 0;
@@ -20,7 +21,8 @@ pub(super) fn bare_name_len(text: &str) -> usize {
     len
 }
 
-/// How many bytes of `text` a word at its start takes: a letter or underscore, then letters, digits, underscores and dots.
+/// Length in bytes of the word at the start of `text`: a letter or underscore, then letters, digits,
+/// underscores and dots.
 pub(super) fn word_len(text: &str) -> usize {
     let bytes = text.as_bytes();
     if !bytes.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_') {
@@ -29,7 +31,7 @@ pub(super) fn word_len(text: &str) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.')).count()
 }
 
-/// Writes a name after its sigil: bare where it can, quoted otherwise.
+/// Writes a sigil and a name: bare if possible, else quoted.
 pub(super) fn write_name(out: &mut String, sigil: char, name: &str) {
     out.push(sigil);
     if !name.is_empty() && bare_name_len(name) == name.len() {
@@ -39,7 +41,8 @@ pub(super) fn write_name(out: &mut String, sigil: char, name: &str) {
     }
 }
 
-/// Writes a word: bare where it is one (and not the lone underscore, which marks what is left out), quoted otherwise.
+/// Writes a word: bare if possible, else quoted. A lone underscore is quoted, because bare it marks an
+/// omitted operand.
 pub(super) fn write_word(out: &mut String, word: &str) {
     if word != "_" && !word.is_empty() && word_len(word) == word.len() {
         out.push_str(word);
@@ -48,7 +51,8 @@ pub(super) fn write_word(out: &mut String, word: &str) {
     }
 }
 
-/// Writes a string between quotes. Text stays readable; control characters and bytes that are no UTF-8 become escapes.
+/// Writes a quoted string. Printable text stays readable; control characters and bytes that are not
+/// UTF-8 become escapes.
 pub(super) fn write_quoted(out: &mut String, bytes: &[u8]) {
     out.push('"');
     for chunk in bytes.utf8_chunks() {
@@ -58,7 +62,7 @@ pub(super) fn write_quoted(out: &mut String, bytes: &[u8]) {
                 '\\' => out.push_str("\\\\"),
                 '\n' => out.push_str("\\n"),
                 '\t' => out.push_str("\\t"),
-                // C1 controls and bidirectional overrides would change what a reader sees.
+                // C1 controls and bidirectional overrides would change the displayed text.
                 ch if ch.is_control() || matches!(ch, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}') => {
                     write_bytes(out, ch.encode_utf8(&mut [0; 4]).as_bytes());
                 }
@@ -87,7 +91,7 @@ pub(super) fn write_hex(out: &mut String, bytes: &[u8]) {
     out.push('"');
 }
 
-/// The bytes that pairs of hexadecimal digits stand for; `None` where they are no such pairs.
+/// Decodes pairs of hexadecimal digits; `None` if the text is anything else.
 pub(super) fn parse_hex(text: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|value| value as u8);
     let (pairs, rest) = text.as_chunks::<2>();

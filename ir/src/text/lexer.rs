@@ -1,17 +1,17 @@
-//! Text to tokens, one at a time.
+//! The lexer of the text form: splits the text into tokens, one at a time.
 
 use std::borrow::Cow;
 
 use super::escape::{bare_name_len, word_len};
 
-/// One token. Quoted forms are decoded; everything else is a slice of the text.
+/// One token. Quoted forms are decoded; other tokens are slices of the text.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Token<'t> {
     /// `%name`.
     Value(Cow<'t, str>),
     /// `@name`.
     At(Cow<'t, str>),
-    /// `"…"`, as bytes.
+    /// A quoted string `"…"`, decoded to bytes.
     Text(Vec<u8>),
     /// A bare word.
     Word(&'t str),
@@ -25,11 +25,11 @@ pub(super) enum Token<'t> {
     LineEnd,
     /// End of the text.
     End,
-    /// Something that is no token, and why.
+    /// Not a token, with the reason.
     Bad(&'static str),
 }
 
-/// Reads tokens from a text and knows where it stands.
+/// Reads tokens from a text and tracks the position.
 #[derive(Debug)]
 pub(super) struct Lexer<'t> {
     text: &'t str,
@@ -43,17 +43,17 @@ impl<'t> Lexer<'t> {
         Self { text, at: 0, line: 1, line_start: 0 }
     }
 
-    /// Byte position of what is read next.
+    /// Byte position of the next token, after `skip_blanks`.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// Number of the line that is being read, from 1, and the byte at which it starts.
+    /// Number of the current line, from 1, and the byte position of its start.
     pub(super) fn line(&self) -> (usize, usize) {
         (self.line, self.line_start)
     }
 
-    /// Steps over blanks and a comment, so that [`Lexer::at`] is where the next token begins.
+    /// Skips blanks and a comment, so that [`Lexer::at`] is the start of the next token.
     pub(super) fn skip_blanks(&mut self) {
         let bytes = self.text.as_bytes();
         while bytes.get(self.at).is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
@@ -64,7 +64,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// The next token; at the end, [`Token::End`] again and again.
+    /// Returns the next token; at the end of the text always [`Token::End`].
     pub(super) fn next(&mut self) -> Token<'t> {
         self.skip_blanks();
         let rest = self.rest();
@@ -109,7 +109,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// A name after its sigil, bare or quoted.
+    /// Reads a name after its sigil, bare or quoted.
     fn name(&mut self, make: fn(Cow<'t, str>) -> Token<'t>) -> Token<'t> {
         self.at += 1;
         if self.rest().starts_with('"') {
@@ -125,7 +125,8 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Digits: hexadecimal after `0x`; else an integer, or a number with a fraction or an exponent.
+    /// Reads digits: hexadecimal after `0x`, else an integer or a number with a fraction or an
+    /// exponent.
     fn number(&mut self) -> Token<'t> {
         let bytes = self.rest().as_bytes();
         let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -147,7 +148,8 @@ impl<'t> Lexer<'t> {
         Token::Number(self.take(len))
     }
 
-    /// A quoted string, decoded. Ends at the line at the latest, so that one lost quote spoils one line.
+    /// Reads and decodes a quoted string. An unclosed string ends at the line end, so that it spoils
+    /// only one line.
     fn quoted(&mut self) -> Result<Vec<u8>, &'static str> {
         self.at += 1;
         let bytes = self.text.as_bytes();
@@ -168,7 +170,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// One byte behind a backslash.
+    /// Decodes the escape after a backslash to one byte.
     fn escape(&mut self) -> Result<u8, &'static str> {
         let bytes = self.text.as_bytes();
         let (byte, len) = match bytes.get(self.at + 1) {
@@ -190,7 +192,7 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// The token in the words of an error message.
+/// Describes a token for an error message.
 pub(super) fn describe(token: &Token<'_>) -> String {
     match token {
         Token::Value(name) => format!("`%{}`", shorten(name)),
@@ -206,7 +208,7 @@ pub(super) fn describe(token: &Token<'_>) -> String {
     }
 }
 
-/// At most 40 characters of what a message quotes.
+/// Shortens a quotation in a message to 40 characters.
 pub(super) fn shorten(text: &str) -> String {
     match text.char_indices().nth(40) {
         Some((at, _)) => format!("{}…", &text[..at]),

@@ -1,14 +1,15 @@
-//! The text form `.mem`: printer and parser; printing what was parsed from a print gives the same bytes again.
+//! The text form `.mem`: printer and parser. Printing, parsing and printing again gives equal bytes.
 //!
-//! Order of lines is order of nodes. Names are those of ONNX; ids never show. The grammar is in `ir/doc/text.md`.
+//! Nodes are printed in order, one per line. Values appear under their ONNX names; ids do not appear.
+//! `ir/doc/text.md` contains the grammar.
 //!
-//! # What the text leaves out
-//! Raw bytes of constants over [`MAX_INLINE_BYTES`] print as `elided`. Graphs that nothing reaches any more (bodies of erased nodes) and
-//! constants that nothing refers to do not print at all.
+//! # Omissions
+//! Raw bytes of constants over [`MAX_INLINE_BYTES`] print as `elided`. Unreachable graphs (bodies of
+//! erased nodes) and unused constants do not print.
 //!
 //! # Untrusted text
-//! [`parse`] never panics, allocates no more than a fixed multiple of the text's length, and recurses at most [`MAX_DEPTH`] levels. It is
-//! linear in the length of the text, up to hash lookups.
+//! [`parse`] never panics, allocates at most a fixed multiple of the text length, and recurses at most
+//! [`MAX_DEPTH`] levels. Its time is linear in the text length, apart from hash lookups.
 
 mod escape;
 mod lexer;
@@ -18,8 +19,8 @@ mod printer;
 pub use parser::parse;
 pub use printer::{print, print_node};
 
-/// Deepest nesting of bodies inside the main graph, and of types inside a type, that the text form reads and writes.
+/// Maximum nesting of bodies inside the main graph, and of types inside a type, in the text form.
 pub const MAX_DEPTH: usize = 64;
 
-/// Raw bytes of constants up to this many are written out; longer ones are elided.
+/// Maximum number of raw bytes of a constant that are printed; more bytes are elided.
 pub const MAX_INLINE_BYTES: usize = 256;

@@ -1,4 +1,5 @@
-//! Text to module: recursive descent over lines. A line with an error is skipped, and reading goes on behind it.
+//! The parser of the text form: recursive descent, line by line. It skips a line with an error and
+//! continues on the next.
 
 mod attribute;
 mod graph;
@@ -17,19 +18,19 @@ use crate::plan::AliasKind;
 use crate::rewriter::{ModuleBuilder, Names};
 use crate::units::Bytes;
 
-/// Units of sizes, each 1024 times the one before.
+/// Units of sizes; each is 1024 times the previous.
 pub(super) const UNITS: [&str; 7] = ["", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
-/// After this many errors the rest of the text is not read.
+/// Maximum number of errors; the parser then ignores the rest of the text.
 const MAX_ERRORS: usize = 64;
 
-/// Reads a module from its text form.
+/// Parses a module from its text form.
 ///
-/// Nothing is verified beyond what the text itself must say: names are defined once in a graph and before they are read, literals fit their
-/// types. [`crate::verify::verify`] checks the rest.
+/// The parser checks only the text itself: each name is defined once in a graph and before its use, and
+/// literals fit their types. [`crate::verify::verify`] checks the rest.
 ///
 /// # Errors
-/// Every line that could not be read, as E06xx diagnostics with line and column; at most 64 of them.
+/// An E06xx diagnostic with line and column for each line that cannot be parsed, at most 64.
 pub fn parse(text: &str) -> Result<Module, Vec<Diagnostic>> {
     let mut parser = Parser::new(text);
     if u32::try_from(text.len()).is_ok() {
@@ -40,12 +41,12 @@ pub fn parse(text: &str) -> Result<Module, Vec<Diagnostic>> {
     if parser.diagnostics.is_empty() { Ok(parser.builder.finish()) } else { Err(parser.diagnostics) }
 }
 
-/// The line could not be read; what is wrong has been recorded.
+/// Marker: the line cannot be parsed, and its error is recorded.
 struct Failed;
 
 type Parsed<T> = Result<T, Failed>;
 
-/// A place in the text: byte position, line number, byte at which the line starts.
+/// A position in the text: byte, line number, and start of the line as a byte position.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     at: usize,
@@ -53,20 +54,20 @@ struct Place {
     line_start: usize,
 }
 
-/// A name with its place.
+/// A name with its position in the text.
 #[derive(Clone, Debug)]
 struct Named<'t> {
     name: Cow<'t, str>,
     place: Place,
 }
 
-/// A reference that may look ahead, resolved at the end of its graph.
+/// A reference that may point forward; it is resolved at the end of its graph.
 enum Late<'t> {
     Alias { value: Value, of: Named<'t>, kind: AliasKind, offset: Bytes },
     Recompute { node: Node, of: Named<'t> },
 }
 
-/// Names of one graph that is being read.
+/// Names and forward references of a graph that is being parsed.
 struct Scope<'t> {
     names: HashMap<Cow<'t, str>, Value>,
     late: Vec<Late<'t>>,
@@ -77,11 +78,11 @@ struct Parser<'t> {
     lexer: Lexer<'t>,
     token: Token<'t>,
     place: Place,
-    /// How many `{` are open before the current token.
+    /// Number of open `{` before the current token.
     braces: usize,
-    /// Whether the token before the current one is `{`.
+    /// Whether the previous token is `{`.
     after_open: bool,
-    /// Whether the rest of the text is not read any more.
+    /// Whether the rest of the text is ignored.
     stopped: bool,
     diagnostics: Vec<Diagnostic>,
     builder: ModuleBuilder,
@@ -111,7 +112,7 @@ impl<'t> Parser<'t> {
         parser
     }
 
-    /// Goes to the next token and returns the one before it.
+    /// Advances to the next token and returns the previous one.
     fn bump(&mut self) -> Token<'t> {
         self.after_open = self.is_mark('{');
         match self.token {
@@ -148,7 +149,7 @@ impl<'t> Parser<'t> {
         Failed
     }
 
-    /// Reads nothing more.
+    /// Ignores the rest of the text.
     fn stop(&mut self) {
         self.stopped = true;
         self.token = Token::End;
@@ -167,7 +168,7 @@ impl<'t> Parser<'t> {
         self.token == Token::Word(word)
     }
 
-    /// Steps over the mark if it is there.
+    /// Skips the mark if it is the current token; returns whether it was.
     fn eat(&mut self, mark: char) -> bool {
         let found = self.is_mark(mark);
         if found {
@@ -188,7 +189,7 @@ impl<'t> Parser<'t> {
         if self.eat(mark) { Ok(()) } else { Err(self.expected(&format!("`{mark}`"))) }
     }
 
-    /// The end of the line, or the `}` that closes the graph on the same line.
+    /// Requires the end of the line, or the `}` that closes the graph on this line.
     fn expect_line_end(&mut self) -> Parsed<()> {
         match self.token {
             Token::LineEnd | Token::End | Token::Mark('}') => Ok(()),
@@ -196,9 +197,11 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Skips the rest of a line that could not be read, with all bodies that it opens; `braces` is how many were open where it began.
+    /// Skips the rest of a broken line, including the bodies that it opens. `braces` is the number of
+    /// open braces at the start of the line.
     ///
-    /// Only the brace of a body ends its line, so braces of attributes that a broken line left open are forgotten with it.
+    /// Only the opening brace of a body ends a line. Other braces that a broken line leaves open (of
+    /// attributes) are dropped.
     fn recover(&mut self, braces: usize) {
         let mut open_bodies: Vec<bool> = Vec::new();
         loop {
@@ -258,7 +261,7 @@ impl<'t> Parser<'t> {
         String::from_utf8(bytes).map_err(|_| self.error_at(place, "E0601", "this string must be UTF-8"))
     }
 
-    /// A word, bare or quoted.
+    /// Reads a word, bare or quoted.
     fn word(&mut self, what: &str) -> Parsed<Cow<'t, str>> {
         match self.token {
             Token::Word(word) => {
@@ -270,7 +273,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The value of this name that is visible here.
+    /// Finds the visible value with this name; records an error if there is none.
     fn resolve(&mut self, named: &Named<'t>) -> Parsed<Value> {
         let found = self.scopes.iter().rev().find_map(|scope| scope.names.get(named.name.as_ref()).copied());
         found.ok_or_else(|| {
@@ -279,7 +282,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// Makes a name visible in the innermost graph.
+    /// Defines a name in the innermost graph; records an error if it is already defined there.
     fn define(&mut self, named: &Named<'t>, value: Value) -> Parsed<()> {
         let taken = match self.scopes.last_mut() {
             Some(scope) => scope.names.insert(named.name.clone(), value).is_some(),

@@ -1,4 +1,4 @@
-//! Module to text.
+//! The printer of the text form.
 
 mod literal;
 mod node;
@@ -14,10 +14,10 @@ use crate::module::{Definition, Module};
 use crate::plan::{ArenaSize, Storage};
 use crate::units::Bytes;
 
-/// The whole module in canonical form: equal modules print equal bytes, whatever their ids.
+/// Prints a whole module in canonical form: equal modules give equal bytes, independent of their ids.
 ///
-/// A graph that stands in two places or inside itself (which the verifier refuses) is written once and then as `{...}`; the same
-/// goes for bodies deeper than [`MAX_DEPTH`]. Linear in the size of the module.
+/// A graph that occurs twice or inside itself (which the verifier rejects) is printed once and then as
+/// `{...}`. Bodies deeper than [`MAX_DEPTH`] also print as `{...}`. Linear in the size of the module.
 pub fn print(module: &Module) -> String {
     let mut writer = Writer::new(module, false);
     for (index, scratch) in module.plan.scratch.iter().enumerate() {
@@ -32,9 +32,10 @@ pub fn print(module: &Module) -> String {
     writer.out
 }
 
-/// The line of one node, for messages: bodies, long lists and long strings are elided. Linear in the length of the plan's scratch list.
+/// Prints the line of one node, for messages. Bodies, long lists and long strings are elided. Linear in
+/// the length of the plan's scratch list.
 ///
-/// Works on modules that were never verified: an id without a thing prints as `%<v7>`.
+/// Also prints unverified modules: a dangling id prints as `%<v7>`.
 pub fn print_node(module: &Module, node: Node) -> String {
     let mut writer = Writer::new(module, true);
     for (index, scratch) in module.plan.scratch.iter().enumerate().filter(|(_, scratch)| scratch.node == node) {
@@ -47,15 +48,15 @@ pub fn print_node(module: &Module, node: Node) -> String {
     writer.out
 }
 
-/// State of one print.
+/// State of a printer.
 struct Writer<'m> {
     module: &'m Module,
     out: String,
     /// Whether bodies and long lists are elided.
     one_line: bool,
-    /// Graphs that were begun.
+    /// Graphs whose printing has begun.
     begun: BTreeSet<GraphId>,
-    /// Positions in the plan's list, by node.
+    /// Positions in the plan's scratch list, by node.
     scratch: SecondaryMap<Node, Vec<usize>>,
 }
 
@@ -111,7 +112,7 @@ impl<'m> Writer<'m> {
         self.out.push('\n');
     }
 
-    /// `graph @name {`, its lines, `}`; `depth` is how many graphs are around it.
+    /// Writes `graph @name {`, the lines, and `}`. `depth` is the number of enclosing graphs.
     fn graph(&mut self, graph: GraphId, depth: usize) {
         let Some(data) = self.module.graphs.get(graph) else {
             let _ = write!(self.out, "graph <{graph}>");
@@ -149,7 +150,7 @@ impl<'m> Writer<'m> {
         self.out.push('}');
     }
 
-    /// The line of a graph input or an initializer.
+    /// Writes the line of a graph input or an initializer.
     fn definition(&mut self, value: Value, keyword: &str, depth: usize) {
         self.indent(depth + 1);
         self.out.push_str(keyword);
@@ -169,7 +170,7 @@ impl<'m> Writer<'m> {
         self.out.push('\n');
     }
 
-    /// Type of a value, then how it shares bytes and where it lies.
+    /// Writes the type of a value, its alias and its storage.
     fn placed_type(&mut self, value: Value) {
         let Some(data) = self.module.values.get(value) else { return };
         types::write_type(&mut self.out, &data.ty);
@@ -218,7 +219,7 @@ impl<'m> Writer<'m> {
         }
     }
 
-    /// Bytes in the largest unit that divides them.
+    /// Writes a size in the largest unit that divides it.
     fn size(&mut self, bytes: Bytes) {
         let (mut count, mut unit) = (bytes.0, 0);
         while count > 0 && count % 1024 == 0 && unit + 1 < super::parser::UNITS.len() {

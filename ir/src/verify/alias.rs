@@ -1,4 +1,4 @@
-//! Aliases: acyclic, in sight, inside what they share.
+//! Checks of aliases: they are acyclic, visible, and inside the bytes that they share.
 
 use super::Report;
 use super::structure::Tree;
@@ -8,22 +8,23 @@ use crate::units::Bytes;
 
 /// Owners of all values of the tree.
 pub(super) struct Owners {
-    /// Owner and first byte within it; `None` for a value on or behind a cycle.
+    /// Owner and offset within it; `None` for a value whose chain of aliases ends in a cycle.
     owner: SecondaryMap<Value, Option<(Value, Bytes)>>,
     /// Direct aliases of each value.
     pub(super) children: SecondaryMap<Value, Vec<Value>>,
-    /// All values that have an alias and are defined somewhere in the tree.
+    /// All aliases that a graph of the tree defines.
     pub(super) aliases: Vec<Value>,
 }
 
 impl Owners {
-    /// The value that owns the bytes, and where in them `value` begins; `None` where a cycle hides it.
+    /// Returns the owner of a value and the offset within it; `None` if its chain of aliases ends in a
+    /// cycle.
     pub(super) fn of(&self, value: Value) -> Option<(Value, Bytes)> {
         self.owner[value]
     }
 }
 
-/// Reports bad aliases and finds the owners.
+/// Reports invalid aliases and finds the owners.
 pub(super) fn check(report: &mut Report<'_>, tree: &Tree) -> Owners {
     let module = report.module;
     let mut owners = Owners { owner: SecondaryMap::default(), children: SecondaryMap::default(), aliases: Vec::new() };
@@ -43,7 +44,7 @@ pub(super) fn check(report: &mut Report<'_>, tree: &Tree) -> Owners {
     owners
 }
 
-/// How far a value has been followed.
+/// Progress of the search for the owner of a value.
 #[derive(Clone, Copy, PartialEq, Default)]
 enum State {
     #[default]
@@ -52,7 +53,7 @@ enum State {
     Done,
 }
 
-/// Finds the owner of `value` and of everything on the way to it.
+/// Finds the owner of `value` and of every value on the chain of aliases to it.
 fn follow(report: &mut Report<'_>, owners: &mut Owners, state: &mut SecondaryMap<Value, State>, value: Value) {
     let plan = &report.module.plan;
     let mut path = Vec::new();
@@ -95,7 +96,7 @@ fn check_scope(report: &mut Report<'_>, tree: &Tree, value: Value, alias: Alias)
         (Some(home), Some(other)) => {
             let body_step = tree.step_in(module, other, home, 0);
             let made = module.producer(alias.of).and_then(|producer| tree.position(producer));
-            // What a body sees of a graph around it was there before the body's node ran.
+            // A body may share bytes only with values that exist before the body's node runs.
             alias.kind == AliasKind::View && body_step.is_some_and(|step| made.is_none_or(|made| made < step))
         }
         _ => false,
@@ -111,7 +112,7 @@ fn check_window(report: &mut Report<'_>, value: Value, alias: Alias) {
     let (size, room) = (module.size(value), module.size(alias.of));
     let good = match (size, room) {
         (Some(size), Some(room)) => alias.offset.checked_add(size).is_some_and(|end| end <= room),
-        // Without sizes only the whole can be shared, and it is never placed.
+        // Without known sizes only a view of the whole value is valid; that view is never placed.
         _ => alias.kind == AliasKind::View && alias.offset == Bytes(0),
     };
     if !good {

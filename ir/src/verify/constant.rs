@@ -1,4 +1,4 @@
-//! Constants agree with the types that are stated for them.
+//! Checks that constants agree with the types stated for them.
 
 use super::Report;
 use super::structure::Tree;
@@ -7,7 +7,7 @@ use crate::entity::{ConstId, SecondaryMap};
 use crate::module::{Definition, Payload};
 use crate::types::{TensorType, ValueType};
 
-/// Reports constants whose bytes or types cannot be.
+/// Reports constants whose bytes or types are impossible.
 pub(super) fn check(report: &mut Report<'_>, tree: &Tree) {
     let module = report.module;
     let mut seen: SecondaryMap<ConstId, bool> = SecondaryMap::default();
@@ -56,7 +56,7 @@ fn check_payload(report: &mut Report<'_>, seen: &mut SecondaryMap<ConstId, bool>
     }
 }
 
-/// Whether no constant of type `constant` can be a value of type `stated`.
+/// Whether a constant of type `constant` can never be a value of type `stated`.
 fn contradicts(stated: &ValueType, constant: &TensorType) -> bool {
     let stated = match stated {
         ValueType::Tensor(ty) | ValueType::SparseTensor(ty) => ty,

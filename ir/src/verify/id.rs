@@ -1,11 +1,12 @@
-//! Ids name things that exist. Everything after this check may index freely.
+//! Checks that every id refers to an existing entity. All later checks may index without further
+//! checks.
 
 use super::Report;
 use crate::attribute::Attribute;
 use crate::entity::EntityId;
 use crate::module::Definition;
 
-/// Reports every id that names nothing.
+/// Reports every dangling id.
 pub(super) fn check(report: &mut Report<'_>) {
     let module = report.module;
     if module.graphs.is_empty() {

@@ -1,4 +1,4 @@
-//! Results that overwrite an operand: nobody may need the old bytes.
+//! Checks of in-place results: no later step may need the overwritten bytes.
 
 use super::Report;
 use super::alias::Owners;
@@ -9,18 +9,19 @@ use crate::module::Definition;
 use crate::plan::{Alias, AliasKind};
 use crate::units::Bytes;
 
-/// Everything that shares one owner's bytes, numbered so that a value's aliases follow it.
+/// An owner with all its aliases, in preorder: the aliases of a value follow it.
 struct Family {
     members: Vec<Value>,
-    /// `[first, last)` in `members`: a value and what is an alias of it, directly or not.
+    /// For each member, the range `[first, last)` in `members` of the member and its direct and
+    /// indirect aliases.
     span: Vec<(usize, usize)>,
-    /// Over members before an index: the latest end and the latest start.
+    /// At index `i`: latest end and latest start of the live ranges of `members[..i]`.
     before: Vec<(u32, u32)>,
-    /// The same from an index on.
+    /// At index `i`: latest end and latest start of the live ranges of `members[i..]`.
     after: Vec<(u32, u32)>,
 }
 
-/// Reports results in place that overwrite what is still needed.
+/// Reports in-place results that overwrite bytes which are still needed.
 pub(super) fn check(report: &mut Report<'_>, tree: &Tree, ranges: &Ranges, owners: &Owners) {
     let module = report.module;
     let mut families: SecondaryMap<Value, Option<usize>> = SecondaryMap::default();
@@ -43,7 +44,8 @@ pub(super) fn check(report: &mut Report<'_>, tree: &Tree, ranges: &Ranges, owner
     }
 }
 
-/// What one alias must fulfil on its own; gives the overwriting node and its step where the rest can be checked.
+/// Checks the conditions of one alias by itself. Returns the overwriting node and its step if further
+/// checks are possible.
 fn check_edge(report: &mut Report<'_>, tree: &Tree, owners: &Owners, value: Value, alias: Alias) -> Option<(Node, u32)> {
     let module = report.module;
     let name = report.name(value);
@@ -73,7 +75,7 @@ fn check_edge(report: &mut Report<'_>, tree: &Tree, owners: &Owners, value: Valu
     Some((node, step))
 }
 
-/// Numbers a family in preorder and sums up its ranges from both ends.
+/// Lists a family in preorder and accumulates its live ranges from both ends.
 fn family(ranges: &Ranges, owners: &Owners, owner: Value, index: &mut SecondaryMap<Value, usize>) -> Family {
     let mut members = Vec::new();
     let mut span = Vec::new();
@@ -108,12 +110,14 @@ fn family(ranges: &Ranges, owners: &Owners, owner: Value, index: &mut SecondaryM
     Family { members, span, before, after }
 }
 
-/// Whoever shares the overwritten bytes, the new value and its aliases aside, is defined before the node and not read after it.
+/// Checks that every other value on the overwritten bytes is defined before the node and not read after
+/// it. The new value and its aliases are exempt.
 fn check_dies(report: &mut Report<'_>, ranges: &Ranges, owners: &Owners, family: &Family, at: usize, node: Node, step: u32) {
     let (first, last) = family.span[at];
     let (before, after) = (family.before[first], family.after[last]);
     let (end, start) = (before.0.max(after.0), before.1.max(after.1));
-    // A value is live at least for one step, so `start >= step` implies `end > step`; both are summed to keep the scan for the bad case.
+    // A value is live for at least one step, so `start >= step` implies `end > step`. Both sums
+    // restrict the scan below to violations.
     if end <= step + 1 && start < step {
         return;
     }
@@ -125,7 +129,7 @@ fn check_dies(report: &mut Report<'_>, ranges: &Ranges, owners: &Owners, family:
         if (first..last).contains(&position) || !needed || !overlap(window, self::window(report, owners, *other)) {
             continue;
         }
-        // The owner of inputs and constants starts at step 0, and so may the node: that alone is no conflict.
+        // Inputs and constants start at step 0, and so may the node; that alone is not a conflict.
         let is_result = matches!(report.module.values[*other].definition, Definition::Result(..));
         if range.end.0 <= step + 1 && !is_result {
             continue;
@@ -136,7 +140,7 @@ fn check_dies(report: &mut Report<'_>, ranges: &Ranges, owners: &Owners, family:
     }
 }
 
-/// First byte within the owner and one past the last; without a size, all that could be.
+/// Byte range of a value within its owner, half-open; unbounded if the size is unknown.
 fn window(report: &Report<'_>, owners: &Owners, value: Value) -> (u64, u64) {
     let start = owners.of(value).map_or(0, |(_, offset)| offset.0);
     let size = report.module.size(value).map_or(u64::MAX, |size| size.0);

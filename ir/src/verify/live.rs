@@ -1,25 +1,25 @@
-//! Live ranges, derived from the order alone and by code that no pass uses.
+//! Live ranges, derived from the order alone. No pass uses this code.
 
 use super::structure::Tree;
 use crate::entity::{GraphId, SecondaryMap, Value};
 use crate::module::{Definition, Module};
 use crate::units::{LiveRange, Step};
 
-/// Live range of each value in steps of the graph that defines it.
+/// Live range of each value, in steps of the graph that defines it.
 pub(super) struct Ranges {
     end: SecondaryMap<Value, u32>,
     start: SecondaryMap<Value, u32>,
 }
 
 impl Ranges {
-    /// The range of one value.
+    /// Returns the live range of a value.
     pub(super) fn of(&self, value: Value) -> LiveRange {
         let start = self.start[value];
         LiveRange { start: Step(start), end: Step(self.end[value].max(start.saturating_add(1))) }
     }
 }
 
-/// One walk over everything that is read.
+/// Derives all live ranges in one walk over the graphs.
 pub(super) fn derive(module: &Module, tree: &Tree) -> Ranges {
     let mut ranges = Ranges { end: SecondaryMap::default(), start: SecondaryMap::default() };
     for graph in &tree.graphs {
@@ -34,7 +34,8 @@ pub(super) fn derive(module: &Module, tree: &Tree) -> Ranges {
         }
         let end = data.nodes.len() as u32;
         for value in &data.outputs {
-            // A result is kept to the end of its own graph; what a body returns from outside is read at its node's step.
+            // A result of a graph is live to the end of its own graph. If a body returns an outer
+            // value, its node reads that value.
             match module.home(*value) == Some(*graph) {
                 true => ranges.end.set(*value, end),
                 false => ranges.read(module, tree, *graph, end, *value),

@@ -1,46 +1,57 @@
-//! The verifier: what must hold of a module at each stage. It collects every violation and never changes anything.
+//! The verifier: checks the conditions of each stage. It collects all violations and never changes the
+//! module.
 //!
-//! # What is checked
+//! # Checks
 //!
-//! **Imported** — structure.
-//! - Ids: every id that a graph, node, value or the plan holds names something (E0201). If one does not, nothing else is checked.
-//! - Graphs: the main graph has no parent; every body stands in exactly one attribute, its parent is the node of that attribute, and bodies
-//!   nest at most 64 levels (E0205). A node stands in one list, once, in the graph that it names, and was not erased (E0206). If a list or
-//!   a parent is wrong, nothing further is checked.
-//! - Definitions: a value is defined once and where it says: at its position among the inputs, in the list of initializers with that
-//!   constant, or at its position among the results of its node (E0202).
-//! - Order and scopes: what a node or a graph's results read is defined in that graph or one around it: by an input, an initializer, or a
-//!   node that comes earlier. A body reads at the step of its parent node (E0203).
-//! - Names: no value is without one, none stands twice in a graph, and no body hides a value that it reads behind a name of its
-//!   own (E0204).
-//! - A node that computes another one's results again names a node that stands in its graph, or earlier in one around it, and has a
-//!   result (E0207).
+//! **Imported**: structure.
+//! - Ids: every id in a graph, a node, a value or the plan refers to an existing entity (E0201). A
+//!   violation ends the verification.
+//! - Graphs: the main graph has no parent. Every body occurs in exactly one attribute, its parent is
+//!   the node with that attribute, and bodies nest at most 64 levels (E0205). Each node
+//!   in a node list is there only once, in the list of its own graph, and not erased (E0206). A
+//!   violation ends the verification.
+//! - Definitions: a value is defined once, and its definition matches the lists: its position among the
+//!   inputs, its constant in the list of initializers, or its position among the results of its node
+//!   (E0202).
+//! - Order and scopes: each value that a node reads, or that a graph returns, is defined in that graph
+//!   or an enclosing graph: by an input, an initializer, or an earlier node. A body reads at the step
+//!   of its parent node (E0203).
+//! - Names: every value has a name, unique in its graph. No body defines a name that hides a value
+//!   which the body reads (E0204).
+//! - The original of a recomputed copy is in the graph of the copy, or earlier in an enclosing graph,
+//!   and has a result (E0207).
 //!
-//! **Typed** — also constants, as far as their types tell.
-//! - Raw bytes are as many as the type takes (E0211).
-//! - An initializer has its constant's type, and the default of an input fits the input's type (E0212). Whether a node's results have the
-//!   types that its operator gives is the operator table's to say.
+//! **Typed**: also constants, as far as their types are known.
+//! - The number of raw bytes is the size of the type (E0211).
+//! - The types of initializers and of defaults of inputs agree with their constants (E0212). The
+//!   verifier does not derive result types; the operator table does.
 //!
-//! **Scheduled** — nothing more is written down at this stage. The order that *Imported* demands is now the schedule.
+//! **Scheduled**: no additional checks. The order that *Imported* requires is now the schedule.
 //!
-//! **Planned** — also memory, against live ranges that are derived here, from the order alone.
+//! **Planned**: also memory, against live ranges that the verifier derives from the order alone.
 //! - Spaces have different names and an alignment of at least 1 (E0245).
-//! - Aliases: no cycle; an alias shares with a value of its own graph (a view also with an earlier one of a graph around it) (E0230); its bytes lie
-//!   inside what it shares (E0231).
-//! - In place: the value is a result of a node that has the overwritten value as an operand; both have the same known size; the owner is no
-//!   constant, no input that the arena does not hold, and of the same graph; and no other value that shares those bytes, the results of this
-//!   value's own aliases aside, is read after that node or written by it (E0232).
-//! - Places: an owner's size is known and its offset a multiple of the alignment (E0240, E0246); it ends inside the arena, or for a body inside the
-//!   scratch of its node (E0241); two owners that are live at the same step do not overlap, scratch included (E0242); an alias lies at its owner's
-//!   place plus its offset, or has no place if the owner has none (E0243); an arena is exactly as large as what lies in it, and not
-//!   smaller than its bound (E0244); scratch of a node of the main graph has a place (E0246).
+//! - Aliases: no cycles. An alias shares bytes with a value of its own graph; a view may also share
+//!   with an earlier value of an enclosing graph (E0230). Its bytes are inside those of the shared
+//!   value (E0231).
+//! - In place: the value is a result of a node that has the overwritten value as an operand, and both
+//!   have one known size. The owner is not a constant, not an input outside the arena, and is in the
+//!   graph of the value. No other value that shares the overwritten bytes is read after the node or
+//!   defined by it; aliases of the result are exempt (E0232).
+//! - Storage: the size of an owner is known and its offset is a multiple of the alignment (E0240,
+//!   E0246). An owner ends inside the arena, or in a body inside the scratch of the body's node
+//!   (E0241). Two owners that are live at one step do not overlap, scratch included (E0242). The offset
+//!   of an alias is its owner's offset plus its own; an alias has no storage if its owner has none
+//!   (E0243). The size of an arena is exactly the end of its contents, and not below its lower bound
+//!   (E0244). Scratch of a main-graph node has storage (E0246).
 //!
 //! # Live ranges
-//! A value is live from the step that defines it (an input or a constant: from 0) to one past the last step that reads it, at least for one
-//! step; a result of the graph, to its end. An owner is live from the first step at which it or an alias of it is to the last.
+//! A value is live from the step that defines it (0 for inputs and constants) to one past the last step
+//! that reads it, at least for one step. A result of the graph is live to the end of the graph. An
+//! owner is live from the first to the last step at which it or one of its aliases is live.
 //!
 //! # Cost
-//! `O(n log n)` in the number of nodes, operands and values, plus the overlaps found, of which at most 100 a space are reported.
+//! `O(n log n)` in the number of nodes, operands and values, plus the number of overlaps found. At most
+//! 100 overlaps are reported per space.
 
 mod alias;
 mod constant;
@@ -58,10 +69,10 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::entity::{Node, Value};
 use crate::module::{Module, Stage};
 
-/// More violations than this are not collected: whoever made that module needs no longer list.
+/// Maximum number of collected violations: a longer list has no use.
 const MAX_VIOLATIONS: usize = 1000;
 
-/// Proof that a module was verified at a stage; only [`verify`] makes one.
+/// Proof that a module passed verification at a stage; only [`verify`] creates it.
 #[derive(Clone, Copy, Debug)]
 pub struct Verified<'m> {
     module: &'m Module,
@@ -69,7 +80,7 @@ pub struct Verified<'m> {
 }
 
 impl<'m> Verified<'m> {
-    /// The module.
+    /// The verified module.
     pub fn module(self) -> &'m Module {
         self.module
     }
@@ -79,7 +90,7 @@ impl<'m> Verified<'m> {
     }
 }
 
-/// Checks everything that must hold at `stage` and the stages before it; [`Module::stage`] is not looked at.
+/// Checks the conditions of `stage` and of all earlier stages; [`Module::stage`] is ignored.
 ///
 /// # Errors
 /// All violations, in a fixed order, at most 1000.
@@ -110,7 +121,7 @@ fn check(report: &mut Report<'_>, stage: Stage) {
     }
 }
 
-/// The violations found so far.
+/// Collects violations.
 struct Report<'m> {
     module: &'m Module,
     violations: Vec<Diagnostic>,
@@ -131,7 +142,7 @@ impl Report<'_> {
     fn at_value(&mut self, code: &'static str, value: Value, message: String) {
         self.push(|module| Diagnostic::new(code, Severity::Error, message).at_value(module, value));
     }
-    /// A value as the text form names it.
+    /// The name of a value, as in the text form.
     fn name(&self, value: Value) -> String {
         format!("`%{}`", self.module.value(value).name)
     }

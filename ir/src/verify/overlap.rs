@@ -1,20 +1,20 @@
-//! A sweep over steps that finds things whose bytes meet while both are live.
+//! A sweep over steps that finds blocks which overlap in bytes while both are live.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::units::LiveRange;
 
-/// At most this many overlaps are listed; a plan with that many is wrong as a whole.
+/// Maximum number of reported overlaps; a plan with more is wrong as a whole.
 const MAX_OVERLAPS: usize = 100;
 
-/// Bytes held for some steps.
+/// A range of bytes that is reserved for a range of steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
-    /// First byte.
+    /// Position of the first byte.
     pub(super) start: u64,
     /// One past the last byte.
     pub(super) end: u64,
-    /// Steps.
+    /// Steps of the reservation.
     pub(super) range: LiveRange,
 }
 
@@ -24,11 +24,12 @@ impl Block {
     }
 }
 
-/// Pairs of positions in `blocks` that overlap in bytes and steps, at most 100.
+/// Returns pairs of positions in `blocks` that overlap in bytes and steps, at most 100.
 ///
-/// Blocks enter in the order of their first step. Those that are live and overlap nobody are kept by offset, so that a new
-/// one needs to look only at its neighbors; those that do overlap are kept aside and compared one by one. `O(n log n + n k)` for `k` blocks
-/// found to overlap an earlier one, `k <= 100`.
+/// Blocks enter in the order of their first step. Live blocks without overlap are kept sorted by
+/// offset, so that a new block is compared only with its neighbors. Blocks with an overlap are kept in
+/// a separate list and compared one by one. `O(n log n + n k)` for `k` blocks that overlap an earlier
+/// block, `k <= 100`.
 pub(super) fn overlaps(blocks: &[Block]) -> Vec<(usize, usize)> {
     let mut order: Vec<usize> = (0..blocks.len()).filter(|index| blocks[*index].start < blocks[*index].end).collect();
     order.sort_by_key(|index| (blocks[*index].range.start, *index));

@@ -1,4 +1,4 @@
-//! What is read is defined earlier and is in scope, and names lead to the same values.
+//! Checks that every value is defined before it is read and in scope, and that names are unambiguous.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,16 @@ use crate::module::Definition;
 /// Values by graph and name.
 type NameTable<'m> = HashMap<(GraphId, &'m str), Value>;
 
-/// Where something is read.
+/// A point at which a value is read.
 #[derive(Clone, Copy)]
 struct Reader {
     graph: GraphId,
     step: u32,
-    /// The node; `None` for a result of the graph.
+    /// The reading node; `None` for a result of the graph.
     node: Option<Node>,
 }
 
-/// Reports reads that come too early, are out of scope, or whose name leads elsewhere.
+/// Reports values that are read too early or out of scope, and names that are ambiguous.
 pub(super) fn check(report: &mut Report<'_>, tree: &Tree) {
     let module = report.module;
     let names = name_table(report, tree);
@@ -104,7 +104,8 @@ fn check_original(report: &mut Report<'_>, tree: &Tree, reader: Reader, node: No
     let module = report.module;
     let data = &module.nodes[original];
     let step = tree.step_in(module, data.graph, reader.graph, reader.step);
-    // Within one graph either may come first; what a body sees of a graph around it came before the body's node.
+    // In one graph, the original may come before or after the copy. In an enclosing graph it must come
+    // before the body's node.
     let in_sight = |position: u32| step.is_some_and(|step| data.graph == reader.graph || position < step);
     let visible = tree.position(original).is_some_and(in_sight);
     let problem = if original == node {

@@ -1,4 +1,5 @@
-//! Places: aligned, inside their arena, apart from each other while live; arenas exactly large enough.
+//! Checks of storage: values are aligned, inside their arena and disjoint while live; arenas have
+//! exactly the needed size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +12,17 @@ use crate::entity::{GraphId, Node, SecondaryMap, Space, Value};
 use crate::plan::Storage;
 use crate::units::{Bytes, LiveRange, Step};
 
-/// What holds the bytes of a block.
+/// The value or scratch that occupies a block.
 #[derive(Clone, Copy)]
 enum Holder {
     Value(Value),
     Scratch(Node),
 }
 
-/// Blocks of one graph in one space; bodies have arenas of their own.
+/// Blocks by graph and space; each body has its own arenas.
 type Regions = BTreeMap<(GraphId, Space), Vec<(Block, Holder)>>;
 
-/// Reports spaces that cannot be told apart or have no alignment.
+/// Reports spaces without a unique name or without an alignment.
 pub(super) fn check_spaces(report: &mut Report<'_>) {
     let mut names = BTreeSet::new();
     for (_, data) in report.module.plan.spaces.iter() {
@@ -34,7 +35,7 @@ pub(super) fn check_spaces(report: &mut Report<'_>) {
     }
 }
 
-/// Reports bad places and bad arena sizes.
+/// Reports invalid storage and wrong arena sizes.
 pub(super) fn check(report: &mut Report<'_>, tree: &Tree, ranges: &Ranges, owners: &Owners) {
     let module = report.module;
     let owner_ranges = owner_ranges(report, ranges, owners);
@@ -57,7 +58,7 @@ pub(super) fn check(report: &mut Report<'_>, tree: &Tree, ranges: &Ranges, owner
     check_arenas(report, &regions);
 }
 
-/// From the first to the last step of an owner and its aliases, for owners that have any.
+/// Joins the live ranges of each owner and its aliases; `None` for an owner without aliases.
 fn owner_ranges(report: &Report<'_>, ranges: &Ranges, owners: &Owners) -> SecondaryMap<Value, Option<LiveRange>> {
     let mut hulls: SecondaryMap<Value, Option<LiveRange>> = SecondaryMap::default();
     for value in &owners.aliases {
@@ -76,7 +77,7 @@ fn owner_ranges(report: &Report<'_>, ranges: &Ranges, owners: &Owners) -> Second
 fn check_alias_place(report: &mut Report<'_>, owners: &Owners, value: Value) {
     let module = report.module;
     let Some((owner, offset)) = owners.of(value) else { return };
-    // A view of an outer value lies in the outer arena, whose offsets mean something else.
+    // A view of an outer value is in the outer arena, whose offsets are unrelated.
     if module.home(owner) != module.home(value) {
         return;
     }
@@ -129,7 +130,7 @@ fn scratch(report: &mut Report<'_>, tree: &Tree, regions: &mut Regions) {
     }
 }
 
-/// The largest arena that each node's bodies have, by space where it is placed.
+/// Size of the largest body arena of each node, in bytes, by space (`None` if the arena is not placed).
 fn body_rooms(report: &Report<'_>) -> BTreeMap<(Node, Option<Space>), u64> {
     let mut rooms = BTreeMap::new();
     for scratch in report.module.plan.scratch.iter().filter(|scratch| scratch.body) {
@@ -192,7 +193,7 @@ fn at_holder(report: &mut Report<'_>, code: &'static str, holder: Holder, messag
     }
 }
 
-/// Each space that holds something of the main graph has one arena of exactly that size.
+/// Checks that each space with contents of the main graph has one arena of exactly the needed size.
 fn check_arenas(report: &mut Report<'_>, regions: &Regions) {
     let module = report.module;
     let mut needed: BTreeMap<Space, u64> = BTreeMap::new();

@@ -1,30 +1,31 @@
-//! Graphs, their lists of nodes, and where values are defined.
+//! Checks of graphs, node lists, and definitions of values.
 
 use super::Report;
 use crate::entity::{EntityId, GraphId, Node, SecondaryMap, Value};
 use crate::module::{Definition, Module};
 
-/// Bodies nest at most this deep; more cannot be printed and read again.
+/// Maximum nesting of bodies; the text form can express no more.
 const MAX_DEPTH: usize = crate::text::MAX_DEPTH;
 
-/// The graphs that are reached from the main one, and where each node stands in its list.
+/// The tree of graphs reachable from the main graph, and the position of each node in its list.
 pub(super) struct Tree {
-    /// Outer graphs before inner ones.
+    /// Reachable graphs, outer graphs before inner ones.
     pub(super) graphs: Vec<GraphId>,
     reached: SecondaryMap<GraphId, bool>,
     position: SecondaryMap<Node, Option<u32>>,
 }
 
 impl Tree {
-    /// Whether the graph belongs to the module's tree.
+    /// Whether the graph is in the tree.
     pub(super) fn reaches(&self, graph: GraphId) -> bool {
         self.reached[graph]
     }
-    /// Position of a node in the list of its graph, if it stands in one.
+    /// Position of a node in the list of its graph; `None` if it is in no list.
     pub(super) fn position(&self, node: Node) -> Option<u32> {
         self.position[node]
     }
-    /// The step of `home` at which something happens at `step` of `graph`; `None` where `home` is not around `graph`.
+    /// Maps `step` of `graph` to the enclosing step of `home`; `None` if `home` does not enclose
+    /// `graph`.
     pub(super) fn step_in(&self, module: &Module, home: GraphId, mut graph: GraphId, mut step: u32) -> Option<u32> {
         while graph != home {
             let parent = module.graphs[graph].parent?;
@@ -35,7 +36,7 @@ impl Tree {
     }
 }
 
-/// Walks the tree of graphs; `None` (after reports) where it is not one.
+/// Walks the tree of graphs; `None`, after reports, if the graphs do not form a valid tree.
 pub(super) fn check(report: &mut Report<'_>) -> Option<Tree> {
     let module = report.module;
     let main = module.main();
@@ -77,7 +78,7 @@ fn check_listed(report: &mut Report<'_>, tree: &mut Tree, graph: GraphId, node: 
     }
 }
 
-/// Whether the body is good to walk into.
+/// Whether the walk may enter a body; reports the reason if not.
 fn check_body(report: &mut Report<'_>, tree: &Tree, node: Node, name: &str, body: GraphId, depth: usize) -> bool {
     let problem = if tree.reached[body] {
         "is already in another place"
@@ -92,7 +93,7 @@ fn check_body(report: &mut Report<'_>, tree: &Tree, node: Node, name: &str, body
     false
 }
 
-/// Every value is defined once, and where it says.
+/// Checks that every value is defined once and that its definition matches the lists.
 pub(super) fn check_definitions(report: &mut Report<'_>, tree: &Tree) {
     let module = report.module;
     let mut listed: SecondaryMap<Value, bool> = SecondaryMap::default();
@@ -104,6 +105,7 @@ pub(super) fn check_definitions(report: &mut Report<'_>, tree: &Tree) {
         }
         listed.set(value, true);
     };
+    // Compare every list entry with the definition of its value.
     for graph in &tree.graphs {
         let data = &module.graphs[*graph];
         for (position, value) in data.inputs.iter().enumerate() {
@@ -122,6 +124,7 @@ pub(super) fn check_definitions(report: &mut Report<'_>, tree: &Tree) {
             }
         }
     }
+    // Find values whose definition names a list that does not contain them.
     for (value, data) in module.values.iter() {
         let claims = match data.definition {
             Definition::Input(graph, _) | Definition::Constant(graph, _) => tree.reaches(graph),

@@ -1,4 +1,5 @@
-//! One minimal violating module for each check, beside sound ones that come close.
+//! Tests of the verifier: for each check a minimal violating module, next to valid modules that come
+//! close.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::verify;
@@ -17,7 +18,7 @@ fn read(lines: &str) -> Module {
     parse(&text).unwrap_or_else(|errors| panic!("{}", errors.iter().map(|error| format!("{error}\n")).collect::<String>()))
 }
 
-/// Codes and messages at a stage.
+/// Returns codes and messages of all violations at a stage.
 fn violations(module: &Module, stage: Stage) -> Vec<String> {
     let found = verify(module, stage).err().unwrap_or_default();
     found.into_iter().map(|diagnostic| format!("{} {}", diagnostic.code, diagnostic.message)).collect()
@@ -27,7 +28,7 @@ fn assert_violations(module: &Module, stage: Stage, expected: &[&str]) {
     assert_eq!(violations(module, stage), expected);
 }
 
-/// Sets the size of the one arena, so that tests of places do not each state it.
+/// Sets the size of the only arena, so that the tests need not state it.
 fn with_arena(mut module: Module, size: u64) -> Module {
     let arena = ArenaSize { space: Space::new(0), size: Bytes(size), lower_bound: Bytes(0), order_lower_bound: None };
     module.plan.arenas.push(arena);
@@ -194,7 +195,7 @@ fn names_lead_to_their_values() {
     let inner = value(&module, "i");
     module.values[inner].name = "a".to_owned();
     assert_violations(&module, Stage::Imported, &["E0204 `%a` is captured by a body in which another value has its name"]);
-    // Hiding a name that the body does not read is harmless.
+    // A body may hide a name that it does not read.
     module.values[inner].name = "x".to_owned();
     assert_violations(&module, Stage::Imported, &[]);
 }
@@ -215,7 +216,7 @@ fn bodies_form_a_tree() {
     module.nodes[branch].attributes[1].1 = body;
     assert_violations(&module, Stage::Imported, &["E0205 the body in the attribute \"else\" is already in another place"]);
 
-    // A graph inside itself.
+    // A graph inside itself is rejected.
     let mut module = read(BRANCH);
     let main = crate::Attribute::Graph(GraphId::new(0));
     module.nodes[branch].attributes[1].1 = main;
@@ -271,7 +272,8 @@ fn originals_are_there() {
     module.nodes[Node::new(1)].recompute_of = Some(Node::new(0));
     assert_violations(&module, Stage::Imported, &["E0207 a node recomputes a node without results"]);
 
-    // A body may compute again what was there before it, and nothing else of the graph around it.
+    // A body may recompute a node that runs before the body's node, and no other node of the enclosing
+    // graph.
     let mut module = read(BRANCH);
     let made = |name| module.producer(value(&module, name)).unwrap();
     let (inner, before, own) = (made("i"), made("a"), made("b"));
@@ -342,7 +344,8 @@ fn aliases_lie_inside_what_they_share() {
 
 #[test]
 fn in_place_writes_spare_what_is_needed() {
-    // Sound: a chain, with a view of the overwritten value that dies as well, and a window of which the rest lives on.
+    // Valid: a chain with a view of the overwritten value that dies too, and a sub-view whose remaining
+    // bytes stay live.
     let sound = "%a = Exp(%x) : f32[4]\n%v = Reshape(%a) : f32[2,2] view(%a)\n%b = Exp(%v) : f32[2,2] in_place(%v)\n\
                  %c = Exp(%b) : f32[2,2] in_place(%b)\nreturn %c";
     planned(sound, 0, &[]);
@@ -378,7 +381,7 @@ fn in_place_writes_spare_what_is_needed() {
     planned(constant, 0, &["E0232 `%b` overwrites `%k`, a constant"]);
     let no_node = "%a = Exp(%x) : f32[4]\ninput %i : f32[4] in_place(%a)\nreturn %i";
     planned(no_node, 0, &["E0232 `%i` is in place but no node computes it"]);
-    // An input in the arena may be overwritten, at its only step too.
+    // An input in the arena may be overwritten, even at its only step.
     let held = "input %i : f32[4] @d+0\n%b = Exp(%i) : f32[4] in_place(%i) @d+0\nreturn %b";
     planned(held, 16, &[]);
     let body = "%a = Exp(%x) : f32[4]\n%b = If(%a) {t = graph @t {\n%v = Reshape(%a) : f32[4] view(%a)\n\
@@ -425,7 +428,8 @@ fn an_owner_is_live_while_an_alias_is() {
         16,
         &["E0242 `%a` and `%b` overlap in `@d`: bytes [0x0,0x10) at steps [0,4) and bytes [0x0,0x10) at steps [2,4)"],
     );
-    // The producer writes its slice of the concatenation, which is therefore held before it is defined.
+    // The producer writes its slice of the concatenation, so the concatenation is live before it is
+    // defined.
     let concat = "%a = Exp(%x) : f32[4] view(%c) @d+0\n%b = Exp(%x) : f32[4] @d+0\n%c = Concat(%a, %b) : f32[8] @d+0\nreturn %c";
     planned(
         concat,

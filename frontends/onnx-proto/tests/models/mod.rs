@@ -1,4 +1,4 @@
-//! Small hand-built models that the tests share.
+//! Small hand-built models that several tests share.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use bytes::Bytes;
 use memc_onnx_proto::onnx::{
@@ -9,12 +9,12 @@ use memc_onnx_proto::onnx::{
 /// Field 999, length-delimited, which no ONNX version has: key, length, contents.
 pub const UNKNOWN: &[u8] = b"\xba\x3e\x07unknown";
 
-/// The field numbers of the messages that the tests build by hand.
+/// Field numbers of the messages that the tests build by hand.
 pub const MODEL_GRAPH: u8 = 7;
 pub const GRAPH_NODE: u8 = 1;
 pub const GRAPH_INITIALIZER: u8 = 5;
 
-/// A length-delimited field with a number below 16 and any contents.
+/// Encodes a length-delimited field with a number below 16.
 pub fn field(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = vec![tag << 3 | 2];
     prost::encode_length_delimiter(content.len(), &mut out).unwrap();
@@ -59,7 +59,7 @@ pub fn tensor(name: &str, values: &[f32]) -> TensorProto {
     }
 }
 
-/// A float vector with one symbolic and one absent dimension.
+/// Returns the type of a float tensor with one symbolic and one absent dimension.
 pub fn value(name: &str) -> ValueInfoProto {
     let symbolic = tensor_shape_proto::dimension::Value::DimParam("n".into());
     let dim =
@@ -72,7 +72,7 @@ pub fn value(name: &str) -> ValueInfoProto {
     }
 }
 
-/// A graph whose only node adds `x` to itself, as the body of an `If`.
+/// Builds a graph whose only node adds `x` to itself, for the body of an `If`.
 pub fn body(name: &str) -> GraphProto {
     GraphProto {
         node: vec![node("twice", "Add", &["x", "x"], &["inner"])],
@@ -100,7 +100,8 @@ pub fn int_attribute(name: &str, value: i64) -> AttributeProto {
     }
 }
 
-/// A model with a constant, an addition, an `If` and two initializers, with metadata of memc's and of others.
+/// Builds a model with a constant, an addition, an `If`, two initializers, and metadata of memc and of
+/// others.
 pub fn model() -> ModelProto {
     let constant = AttributeProto {
         name: Some("value".into()),
@@ -139,7 +140,7 @@ pub fn model() -> ModelProto {
     }
 }
 
-/// Bytes that the decoder has not seen.
+/// Returns `len` zero bytes in a buffer of their own, not taken from a decoded file.
 pub fn shared(len: usize) -> Bytes {
     Bytes::from(vec![0; len])
 }

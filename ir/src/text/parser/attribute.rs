@@ -1,4 +1,4 @@
-//! Attributes of nodes.
+//! Parsing of node attributes.
 
 use bytes::Bytes as Raw;
 
@@ -6,7 +6,7 @@ use super::super::lexer::Token;
 use super::{Parsed, Parser};
 use crate::attribute::Attribute;
 
-/// The empty list of the kind that a word before the brackets names.
+/// Returns the empty list for a kind, which is written before the brackets; `None` for an unknown kind.
 fn empty_list(kind: &str) -> Option<Attribute> {
     Some(match kind {
         "ints" => Attribute::Ints(Vec::new()),
@@ -18,7 +18,7 @@ fn empty_list(kind: &str) -> Option<Attribute> {
     })
 }
 
-/// Adds one item to a list of its kind; gives back whether it fits.
+/// Appends an item to a list; returns `false` if the list is of another kind.
 fn push_item(list: &mut Attribute, item: Attribute) -> bool {
     match (list, item) {
         (Attribute::Ints(items), Attribute::Int(item)) => items.push(item),
@@ -31,7 +31,7 @@ fn push_item(list: &mut Attribute, item: Attribute) -> bool {
     true
 }
 
-/// The empty list that can hold such an item.
+/// Returns an empty list that can hold `item`; `None` if no list can.
 fn list_for(item: &Attribute) -> Option<Attribute> {
     Some(match item {
         Attribute::Int(_) => Attribute::Ints(Vec::new()),
@@ -44,7 +44,7 @@ fn list_for(item: &Attribute) -> Option<Attribute> {
 }
 
 impl Parser<'_> {
-    /// `{name = value, …}`, or nothing.
+    /// Reads `{name = value, …}`; empty if no `{` follows.
     pub(super) fn attributes(&mut self) -> Parsed<Vec<(String, Attribute)>> {
         let mut attributes = Vec::new();
         if !self.eat('{') {
@@ -85,7 +85,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What may stand alone or in a list.
+    /// Reads an attribute value that can also be a list item.
     fn item(&mut self) -> Parsed<Attribute> {
         match self.token {
             Token::Text(_) => self.quoted("a string").map(|bytes| Attribute::String(Raw::from(bytes))),
@@ -99,7 +99,8 @@ impl Parser<'_> {
         }
     }
 
-    /// An integer, or a number that shows by a point, an exponent, `inf` or `nan` that it is none.
+    /// Reads an integer or a floating-point number. A point, an exponent, `inf` or `nan` marks a
+    /// floating-point number.
     fn scalar(&mut self) -> Parsed<Attribute> {
         let place = self.place;
         let negative = self.eat('-');
@@ -116,7 +117,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Items of one kind in brackets; `list` is the empty list where a word before the brackets named the kind.
+    /// Reads a bracketed list whose items have one kind. `list` is the empty list if the kind was
+    /// written before the brackets.
     fn list(&mut self, mut list: Option<Attribute>) -> Parsed<Attribute> {
         self.expect('[')?;
         let mut first = true;

@@ -1,4 +1,4 @@
-//! Graphs, their inputs and initializers, and nodes.
+//! Parsing of graphs, their inputs and initializers, and nodes.
 
 use std::collections::HashMap;
 
@@ -12,14 +12,14 @@ use crate::rewriter::NewNode;
 use crate::types::ValueType;
 use crate::units::Bytes;
 
-/// A type with what stands behind it.
+/// A type with the alias and the storage written after it.
 struct PlacedType<'t> {
     ty: ValueType,
     alias: Option<(Named<'t>, AliasKind, Bytes)>,
     storage: Option<Storage>,
 }
 
-/// A node as read, before its results exist.
+/// A parsed node whose results do not exist yet.
 struct NodeLine<'t> {
     new: NewNode,
     types: Vec<PlacedType<'t>>,
@@ -36,7 +36,7 @@ impl<'t> Parser<'t> {
         self.graph_lines(main)
     }
 
-    /// `graph @name { … }` in an attribute.
+    /// Reads a body, `graph @name { … }`, in an attribute.
     pub(super) fn body(&mut self) -> Parsed<GraphId> {
         self.bump();
         let named = self.at_name("the body's name, as `@then`")?;
@@ -49,7 +49,7 @@ impl<'t> Parser<'t> {
         Ok(graph)
     }
 
-    /// The lines of a graph with their braces, in a scope of their own.
+    /// Reads the lines of a graph with its braces, in a new scope.
     fn graph_lines(&mut self, graph: GraphId) -> Parsed<()> {
         self.expect('{')?;
         self.scopes.push(Scope { names: HashMap::new(), late: Vec::new() });
@@ -69,7 +69,7 @@ impl<'t> Parser<'t> {
                 }
                 Token::End => {
                     let failed = self.error("E0601", "the text ends inside a graph: `}` is missing");
-                    // Each graph around it would say the same.
+                    // Without this stop each enclosing graph would report the missing brace again.
                     self.stop();
                     return Err(failed);
                 }
@@ -105,7 +105,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `input %x : f32[2] = [1.0, 2.0]` or `const …`.
+    /// Reads `input %x : f32[2] = [1.0, 2.0]` or `const …`.
     fn definition(&mut self, graph: GraphId, is_input: bool) -> Parsed<()> {
         self.bump();
         let named = self.value_name()?;
@@ -198,7 +198,7 @@ impl<'t> Parser<'t> {
         plan.scratch.extend(scratch.into_iter().map(|(body, bytes, storage)| Scratch { node, body, bytes, storage }));
     }
 
-    /// `%a, _ =`, or `() =` for a node without results.
+    /// Reads the results before `=`: `%a, _`, or `()` for a node without results.
     fn results(&mut self) -> Parsed<Vec<Option<Named<'t>>>> {
         let mut results = Vec::new();
         if self.eat('(') {
@@ -218,7 +218,7 @@ impl<'t> Parser<'t> {
         if self.eat_word("_") { Ok(None) } else { self.value_name().map(Some) }
     }
 
-    /// Everything from the `=` on.
+    /// Reads a node from its `=` to the end.
     fn node_line(&mut self, results: &[Option<Named<'t>>]) -> Parsed<NodeLine<'t>> {
         self.expect('=')?;
         let operator = self.operator()?;
@@ -278,7 +278,7 @@ impl<'t> Parser<'t> {
         Ok(origin)
     }
 
-    /// `domain::Name:overload version 3`.
+    /// Reads `domain::Name:overload version 3`.
     fn operator(&mut self) -> Parsed<Operator> {
         let mut name = self.word("an operator")?;
         let mut domain = std::borrow::Cow::Borrowed("");
@@ -312,7 +312,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `: type` for one result, `: (type, type)` for several.
+    /// Reads `: type` for one result, `: (type, type)` for several.
     fn result_types(&mut self, wanted: usize) -> Parsed<Vec<PlacedType<'t>>> {
         let mut types = Vec::new();
         let place = self.place;
@@ -367,7 +367,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Defines a name whose line could not be read, so that its readers are not reported as well.
+    /// Defines a name whose line is broken, so that its readers are not reported as well.
     fn poison(&mut self, named: &Named<'t>) {
         let data =
             ValueData { name: named.name.to_string(), ty: ValueType::Unknown, definition: Definition::Erased, default: None };
@@ -377,7 +377,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Aliases and originals may stand below what names them, so they are looked up when the graph is complete.
+    /// Resolves aliases and originals at the end of a graph, because they may be defined after their
+    /// use.
     fn resolve_late(&mut self) {
         let late = self.scopes.last_mut().map(|scope| std::mem::take(&mut scope.late)).unwrap_or_default();
         for reference in late {

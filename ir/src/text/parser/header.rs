@@ -1,4 +1,4 @@
-//! The lines before the graph: versions, bound dimensions, stage, spaces and arenas.
+//! Parsing of the lines before the graph: versions, bound dimensions, stage, spaces and arenas.
 
 use super::super::lexer::{Token, describe, shorten};
 use super::{Failed, Parsed, Parser};
@@ -8,7 +8,7 @@ use crate::plan::{ArenaSize, SpaceData, Storage};
 use crate::units::Bytes;
 
 impl Parser<'_> {
-    /// The whole text.
+    /// Reads the whole text.
     pub(super) fn module(&mut self) {
         let mut graphs = 0;
         loop {
@@ -29,7 +29,7 @@ impl Parser<'_> {
             };
             if read.and_then(|()| self.top_line_end()).is_err() {
                 self.recover(braces);
-                // A stray `}` would stop the recovery again and again.
+                // A stray `}` would stop every recovery at this place.
                 self.eat('}');
             }
         }
@@ -133,7 +133,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `@device+0x100`.
+    /// Reads `@device+0x100`.
     pub(super) fn storage(&mut self) -> Parsed<Storage> {
         let space = self.known_space()?;
         self.expect('+')?;
@@ -141,7 +141,7 @@ impl Parser<'_> {
         Ok(Storage { space, offset })
     }
 
-    /// A number of bytes, with a unit behind it or none.
+    /// Reads a number of bytes with an optional unit.
     pub(super) fn size(&mut self) -> Parsed<Bytes> {
         let place = self.place;
         let count: u64 = self.integer("a number of bytes")?;
@@ -158,7 +158,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An integer in range.
+    /// Reads an integer that fits `T`.
     pub(super) fn integer<T: TryFrom<i128>>(&mut self, what: &str) -> Parsed<T> {
         let place = self.place;
         let negative = self.eat('-');

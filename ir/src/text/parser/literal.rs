@@ -1,4 +1,4 @@
-//! Numbers and constants.
+//! Parsing of numbers and constants.
 
 use bytes::Bytes as Raw;
 
@@ -37,7 +37,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A binary32 number; its sign may have been read already.
+    /// Reads a binary32 number. `signed` says that its minus sign was already read.
     pub(super) fn float(&mut self, signed: bool) -> Parsed<f32> {
         let place = self.place;
         let negative = signed || self.eat('-');
@@ -68,7 +68,7 @@ impl<'t> Parser<'t> {
         value.ok_or_else(|| self.error_at(place, "E0604", "this is no binary64 number"))
     }
 
-    /// A constant; without `tensor` and a type of its own it has the type `shown` before it.
+    /// Reads a constant. Without `tensor` and a type of its own, it has the type `shown` before it.
     pub(super) fn constant(&mut self, shown: Option<&ValueType>) -> Parsed<ConstData> {
         let ty = if self.eat_word("tensor") {
             self.tensor_type()?
@@ -132,14 +132,14 @@ impl<'t> Parser<'t> {
         Ok(Payload::Elided)
     }
 
-    /// Pairs of hexadecimal digits between quotes.
+    /// Reads pairs of hexadecimal digits between quotes.
     pub(super) fn hex(&mut self) -> Parsed<Vec<u8>> {
         let place = self.place;
         let text = self.quoted("hexadecimal digits between quotes")?;
         parse_hex(&text).ok_or_else(|| self.error_at(place, "E0604", "these are no pairs of hexadecimal digits"))
     }
 
-    /// `[1, 2, 3]` as little-endian bytes.
+    /// Reads `[1, 2, 3]` as little-endian bytes.
     fn numbers(&mut self, ty: &TensorType) -> Parsed<Vec<u8>> {
         let place = self.place;
         self.bump();

@@ -1,4 +1,4 @@
-//! Types.
+//! Parsing of types.
 
 use super::super::MAX_DEPTH;
 use super::super::lexer::{Token, shorten};
@@ -8,7 +8,7 @@ use crate::element::ElementType;
 use crate::types::{TensorType, ValueType};
 
 impl Parser<'_> {
-    /// Any type; `depth` is how many types are around it.
+    /// Reads any type. `depth` is the number of enclosing types.
     pub(super) fn value_type(&mut self, depth: usize) -> Parsed<ValueType> {
         if depth > MAX_DEPTH {
             let message = format!("types nest deeper than {MAX_DEPTH} levels");
@@ -49,7 +49,7 @@ impl Parser<'_> {
         Ok(Box::new(inner))
     }
 
-    /// `f32[2,N]`, `f32[*]`.
+    /// Reads a tensor type: `f32[2,N]`, `f32[*]`.
     pub(super) fn tensor_type(&mut self) -> Parsed<TensorType> {
         let element = self.element()?;
         self.expect('[')?;
@@ -94,7 +94,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `?`, `?<=12`, an extent, or a sum of products of symbols.
+    /// Reads a dimension: `?`, `?<=12`, an extent, or a sum of products of symbols.
     fn dim(&mut self) -> Parsed<Dim> {
         if self.eat('?') {
             if !self.eat('<') {
@@ -117,7 +117,7 @@ impl Parser<'_> {
         self.sum(None)
     }
 
-    /// A sum of terms; `first` is the factor of the first term if it has been read already.
+    /// Reads a sum of terms. `first` is the coefficient of the first term if it was already read.
     fn sum(&mut self, first: Option<i64>) -> Parsed<Dim> {
         let negative = first.is_none() && self.eat('-');
         let mut sum = self.term(negative, first)?;
@@ -136,7 +136,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `4*N*"b c"`, `N`, `4`.
+    /// Reads a term: `4*N*"b c"`, `N`, `4`.
     fn term(&mut self, negative: bool, factor: Option<i64>) -> Parsed<DimExpr> {
         let place = self.place;
         let mut product = match factor {

@@ -1,4 +1,4 @@
-//! Numbers, payloads and constants in the text form.
+//! Printing of numbers, payloads and constants.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::entity::ConstId;
 use crate::module::{ConstOrigin, Payload};
 use crate::types::{TensorType, ValueType};
 
-/// Writes a binary32 number so that the same bits come back.
+/// Writes a binary32 number; parsing it gives equal bits.
 pub(super) fn write_float(out: &mut String, value: f32) {
     if value.is_nan() {
         match value.to_bits() {
@@ -18,12 +18,13 @@ pub(super) fn write_float(out: &mut String, value: f32) {
             bits => _ = write!(out, "nan:{bits:#x}"),
         }
     } else {
-        // The shortest digits that round back to it; always with a point, an exponent or `inf`, so never mistaken for an integer.
+        // Shortest digits that round back to the value. A point, an exponent or `inf` distinguishes
+        // them from an integer.
         let _ = write!(out, "{value:?}");
     }
 }
 
-/// Writes a binary64 number so that the same bits come back.
+/// Writes a binary64 number; parsing it gives equal bits.
 fn write_double(out: &mut String, value: f64) {
     if value.is_nan() {
         match value.to_bits() {
@@ -36,7 +37,7 @@ fn write_double(out: &mut String, value: f64) {
 }
 
 impl Writer<'_> {
-    /// A constant; its own type is written unless `shown` is that very type.
+    /// Writes a constant, with its type unless `shown` is exactly that type.
     pub(super) fn constant(&mut self, constant: ConstId, shown: Option<&ValueType>) {
         let Some(data) = self.module.constants.get(constant) else {
             let _ = write!(self.out, "<{constant}>");
@@ -68,7 +69,7 @@ impl Writer<'_> {
             }
             Payload::Raw(_) | Payload::Elided => {
                 self.out.push_str("elided");
-                // The length is that of the type, so that it is known again when the text is read.
+                // The length is that of the type, so it survives a parse.
                 if let Some(size) = ty.size() {
                     let _ = write!(self.out, " {}", size.0);
                 }
@@ -85,7 +86,8 @@ impl Writer<'_> {
     }
 }
 
-/// Writes `[1, 2, 3]`; `None` where the element type has no readable numbers or the bytes do not fit the type.
+/// Writes `[1, 2, 3]`; `None` if the element type has no readable numbers or the bytes do not fit the
+/// type.
 fn write_numbers(out: &mut String, bytes: &[u8], ty: &TensorType) -> Option<()> {
     let size = usize::try_from(ty.size()?.0).ok()?;
     if size != bytes.len() {

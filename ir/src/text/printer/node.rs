@@ -1,4 +1,4 @@
-//! Nodes and their attributes in the text form.
+//! Printing of nodes and their attributes.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use crate::attribute::Attribute;
 use crate::entity::Node;
 use crate::module::{Definition, NodeData, Operator, Origin};
 
-/// How much of a list or a string the one-line form shows.
+/// Items of a list, and bytes of a string, that the one-line form shows.
 const SHOWN_ITEMS: usize = 8;
 const SHOWN_BYTES: usize = 64;
 
 impl Writer<'_> {
-    /// The line of a node without indentation; `depth` is that of the line.
+    /// Writes the line of a node without indentation. `depth` is the indentation level of the line.
     pub(super) fn node(&mut self, node: Node, data: &NodeData, depth: usize) {
         self.results(data);
         self.out.push_str(" = ");
@@ -77,12 +77,12 @@ impl Writer<'_> {
         }
     }
 
-    /// What is known of the node beside what it computes.
+    /// Writes the facts after the result types: original, scratch, name and origin.
     fn node_facts(&mut self, node: Node, data: &NodeData) {
         let original =
             data.recompute_of.and_then(|original| Some((original, self.module.nodes.get(original)?.results().next()?)));
         if let Some((original, value)) = original {
-            // An erased original has no name any more; the verifier refuses such a module.
+            // An erased original has no name; the verifier rejects the module.
             let defined = self.module.values.get(value).map(|data| data.definition);
             if self.one_line || matches!(defined, Some(Definition::Result(producer, _)) if producer == original) {
                 self.out.push_str(" recompute_of(");
@@ -172,7 +172,8 @@ impl Writer<'_> {
         }
     }
 
-    /// A list in brackets; an empty one is preceded by the word for its kind, which nothing else would show.
+    /// Writes a bracketed list. An empty list needs the name of its kind, because it has no item that
+    /// shows the kind.
     fn list<T>(&mut self, kind: &str, items: &[T], write: impl Fn(&mut Self, &T)) {
         if items.is_empty() {
             self.out.push_str(kind);

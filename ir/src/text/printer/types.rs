@@ -1,4 +1,5 @@
-//! Types in the text form. Symbols that are no plain word are quoted, so that names such as `a/b` or `2 x` stay symbols.
+//! Printing of types. Symbols that are not plain words are quoted, so names such as `a/b` or `2 x` stay
+//! symbols.
 
 use std::fmt::Write as _;
 
@@ -33,7 +34,7 @@ fn write_wrapped(out: &mut String, open: &str, inner: &ValueType) {
     out.push('>');
 }
 
-/// Writes element type and shape.
+/// Writes a tensor type: element type and shape.
 pub(super) fn write_tensor_type(out: &mut String, ty: &TensorType) {
     write_element(out, ty.element);
     let Some(dims) = &ty.shape else {
@@ -51,7 +52,7 @@ pub(super) fn write_tensor_type(out: &mut String, ty: &TensorType) {
 }
 
 fn write_element(out: &mut String, element: ElementType) {
-    // A number that has a name prints by it, however it was made.
+    // Normalizes `Other(n)` if the number `n` has a name.
     let _ = write!(out, "{}", ElementType::from_onnx(element.to_onnx()));
 }
 
