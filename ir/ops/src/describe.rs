@@ -1,4 +1,4 @@
-//! The operator table in words: one line an operator, or a page on one.
+//! Prints the operator table as text: one line per operator, or one page about a single operator.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,11 @@ use crate::info::{Gathers, InPlace, OpInfo, Reads, Repeat, Scalar, SplitAxes, Vi
 use crate::profile::{Kernels, Profile};
 use crate::table::all;
 
-/// Columns of [`table_text`].
+/// Column headings of [`table_text`].
 const HEADINGS: [&str; 8] = ["domain", "operator", "in place", "view", "split", "repeat", "work", "workspace"];
 
-/// The whole table as text: one line of headings, then one line an operator, columns aligned, sorted by domain and name.
+/// Prints the whole table: a line of headings, then one line per operator, sorted by domain and name,
+/// with aligned columns.
 pub fn table_text() -> String {
     let rows: Vec<[String; 8]> = std::iter::once(HEADINGS.map(str::to_owned)).chain(all().iter().map(|info| row(info))).collect();
     let mut widths = [0; 8];
@@ -44,7 +45,8 @@ fn row(info: &OpInfo) -> [String; 8] {
     ]
 }
 
-/// The page on one operator: what memc knows of it, a line a fact, and what each runtime makes of it.
+/// Prints the page about one operator: one line per known fact, then the rules of each runtime for the
+/// operator.
 pub fn describe(info: &OpInfo) -> String {
     let mut text = format!("{}::{}\n", domain(info), info.name);
     let facts = [
@@ -230,7 +232,7 @@ fn workspace_words(value: Workspace) -> &'static str {
     }
 }
 
-/// What a runtime makes of the table's entry.
+/// Describes the rules of one runtime for an operator: in-place writes, views and workspace.
 fn runtime_words(profile: &Profile, info: &OpInfo) -> String {
     let overwrites = match profile.kernels {
         Kernels::AllBut(excluded) if excluded.contains(&(info.domain, info.name)) => "-".to_owned(),
