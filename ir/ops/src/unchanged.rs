@@ -22,8 +22,8 @@ pub enum Zero {
 }
 
 /// Returns the position of the operand that equals result 0 bit for bit, or up to the sign of zero if
-/// `zero` says so. `None` if no operand does, or if the facts do not prove it. All signaling and quiet
-/// NaNs count as equal.
+/// `zero` says so. `None` if no operand does, or if the facts do not prove it. Signaling NaNs are not
+/// distinguished from quiet NaNs.
 ///
 /// The caller must check that no other result of the node is read. O(operands + elements of constants).
 pub fn unchanged(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Option<usize> {
