@@ -49,6 +49,7 @@ fn row(info: &OpInfo) -> [String; 8] {
 /// operator.
 pub fn describe(info: &OpInfo) -> String {
     let mut text = format!("{}::{}\n", domain(info), info.name);
+    // Facts that every operator has.
     let facts = [
         ("in place", in_place_words(info.in_place)),
         ("view", view_words(info.view).to_owned()),
@@ -60,6 +61,7 @@ pub fn describe(info: &OpInfo) -> String {
     for (name, words) in facts {
         let _ = writeln!(text, "  {name:9}  {words}");
     }
+    // Facts that few operators have.
     if let Some(words) = scalar_words(info.scalar) {
         let _ = writeln!(text, "  {:9}  {words}", "scalar");
     }
@@ -84,6 +86,7 @@ pub fn describe(info: &OpInfo) -> String {
     if let Some(words) = reads_words(info.reads) {
         let _ = writeln!(text, "  {:9}  {words}", "reads");
     }
+    // Rules of each runtime.
     for profile in Profile::ALL {
         let _ = writeln!(text, "  --runtime {:6}  {}", profile.name, runtime_words(profile, info));
     }

@@ -19,8 +19,8 @@ fn total(ctx: &Infer<'_>, past: usize, axis: usize, new: &Dim, shared: bool) -> 
     }
 }
 
-/// Infers attention with a fused projection: `[B, S, v_hidden]`, and keys and values in one tensor `[2,
-/// B, heads, total, head]`.
+/// Infers attention with a fused projection: `[B, S, v_hidden]`, and keys and values in one tensor
+/// `[2, B, heads, total, head]`.
 fn set_projected(ctx: &mut Infer<'_>, element: ElementType, past: usize, qkv: Dim) -> Result<(), InferError> {
     ctx.required(0)?;
     let data = ranked(ctx, 0, 3)?;

@@ -128,8 +128,8 @@ fn quantized_global_pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Infers a transposed convolution: `(input - 1) * stride + output_padding + (kernel - 1) * dilation + 1
-/// - pads`, with pads from operand 2.
+/// Infers a transposed convolution with pads from operand 2:
+/// `(input - 1) * stride + output_padding + (kernel - 1) * dilation + 1 - pads`.
 fn transposed_dynamic(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -185,8 +185,8 @@ fn grid_sample(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Infers a causal convolution: the result is like operand 0, and the state has its last `(kernel - 1) *
-/// dilation` positions.
+/// Infers a causal convolution: the result is like operand 0, and the state has its last
+/// `(kernel - 1) * dilation` positions.
 fn causal(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     like_first(ctx)?;
     if ctx.has(3) {

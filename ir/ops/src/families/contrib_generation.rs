@@ -32,8 +32,8 @@ fn beams(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Infers a recurrent layer: `[S, directions, B, hidden]`, and the last states `[directions, B,
-/// hidden]`.
+/// Infers a recurrent layer: `[S, directions, B, hidden]`, and the last states
+/// `[directions, B, hidden]`.
 fn recurrent(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;

@@ -136,8 +136,8 @@ fn col2im(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Infers a causal convolution. Operands: data `[N, C, L]`, weights `[C, 1, k]`, bias, past state `[N,
-/// C, k - 1]`.
+/// Infers a causal convolution. Operands: data `[N, C, L]`, weights `[C, 1, k]`, bias, past state
+/// `[N, C, k - 1]`.
 fn causal_conv(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     require_rank(ctx, 0, 3)?;

@@ -70,9 +70,9 @@ fn split_constant(expr: &DimExpr) -> Option<(DimExpr, i64)> {
 
 /// Returns `floor((dim + offset) / by) + plus` as an exact expression.
 ///
-/// A symbolic quotient is exact only if the symbolic part is a multiple of `by`: `(2*N + 3) / 2` is `N +
-/// 1` for every integer `N`, but `N / 2` stays unknown. Returns `None` if the result is a known negative
-/// number.
+/// A symbolic quotient is exact only if the symbolic part is a multiple of `by`: `(2*N + 3) / 2` is
+/// `N + 1` for every integer `N`, but `N / 2` stays unknown. Returns `None` if the result is a known
+/// negative number.
 pub(crate) fn floor_quotient(dim: &Dim, offset: i128, by: i64, plus: i128) -> Option<Dim> {
     let divide = |value: i128| value.div_euclid(i128::from(by.max(1))).checked_add(plus);
     match dim {

@@ -35,8 +35,8 @@ fn convolution(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Infers the gradients of data, weight and bias of a transposed convolution with a weight `[C, M/group,
-/// kernel...]`.
+/// Infers the gradients of data, weight and bias of a transposed convolution with a weight
+/// `[C, M/group, kernel...]`.
 fn transposed_convolution(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     of_data_and_weight(ctx)?;
     ctx.set_dims(2, ctx.element(2), vec![dim_at(ctx, 0, 1)]);

@@ -20,8 +20,8 @@ fn one() -> Dim {
     Dim::Known(1)
 }
 
-/// Returns the length of a transform: operand 1 if present, else the extent `n` of the data, or `2 (n -
-/// 1)` for the inverse of a one-sided transform.
+/// Returns the length of a transform: operand 1 if present, else the extent `n` of the data, or
+/// `2 (n - 1)` for the inverse of a one-sided transform.
 fn transform_length(ctx: &Infer<'_>, axis: usize, inverse_half: bool) -> Result<Dim, InferError> {
     match ctx.has(1) {
         true => extent_operand(ctx, 1),
@@ -72,8 +72,8 @@ fn dft(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Infers STFT. Operands: signal `[N, L, 1 or 2]`, step, window `[F]`, frame length. Result: `[N,
-/// frames, bins, 2]`.
+/// Infers STFT. Operands: signal `[N, L, 1 or 2]`, step, window `[F]`, frame length. Result:
+/// `[N, frames, bins, 2]`.
 fn stft(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     if ctx.rank(0).is_some_and(|rank| !(2..=3).contains(&rank)) {

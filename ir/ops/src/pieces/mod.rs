@@ -18,8 +18,8 @@ pub use rules::holds_zeros;
 pub enum Piece {
     /// The whole value, identical for every part.
     Whole,
-    /// The part's share of this axis: part `k` of `n` has the positions `k * extent / n` to `(k + 1) *
-    /// extent / n`.
+    /// The part's share of this axis: part `k` of `n` has the positions `k * extent / n` to
+    /// `(k + 1) * extent / n`.
     Along(usize),
     /// The part's share of each of several equal blocks of this axis.
     Blocks {

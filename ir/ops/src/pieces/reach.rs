@@ -28,11 +28,11 @@ pub struct Reach {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Convolution, pooling: result position `p` reads `width` operand positions from `p * stride -
-    /// begin` on.
+    /// Convolution, pooling: result position `p` reads `width` operand positions from
+    /// `p * stride - begin` on.
     Slides { stride: u64, begin: u64, width: u64 },
-    /// Transposed convolution: operand position `p` is added to `width` result positions from `p *
-    /// stride - begin` on.
+    /// Transposed convolution: operand position `p` is added to `width` result positions from
+    /// `p * stride - begin` on.
     Spreads { stride: u64, begin: u64, width: u64 },
     /// Upscaling: each operand position becomes `factor` result positions.
     Grows { factor: u64, blend: Blend },

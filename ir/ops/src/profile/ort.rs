@@ -17,9 +17,9 @@
 //!   no memory.
 //! * Half precision: most operators have no kernel and run between conversions to full precision, which
 //!   count as workspace. A chain of these operators keeps values in full precision between them, which
-//!   this profile does not count. A Cast to float32 after an operator of this kind does so as well: of
-//!   the sequence operator, conversion to float16, conversion to float32, the runtime removes both
-//!   conversions, even with all optimizations disabled.
+//!   this profile does not count. A Cast to float32 after an operator of this kind also reads the
+//!   unrounded value: from the sequence operator, conversion to float16, conversion to float32, the
+//!   runtime removes both conversions, even with all optimizations disabled.
 //! * Convolutions of several images or groups use 64 KiB of columns in versions up to 1.22 and from 1.27
 //!   on, as counted here. Versions 1.23 to 1.26 allocate the columns of a whole image, and peaks for
 //!   them need `memc profile`.
