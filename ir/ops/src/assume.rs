@@ -1,23 +1,23 @@
-//! Sizes that somebody says values will have, although only a run tells.
+//! Sizes that the user assumes for values whose sizes are known only at run time.
 
 use std::str::FromStr;
 
 use memc_ir::{Dim, TensorType, ValueType};
 
-/// What a value is assumed to be.
+/// The assumed size of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Assumption {
-    /// So many elements; says the one extent that is open.
+    /// Number of elements; determines the only open extent of the value's type.
     Elements(u64),
-    /// This shape.
+    /// All extents.
     Shape(Vec<u64>),
 }
 
-/// Why a text is no assumption (the request's fault).
+/// The text is not an assumption (an error of the request).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is neither a number of elements nor a shape; write 100 or 2x50")]
 pub struct AssumptionError {
-    /// The text given.
+    /// The rejected text.
     pub text: String,
 }
 
@@ -44,10 +44,10 @@ impl std::fmt::Display for Assumption {
 }
 
 impl Assumption {
-    /// The type of a value under the assumption.
+    /// Returns the type that a value of type `ty` has under this assumption.
     ///
     /// # Errors
-    /// Says why the assumption cannot be of a value of this type.
+    /// Returns the reason if a value of type `ty` cannot have the assumed size.
     pub fn of(&self, ty: &ValueType) -> Result<TensorType, String> {
         let Some(tensor) = ty.tensor().filter(|tensor| tensor.element.bits().is_some()) else {
             return Err(format!("nobody can tell the size of an element of {ty}"));
@@ -70,7 +70,7 @@ impl Assumption {
     }
 }
 
-/// Extents of a tensor of so many elements, which give the one extent that is open.
+/// Solves for the only open extent of a tensor with `count` elements and returns all extents.
 fn extents(tensor: &TensorType, count: u64) -> Result<Vec<u64>, String> {
     let Some(stated) = &tensor.shape else { return Ok(vec![count]) };
     let known = stated.iter().filter_map(Dim::known).try_fold(1u64, |product, extent| product.checked_mul(extent));

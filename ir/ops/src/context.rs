@@ -1,4 +1,5 @@
-//! What a shape function sees: the node, facts of its operands, its attributes, and the facts it states of its results.
+//! The context of a shape function: the node, the facts of its operands, its attributes, and the facts
+//! it states about its results.
 
 use std::sync::Arc;
 
@@ -6,61 +7,62 @@ use memc_ir::{Attribute, ConstData, Dim, ElementType, GraphId, Module, NodeData,
 
 use crate::fact::{Data, Fact, Item};
 
-/// Why a shape function refuses a node. The driver adds which node it is.
+/// The reason why a shape function rejects a node. The driver adds the name of the node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InferError {
-    /// An operand that the operator requires is left out (the model's fault).
+    /// A required operand is missing (an error of the model).
     #[error("operand {operand} is missing")]
     MissingOperand {
-        /// Position.
+        /// Position of the operand.
         operand: usize,
     },
-    /// An attribute that the operator requires is left out (the model's fault).
+    /// A required attribute is missing (an error of the model).
     #[error("attribute `{name}` is missing")]
     MissingAttribute {
-        /// Name.
+        /// Name of the attribute.
         name: &'static str,
     },
-    /// An attribute has a value that the operator does not allow (the model's fault).
+    /// An attribute has a value that the operator does not allow (an error of the model).
     #[error("attribute `{name}`: {why}")]
     BadAttribute {
-        /// Name.
+        /// Name of the attribute.
         name: &'static str,
-        /// What is wrong.
+        /// Description of the error.
         why: String,
     },
-    /// An operand has a type or shape that the operator does not allow (the model's fault).
+    /// An operand has a type or shape that the operator does not allow (an error of the model).
     #[error("operand {operand}: {why}")]
     BadOperand {
-        /// Position.
+        /// Position of the operand.
         operand: usize,
-        /// What is wrong.
+        /// Description of the error.
         why: String,
     },
-    /// Extents that must agree do not (the model's fault).
+    /// Two extents that must agree do not agree (an error of the model).
     #[error("{what}: {left} and {right} do not agree")]
     Mismatch {
-        /// What is compared.
+        /// Name of the compared quantity.
         what: &'static str,
-        /// One extent or shape.
+        /// The first extent or shape.
         left: String,
-        /// The other.
+        /// The second extent or shape.
         right: String,
     },
-    /// Bodies nest deeper than memc follows.
+    /// Bodies nest more deeply than inference follows.
     #[error("bodies nest deeper than {limit} levels")]
     TooDeep {
-        /// The limit.
+        /// The maximum depth.
         limit: usize,
     },
 }
 
-/// Derives facts of a body's results; the driver implements it.
+/// Derives the facts of a body's results; implemented by the driver.
 pub trait Bodies {
-    /// Facts of the results of `body` when its formal inputs have these facts (missing ones are unknown).
+    /// Returns the facts of the results of `body` for the given facts of its formal inputs. Facts
+    /// missing from `inputs` are unknown.
     ///
     /// # Errors
-    /// The first error found in the body.
+    /// Returns the first error in the body.
     fn infer_body(&mut self, body: GraphId, inputs: &[Fact]) -> Result<Vec<Fact>, InferError>;
 }
 
@@ -74,92 +76,96 @@ pub struct Infer<'a> {
 }
 
 impl<'a> Infer<'a> {
-    /// A node with the facts of its operands; all results start unknown.
+    /// Creates the context of a node from the facts of its operands. All results start out unknown.
     pub fn new(module: &'a Module, node: &'a NodeData, inputs: Vec<Option<Fact>>, bodies: &'a mut dyn Bodies) -> Self {
         let outputs = vec![Fact::default(); node.outputs.len()];
         Self { module, node, inputs, outputs, bodies }
     }
-    /// Facts of the results, in order.
+    /// Returns the facts of the results, in order.
     pub fn finish(self) -> Vec<Fact> {
         self.outputs
     }
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &'a NodeData {
         self.node
     }
-    /// Version of the operator set in force.
+    /// Returns the version of the node's operator set.
     pub fn version(&self) -> i64 {
         self.node.operator.version
     }
 
     // ---- operands
 
-    /// How many operand positions there are, those left out included.
+    /// Returns the number of operand positions, including omitted operands.
     pub fn input_count(&self) -> usize {
         self.inputs.len()
     }
-    /// Whether operand `index` is there.
+    /// Whether operand `index` is present.
     pub fn has(&self, index: usize) -> bool {
         self.inputs.get(index).is_some_and(Option::is_some)
     }
-    /// Facts of operand `index`, if it is there.
+    /// Returns the facts of operand `index`, or `None` if the operand is omitted.
     pub fn fact(&self, index: usize) -> Option<&Fact> {
         self.inputs.get(index)?.as_ref()
     }
-    /// Facts of operand `index`.
+    /// Returns the facts of operand `index`.
     ///
     /// # Errors
-    /// [`InferError::MissingOperand`].
+    /// Returns [`InferError::MissingOperand`] if the operand is omitted.
     pub fn required(&self, index: usize) -> Result<&Fact, InferError> {
         self.fact(index).ok_or(InferError::MissingOperand { operand: index })
     }
-    /// Tensor type of operand `index`; `None` where it is missing or no dense tensor is known.
+    /// Returns the tensor type of operand `index`; `None` if the operand is omitted or not known to be a
+    /// dense tensor.
     pub fn tensor(&self, index: usize) -> Option<&TensorType> {
         self.fact(index)?.ty.tensor()
     }
-    /// Element type of operand `index`, or [`ElementType::Undefined`].
+    /// Returns the element type of operand `index`, or [`ElementType::Undefined`] if it is unknown.
     pub fn element(&self, index: usize) -> ElementType {
         self.tensor(index).map_or(ElementType::Undefined, |ty| ty.element)
     }
-    /// Extents of operand `index`, where its rank is known.
+    /// Returns the extents of operand `index`, or `None` if its rank is unknown.
     pub fn dims(&self, index: usize) -> Option<&[Dim]> {
         self.tensor(index)?.shape.as_deref()
     }
-    /// Shape of operand `index` (`None` inside: rank unknown).
+    /// Returns the shape of operand `index`; `None` means an unknown rank.
     pub fn shape(&self, index: usize) -> Shape {
         self.dims(index).map(<[Dim]>::to_vec)
     }
-    /// Rank of operand `index`, where known.
+    /// Returns the rank of operand `index`, or `None` if it is unknown.
     pub fn rank(&self, index: usize) -> Option<usize> {
         self.dims(index).map(<[Dim]>::len)
     }
-    /// Elements of operand `index`, where they are followed.
+    /// Returns the elements of operand `index`, or `None` if inference does not follow them.
     pub fn data(&self, index: usize) -> Option<&Data> {
         self.fact(index)?.data.as_deref()
     }
-    /// Elements of operand `index` as integers, where all are known.
+    /// Returns the elements of operand `index` as integers, or `None` unless all of them are known.
     pub fn int_data(&self, index: usize) -> Option<Vec<i64>> {
         self.data(index)?.known_ints()
     }
-    /// Elements of operand `index` as dimensions (for a shape operand); `None` where even their count is unknown.
+    /// Returns the elements of operand `index`, a shape operand, as dimensions; `None` if even their
+    /// number is unknown.
     pub fn dim_data(&self, index: usize) -> Option<Vec<Dim>> {
         if let Some(data) = self.data(index) {
             return Some(data.items.iter().map(Item::dim).collect());
         }
-        // Only the length is known: that many unknown extents, if it is a sane rank.
+        // Only the number of elements is known: return unknown extents if that number is a plausible
+        // rank.
         match self.dims(index)? {
             [Dim::Known(count)] if *count <= 64 => Some(vec![Dim::Unknown; *count as usize]),
             _ => None,
         }
     }
-    /// A one-element integer operand (scalar or vector of one), where known.
+    /// Returns the only element of an integer operand (a scalar or a vector of length 1), or `None` if
+    /// it is unknown.
     pub fn int_scalar(&self, index: usize) -> Option<i64> {
         match self.data(index)?.items.as_slice() {
             [item] => item.int(),
             _ => None,
         }
     }
-    /// A one-element integer operand as an extent.
+    /// Returns the only element of an integer operand as an extent.
     pub fn dim_scalar(&self, index: usize) -> Dim {
         match self.data(index).map(|data| data.items.as_slice()) {
             Some([item]) => item.dim(),
@@ -169,95 +175,97 @@ impl<'a> Infer<'a> {
 
     // ---- attributes
 
-    /// An integer attribute, or its default.
+    /// Returns an integer attribute, or `default` if it is absent.
     pub fn int(&self, name: &str, default: i64) -> i64 {
         self.node.int(name, default)
     }
-    /// An integer attribute that is there.
+    /// Returns an integer attribute, or `None` if it is absent.
     pub fn int_attribute(&self, name: &str) -> Option<i64> {
         match self.node.attribute(name) {
             Some(Attribute::Int(value)) => Some(*value),
             _ => None,
         }
     }
-    /// A number attribute, or its default.
+    /// Returns a float attribute, or `default` if it is absent.
     pub fn float(&self, name: &str, default: f32) -> f32 {
         self.node.float(name, default)
     }
-    /// A list of integers, if it is there.
+    /// Returns an attribute that is a list of integers, or `None` if it is absent.
     pub fn ints(&self, name: &str) -> Option<&'a [i64]> {
         self.node.ints(name)
     }
-    /// A string attribute, if it is there.
+    /// Returns a string attribute, or `None` if it is absent.
     pub fn string(&self, name: &str) -> Option<&'a str> {
         self.node.string(name)
     }
-    /// A tensor attribute, if it is there.
+    /// Returns a tensor attribute, or `None` if it is absent.
     pub fn tensor_attribute(&self, name: &str) -> Option<&'a ConstData> {
         match self.node.attribute(name) {
             Some(Attribute::Tensor(constant)) => Some(self.module.constant(*constant)),
             _ => None,
         }
     }
-    /// A body, if it is there.
+    /// Returns a body (graph attribute), or `None` if it is absent.
     pub fn body(&self, name: &str) -> Option<GraphId> {
         match self.node.attribute(name) {
             Some(Attribute::Graph(graph)) => Some(*graph),
             _ => None,
         }
     }
-    /// Number of formal inputs and of results of a body.
+    /// Returns the numbers of formal inputs and of results of a body.
     pub fn body_arity(&self, body: GraphId) -> (usize, usize) {
         let graph = self.module.graph(body);
         (graph.inputs.len(), graph.outputs.len())
     }
-    /// Type that a body states of a formal input; unknown where there is no such input.
+    /// Returns the type that a body states for the formal input at `position`; unknown if the body has
+    /// no input at that position.
     pub fn body_input(&self, body: GraphId, position: usize) -> &'a ValueType {
         let input = self.module.graph(body).inputs.get(position);
         input.map_or(&ValueType::Unknown, |value| self.module.ty(*value))
     }
-    /// Facts of a body's results when its formal inputs have these facts.
+    /// Returns the facts of a body's results for the given facts of its formal inputs.
     ///
     /// # Errors
-    /// The first error found in the body.
+    /// Returns the first error in the body.
     pub fn infer_body(&mut self, body: GraphId, inputs: &[Fact]) -> Result<Vec<Fact>, InferError> {
         self.bodies.infer_body(body, inputs)
     }
 
     // ---- results
 
-    /// How many result positions there are.
+    /// Returns the number of result positions.
     pub fn output_count(&self) -> usize {
         self.outputs.len()
     }
-    /// Whether result `index` is asked for.
+    /// Whether result `index` is requested.
     pub fn wants(&self, index: usize) -> bool {
         self.node.outputs.get(index).is_some_and(Option::is_some)
     }
-    /// States the facts of result `index`; ignored where the node has fewer results.
+    /// States the facts of result `index`. Has no effect if the node has fewer results.
     pub fn set(&mut self, index: usize, fact: Fact) {
         if let Some(output) = self.outputs.get_mut(index) {
             *output = fact;
         }
     }
-    /// States that result `index` is a tensor.
+    /// States that result `index` is a tensor with this element type and shape.
     pub fn set_tensor(&mut self, index: usize, element: ElementType, shape: Shape) {
         self.set(index, Fact::tensor(TensorType { element, shape }));
     }
-    /// States that result `index` is a tensor of known rank.
+    /// States that result `index` is a tensor with this element type and these extents.
     pub fn set_dims(&mut self, index: usize, element: ElementType, dims: Vec<Dim>) {
         self.set_tensor(index, element, Some(dims));
     }
-    /// States that result `index` has type and shape of operand `input`.
+    /// States that result `index` has the type and shape of operand `input`.
     pub fn set_like(&mut self, index: usize, input: usize) {
         let ty = self.fact(input).map_or(ValueType::Unknown, |fact| fact.ty.clone());
         self.set(index, Fact::of(ty));
     }
-    /// States the elements of result `index`, together with its type and shape.
+    /// States the elements of result `index`, which imply its type and shape.
     pub fn set_data(&mut self, index: usize, data: Data) {
         self.set(index, Fact::with_data(data));
     }
-    /// States the elements of result `index` whose type and shape were already stated; dropped where they do not fit.
+    /// States the elements of result `index` after its type and shape. Drops the elements if they do not
+    /// fit the shape.
     pub fn set_items(&mut self, index: usize, items: Vec<Item>) {
         let Some(output) = self.outputs.get_mut(index) else { return };
         let Some(ty) = output.ty.tensor() else { return };
@@ -267,27 +275,27 @@ impl<'a> Infer<'a> {
 
     // ---- axes
 
-    /// Turns an axis that may be negative into a position below `rank`.
+    /// Converts an axis that may be negative to a position below `rank`.
     ///
     /// # Errors
-    /// [`InferError::BadAttribute`] where it is out of range.
+    /// Returns [`InferError::BadAttribute`] if the axis is out of range.
     pub fn axis(&self, name: &'static str, axis: i64, rank: usize) -> Result<usize, InferError> {
         normalize_axis(axis, rank)
             .ok_or_else(|| InferError::BadAttribute { name, why: format!("{axis} is out of range for rank {rank}") })
     }
 }
 
-/// Turns an axis that may be negative into a position below `rank`.
+/// Converts an axis that may be negative to a position below `rank`; `None` if it is out of range.
 pub fn normalize_axis(axis: i64, rank: usize) -> Option<usize> {
     let rank_signed = i64::try_from(rank).ok()?;
     let axis = if axis < 0 { axis.checked_add(rank_signed)? } else { axis };
     (0..rank_signed).contains(&axis).then_some(axis as usize)
 }
 
-/// Shape of a multidirectional broadcast of two shapes.
+/// Returns the shape of the multidirectional broadcast of two shapes.
 ///
 /// # Errors
-/// [`InferError::Mismatch`] where two known extents differ and neither is 1.
+/// Returns [`InferError::Mismatch`] if two known extents differ and neither is 1.
 pub fn broadcast(left: &[Dim], right: &[Dim]) -> Result<Vec<Dim>, InferError> {
     let rank = left.len().max(right.len());
     let one = Dim::Known(1);
@@ -305,7 +313,8 @@ pub fn broadcast(left: &[Dim], right: &[Dim]) -> Result<Vec<Dim>, InferError> {
                 (Dim::Known(_), Dim::Known(_)) => {
                     Err(InferError::Mismatch { what: "broadcast", left: a.to_string(), right: b.to_string() })
                 }
-                // An unknown extent against one that is not 1: the result has the known extent, or the model is wrong.
+                // An unknown extent against a known extent other than 1: the result has the known
+                // extent, or the model is wrong.
                 (Dim::Known(_), _) => Ok(a),
                 (_, Dim::Known(_)) => Ok(b),
                 (Dim::AtMost(a), Dim::AtMost(b)) => Ok(Dim::AtMost(*a.max(b))),

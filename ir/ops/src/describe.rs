@@ -1,4 +1,4 @@
-//! The operator table in words: one line an operator, or a page on one.
+//! Prints the operator table as text: one line per operator, or one page about a single operator.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,11 @@ use crate::info::{Gathers, InPlace, OpInfo, Reads, Repeat, Scalar, SplitAxes, Vi
 use crate::profile::{Kernels, Profile};
 use crate::table::all;
 
-/// Columns of [`table_text`].
+/// Column headings of [`table_text`].
 const HEADINGS: [&str; 8] = ["domain", "operator", "in place", "view", "split", "repeat", "work", "workspace"];
 
-/// The whole table as text: one line of headings, then one line an operator, columns aligned, sorted by domain and name.
+/// Prints the whole table: a line of headings, then one line per operator, sorted by domain and name,
+/// with aligned columns.
 pub fn table_text() -> String {
     let rows: Vec<[String; 8]> = std::iter::once(HEADINGS.map(str::to_owned)).chain(all().iter().map(|info| row(info))).collect();
     let mut widths = [0; 8];
@@ -44,9 +45,11 @@ fn row(info: &OpInfo) -> [String; 8] {
     ]
 }
 
-/// The page on one operator: what memc knows of it, a line a fact, and what each runtime makes of it.
+/// Prints the page about one operator: one line per known fact, then the rules of each runtime for the
+/// operator.
 pub fn describe(info: &OpInfo) -> String {
     let mut text = format!("{}::{}\n", domain(info), info.name);
+    // Facts that every operator has.
     let facts = [
         ("in place", in_place_words(info.in_place)),
         ("view", view_words(info.view).to_owned()),
@@ -58,6 +61,7 @@ pub fn describe(info: &OpInfo) -> String {
     for (name, words) in facts {
         let _ = writeln!(text, "  {name:9}  {words}");
     }
+    // Facts that few operators have.
     if let Some(words) = scalar_words(info.scalar) {
         let _ = writeln!(text, "  {:9}  {words}", "scalar");
     }
@@ -82,6 +86,7 @@ pub fn describe(info: &OpInfo) -> String {
     if let Some(words) = reads_words(info.reads) {
         let _ = writeln!(text, "  {:9}  {words}", "reads");
     }
+    // Rules of each runtime.
     for profile in Profile::ALL {
         let _ = writeln!(text, "  --runtime {:6}  {}", profile.name, runtime_words(profile, info));
     }
@@ -230,7 +235,7 @@ fn workspace_words(value: Workspace) -> &'static str {
     }
 }
 
-/// What a runtime makes of the table's entry.
+/// Describes the rules of one runtime for an operator: in-place writes, views and workspace.
 fn runtime_words(profile: &Profile, info: &OpInfo) -> String {
     let overwrites = match profile.kernels {
         Kernels::AllBut(excluded) if excluded.contains(&(info.domain, info.name)) => "-".to_owned(),

@@ -1,7 +1,9 @@
-//! Inference over a whole module: types of all values, and the elements of small tensors that steer shapes.
+//! Type inference over a whole module: types of all values, and elements of small tensors that determine
+//! shapes.
 //!
-//! Three sources meet: what the operators imply (strongest), what the file states (`value_info`; fills what stays open, above all
-//! results of opaque operators), and defaults of graph inputs (trusted where they steer a shape, with a remark).
+//! Inference joins three sources. Facts implied by operators are the strongest. Types stated in the file
+//! (`value_info`) fill the gaps, mainly the results of opaque operators. Defaults of graph inputs are
+//! trusted if they determine a shape; facts that rest on them are marked as assumed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,38 +15,41 @@ use crate::context::{Bodies, Infer, InferError};
 use crate::fact::{Data, Fact};
 use crate::table::lookup;
 
-/// Bodies nest at most this deep.
+/// Maximum nesting depth of bodies.
 const MAX_DEPTH: usize = 64;
-/// Nodes of bodies are visited at most this often in all; beyond, their results keep the types that the file states. Loops
-/// inside loops visit their innermost nodes again and again.
+/// Maximum number of visits to nodes of bodies, over the whole module. Beyond it, results in bodies keep
+/// the types that the file states. Loops inside loops visit their innermost nodes repeatedly.
 const MAX_BODY_VISITS: u64 = 2_000_000;
-/// At most this many diagnostics of inference are kept.
+/// Maximum number of diagnostics that inference keeps.
 const MAX_DIAGNOSTICS: usize = 50;
 
-/// What inference found beside types.
+/// The findings of inference in addition to the types.
 #[derive(Debug, Default)]
 pub struct Inference {
-    /// Elements of small tensors, where they are followed and rest on no default that a caller may override.
+    /// Elements of small tensors that inference follows, unless they rest on a default that a caller may
+    /// override.
     pub data: SecondaryMap<Value, Option<Arc<Data>>>,
-    /// Disagreements and refusals.
+    /// Disagreements between operators and file, and rejected nodes.
     pub diagnostics: Vec<Diagnostic>,
-    /// Nodes that do not fit their operands, and why; their diagnostics are among those above.
+    /// Nodes whose operands do not fit their operator, with the reason. `diagnostics` includes them.
     pub refused: BTreeMap<Node, String>,
-    /// Whether the size of some result is only what the file states.
+    /// Whether the size of any result comes only from the file.
     pub has_claims: bool,
-    /// The first assumption that cannot be, and why.
+    /// The first impossible assumption, with the reason.
     pub impossible: Option<(Value, String)>,
 }
 
 /// Derives the types of all values and writes them into the module.
 ///
-/// Linear in the number of nodes, times the passes that Loop bodies need until their carried types are stable.
+/// O(nodes), times the number of passes over the bodies of Loop nodes until their carried types are
+/// stable.
 pub fn infer(module: &mut Module) -> Inference {
     infer_assuming(module, &BTreeMap::new())
 }
 
-/// Values of the main graph whose sizes do not follow from operators and graph inputs: they rest on what the file states of results. Given are the
-/// module before and after inference.
+/// Returns the values of the main graph whose sizes do not follow from operators and graph inputs, but
+/// only from the types that the file states for results. `before` and `after` are the module before and
+/// after inference.
 pub fn claimed(before: &Module, after: &Module) -> BTreeSet<Value> {
     let mut bare = before.clone();
     let results: Vec<Value> = before.values().keys().filter(|value| before.producer(*value).is_some()).collect();
@@ -57,10 +62,11 @@ pub fn claimed(before: &Module, after: &Module) -> BTreeSet<Value> {
     results.filter(|value| after.ty(*value).size().is_some() && bare.ty(*value).size().is_none()).collect()
 }
 
-/// As [`infer`], where some values of the main graph are assumed to have these sizes. What follows from assumptions steers shapes, but is none of the
-/// elements that are reported.
+/// Like [`infer`], but assumes the given sizes for some values of the main graph. Facts that follow from
+/// assumptions determine shapes; their elements are not reported.
 pub fn infer_assuming(module: &mut Module, assumptions: &BTreeMap<Value, Assumption>) -> Inference {
-    // Below version 4 every initializer had to be listed as an input, and none could be overridden.
+    // Below IR version 4 every initializer had to be listed as an input, and no caller could override
+    // it.
     let overridable = module.ir_version >= 4;
     let mut driver = Driver {
         module,
@@ -104,7 +110,7 @@ struct Driver<'m> {
     impossible: Option<(Value, String)>,
     depth: usize,
     visits: u64,
-    /// Whether a caller may give other values than the defaults of graph inputs.
+    /// Whether a caller may replace the defaults of graph inputs.
     overridable: bool,
 }
 
@@ -118,7 +124,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Elements of the default of a graph input: where a caller may override it, those that can steer a shape, as a plan needs one shape.
+    /// Returns the elements of a graph input's default. If a caller may override the default, only
+    /// integral elements are returned: they can determine a shape, and a plan needs one fixed shape.
     fn default_data(&self, input: Value) -> Option<Arc<Data>> {
         let constant = self.module.constant(self.module.value(input).default?);
         Data::from_constant(constant).filter(|data| !self.overridable || data.element.is_integral()).map(Arc::new)
@@ -173,7 +180,7 @@ impl Driver<'_> {
         self.report(diagnostic);
     }
 
-    /// Joins what the operator implies with what the file states, and keeps the result.
+    /// Joins the fact implied by the operator with the type that the file states, and stores the result.
     fn settle(&mut self, node: Node, value: Value, fact: Fact) {
         let stated = self.module.ty(value);
         let (ty, agrees) = join(&fact.ty, stated);
@@ -182,7 +189,7 @@ impl Driver<'_> {
             let message = format!("the file says that `{name}` is {stated}, its operator implies {}", fact.ty);
             self.report(Diagnostic::new("W0101", Severity::Warning, message).at_node(self.module, node));
         }
-        // Elements are only right for the shape that they were computed with.
+        // Elements are valid only for the shape they were computed with.
         let data = fact
             .data
             .filter(|data| ty.tensor().is_some_and(|tensor| tensor.known_dims().as_deref() == Some(data.dims.as_slice())));
@@ -191,7 +198,7 @@ impl Driver<'_> {
         self.assume(value);
     }
 
-    /// Gives a value the type that is assumed of it, if any is.
+    /// Replaces a value's type by its assumed type, if there is an assumption about the value.
     fn assume(&mut self, value: Value) {
         let Some(assumption) = self.assumptions.get(&value) else { return };
         match assumption.of(&self.facts[value].ty) {
@@ -224,7 +231,7 @@ impl Bodies for Driver<'_> {
     }
 }
 
-/// The stronger of two types, and whether they agree. `implied` wins where both speak.
+/// Joins two types and tells whether they agree. `implied` wins if both state something.
 fn join(implied: &ValueType, stated: &ValueType) -> (ValueType, bool) {
     match (implied, stated) {
         (ValueType::Unknown, _) => (stated.clone(), true),

@@ -1,57 +1,58 @@
-//! Facts that inference knows of a value: its type and, for small tensors that steer shapes, its elements.
+//! Facts that inference knows about a value: its type and, for small tensors that determine shapes, its
+//! elements.
 
 use std::sync::Arc;
 
 use memc_ir::{ConstData, Dim, DimExpr, ElementType, Payload, TensorType, ValueType};
 
-/// Tensors with more elements than this are never followed element by element.
+/// Maximum number of elements of a tensor whose elements inference follows.
 pub const MAX_ITEMS: usize = 8192;
 
 /// One element of a tensor whose elements are followed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Item {
-    /// An integer or boolean (0 or 1).
+    /// An integer, or a boolean as 0 or 1.
     Int(i64),
-    /// A number, already rounded to the tensor's element type.
+    /// A floating-point number, already rounded to the tensor's element type.
     Float(f64),
     /// An integer that depends on symbols.
     Symbolic(DimExpr),
-    /// An integer from 0 up to this one; only a run tells which.
+    /// An integer between 0 and this bound, inclusive; its value is known only at run time.
     AtMost(i64),
-    /// Nobody can tell.
+    /// An unknown element.
     Unknown,
 }
 
 impl Item {
-    /// The integer, where it is known.
+    /// Returns the integer, or `None` if it is not known.
     pub fn int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
             _ => None,
         }
     }
-    /// The largest integer that it can be, where it is not negative for certain.
+    /// Returns the largest possible value of the integer; `None` if there is no bound or it is negative.
     pub fn upper(&self) -> Option<i64> {
         match self {
             Self::Int(value) | Self::AtMost(value) => Some(*value).filter(|value| *value >= 0),
             _ => None,
         }
     }
-    /// The extent that it states.
+    /// Returns the element as an extent.
     pub fn dim(&self) -> Dim {
         match self {
             Self::AtMost(largest) => Dim::at_most(u64::try_from(*largest).ok()),
             other => other.expr().map_or(Dim::Unknown, Dim::from_expr),
         }
     }
-    /// The item that an extent is.
+    /// Returns an extent as an element.
     pub fn of_dim(dim: &Dim) -> Self {
         match dim {
             Dim::AtMost(largest) => i64::try_from(*largest).map_or(Self::Unknown, Self::AtMost),
             other => other.expr().map_or(Self::Unknown, Self::from_expr),
         }
     }
-    /// As a polynomial over symbols, if it is an integer.
+    /// Returns the integer as a polynomial over symbols; `None` if it is not an exact integer.
     pub fn expr(&self) -> Option<DimExpr> {
         match self {
             Self::Int(value) => Some(DimExpr::constant(*value)),
@@ -59,7 +60,7 @@ impl Item {
             _ => None,
         }
     }
-    /// The item that a polynomial gives.
+    /// Returns a polynomial over symbols as an element.
     pub fn from_expr(expr: DimExpr) -> Self {
         match expr.as_constant() {
             Some(value) => Self::Int(value),
@@ -68,10 +69,10 @@ impl Item {
     }
 }
 
-/// Elements of a small tensor, row-major. `items.len()` is the product of `dims`.
+/// Elements of a small tensor, in row-major order. `items.len()` is the product of `dims`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Data {
-    /// Type of one element.
+    /// Element type.
     pub element: ElementType,
     /// Extents.
     pub dims: Vec<u64>,
@@ -80,21 +81,23 @@ pub struct Data {
 }
 
 impl Data {
-    /// Elements with their shape; `None` where the count does not fit the extents or passes [`MAX_ITEMS`].
+    /// Creates data; `None` if the number of elements does not match the extents or exceeds
+    /// [`MAX_ITEMS`].
     pub fn new(element: ElementType, dims: Vec<u64>, items: Vec<Item>) -> Option<Self> {
         let count = TensorType::fixed(element, &dims).elements()?;
         (count == items.len() as u64 && items.len() <= MAX_ITEMS).then_some(Self { element, dims, items })
     }
-    /// A vector of 64-bit integers.
+    /// Creates a vector of 64-bit integers.
     pub fn ints(values: &[i64]) -> Self {
         let items = values.iter().map(|value| Item::Int(*value)).collect();
         Self { element: ElementType::Int64, dims: vec![values.len() as u64], items }
     }
-    /// All elements as integers, where all are known.
+    /// Returns all elements as integers, or `None` unless all of them are known.
     pub fn known_ints(&self) -> Option<Vec<i64>> {
         self.items.iter().map(Item::int).collect()
     }
-    /// Reads the payload of a small constant of integers, booleans or IEEE floats.
+    /// Reads the payload of a small constant of integers, booleans, binary32 or binary64 numbers; `None`
+    /// for any other constant.
     pub fn from_constant(constant: &ConstData) -> Option<Self> {
         let Payload::Raw(bytes) = &constant.payload else { return None };
         let dims = constant.ty.known_dims()?;
@@ -110,7 +113,8 @@ impl Data {
         };
         Self::new(constant.ty.element, dims, items?)
     }
-    /// The elements as `raw_data`, where all are known and their type is an integer, boolean, or binary16/32/64.
+    /// Encodes the elements as `raw_data`; `None` unless all are known and the element type is an
+    /// integer of at least 8 bits, a boolean, binary32 or binary64.
     pub fn to_raw(&self) -> Option<Vec<u8>> {
         if self.element.bits()? < 8 {
             return None;
@@ -174,27 +178,27 @@ fn encode(element: ElementType, item: &Item, raw: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// What is known of a value.
+/// Everything that inference knows about a value.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Fact {
-    /// Type, as far as known.
+    /// The type, as far as it is known.
     pub ty: ValueType,
-    /// Elements, where the tensor is small and they are followed.
+    /// The elements, if the tensor is small and its elements are followed.
     pub data: Option<Arc<Data>>,
-    /// Type or elements rest on the default of a graph input, which a caller may override.
+    /// Whether type or elements rest on the default of a graph input, which a caller may override.
     pub assumed: bool,
 }
 
 impl Fact {
-    /// A type without elements.
+    /// Creates a fact with a type and no elements.
     pub fn of(ty: ValueType) -> Self {
         Self { ty, data: None, assumed: false }
     }
-    /// A tensor type without elements.
+    /// Creates a fact with a tensor type and no elements.
     pub fn tensor(ty: TensorType) -> Self {
         Self::of(ValueType::Tensor(ty))
     }
-    /// A tensor with its elements.
+    /// Creates a fact with the elements of a tensor and the type that they imply.
     pub fn with_data(data: Data) -> Self {
         Self { ty: ValueType::Tensor(TensorType::fixed(data.element, &data.dims)), data: Some(Arc::new(data)), assumed: false }
     }

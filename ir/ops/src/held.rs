@@ -1,8 +1,9 @@
-//! Constants that a node holds as an attribute.
+//! Constants that are stored in an attribute of a node.
 
 use memc_ir::{Attribute, ConstId, Module, Node};
 
-/// The constant that is the node's only result: the `value` of a Constant.
+/// Returns the `value` attribute of a Constant node, which is the node's only result; `None` for any
+/// other node.
 pub fn held_constant(module: &Module, node: Node) -> Option<ConstId> {
     let data = module.node(node);
     let is_constant = data.operator.domain.is_empty() && &*data.operator.name == "Constant";

@@ -1,14 +1,14 @@
-//! One entry of the operator table: everything that memc knows of an operator.
+//! One entry of the operator table: all facts that memc knows about an operator.
 
 use memc_ir::{Bytes, Module, Node, NodeData, TensorType};
 
 use crate::context::{Infer, InferError};
 use crate::pieces::{Pieces, ReachRule, Share};
 
-/// Shape function: states the facts of all results.
+/// A shape function, which states the facts of all results.
 pub type InferFn = fn(&mut Infer<'_>) -> Result<(), InferError>;
 
-/// A node with the types of its operands and results, for the parts of an entry that ask about sizes.
+/// A node with the types of its operands and results, as an argument of the formulas in a table entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Typed<'m> {
     /// The module.
@@ -18,38 +18,40 @@ pub struct Typed<'m> {
 }
 
 impl<'m> Typed<'m> {
-    /// The node's data.
+    /// Returns the node's data.
     pub fn data(&self) -> &'m NodeData {
         self.module.node(self.node)
     }
-    /// Tensor type of operand `index`, if it is there and a dense tensor.
+    /// Returns the tensor type of operand `index`; `None` if the operand is omitted or not a dense
+    /// tensor.
     pub fn input(&self, index: usize) -> Option<&'m TensorType> {
         let value = (*self.data().inputs.get(index)?)?;
         self.module.ty(value).tensor()
     }
-    /// Tensor type of result `index`, if it is there and a dense tensor.
+    /// Returns the tensor type of result `index`; `None` if the result is omitted or not a dense tensor.
     pub fn output(&self, index: usize) -> Option<&'m TensorType> {
         let value = (*self.data().outputs.get(index)?)?;
         self.module.ty(value).tensor()
     }
-    /// Extents of operand `index`, where all are known.
+    /// Returns the extents of operand `index`, or `None` unless all of them are known.
     pub fn input_dims(&self, index: usize) -> Option<Vec<u64>> {
         self.input(index)?.known_dims()
     }
-    /// Extents of result `index`, where all are known.
+    /// Returns the extents of result `index`, or `None` unless all of them are known.
     pub fn output_dims(&self, index: usize) -> Option<Vec<u64>> {
         self.output(index)?.known_dims()
     }
-    /// Number of elements of result 0, where known.
+    /// Returns the number of elements of result 0, or `None` if it is unknown.
     pub fn output_elements(&self) -> Option<u64> {
         self.output(0)?.elements()
     }
 }
 
-/// Which operands the first result may overwrite element by element (same shape, same element width, operand dies here).
+/// Operands that result 0 may overwrite element by element. Shape and element width must match, and the
+/// operand's live range must end at this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InPlace {
-    /// None.
+    /// No operand.
     Never,
     /// The operands at these positions.
     Operands(&'static [usize]),
@@ -59,177 +61,186 @@ pub enum InPlace {
     UnlessTraining,
 }
 
-/// Whether a result is a window of an operand's bytes, or an operand a window of the result's.
+/// Whether a result is a view of an operand, or operands are views of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum View {
-    /// Own bytes.
+    /// No view: every result has its own bytes.
     None,
     /// Result 0 has exactly the bytes of operand 0 (Reshape, Squeeze, …).
     Reshape,
-    /// As [`View::Reshape`] where operand and result have the same element type (Cast).
+    /// Like [`View::Reshape`], if the element types of operand and result are equal (Cast).
     SameType,
-    /// Operands are windows of the result along attribute `axis`.
+    /// Operands are sub-views of the result along attribute `axis`.
     Concat,
-    /// Results are windows of operand 0 along attribute `axis`.
+    /// Results are sub-views of operand 0 along attribute `axis`.
     Split,
-    /// The result is a window of operand 0 where it is contiguous.
+    /// The result is a sub-view of operand 0 if its elements are contiguous there.
     Slice,
 }
 
-/// How much arithmetic a node does.
+/// The amount of arithmetic of a node, in operations.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
     /// Moves or reinterprets data; no arithmetic.
     None,
-    /// So many operations for each element of result 0.
+    /// Operations per element of result 0.
     PerElement(u32),
-    /// So many operations for each element of operand 0 (reductions, pooling over all).
+    /// Operations per element of operand 0 (reductions, global pooling).
     PerInputElement(u32),
-    /// A formula; `None` where extents are unknown.
+    /// A formula; `None` if extents are unknown.
     Flops(fn(&Typed<'_>) -> Option<u64>),
-    /// Bodies are charged by the cost model, the node itself is free.
+    /// The cost model charges the bodies; the node itself is free.
     Bodies,
 }
 
-/// How much of its operands a node reads; for the traffic that it is charged.
+/// The part of its operands that a node reads; determines the traffic that the cost model charges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reads {
-    /// All of them.
+    /// All operands, entirely.
     All,
-    /// Of the operands at these positions no more than result 0 holds (a table that is looked up), and all of the others.
+    /// At most the size of result 0 from the operands at these positions (lookup tables), and all other
+    /// operands entirely.
     Picked(&'static [usize]),
-    /// Of operand 0 only the extents, and all of the others.
+    /// Only the extents of operand 0, and all other operands entirely.
     Extents,
 }
 
-/// Steps that kernels take one element at a time, where they use no vector unit; beside [`Work`], and for times only. The numbers follow what
-/// `memc profile` measures of ONNX Runtime 1.31.
+/// Steps of kernels that process one element at a time, without the vector unit. They are charged in
+/// addition to [`Work`], and only in time models. The numbers follow measurements of ONNX Runtime 1.31
+/// with `memc profile`.
 #[derive(Clone, Copy, Debug)]
 pub enum Scalar {
-    /// None: what there is to do is done in vectors.
+    /// No scalar steps: the kernel is fully vectorized.
     None,
-    /// So many for each element of result 0.
+    /// Scalar steps per element of result 0.
     PerElement(u32),
-    /// A formula; `None` where extents are unknown.
+    /// A formula; `None` if extents are unknown.
     Count(fn(&Typed<'_>) -> Option<u64>),
 }
 
-/// Workspace of a kernel, beside operands and results.
+/// Memory that a kernel needs in addition to its operands and results.
 #[derive(Clone, Copy, Debug)]
 pub enum Workspace {
-    /// Needs none.
+    /// No workspace.
     None,
-    /// A formula; `None` where extents are unknown.
+    /// A formula; `None` if extents are unknown.
     Bytes(fn(&Typed<'_>) -> Option<Bytes>),
 }
 
-/// Elements that a kernel brings into the order of its products before it multiplies: as many however many products share them.
+/// Elements that a kernel rearranges into the layout of its matrix products before it multiplies. Their
+/// number does not depend on the number of products that share them.
 #[derive(Clone, Copy, Debug)]
 pub enum Gathers {
-    /// None.
+    /// No elements.
     None,
-    /// A formula; `None` where extents are unknown.
+    /// A formula; `None` if extents are unknown.
     Elements(fn(&Typed<'_>) -> Option<u64>),
 }
 
-/// How a node takes part in the computation of a part of a batch; see [`crate::pieces`].
+/// Tells how a node computes its share of a batch that is split into parts; see [`crate::pieces`].
 pub type PieceRule = fn(&Share<'_>) -> Option<Pieces>;
 
-/// Axes of result 0 along which a node can be computed piece by piece from the same pieces of its operands.
+/// Axes of result 0 along which a node can be computed piece by piece, from the corresponding pieces of
+/// its operands.
 #[derive(Clone, Copy, Debug)]
 pub enum SplitAxes {
-    /// None is known.
+    /// No known axis.
     None,
-    /// All (element-wise operators).
+    /// All axes (element-wise operators).
     All,
-    /// All but the one that attribute `axis` names.
+    /// All axes except attribute `axis`.
     AllButAxis,
-    /// The first (the batch).
+    /// The first axis (the batch).
     Batch,
-    /// All but the last.
+    /// All axes except the last.
     AllButLast,
-    /// Those that the rule finds.
+    /// The axes that the rule finds.
     Rule(PieceRule),
 }
 
-/// Operands in which a node is linear: what it makes of sums is the sum of what it makes of the addends.
+/// Operands in which a node is linear: applied to a sum, it gives the sum of its results for the
+/// addends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linear {
-    /// None.
+    /// No operand.
     No,
-    /// Operand 0; others say how, not how much.
+    /// Operand 0. The other operands are parameters and stay whole.
     First,
-    /// All together.
+    /// All operands together.
     All,
 }
 
-/// Whether running a node again gives the same result.
+/// Whether a node gives identical results when it runs again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Repeat {
     /// Always.
     Yes,
     /// Never: it draws random numbers.
     Random,
-    /// Never: it writes into its first operand, and does nothing else beside its results.
+    /// Never: it writes into its first operand. It has no other side effect.
     Updating,
-    /// Never: it changes state that it was given, or sends something.
+    /// Never: it changes external state or sends data.
     Stateful,
-    /// Not if it runs in training mode and draws a random mask (Dropout).
+    /// Always, except in training mode, in which it draws a random mask (Dropout).
     UnlessTraining,
 }
 
-/// One operator.
+/// The table entry of one operator.
 #[derive(Clone, Copy, Debug)]
 pub struct OpInfo {
-    /// Domain; empty for ONNX's own.
+    /// Domain; empty for the ONNX domain.
     pub domain: &'static str,
-    /// Name.
+    /// Operator name.
     pub name: &'static str,
     /// Shape function.
     pub infer: InferFn,
-    /// What may be overwritten.
+    /// Operands that a result may overwrite.
     pub in_place: InPlace,
-    /// What may be a window of what.
+    /// View relation between operands and results.
     pub view: View,
-    /// Arithmetic.
+    /// Amount of arithmetic.
     pub work: Work,
-    /// Steps of kernels that use no vector unit.
+    /// Steps that the kernel takes without the vector unit.
     pub scalar: Scalar,
-    /// Elements that are brought into the order of products before these begin.
+    /// Elements that the kernel rearranges before it multiplies.
     pub gathers: Gathers,
-    /// Arithmetic rate of its kernels, in hundredths of the machine's rate: 100, or a measured ratio to other kernels for equal work.
+    /// Arithmetic rate of its kernels, in percent of the machine's rate: 100, or a measured ratio to
+    /// other kernels for equal work.
     pub rate: u32,
-    /// Part of the operands that is read.
+    /// The part of the operands that it reads.
     pub reads: Reads,
     /// Kernel workspace.
     pub workspace: Workspace,
-    /// Where it can be split.
+    /// Axes along which it can be split.
     pub split: SplitAxes,
-    /// How far shares of images reach.
+    /// How far shares of images reach into operand 0.
     pub reach: Option<ReachRule>,
-    /// In which operands it is linear.
+    /// Operands in which it is linear.
     pub linear: Linear,
     /// Whether it can run again.
     pub repeat: Repeat,
-    /// Whether it rounds numbers to integers of few bits, or what it computes of them: one near the middle of two of these may become either, by the
-    /// last bit of what came before.
+    /// Whether it rounds its operands or results to integers of few bits. A number near the middle
+    /// between two of these integers may be rounded to either, depending on the last bit of earlier
+    /// results.
     pub rounds: bool,
-    /// Whether the scale of its results is one, whatever it reads: its kernels add up, divide or approximate numbers near one, so that a result
-    /// near zero is off by roundings of one rather than of itself.
+    /// Whether the scale of its results is 1, independent of its operands. Its kernels add, divide or
+    /// approximate numbers near 1, so a result near zero has the rounding error of 1, not of itself.
     pub unit_scale: bool,
-    /// The operator of ONNX's own domain whose kernel it runs on its first operands, with element-wise work beside it: what was measured of the one
-    /// tells of the other.
+    /// The ONNX operator whose kernel it runs on its first operands, in addition to element-wise work.
+    /// Measurements of that operator apply to this operator as well.
     pub runs: Option<&'static str>,
-    /// Results that a node may leave out, and that its kernel then does not write, or writes into workspace that the formula counts.
+    /// Results that a node may omit. The kernel does not write an omitted result, or writes it into
+    /// workspace that the formula counts.
     pub optional: &'static [usize],
 }
 
 impl OpInfo {
-    /// An operator of ONNX's own domain: one operation an element, nothing shared, repeatable, until said otherwise.
+    /// Creates an entry in the ONNX domain with the defaults: one operation per element, no sharing,
+    /// repeatable.
     pub const fn onnx(name: &'static str, infer: InferFn) -> Self {
         Self::of("", name, infer)
     }
-    /// An operator of any domain.
+    /// Creates an entry in any domain, with the defaults of [`OpInfo::onnx`].
     pub const fn of(domain: &'static str, name: &'static str, infer: InferFn) -> Self {
         Self {
             domain,
@@ -253,82 +264,82 @@ impl OpInfo {
             optional: &[],
         }
     }
-    /// Says that it rounds to integers of few bits.
+    /// Marks the operator as rounding to integers of few bits.
     pub const fn rounds(mut self) -> Self {
         self.rounds = true;
         self
     }
-    /// Says that the scale of its results is one.
+    /// Marks the scale of the results as 1.
     pub const fn unit_scale(mut self) -> Self {
         self.unit_scale = true;
         self
     }
-    /// Names the operator of ONNX's own domain whose kernel it runs.
+    /// Sets the ONNX operator whose kernel it runs.
     pub const fn runs(mut self, name: &'static str) -> Self {
         self.runs = Some(name);
         self
     }
-    /// Says which results may be left out.
+    /// Sets the positions of results that a node may omit.
     pub const fn optional(mut self, results: &'static [usize]) -> Self {
         self.optional = results;
         self
     }
-    /// Says what may be overwritten.
+    /// Sets the operands that a result may overwrite.
     pub const fn in_place(mut self, in_place: InPlace) -> Self {
         self.in_place = in_place;
         self
     }
-    /// Says what is a window of what.
+    /// Sets the view relation between operands and results.
     pub const fn view(mut self, view: View) -> Self {
         self.view = view;
         self
     }
-    /// Says how much arithmetic it does.
+    /// Sets the amount of arithmetic.
     pub const fn work(mut self, work: Work) -> Self {
         self.work = work;
         self
     }
-    /// Says what its kernel does one element at a time.
+    /// Sets the steps that the kernel takes one element at a time.
     pub const fn scalar(mut self, scalar: Scalar) -> Self {
         self.scalar = scalar;
         self
     }
-    /// Says what it gathers before it multiplies.
+    /// Sets the formula for the elements that the kernel rearranges before it multiplies.
     pub const fn gathers(mut self, gathers: fn(&Typed<'_>) -> Option<u64>) -> Self {
         self.gathers = Gathers::Elements(gathers);
         self
     }
-    /// Says at which rate its kernels compute, in hundredths of the machine's.
+    /// Sets the arithmetic rate of the kernels, in percent of the machine's rate.
     pub const fn rate(mut self, rate: u32) -> Self {
         self.rate = rate;
         self
     }
-    /// Says how much of its operands it reads.
+    /// Sets the part of the operands that it reads.
     pub const fn reads(mut self, reads: Reads) -> Self {
         self.reads = reads;
         self
     }
-    /// Says what workspace its kernel needs.
+    /// Sets the workspace of the kernel.
     pub const fn workspace(mut self, workspace: Workspace) -> Self {
         self.workspace = workspace;
         self
     }
-    /// Says where it can be split.
+    /// Sets the axes along which it can be split.
     pub const fn split(mut self, split: SplitAxes) -> Self {
         self.split = split;
         self
     }
-    /// Says how far shares of images reach.
+    /// Sets the rule for the reach of shares of images.
     pub const fn reaches(mut self, rule: ReachRule) -> Self {
         self.reach = Some(rule);
         self
     }
-    /// Says in which operands it is linear.
+    /// Sets the operands in which it is linear.
     pub const fn linear(mut self, linear: Linear) -> Self {
         self.linear = linear;
         self
     }
-    /// Says whether it can run again.
+    /// Sets whether it can run again.
     pub const fn repeat(mut self, repeat: Repeat) -> Self {
         self.repeat = repeat;
         self

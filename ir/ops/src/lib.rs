@@ -1,9 +1,10 @@
-//! What memc knows of each operator: one table, one file a family.
+//! The operator table: everything that memc knows about each ONNX operator, one file per operator
+//! family.
 //!
-//! Everything that depends on which operator a node applies is asked here: result types ([`infer`]), what may be overwritten or be a
-//! window of what, arithmetic, kernel workspace, splittable axes, repeatability. Nobody else matches on operator names. An
-//! operator that is not in the table is opaque: its results have the types that the file states, it shares nothing and is
-//! never run twice.
+//! All operator-dependent facts live here: result types ([`infer`]), in-place and view rules,
+//! arithmetic, kernel workspace, split axes and repeatability. No other crate matches on operator names.
+//! An operator that is not in the table is opaque: its results have the types that the file states, it
+//! shares no bytes, and it never runs twice.
 
 pub mod assume;
 pub mod context;

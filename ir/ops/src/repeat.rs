@@ -1,4 +1,4 @@
-//! Whether a node may run a second time and give the same results.
+//! Tells whether a node may run a second time with identical results.
 
 use memc_ir::{GraphId, Module, Node, Payload, SecondaryMap, Value};
 
@@ -6,13 +6,15 @@ use crate::held::held_constant;
 use crate::info::Repeat;
 use crate::table::lookup;
 
-/// Domains whose operators are known well enough to be run again; elsewhere results may depend on the machine or on other programs.
+/// Domains whose operators are understood well enough to run again. In other domains, results may depend
+/// on the machine or on other programs.
 const KNOWN_DOMAINS: [&str; 3] = ["", "ai.onnx.ml", "com.microsoft"];
 
-/// Whether running `node` again gives the same results: its operator is in the table, neither random nor stateful, not in training
-/// mode where that draws a mask, and the same holds of all nodes in its bodies.
+/// Whether running `node` again gives identical results: its operator is in the table, is neither random
+/// nor stateful, is not in training mode if it draws a mask there, and all nodes in its bodies are
+/// repeatable.
 ///
-/// Linear in the number of nodes in the bodies.
+/// O(nodes in the bodies).
 pub fn repeatable(module: &Module, node: Node) -> bool {
     let mut graphs: Vec<GraphId> = Vec::new();
     let mut alone = |node: Node| {
@@ -33,10 +35,11 @@ pub fn repeatable(module: &Module, node: Node) -> bool {
     true
 }
 
-/// Nodes from which a path leads to a node that cannot be repeated. Whoever compares two models tells such nodes apart by what they
-/// read, all the way up; so what they read is left as it was written.
+/// Marks the nodes from which a path leads to a node that cannot be repeated. A comparison of two models
+/// identifies an unrepeatable node by its operands and all their producers, so those producers must stay
+/// as written.
 ///
-/// `nodes` stand in an order in which operands come before their readers. Linear in nodes and operands.
+/// `nodes` must be in an order in which producers come before their readers. O(nodes + operands).
 pub fn feeds_unrepeatable(module: &Module, nodes: &[Node]) -> SecondaryMap<Node, bool> {
     let mut feeds: SecondaryMap<Node, bool> = SecondaryMap::default();
     for node in nodes.iter().rev() {
@@ -51,7 +54,7 @@ pub fn feeds_unrepeatable(module: &Module, nodes: &[Node]) -> SecondaryMap<Node,
     feeds
 }
 
-/// As [`repeatable`], without looking into bodies.
+/// Like [`repeatable`], but ignores bodies.
 fn repeatable_alone(module: &Module, node: Node) -> bool {
     let data = module.node(node);
     let Some(info) = lookup(&data.operator) else { return false };
@@ -63,8 +66,8 @@ fn repeatable_alone(module: &Module, node: Node) -> bool {
         }
 }
 
-/// Whether a node may run in training mode: Dropout by its third operand, BatchNormalization by its attribute or further results,
-/// both by attribute `is_test` before operator set 7.
+/// Whether a node may run in training mode. Dropout has a third operand for it, and BatchNormalization
+/// an attribute or further results. Before operator set 7 both have attribute `is_test`.
 pub fn may_train(module: &Module, node: Node) -> bool {
     let data = module.node(node);
     if data.operator.version < 7 {
@@ -76,7 +79,8 @@ pub fn may_train(module: &Module, node: Node) -> bool {
     }
 }
 
-/// Whether a node that draws random numbers draws the same ones in each run of the model: its attribute `seed` is stated.
+/// Whether a node that draws random numbers draws identical numbers in each run of the model, because
+/// its attribute `seed` is set.
 pub fn is_seeded(module: &Module, node: Node) -> bool {
     let data = module.node(node);
     let draws = lookup(&data.operator).is_some_and(|info| match info.repeat {
@@ -87,7 +91,7 @@ pub fn is_seeded(module: &Module, node: Node) -> bool {
     draws && data.attribute("seed").is_some()
 }
 
-/// Whether a value is always false; what is not at hand may be true.
+/// Whether a boolean value is provably always false. A value that is not a constant may be true.
 fn is_false(module: &Module, flag: Value) -> bool {
     let constant = match module.producer(flag) {
         None => module.constant_of(flag),
@@ -118,7 +122,8 @@ mod tests {
         builder.initializer(main, &format!("flag{value}"), constant)
     }
 
-    /// A node on one operand and, if there is one, a flag as third operand.
+    /// Builds a node with one operand and, for `Some`, a constant flag as third operand; tells whether
+    /// it is repeatable.
     fn case(domain: &str, name: &str, training: Option<u8>) -> bool {
         let mut builder = ModuleBuilder::new();
         let main = builder.module().main();

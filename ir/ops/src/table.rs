@@ -1,4 +1,5 @@
-//! The operator table: one sorted list of all families, looked up by domain and name.
+//! The operator table: the entries of all families in one list, sorted by domain and name, with a hash
+//! index.
 
 use std::sync::LazyLock;
 
@@ -13,10 +14,10 @@ static TABLE: LazyLock<Vec<&'static OpInfo>> = LazyLock::new(|| {
     all
 });
 
-/// Buckets of [`INDEX`]; some times as many as there are operators.
+/// Number of buckets of [`INDEX`]; several times the number of operators.
 const BUCKETS: usize = 2048;
 
-/// The table by a hash of the name. Passes look operators up for every node again and again.
+/// Hash index of the table by operator name. Passes look operators up repeatedly for every node.
 static INDEX: LazyLock<Vec<Vec<&'static OpInfo>>> = LazyLock::new(|| {
     let mut buckets = vec![Vec::new(); BUCKETS];
     for info in TABLE.iter() {
@@ -25,23 +26,23 @@ static INDEX: LazyLock<Vec<Vec<&'static OpInfo>>> = LazyLock::new(|| {
     buckets
 });
 
-/// The bucket of a name: FNV-1a (Fowler, Noll and Vo).
+/// Returns the bucket of a name, by the FNV-1a hash (Fowler, Noll and Vo).
 fn bucket(name: &str) -> usize {
     let hash = name.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     hash as usize % BUCKETS
 }
 
-/// All operators, sorted by domain and name.
+/// Returns all entries, sorted by domain and name.
 pub fn all() -> &'static [&'static OpInfo] {
     &TABLE
 }
 
-/// The entry of an operator; `None` for one that memc does not know (it stays opaque).
+/// Returns the entry of an operator; `None` if memc does not know the operator, which then stays opaque.
 pub fn lookup(operator: &Operator) -> Option<&'static OpInfo> {
     find(&operator.domain, &operator.name)
 }
 
-/// The entry of the operator with this domain and name. O(1).
+/// Returns the entry for this domain and name, or `None`. O(1).
 pub fn find(domain: &str, name: &str) -> Option<&'static OpInfo> {
     INDEX[bucket(name)].iter().find(|info| info.name == name && info.domain == domain).copied()
 }

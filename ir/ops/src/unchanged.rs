@@ -1,4 +1,5 @@
-//! Nodes whose result is one of their operands: additions of zero, reshapes to the same shape, casts to the same type.
+//! Detects nodes whose result equals one of their operands: additions of zero, reshapes to an equal
+//! shape, casts to an equal type.
 
 use memc_ir::{Dim, ElementType, Module, TensorType, Value};
 
@@ -7,22 +8,24 @@ use crate::info::{Typed, View};
 use crate::repeat::may_train;
 use crate::table::lookup;
 
-/// What is known of a value's elements.
+/// Looks up the known elements of a value; `None` if they are unknown.
 pub type Elements<'a> = dyn Fn(Value) -> Option<&'a Data> + 'a;
 
-/// Which neutral elements count: adding positive zero turns negative zero into positive zero, and adding negative zero keeps all bits.
+/// Which zeros count as neutral. Adding positive zero turns negative zero into positive zero; adding
+/// negative zero keeps all bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Zero {
-    /// Zero of the sign that changes no bit.
+    /// Only the zero whose sign changes no bit of the sum.
     Exact,
-    /// Zero of either sign.
+    /// A zero of either sign.
     AnySign,
 }
 
-/// The operand that result 0 of a node is, bit for bit (up to the sign of zero, if so asked); `None` where it is none, or nobody
-/// can tell. Signaling NaNs count as NaNs.
+/// Returns the position of the operand that equals result 0 bit for bit, or up to the sign of zero if
+/// `zero` says so. `None` if no operand does, or if the facts do not prove it. Signaling NaNs are not
+/// distinguished from quiet NaNs.
 ///
-/// Left to the caller: that no other result of the node is read. Linear in operands and in the elements of constants.
+/// The caller must check that no other result of the node is read. O(operands + elements of constants).
 pub fn unchanged(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Option<usize> {
     let data = typed.data();
     let info = lookup(&data.operator)?;
@@ -50,7 +53,7 @@ pub fn unchanged(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Opti
     (holds && typed.input(0).is_some() == typed.output(0).is_some()).then_some(0)
 }
 
-/// The position of the operand whose partner changes nothing.
+/// Returns the position of the operand whose partner is a neutral element.
 fn neutral(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Option<usize> {
     let data = typed.data();
     let negative_zero = |item: &Item| is_zero(item, zero, true);
@@ -62,13 +65,13 @@ fn neutral(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Option<usi
         "Sub" => (&positive_zero, false),
         "Mul" => (&one, true),
         "Div" => (&one, false),
-        // Powers come from a math library; whether x^1 keeps every bit is its affair.
+        // The math library computes powers, and it is unknown whether its x^1 keeps every bit.
         "Pow" if zero == Zero::AnySign => (&one, false),
         "And" => (&one, true),
         "Or" | "Xor" => (&nothing, true),
         _ => return None,
     };
-    // Before operator set 7 broadcasting had rules of its own.
+    // Before operator set 7, broadcasting followed other rules.
     if data.operator.version < 7 || data.inputs.len() != 2 {
         return None;
     }
@@ -95,13 +98,15 @@ fn all(data: &Data, predicate: impl Fn(&Item) -> bool) -> bool {
     data.items.iter().all(predicate)
 }
 
-/// Whether one element spread over an operand leaves its shape, whatever that is.
+/// Whether broadcasting a single-element partner keeps the shape of the operand, even if extents are
+/// unknown.
 fn broadcasts_into(typed: &Typed<'_>, position: usize, partner: &Data) -> bool {
     let rank = typed.input(position).and_then(TensorType::rank);
     rank.is_some_and(|rank| partner.dims.len() <= rank) && partner.dims.iter().all(|extent| *extent == 1)
 }
 
-/// Which branch a constant condition chooses, where the result has its type.
+/// Returns the position of the branch that a constant condition selects, if the result has the type of
+/// this branch.
 fn chosen(typed: &Typed<'_>, condition: &Data) -> Option<usize> {
     let position = match condition.items.first()? {
         Item::Int(0) => 2,
@@ -111,7 +116,7 @@ fn chosen(typed: &Typed<'_>, condition: &Data) -> Option<usize> {
     (all(condition, |item| Some(item) == condition.items.first()) && keeps_type(typed, position)).then_some(position)
 }
 
-/// Whether no extent grows or shrinks; pads are an operand, or an attribute before operator set 11.
+/// Whether all pads are zero. Pads are an operand, or an attribute before operator set 11.
 fn pads_nothing(typed: &Typed<'_>, pads: Option<&Data>) -> bool {
     match pads {
         Some(pads) => all(pads, |item| *item == Item::Int(0)),
@@ -119,7 +124,7 @@ fn pads_nothing(typed: &Typed<'_>, pads: Option<&Data>) -> bool {
     }
 }
 
-/// Whether a transposition leaves every axis where it is.
+/// Whether a transposition is the identity permutation.
 fn stays_in_place(typed: &Typed<'_>) -> bool {
     match typed.data().ints("perm") {
         Some(axes) => axes.iter().enumerate().all(|(position, axis)| usize::try_from(*axis) == Ok(position)),
@@ -136,12 +141,12 @@ fn keeps_element_of(typed: &Typed<'_>, position: usize) -> bool {
     pair.is_some_and(|(from, to)| from.element == to.element && from.element != ElementType::Undefined)
 }
 
-/// Whether operand and result 0 provably have the same element type and extents.
+/// Whether an operand and result 0 provably have equal element types and extents.
 fn keeps_type(typed: &Typed<'_>, position: usize) -> bool {
     typed.input(position).zip(typed.output(0)).is_some_and(|(from, to)| same_type(from, to))
 }
 
-/// Whether two tensor types are provably the same: element type, rank, and every extent.
+/// Whether two tensor types are provably equal in element type, rank and every extent.
 pub fn same_type(left: &TensorType, right: &TensorType) -> bool {
     let extents = left.shape.as_ref().zip(right.shape.as_ref());
     left.element == right.element
@@ -149,11 +154,13 @@ pub fn same_type(left: &TensorType, right: &TensorType) -> bool {
         && extents.is_some_and(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b): (&Dim, &Dim)| a.same(b)))
 }
 
-/// Values whose types or elements may rest on the default of a graph input, which a caller may override; by value, over the main graph.
+/// Returns, per value of the main graph, whether its type or elements may rest on the default of a graph
+/// input, which a caller may override.
 pub fn rests_on_defaults(module: &Module) -> memc_ir::SecondaryMap<Value, bool> {
     let mut rests = memc_ir::SecondaryMap::default();
     let main = module.graph(module.main());
-    // Below version 4 every initializer had to be listed as an input, and none could be overridden.
+    // Below IR version 4 every initializer had to be listed as an input, and no caller could override
+    // it.
     let overridable = |value: &Value| module.ir_version >= 4 && module.value(*value).default.is_some();
     let steering = |value: &Value| module.ty(*value).tensor().is_some_and(|ty| ty.element.is_integral());
     let inputs: Vec<Value> = main.inputs.iter().copied().filter(|value| overridable(value) && steering(value)).collect();
@@ -180,7 +187,8 @@ mod tests {
 
     use super::*;
 
-    /// A node on `x` and a constant of one number, with the constant behind or in front.
+    /// Builds a node on `x` and a single-number constant, which is the second operand if `behind`, and
+    /// calls `unchanged`.
     fn with_number(name: &str, number: f32, behind: bool, zero: Zero) -> Option<usize> {
         let mut builder = ModuleBuilder::new();
         let main = builder.module().main();
@@ -235,7 +243,7 @@ mod tests {
         }
     }
 
-    /// A node on one operand of a type, with a result of another.
+    /// Builds a node with one operand of type `from` and a result of type `to`, and calls `unchanged`.
     fn with_types(name: &str, version: i64, from: &str, to: &str, attributes: Vec<(String, Attribute)>) -> Option<usize> {
         let mut builder = ModuleBuilder::new();
         let main = builder.module().main();
@@ -274,7 +282,7 @@ mod tests {
         assert_eq!(with_types("Transpose", 21, "2", "2", vec![]), Some(0));
         let pads = |pads: &[i64]| vec![("pads".to_owned(), Attribute::Ints(pads.to_vec()))];
         assert_eq!(with_types("Pad", 2, "2", "2", pads(&[0, 0])), Some(0));
-        // Cropped in front and padded behind: the same shape, other elements.
+        // Crops at the front and pads at the end: the shape stays, the elements change.
         assert_eq!(with_types("Pad", 2, "2", "2", pads(&[-1, 1])), None);
     }
 

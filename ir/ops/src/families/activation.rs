@@ -8,14 +8,15 @@ use crate::families::arithmetic::{float_item, max, min};
 use crate::families::broadcasting::follow_one;
 use crate::info::{InPlace, OpInfo, SplitAxes, Work};
 
-/// Result 0 has type and shape of operand 0.
+/// Gives result 0 the type and shape of operand 0.
 pub(crate) fn same_as_first(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.set_like(0, 0);
     Ok(())
 }
 
-/// One bound of a Clip; `None` where there is none, unknown where it is not known. Attributes stand in operator sets below 11.
+/// Returns one bound of a Clip: `None` if the bound is absent, [`Item::Unknown`] if its value is
+/// unknown. Operator sets below 11 state the bounds as attributes.
 fn bound(ctx: &Infer<'_>, name: &str, operand: usize) -> Option<Item> {
     if ctx.has(operand) {
         let data = ctx.data(operand).map(|data| data.items.as_slice());
@@ -38,7 +39,7 @@ fn clipped(element: ElementType, item: &Item, low: Option<&Item>, high: Option<&
     high.map_or_else(|| raised.clone(), |high| min(element, &raised, high))
 }
 
-/// Followed where the sign of zero is certain.
+/// Infers Relu; follows elements if the sign of a zero result is certain.
 fn relu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     same_as_first(ctx)?;
     let element = ctx.element(0);

@@ -1,9 +1,10 @@
-//! Arithmetic on single elements: what a runtime computes bit for bit, or [`Item::Unknown`].
+//! Arithmetic on single elements: the exact bits that a runtime computes, or [`Item::Unknown`].
 //!
-//! Integers that leave the range of their element type become unknown instead of guessing how a kernel wraps. Numbers are computed in
-//! binary64 and rounded once: for `+ - * / sqrt` that is the correctly rounded binary32 result, because binary64 has
-//! more than twice the digits (Figueroa, "When is double rounding innocuous?", 1995). NaN and results whose zero may carry
-//! either sign become unknown.
+//! Integers outside the range of their element type become unknown, because kernels wrap in different
+//! ways. Floating-point numbers are computed in binary64 and rounded once. For `+ - * / sqrt` this gives
+//! the correctly rounded binary32 result, because binary64 has more than twice the digits (Figueroa,
+//! "When is double rounding innocuous?", 1995). NaN becomes unknown, and so does a zero result whose
+//! sign is uncertain.
 
 use std::cmp::Ordering;
 
@@ -11,18 +12,19 @@ use memc_ir::{DimExpr, ElementType};
 
 use crate::fact::Item;
 
-/// Largest magnitude up to which binary64 holds every integer.
+/// Largest magnitude up to which binary64 represents every integer.
 pub(crate) const EXACT_F64: i64 = 1 << 53;
-/// Largest magnitude up to which binary32 holds every integer.
+/// Largest magnitude up to which binary32 represents every integer.
 pub(crate) const EXACT_F32: i64 = 1 << 24;
 
-/// Whether elements of an integer type are signed.
+/// Whether an integer type is signed.
 pub(crate) fn is_signed(element: ElementType) -> bool {
     use ElementType::*;
     matches!(element, Int64 | Int32 | Int16 | Int8 | Int4 | Int2)
 }
 
-/// Smallest and largest value of an integer type, as far as 64 signed bits go; `None` for other types.
+/// Returns the smallest and largest value of an integer type, limited to signed 64 bits; `None` for
+/// other types.
 pub(crate) fn range(element: ElementType) -> Option<(i64, i64)> {
     if element == ElementType::Bool {
         return Some((0, 1));
@@ -36,13 +38,13 @@ pub(crate) fn range(element: ElementType) -> Option<(i64, i64)> {
     })
 }
 
-/// An integer of this element type, unknown where it does not fit.
+/// Returns an integer of this element type; unknown if it does not fit.
 pub(crate) fn int_item(element: ElementType, value: Option<i64>) -> Item {
     let fits = |value: &i64| range(element).is_some_and(|(low, high)| (low..=high).contains(value));
     value.filter(fits).map_or(Item::Unknown, Item::Int)
 }
 
-/// A number rounded to this element type; unknown for NaN and for types other than binary32 and binary64.
+/// Rounds a number to this element type; unknown for NaN and for types other than binary32 and binary64.
 pub(crate) fn float_item(element: ElementType, value: f64) -> Item {
     let rounded = match element {
         ElementType::Float => f64::from(value as f32),
@@ -52,7 +54,8 @@ pub(crate) fn float_item(element: ElementType, value: f64) -> Item {
     if rounded.is_nan() { Item::Unknown } else { Item::Float(rounded) }
 }
 
-/// A polynomial as an element of this type; only the types that shapes are computed in hold symbols.
+/// Returns a polynomial as an element of this type. Only 64-bit and 32-bit integers, the types of shape
+/// arithmetic, can be symbolic.
 pub(crate) fn expr_item(element: ElementType, expr: Option<DimExpr>) -> Item {
     let Some(expr) = expr else { return Item::Unknown };
     match expr.as_constant() {
@@ -62,7 +65,7 @@ pub(crate) fn expr_item(element: ElementType, expr: Option<DimExpr>) -> Item {
     }
 }
 
-/// An integer from 0 up to a bound; unknown where that passes the element type.
+/// Returns an integer between 0 and an upper bound; unknown if the bound exceeds the element type.
 pub(crate) fn most_item(element: ElementType, most: Option<i64>) -> Item {
     match int_item(element, most) {
         Item::Int(most) if most >= 0 => Item::AtMost(most),
@@ -70,12 +73,14 @@ pub(crate) fn most_item(element: ElementType, most: Option<i64>) -> Item {
     }
 }
 
-/// The bound of an integer of which nothing else is known, from bounds of what it is made of.
+/// Replaces an unknown integer by one with an upper bound, which `most` derives from the bounds of its
+/// operands.
 fn bounded(element: ElementType, known: Item, most: impl FnOnce() -> Option<i64>) -> Item {
     if known == Item::Unknown { most_item(element, most()) } else { known }
 }
 
-/// A bound from below, given that symbols are extents and so never negative; `None` where none is evident.
+/// Returns a lower bound of a polynomial, given that symbols are extents and never negative; `None` if
+/// no bound is evident.
 pub(crate) fn lower_bound(expr: &DimExpr) -> Option<i64> {
     let mut constant = 0;
     for (symbols, factor) in expr.terms() {
@@ -88,7 +93,7 @@ pub(crate) fn lower_bound(expr: &DimExpr) -> Option<i64> {
     Some(constant)
 }
 
-/// How two polynomials compare for every value of their symbols; `None` where that depends on the values.
+/// Compares two polynomials for all values of their symbols; `None` if the order depends on the values.
 pub(crate) fn compare_exprs(left: &DimExpr, right: &DimExpr) -> Option<Ordering> {
     let difference = left.sub(right)?;
     if let Some(value) = difference.as_constant() {
@@ -100,12 +105,12 @@ pub(crate) fn compare_exprs(left: &DimExpr, right: &DimExpr) -> Option<Ordering>
     lower_bound(&right.sub(left)?).filter(|bound| *bound > 0).map(|_| Ordering::Less)
 }
 
-/// Whether `left >= right` for every value of the symbols; false where nobody can tell.
+/// Whether `left >= right` for all values of the symbols; false if this is not provable.
 pub(crate) fn at_least(left: &DimExpr, right: &DimExpr) -> bool {
     left.sub(right).and_then(|difference| lower_bound(&difference)).is_some_and(|bound| bound >= 0)
 }
 
-/// How two elements compare, where that is certain. NaN compares with nothing.
+/// Compares two elements; `None` if the order is not certain. NaN compares with no element.
 pub(crate) fn compare(left: &Item, right: &Item) -> Option<Ordering> {
     match (left, right) {
         (Item::Int(a), Item::Int(b)) => Some(a.cmp(b)),
@@ -126,18 +131,18 @@ fn binary(element: ElementType, left: &Item, right: &Item, int: IntOp, float: Fl
     }
 }
 
-/// Sum of two elements.
+/// Adds two elements.
 pub(crate) fn add(element: ElementType, left: &Item, right: &Item) -> Item {
     let sum = binary(element, left, right, i64::checked_add, |a, b| a + b, DimExpr::add);
     bounded(element, sum, || left.upper()?.checked_add(right.upper()?))
 }
 
-/// Difference of two elements.
+/// Subtracts two elements.
 pub(crate) fn sub(element: ElementType, left: &Item, right: &Item) -> Item {
     binary(element, left, right, i64::checked_sub, |a, b| a - b, DimExpr::sub)
 }
 
-/// Product of two elements.
+/// Multiplies two elements.
 pub(crate) fn mul(element: ElementType, left: &Item, right: &Item) -> Item {
     if element.is_integral() && (*left == Item::Int(0) || *right == Item::Int(0)) {
         return Item::Int(0);
@@ -146,27 +151,29 @@ pub(crate) fn mul(element: ElementType, left: &Item, right: &Item) -> Item {
     bounded(element, product, || left.upper()?.checked_mul(right.upper()?))
 }
 
-/// Quotient of two elements; integers truncate toward zero.
+/// Divides two elements; integers truncate toward zero.
 pub(crate) fn div(element: ElementType, left: &Item, right: &Item) -> Item {
     let quotient = binary(element, left, right, i64::checked_div, |a, b| a / b, DimExpr::div_exact);
-    // What divides and is not known is at least 1.
+    // An unknown divisor is at least 1.
     let by = || right.int().or_else(|| right.upper().map(|_| 1)).filter(|by| *by > 0);
     bounded(element, quotient, || left.upper()?.checked_div(by()?))
 }
 
-/// Remainder of integers with the sign of the divisor (`fmod` = 0). Numbers are left alone: only the newest operator set defines them.
+/// Returns the remainder of integers with the sign of the divisor (`fmod` = 0). Floating-point numbers
+/// stay unknown: only the newest operator set defines them.
 pub(crate) fn modulo(element: ElementType, left: &Item, right: &Item) -> Item {
     let int: IntOp = |a, b| {
         let rest = a.checked_rem(b)?;
         Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
     };
-    // A remainder of polynomials is only evident where none is left.
+    // A remainder of polynomials is evident only if it is zero.
     let symbolic: ExprOp = |a, b| a.div_exact(b).map(|_| DimExpr::constant(0));
     let rest = binary(element, left, right, int, |_, _| f64::NAN, symbolic);
     bounded(element, rest, || right.int()?.checked_sub(1).filter(|_| element.is_integral()))
 }
 
-/// Remainder with the sign of the dividend (`fmod` = 1). Kernels compute integers in binary64.
+/// Returns the remainder with the sign of the dividend (`fmod` = 1). Kernels compute integers in
+/// binary64.
 pub(crate) fn remainder(element: ElementType, left: &Item, right: &Item) -> Item {
     let exact = |value: i64| value.checked_abs().filter(|magnitude| *magnitude <= EXACT_F64);
     match (left, right) {
@@ -176,7 +183,8 @@ pub(crate) fn remainder(element: ElementType, left: &Item, right: &Item) -> Item
     }
 }
 
-/// Power of integers, while it is exact in binary64 (kernels compute there). Powers of numbers depend on the math library.
+/// Raises an integer to a power, if the result is exact in binary64, in which kernels compute. Powers of
+/// floating-point numbers depend on the math library.
 pub(crate) fn pow(element: ElementType, base: &Item, exponent: &Item) -> Item {
     let exponent = match exponent {
         Item::Int(value) => *value,
@@ -198,7 +206,7 @@ pub(crate) fn pow(element: ElementType, base: &Item, exponent: &Item) -> Item {
 
 fn choose(left: &Item, right: &Item, wanted: Ordering) -> Item {
     if let (Item::Float(a), Item::Float(b)) = (left, right) {
-        // Which of two zeros wins depends on the kernel.
+        // The kernel decides which of two zeros wins.
         if a.is_nan() || b.is_nan() || (*a == 0.0 && *b == 0.0 && a.is_sign_negative() != b.is_sign_negative()) {
             return Item::Unknown;
         }
@@ -227,28 +235,28 @@ fn choose(left: &Item, right: &Item, wanted: Ordering) -> Item {
     }
 }
 
-/// Whether an integer is not negative for certain.
+/// Whether an integer is provably not negative.
 fn is_extent(item: &Item) -> bool {
     item.upper().is_some() || item.expr().and_then(|expr| lower_bound(&expr)).is_some_and(|bound| bound >= 0)
 }
 
-/// The smaller of two elements.
+/// Returns the smaller of two elements.
 pub(crate) fn min(element: ElementType, left: &Item, right: &Item) -> Item {
     let least = [left, right].into_iter().filter_map(Item::upper).min();
     bounded(element, choose(left, right, Ordering::Less), || least.filter(|_| is_extent(left) && is_extent(right)))
 }
 
-/// The larger of two elements.
+/// Returns the larger of two elements.
 pub(crate) fn max(element: ElementType, left: &Item, right: &Item) -> Item {
     bounded(element, choose(left, right, Ordering::Greater), || Some(left.upper()?.max(right.upper()?)))
 }
 
-/// A truth value as an element.
+/// Returns a boolean as an element.
 pub(crate) fn bool_item(value: Option<bool>) -> Item {
     value.map_or(Item::Unknown, |value| Item::Int(i64::from(value)))
 }
 
-/// Keeps the low bits of an integer as this element type does when it is converted.
+/// Keeps the low bits of an integer, as a conversion to this element type does.
 pub(crate) fn wrap(element: ElementType, value: i64) -> Item {
     let Some(bits) = element.bits().filter(|_| element.is_integral()) else { return Item::Unknown };
     if element == ElementType::Bool {

@@ -1,4 +1,4 @@
-//! Attention and what stands around it: rotary embeddings, linear attention, gated activations.
+//! Attention and related operators: rotary embeddings, linear attention, gated activations.
 
 use memc_ir::{Bytes, Dim, ElementType, TensorType};
 
@@ -8,7 +8,7 @@ use crate::families::activation::same_as_first;
 use crate::families::dims::{agree, dim_at, element_attribute, require_rank, share};
 use crate::info::{OpInfo, SplitAxes, Typed, Work, Workspace};
 
-/// Extents of one attention; heads and head widths are those of queries, keys and values.
+/// Extents of one attention: batch, heads and lengths of queries and keys, and widths of one head.
 struct Heads {
     batch: Dim,
     query_heads: Dim,
@@ -28,7 +28,8 @@ fn stated_heads(ctx: &Infer<'_>, name: &'static str) -> Result<i64, InferError> 
 }
 
 impl Heads {
-    /// Reads operands Q, K, V of rank 4 (`[batch, heads, length, width]`) or, with stated heads, 3 (`[batch, length, heads * width]`).
+    /// Reads operands Q, K, V of rank 4 (`[batch, heads, length, width]`), or of rank 3 with head counts
+    /// as attributes (`[batch, length, heads * width]`).
     fn read(ctx: &Infer<'_>, rank: usize) -> Result<Self, InferError> {
         for operand in 0..3 {
             require_rank(ctx, operand, rank)?;
@@ -63,7 +64,8 @@ impl Heads {
     }
 }
 
-/// Operands: Q, K, V, mask, past key, past value, valid lengths. Results: Y, present key, present value, scores.
+/// Infers Attention. Operands: Q, K, V, mask, past key, past value, valid lengths. Results: Y, present
+/// key, present value, scores.
 fn attention(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     for operand in 0..3 {
         ctx.required(operand)?;
@@ -98,7 +100,7 @@ fn attention(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The bodies change scores and probabilities, which keep their type.
+/// Infers FlexAttention. Its bodies change scores and probabilities, which keep their type.
 fn flex_attention(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     for operand in 0..3 {
         ctx.required(operand)?;
@@ -116,7 +118,8 @@ fn flex_attention(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operands: packed queries, keys, values, past state, decay, update rate. Results: packed values, state.
+/// Infers LinearAttention. Operands: packed queries, keys, values, past state, decay, update rate.
+/// Results: packed values, state.
 fn linear_attention(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     for operand in 0..3 {
         ctx.required(operand)?;
@@ -129,7 +132,7 @@ fn linear_attention(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operands: gate and value, of one shape.
+/// Infers SwiGLU. Operands: gate and value, of equal shape.
 fn swiglu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -148,7 +151,8 @@ fn swiglu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Heads of the queries, rows of scores, columns of scores, width of a key and a value head.
+/// Returns the number of query heads over the batch, rows of scores, columns of scores, and the widths
+/// of a key head and of a value head.
 fn score_extents(node: &Typed<'_>) -> Option<[u64; 5]> {
     let (query, key, value) = (node.input_dims(0)?, node.input_dims(1)?, node.input_dims(2)?);
     let past = if node.data().inputs.get(4).is_some_and(Option::is_some) { *node.input_dims(4)?.get(2)? } else { 0 };
@@ -167,21 +171,23 @@ fn score_extents(node: &Typed<'_>) -> Option<[u64; 5]> {
     Some([batch_heads, rows, keys.checked_add(past)?, width, value_width])
 }
 
-/// Two products, and about 24 operations a score for its softmax.
+/// Counts two products, and about 24 operations per score for its softmax.
 fn attention_flops(node: &Typed<'_>) -> Option<u64> {
     let [heads, rows, columns, width, value_width] = score_extents(node)?;
     let per_score = width.checked_add(value_width)?.checked_mul(2)?.checked_add(24)?;
     heads.checked_mul(rows)?.checked_mul(columns)?.checked_mul(per_score)
 }
 
-/// The scores of all heads; where they are a result, that is a copy of them.
+/// Returns the bytes of the scores of all heads. If the scores are a result, the workspace is a copy of
+/// them.
 fn attention_workspace(node: &Typed<'_>) -> Option<Bytes> {
     let [heads, rows, columns, ..] = score_extents(node)?;
     let elements = heads.checked_mul(rows)?.checked_mul(columns)?;
     elements.checked_mul(u64::from(node.input(0)?.element.bits()?) / 8).map(Bytes)
 }
 
-/// Each step updates and reads a state of `width` by `value_width` for each head: two products of that size.
+/// Counts two products per head and step: each step updates and reads a state of `width` by
+/// `value_width`.
 fn linear_attention_flops(node: &Typed<'_>) -> Option<u64> {
     let [heads, rows, _, width, value_width] = score_extents(node)?;
     heads.checked_mul(rows)?.checked_mul(width)?.checked_mul(value_width)?.checked_mul(4)

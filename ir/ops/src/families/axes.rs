@@ -1,21 +1,22 @@
-//! Axes that a node names, by attribute in older operator sets and by operand in newer ones.
+//! Reads axis lists, which are an attribute in older operator sets and an operand in newer ones.
 
 use memc_ir::Dim;
 
 use crate::context::{Infer, InferError, normalize_axis};
 
-/// What is known of the axes that a node names.
+/// The axes that a node states.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Axes {
-    /// None are named: the operator's default holds.
+    /// No axes are stated: the operator's default applies.
     Absent,
-    /// These, as written.
+    /// The axes as written, possibly negative.
     Known(Vec<i64>),
-    /// They are only known when the model runs; how many may be known.
+    /// The axes are known only at run time; their number may be known.
     Unknown(Option<usize>),
 }
 
-/// How many elements a vector operand has, where known and sane as a rank.
+/// Returns the number of elements of a vector operand; `None` if it is unknown or over 1,024, too large
+/// for a rank.
 pub(crate) fn vector_length(ctx: &Infer<'_>, operand: usize) -> Option<usize> {
     match ctx.dims(operand)? {
         [] => Some(1),
@@ -24,7 +25,7 @@ pub(crate) fn vector_length(ctx: &Infer<'_>, operand: usize) -> Option<usize> {
     }
 }
 
-/// Integers that stand in an attribute or, in newer operator sets, in an operand.
+/// Returns the axes from an attribute or, in newer operator sets, from an operand.
 pub(crate) fn axes(ctx: &Infer<'_>, attribute: &str, operand: usize) -> Axes {
     if let Some(axes) = ctx.ints(attribute) {
         return Axes::Known(axes.to_vec());
@@ -38,10 +39,10 @@ pub(crate) fn axes(ctx: &Infer<'_>, attribute: &str, operand: usize) -> Axes {
     }
 }
 
-/// Turns axes as written into positions below `rank`, in the order written.
+/// Converts axes as written to positions below `rank`, in the order written.
 ///
 /// # Errors
-/// One is out of range, or two are the same.
+/// Returns an error if an axis is out of range or occurs twice.
 pub(crate) fn positions_of(axes: &[i64], rank: usize) -> Result<Vec<usize>, InferError> {
     let positions = set_of(axes, rank)?;
     if positions.len() < axes.len() {
@@ -50,10 +51,11 @@ pub(crate) fn positions_of(axes: &[i64], rank: usize) -> Result<Vec<usize>, Infe
     Ok(positions)
 }
 
-/// Turns axes as written into positions below `rank`, each once; for operators whose kernels take a repeated axis.
+/// Converts axes as written to distinct positions below `rank`, for operators whose kernels accept a
+/// repeated axis.
 ///
 /// # Errors
-/// One is out of range.
+/// Returns an error if an axis is out of range.
 pub(crate) fn set_of(axes: &[i64], rank: usize) -> Result<Vec<usize>, InferError> {
     let mut seen = vec![false; rank];
     let mut result = Vec::with_capacity(axes.len().min(rank));

@@ -1,11 +1,12 @@
-//! Positions in row-major tensors and element-wise following of elements with multidirectional broadcasting.
+//! Positions in row-major tensors, and element-wise functions with multidirectional broadcasting over
+//! known elements.
 
 use memc_ir::{Dim, ElementType};
 
 use crate::context::{Infer, InferError, broadcast};
 use crate::fact::{Data, Item, MAX_ITEMS};
 
-/// Number of elements of these extents, if it may be followed.
+/// Returns the number of elements of a tensor with these extents; `None` if it exceeds [`MAX_ITEMS`].
 pub(crate) fn item_count(dims: &[u64]) -> Option<usize> {
     if dims.contains(&0) {
         return Some(0);
@@ -14,7 +15,7 @@ pub(crate) fn item_count(dims: &[u64]) -> Option<usize> {
     usize::try_from(count).ok().filter(|count| *count <= MAX_ITEMS)
 }
 
-/// Distance in elements between neighbors along each axis of a row-major tensor that may be followed.
+/// Returns the distance between neighbors along each axis of a row-major tensor, in elements.
 pub(crate) fn strides(dims: &[u64]) -> Vec<i64> {
     let mut stride = 1i64;
     let mut result: Vec<i64> = dims
@@ -30,9 +31,10 @@ pub(crate) fn strides(dims: &[u64]) -> Vec<i64> {
     result
 }
 
-/// For each element of a tensor of extents `dims`, in row-major order: `base` plus its coordinates times `strides`.
+/// Returns `base` plus the dot product of coordinates and `strides`, for each element of a tensor of
+/// extents `dims` in row-major order.
 ///
-/// `None` where there are too many elements to follow or a position is negative. Linear in the number of elements times the rank.
+/// `None` if there are more than [`MAX_ITEMS`] elements or a position is negative. O(elements * rank).
 pub(crate) fn positions(dims: &[u64], base: i64, strides: &[i64]) -> Option<Vec<usize>> {
     let count = item_count(dims)?;
     let mut result = Vec::with_capacity(count);
@@ -54,12 +56,13 @@ pub(crate) fn positions(dims: &[u64], base: i64, strides: &[i64]) -> Option<Vec<
     Some(result)
 }
 
-/// The elements at these positions; `None` where one is out of range.
+/// Returns the elements at these positions; `None` if a position is out of range.
 pub(crate) fn pick(items: &[Item], positions: &[usize]) -> Option<Vec<Item>> {
     positions.iter().map(|at| items.get(*at).cloned()).collect()
 }
 
-/// Elements of operand `index`; all unknown where only its extents are known and it holds few integers.
+/// Returns the elements of operand `index`. If only its extents are known, returns unknown elements,
+/// provided that they are few integers.
 pub(crate) fn data_or_unknown(ctx: &Infer<'_>, index: usize) -> Option<Data> {
     if let Some(data) = ctx.data(index) {
         return Some(data.clone());
@@ -70,7 +73,7 @@ pub(crate) fn data_or_unknown(ctx: &Infer<'_>, index: usize) -> Option<Data> {
     Data::new(ty.element, dims, vec![Item::Unknown; count])
 }
 
-/// The elements of `data`, broadcast to `dims`; `None` where it does not broadcast.
+/// Broadcasts the elements of `data` to `dims`; `None` if the extents do not broadcast.
 pub(crate) fn expand(data: &Data, dims: &[u64]) -> Option<Vec<Item>> {
     let missing = dims.len().checked_sub(data.dims.len())?;
     let own = strides(&data.dims);
@@ -85,7 +88,7 @@ pub(crate) fn expand(data: &Data, dims: &[u64]) -> Option<Vec<Item>> {
     pick(&data.items, &positions(dims, 0, &steps)?)
 }
 
-/// Extents of the broadcast of known extents; `None` where they do not agree.
+/// Returns the broadcast extents of all data; `None` if they do not agree.
 pub(crate) fn broadcast_known(all: &[&Data]) -> Option<Vec<u64>> {
     let mut result: Vec<Dim> = Vec::new();
     for data in all {
@@ -95,10 +98,10 @@ pub(crate) fn broadcast_known(all: &[&Data]) -> Option<Vec<u64>> {
     result.iter().map(Dim::known).collect()
 }
 
-/// Broadcast shape of all operands; result 0 has this element type.
+/// States that result 0 has this element type and the broadcast shape of all operands.
 ///
 /// # Errors
-/// Operand 0 is missing, or shapes do not agree.
+/// Returns an error if operand 0 is missing or shapes do not agree.
 pub(crate) fn broadcast_shapes(ctx: &mut Infer<'_>, element: ElementType) -> Result<(), InferError> {
     ctx.required(0)?;
     let mut shape = ctx.shape(0);
@@ -114,7 +117,8 @@ pub(crate) fn broadcast_shapes(ctx: &mut Infer<'_>, element: ElementType) -> Res
     Ok(())
 }
 
-/// Elements of an element-wise function of several tensors; `None` where they do not broadcast or are too many.
+/// Applies an element-wise function to several broadcast tensors; `None` if they do not broadcast or
+/// have too many elements.
 pub(crate) fn zip_items(all: &[&Data], function: impl Fn(&[&Item]) -> Item) -> Option<Vec<Item>> {
     let dims = broadcast_known(all)?;
     let columns: Vec<Vec<Item>> = all.iter().map(|data| expand(data, &dims)).collect::<Option<_>>()?;
@@ -122,7 +126,8 @@ pub(crate) fn zip_items(all: &[&Data], function: impl Fn(&[&Item]) -> Item) -> O
     Some((0..count).map(|at| function(&columns.iter().map(|column| &column[at]).collect::<Vec<_>>())).collect())
 }
 
-/// Follows the elements of a two-operand operator into result 0, where both operands' are followed.
+/// Computes the elements of result 0 of a two-operand operator, if the elements of both operands are
+/// followed.
 pub(crate) fn follow(ctx: &mut Infer<'_>, function: impl Fn(&Item, &Item) -> Item) {
     let Some((left, right)) = ctx.data(0).zip(ctx.data(1)) else { return };
     if let Some(items) = zip_items(&[left, right], |items| function(items[0], items[1])) {
@@ -130,19 +135,21 @@ pub(crate) fn follow(ctx: &mut Infer<'_>, function: impl Fn(&Item, &Item) -> Ite
     }
 }
 
-/// Follows the elements of a one-operand operator into result 0.
+/// Computes the elements of result 0 of a one-operand operator, if the elements of the operand are
+/// followed.
 pub(crate) fn follow_one(ctx: &mut Infer<'_>, function: impl Fn(&Item) -> Item) {
     let Some(data) = ctx.data(0) else { return };
     let items = data.items.iter().map(function).collect();
     ctx.set_items(0, items);
 }
 
-/// Gives result 0 the elements of operand 0 in unchanged order (its shape was stated before).
+/// Copies the elements of operand 0 to result 0 in unchanged order. The shape of result 0 must already
+/// be stated.
 pub(crate) fn follow_same(ctx: &mut Infer<'_>) {
     follow_one(ctx, Item::clone);
 }
 
-/// Product of extents; an extent of zero decides even beside unknown ones.
+/// Multiplies extents; an extent of zero gives zero even if others are unknown.
 pub(crate) fn product(dims: &[Dim]) -> Dim {
     if dims.contains(&Dim::Known(0)) {
         return Dim::Known(0);

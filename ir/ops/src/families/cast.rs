@@ -8,7 +8,7 @@ use crate::families::arithmetic::{at_least, bool_item, expr_item, float_item, in
 use crate::families::broadcasting::follow_one;
 use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, View, Work};
 
-/// The element type that an attribute names by ONNX's number.
+/// Returns the element type that an attribute states by its ONNX number.
 fn target(ctx: &Infer<'_>, name: &'static str) -> Result<ElementType, InferError> {
     let number = ctx.int_attribute(name).ok_or(InferError::MissingAttribute { name })?;
     match i32::try_from(number) {
@@ -17,15 +17,16 @@ fn target(ctx: &Infer<'_>, name: &'static str) -> Result<ElementType, InferError
     }
 }
 
-/// Converts one element as C does; what C leaves open (numbers out of range, NaN to an integer) is unknown.
+/// Converts one element as C does. Conversions that C leaves undefined (numbers out of range, NaN to an
+/// integer) give unknown.
 fn convert(to: ElementType, item: &Item) -> Item {
     match item {
         Item::Int(value) if to.is_integral() => wrap(to, *value),
-        // One rounding: through binary64 there would be two.
+        // Round once: a conversion through binary64 would round twice.
         Item::Int(value) if to == ElementType::Float => Item::Float(f64::from(*value as f32)),
         Item::Int(value) => float_item(to, *value as f64),
         Item::Float(value) if to == ElementType::Bool => bool_item((!value.is_nan()).then_some(*value != 0.0)),
-        // Both bounds are exact in binary64, and the upper one is excluded.
+        // Both bounds are exact in binary64; the upper bound is excluded.
         Item::Float(value)
             if to.is_integral() && *value > -9_223_372_036_854_775_808.0 && *value < 9_223_372_036_854_775_808.0 =>
         {
@@ -34,14 +35,14 @@ fn convert(to: ElementType, item: &Item) -> Item {
         Item::Float(value) if !to.is_integral() => float_item(to, *value),
         Item::Symbolic(expr) if to == ElementType::Bool => bool_item(at_least(expr, &DimExpr::constant(1)).then_some(true)),
         Item::Symbolic(expr) => expr_item(to, Some(expr.clone())),
-        // What fits stays as it is.
+        // A bound that fits the type stays unchanged.
         Item::AtMost(_) if to == ElementType::Bool => Item::AtMost(1),
         Item::AtMost(most) => most_item(to, Some(*most)),
         _ => Item::Unknown,
     }
 }
 
-/// Result 0 has the shape of operand 0 and this element type.
+/// Gives result 0 the shape of operand 0 and element type `to`, and converts its elements.
 fn convert_all(ctx: &mut Infer<'_>, to: ElementType) {
     let shape = ctx.shape(0);
     ctx.set_tensor(0, to, shape);

@@ -1,4 +1,5 @@
-//! Comparison, logic, and arithmetic on bits; follows elements, so that choices in shape arithmetic are known.
+//! Comparison, logic and bit operations; follows elements, so that selections in shape arithmetic are
+//! known.
 
 use std::cmp::Ordering;
 
@@ -17,7 +18,7 @@ fn relation(ctx: &mut Infer<'_>, decide: fn(&Item, &Item) -> Option<bool>) -> Re
     Ok(())
 }
 
-/// Comparison with NaN is false whatever the relation.
+/// Whether a comparison involves NaN and is false for every relation.
 fn unordered(left: &Item, right: &Item) -> bool {
     matches!((left, right), (Item::Float(a), Item::Float(b)) if a.is_nan() || b.is_nan())
 }
@@ -95,7 +96,8 @@ fn not(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Sign extension to 64 bits commutes with and, or and exclusive or, so results always fit.
+/// Infers a bitwise operator. And, or and exclusive or commute with sign extension to 64 bits, so
+/// results always fit.
 fn bitwise(ctx: &mut Infer<'_>, function: fn(i64, i64) -> i64) -> Result<(), InferError> {
     ctx.required(1)?;
     let element = ctx.element(0);
@@ -124,7 +126,8 @@ fn bitwise_not(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Shifts of unsigned integers by less than their width; what lies beyond differs between kernels.
+/// Shifts an unsigned integer by less than its width. Kernels differ on all other shifts, which stay
+/// unknown.
 fn shift(element: ElementType, left: bool, value: &Item, by: &Item) -> Item {
     let (Some(value), Some(by), Some(bits)) = (value.int(), by.int(), element.bits()) else { return Item::Unknown };
     let unsigned = range(element).is_some_and(|(low, _)| low == 0) && element != ElementType::Bool;

@@ -1,4 +1,4 @@
-//! Operators that make tensors from attributes and shapes.
+//! Operators that create tensors from attributes and shapes.
 
 use memc_ir::{Attribute, Dim, DimExpr, ElementType, TensorType};
 
@@ -23,7 +23,7 @@ fn constant(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         Some((_, Attribute::Floats(values))) => (ElementType::Float, 1, values.iter().copied().map(number).collect()),
         Some((_, Attribute::String(_))) => return string_constant(ctx, &[]),
         Some((_, Attribute::Strings(values))) => return string_constant(ctx, &[values.len() as u64]),
-        // A sparse constant: what it is stays with the file.
+        // A sparse constant: its type is stated by the file.
         _ if node.attribute("sparse_value").is_some() => return Ok(()),
         _ => return Err(InferError::MissingAttribute { name: "value" }),
     };
@@ -38,7 +38,7 @@ fn string_constant(ctx: &mut Infer<'_>, dims: &[u64]) -> Result<(), InferError> 
     Ok(())
 }
 
-/// Refuses a shape operand with an extent that is negative for certain (`allowed` apart).
+/// Rejects a shape operand with a known negative extent other than `allowed`.
 pub(crate) fn check_extents(ctx: &Infer<'_>, operand: usize, allowed: i64) -> Result<(), InferError> {
     let items = ctx.data(operand).map_or(&[][..], |data| &data.items);
     match items.iter().filter_map(Item::int).find(|extent| *extent < 0 && *extent != allowed) {
@@ -91,7 +91,8 @@ fn eye_like(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// How many elements Range has, where that is certain: `max(ceil((limit - start) / delta), 0)`.
+/// Returns the number of elements of Range, `max(ceil((limit - start) / delta), 0)`; a bound or unknown
+/// if it is uncertain.
 fn range_extent(element: ElementType, start: &Item, limit: &Item, delta: &Item) -> Dim {
     match (start, limit, delta) {
         (Item::Int(start), Item::Int(limit), Item::Int(delta)) => {
@@ -101,7 +102,8 @@ fn range_extent(element: ElementType, start: &Item, limit: &Item, delta: &Item) 
             u64::try_from(steps).map_or(Dim::Unknown, Dim::Known)
         }
         (Item::Float(_), Item::Float(_), Item::Float(delta)) => match sub(element, limit, start) {
-            // The distance is rounded to the element type, the quotient is not. Far below 2^53 the count is exact; NaN has no count.
+            // The distance is rounded to the element type, the quotient is not. Far below 2^53 the count
+            // is exact. A NaN quotient gives an unknown count.
             Item::Float(distance) if (distance / delta).ceil() < 1e15 => Dim::Known((distance / delta).ceil().max(0.0) as u64),
             _ => Dim::Unknown,
         },
@@ -109,7 +111,7 @@ fn range_extent(element: ElementType, start: &Item, limit: &Item, delta: &Item) 
     }
 }
 
-/// No more elements than Range can have, where its bounds are bounded.
+/// Returns an upper bound of the number of elements of Range, if its operands are bounded.
 fn most_steps(start: &Item, limit: &Item, delta: &Item) -> Option<u64> {
     let least = |item: &Item| match item {
         Item::Int(value) => Some(*value),
@@ -129,7 +131,8 @@ fn symbolic_extent(start: &Item, limit: &Item, delta: &Item) -> Option<Dim> {
     at_least(&steps, &DimExpr::constant(0)).then(|| Dim::from_expr(steps))
 }
 
-/// Elements of Range. Kernels either multiply or accumulate; numbers agree only while they are exact integers.
+/// Returns the elements of Range. Kernels either multiply or accumulate; both agree only if all numbers
+/// are exact integers.
 fn range_items(element: ElementType, start: &Item, delta: &Item, count: usize) -> Option<Vec<Item>> {
     let last = i64::try_from(count).ok()?;
     let exact = if element == ElementType::Float { EXACT_F32 } else { EXACT_F64 } as f64;

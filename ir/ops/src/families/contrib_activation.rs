@@ -1,4 +1,5 @@
-//! Element-wise operators of ONNX Runtime's own domain: activations with and without bias, dropout, triangles.
+//! Element-wise operators of ONNX Runtime's own domain: activations with and without bias, dropout,
+//! triangles.
 
 use memc_ir::{Dim, ElementType};
 
@@ -7,7 +8,7 @@ use super::contrib_workspace;
 use crate::context::{Infer, InferError};
 use crate::info::{InPlace, OpInfo, Repeat, SplitAxes, Typed, Work, Workspace};
 
-/// Two halves of the last axis become one.
+/// Infers operators that combine the two halves of the last axis.
 fn halved(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let mut shape = ctx.shape(0);
@@ -18,14 +19,15 @@ fn halved(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Result 0 like operand 0, result 1 its mask of booleans.
+/// Infers Dropout: result 0 is like operand 0, result 1 is its boolean mask.
 pub(crate) fn dropout(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     like_first(ctx)?;
     set_shaped_like(ctx, 1, ElementType::Bool, 0);
     Ok(())
 }
 
-/// Result 0 like operand 0, result 1 its mask with 32 elements a word.
+/// Infers Dropout with a bit mask: result 0 is like operand 0, result 1 is its mask with 32 elements per
+/// word.
 fn bitmask_dropout(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     like_first(ctx)?;
     let words =
@@ -34,7 +36,7 @@ fn bitmask_dropout(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// One truth value for each element.
+/// Infers a predicate: one boolean per element.
 fn truth(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     set_shaped_like(ctx, 0, ElementType::Bool, 0);
@@ -49,7 +51,7 @@ const fn elementwise(name: &'static str, work: u32) -> OpInfo {
 pub const OPERATORS: &[OpInfo] = &[
     elementwise("BiasAdd", 2),
     microsoft("BiasDropout", dropout).work(Work::PerElement(6)).repeat(Repeat::Random),
-    // The bias is added in a pass of its own: measured as long as an Add and a Gelu.
+    // The bias is added in a separate pass: the time measured equals that of an Add and a Gelu.
     elementwise("BiasGelu", 37).in_place(InPlace::Operands(&[0])).workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
     microsoft("BiasSoftmax", like_first).unit_scale().work(Work::PerElement(14)).split(SplitAxes::AllButLast),
     microsoft("BiasSplitGelu", halved).work(Work::PerElement(15)).split(SplitAxes::AllButLast),
@@ -66,7 +68,8 @@ pub const OPERATORS: &[OpInfo] = &[
     elementwise("Trilu", 1),
 ];
 
-/// Two thirds of `n^3` for the factors and `2 n^3` for the solutions, for each `n x n` matrix of the batch.
+/// Counts two thirds of `n^3` for the factors and `2 n^3` for the solutions, for each `n x n` matrix of
+/// the batch.
 fn inverse_flops(typed: &Typed<'_>) -> Option<u64> {
     let dims = typed.output_dims(0)?;
     typed.output_elements()?.checked_mul(dims.last()?.checked_mul(3)?)

@@ -1,4 +1,5 @@
-//! Attention of ONNX Runtime's own domain: fused projections, many heads, grouped heads, caches of keys and values.
+//! Attention of ONNX Runtime's own domain: fused projections, many heads, grouped heads, caches of keys
+//! and values.
 
 use memc_ir::{Dim, ElementType};
 
@@ -8,7 +9,8 @@ use super::dims::{dim_at, product};
 use crate::context::{Infer, InferError};
 use crate::info::{InferFn, OpInfo, Typed, Work, Workspace};
 
-/// Past plus new positions; the buffer of the past where results share it.
+/// Returns the number of past plus new positions, or the extent of the past buffer if the results share
+/// it.
 fn total(ctx: &Infer<'_>, past: usize, axis: usize, new: &Dim, shared: bool) -> Dim {
     match (ctx.has(past), shared) {
         (false, _) => new.clone(),
@@ -17,7 +19,8 @@ fn total(ctx: &Infer<'_>, past: usize, axis: usize, new: &Dim, shared: bool) -> 
     }
 }
 
-/// Projected attention: `[B, S, v_hidden]`, and keys and values in one tensor `[2, B, heads, total, head]`.
+/// Infers attention with a fused projection: `[B, S, v_hidden]`, and keys and values in one tensor
+/// `[2, B, heads, total, head]`.
 fn set_projected(ctx: &mut Infer<'_>, element: ElementType, past: usize, qkv: Dim) -> Result<(), InferError> {
     ctx.required(0)?;
     let data = ranked(ctx, 0, 3)?;
@@ -52,7 +55,7 @@ fn quantized_ordered(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Tokens of all sequences behind each other: `[tokens, v_hidden]`.
+/// Infers projected attention over the concatenated tokens of all sequences: `[tokens, v_hidden]`.
 fn packed_projected(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let sizes = ctx.ints("qkv_hidden_sizes").and_then(|sizes| sizes.get(2));
@@ -71,7 +74,7 @@ fn packed_heads(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Width of the values that all heads give together, and positions of keys that this call brings.
+/// Returns the width of the values over all heads, and the number of new key positions.
 fn hidden_and_keys(ctx: &Infer<'_>, packed: u64) -> (Dim, Dim) {
     let own = || (last_dim(ctx, 0).div(&Dim::Known(packed)), dim_at(ctx, 0, 1));
     match (ctx.rank(0), ctx.rank(1), ctx.rank(2)) {
@@ -120,7 +123,8 @@ fn masked_many_heads(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     set_many_heads(ctx, (5, 6), packed, shared)
 }
 
-/// Size of one head: the width of queries by their heads, or of packed queries, keys and values by all heads.
+/// Returns the number of query heads, the number of key heads, and the width of one head. The width is
+/// that of the queries per head, or that of packed queries, keys and values per head of any kind.
 fn head_size(ctx: &Infer<'_>) -> (Dim, Dim, Dim) {
     let (heads, groups) = (extent_attribute(ctx, "num_heads"), extent_attribute(ctx, "kv_num_heads"));
     let parts = if ctx.has(1) { heads.clone() } else { heads.add(&groups).add(&groups) };
@@ -153,7 +157,7 @@ fn grouped(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Grouped heads whose caches have fixed buffers, given as operands 3 and 4.
+/// Infers grouped-head attention whose caches are fixed buffers, passed as operands 3 and 4.
 fn grouped_in_buffers(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let (heads, _, head) = head_size(ctx);
@@ -219,7 +223,7 @@ fn rotary_pair(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Extents that work depends on.
+/// The extents that determine the amount of work.
 struct Sizes {
     batch: u64,
     positions: u64,
@@ -228,7 +232,8 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Positions of keys: new ones and those of the past, or the longest cache that results show.
+    /// Reads the extents. The number of key positions is the new positions plus the past, or the longest
+    /// cache among the results.
     fn read(typed: &Typed<'_>) -> Option<Self> {
         let result = typed.output_dims(0)?;
         let [batch, positions, hidden] = result.as_slice() else { return None };
@@ -239,7 +244,7 @@ impl Sizes {
         let keys = own.unwrap_or(*positions).max(*positions).checked_add(past.unwrap_or(0))?.max(present.unwrap_or(0));
         Some(Self { batch: *batch, positions: *positions, keys, hidden: *hidden })
     }
-    /// Scores and their product with the values: two operations each.
+    /// Counts two operations each for the scores and for their product with the values.
     fn flops(&self) -> Option<u64> {
         product(&[self.batch, self.positions, self.keys, self.hidden, 4])
     }
@@ -249,7 +254,7 @@ fn attention_flops(typed: &Typed<'_>) -> Option<u64> {
     Sizes::read(typed)?.flops()
 }
 
-/// Attention, and the projection of the operand before it.
+/// Counts the attention and the preceding projection of the operand.
 fn projected_flops(typed: &Typed<'_>) -> Option<u64> {
     let sizes = Sizes::read(typed)?;
     let projection = product(&[sizes.batch, sizes.positions, typed.input(1)?.elements()?, 2])?;

@@ -1,4 +1,4 @@
-//! Convolution, pooling and resampling of ONNX Runtime's own domain, channels first or last.
+//! Convolution, pooling and resampling of ONNX Runtime's own domain, with channels first or last.
 
 use memc_ir::{Dim, ElementType};
 
@@ -11,7 +11,7 @@ use crate::context::{Infer, InferError};
 use crate::info::{InPlace, OpInfo, SplitAxes, Typed, Work, Workspace};
 use crate::pieces::{reach, rules};
 
-/// Where the channels of an image stand.
+/// The position of the channel axis of an image.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     /// `[N, C, spatial...]`.
@@ -21,12 +21,12 @@ enum Layout {
 }
 
 impl Layout {
-    /// Spatial extents of an image.
+    /// Returns the spatial extents of an image.
     fn spatial(self, dims: &[Dim]) -> &[Dim] {
         let end = dims.len() - usize::from(self == Self::Last);
         dims.get(if self == Self::First { 2 } else { 1 }..end).unwrap_or_default()
     }
-    /// An image's extents from its parts.
+    /// Assembles the extents of an image from batch, channels and spatial extents.
     fn image(self, batch: &Dim, channels: Dim, spatial: Vec<Dim>) -> Vec<Dim> {
         let mut dims = vec![batch.clone()];
         match self {
@@ -47,7 +47,7 @@ fn layout(ctx: &Infer<'_>) -> Layout {
     if ctx.int("channels_last", 0) == 0 { Layout::First } else { Layout::Last }
 }
 
-/// Extents of operand `index` if it is an image with at least one spatial axis.
+/// Returns the extents of operand `index`, which must be an image with at least one spatial axis.
 fn image<'c>(ctx: &'c Infer<'_>, index: usize) -> Result<Option<&'c [Dim]>, InferError> {
     match ctx.dims(index) {
         Some(dims) if dims.len() < 3 => {
@@ -57,7 +57,7 @@ fn image<'c>(ctx: &'c Infer<'_>, index: usize) -> Result<Option<&'c [Dim]>, Infe
     }
 }
 
-/// States a convolution of operand `data` with a weight `[M, C/group, kernel...]`.
+/// Infers a convolution of operand `data` with a weight `[M, C/group, kernel...]`.
 fn set_convolution(
     ctx: &mut Infer<'_>,
     layout: Layout,
@@ -90,7 +90,7 @@ fn quantized_convolution(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     set_convolution(ctx, layout(ctx), ctx.element(7), 0, 3)
 }
 
-/// States a pooling of operand 0.
+/// Infers a pooling of operand 0.
 fn set_pool(ctx: &mut Infer<'_>, layout: Layout) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = ctx.element(0);
@@ -128,7 +128,8 @@ fn quantized_global_pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// `(input - 1) * stride + output_padding + (kernel - 1) * dilation + 1 - pads`, with pads from operand 2.
+/// Infers a transposed convolution with pads from operand 2:
+/// `(input - 1) * stride + output_padding + (kernel - 1) * dilation + 1 - pads`.
 fn transposed_dynamic(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -163,7 +164,7 @@ fn grown(ctx: &Infer<'_>, axis: usize, spatial: usize, kernel: &Dim, input: &Dim
     full.sub(&pad(axis)).sub(&pad(axis + spatial))
 }
 
-/// `[regions, C, height, width]`; the last two are elements of operand 3.
+/// Infers CropAndResize: `[regions, C, height, width]`; height and width are elements of operand 3.
 fn crop_and_resize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(3)?;
@@ -174,7 +175,7 @@ fn crop_and_resize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// `[N, C, H_out, W_out]`; the last two are extents of the grid.
+/// Infers GridSample: `[N, C, H_out, W_out]`; the last two are extents of the grid.
 fn grid_sample(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -184,7 +185,8 @@ fn grid_sample(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operand 0, and the last `(kernel - 1) * dilation` positions of it as state.
+/// Infers a causal convolution: the result is like operand 0, and the state has its last
+/// `(kernel - 1) * dilation` positions.
 fn causal(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     like_first(ctx)?;
     if ctx.has(3) {
@@ -199,7 +201,7 @@ fn causal(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// `(kernel - 1) * dilation` of a depthwise weight `[C, 1, kernel]`.
+/// Returns `(kernel - 1) * dilation` of a depthwise weight `[C, 1, kernel]`.
 fn carried(ctx: &Infer<'_>) -> Result<Dim, InferError> {
     let kernel = &ranked(ctx, 1, 3)?[2];
     Ok(kernel.sub(&Dim::Known(1)).mul(&extent(ctx.int("dilation", 1))))
@@ -214,18 +216,18 @@ fn causal_packed(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Position of the weight among the operands.
+/// Returns the operand position of the weight.
 fn weight_of(typed: &Typed<'_>) -> usize {
     if &*typed.data().operator.name == "QLinearConv" { 3 } else { 1 }
 }
 
-/// Two operations for each element of the result and each weight of one output channel.
+/// Counts two operations for each element of the result and each weight of one output channel.
 pub(crate) fn convolution_flops(typed: &Typed<'_>) -> Option<u64> {
     let weight = typed.input_dims(weight_of(typed))?;
     typed.output_elements()?.checked_mul(product(weight.get(1..)?)?)?.checked_mul(2)
 }
 
-/// One operation for each element of the result and each element of the window.
+/// Counts one operation for each element of the result and each element of the window.
 pub(crate) fn pool_flops(typed: &Typed<'_>) -> Option<u64> {
     let kernel = typed.data().ints("kernel_shape")?;
     let taps = kernel.iter().try_fold(1u64, |product, extent| product.checked_mul(u64::try_from(*extent).ok()?))?;

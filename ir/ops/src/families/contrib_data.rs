@@ -7,7 +7,7 @@ use super::dims::dim_at;
 use crate::context::{Infer, InferError, broadcast, normalize_axis};
 use crate::info::{OpInfo, Reads, SplitAxes, Work};
 
-/// Operand 0 with an axis of extent 1 put in where operand 1 says.
+/// Infers ExpandDims: operand 0 with an axis of extent 1 inserted at the position in operand 1.
 fn expand_dims(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -27,7 +27,8 @@ fn expand_dims(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Leading extents of the indices, then the extents of the data that an index leaves open.
+/// Infers GatherND: the leading extents of the indices, then the extents of the data that an index does
+/// not cover.
 fn gather_nd(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -52,7 +53,8 @@ fn gather_nd(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// A vector from start to limit; its length is known where all three numbers are integers.
+/// Infers Range: a vector from start to limit. Its length is known if all three operands are known
+/// integers.
 fn range(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -60,7 +62,7 @@ fn range(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let span = ctx.int_scalar(0).zip(ctx.int_scalar(1)).zip(delta).and_then(|((start, limit), delta)| {
         let span = i128::from(limit) - i128::from(start);
         let delta = i128::from(delta);
-        // Rounded up towards the limit; no element where the step leads away from it.
+        // Round up towards the limit; the vector is empty if the step leads away from the limit.
         let count = if delta == 0 { return None } else { (span + delta - delta.signum()) / delta };
         u64::try_from(count.max(0)).ok()
     });
@@ -68,7 +70,7 @@ fn range(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operand 0 grown by the numbers of operand 1: all leading ones, then all trailing ones.
+/// Infers Pad: operand 0 grows by the pads in operand 1, first all leading pads, then all trailing pads.
 fn pad(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -92,7 +94,8 @@ fn padded(dim: &Dim, before: i64, after: i64) -> Dim {
     if sum < 0 { dim.sub(&amount) } else { dim.add(&amount) }
 }
 
-/// Values once each, for each element the position of its value, and how often each value occurs.
+/// Infers Unique: the distinct values, the index of its value for each element, and the number of
+/// occurrences of each value.
 fn unique(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let count = dim_at(ctx, 0, 0);
@@ -102,7 +105,8 @@ fn unique(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Strings cut into words: one more axis, as long as the longest list of words.
+/// Infers Tokenizer: strings are cut into words along a new last axis, as long as the longest list of
+/// words.
 fn tokenizer(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let shape = ctx.shape(0).map(|mut dims| {
@@ -121,7 +125,7 @@ fn hash(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Rows of a table: the shape of the indices and the width of the table.
+/// Infers an embedding lookup: the shape of the indices, followed by the width of the table.
 fn embedding(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let width = dim_at(ctx, 0, 1);
@@ -133,7 +137,7 @@ fn embedding(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Characters of words convolved to one vector a word.
+/// Infers WordConvEmbedding: the characters of each word are convolved to one vector per word.
 fn word_embedding(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let width = match extent_attribute(ctx, "embedding_size") {
@@ -144,7 +148,7 @@ fn word_embedding(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Overlapping windows along one axis become a new last axis.
+/// Infers UnfoldTensor: overlapping windows along one axis become a new last axis.
 fn unfold(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = ctx.element(0);
@@ -167,7 +171,7 @@ fn unfold(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// One-sided spectrum: the last axis becomes `n / 2 + 1` pairs.
+/// Infers a one-sided spectrum: the last axis becomes `n / 2 + 1` pairs.
 fn spectrum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let shape = ctx.shape(0).map(|mut dims| {
@@ -181,7 +185,7 @@ fn spectrum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Back from a one-sided spectrum of `n` pairs to `2 (n - 1)` numbers.
+/// Infers the inverse of a one-sided spectrum: `n` pairs become `2 (n - 1)` numbers.
 fn signal(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let shape = ctx.shape(0).map(|mut dims| {
@@ -211,7 +215,8 @@ fn all_finite(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Padding taken out: tokens behind each other, where each stood, cumulated lengths, and the longest length.
+/// Infers RemovePadding: concatenated tokens, the original position of each token, cumulative lengths,
+/// and the maximum length.
 fn remove_padding(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let (batch, positions, hidden) = (dim_at(ctx, 0, 0), dim_at(ctx, 0, 1), dim_at(ctx, 0, 2));
@@ -233,7 +238,7 @@ fn restore_padding(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// A path through a cost matrix; its length depends on the costs.
+/// Infers DynamicTimeWarping: a path through a cost matrix, whose length depends on the costs.
 fn time_warping(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.set_dims(0, ElementType::Int32, vec![Dim::Known(2), Dim::Unknown]);
@@ -247,7 +252,8 @@ fn bifurcation(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// How many hashes each token has: one for each length of word groups above 1 and each head.
+/// Returns the history length and the number of hashes per token: one hash for each n-gram length above
+/// 1 and each head.
 fn hash_heads(ctx: &Infer<'_>) -> (Dim, Dim) {
     let history = extent_attribute(ctx, "max_ngram_size").sub(&Dim::Known(1));
     let heads = history.mul(&extent_attribute(ctx, "n_head_per_ngram"));

@@ -1,4 +1,5 @@
-//! Text generation and recurrent layers of ONNX Runtime's own domain: their results depend on limits that operands state.
+//! Text generation and recurrent layers of ONNX Runtime's own domain, whose result extents depend on
+//! limits in operands.
 
 use memc_ir::{Dim, ElementType};
 
@@ -8,7 +9,7 @@ use super::dims::dim_at;
 use crate::context::{Infer, InferError};
 use crate::info::{OpInfo, Repeat, Work, Workspace};
 
-/// Sequences `[B, max_length]`.
+/// Infers greedy search: sequences `[B, max_length]` and scores of the vocabulary.
 fn greedy(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.set_dims(0, ElementType::Int32, vec![dim_at(ctx, 0, 0), scalar_extent(ctx, 1)]);
@@ -16,7 +17,8 @@ fn greedy(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Sequences `[B, returned, max_length]`, their scores, and scores of each word at each step.
+/// Infers beam search: sequences `[B, returned, max_length]`, their scores, and scores of each word at
+/// each step.
 fn beams(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let (batch, longest) = (dim_at(ctx, 0, 0), scalar_extent(ctx, 1));
@@ -24,13 +26,14 @@ fn beams(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.set_dims(0, ElementType::Int32, vec![batch.clone(), returned.clone(), longest.clone()]);
     ctx.set_dims(1, ElementType::Float, vec![batch.clone(), returned]);
     let steps = longest.sub(&dim_at(ctx, 0, 1));
-    // An encoder's operand is no text: then nothing of it counts against the limit.
+    // The operand of an encoder is not text, so it does not count against the length limit.
     let steps = if ctx.element(0) == ElementType::Int32 { steps } else { Dim::Unknown };
     ctx.set_dims(2, ElementType::Float, vec![steps, batch, beams, extent_attribute(ctx, "vocab_size")]);
     Ok(())
 }
 
-/// `[S, directions, B, hidden]`, and the last states `[directions, B, hidden]`.
+/// Infers a recurrent layer: `[S, directions, B, hidden]`, and the last states
+/// `[directions, B, hidden]`.
 fn recurrent(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;

@@ -1,4 +1,5 @@
-//! ONNX Runtime's blocked channel layout (domain `com.microsoft.nchwc`): channels rounded up to a block that depends on the machine.
+//! ONNX Runtime's blocked channel layout (domain `com.microsoft.nchwc`): channels are rounded up to a
+//! machine-dependent block width.
 
 use memc_ir::{Dim, ElementType};
 
@@ -9,7 +10,7 @@ use crate::info::{InferFn, OpInfo, SplitAxes, Work};
 
 const NCHWC: &str = "com.microsoft.nchwc";
 
-/// Extents of operand 0, which must be a four-dimensional image.
+/// Returns the extents of operand 0, which must be a four-dimensional image.
 fn image(ctx: &Infer<'_>) -> Result<Vec<Dim>, InferError> {
     ctx.required(0)?;
     ranked(ctx, 0, 4)
@@ -41,10 +42,10 @@ fn global_pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Widths of blocks in channels: which one holds depends on the machine.
+/// Possible block widths, in channels; the machine determines which applies.
 const BLOCKS: [u64; 2] = [8, 16];
 
-/// Channels rounded up to whole blocks, where every machine rounds to the same number.
+/// Rounds channels up to whole blocks; unknown unless all block widths give an equal number.
 fn rounded(channels: &Dim) -> Dim {
     let [narrow, wide] = BLOCKS.map(|block| channels.known()?.checked_next_multiple_of(block));
     narrow.filter(|_| narrow == wide).map_or(Dim::Unknown, Dim::Known)
@@ -82,9 +83,10 @@ fn upsample(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Rate of convolutions in blocks, in hundredths of that of the plain kernels. Measured on AVX-512, one thread: models in blocks took 0.49 (MobileNet v2),
-/// 0.47 (EfficientNet-B0), 0.79 and 0.77 (ResNet-50, one image and 32) of the time of plain ones, where the model of time at equal rates said 0.74, 0.80,
-/// 0.98 and 0.98.
+/// Rate of convolutions in blocks, in percent of the rate of the plain kernels. Measured on AVX-512 with
+/// one thread: models in blocks took 0.49 (MobileNet v2), 0.47 (EfficientNet-B0), 0.79 and 0.77
+/// (ResNet-50, 1 image and 32 images) of the time of plain models. At equal rates, the time model
+/// predicted 0.74, 0.80, 0.98 and 0.98.
 const RATE: u32 = 140;
 
 const fn blocked(name: &'static str, infer: InferFn) -> OpInfo {

@@ -1,5 +1,5 @@
-//! Normalization with skips, embeddings or gates, of ONNX Runtime's own domain; also the simplified layer normalization that
-//! ONNX Runtime keeps in ONNX's own domain.
+//! Normalization with skips, embeddings or gates, of ONNX Runtime's own domain; also the simplified
+//! layer normalization that ONNX Runtime puts into the ONNX domain.
 
 use memc_ir::{Dim, ElementType};
 
@@ -7,7 +7,8 @@ use super::contrib_rules::{extent_attribute, like_first, microsoft, set_shaped_l
 use crate::context::{Infer, InferError};
 use crate::info::{InferFn, OpInfo, Reads, Scalar, SplitAxes, Work};
 
-/// Shape of operand 0 with the extents from `axis` on replaced by 1: one number for each normalized row.
+/// Returns the shape of operand 0 with the extents from `axis` on replaced by 1: one number per
+/// normalized row.
 fn per_row(ctx: &Infer<'_>, axis: i64) -> Result<Option<Vec<Dim>>, InferError> {
     let Some(mut dims) = ctx.shape(0) else { return Ok(None) };
     let axis = ctx.axis("axis", axis, dims.len())?;
@@ -15,13 +16,14 @@ fn per_row(ctx: &Infer<'_>, axis: i64) -> Result<Option<Vec<Dim>>, InferError> {
     Ok(Some(dims))
 }
 
-/// Element type in which statistics are kept.
+/// Returns the element type of the statistics.
 fn statistics(ctx: &Infer<'_>) -> ElementType {
     let stated = ctx.int_attribute("stash_type").and_then(|number| i32::try_from(number).ok());
     stated.map_or(ElementType::Float, ElementType::from_onnx)
 }
 
-/// Root mean square normalization: the result and, for training, the inverse deviation of each row.
+/// Infers root mean square normalization: the result and, for training, the inverse deviation of each
+/// row.
 fn simplified(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     like_first(ctx)?;
     let rows = per_row(ctx, ctx.int("axis", -1))?;
@@ -29,7 +31,8 @@ fn simplified(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Results: normalized, mean and inverse deviation of each row, and the sum before normalization.
+/// Infers a layer normalization with a skip input. Results: the normalized tensor, mean and inverse
+/// deviation of each row, and the sum before normalization.
 fn skip_layer(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     like_first(ctx)?;
     let rows = per_row(ctx, -1)?;
@@ -45,7 +48,8 @@ fn skip_group(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Words looked up and normalized: `[B, S, hidden]`, the count of valid words of each sequence, and the sum before normalization.
+/// Infers a normalized embedding lookup: `[B, S, hidden]`, the number of valid words per sequence, and
+/// the sum before normalization.
 fn set_embedding(ctx: &mut Infer<'_>, element: ElementType) -> Result<(), InferError> {
     ctx.required(0)?;
     let table = ctx.dims(2).and_then(<[Dim]>::last).cloned().unwrap_or(Dim::Unknown);
@@ -72,7 +76,7 @@ fn gated_pair(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Decay in full precision, and the update rate like operand 3.
+/// Infers a gate: the decay in full precision, and the update rate like operand 3.
 fn decay_gate(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = ctx.element(0);
@@ -81,7 +85,7 @@ fn decay_gate(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Streams reduced to one: the last axis loses its branches.
+/// Infers the reduction of parallel streams to one stream: the branches of the last axis are merged.
 fn mixed_down(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = ctx.element(0);
@@ -122,7 +126,8 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("SimplifiedLayerNormalization", simplified).work(Work::PerElement(5)),
     normalization("SimplifiedLayerNormalization", simplified).split(SplitAxes::None),
     normalization("SkipGroupNorm", skip_group).split(SplitAxes::Batch),
-    // Sums and squares go through one register each: 4.1 and 0.7 ns an element in ONNX Runtime 1.31, beside 0.4 of the parts with vectors.
+    // Sums and squares go through one register each: 4.1 and 0.7 ns per element in ONNX Runtime 1.31,
+    // compared with 0.4 ns of the vectorized parts.
     normalization("SkipLayerNormalization", skip_layer).scalar(Scalar::PerElement(13)),
     normalization("SkipSimplifiedLayerNormalization", skip_layer).scalar(Scalar::PerElement(2)),
 ];

@@ -1,4 +1,4 @@
-//! Matrix products of ONNX Runtime's own domain: fused, quantized to blocks, sparse, and pairwise distances.
+//! Matrix products of ONNX Runtime's own domain: fused, block-quantized, sparse, and pairwise distances.
 
 use memc_ir::{Dim, ElementType, ValueType};
 
@@ -10,7 +10,7 @@ use crate::context::{Infer, InferError};
 use crate::info::{OpInfo, SplitAxes, Typed, Work, Workspace};
 use crate::pieces::rules;
 
-/// States the product of two operands.
+/// Infers the matrix product of two operands.
 fn set_product(ctx: &mut Infer<'_>, element: ElementType, left: usize, right: usize) -> Result<(), InferError> {
     ctx.required(left)?;
     ctx.required(right)?;
@@ -22,7 +22,8 @@ fn set_product(ctx: &mut Infer<'_>, element: ElementType, left: usize, right: us
     Ok(())
 }
 
-/// First batch axis moved before the rows, as `transBatch` means it: `[A,...,M,K]` is stored as `[M,A,...,K]`.
+/// Moves the first batch axis before the rows, per attribute `transBatch`: `[A,...,M,K]` is stored as
+/// `[M,A,...,K]`.
 fn batch_first(mut dims: Vec<Dim>, stored_after_rows: bool) -> Vec<Dim> {
     let rank = dims.len();
     if stored_after_rows && rank >= 3 {
@@ -46,7 +47,7 @@ fn fused(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Rows of operand `left` by columns of operand `right`, both matrices, transposed as their attributes say.
+/// Infers the product of two matrices, transposed per `transA` and `transB`.
 fn set_general(ctx: &mut Infer<'_>, element: ElementType, left: usize, right: usize) -> Result<(), InferError> {
     ctx.required(left)?;
     ctx.required(right)?;
@@ -68,7 +69,7 @@ fn eight_bit_float(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 fn quantized_general(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    // Without a zero point of the result it stays in full precision.
+    // Without a zero point, the result stays in full precision.
     let element = if ctx.has(8) { ctx.element(8) } else { ElementType::Float };
     set_general(ctx, element, 0, 3)
 }
@@ -89,7 +90,7 @@ fn to_float(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 fn ordered(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(2)?;
-    // The storage order of the weight decides which of its axes are columns; 0 is column-major.
+    // The storage order of the weight determines which of its axes are columns; 0 is column-major.
     let weight = ctx.shape(2).map(|dims| swapped(dims, ctx.int("order_B", 1) == 0));
     let dims = match (ctx.dims(0), weight) {
         (Some(left), Some(right)) => matmul_dims(left, &right).ok(),
@@ -99,7 +100,8 @@ fn ordered(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operand 0 with its last extent replaced by the number of columns of a packed weight.
+/// States that a result has the shape of operand 0, with the number of columns of a packed weight as
+/// last extent.
 fn set_columns(ctx: &mut Infer<'_>, result: usize, columns: Dim) -> Result<(), InferError> {
     ctx.required(0)?;
     let mut shape = ctx.shape(0);
@@ -165,13 +167,13 @@ fn distances(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Two operations for each element of the result and each step along the inner axis of operand 0.
+/// Counts two operations for each element of the result and each step along the inner axis of operand 0.
 fn product_flops(typed: &Typed<'_>) -> Option<u64> {
     let dims = swapped(typed.input_dims(0)?, typed.data().int("transA", 0) != 0);
     typed.output_elements()?.checked_mul(dims.last()?.checked_mul(2)?)
 }
 
-/// Every token visits `k` experts, each a product with both weight matrices.
+/// Counts the products of every token with both weight matrices of its `k` experts.
 fn experts_flops(typed: &Typed<'_>) -> Option<u64> {
     let (first, second) = (typed.input_dims(2)?, typed.input_dims(4).or_else(|| typed.input_dims(5))?);
     let an_expert = |dims: &[u64]| dims.get(1..)?.iter().try_fold(2u64, |product, extent| product.checked_mul(*extent));

@@ -8,7 +8,7 @@ use crate::context::{Infer, InferError, broadcast};
 use crate::info::{InferFn, OpInfo, Reads, SplitAxes, Work, Workspace};
 use crate::pieces::rules;
 
-/// Extents of several operands broadcast together.
+/// Returns the broadcast shape of several operands.
 fn broadcast_operands(ctx: &Infer<'_>, operands: &[usize]) -> Result<Shape, InferError> {
     let mut shape = Some(Vec::new());
     for operand in operands {
@@ -21,7 +21,7 @@ fn broadcast_operands(ctx: &Infer<'_>, operands: &[usize]) -> Result<Shape, Infe
     Ok(shape)
 }
 
-/// Element type of the first of these operands that is there and known.
+/// Returns the element type of the first of these operands whose type is known.
 fn first_element(ctx: &Infer<'_>, operands: &[usize]) -> ElementType {
     let known = operands.iter().map(|operand| ctx.element(*operand));
     known.into_iter().find(|element| *element != ElementType::Undefined).unwrap_or(ElementType::Undefined)
@@ -72,7 +72,8 @@ fn dequantize_ordered(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Blocks of numbers that share an exponent: a vector of bytes whose length the block format decides, with shape and strides.
+/// Infers quantization to blocks of numbers with a common exponent: a vector of bytes whose length
+/// depends on the block format, a shape, and strides.
 fn quantize_blocks(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let rank = ctx.rank(0).map_or(Dim::Unknown, |rank| Dim::Known(rank as u64));
@@ -90,7 +91,8 @@ fn dequantize_blocks(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Triples of tensor, scale and zero point from operand 2 on, joined along attribute `axis`.
+/// Infers QLinearConcat: triples of tensor, scale and zero point from operand 2 on, joined along
+/// attribute `axis`.
 fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let axis = ctx.int_attribute("axis").ok_or(InferError::MissingAttribute { name: "axis" })?;
     let element = first_element(ctx, &[1, 2]);
@@ -118,7 +120,7 @@ fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Shape of a reduction over attribute `axes`; all axes where it is missing.
+/// Returns the shape of a reduction over attribute `axes`; over all axes if the attribute is absent.
 fn reduced(ctx: &Infer<'_>) -> Result<Shape, InferError> {
     ctx.required(0)?;
     let Some(dims) = ctx.shape(0) else { return Ok(None) };
@@ -148,7 +150,7 @@ fn integer_sum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Rows of a table of quantized blocks, as floats.
+/// Infers a lookup of rows in a block-quantized table, with floating-point results.
 fn gather_blocks(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -160,7 +162,7 @@ fn gather_blocks(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let axis = ctx.axis("gather_axis", ctx.int("gather_axis", 0), data.len())?;
     let quantized = ctx.axis("quantize_axis", ctx.int("quantize_axis", 1), data.len())?;
     let mut data = data;
-    // Bytes hold several numbers each; the axis of the blocks is that much longer.
+    // Each byte contains several numbers, so the axis of the blocks is longer by that factor.
     let bits = u64::try_from(ctx.int("bits", 4)).unwrap_or(0);
     if ctx.element(0) == ElementType::Uint8 {
         let per_byte = Dim::Known(8).div(&Dim::Known(bits));

@@ -1,4 +1,5 @@
-//! Shape rules that the families outside ONNX's own domain share: same as an operand, transposed products, sliding windows.
+//! Shape rules shared by the families outside the ONNX domain: like an operand, transposed products,
+//! sliding windows.
 
 use memc_ir::{Dim, ElementType};
 
@@ -10,66 +11,66 @@ use crate::info::{InferFn, OpInfo};
 /// Domain of ONNX Runtime's own operators.
 pub(crate) const MICROSOFT: &str = "com.microsoft";
 
-/// An operator of ONNX Runtime's own domain.
+/// Creates the entry of an operator of ONNX Runtime's own domain.
 pub(crate) const fn microsoft(name: &'static str, infer: InferFn) -> OpInfo {
     OpInfo::of(MICROSOFT, name, infer)
 }
 
-/// Result 0 has type and shape of operand 0.
+/// Gives result 0 the type and shape of operand 0.
 pub(crate) fn like_first(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.set_like(0, 0);
     Ok(())
 }
 
-/// Result 0 has type and shape of operand 1.
+/// Gives result 0 the type and shape of operand 1.
 pub(crate) fn like_second(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(1)?;
     ctx.set_like(0, 1);
     Ok(())
 }
 
-/// Result `index` has the shape of operand `input`, with another element type.
+/// Gives result `index` the shape of operand `input` and the element type `element`.
 pub(crate) fn set_shaped_like(ctx: &mut Infer<'_>, index: usize, element: ElementType, input: usize) {
     let shape = ctx.shape(input);
     ctx.set_tensor(index, element, shape);
 }
 
-/// Extents of an operand that must have rank `rank`; all unknown where its rank is.
+/// Returns the extents of an operand that must have rank `rank`; all unknown if its rank is unknown.
 ///
 /// # Errors
-/// [`InferError::BadOperand`] where it has another rank.
+/// Returns [`InferError::BadOperand`] if the operand has another rank.
 pub(crate) fn ranked(ctx: &Infer<'_>, operand: usize, rank: usize) -> Result<Vec<Dim>, InferError> {
     require_rank(ctx, operand, rank)?;
     Ok(ctx.shape(operand).unwrap_or_else(|| unknown_dims(rank)))
 }
 
-/// Last extent of an operand, or unknown.
+/// Returns the last extent of an operand, or unknown.
 pub(crate) fn last_dim(ctx: &Infer<'_>, operand: usize) -> Dim {
     ctx.dims(operand).and_then(<[Dim]>::last).cloned().unwrap_or(Dim::Unknown)
 }
 
-/// An integer attribute as an extent: unknown where it is missing or negative.
+/// Returns an integer attribute as an extent; unknown if it is absent or negative.
 pub(crate) fn extent_attribute(ctx: &Infer<'_>, name: &str) -> Dim {
     ctx.int_attribute(name).map_or(Dim::Unknown, extent)
 }
 
-/// A number as an extent: unknown where it is negative.
+/// Returns a number as an extent; unknown if it is negative.
 pub(crate) fn extent(number: i64) -> Dim {
     u64::try_from(number).map_or(Dim::Unknown, Dim::Known)
 }
 
-/// A one-element integer operand as an extent.
+/// Returns the only element of an integer operand as an extent.
 pub(crate) fn scalar_extent(ctx: &Infer<'_>, operand: usize) -> Dim {
     ctx.dim_scalar(operand)
 }
 
-/// Extents that nothing is known of.
+/// Returns `rank` unknown extents.
 pub(crate) fn unknown_dims(rank: usize) -> Vec<Dim> {
     vec![Dim::Unknown; rank]
 }
 
-/// A matrix with its last two axes swapped where `transposed`; vectors stay.
+/// Swaps the last two axes if `transposed`; vectors stay unchanged.
 pub(crate) fn swapped<T>(mut dims: Vec<T>, transposed: bool) -> Vec<T> {
     let rank = dims.len();
     if transposed && rank >= 2 {
@@ -78,10 +79,11 @@ pub(crate) fn swapped<T>(mut dims: Vec<T>, transposed: bool) -> Vec<T> {
     dims
 }
 
-/// How many positions a window takes along each spatial axis; attribute `kernel_shape` wins over `kernel`.
+/// Returns the number of window positions along each spatial axis. Attribute `kernel_shape` overrides
+/// `kernel`.
 ///
 /// # Errors
-/// Attributes or extents that no window can have.
+/// Returns an error if attributes or extents are invalid for a window.
 pub(crate) fn slide(ctx: &Infer<'_>, input: &[Dim], kernel: &[Dim]) -> Result<Vec<Dim>, InferError> {
     let window = Window::read(ctx, input.len())?;
     let kernel = match entries(ctx, "kernel_shape", input.len(), 1)? {

@@ -1,8 +1,10 @@
-//! What ONNX Runtime's CPU kernels of its own operators allocate beside operands and results, with one thread.
+//! Workspace of ONNX Runtime's CPU kernels for its own operators, with one thread.
 //!
-//! Source: measured with ONNX Runtime 1.31.1 as the peak of requested bytes around one node whose operands the caller holds, in the second run, and
-//! compared over random nodes by `benches/workspace.py`; the formulas give the measured bytes, or more where a machine's caches or instructions
-//! decide. Buffers that a thread keeps from the first run on are in the runtime's profile.
+//! Source: measured with ONNX Runtime 1.31.1 as the peak of requested bytes around one node whose
+//! operands the caller holds, in the second run, and compared over random nodes by
+//! `benches/workspace.py`. The formulas give the measured bytes, or more if the bytes depend on a
+//! machine's caches or instructions. The runtime's profile counts buffers that a thread keeps from the
+//! first run on.
 
 use memc_ir::{Bytes, ElementType, TensorType};
 
@@ -11,13 +13,14 @@ use super::dims::product;
 use crate::context::normalize_axis;
 use crate::info::Typed;
 
-/// Allocations take a multiple of this.
+/// Granularity of allocations, in bytes.
 const ALIGNMENT: u64 = 64;
-/// Small tables beside the large buffers (at most 1,024 bytes where measured).
+/// Size of small tables in addition to the large buffers, in bytes (at most 1,024 in measurements).
 const TABLES: u64 = 1 << 12;
-/// Largest second-level cache that is counted on; blocks of keys are cut so that they fit it.
+/// Largest assumed second-level cache, in bytes; blocks of keys are cut to fit it.
 const CACHE: u64 = 4 << 20;
-/// All such buffers of the quantized convolution that multiplies columns (164,992 bytes where measured).
+/// Assumed size of the buffers that a thread keeps for quantized products, in bytes (164,992 measured
+/// for a quantized convolution that multiplies columns).
 pub(crate) const QUANTIZED_BUFFERS: u64 = 3 << 16;
 
 fn sum(parts: &[u64]) -> Option<Bytes> {
@@ -28,7 +31,8 @@ fn width(ty: &TensorType) -> Option<u64> {
     Some(u64::from(ty.element.bits()?.div_ceil(8)))
 }
 
-/// Operand 0 plus bias, operand 1, has a buffer of its own before the activation runs.
+/// Returns the bytes of operand 0 plus bias (operand 1), which has its own buffer before the activation
+/// runs.
 pub(crate) fn biased_copy(typed: &Typed<'_>) -> Option<Bytes> {
     match typed.data().inputs.get(1).copied().flatten() {
         Some(_) => typed.output(0)?.size(),
@@ -36,24 +40,26 @@ pub(crate) fn biased_copy(typed: &Typed<'_>) -> Option<Bytes> {
     }
 }
 
-/// A float copy of a quantized operand 0.
+/// Returns the bytes of a binary32 copy of a quantized operand 0.
 pub(crate) fn float_copy(typed: &Typed<'_>) -> Option<Bytes> {
     typed.input(0)?.elements()?.checked_mul(4).map(Bytes)
 }
 
-/// Two buffers of the size of result 0: both choices of a selection, or the axis moved to the end and back.
+/// Returns the bytes of two buffers of the size of result 0: both choices of a selection, or the axis
+/// moved to the end and back.
 pub(crate) fn two_copies(typed: &Typed<'_>) -> Option<Bytes> {
     typed.output(0)?.size()?.0.checked_mul(2).map(Bytes)
 }
 
-/// As [`two_copies`], unless attribute `axis` names the last axis.
+/// Like [`two_copies`], or zero if attribute `axis` is the last axis.
 pub(crate) fn moved_axis(typed: &Typed<'_>) -> Option<Bytes> {
     let axis = normalize_axis(typed.data().int("axis", -1), typed.output(0)?.rank()?);
     let last = axis.is_some_and(|axis| typed.output(0).and_then(TensorType::rank) == Some(axis + 1));
     if last { Some(Bytes(0)) } else { two_copies(typed) }
 }
 
-/// A table of pointers into one image, channels last: one for each position and element of the window.
+/// Returns the bytes of a table of pointers into one channels-last image: one pointer for each position
+/// and element of the window.
 pub(crate) fn window_pointers(typed: &Typed<'_>) -> Option<Bytes> {
     let result = typed.output_dims(0)?;
     let positions = product(result.get(1..result.len().checked_sub(1)?)?)?;
@@ -62,7 +68,8 @@ pub(crate) fn window_pointers(typed: &Typed<'_>) -> Option<Bytes> {
     product(&[positions, taps, 8]).map(Bytes)
 }
 
-/// Gates of all steps, states with the sums of one step, quantized data and states, and data and results back to front.
+/// Returns the bytes of a quantized LSTM: gates of all steps, states and sums of one step, quantized
+/// data and states, and reversed data and results.
 pub(crate) fn quantized_lstm(typed: &Typed<'_>) -> Option<Bytes> {
     let (data, hidden) = (typed.input_dims(0)?, u64::try_from(typed.data().int("hidden_size", 0)).ok()?);
     let [steps, batch, input] = data.as_slice() else { return None };
@@ -78,39 +85,41 @@ pub(crate) fn quantized_lstm(typed: &Typed<'_>) -> Option<Bytes> {
     sum(&[gates, states, quantized, reversed, TABLES])
 }
 
-/// Nothing that is given back: the product is written as it is computed.
+/// Returns zero: the kernel writes the product as it computes it. Buffers that the thread keeps are
+/// counted elsewhere.
 pub(crate) fn quantized_product(_typed: &Typed<'_>) -> Option<Bytes> {
     Some(Bytes(0))
 }
 
-/// The product in 32 bits before it is quantized again.
+/// Returns the bytes of the 32-bit product before it is quantized again.
 pub(crate) fn requantized_product(typed: &Typed<'_>) -> Option<Bytes> {
     let result = typed.output(0)?;
-    // A float result is written as it is computed.
+    // A binary32 result is written as it is computed.
     let wide = if result.element == ElementType::Float { 0 } else { result.elements()?.checked_mul(4)? };
     Some(Bytes(wide))
 }
 
-/// The left operand in bytes.
+/// Returns the bytes of the left operand, quantized to one byte per element.
 pub(crate) fn quantized_operand(typed: &Typed<'_>) -> Option<Bytes> {
     typed.input(0)?.elements().map(Bytes)
 }
 
-/// Weights of 4 bits a number: a block of columns unpacked to floats, or the left operand in bytes with 8 more for each block.
+/// Returns the bytes of a product with 4-bit weights: a block of columns unpacked to binary32, or the
+/// left operand in bytes with 8 bytes more per block.
 pub(crate) fn packed_product(typed: &Typed<'_>) -> Option<Bytes> {
     let data = typed.data();
     let inner = u64::try_from(data.int("K", 0)).ok()?;
     let block = u64::try_from(data.int("block_size", 32)).ok().filter(|block| *block > 0)?;
     let rows = typed.input(0)?.elements()?.checked_div(inner)?;
     let row = inner.checked_add(inner.div_ceil(block).checked_mul(8)?)?;
-    // Neither a single row nor integers are multiplied after unpacking.
+    // A single row is multiplied without unpacking, and so are integers.
     let is_integer = data.int("accuracy_level", 0) == 4;
     let unpacked = if rows > 1 && !is_integer { inner.checked_mul(128)? } else { 0 };
     let bytes = rows.checked_mul(row)?.max(unpacked);
     sum(&[bytes, ALIGNMENT])
 }
 
-/// Columns of a convolution of integers.
+/// Returns the bytes of the columns of an integer convolution.
 pub(crate) fn integer_convolution(typed: &Typed<'_>) -> Option<Bytes> {
     let (weight, result) = (typed.input_dims(1)?, typed.output_dims(0)?);
     if conv_workspace::is_pointwise(typed.data(), weight.get(2..)?) {
@@ -119,8 +128,10 @@ pub(crate) fn integer_convolution(typed: &Typed<'_>) -> Option<Bytes> {
     product(&[product(weight.get(1..)?)?, product(result.get(2..)?)?]).map(Bytes)
 }
 
-/// A quantized convolution, one image after the other: operand and result with channels last, then either a table of pointers into the operand,
-/// for weights that the direct kernel takes, or columns and the product in 32 bits; and weights in their new order, where that was not done ahead.
+/// Returns the bytes of a quantized convolution for one image at a time. Operand and result are stored
+/// with channels last. Weights that suit the direct kernel need a table of pointers into the operand;
+/// other weights need columns and a 32-bit product. Weights that were not reordered in advance need a
+/// reordered copy.
 pub(crate) fn quantized_convolution(typed: &Typed<'_>) -> Option<Bytes> {
     let data = typed.data();
     let (operand, weights, result) = (typed.input(0)?, typed.input(3)?, typed.output(0)?);
@@ -135,7 +146,7 @@ pub(crate) fn quantized_convolution(typed: &Typed<'_>) -> Option<Bytes> {
     let positions = image(result)?.checked_div(filters).unwrap_or(0);
     let groups = u64::try_from(data.int("group", 1)).ok()?;
     let depthwise = channels == 1 && groups == filters;
-    // The direct kernels take whole blocks of channels, and constant weights around zero.
+    // The direct kernels take whole blocks of channels, and constant weights with zero point zero.
     let blocks = if depthwise {
         filters.is_multiple_of(16)
     } else {
@@ -153,7 +164,7 @@ pub(crate) fn quantized_convolution(typed: &Typed<'_>) -> Option<Bytes> {
     } else if pointwise {
         wide()?
     } else {
-        // Columns of windows with three and more axes are made for all groups at once.
+        // Columns of windows with three or more axes are created for all groups at once.
         let at_once = if window.len() > 2 { groups } else { 1 };
         sum(&[product(&[positions, taps, channels, at_once])?, wide()?])?.0
     };
@@ -161,7 +172,7 @@ pub(crate) fn quantized_convolution(typed: &Typed<'_>) -> Option<Bytes> {
     sum(&[moved, kernel, reordered, ALIGNMENT * 4])
 }
 
-/// Extents that attention kernels run over.
+/// The extents of an attention kernel.
 struct Heads {
     batch: u64,
     rows: u64,
@@ -175,28 +186,29 @@ struct Heads {
 }
 
 impl Heads {
-    /// Bytes of queries, heads first.
+    /// Returns the bytes of the queries, heads first.
     fn queries(&self) -> Option<u64> {
         product(&[self.batch, self.rows, self.heads, self.head, self.width])
     }
-    /// Bytes of new keys, and of new values, heads first.
+    /// Returns the bytes of the new keys and of the new values, heads first.
     fn keys_and_values(&self) -> Option<(u64, u64)> {
         let positions = product(&[self.batch, self.new_keys, self.groups, self.width])?;
         Some((positions.checked_mul(self.head)?, positions.checked_mul(self.value_head)?))
     }
-    /// Bytes of the result, heads first.
+    /// Returns the bytes of the result, heads first.
     fn result(&self) -> Option<u64> {
         product(&[self.batch, self.rows, self.heads, self.value_head, self.width])
     }
-    /// Bytes of all scores.
+    /// Returns the bytes of all scores.
     fn scores(&self) -> Option<u64> {
         product(&[self.batch, self.heads, self.rows, self.keys, self.width])
     }
-    /// Bytes of one mask for all heads.
+    /// Returns the bytes of one mask for all heads.
     fn mask(&self) -> Option<u64> {
         product(&[self.batch, self.rows, self.keys, self.width])
     }
-    /// Bytes of the kernel that goes through keys block by block and never holds all scores (FlashAttention, Dao et al. 2022).
+    /// Returns the workspace of the kernel that processes keys block by block and never holds all scores
+    /// (FlashAttention, Dao et al. 2022).
     fn blocks(&self) -> Option<u64> {
         let both = self.head.checked_add(self.value_head)?;
         let keys = CACHE.checked_div(both.checked_mul(16)?)?.clamp(1, self.keys.max(1));
@@ -209,18 +221,19 @@ fn present(typed: &Typed<'_>, operand: usize) -> bool {
     typed.data().inputs.get(operand).copied().flatten().is_some()
 }
 
-/// Attribute `num_heads`.
+/// Returns a head count attribute; `None` if it is absent or not positive.
 fn head_count(typed: &Typed<'_>, name: &str) -> Option<u64> {
     u64::try_from(typed.data().int(name, 0)).ok().filter(|heads| *heads > 0)
 }
 
-/// Attention with its projection: queries, keys and values as the projection gives them, all scores, and the result heads first.
+/// Returns the bytes of attention with its projection: the projected queries, keys and values, all
+/// scores, and the result with heads first.
 pub(crate) fn projected_attention(typed: &Typed<'_>) -> Option<Bytes> {
     let (operand, result) = (typed.input_dims(0)?, typed.output_dims(0)?);
     let [batch, rows, hidden] = result.as_slice() else { return None };
     let projected = *typed.input_dims(1)?.last()?;
     let heads = head_count(typed, "num_heads")?;
-    // The past stands at one of two places; its fourth axis is the one of positions.
+    // The past is one of two operands; its fourth axis is the axis of positions.
     let past = [4, 8].iter().filter_map(|index| typed.input_dims(*index)).find(|dims| dims.len() == 5).map_or(0, |dims| dims[3]);
     let width = width(typed.output(0)?)?;
     let sizes = Heads {
@@ -238,7 +251,8 @@ pub(crate) fn projected_attention(typed: &Typed<'_>) -> Option<Bytes> {
     sum(&[qkv, sizes.scores()?, sizes.result()?, sizes.mask()?, TABLES])
 }
 
-/// Attention of many heads: operands heads first, then scores block by block, or all of them where masks, biases or a past forbid that.
+/// Returns the bytes of many-head attention: operands with heads first, and scores block by block, or
+/// all scores if masks, biases or a past prevent blocks.
 pub(crate) fn many_heads(typed: &Typed<'_>) -> Option<Bytes> {
     let (query, result) = (typed.input_dims(0)?, typed.output_dims(0)?);
     let [batch, rows, hidden] = result.as_slice() else { return None };
@@ -263,14 +277,15 @@ pub(crate) fn many_heads(typed: &Typed<'_>) -> Option<Bytes> {
     let causal = typed.data().int("unidirectional", 0) != 0;
     let whole = heads_first || causal || [4, 5, 6].iter().any(|operand| present(typed, *operand)) || typed.output(3).is_some();
     let scores = if whole { sum(&[sizes.scores()?, sizes.result()?, sizes.mask()?])?.0 } else { sizes.blocks()? };
-    // A bias is added into one more copy of the operand, before there are scores.
+    // The kernel adds a bias into one more copy of the operand, before it computes scores.
     let biased = if present(typed, 3) { queries.max(keys).max(values) } else { 0 };
-    // Keys and values that are heads first already are read as they are; a past is joined with them.
+    // Keys and values with heads first are read in place; a past is joined with them.
     let moved = if heads_first && !present(typed, 6) { 0 } else { sum(&[keys, values])?.0 };
     sum(&[queries, moved, scores.max(biased), TABLES])
 }
 
-/// Attention of grouped heads: operands heads first, once more where they are rotated, then scores.
+/// Returns the bytes of grouped-head attention: operands with heads first, a second copy if they are
+/// rotated, then scores.
 pub(crate) fn grouped_heads(typed: &Typed<'_>) -> Option<Bytes> {
     let result = typed.output_dims(0)?;
     let [batch, rows, hidden] = result.as_slice() else { return None };
@@ -307,7 +322,7 @@ mod tests {
 
     use crate::families::testing::Case;
 
-    /// Workspace of a node, next to what was measured: never less, and at most `slack` more.
+    /// Compares the workspace of a node with the measured bytes: never less, and at most `slack` more.
     fn check(case: Case, measured: u64, slack: u64) {
         let workspace = case.costs().1.unwrap().0;
         assert!((measured..=measured + slack).contains(&workspace), "{workspace} for {measured}");
@@ -371,7 +386,7 @@ mod tests {
         check(pointwise("u8[4,8,64,64]", "i8[8,8,1,1]"), 196_608, 256);
         check(pointwise("u8[4,32,64,64]", "i8[64,32,1,1]"), 393_216, 256);
         check(bare("u8[2,8,8,8,8]", "i8[8,2,3,3,3]").constant(3).int("group", 4), 59_392, 256);
-        // Weights that a node makes are brought into order in each run.
+        // Weights that a node computes are reordered in each run.
         check(conv("u8[1,32,64,64]", "i8[64,32,3,3]"), 2_639_872, 256);
         check(conv("u8[1,32,64,64]", "i8[32,1,3,3]").int("group", 32), 1_081_664, 256);
 

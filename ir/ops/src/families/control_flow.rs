@@ -9,7 +9,7 @@ use crate::families::join::join_facts;
 use crate::families::scan::scan;
 use crate::info::{OpInfo, Work};
 
-/// The fact of a boolean scalar.
+/// Returns the fact of a constant boolean scalar.
 fn boolean(value: bool) -> Fact {
     let data = Data::new(ElementType::Bool, Vec::new(), vec![Item::Int(i64::from(value))]);
     data.map_or_else(Fact::default, Fact::with_data)
@@ -22,12 +22,12 @@ fn known_boolean(fact: &Fact) -> Option<bool> {
     }
 }
 
-/// Results are those of both branches, or of the only one that can be taken.
+/// Infers If: joins the results of both branches, or takes those of the only possible branch.
 fn branch(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let condition = known_boolean(ctx.required(0)?);
     let (then_body, else_body) = (required_body(ctx, "then_branch")?, required_body(ctx, "else_branch")?);
     let (taken, other) = (ctx.infer_body(then_body, &[]), ctx.infer_body(else_body, &[]));
-    // A branch that is never taken may be wrong: exporters leave such code behind.
+    // A branch that is never taken may be wrong: exporters leave dead branches in place.
     let (taken, other) = match condition {
         Some(true) => (taken?, None),
         Some(false) => (other?, None),
@@ -44,7 +44,8 @@ fn branch(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// How often a loop runs: operand 0, or no more than that where the condition may end it early.
+/// Returns the trip count of a loop: operand 0, or operand 0 as an upper bound if the condition may end
+/// the loop early.
 fn trip_count(ctx: &Infer<'_>, condition_after: Option<&Fact>) -> Dim {
     let condition_before = if ctx.has(1) { ctx.fact(1).and_then(known_boolean) } else { Some(true) };
     let count = match ctx.int_scalar(0) {
@@ -58,19 +59,21 @@ fn trip_count(ctx: &Infer<'_>, condition_after: Option<&Fact>) -> Dim {
     }
 }
 
-/// A scalar, unless the body states a vector of one, which runtimes put up with.
+/// Returns the fact of the loop counter: a scalar, unless the body states a vector of length 1, which
+/// runtimes tolerate.
 fn loop_counter(ctx: &Infer<'_>, body: GraphId) -> Fact {
     let stated = ctx.body_input(body, 0).tensor().and_then(TensorType::rank);
     Fact::tensor(TensorType::fixed(ElementType::Int64, if stated == Some(1) { &[1] } else { &[] }))
 }
 
-/// Operands: trip count, condition, carried values. Results: carried values, then collected ones.
+/// Infers Loop. Operands: trip count, condition, carried values. Results: carried values, then collected
+/// values.
 fn run_loop(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let body = required_body(ctx, "body")?;
     let count = ctx.input_count().saturating_sub(2);
     check_arity(ctx, body, count + 2, count + 1)?;
     let initial: Vec<Fact> = (2..count + 2).map(|operand| ctx.fact(operand).cloned().unwrap_or_default()).collect();
-    // Whenever the body runs, its condition was true.
+    // The condition is true whenever the body runs.
     let head = [loop_counter(ctx, body), boolean(true)];
     let (state, results) = carried(ctx, body, &head, initial, &[], 1)?;
     let trips = trip_count(ctx, results.first());
@@ -84,7 +87,8 @@ fn run_loop(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The body runs for every element of operand 0; other sequences are walked alongside, tensors are passed whole.
+/// Infers SequenceMap: the body runs for every element of operand 0. Other sequences are iterated in
+/// parallel, tensors are passed whole.
 fn sequence_map(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let body = required_body(ctx, "body")?;
     ctx.required(0)?;
@@ -152,7 +156,8 @@ mod tests {
         }
     }
 
-    /// A loop that concatenates its carried `[2,N]` to itself along `axis` (none: passes it) and collects a `[3]` a round.
+    /// Builds a loop that concatenates its carried `[2,N]` with itself along `axis` (or passes it on,
+    /// for `None`) and collects a `[3]` per iteration.
     fn run(trips: Option<i64>, condition: Option<bool>, axis: Option<i64>) -> (Module, Vec<Value>) {
         let mut sketch = Sketch(ModuleBuilder::new());
         let main = sketch.0.module().main();

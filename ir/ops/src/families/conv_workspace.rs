@@ -1,7 +1,8 @@
 //! Workspace of ONNX Runtime's CPU kernels for convolutions, with one thread.
 //!
-//! Source: its `core/mlas/lib/convolve.cpp` (`MlasConvPrepare`) for binary32, `core/providers/cpu/nn/conv.cc` and
-//! `conv_transpose.cc` for the rest, held against random nodes by `benches/workspace.py`. Layout transformations (NCHWc) need none of it.
+//! Source: its `core/mlas/lib/convolve.cpp` (`MlasConvPrepare`) for binary32, and
+//! `core/providers/cpu/nn/conv.cc` and `conv_transpose.cc` for other types, compared with random nodes
+//! by `benches/workspace.py`. Blocked layouts (NCHWc) need no workspace.
 
 use memc_ir::{Bytes, ElementType, NodeData};
 
@@ -9,11 +10,11 @@ use crate::families::dims::{bytes_in_full, product};
 use crate::families::window::Padding;
 use crate::info::Typed;
 
-/// Elements of the buffer that one thread fills with columns before it multiplies them: 64 KiB of binary32, whatever the numbers of images
-/// and groups, as measured with ONNX Runtime 1.20 to 1.32.
+/// Elements of the buffer that one thread fills with columns before it multiplies them: 64 KiB of
+/// binary32, regardless of the numbers of images and groups, as measured with ONNX Runtime 1.20 to 1.32.
 const SEGMENT: u64 = 128 * 128;
 
-/// Facts of a convolution that decide how the kernel runs; extents are per group.
+/// Extents of a convolution that determine the kernel's algorithm; channels and filters are per group.
 struct Kernel {
     channels: u64,
     filters: u64,
@@ -34,11 +35,11 @@ impl Kernel {
             output: product(result.get(2..)?)?,
         })
     }
-    /// Elements of the matrix of columns of one group of one image.
+    /// Returns the number of elements in the column matrix of one group of one image.
     fn columns(&self) -> Option<u64> {
         self.rows()?.checked_mul(self.output)
     }
-    /// Weights that meet one result element.
+    /// Returns the number of weights that contribute to one result element.
     fn rows(&self) -> Option<u64> {
         self.channels.checked_mul(product(&self.window)?)
     }
@@ -52,17 +53,17 @@ fn no_padding(node: &NodeData, window: &[u64]) -> bool {
     match Padding::of(node) {
         Padding::Valid => true,
         Padding::Explicit => all(node, "pads", 0),
-        // With stride 1 a window of one element is all that needs no padding.
+        // With stride 1, only a window of one element needs no padding.
         Padding::Same => window.iter().all(|extent| *extent == 1),
     }
 }
 
-/// Whether each result is made of one position of the input, all in order.
+/// Whether each result position reads exactly one input position, all in order.
 pub(crate) fn is_pointwise(node: &NodeData, window: &[u64]) -> bool {
     window.iter().all(|extent| *extent == 1) && all(node, "strides", 1) && no_padding(node, window)
 }
 
-/// Whether the kernel multiplies the input as it lies.
+/// Whether the kernel multiplies the input without rearranging it.
 fn direct(node: &NodeData, kernel: &Kernel) -> bool {
     if !all(node, "strides", 1) || !no_padding(node, &kernel.window) {
         return false;
@@ -70,7 +71,8 @@ fn direct(node: &NodeData, kernel: &Kernel) -> bool {
     if kernel.window.iter().all(|extent| *extent == 1) {
         return true;
     }
-    // A window as wide as the input, or as high and one element wide: rows of the input are rows of the matrix.
+    // A window as wide as the input, or as high and one element wide: rows of the input are rows of the
+    // matrix.
     let plane = |dims: &[u64]| match dims {
         [width] => Some((1, *width)),
         [height, width] => Some((*height, *width)),
@@ -81,7 +83,7 @@ fn direct(node: &NodeData, kernel: &Kernel) -> bool {
     whole && kernel.channels == 1 && all(node, "dilations", 1)
 }
 
-/// Workspace of Conv.
+/// Returns the workspace of Conv.
 pub(crate) fn conv(node: &Typed<'_>) -> Option<Bytes> {
     let kernel = Kernel::read(node)?;
     let element = node.input(0)?.element;
@@ -103,7 +105,7 @@ pub(crate) fn conv(node: &Typed<'_>) -> Option<Bytes> {
     bytes_in_full(elements, element)
 }
 
-/// Workspace of ConvTranspose: the columns of one group of one image.
+/// Returns the workspace of ConvTranspose: the columns of one group of one image.
 pub(crate) fn transposed(node: &Typed<'_>) -> Option<Bytes> {
     let (data, weights) = (node.input_dims(0)?, node.input_dims(1)?);
     let elements = product(weights.get(1..)?)?.checked_mul(product(data.get(2..)?)?)?;

@@ -1,4 +1,4 @@
-//! Convolutions, their transposes, quantized and deformable kinds, and Col2Im.
+//! Convolutions: plain, transposed, quantized and deformable, and Col2Im.
 
 use memc_ir::{Dim, ElementType, Shape};
 
@@ -9,7 +9,7 @@ use crate::families::window::{Window, entries};
 use crate::info::{OpInfo, SplitAxes, Typed, Work, Workspace};
 use crate::pieces::{reach, rules};
 
-/// Rank of data, weights and `kernel_shape`, which must agree; at least 2.
+/// Returns the common rank of data, weights and `kernel_shape`, which must agree and be at least 2.
 fn common_rank(ctx: &Infer<'_>, data: usize, weights: usize) -> Result<Option<usize>, InferError> {
     let (left, right) = (ctx.rank(data), ctx.rank(weights));
     if let (Some(left), Some(right)) = (left, right)
@@ -24,7 +24,8 @@ fn common_rank(ctx: &Infer<'_>, data: usize, weights: usize) -> Result<Option<us
     }
 }
 
-/// Extents of the kernel: the weights' where known, else attribute `kernel_shape`.
+/// Returns the extents of the kernel, from the weights if known, otherwise from attribute
+/// `kernel_shape`.
 fn kernel(ctx: &Infer<'_>, weights: usize, spatial: usize) -> Result<Vec<Dim>, InferError> {
     let stated = entries(ctx, "kernel_shape", spatial, 1)?;
     (0..spatial)
@@ -46,7 +47,7 @@ fn group(ctx: &Infer<'_>) -> Result<u64, InferError> {
         .ok_or_else(|| InferError::BadAttribute { name: "group", why: format!("{group} is below 1") })
 }
 
-/// Shape of a convolution of operand `data` with operand `weights`.
+/// Returns the shape of a convolution of operand `data` with operand `weights`.
 fn conv_shape(ctx: &Infer<'_>, data: usize, weights: usize) -> Result<Shape, InferError> {
     ctx.required(data)?;
     ctx.required(weights)?;
@@ -75,7 +76,8 @@ fn conv_integer(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operands: x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B.
+/// Infers QLinearConv. Operands: x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale,
+/// y_zero_point, B.
 fn qlinear_conv(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let shape = conv_shape(ctx, 0, 3)?;
     ctx.set_tensor(0, ctx.element(7), shape);
@@ -97,7 +99,7 @@ fn conv_transpose(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     agree("channels of data and weights", &dim_at(ctx, 0, 1), &dim_at(ctx, 1, 0))?;
     let mut dims = vec![dim_at(ctx, 0, 0), dim_at(ctx, 1, 1).mul(&Dim::Known(group(ctx)?))];
     if let Some(stated) = ctx.ints("output_shape").filter(|stated| !stated.is_empty()) {
-        // Some exporters state batch and channels too; only the spatial tail counts.
+        // Some exporters state batch and channels as well; only the spatial tail counts.
         let tail = stated.len().checked_sub(spatial).and_then(|start| stated.get(start..));
         let why = || format!("{} entries for {spatial} spatial axes", stated.len());
         let tail = tail.ok_or_else(|| InferError::BadAttribute { name: "output_shape", why: why() })?;
@@ -111,7 +113,7 @@ fn conv_transpose(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operands: columns `[N, C * product(block), L]`, image shape, block shape.
+/// Infers Col2Im. Operands: columns `[N, C * product(block), L]`, image shape, block shape.
 fn col2im(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     require_rank(ctx, 0, 3)?;
@@ -134,7 +136,8 @@ fn col2im(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operands: data `[N, C, L]`, weights `[C, 1, k]`, bias, past state `[N, C, k - 1]`.
+/// Infers a causal convolution. Operands: data `[N, C, L]`, weights `[C, 1, k]`, bias, past state
+/// `[N, C, k - 1]`.
 fn causal_conv(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     require_rank(ctx, 0, 3)?;
@@ -148,15 +151,16 @@ fn causal_conv(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Two operations for each weight that meets a result element.
+/// Counts two operations for each weight that contributes to each result element.
 fn conv_flops(node: &Typed<'_>, weights: usize) -> Option<u64> {
     let weights = node.input_dims(weights)?;
     let per_element = product(weights.get(1..)?)?;
     node.output_elements()?.checked_mul(per_element)?.checked_mul(2)
 }
 
-/// What the windows of every position cover, channel by channel, brought into the columns of a matrix. Where windows are points, operands lie so
-/// already and are only packed: half as much.
+/// Counts the elements that the kernel copies into the columns of a matrix: the window of every
+/// position, channel by channel. For windows of one element, the operand already has this layout and is
+/// only packed, which counts half.
 pub(crate) fn window_elements(node: &Typed<'_>, weights: usize) -> Option<u64> {
     let data = node.data();
     let weights = node.input_dims(weights)?;
@@ -255,7 +259,8 @@ mod tests {
         let padded = conv("f32[1,3,224,224]", "f32[64,3,3,3]").ints("pads", &[1, 1, 1, 1]);
         assert_eq!(padded.costs(), (Some(64 * 224 * 224 * 27 * 2), Some(Bytes(65536))));
         assert_eq!(conv("f32[1,64,8,8]", "f32[16,64,1,1]").costs().1, Some(Bytes(0)));
-        // Images and groups share one thread's segment, as counted with ONNX Runtime 1.31.1 (1.23 to 1.26 took all columns).
+        // Images and groups share one thread's segment, as counted with ONNX Runtime 1.31.1 (1.23 to
+        // 1.26 took all columns).
         for (x, w, groups) in [
             ("f32[32,16,32,32]", "f32[16,16,3,3]", 1),
             ("f32[1,16,32,32]", "f32[16,8,3,3]", 2),

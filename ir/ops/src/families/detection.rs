@@ -1,4 +1,4 @@
-//! Selection of boxes.
+//! Selection of boxes (NonMaxSuppression).
 
 use memc_ir::{Dim, ElementType};
 
@@ -6,7 +6,8 @@ use crate::context::{Infer, InferError};
 use crate::families::dims::{agree, dim_at, require_rank};
 use crate::info::{OpInfo, Typed, Work};
 
-/// Operands: boxes `[N, B, 4]`, scores `[N, C, B]`, limits. Result: as many triples as boxes survive.
+/// Infers NonMaxSuppression. Operands: boxes `[N, B, 4]`, scores `[N, C, B]`, limits. Result: one triple
+/// per surviving box.
 fn non_max_suppression(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -15,7 +16,7 @@ fn non_max_suppression(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let batches = agree("batches of boxes and scores", &dim_at(ctx, 0, 0), &dim_at(ctx, 1, 0))?;
     let boxes = agree("boxes and scores", &dim_at(ctx, 0, 1), &dim_at(ctx, 1, 2))?;
     agree("coordinates of a box", &Dim::Known(4), &dim_at(ctx, 0, 2))?;
-    // At most `max_output_boxes_per_class` for each class, but never a known number unless that is 0, as by default.
+    // The limit `max_output_boxes_per_class` is only an upper bound, unless it is 0, its default.
     let limit = if ctx.has(2) { ctx.int_scalar(2) } else { Some(0) };
     let of_a_class = match (limit.and_then(|limit| u64::try_from(limit).ok()), boxes.upper()) {
         (Some(limit), Some(boxes)) => Some(limit.min(boxes)),
@@ -27,7 +28,7 @@ fn non_max_suppression(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Sorting the scores, and about 16 operations for each overlap with one of a few survivors.
+/// Counts the sorting of scores, and about 16 operations for each overlap with one of a few survivors.
 fn flops(node: &Typed<'_>) -> Option<u64> {
     node.input(1)?.elements()?.checked_mul(128)
 }

@@ -1,4 +1,4 @@
-//! Questions about dimensions that many shape functions ask: reading, agreeing, scaling, rounding quotients.
+//! Helpers of shape functions for dimensions: reading, unifying, scaling, rounded quotients.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,16 @@ use memc_ir::{Bytes, Dim, DimExpr, ElementType};
 
 use crate::context::{Infer, InferError};
 
-/// Extent of operand `operand` along `axis`; unknown where the operand, its rank or the axis is.
+/// Returns the extent of operand `operand` along `axis`; unknown if the operand, its rank or the axis is
+/// unknown.
 pub(crate) fn dim_at(ctx: &Infer<'_>, operand: usize, axis: usize) -> Dim {
     ctx.dims(operand).and_then(|dims| dims.get(axis)).cloned().unwrap_or(Dim::Unknown)
 }
 
-/// The better known of two extents that must be equal.
+/// Returns the more precise of two extents that must be equal.
 ///
 /// # Errors
-/// [`InferError::Mismatch`] where both are known and differ.
+/// Returns [`InferError::Mismatch`] if both are known and differ.
 pub(crate) fn agree(what: &'static str, left: &Dim, right: &Dim) -> Result<Dim, InferError> {
     match (left, right) {
         (Dim::Known(a), Dim::Known(b)) if a != b => {
@@ -27,17 +28,17 @@ pub(crate) fn agree(what: &'static str, left: &Dim, right: &Dim) -> Result<Dim, 
     }
 }
 
-/// Bytes of so many elements inside a kernel that computes half precision in full: few processors have kernels for half precision, and those
-/// take less.
+/// Returns the bytes of `elements` elements inside a kernel that computes half precision in full
+/// precision. Few processors have kernels for half precision, and those need less.
 pub(crate) fn bytes_in_full(elements: u64, element: ElementType) -> Option<Bytes> {
     let element = if element == ElementType::Float16 { ElementType::Float } else { element };
     elements.checked_mul(u64::from(element.bits()?) / 8).map(Bytes)
 }
 
-/// Refuses an operand whose rank is known and not the one that the operator requires.
+/// Rejects an operand whose rank is known and differs from the required rank.
 ///
 /// # Errors
-/// [`InferError::BadOperand`].
+/// Returns [`InferError::BadOperand`].
 pub(crate) fn require_rank(ctx: &Infer<'_>, operand: usize, rank: usize) -> Result<(), InferError> {
     match ctx.rank(operand) {
         Some(found) if found != rank => {
@@ -47,10 +48,10 @@ pub(crate) fn require_rank(ctx: &Infer<'_>, operand: usize, rank: usize) -> Resu
     }
 }
 
-/// Element type that an integer attribute names; `None` where it is left out or 0.
+/// Returns the element type that an integer attribute states; `None` if it is absent or 0.
 ///
 /// # Errors
-/// [`InferError::BadAttribute`] where the number cannot name a type.
+/// Returns [`InferError::BadAttribute`] if the number is not an element type.
 pub(crate) fn element_attribute(ctx: &Infer<'_>, name: &'static str) -> Result<Option<ElementType>, InferError> {
     match ctx.int(name, 0) {
         0 => Ok(None),
@@ -60,27 +61,28 @@ pub(crate) fn element_attribute(ctx: &Infer<'_>, name: &'static str) -> Result<O
     }
 }
 
-/// Parts of a polynomial: what depends on symbols, and the constant term.
+/// Splits a polynomial into its symbolic part and its constant term.
 fn split_constant(expr: &DimExpr) -> Option<(DimExpr, i64)> {
     let zeros: BTreeMap<String, u64> = expr.symbols().iter().map(|symbol| (symbol.to_string(), 0)).collect();
     let constant = expr.bind(&zeros)?.as_constant()?;
     Some((expr.sub(&DimExpr::constant(constant))?, constant))
 }
 
-/// `floor((dim + offset) / by) + plus` as an exact expression.
+/// Returns `floor((dim + offset) / by) + plus` as an exact expression.
 ///
-/// A symbol counts whole multiples only: `(2*N + 3) / 2` is `N + 1` for every integer `N`, but `N / 2` stays unknown.
-/// The result is `None` where it is a known negative number.
+/// A symbolic quotient is exact only if the symbolic part is a multiple of `by`: `(2*N + 3) / 2` is
+/// `N + 1` for every integer `N`, but `N / 2` stays unknown. Returns `None` if the result is a known
+/// negative number.
 pub(crate) fn floor_quotient(dim: &Dim, offset: i128, by: i64, plus: i128) -> Option<Dim> {
     let divide = |value: i128| value.div_euclid(i128::from(by.max(1))).checked_add(plus);
     match dim {
         Dim::Known(extent) => {
             let Some(value) = i128::from(*extent).checked_add(offset).and_then(divide) else { return Some(Dim::Unknown) };
-            // Negative is the caller's error; too large for any extent is merely unknown.
+            // A negative value is the caller's error; a value too large for an extent is merely unknown.
             (value >= 0).then(|| u64::try_from(value).map_or(Dim::Unknown, Dim::Known))
         }
         Dim::Symbolic(expr) => Some(symbolic_quotient(expr, offset, by, divide).unwrap_or(Dim::Unknown)),
-        // More extent never gives less.
+        // The quotient grows monotonically with the extent, so the bound carries over.
         Dim::AtMost(extent) => {
             let value = i128::from(*extent).checked_add(offset).and_then(divide);
             Some(Dim::at_most(value.and_then(|value| u64::try_from(value.max(0)).ok())))
@@ -96,26 +98,26 @@ fn symbolic_quotient(expr: &DimExpr, offset: i128, by: i64, divide: impl Fn(i128
     whole.add(&DimExpr::constant(i64::try_from(rest).ok()?)).map(Dim::from_expr)
 }
 
-/// `dim / by` rounded down.
+/// Returns `dim / by`, rounded down.
 pub(crate) fn floor_div(dim: &Dim, by: i64) -> Dim {
     floor_quotient(dim, 0, by, 0).unwrap_or(Dim::Unknown)
 }
 
-/// `dim / by` rounded up.
+/// Returns `dim / by`, rounded up.
 pub(crate) fn ceil_div(dim: &Dim, by: i64) -> Dim {
     floor_quotient(dim, i128::from(by.max(1)) - 1, by, 0).unwrap_or(Dim::Unknown)
 }
 
-/// `dim * factor + offset`; `None` where it is a known negative number.
+/// Returns `dim * factor + offset`; `None` if it is a known negative number.
 pub(crate) fn affine(dim: &Dim, factor: i64, offset: i128) -> Option<Dim> {
     let Ok(factor) = u64::try_from(factor) else { return Some(Dim::Unknown) };
     floor_quotient(&dim.mul(&Dim::Known(factor)), offset, 1, 0)
 }
 
-/// The part of `whole` that each of `parts` heads, groups or directions gets.
+/// Divides `whole` equally among `parts` heads, groups or directions.
 ///
 /// # Errors
-/// [`InferError::Mismatch`] where both are known and a remainder is left.
+/// Returns [`InferError::Mismatch`] if both are known and the division has a remainder.
 pub(crate) fn share(what: &'static str, whole: &Dim, parts: i64) -> Result<Dim, InferError> {
     let Some(divisor) = u64::try_from(parts).ok().filter(|parts| *parts > 0) else { return Ok(Dim::Unknown) };
     match whole {
@@ -126,7 +128,7 @@ pub(crate) fn share(what: &'static str, whole: &Dim, parts: i64) -> Result<Dim, 
     }
 }
 
-/// Product of known extents; `None` on overflow.
+/// Multiplies known extents; `None` on overflow.
 pub(crate) fn product(dims: &[u64]) -> Option<u64> {
     dims.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent))
 }

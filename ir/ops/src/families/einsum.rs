@@ -8,12 +8,12 @@ use crate::context::{Infer, InferError, broadcast};
 use crate::families::dims::agree;
 use crate::info::{OpInfo, Typed, Work};
 
-/// Axes of one operand or of the result.
+/// Axis labels of one operand or of the result.
 #[derive(Debug, PartialEq, Eq)]
 struct Term {
-    /// Labels before the ellipsis, or all.
+    /// Labels before the ellipsis, or all labels without an ellipsis.
     before: Vec<u8>,
-    /// Labels after the ellipsis, if there is one.
+    /// Labels after the ellipsis; `None` without an ellipsis.
     after: Option<Vec<u8>>,
 }
 
@@ -39,7 +39,7 @@ impl Term {
     }
 }
 
-/// Terms of the operands and of the result.
+/// The terms of the operands and of the result.
 struct Equation {
     operands: Vec<Term>,
     result: Term,
@@ -61,7 +61,8 @@ impl Equation {
     }
 }
 
-/// The result where the equation names none: ellipsis, then the labels that occur once, in order of their codes.
+/// Returns the result term of an equation without `->`: the ellipsis, then the labels that occur once,
+/// in order of their codes.
 fn implicit(operands: &[Term]) -> Term {
     let mut counts: BTreeMap<u8, u32> = BTreeMap::new();
     for label in operands.iter().flat_map(Term::labels) {
@@ -74,13 +75,14 @@ fn implicit(operands: &[Term]) -> Term {
     }
 }
 
-/// Extents by label and those that the ellipsis stands for (`None` where an operand's rank hides them).
+/// The extents of the labels, and the extents of the ellipsis (`None` if an operand with an ellipsis has
+/// unknown rank).
 struct Extents {
     labels: BTreeMap<u8, Dim>,
     ellipsis: Option<Vec<Dim>>,
 }
 
-/// Matches terms with shapes; `None` stands for an unknown rank.
+/// Matches terms with shapes; a shape of `None` is an unknown rank.
 fn extents(equation: &Equation, shapes: &[Option<&[Dim]>]) -> Result<Extents, InferError> {
     let mut found = Extents { labels: BTreeMap::new(), ellipsis: Some(Vec::new()) };
     for (operand, (term, shape)) in equation.operands.iter().zip(shapes).enumerate() {
@@ -148,7 +150,8 @@ fn einsum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// One operation an operand for each combination of labels: the sum as written, without factoring.
+/// Counts one operation per operand for each combination of labels: the sum as written, without
+/// factoring.
 fn flops(node: &Typed<'_>) -> Option<u64> {
     let equation = Equation::parse(node.data().string("equation")?).ok()?;
     let count = node.data().inputs.len();

@@ -1,4 +1,5 @@
-//! Element-wise arithmetic with broadcasting; follows elements, so that shape arithmetic is known.
+//! Element-wise arithmetic with broadcasting; follows elements, so that the results of shape arithmetic
+//! are known.
 
 use memc_ir::ElementType;
 
@@ -42,7 +43,7 @@ fn modulo(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     arithmetic(ctx, if ctx.int("fmod", 0) == 0 { on::modulo } else { on::remainder })
 }
 
-/// Shape of a function of any number of operands; elements are combined from left to right.
+/// Infers a function of any number of operands; combines elements from left to right.
 fn variadic(ctx: &mut Infer<'_>, function: Option<BinaryItem>) -> Result<(), InferError> {
     let element = ctx.element(0);
     broadcast_shapes(ctx, element)?;
@@ -75,13 +76,14 @@ fn mean(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     variadic(ctx, None)
 }
 
-/// The slope is to broadcast to the data; runtimes that take others, too, broadcast both.
+/// Infers PRelu. The standard broadcasts the slope to the data; runtimes that accept other shapes
+/// broadcast both.
 fn prelu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(1)?;
     broadcast_shapes(ctx, ctx.element(0))
 }
 
-/// Variadic operators combine once less than they have operands, for each element.
+/// Counts the operations of a variadic operator: operands minus one, per element.
 fn per_operand(typed: &Typed<'_>) -> Option<u64> {
     let steps = typed.data().operands().count().saturating_sub(1).max(1) as u64;
     typed.output_elements()?.checked_mul(steps)

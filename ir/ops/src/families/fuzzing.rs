@@ -1,4 +1,5 @@
-//! Random nodes for every operator of the table: shape functions never panic, and what they state of less is true of more.
+//! Fuzz tests of all operators with random nodes: shape functions never panic, and facts inferred from
+//! less precise operands must hold for more precise operands.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use crate::families::testing::{Case, show};
 use crate::info::OpInfo;
 use crate::table;
 
-/// Nodes tried for each operator; raise it for a longer search.
+/// Number of nodes per operator; raise it for a longer search.
 const CASES: u64 = 60;
 
 /// xorshift64* (Vigna, 2016).
@@ -108,7 +109,8 @@ fn items(random: &mut Random, element: ElementType, count: usize) -> Vec<Item> {
     (0..count).map(|_| item(random)).collect()
 }
 
-/// A fully known operand; often with extents like the one before, often a short vector as shape operands are.
+/// Returns a fully known operand, often with the extents of the operand before it, often a short vector
+/// like shape operands.
 fn operand(random: &mut Random, before: Option<&[u64]>) -> Fact {
     let element = *random.pick(&ELEMENTS);
     let dims = match before {
@@ -130,7 +132,7 @@ fn attributes(random: &mut Random) -> Vec<(&'static str, Attribute)> {
     for _ in 0..random.below(4) {
         all.push((*random.pick(&INTEGERS), Attribute::Int(random.small())));
     }
-    // The commonest are worth more tries.
+    // Try the most common attributes more often.
     for name in ["axis", "keepdims", "to"] {
         if random.chance(40) {
             all.push((name, Attribute::Int(random.below(5) as i64 - 1)));
@@ -150,7 +152,7 @@ fn attributes(random: &mut Random) -> Vec<(&'static str, Attribute)> {
     all
 }
 
-/// Symbol that stands for an extent wherever it is hidden.
+/// Returns the symbol that replaces an extent of this size; equal extents get equal symbols.
 fn symbol(extent: u64) -> DimExpr {
     DimExpr::symbol(&format!("s{extent}"))
 }
@@ -166,7 +168,7 @@ fn weaker_dim(random: &mut Random, extent: u64) -> Dim {
 
 fn weaker_item(random: &mut Random, item: &Item) -> Item {
     match (random.below(6), item) {
-        // An extent of zero in a shape operand may mean something else than an extent.
+        // An extent of zero in a shape operand may have another meaning than an extent.
         (0, Item::Int(value)) if (1..100).contains(value) => Item::Symbolic(symbol(*value as u64)),
         (1, _) => Item::Unknown,
         (2, Item::Int(value)) if *value >= 0 => Item::AtMost(value.saturating_add(random.below(3) as i64)),
@@ -174,7 +176,7 @@ fn weaker_item(random: &mut Random, item: &Item) -> Item {
     }
 }
 
-/// Says less of an operand than is known.
+/// Makes the fact of an operand less precise.
 fn weaker(random: &mut Random, fact: &Fact) -> Fact {
     let ty = fact.ty.tensor().unwrap();
     let dims = ty.known_dims().unwrap();
@@ -250,7 +252,8 @@ fn printed(operands: &[Option<Fact>]) -> String {
     operands.iter().map(|fact| fact.as_ref().map_or("-".to_owned(), show)).collect::<Vec<_>>().join(" | ")
 }
 
-/// What is wrong with one random node, if anything; `Ok(false)` where the fully known node is refused.
+/// Tries one random node: returns the error as `Err`, or `Ok(false)` if the shape function rejects the
+/// fully known node.
 fn try_node(info: &OpInfo, random: &mut Random, bindings: &BTreeMap<String, u64>) -> Result<bool, String> {
     let node = node(random);
     let weak: Vec<Option<Fact>> = node.operands.iter().map(|fact| fact.as_ref().map(|fact| weaker(random, fact))).collect();
@@ -277,7 +280,7 @@ fn less_knowledge_never_states_what_more_knowledge_denies() {
     let mut accepted = 0;
     let mut wrong = Vec::new();
     for info in table::all() {
-        // Each operator has its own seed, so that a new one does not change what the others are tried with.
+        // Each operator has its own seed, so a new operator does not change the cases of the others.
         let seed = info.name.bytes().fold(0x9E37_79B9u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
         let mut random = Random(seed | 1);
         for _ in 0..CASES {

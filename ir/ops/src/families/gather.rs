@@ -9,7 +9,8 @@ use crate::families::slicing::axis_of;
 use crate::info::{OpInfo, Reads, SplitAxes, Work};
 use crate::pieces::rules;
 
-/// The position that an index names on an axis of this extent; negative ones count from the end.
+/// Returns the position for an index into an axis of this extent; negative indices count from the end.
+/// `None` if the index is unknown or out of range.
 pub(crate) fn index_into(item: &Item, extent: u64) -> Option<usize> {
     let extent = i64::try_from(extent).ok()?;
     let index = item.int()?;
@@ -55,8 +56,9 @@ fn gather(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Where in `data` the index at `at` of `indices` points: its own position, but along `axis`, where the index itself is the position. None where it is
-/// unknown or out of range.
+/// Returns the position in `data` to which element `at` of `indices` points: the coordinates of the
+/// element, with the index itself as coordinate along `axis`. `None` if the index is unknown or out of
+/// range.
 pub(super) fn indexed_element(data: &Data, indices: &Data, axis: usize, at: usize) -> Option<usize> {
     let (own, other) = (strides(&data.dims), strides(&indices.dims));
     let mut rest = at as i64;
@@ -100,7 +102,8 @@ fn gather_elements(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Batch axes, and how many axes of the data one index names; `None` where that is not known.
+/// Returns the number of batch axes, and the number of data axes that one index covers; `None` if it is
+/// unknown.
 fn index_depth(ctx: &Infer<'_>) -> Result<Option<(usize, usize)>, InferError> {
     let Some((data, indices)) = ctx.dims(0).zip(ctx.dims(1)) else { return Ok(None) };
     let batch = usize::try_from(ctx.int("batch_dims", 0)).unwrap_or(usize::MAX);
@@ -167,11 +170,11 @@ fn compress(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let flat = ctx.int_attribute("axis").is_none();
     let axis = if flat { Some(0) } else { axis_of(ctx, 0, 0)? };
     let dims = if flat { ctx.dims(0).map(|dims| vec![product(dims)]) } else { ctx.shape(0) };
-    // No more are picked than there are, nor than there are flags.
+    // The number of picked elements is at most the extent and at most the number of flags.
     let extent = dims.as_ref().zip(axis).and_then(|(dims, axis)| dims.get(axis)?.upper());
     let flags = ctx.dims(1).and_then(|flags| product(flags).upper());
     let most = [extent, flags].into_iter().flatten().min();
-    // Flags beyond the extent pick nothing.
+    // Flags beyond the extent pick no elements.
     let looked_at = extent.and_then(|extent| usize::try_from(extent).ok()).unwrap_or(usize::MAX);
     let wanted: Option<Vec<usize>> = ctx.int_data(1).map(|flags| {
         let flags = flags.iter().take(looked_at).enumerate();

@@ -1,5 +1,5 @@
-//! Gradients of ONNX Runtime's training: each result has the type and shape of the operand that it is the gradient of, or a shape
-//! that an operand states.
+//! Gradient operators of ONNX Runtime's training: each result has the type and shape of the operand it
+//! is the gradient of, or a shape that an operand states.
 
 use memc_ir::{Bytes, Dim, ElementType};
 
@@ -11,7 +11,7 @@ use crate::fact::Data;
 use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Typed, Work, Workspace};
 use crate::pieces::rules;
 
-/// Result `i` is the gradient of operand `of[i]`.
+/// States that result `i` is the gradient of operand `of[i]`.
 fn gradients_of(ctx: &mut Infer<'_>, of: &[usize]) -> Result<(), InferError> {
     for (result, operand) in of.iter().enumerate() {
         ctx.required(*operand)?;
@@ -28,14 +28,15 @@ fn of_data_and_scale(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     gradients_of(ctx, &[1, 2, 2])
 }
 
-/// Gradients of data, weight, and bias: one element a filter.
+/// Infers the gradients of data, weight and bias of a convolution; the bias has one element per filter.
 fn convolution(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     of_data_and_weight(ctx)?;
     ctx.set_dims(2, ctx.element(2), vec![dim_at(ctx, 2, 0)]);
     Ok(())
 }
 
-/// Gradients of data, weight and bias of a transposed convolution `[C, M/group, kernel...]`.
+/// Infers the gradients of data, weight and bias of a transposed convolution with a weight
+/// `[C, M/group, kernel...]`.
 fn transposed_convolution(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     of_data_and_weight(ctx)?;
     ctx.set_dims(2, ctx.element(2), vec![dim_at(ctx, 0, 1)]);
@@ -50,7 +51,8 @@ fn bias_gelu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     gradients_of(ctx, &[1, 2])
 }
 
-/// Gradient and operand (or result) of an element-wise operator agree; each extent is the better known of both.
+/// Infers the gradient of an element-wise operator. The gradient and the operand (or result) agree; each
+/// extent is the more precise of both.
 fn like_both(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = ctx.element(0);
@@ -69,7 +71,7 @@ fn like_both(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The gradient has the shape that operand `shape` holds and the element type of operand `update`.
+/// Infers a gradient with the shape stated in operand `shape` and the element type of operand `update`.
 fn scattered(ctx: &mut Infer<'_>, shape: usize, update: usize) -> Result<(), InferError> {
     ctx.required(shape)?;
     ctx.required(update)?;
@@ -86,7 +88,8 @@ fn shape_second(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     scattered(ctx, 1, 0)
 }
 
-/// Batch and channels are those of the result's gradient; the window does not tell the spatial extents, the file does.
+/// Infers the gradient of pooling: batch and channels follow the result's gradient. The window does not
+/// determine the spatial extents; the file states them.
 fn pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let shape = ctx.shape(0).map(|mut dims| {
@@ -103,7 +106,7 @@ fn resize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     like_second(ctx)
 }
 
-/// Padding taken off again: the shape follows from no operand alone.
+/// Infers the gradient of Pad, whose padding is removed; no operand alone determines the shape.
 fn pad(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let dims = ctx.rank(0).map(unknown_dims);
@@ -111,7 +114,8 @@ fn pad(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Axes to sum over, last to first, so that a gradient fits each of two operands that were broadcast.
+/// Infers the axes, last to first, over which a gradient is summed to fit each of two broadcast
+/// operands.
 fn broadcast_axes(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -132,33 +136,36 @@ fn broadcast_axes(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Extents from a shape operand; symbols count, unknown ones do not.
+/// Returns the extents in a shape operand, which may be symbolic; `None` if any is unknown or only
+/// bounded.
 fn known_dims(ctx: &Infer<'_>, operand: usize) -> Option<Vec<Dim>> {
     ctx.dim_data(operand).filter(|dims| !dims.iter().any(Dim::is_open))
 }
 
-/// Axes of the broadcast result, last to first, along which `own` was repeated to fit `other`.
+/// Returns the axes of the broadcast result, last to first, along which `own` was repeated to fit
+/// `other`.
 ///
-/// Symbolic extents are taken to be the same as what they meet, as broadcasting itself takes them.
+/// Like broadcasting itself, assumes that a symbolic extent equals the extent it is combined with.
 fn summed(own: &[Dim], other: &[Dim]) -> Vec<i64> {
     let rank = own.len().max(other.len());
     let at = |dims: &[Dim], axis: usize| (axis + dims.len()).checked_sub(rank).and_then(|axis| dims.get(axis).cloned());
     let one = Some(Dim::Known(1));
     let repeated = |axis: &usize| {
         let (own, other) = (at(own, *axis), at(other, *axis));
-        // Where both are 1 there is nothing to sum, unless the axis is missing altogether.
+        // If both extents are 1, no sum is needed, unless the axis is missing altogether.
         own.is_none() || (own == one && other.is_some() && other != one)
     };
     (0..rank).rev().filter(repeated).filter_map(|axis| i64::try_from(axis).ok()).collect()
 }
 
-/// Two operations for each element of the gradient of the result and each weight, once for data and once for weight.
+/// Counts two operations for each element of the result's gradient and each weight, once for the data
+/// gradient and once for the weight gradient.
 fn convolution_flops(typed: &Typed<'_>) -> Option<u64> {
     let taps = product(typed.input_dims(2)?.get(1..)?)?;
     typed.input(0)?.elements()?.checked_mul(taps)?.checked_mul(4)
 }
 
-/// Columns of one image, as the forward kernel's general path keeps them.
+/// Returns the bytes of the columns of one image, as in the general path of the forward kernel.
 fn convolution_workspace(typed: &Typed<'_>) -> Option<Bytes> {
     let (result, weight) = (typed.input_dims(0)?, typed.input_dims(2)?);
     let taps = product(weight.get(1..)?)?;
@@ -191,7 +198,8 @@ const fn of_dropout(name: &'static str) -> OpInfo {
     elementwise(name, like_first, 3).in_place(InPlace::Operands(&[0]))
 }
 
-/// Copies the gradient to its result before it reads anything else.
+/// Creates the entry of a Softmax gradient. Its kernel copies the gradient to the result before it reads
+/// the other operand, so the result may overwrite the gradient.
 const fn of_softmax(name: &'static str, work: u32) -> OpInfo {
     let info = microsoft(name, like_first).in_place(InPlace::Operands(&[0]));
     info.work(Work::PerElement(work)).split(SplitAxes::Rule(rules::softmax))
@@ -199,7 +207,8 @@ const fn of_softmax(name: &'static str, work: u32) -> OpInfo {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    // Average pooling's and max pooling's gradients stand in ONNX's own domain without being part of it.
+    // ONNX Runtime puts the gradients of average and max pooling into the ONNX domain, although the
+    // standard lacks them.
     OpInfo::onnx("AveragePoolGrad", pool).work(Work::PerElement(4)).split(SplitAxes::Batch),
     OpInfo::onnx("MaxPoolGrad", pool).work(Work::PerElement(2)).split(SplitAxes::Rule(rules::unpooled)),
     microsoft("BatchNormalizationGrad", of_data_and_scale).work(Work::PerElement(12)),

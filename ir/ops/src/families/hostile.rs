@@ -1,5 +1,5 @@
-//! Throws random operands and attributes at every operator of the table: no shape function, formula of arithmetic or formula of
-//! workspace may panic or overflow, whatever a file says.
+//! Fuzz test of every operator with random operands and attributes: no shape function, arithmetic
+//! formula or workspace formula may panic or overflow, for any file.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_ir::{Attribute, Dim, ElementType, TensorType, ValueType};
@@ -8,7 +8,7 @@ use super::testing::Case;
 use crate::fact::{Data, Fact, Item};
 use crate::table;
 
-/// Marsaglia's xorshift: fixed seeds make failures repeat.
+/// Marsaglia's xorshift; fixed seeds make failures reproducible.
 struct Noise(u64);
 
 impl Noise {
@@ -88,7 +88,8 @@ impl Noise {
     }
 }
 
-/// Names of attributes that steer shapes or formulas, with the kind that the standard gives them first.
+/// Names of attributes that determine shapes or formulas, with the kind that the standard gives them
+/// first.
 const INTS: &[&str] = &[
     "kernel_shape",
     "strides",

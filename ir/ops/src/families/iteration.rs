@@ -1,4 +1,4 @@
-//! What operators that run a body again and again share: carried values, collected results.
+//! Common parts of operators that run a body repeatedly: carried values, collected results.
 
 use memc_ir::{Dim, GraphId, TensorType, ValueType};
 
@@ -6,15 +6,16 @@ use crate::context::{Infer, InferError};
 use crate::fact::Fact;
 use crate::families::join::{carry_facts, without_shape};
 
-/// How often a body is inferred with types joined exactly before shapes that still change are given up.
+/// Number of inference rounds over a body with exactly joined types; after these, shapes that still
+/// change become unknown.
 const EXACT_ROUNDS: usize = 3;
 
-/// The body in an attribute that the operator must have.
+/// Returns the body in a required attribute.
 pub(crate) fn required_body(ctx: &Infer<'_>, name: &'static str) -> Result<GraphId, InferError> {
     ctx.body(name).ok_or(InferError::MissingAttribute { name })
 }
 
-/// Refuses a body whose numbers of formal inputs and results do not fit its node.
+/// Rejects a body whose numbers of formal inputs and results do not fit its node.
 pub(crate) fn check_arity(ctx: &Infer<'_>, body: GraphId, inputs: usize, least_results: usize) -> Result<(), InferError> {
     let (formal, results) = ctx.body_arity(body);
     if formal == inputs && results >= least_results {
@@ -24,11 +25,13 @@ pub(crate) fn check_arity(ctx: &Infer<'_>, body: GraphId, inputs: usize, least_r
     Err(InferError::BadAttribute { name: "body", why })
 }
 
-/// Facts of carried values that hold at the start of every iteration, and of the body's results under them.
+/// Returns the facts of the carried values that hold at the start of every iteration, and the facts of
+/// the body's results under them.
 ///
-/// The formal inputs are `head`, the carried values, `tail`; the carried results begin at `first`. Facts only ever get weaker
-/// from round to round and are given up step by step, so this ends after a few rounds whatever the body does; a body inside a
-/// body multiplies them, which the limit on nesting bounds.
+/// The formal inputs are `head`, the carried values, `tail`; the carried results begin at position
+/// `first`. Facts only become weaker from round to round and are dropped in stages, so the function ends
+/// after a few rounds for every body. Nested bodies multiply the number of rounds, which the nesting
+/// limit bounds.
 pub(crate) fn carried(
     ctx: &mut Infer<'_>,
     body: GraphId,
@@ -53,7 +56,8 @@ pub(crate) fn carried(
                 _ => Fact::default(),
             });
         }
-        // Unknown may join to a kind without shape again, so the last round counts as stable whatever it finds.
+        // Unknown may join to a type without shape again, so the last round counts as stable in any
+        // case.
         if next == state || round > EXACT_ROUNDS + 1 {
             return Ok((state, results));
         }
@@ -62,7 +66,8 @@ pub(crate) fn carried(
     }
 }
 
-/// A tensor with one more axis, as collected over iterations.
+/// Returns the type of values collected over iterations: the element type with one more axis of extent
+/// `count`.
 pub(crate) fn collected(element: &ValueType, axis: Option<usize>, count: &Dim) -> Option<Fact> {
     let tensor = element.tensor()?;
     let shape = match (&tensor.shape, axis) {

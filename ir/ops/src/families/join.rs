@@ -1,25 +1,27 @@
-//! The best type that two values have in common: results of branches, elements of a sequence, values carried around a loop.
+//! Joins the types of two values: results of branches, elements of a sequence, values carried around a
+//! loop.
 
 use memc_ir::{Dim, ElementType, TensorType, ValueType};
 
 use crate::fact::Fact;
 
-/// The extent that holds two extents.
+/// Returns an extent that includes two extents.
 type Hull = fn(&Dim, &Dim) -> Dim;
 
-/// The least extent that holds both: the larger bound.
+/// Returns the smallest extent that includes both: equal extents stay, otherwise the larger bound.
 fn either(left: &Dim, right: &Dim) -> Dim {
     if left.same(right) { left.clone() } else { Dim::at_most(left.upper().zip(right.upper()).map(|(a, b)| a.max(b))) }
 }
 
-/// What holds an extent before and after a round of a loop. One that grew may grow again, and is given up.
+/// Returns an extent that includes an extent before and after an iteration of a loop. An extent that
+/// grew may grow again, so it becomes unknown.
 fn after_a_round(before: &Dim, after: &Dim) -> Dim {
     let stays = before.upper().filter(|most| after.upper().is_some_and(|after| after <= *most));
     if before.same(after) { before.clone() } else { Dim::at_most(stays) }
 }
 
-/// The most exact type that holds values of both types. What is unknown in one has the other's kind and element type, since
-/// ONNX lets neither change, but no shape.
+/// Returns the most precise type that includes the values of both types. A type unknown on one side
+/// takes kind and element type from the other side, because ONNX lets neither change, but no shape.
 pub(crate) fn join(left: &ValueType, right: &ValueType) -> ValueType {
     join_by(left, right, either)
 }
@@ -40,12 +42,13 @@ fn join_by(left: &ValueType, right: &ValueType, hull: Hull) -> ValueType {
     }
 }
 
-/// The most exact fact that holds of values of both facts.
+/// Returns the most precise fact that holds for the values of both facts.
 pub(crate) fn join_facts(left: &Fact, right: &Fact) -> Fact {
     facts_by(left, right, either)
 }
 
-/// The fact that holds of a carried value before and after a round of a loop. Applied again and again it ends after a few times.
+/// Returns the fact that holds for a carried value before and after an iteration of a loop. Repeated
+/// application reaches a fixed point after a few steps.
 pub(crate) fn carry_facts(before: &Fact, after: &Fact) -> Fact {
     facts_by(before, after, after_a_round)
 }
@@ -55,7 +58,7 @@ fn facts_by(left: &Fact, right: &Fact, hull: Hull) -> Fact {
     Fact { ty: join_by(&left.ty, &right.ty, hull), data, assumed: left.assumed || right.assumed }
 }
 
-/// The same kind and element types, no shapes.
+/// Removes all shapes from a type; keeps kinds and element types.
 pub(crate) fn without_shape(ty: &ValueType) -> ValueType {
     match ty {
         ValueType::Tensor(tensor) => ValueType::Tensor(TensorType::unranked(tensor.element)),

@@ -1,4 +1,4 @@
-//! Operators that build a larger tensor from their operands' elements: Concat, Pad, Tile.
+//! Operators that build a larger tensor from the elements of their operands: Concat, Pad, Tile.
 
 use memc_ir::{Dim, ElementType};
 
@@ -11,7 +11,7 @@ use crate::families::dims::agree;
 use crate::info::{OpInfo, SplitAxes, View, Work};
 use crate::pieces::rules;
 
-/// Extents of a concatenation; `None` where no operand's rank is known.
+/// Returns axis and extents of a concatenation; `None` if no operand has a known rank.
 fn concatenated(ctx: &Infer<'_>, axis: i64) -> Result<Option<(usize, Vec<Dim>)>, InferError> {
     let mut joined: Option<(usize, Vec<Dim>)> = None;
     for operand in (0..ctx.input_count()).filter(|operand| ctx.has(*operand)) {
@@ -34,7 +34,7 @@ fn concatenated(ctx: &Infer<'_>, axis: i64) -> Result<Option<(usize, Vec<Dim>)>,
             }
         });
     }
-    // An operand of unknown rank adds an unknown extent.
+    // An operand of unknown rank contributes an unknown extent.
     let has_unranked = (0..ctx.input_count()).any(|operand| ctx.has(operand) && ctx.dims(operand).is_none());
     if let Some((at, dims)) = joined.as_mut().filter(|_| has_unranked) {
         dims[*at] = Dim::Unknown;
@@ -42,7 +42,8 @@ fn concatenated(ctx: &Infer<'_>, axis: i64) -> Result<Option<(usize, Vec<Dim>)>,
     Ok(joined)
 }
 
-/// Elements of a concatenation along `axis`, unknown ones where an operand's are not followed.
+/// Returns the elements of a concatenation along `axis`, with unknown elements for operands that are not
+/// followed.
 fn concatenated_items(ctx: &Infer<'_>, axis: usize) -> Option<Vec<Item>> {
     if (0..ctx.input_count()).all(|operand| ctx.data(operand).is_none()) {
         return None;
@@ -77,7 +78,8 @@ fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// How far each axis grows before its first and after its last position; `None` where it is not even known which axes.
+/// Returns the growth of each axis before its first and after its last position; `None` if the padded
+/// axes are unknown.
 fn margins(ctx: &Infer<'_>, rank: usize) -> Result<Option<Vec<(Item, Item)>>, InferError> {
     let attribute = ctx.ints("pads").or_else(|| ctx.ints("paddings"));
     if attribute.is_none() {
@@ -107,12 +109,12 @@ fn margins(ctx: &Infer<'_>, rank: usize) -> Result<Option<Vec<(Item, Item)>>, In
     Ok(Some(margins))
 }
 
-/// How far an axis grows at most.
+/// Returns the maximum growth of an axis for one margin.
 fn margin(item: &Item) -> Dim {
     if item.int().is_some_and(|margin| margin < 0) { Dim::Known(0) } else { item.dim() }
 }
 
-/// Extent of an axis with its margins; negative margins crop.
+/// Returns the extent of an axis with its margins; negative margins crop.
 fn grown(dim: &Dim, before: &Item, after: &Item) -> Result<Dim, InferError> {
     let sum = before.expr().zip(after.expr()).zip(dim.expr()).and_then(|((a, b), extent)| extent.add(&a)?.add(&b));
     match sum {
@@ -120,12 +122,12 @@ fn grown(dim: &Dim, before: &Item, after: &Item) -> Result<Dim, InferError> {
             Err(InferError::BadOperand { operand: 1, why: format!("an extent of {dim} is cropped to less than nothing") })
         }
         Some(sum) => Ok(Dim::from_expr(sum)),
-        // Margins that crop take off no more than there is.
+        // Cropping margins remove at most the whole extent.
         None => Ok(Dim::at_most(dim.add(&margin(before)).add(&margin(after)).upper())),
     }
 }
 
-/// The element that a Pad in constant mode fills with.
+/// Returns the fill element of a Pad in constant mode.
 fn filler(ctx: &Infer<'_>, element: ElementType) -> Item {
     if let Some(data) = ctx.data(2) {
         return data.items.first().cloned().unwrap_or(Item::Unknown);
@@ -139,7 +141,7 @@ fn filler(ctx: &Infer<'_>, element: ElementType) -> Item {
     }
 }
 
-/// Elements of a Pad in constant mode; `None` where a margin is unknown.
+/// Returns the elements of a Pad in constant mode; `None` if a margin is unknown.
 fn padded_items(data: &Data, margins: &[(Item, Item)], dims: &[u64], filler: &Item) -> Option<Vec<Item>> {
     let count = item_count(dims)?;
     let own = strides(&data.dims);
@@ -190,7 +192,7 @@ fn pad(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 fn tiled_items(data: &Data, dims: &[u64]) -> Option<Vec<Item>> {
-    // Each axis is walked as a pair: which copy, which position in it.
+    // Split each axis into two: the copy, and the position within it.
     let own = strides(&data.dims);
     let mut pairs = Vec::new();
     let mut steps = Vec::new();

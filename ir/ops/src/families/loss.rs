@@ -1,4 +1,4 @@
-//! Losses.
+//! Loss functions.
 
 use memc_ir::Shape;
 
@@ -7,7 +7,7 @@ use crate::families::dims::{agree, dim_at};
 use crate::info::{OpInfo, SplitAxes, Work};
 use crate::pieces::rules;
 
-/// Shape of the loss: that of the labels, or a scalar where it is reduced.
+/// Returns the shape of the loss: that of the labels, or a scalar if the loss is reduced.
 fn loss_shape(ctx: &Infer<'_>) -> Result<Shape, InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -17,7 +17,7 @@ fn loss_shape(ctx: &Infer<'_>) -> Result<Shape, InferError> {
             return Err(InferError::BadOperand { operand: 1, why });
         }
         for axis in 0..labels {
-            // Scores have the classes as axis 1, labels have no such axis.
+            // Scores have the classes as axis 1; labels lack this axis.
             let of_scores = dim_at(ctx, 0, if axis == 0 { 0 } else { axis + 1 });
             agree("scores and labels", &of_scores, &dim_at(ctx, 1, axis))?;
         }
@@ -40,7 +40,8 @@ fn negative_log_likelihood(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Result 1, the logarithms of the probabilities, has the shape of the scores.
+/// Infers SoftmaxCrossEntropyLoss. Result 1, the logarithms of the probabilities, has the shape of the
+/// scores.
 fn softmax_cross_entropy(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     negative_log_likelihood(ctx)?;
     ctx.set_like(1, 0);

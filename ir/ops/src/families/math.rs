@@ -43,7 +43,8 @@ fn sign(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     })
 }
 
-/// Rounding; whether a negative number that rounds to zero keeps its sign depends on the kernel.
+/// Infers a rounding function. A zero from a negative number is unknown, because its sign depends on the
+/// kernel.
 fn rounded(ctx: &mut Infer<'_>, function: fn(f64) -> f64) -> Result<(), InferError> {
     same_as_first(ctx)?;
     let element = ctx.element(0);
@@ -76,7 +77,8 @@ fn sqrt(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     })
 }
 
-/// One over a number; kernels approximate it where there are several of them.
+/// Infers Reciprocal. Kernels approximate it for tensors of several elements, so only a single element
+/// is followed.
 fn reciprocal(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let alone = ctx.data(0).is_some_and(|data| data.items.len() == 1);
     if alone { followed(ctx, one_over) } else { same_as_first(ctx) }
@@ -93,7 +95,8 @@ const fn of(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
     OpInfo::onnx(name, infer).in_place(InPlace::Operands(&[0])).work(Work::PerElement(work)).split(SplitAxes::All)
 }
 
-/// The operators of this family. Work is in operations of a vector unit, as common polynomial kernels take.
+/// The operators of this family. Work is in operations of a vector unit, as in common polynomial
+/// kernels.
 pub const OPERATORS: &[OpInfo] = &[
     of("Abs", abs, 1),
     of("Acos", same_as_first, 20),

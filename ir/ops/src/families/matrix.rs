@@ -7,7 +7,7 @@ use crate::families::dims::{agree, dim_at, require_rank};
 use crate::info::{InPlace, OpInfo, SplitAxes, Typed, Work};
 use crate::pieces::rules;
 
-/// Shape of a product as NumPy's `matmul` defines it: vectors are promoted, leading axes broadcast.
+/// Returns the shape of a product per NumPy's `matmul`: vectors are promoted, leading axes broadcast.
 pub(crate) fn matmul_dims(left: &[Dim], right: &[Dim]) -> Result<Vec<Dim>, InferError> {
     let scalar = |operand| InferError::BadOperand { operand, why: "a scalar has no axis to multiply along".to_owned() };
     let (inner_left, outer_left) = left.split_last().ok_or_else(|| scalar(0))?;
@@ -43,7 +43,8 @@ fn matmul_integer(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     product(ctx, 1, ElementType::Int32)
 }
 
-/// Operands: a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point.
+/// Infers QLinearMatMul. Operands: a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale,
+/// y_zero_point.
 fn qlinear_matmul(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     product(ctx, 3, ctx.element(7))
 }
@@ -60,7 +61,7 @@ fn gemm(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let dims = vec![rows, columns];
     if let Some(addend) = ctx.dims(2) {
         let sum = broadcast(&dims, addend)?;
-        // C broadcasts to the product, never the other way round.
+        // C broadcasts to the product; the product never broadcasts to C.
         if sum.len() > 2
             || dims.iter().zip(&sum).any(|(product, sum)| *product == Dim::Known(1) && sum.known().is_some_and(|n| n != 1))
         {
@@ -85,7 +86,7 @@ fn det(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// A multiplication and an addition for each result element and inner position.
+/// Counts a multiplication and an addition for each result element and inner position.
 fn matmul_flops(node: &Typed<'_>) -> Option<u64> {
     node.output_elements()?.checked_mul(*node.input_dims(0)?.last()?)?.checked_mul(2)
 }
@@ -95,7 +96,7 @@ fn gemm_flops(node: &Typed<'_>) -> Option<u64> {
     node.output_elements()?.checked_mul(inner)?.checked_mul(2)
 }
 
-/// Elimination: two thirds of the cube of the side for each matrix.
+/// Counts the elimination: two thirds of the cube of the side for each matrix.
 fn det_flops(node: &Typed<'_>) -> Option<u64> {
     let elements = node.input(0)?.elements()?;
     Some(elements.checked_mul(*node.input_dims(0)?.last()?)?.checked_mul(2)? / 3)
@@ -104,7 +105,7 @@ fn det_flops(node: &Typed<'_>) -> Option<u64> {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Det", det).work(Work::Flops(det_flops)).split(SplitAxes::All),
-    // The product accumulates onto C where the kernel is given C's buffer.
+    // The kernel accumulates onto C if the result has C's buffer.
     OpInfo::onnx("Gemm", gemm)
         .runs("MatMul")
         .in_place(InPlace::Operands(&[2]))

@@ -1,4 +1,4 @@
-//! Transfers between memory spaces (domain `ai.memc`): each gives its operand back, in another space.
+//! Transfers between memory spaces (domain `ai.memc`): each returns its operand in another space.
 
 use memc_ir::Operator;
 
@@ -9,22 +9,22 @@ use crate::info::{OpInfo, Repeat, Work};
 pub const MEMORY: &str = "ai.memc";
 
 const fn transfer(name: &'static str) -> OpInfo {
-    // A transfer is scheduled where the plan wants it; running it twice would need a second place for its bytes.
+    // The plan determines the step of a transfer; a second run would need a second place for its bytes.
     OpInfo::of(MEMORY, name, like_first).work(Work::None).repeat(Repeat::Stateful)
 }
 
-/// What a node of this family does.
+/// The kind of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transfer {
-    /// Copies its operand to a farther space, which its result lies in.
+    /// Copies its operand to a farther space, which contains the result.
     Out,
-    /// Copies its operand, which lies in a farther space, to the near one.
+    /// Copies its operand from a farther space to the near space.
     In,
-    /// Copies its operand, a constant that lies in a farther space and stays there, to the near one.
+    /// Copies its operand, a constant that stays in a farther space, to the near space.
     Fetch,
 }
 
-/// Which transfer an operator is; `None` for all others.
+/// Returns the kind of transfer of an operator; `None` for all other operators.
 pub fn transfer_of(operator: &Operator) -> Option<Transfer> {
     match (&*operator.domain, &*operator.name) {
         (MEMORY, "SwapOut") => Some(Transfer::Out),

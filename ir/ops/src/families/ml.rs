@@ -9,7 +9,7 @@ use crate::info::{InferFn, OpInfo, SplitAxes, Work};
 
 const ML: &str = "ai.onnx.ml";
 
-/// How many elements a list or tensor attribute has, if it is there.
+/// Returns the number of elements of a list or tensor attribute; `None` if it is absent.
 fn list_length(ctx: &Infer<'_>, name: &str) -> Option<u64> {
     match ctx.node().attribute(name)? {
         Attribute::Ints(values) => Some(values.len() as u64),
@@ -20,7 +20,7 @@ fn list_length(ctx: &Infer<'_>, name: &str) -> Option<u64> {
     }
 }
 
-/// Rows of operand 0: a vector is one row.
+/// Returns the number of rows of operand 0; a vector is one row.
 fn rows(ctx: &Infer<'_>) -> Dim {
     match ctx.dims(0) {
         Some([_]) => Dim::Known(1),
@@ -29,7 +29,7 @@ fn rows(ctx: &Infer<'_>) -> Dim {
     }
 }
 
-/// Type of class labels, and how many there are.
+/// Returns the type of the class labels, and their number.
 fn labels(ctx: &Infer<'_>, integers: &str) -> (ElementType, Option<u64>) {
     match list_length(ctx, "classlabels_strings").filter(|count| *count > 0) {
         Some(count) => (ElementType::String, Some(count)),
@@ -37,7 +37,7 @@ fn labels(ctx: &Infer<'_>, integers: &str) -> (ElementType, Option<u64>) {
     }
 }
 
-/// Best class of each row, and scores of `columns` classes.
+/// States the best class of each row, and the scores of `columns` classes.
 fn set_classes(ctx: &mut Infer<'_>, label: ElementType, columns: Option<u64>) -> Result<(), InferError> {
     ctx.required(0)?;
     let rows = rows(ctx);
@@ -48,11 +48,11 @@ fn set_classes(ctx: &mut Infer<'_>, label: ElementType, columns: Option<u64>) ->
 
 fn linear_classifier(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let (label, count) = labels(ctx, "classlabels_ints");
-    // Without labels there is one class for each intercept.
+    // Without labels there is one class per intercept.
     set_classes(ctx, label, count.or_else(|| list_length(ctx, "intercepts")))
 }
 
-/// Without probabilities, support vectors vote in pairs of classes.
+/// Infers SVMClassifier. Without probabilities, support vectors vote in pairs of classes.
 fn vector_classifier(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let (label, count) = labels(ctx, "classlabels_ints");
     let votes = list_length(ctx, "prob_a").unwrap_or(0) == 0 && list_length(ctx, "support_vectors").unwrap_or(0) > 0;
@@ -69,7 +69,7 @@ fn tree_classifier(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     set_classes(ctx, label, count)
 }
 
-/// `[rows, targets]`.
+/// States a result `[rows, targets]`.
 fn set_targets(ctx: &mut Infer<'_>, element: ElementType, targets: Dim) -> Result<(), InferError> {
     ctx.required(0)?;
     let rows = rows(ctx);
@@ -77,7 +77,7 @@ fn set_targets(ctx: &mut Infer<'_>, element: ElementType, targets: Dim) -> Resul
     Ok(())
 }
 
-/// An integer attribute that counts, 1 where it is missing.
+/// Returns an integer attribute as an extent; 1 if it is absent.
 fn counted(ctx: &Infer<'_>, name: &str) -> Dim {
     extent(ctx.int(name, 1))
 }
@@ -105,7 +105,7 @@ fn as_float(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// As many elements of the last axis as there are indices.
+/// Infers ArrayFeatureExtractor: the last axis has one element per index.
 fn extract_features(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -138,7 +138,7 @@ fn cast_map(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Strings to integers or back.
+/// Infers CategoryMapper: strings become integers, integers become strings.
 fn category(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = match ctx.element(0) {
@@ -151,7 +151,8 @@ fn category(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The element type that the list of values has; version 1 only knows strings and integers.
+/// Infers LabelEncoder: the element type of its list of values. Version 1 supports only strings and
+/// integers.
 fn label(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let listed =
         [("values_strings", ElementType::String), ("values_int64s", ElementType::Int64), ("values_floats", ElementType::Float)];
@@ -174,7 +175,8 @@ fn dictionary(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// All features of a row behind each other, as many as attribute `inputdimensions` says.
+/// Infers FeatureVectorizer: the concatenated features of each row; attribute `inputdimensions` gives
+/// their numbers.
 fn features(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let width = match ctx.ints("inputdimensions") {
         Some(widths) => widths.iter().try_fold(0i64, |sum, width| sum.checked_add(*width)),
@@ -194,7 +196,7 @@ fn one_hot(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// One map from labels to scores for each row.
+/// Infers ZipMap: one map from labels to scores for each row.
 fn zip_map(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let (key, _) = labels(ctx, "classlabels_int64s");

@@ -1,4 +1,4 @@
-//! The operators by family, one file each.
+//! The operator families, one file each.
 
 pub mod activation;
 pub(crate) mod arithmetic;

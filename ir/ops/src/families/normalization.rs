@@ -8,7 +8,8 @@ use crate::families::dims::{agree, bytes_in_full, dim_at};
 use crate::info::{InPlace, OpInfo, Repeat, SplitAxes, Typed, Work, Workspace};
 use crate::pieces::rules;
 
-/// Results after the first are statistics: mean and variance, before version 14 also those saved for the gradient.
+/// Infers BatchNormalization. Results after the first are statistics: mean and variance, before version
+/// 14 also those saved for the gradient.
 fn batch_normalization(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let channels = match ctx.rank(0) {
@@ -16,7 +17,7 @@ fn batch_normalization(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         Some(1) => Dim::Known(1),
         _ => dim_at(ctx, 0, 1),
     };
-    // Before version 9 statistics may be kept for every position, not only every channel.
+    // Before version 9 there may be statistics for every position, not only for every channel.
     let per_channel = ctx.version() >= 9 || ctx.int("spatial", 1) != 0;
     let mut statistics = vec![channels];
     if per_channel {
@@ -28,7 +29,7 @@ fn batch_normalization(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     }
     ctx.set_like(0, 0);
     for result in 1..ctx.output_count() {
-        // Mean is operand 3 and variance 4, as running and as saved statistics.
+        // Mean is operand 3 and variance is operand 4, for both running and saved statistics.
         let operand = if result % 2 == 1 { 3 } else { 4 };
         let shape = if per_channel { Some(statistics.clone()) } else { ctx.shape(operand) };
         ctx.set_tensor(result, ctx.element(operand), shape);
@@ -40,7 +41,8 @@ fn axis_below_rank(ctx: &Infer<'_>, default: i64) -> Result<Option<usize>, Infer
     ctx.rank(0).map(|rank| ctx.axis("axis", ctx.int("axis", default), rank)).transpose()
 }
 
-/// Results: normalized data, then mean and inverse deviation with the normalized axes reduced to 1.
+/// Infers LayerNormalization. Results: normalized data, then mean and inverse deviation, with the
+/// normalized axes reduced to 1.
 fn layer_normalization(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let axis = axis_below_rank(ctx, -1)?;
@@ -54,7 +56,7 @@ fn layer_normalization(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The result has the element type of the scale.
+/// Infers RMSNormalization: the result has the element type of the scale.
 fn rms_normalization(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     axis_below_rank(ctx, -1)?;
@@ -77,7 +79,8 @@ fn per_channel(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Result 1, the mask, is boolean from version 10 on and before it has the type of the data.
+/// Infers Dropout. Result 1, the mask, is boolean from version 10 on; before, it has the type of the
+/// data.
 fn dropout(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = if ctx.version() >= 10 { ElementType::Bool } else { ctx.element(0) };
@@ -86,8 +89,8 @@ fn dropout(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// ONNX Runtime's kernel keeps scales of all images, and the squares of one image with channels padded on both sides
-/// (its `core/providers/cpu/nn/lrn.cc`).
+/// Returns the workspace of LRN: ONNX Runtime's kernel keeps the scales of all images, and the squares
+/// of one image with channels padded on both sides (its `core/providers/cpu/nn/lrn.cc`).
 fn lrn_workspace(node: &Typed<'_>) -> Option<Bytes> {
     let data = node.input(0)?;
     let dims = data.known_dims()?;
@@ -97,7 +100,8 @@ fn lrn_workspace(node: &Typed<'_>) -> Option<Bytes> {
     bytes_in_full(data.elements()?.checked_add(image)?, data.element)
 }
 
-/// Squares of a channel's neighbors are summed by adding one and taking one away, then raised to a power.
+/// Counts a running sum over the squares of neighboring channels (one addition, one subtraction), and a
+/// power.
 fn lrn_flops(node: &Typed<'_>) -> Option<u64> {
     node.output_elements()?.checked_mul(28)
 }
@@ -175,7 +179,7 @@ mod tests {
 
     #[test]
     fn local_response_normalization_needs_twice_its_operand() {
-        // zfnet512's first one, measured as buffers of 4 562 304 and 4 752 400 bytes.
+        // The first LRN of zfnet512, measured as buffers of 4 562 304 and 4 752 400 bytes.
         let lrn = Case::new("LRN", 13).input("f32[1,96,109,109]").int("size", 5);
         assert_eq!(lrn.costs().1, Some(Bytes(4_562_304 + 4_752_400)));
         assert!(Case::new("LRN", 13).input("f32[4]").int("size", 5).show().starts_with("error"));

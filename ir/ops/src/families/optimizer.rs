@@ -1,4 +1,5 @@
-//! Optimizers, accumulators, loss scaling, training-time splits and communication of ONNX Runtime's training.
+//! Optimizers, accumulators, loss scaling, training-time splits and communication of ONNX Runtime's
+//! training.
 
 use memc_ir::{Dim, ElementType};
 
@@ -8,21 +9,22 @@ use crate::context::{Infer, InferError};
 use crate::fact::{Data, Item};
 use crate::info::{OpInfo, Repeat, SplitAxes, Work};
 
-/// Result `i` has the type of operand `of[i]`; results of operands that are left out stay open.
+/// Gives result `i` the type of operand `of[i]`; the types of results for omitted operands stay unknown.
 fn updates(ctx: &mut Infer<'_>, of: &[usize]) {
     for (result, operand) in of.iter().enumerate() {
         ctx.set_like(result, *operand);
     }
 }
 
-/// Count, both moments, weights, gradients, weights in mixed precision.
+/// Infers AdamOptimizer. Results: count, both moments, weights, gradients, weights in mixed precision.
 fn adam(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(5)?;
     updates(ctx, &[1, 4, 5, 2, 3, 6]);
     Ok(())
 }
 
-/// A flag of the count's type, then sequences: weights and both moments.
+/// Infers AdamWOptimizer. Results: a flag of the count's type, then sequences of weights and of both
+/// moments.
 fn adam_of_sequences(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(5)?;
     ctx.set_dims(0, ElementType::Int64, Vec::new());
@@ -32,7 +34,7 @@ fn adam_of_sequences(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The count, then groups of five from operand 5 on.
+/// Infers LambOptimizer. Results: the count, then groups of five from operand 5 on.
 fn lamb(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.set_like(0, 4);
     for result in 1..ctx.output_count() {
@@ -54,7 +56,8 @@ fn descent_of_sequences(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// A flag that the buffer, operand 0, was written; the buffer itself where it is asked for.
+/// Infers an accumulator. Results: a flag that the buffer, operand 0, was written, and the buffer itself
+/// if requested.
 fn accumulate(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(1)?;
     ctx.set_dims(0, ElementType::Bool, vec![Dim::Known(1)]);
@@ -62,7 +65,8 @@ fn accumulate(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Normalized, running mean and variance, and for the gradient the mean and inverse deviation of this batch.
+/// Infers BatchNormInternal. Results: the normalized data, running mean and variance, and, for the
+/// gradient, mean and inverse deviation of this batch.
 fn batch_normalization(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(4)?;
@@ -70,7 +74,7 @@ fn batch_normalization(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Joined, and the extent of each part along the axis.
+/// Infers ConcatTraining. Results: the joined tensor, and the extent of each operand along the axis.
 fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let axis = ctx.int_attribute("axis").ok_or(InferError::MissingAttribute { name: "axis" })?;
     ctx.required(0)?;
@@ -100,7 +104,7 @@ fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operand 0 cut along the axis into pieces whose extents operand 1 holds.
+/// Infers SplitTraining: operand 0 is cut along the axis into results with the extents in operand 1.
 fn split(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -121,7 +125,7 @@ fn split(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Sum over the axes that operand 1 holds.
+/// Infers ReduceSumTraining: the sum over the axes in operand 1.
 fn sum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -150,13 +154,13 @@ fn sum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// A truth value.
+/// Infers operators with a boolean scalar as result.
 fn flag(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.set_dims(0, ElementType::Bool, Vec::new());
     Ok(())
 }
 
-/// A number of the first operand's type; norms of half precision are kept in full.
+/// Infers ReduceAllL2: a scalar of the first operand's type; norms of half precision are binary32.
 fn norm(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = if ctx.element(0) == ElementType::Double { ElementType::Double } else { ElementType::Float };
@@ -164,7 +168,8 @@ fn norm(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Each operand after the scale, cast; or all of them behind each other.
+/// Infers MixedPrecisionScale: each operand after the scale, converted, or the concatenation of all of
+/// them.
 fn scale_all(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(1)?;
     let element = element_attribute(ctx, "to")?.unwrap_or(ElementType::Undefined);
@@ -179,7 +184,7 @@ fn scale_all(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Each result is like the operand at its position.
+/// Gives each result the type of the operand at its position.
 fn pass(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     for result in 0..ctx.output_count() {
         ctx.set_like(result, result);
@@ -187,7 +192,7 @@ fn pass(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// An event's number comes first, then what passes through.
+/// Infers operators whose operand 0 is an event; the operands after it become the results.
 fn pass_after_event(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     for result in 0..ctx.output_count() {
         ctx.set_like(result, result + 1);
@@ -195,7 +200,7 @@ fn pass_after_event(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operand 0 in pieces of the shapes that the other operands hold.
+/// Infers View: results of the type of operand 0, with the shapes in the other operands.
 fn views(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     for result in 0..ctx.output_count() {
@@ -205,12 +210,14 @@ fn views(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// What another program sends or computes has the types that the file states.
+/// Infers operators whose results another program sends or computes: the results have the types that the
+/// file states.
 fn as_stated(_ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Received tensors have the element types that an attribute lists; the first result is a signal.
+/// Infers Recv: result 0 is a signal, the received tensors have the element types listed in an
+/// attribute.
 fn receive(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.set_dims(0, ElementType::Bool, Vec::new());
     let elements = ctx.ints("element_types").unwrap_or_default();
@@ -221,7 +228,7 @@ fn receive(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operand 0 grown or cut to attribute `length` along its first axis.
+/// Infers PadAndUnflatten: the first axis of operand 0 is replaced by the two extents in operand 2.
 fn pad_and_unflatten(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = ctx.element(0);

@@ -1,4 +1,4 @@
-//! Pooling: windows, whole images, regions of interest, and the way back.
+//! Pooling: windows, whole images, regions of interest, and unpooling.
 
 use memc_ir::{Dim, ElementType};
 
@@ -8,7 +8,8 @@ use crate::families::window::{Window, entries};
 use crate::info::{OpInfo, Scalar, SplitAxes, Typed, Work};
 use crate::pieces::{reach, rules};
 
-/// Extents of the kernel, one for each spatial axis of the data; an unknown rank is that which the kernel implies.
+/// Returns the extents of the kernel, one per spatial axis of the data. If the rank of the data is
+/// unknown, the kernel determines the number of axes.
 fn pool_kernel(ctx: &Infer<'_>) -> Result<Vec<Dim>, InferError> {
     ctx.required(0)?;
     let missing = InferError::MissingAttribute { name: "kernel_shape" };
@@ -25,7 +26,7 @@ fn pool_kernel(ctx: &Infer<'_>) -> Result<Vec<Dim>, InferError> {
     }
 }
 
-/// Result 1, the indices of MaxPool, has the shape of result 0.
+/// Infers pooling. Result 1, the indices of MaxPool, has the shape of result 0.
 fn pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let kernel = pool_kernel(ctx)?;
     let window = Window::read(ctx, kernel.len())?;
@@ -48,7 +49,7 @@ fn global_pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operands: data, indices, and from the outside the whole shape of the result.
+/// Infers MaxUnpool. Operands: data, indices, and optionally the whole shape of the result.
 fn max_unpool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let kernel = pool_kernel(ctx)?;
     let dims = if ctx.has(2) {
@@ -69,7 +70,7 @@ fn extent(name: &'static str, value: i64) -> Result<Dim, InferError> {
     u64::try_from(value).map(Dim::Known).map_err(|_| InferError::BadAttribute { name, why: format!("{value} is negative") })
 }
 
-/// Operands: data `[N, C, H, W]`, regions `[R, 5]`.
+/// Infers MaxRoiPool. Operands: data `[N, C, H, W]`, regions `[R, 5]`.
 fn max_roi_pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     require_rank(ctx, 0, 4)?;
@@ -82,7 +83,7 @@ fn max_roi_pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operands: data `[N, C, H, W]`, regions `[R, 4]`, image of each region `[R]`.
+/// Infers RoiAlign. Operands: data `[N, C, H, W]`, regions `[R, 4]`, image of each region `[R]`.
 fn roi_align(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     require_rank(ctx, 0, 4)?;
@@ -95,18 +96,20 @@ fn roi_align(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// One operation for each element that a window covers.
+/// Counts one operation for each element of each window.
 fn window_flops(node: &Typed<'_>) -> Option<u64> {
     let kernel: Option<Vec<u64>> = node.data().ints("kernel_shape")?.iter().map(|extent| u64::try_from(*extent).ok()).collect();
     node.output_elements()?.checked_mul(product(&kernel?)?)
 }
 
-/// Maxima are sought in vectors as long as nobody asks where they are; then each element that a window covers takes about ten steps.
+/// Counts the steps of MaxPool: one per window element. If the positions of the maxima are requested,
+/// the kernel is not vectorized and takes about ten steps per element.
 fn max_steps(node: &Typed<'_>) -> Option<u64> {
     if node.output(1).is_some() { window_flops(node)?.checked_mul(10) } else { window_flops(node) }
 }
 
-/// Four neighbors, four operations each, at every sampling point; an adaptive grid is taken as 2 by 2.
+/// Counts four neighbors with four operations each at every sampling point; an adaptive grid counts as 2
+/// by 2.
 fn roi_align_flops(node: &Typed<'_>) -> Option<u64> {
     let ratio = u64::try_from(node.data().int("sampling_ratio", 0)).ok()?;
     let ratio = if ratio == 0 { 2 } else { ratio };

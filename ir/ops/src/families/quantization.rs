@@ -1,4 +1,4 @@
-//! Linear quantization and back.
+//! Linear quantization and dequantization.
 
 use memc_ir::ElementType;
 
@@ -7,9 +7,9 @@ use crate::families::dims::element_attribute;
 use crate::info::{OpInfo, SplitAxes, Work};
 use crate::pieces::rules;
 
-/// Refuses an axis out of range where the scale makes the axis matter.
+/// Rejects an axis out of range, if the scale depends on the axis.
 fn check_axis(ctx: &Infer<'_>) -> Result<(), InferError> {
-    // One scale for all is a scalar or a vector of one; a vector of unknown length may be that.
+    // A single scale is a scalar or a vector of length 1; a vector of unknown length may have length 1.
     let per_tensor = match ctx.dims(1) {
         None | Some([]) => true,
         Some([count]) => count.known().is_none_or(|count| count == 1),
@@ -23,7 +23,8 @@ fn check_axis(ctx: &Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The element type is the attribute's, else the zero point's, else unsigned 8 bits.
+/// Infers QuantizeLinear. The element type is that of the attribute, else of the zero point, else
+/// unsigned 8 bits.
 fn quantize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -37,7 +38,7 @@ fn quantize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The element type is the attribute's, else the scale's.
+/// Infers DequantizeLinear. The element type is that of the attribute, else of the scale.
 fn dequantize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -47,7 +48,7 @@ fn dequantize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Results: data, its scale, its zero point.
+/// Infers DynamicQuantizeLinear. Results: data, its scale, its zero point.
 fn dynamic_quantize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.set_tensor(0, ElementType::Uint8, ctx.shape(0));

@@ -1,4 +1,5 @@
-//! Operators that draw random numbers. A node with a fixed seed draws too: its generator lives from run to run.
+//! Operators that draw random numbers. A node with a fixed seed counts as random too: the state of its
+//! generator persists across runs.
 
 use memc_ir::{Dim, ElementType};
 
@@ -6,7 +7,7 @@ use crate::context::{Infer, InferError};
 use crate::families::dims::{dim_at, element_attribute, require_rank};
 use crate::info::{OpInfo, Reads, Repeat, Work};
 
-/// Shape and element type are attributes.
+/// Infers operators whose shape and element type are attributes.
 fn filled(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let element = element_attribute(ctx, "dtype")?.unwrap_or(ElementType::Float);
     let shape = ctx.ints("shape").ok_or(InferError::MissingAttribute { name: "shape" })?;
@@ -20,7 +21,8 @@ fn filled(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Shape of the operand; its element type too, unless an attribute names one.
+/// Infers operators with the shape of their operand, and with its element type unless an attribute
+/// states another.
 fn like(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = element_attribute(ctx, "dtype")?.unwrap_or(ctx.element(0));

@@ -1,4 +1,5 @@
-//! Operators that rearrange or select elements: Transpose, DepthToSpace, SpaceToDepth, OneHot, Trilu, Where, ReverseSequence.
+//! Operators that rearrange or select elements: Transpose, DepthToSpace, SpaceToDepth, OneHot, Trilu,
+//! Where, ReverseSequence.
 
 use memc_ir::{Dim, ElementType};
 
@@ -11,7 +12,7 @@ use crate::families::gather::index_into;
 use crate::info::{InPlace, Linear, OpInfo, Scalar, SplitAxes, Work};
 use crate::pieces::rules;
 
-/// The permutation that a Transpose names, or the one that reverses all axes.
+/// Returns the permutation of a Transpose, which reverses all axes by default.
 fn permutation(ctx: &Infer<'_>, rank: usize) -> Result<Vec<usize>, InferError> {
     let Some(perm) = ctx.ints("perm") else { return Ok((0..rank).rev().collect()) };
     if perm.len() != rank {
@@ -43,7 +44,7 @@ fn transpose(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Extents of an image of rank 4 and the block size; `None` where the rank is unknown.
+/// Returns the extents of an image of rank 4 (`None` if the rank is unknown), and the block size.
 fn blocks(ctx: &Infer<'_>) -> Result<(Option<[Dim; 4]>, Dim), InferError> {
     ctx.required(0)?;
     let size = ctx.int_attribute("blocksize").ok_or(InferError::MissingAttribute { name: "blocksize" })?;
@@ -58,7 +59,7 @@ fn blocks(ctx: &Infer<'_>) -> Result<(Option<[Dim; 4]>, Dim), InferError> {
     Ok((dims.transpose()?, size))
 }
 
-/// An extent divided by another; known ones must leave no remainder.
+/// Divides an extent by another; known extents must divide without remainder.
 fn divided(extent: &Dim, by: &Dim) -> Result<Dim, InferError> {
     if let (Dim::Known(a), Dim::Known(b)) = (extent, by)
         && a.checked_rem(*b).is_none_or(|rest| rest != 0)
@@ -92,7 +93,7 @@ fn space_to_depth(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The extent that a scalar operand states; numbers that are whole count too.
+/// Returns the extent that a scalar operand states; floating-point numbers count if they are whole.
 fn depth_of(ctx: &Infer<'_>) -> Result<Dim, InferError> {
     let item = match ctx.data(1).map(|data| data.items.as_slice()) {
         Some([item]) => item,
@@ -189,7 +190,7 @@ fn where_items(ctx: &Infer<'_>) -> Option<Vec<Item>> {
         None if items[1] == items[2] => items[1].clone(),
         None => Item::Unknown,
     };
-    // Kernels that merge both sides by adding turn a negative zero into a positive one.
+    // Kernels that merge both branches by addition turn a negative zero into a positive zero.
     zip_items(&[&condition, &left, &right], |items| match chosen(items) {
         Item::Float(value) if value == 0.0 && value.is_sign_negative() => Item::Unknown,
         item => item,

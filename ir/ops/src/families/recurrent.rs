@@ -11,7 +11,8 @@ fn directions(direction: Option<&str>) -> u64 {
     if direction == Some("bidirectional") { 2 } else { 1 }
 }
 
-/// Operands: X, W, R, B, sequence lengths, initial states. Results: Y, last hidden state, and for LSTM last cell state.
+/// Infers a recurrent layer. Operands: X, W, R, B, sequence lengths, initial states. Results: Y, last
+/// hidden state, and for LSTM last cell state.
 fn recurrent(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     for operand in 0..3 {
         ctx.required(operand)?;
@@ -55,7 +56,8 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// `steps` counts all steps of all sequences; `gated` is the hidden width times the number of gates.
+    /// Reads the extents. `steps` counts all steps of all sequences; `gated` is the hidden width times
+    /// the number of gates.
     fn read(node: &Typed<'_>) -> Option<Self> {
         let (data, weights, recurrence) = (node.input_dims(0)?, node.input_dims(1)?, node.input_dims(2)?);
         Some(Self {
@@ -68,7 +70,8 @@ impl Sizes {
     }
 }
 
-/// Products with both weight matrices for every step and direction, and about ten operations a gate element.
+/// Counts products with both weight matrices for every step and direction, and about ten operations per
+/// gate element.
 fn flops(node: &Typed<'_>) -> Option<u64> {
     let sizes = Sizes::read(node)?;
     let products = sizes.input.checked_add(sizes.hidden)?.checked_mul(2)?.checked_add(10)?;

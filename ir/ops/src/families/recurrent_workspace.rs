@@ -1,14 +1,15 @@
 //! Workspace of ONNX Runtime's CPU kernels for recurrent layers, with one thread.
 //!
-//! Source: its `core/providers/cpu/rnn/` (`rnn.cc`, `deep_cpu_gru.cc`, `uni_directional_lstm.cc`), held against random nodes by
-//! `benches/workspace.py`. Every buffer takes a multiple of 64 bytes.
+//! Source: its `core/providers/cpu/rnn/` (`rnn.cc`, `deep_cpu_gru.cc`, `uni_directional_lstm.cc`),
+//! compared with random nodes by `benches/workspace.py`. The size of every buffer is rounded up to a
+//! multiple of 64 bytes.
 
 use memc_ir::Bytes;
 
 use crate::families::dims::bytes_in_full;
 use crate::info::Typed;
 
-/// Every allocation takes a multiple of this.
+/// Granularity of allocations, in bytes.
 const ROUNDING: u64 = 64;
 
 /// Extents of a recurrent layer: data `[S, B, I]`, weights `[D, G, I]` and `[D, G, H]`.
@@ -20,7 +21,7 @@ struct Layer<'a> {
     directions: u64,
     gated: u64,
     hidden: u64,
-    /// Bytes of an element.
+    /// Bytes per element.
     width: u64,
 }
 
@@ -46,20 +47,20 @@ impl<'a> Layer<'a> {
     fn wants(&self, result: usize) -> bool {
         self.typed.data().outputs.get(result).is_some_and(Option::is_some)
     }
-    /// Bytes of a buffer.
+    /// Returns the bytes of a buffer with these extents.
     fn buffer(&self, extents: &[u64]) -> Option<u64> {
         let elements = extents.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent))?;
         elements.checked_mul(self.width)?.checked_next_multiple_of(ROUNDING)
     }
-    /// Bytes of a state of all sequences.
+    /// Returns the bytes of one state of all sequences.
     fn state(&self) -> Option<u64> {
         self.buffer(&[self.batch, self.hidden])
     }
-    /// Gates of all steps in one direction.
+    /// Returns the bytes of the gates of all steps in one direction.
     fn gates(&self) -> Option<u64> {
         self.buffer(&[self.gated, self.steps, self.batch])
     }
-    /// Data and results back to front, in the direction that needs it.
+    /// Returns the bytes of reversed data and results, if a direction needs them.
     fn reversed(&self) -> Option<u64> {
         match self.typed.data().string("direction") {
             Some("reverse" | "bidirectional") => {
@@ -69,7 +70,8 @@ impl<'a> Layer<'a> {
             _ => Some(0),
         }
     }
-    /// Last states, result `result`, which are computed all the same where nobody asks for them.
+    /// Returns the bytes of the last states (result `result`) if they are not a result: the kernel
+    /// computes them in any case.
     fn last(&self, result: usize) -> Option<u64> {
         if self.wants(result) { Some(0) } else { self.buffer(&[self.directions, self.batch, self.hidden]) }
     }
@@ -79,26 +81,28 @@ fn sum(parts: &[u64]) -> Option<u64> {
     parts.iter().try_fold(0u64, |sum, part| sum.checked_add(*part))
 }
 
-/// RNN: the sums of one direction, and results that nobody asked for.
+/// Returns the workspace of RNN: the sums of one direction, and the results that the node omits.
 pub(crate) fn rnn(typed: &Typed<'_>) -> Option<Bytes> {
     let layer = Layer::read(typed)?;
     let all = layer.buffer(&[layer.steps, layer.directions, layer.batch, layer.hidden])?;
     sum(&[layer.gates()?, if layer.wants(0) { 0 } else { all }, layer.last(1)?, ROUNDING]).map(Bytes)
 }
 
-/// GRU: in each direction the gates of all steps, two states, biases for all sequences, and the product before the reset gate.
+/// Returns the workspace of GRU: in each direction the gates of all steps, two states, biases for all
+/// sequences, and the product before the reset gate.
 pub(crate) fn gru(typed: &Typed<'_>) -> Option<Bytes> {
     let layer = Layer::read(typed)?;
     let linear = typed.data().int("linear_before_reset", 0) != 0;
     let biases = if layer.has(3) { 3 + u64::from(linear) } else { 0 };
     let states = layer.state()?.checked_mul(2 + biases + u64::from(linear))?;
-    // Lengths of sequences, and one more buffer that rounds.
+    // Lengths of the sequences, rounded like every buffer.
     let lengths = layer.batch.checked_mul(4)?.checked_next_multiple_of(ROUNDING)?;
     let direction = sum(&[layer.gates()?, states, lengths])?;
     sum(&[direction.checked_mul(layer.directions)?, layer.reversed()?, layer.last(1)?]).map(Bytes)
 }
 
-/// LSTM: in each direction the gates of all steps, three states, two vectors, biases and peepholes.
+/// Returns the workspace of LSTM: in each direction the gates of all steps, three states, two vectors,
+/// biases and peepholes.
 pub(crate) fn lstm(typed: &Typed<'_>) -> Option<Bytes> {
     let layer = Layer::read(typed)?;
     let vectors = 2 + if layer.has(3) { 4 } else { 0 } + if layer.has(7) { 3 } else { 0 };
@@ -120,7 +124,8 @@ mod tests {
         case.input(&weight(input)).input(&weight(hidden)).string("direction", direction)
     }
 
-    /// Workspace of a layer, next to what was counted: never less, and at most a few roundings more.
+    /// Compares the workspace of a layer with the counted bytes: never less, and at most 5 % plus a few
+    /// roundings more.
     fn check(case: Case, counted: u64) {
         let workspace = case.costs().1.map(|bytes| bytes.0).unwrap_or_default();
         assert!((counted..=counted + counted / 20 + 256).contains(&workspace), "{workspace} for {counted}");

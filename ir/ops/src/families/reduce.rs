@@ -10,14 +10,14 @@ use crate::families::lanes::reduce as reduce_items;
 use crate::info::{InferFn, OpInfo, SplitAxes, Work};
 use crate::pieces::rules;
 
-/// Elements of a reduction; `None` where they are not followed.
+/// Reduces the elements of one group.
 type Follow = fn(ElementType, &[&Item]) -> Item;
 
-/// Which axes are reduced, and the shape that is left.
+/// The reduced axes.
 enum Reduced {
-    /// These axes.
+    /// Known axes.
     Axes(Vec<usize>),
-    /// So many, nobody knows which.
+    /// Unknown axes, whose number may be known.
     Some(Option<usize>),
 }
 
@@ -32,7 +32,7 @@ fn reduced(ctx: &Infer<'_>, rank: usize) -> Result<Reduced, InferError> {
     })
 }
 
-/// Extents that are left; `None` where the rank stays open.
+/// Returns the extents that remain; `None` if the rank stays unknown.
 fn left_over(dims: &[Dim], reduced: &Reduced, keeps: bool) -> Option<Vec<Dim>> {
     match reduced {
         Reduced::Axes(axes) if keeps => {
@@ -70,14 +70,15 @@ fn fold(element: ElementType, items: &[&Item], start: Item, function: fn(Element
     items.iter().fold(start, |result, item| function(element, &result, item))
 }
 
-/// Kernels may accumulate in binary64, which holds integers up to a limit only.
+/// Applies one step of a reduction; unknown if a number exceeds the integers that binary64 represents
+/// exactly, because kernels may accumulate in binary64.
 fn within_binary64(step: fn(ElementType, &Item, &Item) -> Item, element: ElementType, left: &Item, right: &Item) -> Item {
     let fits = |item: &Item| item.int().is_none_or(|value| value.unsigned_abs() <= on::EXACT_F64.unsigned_abs());
     let result = step(element, left, right);
     if fits(left) && fits(right) && fits(&result) { result } else { Item::Unknown }
 }
 
-/// A reduction whose result depends on the order of steps, and so is followed for integers alone.
+/// Infers a reduction whose result depends on the order of steps; follows only integers.
 fn ordered(ctx: &mut Infer<'_>, follow: Follow) -> Result<(), InferError> {
     let follow = ctx.element(0).is_integral().then_some(follow);
     reduction(ctx, follow)
@@ -91,7 +92,7 @@ fn prod(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ordered(ctx, |element, items| fold(element, items, Item::Int(1), |element, a, b| within_binary64(on::mul, element, a, b)))
 }
 
-/// The extreme of no elements is left to the kernel.
+/// Returns the extreme of several elements; unknown for no elements, for which kernels differ.
 fn extreme(element: ElementType, items: &[&Item], function: fn(ElementType, &Item, &Item) -> Item) -> Item {
     match items {
         [first, rest @ ..] => fold(element, rest, (*first).clone(), function),

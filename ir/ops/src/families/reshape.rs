@@ -1,4 +1,4 @@
-//! Reshape: extents that are stated, copied, or left over.
+//! Reshape: extents that are stated, copied or inferred from the remaining elements.
 
 use memc_ir::Dim;
 
@@ -9,16 +9,16 @@ use crate::families::broadcasting::{follow_same, product};
 use crate::info::{Linear, OpInfo, SplitAxes, View, Work};
 use crate::pieces::rules;
 
-/// One element of the shape operand, resolved as far as it stands alone.
+/// One element of the shape operand, resolved as far as possible without the other elements.
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
-    /// This extent.
+    /// A stated extent.
     Extent(Dim),
-    /// The extent of the operand at the same axis, known or not.
+    /// The extent of operand 0 at this axis, known or not.
     Copied(Dim),
-    /// What is left over.
+    /// The remaining extent (-1).
     Rest,
-    /// Nobody can tell, not even whether it is one of the above.
+    /// An unknown element, which may be any of the above.
     Open,
 }
 
@@ -37,7 +37,7 @@ fn part(item: &Item, axis: usize, dims: Option<&[Dim]>, allow_zero: bool) -> Res
                 .map_err(|_| InferError::BadOperand { operand: 1, why: format!("extent {extent} is negative") })?,
         )),
         Item::Symbolic(expr) => Part::Extent(Dim::from_expr(expr.clone())),
-        // It may be 0, which copies.
+        // The element may be 0, which copies the extent.
         Item::AtMost(_) if !allow_zero => match dims.map(|dims| dims.get(axis)) {
             Some(Some(copied)) if copied.upper().is_none() => Part::Open,
             Some(copied) => {
@@ -51,7 +51,8 @@ fn part(item: &Item, axis: usize, dims: Option<&[Dim]>, allow_zero: bool) -> Res
     })
 }
 
-/// Takes extents that stand on both sides out of both, so that unknown ones that were copied and sums over symbols cancel.
+/// Cancels extents that occur in both shapes, so that copied unknown extents and sums over symbols do
+/// not hide the quotient.
 fn cancel(dims: &[Dim], parts: &[Part]) -> (Vec<Dim>, Vec<Dim>) {
     let copied = |axis: usize| matches!(parts.get(axis), Some(Part::Copied(_)));
     let mut left: Vec<Dim> = (0..dims.len()).filter(|axis| !copied(*axis)).map(|axis| dims[axis].clone()).collect();
@@ -67,11 +68,11 @@ fn cancel(dims: &[Dim], parts: &[Part]) -> (Vec<Dim>, Vec<Dim>) {
     (left, right)
 }
 
-/// The extent that is left over when `others` are taken out of `dims`.
+/// Returns the remaining extent: the elements of `dims` divided by the other extents in `parts`.
 fn rest(dims: &[Dim], parts: &[Part]) -> Result<Dim, InferError> {
     let has_zero = |part: &Part| matches!(part, Part::Extent(Dim::Known(0)) | Part::Copied(Dim::Known(0)));
     if parts.iter().any(has_zero) {
-        // Anything fits; kernels refuse or take zero.
+        // Any extent fits; kernels reject the node or choose zero.
         return Ok(Dim::Unknown);
     }
     let (left, right) = cancel(dims, parts);
@@ -84,11 +85,11 @@ fn rest(dims: &[Dim], parts: &[Part]) -> Result<Dim, InferError> {
     Ok(total.div(&taken))
 }
 
-/// Extents of the result.
+/// Returns the extents of the result.
 fn reshaped(dims: Option<&[Dim]>, parts: &[Part]) -> Result<Vec<Dim>, InferError> {
     let bounded: Vec<usize> = (0..parts.len()).filter(|at| matches!(parts[*at], Part::Extent(Dim::AtMost(_)))).collect();
     if let ([only], false) = (bounded.as_slice(), parts.iter().any(|part| matches!(part, Part::Rest | Part::Open))) {
-        // The others say what it is.
+        // The other extents determine the only bounded extent.
         let mut parts = parts.to_vec();
         parts[*only] = Part::Rest;
         return reshaped(dims, &parts);
@@ -98,7 +99,7 @@ fn reshaped(dims: Option<&[Dim]>, parts: &[Part]) -> Result<Vec<Dim>, InferError
     if rests > 1 {
         return Err(InferError::BadOperand { operand: 1, why: "more than one extent is left over".to_owned() });
     }
-    // One single extent that is not stated is what is left over, however it was written.
+    // A single extent that is not stated is the remaining extent, in any notation.
     let left_over = match dims {
         Some(dims) if rests + open == 1 => rest(dims, parts)?,
         Some(dims) if rests + open == 0 => {
@@ -116,7 +117,7 @@ fn reshaped(dims: Option<&[Dim]>, parts: &[Part]) -> Result<Vec<Dim>, InferError
         .collect())
 }
 
-/// Refuses known element counts that differ.
+/// Rejects known element counts that differ.
 fn check(dims: &[Dim], parts: &[Part]) -> Result<(), InferError> {
     let result: Vec<Dim> = parts
         .iter()
@@ -130,7 +131,7 @@ fn check(dims: &[Dim], parts: &[Part]) -> Result<(), InferError> {
         (Dim::Known(a), Dim::Known(b)) if a != b => {
             Err(InferError::Mismatch { what: "elements", left: a.to_string(), right: b.to_string() })
         }
-        // The product of known extents passes 64 bits.
+        // The product of known extents exceeds 64 bits.
         (Dim::Known(a), Dim::Unknown) if all_known => {
             Err(InferError::Mismatch { what: "elements", left: a.to_string(), right: "more than 2^64".to_owned() })
         }

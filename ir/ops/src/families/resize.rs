@@ -8,7 +8,7 @@ use crate::families::dims::floor_div;
 use crate::info::{OpInfo, SplitAxes, Typed, Work};
 use crate::pieces::{reach, rules};
 
-/// The axes that an attribute `axes` names, or all.
+/// Returns the axes in attribute `axes`, or all axes.
 pub(crate) fn chosen_axes(ctx: &Infer<'_>, rank: usize) -> Result<Vec<usize>, InferError> {
     match ctx.ints("axes").filter(|axes| !axes.is_empty()) {
         Some(axes) => axes.iter().map(|axis| ctx.axis("axes", *axis, rank)).collect(),
@@ -16,14 +16,15 @@ pub(crate) fn chosen_axes(ctx: &Infer<'_>, rank: usize) -> Result<Vec<usize>, In
     }
 }
 
-/// `floor(extent * scale)` in binary32, as the standard's own inference and the runtimes compute it.
+/// Returns `floor(extent * scale)` in binary32, as the standard's own inference and the runtimes compute
+/// it.
 fn scaled(extent: &Dim, scale: f64) -> Dim {
     let scale = scale as f32;
     match extent {
         _ if scale == 1.0 => extent.clone(),
         Dim::Known(extent) => {
             let product = (*extent as f32 * scale).floor();
-            // Beyond 2^62 nothing is ever placed; the guard also takes NaN and negative scales.
+            // Tensors beyond 2^62 are never placed; the guard also covers NaN and negative scales.
             if (0.0..4.6e18).contains(&product) { Dim::Known(product as u64) } else { Dim::Unknown }
         }
         Dim::AtMost(most) => Dim::at_most(scaled(&Dim::Known(*most), f64::from(scale)).known()),
@@ -33,7 +34,7 @@ fn scaled(extent: &Dim, scale: f64) -> Dim {
     }
 }
 
-/// Elements of a scale operand, where any are followed.
+/// Returns the elements of a scale operand; `None` if the operand is not followed.
 fn scales(ctx: &Infer<'_>, operand: usize) -> Option<Vec<Option<f64>>> {
     let scale = |item: &Item| match item {
         Item::Float(scale) => Some(*scale),
@@ -42,7 +43,7 @@ fn scales(ctx: &Infer<'_>, operand: usize) -> Option<Vec<Option<f64>>> {
     Some(ctx.data(operand)?.items.iter().map(scale).collect())
 }
 
-/// Scales or sizes that are an empty tensor count as left out.
+/// Whether scales or sizes are present; an empty tensor counts as omitted.
 fn given(ctx: &Infer<'_>, operand: usize) -> bool {
     ctx.has(operand) && ctx.dims(operand).is_none_or(|dims| dims != [Dim::Known(0)])
 }
@@ -55,7 +56,7 @@ fn count_check(operand: usize, found: usize, axes: usize) -> Result<(), InferErr
 }
 
 fn apply_scales(ctx: &Infer<'_>, dims: &mut [Dim], axes: &[usize], operand: usize) -> Result<(), InferError> {
-    // Cropping scales by the region of interest too, and runtimes do not agree on the rounding.
+    // Cropping also scales by the region of interest, and runtimes round differently.
     let crops = ctx.string("coordinate_transformation_mode") == Some("tf_crop_and_resize");
     match scales(ctx, operand).filter(|_| !crops) {
         Some(factors) => {
@@ -69,7 +70,8 @@ fn apply_scales(ctx: &Infer<'_>, dims: &mut [Dim], axes: &[usize], operand: usiz
     Ok(())
 }
 
-/// Sizes stand as they are, or give one scale for all axes: the least (`not_larger`) or greatest (`not_smaller`) of their ratios.
+/// Applies the sizes directly, or derives one scale for all axes: the smallest (`not_larger`) or the
+/// largest (`not_smaller`) of their ratios.
 fn apply_sizes(ctx: &Infer<'_>, dims: &mut [Dim], axes: &[usize], operand: usize) -> Result<(), InferError> {
     let Some(sizes) = ctx.dim_data(operand) else {
         axes.iter().for_each(|axis| dims[*axis] = Dim::Unknown);
@@ -97,7 +99,7 @@ fn apply_sizes(ctx: &Infer<'_>, dims: &mut [Dim], axes: &[usize], operand: usize
     Ok(())
 }
 
-/// Operands: data and scales at version 10; data, region, scales, sizes later.
+/// Infers Resize. Operands at version 10: data, scales. Later: data, region, scales, sizes.
 fn resize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = ctx.element(0);
@@ -116,7 +118,7 @@ fn resize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Scales are an attribute before version 9 and operand 1 from then on.
+/// Infers Upsample. Scales are an attribute before version 9, and operand 1 from then on.
 fn upsample(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = ctx.element(0);
@@ -139,7 +141,8 @@ fn upsample(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operations for each result element: none for the nearest neighbor, two for each neighbor of a linear or cubic filter.
+/// Counts operations per result element: one for the nearest neighbor, two for each neighbor of a linear
+/// or cubic filter.
 pub(crate) fn sampling_flops(node: &Typed<'_>) -> Option<u64> {
     let neighbors: u32 = match node.data().string("mode") {
         Some("linear" | "bilinear") => 2,
@@ -176,7 +179,8 @@ mod tests {
         assert_eq!(by_scales("f32[N,3,H,W]", "1.0,1.0,1.5,?").show(), "f32[N,3,?,?]");
         assert_eq!(by_scales("f32[N,3,5,5]", "1.0,1.0,nan,-1.0").show(), "f32[N,3,?,?]");
         assert!(by_scales("f32[N,3,5]", "1.0,1.0,2.0,2.0").show().starts_with("error: operand 2"));
-        // 0.6 in binary32 is a little more than six tenths: the product is rounded to 3 before it is cut.
+        // 0.6 in binary32 is slightly above six tenths: the product is rounded to 3 before it is
+        // truncated.
         assert_eq!(by_scales("f32[1,1,5,5]", "1.0,1.0,0.6,0.6").show(), "f32[1,1,3,3]");
         let crops = by_scales("f32[1,1,5,5]", "1.0,1.0,2.0,2.0").string("coordinate_transformation_mode", "tf_crop_and_resize");
         assert_eq!(crops.show(), "f32[?,?,?,?]");

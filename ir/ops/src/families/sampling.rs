@@ -7,7 +7,8 @@ use crate::families::dims::{agree, dim_at, require_rank};
 use crate::families::resize::{chosen_axes, sampling_flops};
 use crate::info::{OpInfo, Work};
 
-/// Operands: data `[N, C, …]`, grid `[N, …, r]`. The result has the grid's spatial extents.
+/// Infers GridSample. Operands: data `[N, C, …]`, grid `[N, …, r]`. The result has the grid's spatial
+/// extents.
 fn grid_sample(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -29,7 +30,7 @@ fn grid_sample(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operands: matrices `[N, r, r + 1]`, size `[N, C, …]`. Result: `[N, …, r]`.
+/// Infers AffineGrid. Operands: matrices `[N, r, r + 1]`, size `[N, C, …]`. Result: `[N, …, r]`.
 fn affine_grid(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     require_rank(ctx, 0, 3)?;
@@ -56,13 +57,13 @@ fn affine_grid(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operands: data, extents of the window along `axes`.
+/// Infers CenterCropPad. Operands: data, extents of the window along `axes`.
 fn center_crop_pad(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
     let element = ctx.element(0);
     let sizes = ctx.dim_data(1);
-    // Without `axes` the window has an extent for every axis, so it alone tells the shape.
+    // Without `axes` the window has an extent for every axis, and determines the shape alone.
     let Some(mut dims) = ctx.shape(0) else {
         ctx.set_tensor(0, element, sizes.filter(|_| ctx.ints("axes").is_none()));
         return Ok(());

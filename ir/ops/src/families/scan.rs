@@ -1,4 +1,5 @@
-//! Scan: a loop over slices of its operands; version 8 has a batch axis in front, later ones choose axes.
+//! Scan: a loop over slices of its operands. Version 8 has a leading batch axis, later versions choose
+//! the scanned axes.
 
 use memc_ir::{Dim, TensorType, ValueType};
 
@@ -7,11 +8,11 @@ use crate::fact::Fact;
 use crate::families::dims::{agree, dim_at};
 use crate::families::iteration::{carried, check_arity, collected, required_body};
 
-/// What the versions differ in.
+/// The differences between the versions.
 struct Layout {
-    /// Position of the first state operand: version 8 has sequence lengths before it.
+    /// Position of the first state operand: version 8 has the sequence lengths before it.
     first: usize,
-    /// Number of batch axes in front of every operand and result.
+    /// Number of leading batch axes of every operand and result.
     batch_axes: usize,
 }
 
@@ -21,7 +22,8 @@ impl Layout {
     }
 }
 
-/// An operand as the body sees it: without the batch axis and, if it is scanned, without the scan axis.
+/// Returns an operand as the body gets it: without the batch axis and, if it is scanned, without the
+/// scan axis.
 fn slice(ctx: &Infer<'_>, operand: usize, removed: &[usize]) -> Fact {
     let Some(fact) = ctx.fact(operand) else { return Fact::default() };
     let Some(tensor) = fact.ty.tensor() else { return Fact::of(fact.ty.clone()) };
@@ -34,13 +36,13 @@ fn slice(ctx: &Infer<'_>, operand: usize, removed: &[usize]) -> Fact {
     Fact::tensor(TensorType { element: tensor.element, shape })
 }
 
-/// Axis of scanned operand or result number `index`, for a rank.
+/// Returns the scan axis of the `index`-th scanned operand or result, for a rank.
 fn scan_axis(ctx: &Infer<'_>, name: &'static str, index: usize, rank: usize) -> Result<usize, InferError> {
     let stated = ctx.ints(name).and_then(|axes| axes.get(index)).copied().unwrap_or(0);
     ctx.axis(name, stated, rank)
 }
 
-/// A result with the batch axis back in front.
+/// Adds the leading batch axis back to a result.
 fn with_batch(fact: Fact, batch: Option<&Dim>) -> Fact {
     match batch {
         Some(batch) => collected(&fact.ty, Some(0), batch).unwrap_or_default(),
@@ -48,7 +50,7 @@ fn with_batch(fact: Fact, batch: Option<&Dim>) -> Fact {
     }
 }
 
-/// Operands: state, then what is scanned. Results: state, then what is collected.
+/// Infers Scan. Operands: states, then scanned operands. Results: states, then collected results.
 pub(crate) fn scan(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let body = required_body(ctx, "body")?;
     let layout = Layout::of(ctx.version());
@@ -59,6 +61,7 @@ pub(crate) fn scan(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let states = states.ok_or_else(|| InferError::BadAttribute { name, why: format!("{scanned} of {total} operands") })?;
     check_arity(ctx, body, total, states)?;
 
+    // Slice the operands for the body; collect the number of steps and the batch extent.
     let batch: Vec<usize> = (0..layout.batch_axes).collect();
     let initial: Vec<Fact> = (0..states).map(|state| slice(ctx, layout.first + state, &batch)).collect();
     let (mut tail, mut steps, mut batches) = (Vec::new(), Dim::Unknown, Dim::Unknown);
@@ -79,6 +82,7 @@ pub(crate) fn scan(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         }
     }
 
+    // Infer the body, then state its results with scan and batch axes.
     let (state, results) = carried(ctx, body, &[], initial, &tail, 0)?;
     let batch = (layout.batch_axes > 0).then_some(&batches);
     for (result, fact) in state.into_iter().enumerate() {

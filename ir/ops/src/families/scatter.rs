@@ -11,12 +11,13 @@ use crate::families::slicing::axis_of;
 use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Work};
 use crate::pieces::rules;
 
-/// Whether written elements replace what was there.
+/// Whether written elements replace the previous elements.
 fn replaces(ctx: &Infer<'_>) -> bool {
     matches!(ctx.string("reduction"), None | Some("none"))
 }
 
-/// Operands to follow: data, indices, updates; a node without any followed data is left alone.
+/// Returns data, indices and updates for following elements; `None` if neither data nor updates are
+/// followed.
 fn operands(ctx: &Infer<'_>) -> Option<(Data, Data, Data)> {
     if !replaces(ctx) || (ctx.data(0).is_none() && ctx.data(2).is_none()) {
         return None;
@@ -29,7 +30,7 @@ fn scattered_elements(mut data: Data, indices: &Data, updates: &Data, axis: usiz
         return None;
     }
     for (at, update) in updates.items.iter().enumerate() {
-        // An unknown index may hit anything.
+        // An unknown index may address any element.
         let target = indexed_element(&data, indices, axis, at)?;
         *data.items.get_mut(target)? = update.clone();
     }
@@ -89,7 +90,8 @@ fn scatter_nd(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// A cache of fixed extent into which rows are written: all axes but one agree with the update's.
+/// Infers TensorScatter: rows are written into a cache of fixed extent, whose other axes agree with the
+/// update.
 fn tensor_scatter(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(1)?;
     let axis = axis_of(ctx, 0, -2)?;
@@ -109,7 +111,8 @@ fn tensor_scatter(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The operators of this family: what is not written is as it was, so that the data may be overwritten.
+/// The operators of this family. Elements that are not written keep their values, so the result may
+/// overwrite the data.
 pub const OPERATORS: &[OpInfo] = &[
     writing("Scatter", scatter_elements),
     writing("ScatterElements", scatter_elements).split(SplitAxes::Rule(rules::element_indexed)),

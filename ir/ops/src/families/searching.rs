@@ -12,7 +12,8 @@ use crate::families::lanes::{groups, reduce};
 use crate::families::slicing::axis_of;
 use crate::info::{InferFn, OpInfo, Work};
 
-/// Position of the element that stands on the wanted side of all others; `None` where a comparison is undecided or there is none.
+/// Returns the position of the extreme element; `None` if a comparison is undecided or there are no
+/// elements.
 fn arg(items: &[&Item], wanted: Ordering, takes_last: bool) -> Option<i64> {
     let mut best = 0;
     for (at, item) in items.iter().enumerate() {
@@ -53,7 +54,7 @@ fn arg_min(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     arg_extreme(ctx, Ordering::Less)
 }
 
-/// Running results along an axis.
+/// Returns the running results along an axis.
 fn scanned(data: &Data, axis: usize, reverse: bool, exclusive: bool, start: i64, function: ItemFn) -> Option<Vec<Item>> {
     let mut items = vec![Item::Unknown; data.items.len()];
     for mut group in groups(data, &[axis])? {
@@ -72,7 +73,8 @@ fn scanned(data: &Data, axis: usize, reverse: bool, exclusive: bool, start: i64,
 
 type ItemFn = fn(ElementType, &Item, &Item) -> Item;
 
-/// Only integers are followed: kernels may add numbers in another order.
+/// Infers a cumulative operator. Follows only integers, because kernels may add floating-point numbers
+/// in another order.
 fn cumulative(ctx: &mut Infer<'_>, start: i64, function: ItemFn) -> Result<(), InferError> {
     ctx.required(1)?;
     ctx.set_like(0, 0);
@@ -96,7 +98,8 @@ fn cum_prod(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     cumulative(ctx, 1, on::mul)
 }
 
-/// Coordinates of all elements that are not zero, one row an axis; `None` where one is undecided.
+/// Returns the coordinates of all nonzero elements, one row per axis, and their number; `None` if an
+/// element is undecided.
 fn coordinates(data: &Data) -> Option<(Vec<Item>, u64)> {
     let is_zero = |item: &Item| match item {
         Item::Int(value) => Some(*value == 0),
@@ -119,7 +122,7 @@ fn coordinates(data: &Data) -> Option<(Vec<Item>, u64)> {
 fn non_zero(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let (rows, most) = match ctx.dims(0) {
-        // The standard says that a scalar has no row of coordinates, runtimes give it one.
+        // By the standard, a scalar has no row of coordinates; runtimes give it one row.
         Some([]) => (Dim::AtMost(1), Some(1)),
         Some(dims) => (Dim::Known(dims.len() as u64), product(dims).upper()),
         None => (Dim::Unknown, None),
@@ -150,7 +153,7 @@ fn top_k(ctx: &mut Infer<'_>) -> Result<(), InferError> {
             {
                 return Err(InferError::BadOperand { operand: 1, why: format!("{k} elements of {extent} are asked for") });
             }
-            // No more than there are can be asked for.
+            // The extent of the axis bounds the number of elements.
             let most = [count.upper(), dims[axis].upper()].into_iter().flatten().min();
             dims[axis] = if count.is_open() { Dim::at_most(most) } else { count };
             Some(dims)
@@ -162,7 +165,8 @@ fn top_k(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// How many distinct elements there are is only known when the model runs; how many are mapped back is known before.
+/// Infers Unique. The number of distinct elements is known only at run time; the number of inverse
+/// indices is known statically.
 fn unique(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = ctx.element(0);
@@ -173,7 +177,7 @@ fn unique(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         (Some(dims), Some(axis)) => dims[axis].clone(),
         _ => Dim::Unknown,
     };
-    // No more are distinct than there are.
+    // At most all elements are distinct.
     let count = Dim::at_most(mapped.upper());
     let distinct = match (ctx.shape(0), axis) {
         _ if flat => Some(vec![count.clone()]),

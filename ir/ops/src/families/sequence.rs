@@ -12,7 +12,7 @@ fn operand_type(ctx: &Infer<'_>, operand: usize) -> Result<ValueType, InferError
     ctx.required(operand).map(|fact| fact.ty.clone())
 }
 
-/// Type of the elements of a sequence operand; unknown where nothing is known of it.
+/// Returns the type of the elements of a sequence operand; unknown if the operand's type is unknown.
 fn element_type(ctx: &Infer<'_>, operand: usize) -> Result<ValueType, InferError> {
     match operand_type(ctx, operand)? {
         ValueType::Sequence(inner) => Ok(*inner),
@@ -64,7 +64,8 @@ fn length(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Concatenates along an axis, or stacks along a new one; either extent depends on how many elements there are.
+/// Infers ConcatFromSequence: concatenates along an axis, or stacks along a new axis. The extent of the
+/// axis depends on the number of elements.
 fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let axis = ctx.int_attribute("axis").ok_or(InferError::MissingAttribute { name: "axis" })?;
     let stacks = ctx.int("new_axis", 0) != 0;
@@ -86,7 +87,7 @@ fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Extent of every piece along the axis, where all have the same.
+/// Returns the extent of the pieces along the axis; unknown unless all are equal.
 fn piece(ctx: &Infer<'_>, whole: &Dim) -> Result<Dim, InferError> {
     if !ctx.has(1) {
         return Ok(Dim::Known(1));
@@ -98,7 +99,7 @@ fn piece(ctx: &Infer<'_>, whole: &Dim) -> Result<Dim, InferError> {
     let Some((first, rest)) = sizes.split_first() else { return Ok(Dim::Unknown) };
     let size = first.unsigned_abs();
     let equal = if ctx.rank(1) == Some(0) {
-        // A scalar leaves a shorter last piece unless it divides the extent.
+        // With a scalar size, the last piece is shorter unless the size divides the extent.
         whole.known().is_some_and(|whole| whole.checked_rem(size) == Some(0))
     } else {
         rest.iter().all(|other| other == first)
@@ -111,7 +112,7 @@ fn split(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let shape = match ctx.shape(0) {
         Some(mut dims) => {
             let axis = ctx.axis("axis", ctx.int("axis", 0), dims.len())?;
-            // Attribute keepdims counts only where no sizes are given.
+            // Attribute keepdims applies only if no sizes are given.
             if ctx.has(1) || ctx.int("keepdims", 1) != 0 {
                 dims[axis] = piece(ctx, &dims[axis])?;
             } else {
@@ -126,7 +127,7 @@ fn split(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Wraps the operand, or makes an empty value of the type that an attribute states.
+/// Infers Optional: wraps the operand, or creates an empty value of the type in an attribute.
 fn optional(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let inner = match (ctx.fact(0), ctx.node().attribute("type")) {
         (Some(fact), _) => fact.ty.clone(),
@@ -137,7 +138,7 @@ fn optional(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// A tensor or sequence passes as it is.
+/// Infers OptionalGetElement: unwraps an optional value; passes a tensor or sequence unchanged.
 fn get_element(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let ty = match operand_type(ctx, 0)? {
         ValueType::Optional(inner) => *inner,
@@ -147,7 +148,7 @@ fn get_element(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Known unless the operand is an optional value.
+/// Infers OptionalHasElement: the result is known unless the operand is an optional value.
 fn has_element(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.set_dims(0, ElementType::Bool, Vec::new());
     let known = match ctx.fact(0).map(|fact| &fact.ty) {

@@ -1,4 +1,4 @@
-//! Operators that ask for a shape or change it without moving data.
+//! Operators that return a shape, or change it without moving data.
 
 use memc_ir::{Dim, ElementType};
 
@@ -51,7 +51,7 @@ fn flatten(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         return Ok(());
     };
     let axis = ctx.int("axis", 1);
-    // Unlike elsewhere, the axis after the last one is allowed.
+    // Unlike for other operators, the axis after the last one is allowed.
     let rank = dims.len() as i64;
     let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
     if !(0..=rank).contains(&at) {
@@ -63,13 +63,15 @@ fn flatten(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Extents that stay when these axes, or without any all axes of extent 1, are dropped; `None` where the rank stays open.
+/// Drops these axes, or all axes of extent 1 without a list, and returns the remaining extents; `None`
+/// if the rank stays unknown.
 fn squeezed(dims: &[Dim], axes: &Axes) -> Result<Option<Vec<Dim>>, InferError> {
     let known_ones = || dims.iter().filter(|dim| **dim == Dim::Known(1)).count();
     let all_known = dims.iter().all(|dim| dim.known().is_some());
     let without_ones = || dims.iter().filter(|dim| **dim != Dim::Known(1)).cloned().collect();
     match axes {
-        // The standard takes an empty list for no axes, runtimes for all of extent 1: they agree where there are none.
+        // An empty list drops no axis in the standard, and all axes of extent 1 in runtimes. Both agree
+        // if no extent is 1.
         Axes::Known(axes) if axes.is_empty() => Ok((all_known && known_ones() == 0).then(|| dims.to_vec())),
         Axes::Known(axes) => {
             let dropped = set_of(axes, dims.len())?;
@@ -98,7 +100,7 @@ fn squeeze(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Extents with ones inserted, so that they stand at these positions of the result.
+/// Inserts extents of 1 at these positions of the result.
 fn unsqueezed(dims: &[Dim], axes: &[i64]) -> Result<Vec<Dim>, InferError> {
     let inserted = positions_of(axes, dims.len().saturating_add(axes.len()))?;
     let mut rest = dims.iter();

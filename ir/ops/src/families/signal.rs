@@ -6,7 +6,7 @@ use crate::context::{Infer, InferError};
 use crate::families::dims::{agree, dim_at, element_attribute, floor_div, floor_quotient};
 use crate::info::{OpInfo, Typed, Work};
 
-/// A scalar operand as an extent; a known negative one is the model's fault.
+/// Returns a scalar operand as an extent; rejects a known negative value.
 fn extent_operand(ctx: &Infer<'_>, operand: usize) -> Result<Dim, InferError> {
     if let Some(value) = ctx.int_scalar(operand)
         && value < 0
@@ -20,7 +20,8 @@ fn one() -> Dim {
     Dim::Known(1)
 }
 
-/// Length of a transform from its data, with an operand that may state another one.
+/// Returns the length of a transform: operand 1 if present, else the extent `n` of the data, or
+/// `2 (n - 1)` for the inverse of a one-sided transform.
 fn transform_length(ctx: &Infer<'_>, axis: usize, inverse_half: bool) -> Result<Dim, InferError> {
     match ctx.has(1) {
         true => extent_operand(ctx, 1),
@@ -29,7 +30,8 @@ fn transform_length(ctx: &Infer<'_>, axis: usize, inverse_half: bool) -> Result<
     }
 }
 
-/// The axis is an attribute before version 20 and operand 2 from then on; `None` where nobody can tell.
+/// Returns the axis of a transform, an attribute before version 20 and operand 2 from then on; `None` if
+/// it is unknown.
 fn transform_axis(ctx: &Infer<'_>, rank: usize) -> Result<Option<usize>, InferError> {
     let stated = match (ctx.version() < 20, ctx.has(2)) {
         (true, _) => Some(ctx.int("axis", 1)),
@@ -59,7 +61,7 @@ fn dft(ctx: &mut Infer<'_>) -> Result<(), InferError> {
             let length = transform_length(ctx, axis, half && inverse)?;
             dims[axis] = if half && !inverse { floor_div(&length, 2).add(&one()) } else { length };
         }
-        // Without a stated length a whole transform keeps all extents, whichever axis it goes along.
+        // Without a stated length, a whole transform keeps all extents, for any axis.
         None if !half && !ctx.has(1) => {}
         None => dims.iter_mut().for_each(|extent| *extent = Dim::Unknown),
     }
@@ -70,7 +72,8 @@ fn dft(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operands: signal `[N, L, 1 or 2]`, step, window `[F]`, frame length. Result: `[N, frames, bins, 2]`.
+/// Infers STFT. Operands: signal `[N, L, 1 or 2]`, step, window `[F]`, frame length. Result:
+/// `[N, frames, bins, 2]`.
 fn stft(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     if ctx.rank(0).is_some_and(|rank| !(2..=3).contains(&rank)) {
@@ -105,7 +108,7 @@ fn window_function(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Operands: number of bins, length of the transform, sample rate, edges.
+/// Infers MelWeightMatrix. Operands: number of bins, length of the transform, sample rate, edges.
 fn mel_weights(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.required(1)?;
@@ -116,7 +119,8 @@ fn mel_weights(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Five operations for each element and level of a fast transform; the length is taken from the result's longest signal axis.
+/// Counts five operations for each element and level of a fast transform. The length is the longest
+/// signal axis of the result.
 fn transform_flops(node: &Typed<'_>) -> Option<u64> {
     let dims = node.output_dims(0)?;
     let longest = *dims.get(1..dims.len().checked_sub(1)?)?.iter().max().unwrap_or(&1);

@@ -1,4 +1,4 @@
-//! Slice and Split: windows of a tensor along axes.
+//! Slice and Split: sub-views of a tensor along axes.
 
 use memc_ir::{Dim, DimExpr};
 
@@ -10,10 +10,11 @@ use crate::families::broadcasting::{pick, positions, strides};
 use crate::info::{OpInfo, Reads, Scalar, SplitAxes, Typed, View, Work};
 use crate::pieces::rules;
 
-/// Bounds from here on mean "to the end": exporters write the largest 32- or 64-bit integer, and no extent is that large.
+/// Bounds of at least this magnitude mean "to the end": exporters write the largest 32- or 64-bit
+/// integer, and no extent is that large.
 const FAR: i64 = i32::MAX as i64;
 
-/// Start, end and step along one axis.
+/// Start, end and step of a slice along one axis.
 #[derive(Debug, Clone)]
 struct SliceAxis {
     axis: usize,
@@ -22,9 +23,10 @@ struct SliceAxis {
     step: Item,
 }
 
-/// First position and number of positions of a window along an axis whose extent is known.
+/// Returns first position and number of positions of a slice along an axis of known extent.
 ///
-/// `None` for a backward window up to a largest integer: the standard says it is empty, runtimes take it for the whole axis.
+/// `None` for a backward slice up to a largest integer: it is empty by the standard, and the whole axis
+/// in runtimes.
 fn known_window(extent: i64, start: i64, end: i64, step: i64) -> Option<(i64, u64)> {
     if extent == 0 {
         return Some((0, 0));
@@ -44,7 +46,8 @@ fn known_window(extent: i64, start: i64, end: i64, step: i64) -> Option<(i64, u6
     Some((first, u64::try_from(distance).unwrap_or(0).div_ceil(step.unsigned_abs())))
 }
 
-/// A bound of a forward window as a polynomial, clamped into the extent; `None` where that depends on symbols.
+/// Returns a bound of a forward slice as a polynomial, clamped to the extent; `None` if the clamping
+/// depends on symbols.
 fn clamped(bound: &Item, extent: &DimExpr) -> Option<DimExpr> {
     let zero = DimExpr::constant(0);
     if matches!(bound, Item::Int(value) if *value >= FAR) {
@@ -68,7 +71,8 @@ fn clamped(bound: &Item, extent: &DimExpr) -> Option<DimExpr> {
     }
 }
 
-/// Number of positions of a window along an axis whose extent or bounds depend on symbols; `None` where nobody can tell.
+/// Returns the number of positions of a slice along an axis whose extent or bounds depend on symbols;
+/// `None` if it is unknown.
 fn symbolic_window(extent: &DimExpr, window: &SliceAxis) -> Option<Dim> {
     let step = window.step.int()?;
     if step < 0 {
@@ -99,7 +103,7 @@ fn window_extent(dim: &Dim, window: &SliceAxis) -> Result<Dim, InferError> {
     Ok(known.unwrap_or_else(|| Dim::at_most(most_positions(dim, window))))
 }
 
-/// No more positions than a window can have, whatever is open.
+/// Returns an upper bound of the number of positions of a slice with unknown extent or bounds.
 fn most_positions(dim: &Dim, window: &SliceAxis) -> Option<u64> {
     let whole = dim.upper().and_then(|extent| i64::try_from(extent).ok());
     let step = window.step.int().unwrap_or(1);
@@ -109,7 +113,8 @@ fn most_positions(dim: &Dim, window: &SliceAxis) -> Option<u64> {
         if let (Some(whole), Some(start), Some(end)) = (whole, start, end)
             && (start >= 0 || !(0..FAR).contains(&end))
         {
-            // With more extent such a window never has fewer positions; one from the end to the start may.
+            // A larger extent never gives this slice fewer positions; a slice from the end to the start
+            // may shrink.
             return known_window(whole, start, end, step).map(|(_, count)| count);
         }
         let first = start.unwrap_or(0).max(0);
@@ -120,7 +125,8 @@ fn most_positions(dim: &Dim, window: &SliceAxis) -> Option<u64> {
     Some(most.unsigned_abs().div_ceil(step.unsigned_abs()))
 }
 
-/// A list of elements from an attribute or an operand; unknown ones where only their number is known.
+/// Returns a list of elements from an attribute or an operand; unknown elements if only their number is
+/// known.
 fn list(ctx: &Infer<'_>, name: &str, operand: usize) -> Option<Vec<Item>> {
     if let Some(values) = ctx.ints(name) {
         return Some(values.iter().copied().map(Item::Int).collect());
@@ -131,7 +137,7 @@ fn list(ctx: &Infer<'_>, name: &str, operand: usize) -> Option<Vec<Item>> {
     vector_length(ctx, operand).map(|count| vec![Item::Unknown; count])
 }
 
-/// The windows that a Slice names; `None` where not even their axes are known.
+/// Returns the slices of a Slice node, one per axis; `None` if even the axes are unknown.
 fn windows(ctx: &Infer<'_>, rank: usize) -> Result<Option<Vec<SliceAxis>>, InferError> {
     let Some((starts, ends)) = list(ctx, "starts", 1).zip(list(ctx, "ends", 2)) else { return Ok(None) };
     if starts.len() != ends.len() {
@@ -158,7 +164,7 @@ fn windows(ctx: &Infer<'_>, rank: usize) -> Result<Option<Vec<SliceAxis>>, Infer
     Ok(Some(axes.zip(bounds).map(|(axis, ((start, end), step))| SliceAxis { axis, start, end, step }).collect()))
 }
 
-/// Elements of the windows; `None` where a bound is not known.
+/// Returns the elements of a slice; `None` if a bound is unknown.
 fn sliced(data: &Data, windows: &[SliceAxis]) -> Option<Vec<Item>> {
     let mut dims = data.dims.clone();
     let mut steps = strides(&dims);
@@ -197,7 +203,7 @@ fn slice(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Extents of the parts of a Split along an axis of extent `dim`.
+/// Returns the extents of the results of a Split along an axis of extent `dim`.
 fn parts(ctx: &Infer<'_>, dim: &Dim) -> Result<Vec<Dim>, InferError> {
     let count = ctx.output_count();
     let stated = match ctx.ints("split") {
@@ -223,7 +229,7 @@ fn parts(ctx: &Infer<'_>, dim: &Dim) -> Result<Vec<Dim>, InferError> {
             left: extent.to_string(),
             right: format!("a multiple of {divisor}"),
         }),
-        // All parts have the same extent, but the last one has what is left.
+        // All results have equal extents, except the last, which has the remainder.
         Dim::Known(extent) => {
             let chunk = extent.div_ceil(divisor);
             let part = |at: u64| extent.saturating_sub(at.saturating_mul(chunk)).min(chunk);
@@ -244,13 +250,13 @@ fn stated_parts(mut stated: Vec<Dim>, count: usize, dim: &Dim) -> Result<Vec<Dim
     {
         return Err(InferError::Mismatch { what: "sum of parts", left: sum.to_string(), right: extent.to_string() });
     }
-    // A single unknown part is what the others leave.
+    // A single unknown extent is the remainder of the others.
     let unknown: Vec<usize> = (0..count).filter(|at| stated[*at].is_open()).collect();
     if let [only] = unknown.as_slice() {
         let known = stated.iter().filter(|part| !part.is_open());
         stated[*only] = known.fold(dim.clone(), |rest, part| rest.sub(part));
     }
-    // No part is more than the whole.
+    // No result is larger than the whole.
     for part in stated.iter_mut().filter(|part| part.is_open()) {
         *part = Dim::at_most([part.upper(), dim.upper()].into_iter().flatten().min());
     }
@@ -287,7 +293,8 @@ fn split(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Position of an attribute that names an axis of an operand of known rank.
+/// Returns the position of attribute `axis`, for an operand of known rank; `None` if the rank is
+/// unknown.
 pub(crate) fn axis_of(ctx: &Infer<'_>, operand: usize, default: i64) -> Result<Option<usize>, InferError> {
     let Some(rank) = ctx.rank(operand) else { return Ok(None) };
     let axis = ctx.int("axis", default);
@@ -296,11 +303,12 @@ pub(crate) fn axis_of(ctx: &Infer<'_>, operand: usize, default: i64) -> Result<O
         .ok_or_else(|| InferError::BadAttribute { name: "axis", why: format!("{axis} is out of range for rank {rank}") })
 }
 
-/// Slice copies runs of elements that lie together in both; each run takes about thirty steps however short it is.
+/// Counts the steps of Slice: it copies runs of elements that are contiguous in operand and result, and
+/// each run takes about thirty steps, even if it is short.
 fn slice_steps(node: &Typed<'_>) -> Option<u64> {
     let (from, to) = (node.input(0)?.known_dims()?, node.output(0)?.known_dims()?);
     let whole = from.iter().zip(&to).rev().take_while(|(from, to)| from == to).count();
-    // The axis that is cut belongs to the run, those within it are whole.
+    // The sliced axis belongs to the run; the axes after it are whole.
     let run: u64 = to.iter().rev().take(whole + 1).try_fold(1u64, |run, extent| run.checked_mul(*extent))?;
     let runs = node.output_elements()?.checked_div(run).unwrap_or(0);
     runs.checked_mul(30)
@@ -324,7 +332,7 @@ mod tests {
 
     #[test]
     fn windows_of_known_axes_count_like_python() {
-        // As Python counts, but that a backward start stops at the first position.
+        // Like Python, except that a backward start stops at the first position.
         let rows = [
             (10, 0, 10, 1, 10),
             (10, 2, -1, 1, 7),

@@ -1,16 +1,17 @@
-//! Softmax and its kin.
+//! Softmax and related operators.
 
 use crate::context::{Infer, InferError};
 use crate::info::{InPlace, OpInfo, SplitAxes, Work};
 use crate::pieces::rules;
 
-/// Shape as the operand. Before version 13 the default axis is 1 and all axes from it on are normalized together.
+/// Infers Softmax: the result has the shape of the operand. Before version 13 the default axis is 1, and
+/// all axes from it on are normalized together.
 fn softmax(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     if let Some(rank) = ctx.rank(0).filter(|rank| *rank > 0) {
         let default = if ctx.version() < 13 { 1 } else { -1 };
         let axis = ctx.int("axis", default);
-        // The old meaning cuts the shape in two, so the cut may also lie behind the last axis.
+        // The old definition cuts the shape in two, so the cut may also be after the last axis.
         if ctx.version() >= 13 || usize::try_from(axis).ok() != Some(rank) {
             ctx.axis("axis", axis, rank)?;
         }
@@ -19,7 +20,7 @@ fn softmax(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The operators of this family. Which axes are independent depends on the version, so none is stated.
+/// The operators of this family. The independent axes depend on the version, so a rule determines them.
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Hardmax", softmax).work(Work::PerElement(2)).split(SplitAxes::Rule(rules::softmax)),
     OpInfo::onnx("LogSoftmax", softmax)

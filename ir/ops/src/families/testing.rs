@@ -1,4 +1,4 @@
-//! Test harness: builds a module of one node, runs its shape function, and prints the facts it states.
+//! Test harness: builds a module of one node, runs its shape function, and prints the inferred facts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_ir::{
@@ -42,8 +42,8 @@ pub(crate) fn tensor(text: &str) -> TensorType {
     }
 }
 
-/// A tensor fact with elements. Elements are separated by commas: integers, numbers with a point, `true`, `false`, `inf`, `nan`,
-/// expressions over symbols, `?<=4` or `?`.
+/// Creates a tensor fact with elements. Elements are separated by commas: integers, floating-point
+/// numbers, `true`, `false`, `inf`, `nan`, expressions over symbols, `?<=4` or `?`.
 pub(crate) fn data(ty: &str, items: &str) -> Fact {
     let ty = tensor(ty);
     let item = |text: &str| match text.trim() {
@@ -58,7 +58,7 @@ pub(crate) fn data(ty: &str, items: &str) -> Fact {
     Fact::with_data(Data::new(ty.element, ty.known_dims().unwrap(), items).expect("as many elements as the shape says"))
 }
 
-/// Prints a fact: its type and, where its elements are followed, ` = ` and the elements between braces.
+/// Prints a fact: its type and, if its elements are followed, ` = ` and the elements in braces.
 pub(crate) fn show(fact: &Fact) -> String {
     let Some(data) = &fact.data else { return fact.ty.to_string() };
     let items: Vec<String> = data
@@ -75,7 +75,7 @@ pub(crate) fn show(fact: &Fact) -> String {
     format!("{} = {{{}}}", fact.ty, items.join(","))
 }
 
-/// Answers for a body with the types its results were declared with.
+/// Implements inference of bodies by the declared types of their results.
 struct Declared<'m>(&'m Module);
 
 impl Bodies for Declared<'_> {
@@ -98,16 +98,16 @@ pub(crate) struct Case {
     inputs: Vec<Option<Fact>>,
     attributes: Vec<(String, Attribute)>,
     outputs: Vec<bool>,
-    /// Operands that are initializers.
+    /// Positions of the operands that are initializers.
     constants: Vec<usize>,
 }
 
 impl Case {
-    /// A node of ONNX's own domain at a version of the operator set; one result.
+    /// Creates a node of the ONNX domain with one result, at a version of the operator set.
     pub(crate) fn new(name: &str, version: i64) -> Self {
         Self::of("", name, version)
     }
-    /// A node of any domain.
+    /// Creates a node of any domain with one result.
     pub(crate) fn of(domain: &str, name: &str, version: i64) -> Self {
         let operator = Operator { domain: domain.into(), ..Operator::onnx(name, version) };
         Self {
@@ -119,20 +119,20 @@ impl Case {
             constants: Vec::new(),
         }
     }
-    /// Adds an operand of a type, as [`ty`] reads it; the empty text leaves the operand out.
+    /// Adds an operand of a type, in the notation of [`ty`]; an empty text omits the operand.
     pub(crate) fn input(self, text: &str) -> Self {
         let fact = (!text.is_empty()).then(|| Fact::of(ty(text)));
         self.fact(fact)
     }
-    /// Adds an operand with elements, as [`data`] reads them.
+    /// Adds an operand with elements, in the notation of [`data`].
     pub(crate) fn data(self, ty: &str, items: &str) -> Self {
         self.fact(Some(data(ty, items)))
     }
-    /// Adds a vector of 64-bit integers.
+    /// Adds an operand that is a vector of 64-bit integers.
     pub(crate) fn ints_data(self, values: &[i64]) -> Self {
         self.fact(Some(Fact::with_data(Data::ints(values))))
     }
-    /// Adds an operand.
+    /// Adds an operand; `None` omits it.
     pub(crate) fn fact(mut self, fact: Option<Fact>) -> Self {
         self.inputs.push(fact);
         self
@@ -150,7 +150,7 @@ impl Case {
     pub(crate) fn ints(self, name: &str, values: &[i64]) -> Self {
         self.attribute(name, Attribute::Ints(values.to_vec()))
     }
-    /// Adds a number attribute.
+    /// Adds a float attribute.
     pub(crate) fn float(self, name: &str, value: f32) -> Self {
         self.attribute(name, Attribute::Float(value))
     }
@@ -158,13 +158,14 @@ impl Case {
     pub(crate) fn string(self, name: &str, value: &str) -> Self {
         self.attribute(name, Attribute::String(value.as_bytes().to_vec().into()))
     }
-    /// Adds a tensor attribute whose bytes are at hand.
+    /// Adds a tensor attribute with the given bytes.
     pub(crate) fn tensor(mut self, name: &str, ty: &str, raw: &[u8]) -> Self {
         let payload = Payload::Raw(raw.to_vec().into());
         let constant = self.builder.constant(ConstData { ty: tensor(ty), payload, origin: ConstOrigin::New });
         self.attribute(name, Attribute::Tensor(constant))
     }
-    /// Adds a body whose formal inputs and results have these types; inference of the body answers the results' types.
+    /// Adds a body whose formal inputs and results have these types; inference of the body returns the
+    /// types of the results.
     pub(crate) fn body(mut self, name: &str, inputs: &[&str], outputs: &[&str]) -> Self {
         let graph = self.builder.graph(name);
         for (index, input) in inputs.iter().enumerate() {
@@ -184,11 +185,11 @@ impl Case {
         }
         self.attribute(name, Attribute::Graph(graph))
     }
-    /// Asks for this many results.
+    /// Requests this many results.
     pub(crate) fn outputs(self, count: usize) -> Self {
         self.wanted(&vec![true; count])
     }
-    /// Asks for the results marked `true`; the others are left out.
+    /// Requests the results marked `true`; omits the others.
     pub(crate) fn wanted(mut self, wanted: &[bool]) -> Self {
         self.outputs = wanted.to_vec();
         self
@@ -198,7 +199,7 @@ impl Case {
         self.constants.push(index);
         self
     }
-    /// The module with the node, its operands' facts, and the table's entry.
+    /// Builds the module with the node, the facts of its operands, and the table entry.
     fn build(mut self) -> (Module, Node, Vec<Option<Fact>>, &'static OpInfo) {
         let info = table::lookup(&self.operator).unwrap_or_else(|| panic!("{} is not in the table", self.operator));
         let main = self.builder.module().main();
@@ -225,13 +226,14 @@ impl Case {
         let node = self.builder.node(main, new, &results);
         (self.builder.finish(), node, self.inputs, info)
     }
-    /// Runs the shape function of the table's entry.
+    /// Runs the shape function of the table entry.
     pub(crate) fn run(self) -> Result<Vec<Fact>, InferError> {
         let (module, node, inputs, info) = self.build();
         infer(&module, node, inputs, info)
     }
-    /// Arithmetic and workspace that the entry's formulas give, once the results have their types; `None` without formula.
-    /// A node that is refused is taken to give what operand 0 is, so that formulas meet results that fit nothing.
+    /// Returns arithmetic and workspace by the formulas of the entry, after inference of the results;
+    /// `None` without a formula. If the shape function rejects the node, all results get the fact of
+    /// operand 0, so that formulas are also tested with results that do not fit.
     pub(crate) fn costs(self) -> (Option<u64>, Option<Bytes>) {
         let (mut module, node, inputs, info) = self.build();
         let first = inputs.first().cloned().flatten().unwrap_or_default();
@@ -246,11 +248,11 @@ impl Case {
         let workspace = if let Workspace::Bytes(formula) = info.workspace { formula(&typed) } else { None };
         (work, workspace)
     }
-    /// Prints what the shape function states of result 0; an error begins with `error: `.
+    /// Prints the fact of result 0; an error begins with `error: `.
     pub(crate) fn show(self) -> String {
         self.show_all().split("; ").next().unwrap_or_default().to_owned()
     }
-    /// Prints what the shape function states of all results, separated by `; `; an error begins with `error: `.
+    /// Prints the facts of all results, separated by `; `; an error begins with `error: `.
     pub(crate) fn show_all(self) -> String {
         match self.run() {
             Ok(facts) => facts.iter().map(show).collect::<Vec<_>>().join("; "),

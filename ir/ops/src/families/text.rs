@@ -1,4 +1,4 @@
-//! Strings, n-grams, and images that arrive encoded.
+//! Strings, n-grams, and decoding of images.
 
 use memc_ir::{Attribute, Dim, ElementType};
 
@@ -11,7 +11,7 @@ fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     broadcast_shapes(ctx, ElementType::String)
 }
 
-/// Stop words are taken out of the only long axis.
+/// Infers StringNormalizer: it removes stop words from the last axis.
 fn normalize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let removes = matches!(ctx.node().attribute("stopwords"), Some(Attribute::Strings(words)) if !words.is_empty());
@@ -31,7 +31,8 @@ fn normalize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Results: substrings along a new last axis, and how many there are of each.
+/// Infers StringSplit. Results: substrings along a new last axis, and the number of substrings of each
+/// element.
 fn split(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let shape = ctx.shape(0);
@@ -50,7 +51,7 @@ fn regex_full_match(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The result has a place for the highest coordinate that an n-gram is mapped to.
+/// Infers TfIdfVectorizer: the result extends to the highest coordinate of any n-gram.
 fn tf_idf(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let name = "ngram_indexes";

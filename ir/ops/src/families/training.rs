@@ -7,8 +7,8 @@ use crate::info::{OpInfo, Repeat, Work};
 
 const DOMAIN: &str = "ai.onnx.preview.training";
 
-/// Rate and count come first, then `kinds` lists of equally many tensors: values, gradients, states. Results: all lists but the
-/// gradients.
+/// Infers one step of an optimizer. Operands: rate and count, then `kinds` lists of equal length:
+/// values, gradients, states. Results: all lists except the gradients.
 fn optimizer(ctx: &mut Infer<'_>, kinds: usize) -> Result<(), InferError> {
     let tensors = ctx.input_count().saturating_sub(2);
     if tensors == 0 || !tensors.is_multiple_of(kinds) {
@@ -31,7 +31,8 @@ fn four_lists(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     optimizer(ctx, 4)
 }
 
-/// A gradient has the type of the tensor that it is taken with respect to, which is the operand of the same position.
+/// Infers Gradient: each result has the type of the operand at its position, which is the variable of
+/// the derivative.
 fn gradient(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     for result in 0..ctx.output_count() {
@@ -40,8 +41,9 @@ fn gradient(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Results of an optimizer's step that are new values of operands, as positions of both: each element follows from the operands'
-/// elements at the same place, so that the new value may be written over the old one. Empty for all other operators.
+/// Returns the results of an optimizer step that are new values of operands, as pairs of result and
+/// operand positions. Each element depends only on the operands' elements at that position, so the new
+/// value may overwrite the old value. Empty for all other operators.
 pub fn new_values(data: &NodeData) -> Vec<(usize, usize)> {
     let results = data.outputs.len();
     match (&*data.operator.domain, &*data.operator.name) {
@@ -60,7 +62,7 @@ pub fn new_values(data: &NodeData) -> Vec<(usize, usize)> {
     }
 }
 
-/// The operators of this family. Gradient names tensors of the graph around it, so it is kept where it is.
+/// The operators of this family. Gradient refers to tensors of its graph by name, so it stays unchanged.
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::of(DOMAIN, "Adagrad", three_lists).work(Work::PerInputElement(12)),
     OpInfo::of(DOMAIN, "Adam", four_lists).work(Work::PerInputElement(20)),

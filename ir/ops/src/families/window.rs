@@ -1,23 +1,24 @@
-//! Sliding windows: how many positions a kernel with stride, dilation and padding takes along each spatial axis.
+//! Sliding windows: the number of positions of a kernel with stride, dilation and padding along each
+//! spatial axis.
 
 use memc_ir::{Dim, NodeData};
 
 use crate::context::{Infer, InferError};
 use crate::families::dims::{affine, ceil_div, floor_quotient};
 
-/// How `auto_pad` pads.
+/// The padding mode of attribute `auto_pad`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Padding {
-    /// As attribute `pads` says.
+    /// By attribute `pads`.
     Explicit,
-    /// So much that the result has `ceil(input / stride)` positions.
+    /// Padding for `ceil(input / stride)` result positions.
     Same,
-    /// Not at all.
+    /// No padding.
     Valid,
 }
 
 impl Padding {
-    /// What a node states.
+    /// Returns the padding mode that a node states.
     pub(crate) fn of(node: &NodeData) -> Self {
         match node.string("auto_pad") {
             Some("SAME_UPPER" | "SAME_LOWER") => Self::Same,
@@ -27,7 +28,7 @@ impl Padding {
     }
 }
 
-/// Attributes of a sliding window; every list has one entry a spatial axis.
+/// Attributes of a sliding window; every list has one entry per spatial axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Window {
     padding: Padding,
@@ -37,10 +38,10 @@ pub(crate) struct Window {
     ends: Vec<i64>,
 }
 
-/// A list attribute with `count` entries of at least `least`; `None` where it is left out.
+/// Returns a list attribute with `count` entries of at least `least`; `None` if it is absent.
 ///
 /// # Errors
-/// [`InferError::BadAttribute`] where it has another length or a smaller entry.
+/// Returns [`InferError::BadAttribute`] if it has another length or a smaller entry.
 pub(crate) fn entries(ctx: &Infer<'_>, name: &'static str, count: usize, least: i64) -> Result<Option<Vec<i64>>, InferError> {
     let Some(values) = ctx.ints(name).filter(|values| !values.is_empty()) else { return Ok(None) };
     if values.len() != count {
@@ -56,13 +57,13 @@ impl Window {
     /// Reads `strides`, `dilations`, `pads` and `auto_pad` for `spatial` axes.
     ///
     /// # Errors
-    /// [`InferError::BadAttribute`].
+    /// Returns [`InferError::BadAttribute`] for an invalid list.
     pub(crate) fn read(ctx: &Infer<'_>, spatial: usize) -> Result<Self, InferError> {
         let padding = Padding::of(ctx.node());
         let ones = || vec![1; spatial];
         let strides = entries(ctx, "strides", spatial, 1)?.unwrap_or_else(ones);
         let dilations = entries(ctx, "dilations", spatial, 1)?.unwrap_or_else(ones);
-        // With auto_pad the runtimes ignore pads, whatever it says.
+        // With auto_pad the runtimes ignore pads.
         let pads = match padding {
             Padding::Explicit => entries(ctx, "pads", spatial.saturating_mul(2), i64::MIN)?,
             _ => None,
@@ -72,19 +73,24 @@ impl Window {
         Ok(Self { padding, strides, dilations, begins, ends })
     }
 
-    /// Extent of a kernel with its dilation; `None` on an empty or hostile kernel.
+    /// Returns the extent of a kernel with its dilation; `None` for an empty or absurdly large kernel.
     fn effective(&self, axis: usize, kernel: u64) -> Option<i128> {
         let gaps = i128::from(kernel.checked_sub(1)?).checked_mul(i128::from(self.dilations[axis]))?;
         gaps.checked_add(1).filter(|extent| *extent < 1 << 100)
     }
 
-    /// Number of positions along `axis` (below the count of spatial axes). With `ceil` the last window may be cut by the end of
-    /// the padded input, but is dropped if it starts in the padding behind the input: the text of operator set 22, which the
-    /// runtimes follow at older versions too. A window beyond the padded input by less than a stride has one position, as ONNX's own
-    /// inference and the kernels of pooling round towards zero; those of convolutions refuse to run it.
+    /// Returns the number of positions along `axis`, which must be below the number of spatial axes.
+    /// With `ceil` the end of the padded input may cut the last window, but a window that starts in the
+    /// padding after the input is dropped. This is the text of operator set 22, which the runtimes
+    /// follow for older versions too.
+    ///
+    /// A window that exceeds the padded input by less than a stride has one position, because ONNX's own
+    /// inference and the kernels of pooling round towards zero. The kernels of convolutions refuse to
+    /// run it.
     ///
     /// # Errors
-    /// [`InferError::Mismatch`] where the kernel is larger than the padded input by several strides.
+    /// Returns [`InferError::Mismatch`] if the kernel is larger than the padded input by several
+    /// strides.
     pub(crate) fn positions(&self, axis: usize, input: &Dim, kernel: &Dim, ceil: bool) -> Result<Dim, InferError> {
         let stride = self.strides[axis];
         if self.padding == Padding::Same {
@@ -105,8 +111,8 @@ impl Window {
         let round = if ceil { i128::from(stride) - 1 } else { 0 };
         let mut plus = 1;
         if ceil && input.expr().is_some() {
-            // How far the start of the last window lies behind the input: multiples of the stride cancel out, so that the
-            // distance to the next multiple is all that depends on the input.
+            // The distance of the last window's start from the end of the input: multiples of the stride
+            // cancel out, so only the distance to the next multiple depends on the input.
             match distance_to_multiple(input, slack, stride) {
                 Some(distance) if distance + end - effective >= 0 => plus = 0,
                 Some(_) => {}
@@ -116,16 +122,16 @@ impl Window {
         floor_quotient(input, slack + round, stride, plus).ok_or_else(mismatch)
     }
 
-    /// Extent that a transposed convolution gives along `axis`.
+    /// Returns the extent of the result of a transposed convolution along `axis`.
     ///
     /// # Errors
-    /// [`InferError::Mismatch`] where the padding takes more than there is.
+    /// Returns [`InferError::Mismatch`] if the padding exceeds the extent.
     pub(crate) fn transposed(&self, axis: usize, input: &Dim, kernel: &Dim, extra: i64) -> Result<Dim, InferError> {
         let stride = self.strides[axis];
         let Some(effective) = kernel.known().and_then(|extent| self.effective(axis, extent)) else { return Ok(Dim::Unknown) };
         let grown = i128::from(extra) + effective - i128::from(stride);
         let offset = match self.padding {
-            // Padding is chosen so that input * stride remains; it is never negative.
+            // The padding makes the result input * stride; it is never negative.
             Padding::Same => grown.min(0),
             _ => grown - i128::from(self.begins[axis]) - i128::from(self.ends[axis]),
         };
@@ -137,14 +143,15 @@ impl Window {
     }
 }
 
-/// `ceil(v / by) * by - v` for `v = input + offset`, where it is the same for all values of the symbols.
+/// Returns `ceil(v / by) * by - v` for `v = input + offset`; `None` if it depends on the symbols.
 fn distance_to_multiple(input: &Dim, offset: i128, by: i64) -> Option<i128> {
     let by_wide = i128::from(by);
     let value = match input {
         Dim::Known(extent) => i128::from(*extent) + offset,
         _ if by == 1 => return Some(0),
         Dim::Symbolic(_) => {
-            // The quotient exists only if all symbols count whole multiples; the remainder is then that of the constant term.
+            // The quotient exists only if the symbolic part is a multiple of `by`; the remainder is then
+            // that of the constant term.
             let down = floor_quotient(input, 0, by, 0)?;
             let rest = input.sub(&down.mul(&Dim::Known(by.unsigned_abs()))).known()?;
             i128::from(rest) + offset
@@ -200,7 +207,8 @@ mod tests {
 
     #[test]
     fn windows_beyond_the_input_round_towards_zero() {
-        // Extent, window, stride, and positions as ONNX Runtime's pooling kernels and ONNX's inference give them.
+        // Extent, window, stride and positions, as given by ONNX Runtime's pooling kernels and ONNX's
+        // inference.
         let rows = [(1, 2, 2, 1), (1, 3, 3, 1), (1, 4, 2, 0), (1, 4, 3, 0), (1, 3, 2, 0), (2, 3, 1, 0)];
         for (extent, window, stride, count) in rows {
             for name in ["MaxPool", "AveragePool", "LpPool"] {

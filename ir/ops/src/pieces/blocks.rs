@@ -1,12 +1,13 @@
-//! Batches that are not the outermost extent: a share of each of several equal blocks of an axis, as a sequence that stands before its batch leaves
-//! them behind where both become one axis.
+//! Splits batches that are not the outermost extent, by a share of each of several equal blocks of an
+//! axis. Blocks arise when a reshape merges a sequence axis and the batch axis after it into one axis.
 
 use super::{Piece, Pieces, Share, pieces};
 use crate::info::View;
 use crate::lookup;
 
-/// How a node takes part, as [`pieces`] says, where operands may also be in parts of the blocks of an axis, and what only changes extents may make such
-/// parts. Nothing is cut into blocks: an operand of which such parts are asked is there in these. Linear in the number of extents.
+/// Returns how a node takes part, like [`pieces`], if operands may also be split by the blocks of an
+/// axis; reshapes may create pieces of blocks. Values are never cut into blocks: the pieces of blocks
+/// that the answer requires are already available. O(extents).
 pub fn pieces_in_blocks(share: Share<'_>) -> Option<Pieces> {
     let in_blocks = |piece: &Piece| matches!(piece, Piece::Blocks { .. });
     if !share.operands.iter().any(in_blocks) {
@@ -18,8 +19,9 @@ pub fn pieces_in_blocks(share: Share<'_>) -> Option<Pieces> {
     grouped(share).or_else(|| alike(share))
 }
 
-/// A convolution in groups along the channels that it sums up: a share of each group's channels with the filters' share of them. The gradient of such a
-/// convolution's filters sums over the batch this way. An addend counts once.
+/// Handles a grouped convolution that is split along the channels that it sums over: each part has a
+/// share of every group's channels, and the matching share of the filters. The gradient of the filters
+/// of a grouped convolution sums over the batch in this form. The bias is added once.
 fn grouped(share: Share<'_>) -> Option<Pieces> {
     let data = share.node.data();
     let groups = u64::try_from(data.int("group", 1)).ok()?;
@@ -33,7 +35,7 @@ fn grouped(share: Share<'_>) -> Option<Pieces> {
     (is_it && divides).then(|| Pieces { in_first: addend, ..share.made(share.operands.to_vec(), Piece::Sum) })
 }
 
-/// The same bytes with other extents.
+/// Handles a reshape: maps the piece of operand 0 to a piece of the result with identical bytes.
 fn reshaped(share: Share<'_>) -> Option<Pieces> {
     let data = share.node.data();
     let others = share.operands.get(1..)?.iter().all(|piece| *piece == Piece::Whole);
@@ -50,7 +52,8 @@ fn reshaped(share: Share<'_>) -> Option<Pieces> {
     Some(Pieces { extents: stated.then_some(1), ..share.made(share.operands.to_vec(), result) })
 }
 
-/// What a share is that is repeated `before` times, in terms of these extents: along an axis, or else in as few blocks of one as can be.
+/// Expresses a share that repeats `before` times in terms of the extents `dims`: along an axis if
+/// possible, otherwise in the smallest number of blocks of an axis.
 fn block_of(dims: &[u64], before: u64, parts: u64) -> Option<Piece> {
     let mut product: u64 = 1;
     let mut found = None;
@@ -70,7 +73,8 @@ fn block_of(dims: &[u64], before: u64, parts: u64) -> Option<Piece> {
     found
 }
 
-/// What keeps every position of the axis where it is makes of parts of blocks what it makes of shares.
+/// Handles nodes that keep every position of the axis in place: they treat a share of each block like a
+/// share of the axis.
 fn alike(share: Share<'_>) -> Option<Pieces> {
     let mut common = None;
     let mut along = Vec::with_capacity(share.operands.len());

@@ -1,4 +1,5 @@
-//! What a node computes from pieces of its operands, for batches that are computed in equal parts, one after another.
+//! How nodes compute a batch that is split into equal parts, one part after another: pieces of operands
+//! and results.
 
 pub(crate) mod blocks;
 pub(crate) mod reach;
@@ -12,33 +13,37 @@ pub use blocks::pieces_in_blocks;
 pub use reach::{Reach, ReachRule, Taken, pieces_reaching};
 pub use rules::holds_zeros;
 
-/// What stands for a value while one of the equal parts of a batch is computed.
+/// The value that replaces a whole value while one of the equal parts of a batch is computed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Piece {
-    /// The whole value, the same for every part.
+    /// The whole value, identical for every part.
     Whole,
-    /// The part's own share of this axis: of `n` parts the `k`-th holds positions `k * extent / n` to `(k + 1) * extent / n`.
+    /// The part's share of this axis: part `k` of `n` has the positions `k * extent / n` to
+    /// `(k + 1) * extent / n`.
     Along(usize),
-    /// The part's own share of each of so many equal blocks of this axis.
+    /// The part's share of each of several equal blocks of this axis.
     Blocks {
         /// The axis.
         axis: usize,
-        /// Two or more.
+        /// Number of blocks, at least 2.
         blocks: u64,
     },
-    /// The part's own share of this axis, as of [`Self::Along`], of numbers that count elements of another value: they begin at the first one of the part's
-    /// own share of that. Such shares cannot be joined, and are not what would be cut out of the whole.
+    /// The part's share of this axis, as in [`Self::Along`], of numbers that are element indices into
+    /// another value. The indices start at the first element of the part's share of that value. These
+    /// shares cannot be joined, and they differ from a slice of the whole value.
     Within(usize),
-    /// A value of full extents; the whole value is the sum of those of all parts.
+    /// A value of full extents; the whole value is the sum over all parts.
     Sum,
-    /// A value of full extents; the whole value is the mean of those of all parts.
+    /// A value of full extents; the whole value is the mean over all parts.
     Mean,
-    /// A value of full extents that each part makes of what earlier parts gave; that of the last part is the whole value.
+    /// A value of full extents that each part computes from the result of the preceding parts; the
+    /// result of the last part is the whole value.
     Accumulated,
 }
 
 impl Piece {
-    /// The axis of which a part has its own share, or shares of its blocks.
+    /// Returns the axis of which a part has a share, or a share of each block; `None` for values of full
+    /// extents.
     pub fn axis(self) -> Option<usize> {
         match self {
             Self::Along(axis) | Self::Within(axis) | Self::Blocks { axis, .. } => Some(axis),
@@ -46,42 +51,47 @@ impl Piece {
         }
     }
 
-    /// Whether the parts' values are added.
+    /// Whether the values of the parts are addends of the whole value (sum, mean or running sum).
     pub fn is_added(self) -> bool {
         matches!(self, Self::Sum | Self::Mean | Self::Accumulated)
     }
 }
 
-/// How a node takes part in the computation of a part.
+/// The pieces that a node reads and computes for one part, and the changes to the part's node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pieces {
-    /// What each operand has to be; one that is left out is [`Piece::Whole`].
+    /// The required piece of each operand; [`Piece::Whole`] for an omitted operand.
     pub operands: Vec<Piece>,
-    /// What each result then is.
+    /// The resulting piece of each result.
     pub results: Vec<Piece>,
-    /// Operand that states the extents of result 0, and must state those of the part's.
+    /// Position of the operand that states the extents of result 0. It must state the extents of the
+    /// part's result.
     pub extents: Option<usize>,
-    /// Operand that must be divided by the number of parts.
+    /// Position of the operand that must be divided by the number of parts.
     pub divided: Option<usize>,
-    /// Integer attribute that counts what the parts share (groups of channels): each part has its share of them.
+    /// Integer attribute that counts units which the parts share (groups of channels). Each part's node
+    /// gets its share of the count.
     pub count: Option<&'static str>,
-    /// Operands that count once: only the first part reads them, and the others leave them out.
+    /// Positions of operands that are added once: only the first part reads them, the other parts omit
+    /// them.
     pub in_first: Vec<usize>,
-    /// Attributes that say what is done with a whole sum: only the last part has them.
+    /// Attributes that apply to the complete sum: only the node of the last part has them.
     pub in_last: &'static [&'static str],
-    /// Operand to which result 0 is added, and that holds zeros, or is left out in all parts but the first: it may hold the sum of what earlier parts
-    /// gave.
+    /// Position of the operand to which the node adds result 0. It contains zeros, or is omitted in all
+    /// parts but the first, and may hold the sum of the preceding parts.
     pub accumulates: Option<usize>,
-    /// Operator that parts' nodes have in the place of the given one; it takes the same operands and attributes.
+    /// Operator of the parts' nodes, if it replaces the node's operator; it takes equal operands and
+    /// attributes.
     pub operator: Option<Operator>,
-    /// Operator that could be taken for it, and its operand to which result 0 would be added.
+    /// An operator that could replace the node's operator, and the position of the operand to which it
+    /// adds result 0.
     adder: Option<(Operator, usize)>,
-    /// How positions of result 0 depend on those of operand 0, where these are not the same ones.
+    /// How positions of result 0 depend on positions of operand 0, if they are not identical.
     pub reach: Option<Reach>,
 }
 
 impl Pieces {
-    /// These operands make these results, and nothing else need be said.
+    /// Creates pieces from operands and results, with no changes to the part's node.
     fn of(operands: Vec<Piece>, results: Vec<Piece>) -> Self {
         Self {
             operands,
@@ -98,7 +108,8 @@ impl Pieces {
         }
     }
 
-    /// The same where the kernel of another operator adds what it makes to what earlier parts gave, if there is one that may be taken.
+    /// Uses the alternative operator, whose kernel adds its product to the result of the preceding
+    /// parts, if an alternative exists and `may` accepts it. Otherwise returns `self` unchanged.
     pub fn added_by_kernel(mut self, may: impl FnOnce(&Operator) -> bool) -> Self {
         if let Some((operator, operand)) = self.adder.take().filter(|(operator, _)| may(operator)) {
             self.results = vec![Piece::Accumulated];
@@ -108,21 +119,23 @@ impl Pieces {
     }
 }
 
-/// A node, and what is there of its operands.
+/// A node and the available pieces of its operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Share<'a> {
     /// The node with its types.
     pub node: Typed<'a>,
-    /// What is there of each operand.
+    /// The available piece of each operand.
     pub operands: &'a [Piece],
-    /// Number of parts, at least two.
+    /// Number of parts, at least 2.
     pub parts: u64,
 }
 
-/// How a node takes part, of whose operands these pieces are there; `None` where it needs whole ones, or where nothing is in parts.
+/// Returns how a node takes part in the computation of a part, given the available pieces of its
+/// operands. `None` if the node needs whole operands, or if no operand is split.
 ///
-/// A whole operand may be asked for in parts (they can be cut out of it), never the other way round. Nodes with bodies, nodes that may
-/// not run twice, and nodes with an operand of unknown extents take no part. Linear in the number of extents.
+/// The answer may require a share of a whole operand, because a share can be cut out of the whole; it
+/// never requires the whole of a split operand. Nodes with bodies, nodes that may not run twice, and
+/// nodes with an operand of unknown extents take no part. O(extents).
 pub fn pieces(share: Share<'_>) -> Option<Pieces> {
     let data = share.node.data();
     let info = lookup(&data.operator)?;
@@ -145,8 +158,9 @@ pub fn pieces(share: Share<'_>) -> Option<Pieces> {
     is_possible(share, &found).then_some(found)
 }
 
-/// How a node takes part, of whose operands these pieces are there, where the parts' shares of axes of this `extent` are the same for all of
-/// these and need not be equal. No other axes are in parts, and nothing is averaged.
+/// Like [`pieces`], for parts that may be unequal: every split axis must have this `extent`, so that all
+/// values share one division of it. Returns `None` if another axis would be split, or if a value would
+/// be averaged.
 pub fn pieces_between(node: Typed<'_>, operands: &[Piece], extent: u64) -> Option<Pieces> {
     let found = pieces(Share { node, operands, parts: 1 })?;
     let fits = |dims: Option<Vec<u64>>, piece: Piece| match piece {
@@ -162,9 +176,10 @@ pub fn pieces_between(node: Typed<'_>, operands: &[Piece], extent: u64) -> Optio
     (operands && results && counts && found.divided.is_none()).then_some(found)
 }
 
-/// How a node gives a share of result 0 along an axis: the first of its operands, and the first axis of that, of which shares
-/// make it, with what that takes of the others, as `found` says ([`pieces`], [`pieces_reaching`]). `None` where there is none. Linear in the
-/// axes of all operands.
+/// Returns how a node computes a share of result 0 along `axis`. Tries the axes of each operand in
+/// order, and returns the first [`Pieces`] by `found` ([`pieces`], [`pieces_reaching`]) that give this
+/// share; they include the requirements on the other operands. `None` if no operand axis gives the
+/// share. O(axes of all operands) calls of `found`.
 pub fn pieces_giving(node: Typed<'_>, axis: usize, found: impl Fn(&[Piece]) -> Option<Pieces>) -> Option<Pieces> {
     let mut operands = vec![Piece::Whole; node.data().inputs.len()];
     for index in 0..operands.len() {
@@ -179,7 +194,7 @@ pub fn pieces_giving(node: Typed<'_>, axis: usize, found: impl Fn(&[Piece]) -> O
     None
 }
 
-/// Sums and means of what a linear node makes of each part.
+/// Handles operands that are addends: a linear node applied to each addend gives addends of its results.
 fn added(share: Share<'_>, linear: Linear) -> Option<Pieces> {
     let first = *share.operands.first().filter(|piece| **piece != Piece::Accumulated)?;
     let same = match linear {
@@ -191,7 +206,8 @@ fn added(share: Share<'_>, linear: Linear) -> Option<Pieces> {
     same.then(|| Pieces::of(share.operands.to_vec(), results))
 }
 
-/// Whether pieces of operands are there or can be cut out, and all extents can be divided.
+/// Whether all required pieces are available or can be cut out, and all split extents are divisible by
+/// the number of parts.
 fn is_possible(share: Share<'_>, found: &Pieces) -> bool {
     let fits = |(given, asked): (&Piece, &Piece)| given == asked || (*given == Piece::Whole && matches!(asked, Piece::Along(_)));
     let divides = |dims: Option<Vec<u64>>, piece: Piece| match piece.axis() {
@@ -212,28 +228,29 @@ fn is_possible(share: Share<'_>, found: &Pieces) -> bool {
 }
 
 impl Share<'_> {
-    /// Number of operands, those that are left out included.
+    /// Returns the number of operands, including omitted operands.
     fn count(&self) -> usize {
         self.operands.len()
     }
 
-    /// Whether all extents of all operands are known: one that is not may be 1, and repeated, or have positions of its own for each part.
+    /// Whether all extents of all operands are known. An unknown extent may be 1 and broadcast, or may
+    /// be as long as the split axis.
     fn is_known(&self) -> bool {
         let absent = |index: usize| self.node.data().inputs[index].is_none();
         (0..self.node.data().inputs.len()).all(|index| absent(index) || self.input(index).is_some())
     }
 
-    /// Extents of an operand.
+    /// Returns the extents of an operand, or `None` unless all are known.
     fn input(&self, index: usize) -> Option<Vec<u64>> {
         self.node.input_dims(index)
     }
 
-    /// Extents of result 0.
+    /// Returns the extents of result 0, or `None` unless all are known.
     fn output(&self) -> Option<Vec<u64>> {
         self.node.output_dims(0)
     }
 
-    /// The axis along which an operand is in parts.
+    /// Returns the axis along which an operand is split, or `None`.
     fn along(&self, index: usize) -> Option<usize> {
         match self.operands.get(index)? {
             Piece::Along(axis) => Some(*axis),
@@ -241,24 +258,24 @@ impl Share<'_> {
         }
     }
 
-    /// An axis by attribute, counted from the front.
+    /// Returns attribute `axis` as a position from the front, for a tensor of this rank.
     fn axis(&self, default: i64, rank: usize) -> Option<usize> {
         crate::normalize_axis(self.node.data().int("axis", default), rank)
     }
 
-    /// A constant operand's integers.
+    /// Returns the integers of a constant operand, or `None` if the operand is not a constant.
     fn ints(&self, index: usize) -> Option<Vec<i64>> {
         let value = (*self.node.data().inputs.get(index)?)?;
         let constant = self.node.module.constant_of(value)?;
         Data::from_constant(self.node.module.constant(constant))?.known_ints()
     }
 
-    /// One operand along an axis, all others whole.
+    /// Builds operand pieces: operand `index` split along `axis`, all other operands whole.
     fn only(&self, index: usize, axis: usize) -> Vec<Piece> {
         (0..self.count()).map(|other| if other == index { Piece::Along(axis) } else { Piece::Whole }).collect()
     }
 
-    /// Pieces with these results, one for each that the node has.
+    /// Creates pieces in which every result of the node is `result`.
     fn made(&self, operands: Vec<Piece>, result: Piece) -> Pieces {
         Pieces::of(operands, vec![result; self.node.data().outputs.len()])
     }

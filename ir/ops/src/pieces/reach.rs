@@ -1,4 +1,5 @@
-//! How far shares of an image reach into what they are computed from: windows that slide, windows that spread, and images that grow.
+//! Which operand positions a share of an image depends on: sliding windows, spreading windows and
+//! upscaling.
 
 use std::ops::Range;
 
@@ -7,55 +8,64 @@ use crate::families::window::Padding;
 use crate::info::{OpInfo, Typed};
 use crate::{Data, Item, lookup};
 
-/// Finds how positions of result 0 along an axis depend on those of operand 0 along the same axis; `None` where that is not known.
+/// Finds how positions of result 0 along an axis depend on positions of operand 0 along this axis;
+/// `None` if unknown.
 pub type ReachRule = fn(&Typed<'_>, usize) -> Option<Reach>;
 
-/// How positions of result 0 along one axis of an image depend on those of operand 0 along it.
+/// How positions of result 0 along one axis of an image depend on positions of operand 0 along this
+/// axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reach {
     kind: Kind,
-    /// Positions of the operand.
+    /// Extent of operand 0 along the axis.
     extent: u64,
-    /// Pads of all axes of images: of the beginnings first, then of the ends. Empty where the operator has none.
+    /// Pads of all spatial axes: first of their beginnings, then of their ends. Empty if the operator
+    /// has no pads.
     pads: Vec<u64>,
-    /// Place of the axis among those with pads.
+    /// Index of the axis among the spatial axes.
     spatial: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Result position `p` reads `width` positions from `p * stride - begin` on.
+    /// Convolution, pooling: result position `p` reads `width` operand positions from
+    /// `p * stride - begin` on.
     Slides { stride: u64, begin: u64, width: u64 },
-    /// Operand position `p` is added to `width` positions from `p * stride - begin` on.
+    /// Transposed convolution: operand position `p` is added to `width` result positions from
+    /// `p * stride - begin` on.
     Spreads { stride: u64, begin: u64, width: u64 },
-    /// Each operand position becomes `factor` positions.
+    /// Upscaling: each operand position becomes `factor` result positions.
     Grows { factor: u64, blend: Blend },
 }
 
-/// What else than its own operand position a position of a grown image depends on.
+/// The neighbor that a position of an upscaled image depends on, in addition to its own operand
+/// position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Blend {
-    /// Nothing.
+    /// No neighbor.
     None,
-    /// The next one.
+    /// The next position.
     Next,
-    /// The nearer one of its neighbors.
+    /// The nearer neighbor.
     Nearer,
 }
 
-/// What a part computes its share from.
+/// The positions that a part reads and computes for its share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// Positions of operand 0.
+    /// Required positions of operand 0.
     pub operand: Range<u64>,
-    /// Positions that the node then makes: those that are wanted, or some more on both sides.
+    /// Positions that the part's node computes: the requested positions, possibly with additional
+    /// positions on both sides.
     pub made: Range<u64>,
-    /// Attribute `pads` of the part's node, in place of `pads` and `auto_pad`; `None` where these stay.
+    /// Attribute `pads` of the part's node, which replaces `pads` and `auto_pad`; `None` if these
+    /// attributes stay.
     pub pads: Option<Vec<i64>>,
 }
 
 impl Reach {
-    /// What positions of result 0 are computed from. The range must not be empty, and lie within the result.
+    /// Returns the operand positions, pads and computed positions for a share of result 0. The range
+    /// must be non-empty and within the result.
     pub fn of(&self, wanted: Range<u64>) -> Taken {
         match self.kind {
             Kind::Slides { stride, begin, width } => {
@@ -78,7 +88,8 @@ impl Reach {
                 let (start, end) = match blend {
                     Blend::None => (first / factor, last / factor + 1),
                     Blend::Next => (first / factor, last / factor + 2),
-                    // Position p lies (2 p + 1 - factor) / (2 factor) behind the first position of the operand.
+                    // Position p is at (2 p + 1 - factor) / (2 factor) in the coordinates of the
+                    // operand.
                     Blend::Nearer => {
                         let before = |position: u64| (2 * position + 1).saturating_sub(factor) / (2 * factor);
                         (before(first), before(last) + 2)
@@ -90,7 +101,7 @@ impl Reach {
         }
     }
 
-    /// Pads of all axes, with these along the own one.
+    /// Returns the pads of all axes, with the pads along the own axis replaced.
     fn padded(&self, (before, after): (u64, u64)) -> Vec<i64> {
         let mut pads = self.pads.clone();
         let ends = pads.len() / 2;
@@ -99,11 +110,12 @@ impl Reach {
     }
 }
 
-/// How a node takes part, of whose operands these pieces are there, where the parts' shares may overlap and need not be equal: each part
-/// has the positions that later nodes reach for.
+/// Returns how a node takes part, given the available pieces of its operands, if the shares of parts may
+/// overlap and may be unequal: each part has the positions that later nodes depend on.
 ///
-/// [`Piece::Along`] then stands for a range of positions; of result 0 and of all operands along an axis it is the same one, but of operand 0 where
-/// [`Pieces::reach`] says otherwise. Nothing is ever added up: positions would count twice.
+/// [`Piece::Along`] then means a range of positions. All split operands and result 0 have one common
+/// range, except that operand 0 has another range if [`Pieces::reach`] is set. No piece is an addend,
+/// because overlapping positions would count twice.
 pub fn pieces_reaching(node: Typed<'_>, operands: &[Piece]) -> Option<Pieces> {
     let share = Share { node, operands, parts: 1 };
     let may = node.data().bodies().next().is_none() && crate::repeatable(node.module, node.node);
@@ -111,7 +123,8 @@ pub fn pieces_reaching(node: Typed<'_>, operands: &[Piece]) -> Option<Pieces> {
     reached(&share, info).or_else(|| pieces(share).filter(|found| has_same_positions(&share, found)))
 }
 
-/// Data and an addend of its extents along an axis of images; everything else is whole.
+/// Splits operand 0, and an addend with the extents of the result, along a spatial axis; all other
+/// operands are whole.
 fn reached(share: &Share<'_>, info: &OpInfo) -> Option<Pieces> {
     let rule = info.reach?;
     let images = |index: usize| index == 0 || info.domain == "com.microsoft" && info.name == "FusedConv" && index == 3;
@@ -122,12 +135,12 @@ fn reached(share: &Share<'_>, info: &OpInfo) -> Option<Pieces> {
     let reach = rule(&share.node, axis)?;
     let is_there = |index: usize| images(index) && share.input(index).is_some();
     let operands = (0..share.count()).map(|index| if is_there(index) { Piece::Along(axis) } else { Piece::Whole }).collect();
-    // Sizes of a grown image are those of the part.
+    // The target extents of an upscaled image must be the extents of the part.
     let extents = matches!(reach.kind, Kind::Grows { .. }).then_some(3).filter(|index| share.input(*index).is_some());
     Some(Pieces { reach: Some(reach), extents, ..share.made(operands, Piece::Along(axis)) })
 }
 
-/// Whether each position of a result depends on the same position of all operands that are in parts, and on no other one.
+/// Whether each position of a result depends only on the equal position of all split operands.
 fn has_same_positions(share: &Share<'_>, found: &Pieces) -> bool {
     let extent = |dims: Option<Vec<u64>>, piece: &Piece| match piece {
         Piece::Along(axis) => dims.and_then(|dims| dims.get(*axis).copied()),
@@ -145,7 +158,8 @@ fn has_same_positions(share: &Share<'_>, found: &Pieces) -> bool {
     operands && results && found.divided.is_none() && found.count.is_none()
 }
 
-/// Windows that slide over operand 0, of the extents of attribute `kernel_shape` or of the filters.
+/// Returns the reach of windows that slide over operand 0, with the extents of attribute `kernel_shape`
+/// or of the filters.
 pub(crate) fn slides(node: &Typed<'_>, axis: usize) -> Option<Reach> {
     let window = Kernel::of(node, axis)?;
     let (from, to) = (window.extent, node.output_dims(0)?.get(axis).copied()?);
@@ -155,7 +169,8 @@ pub(crate) fn slides(node: &Typed<'_>, axis: usize) -> Option<Reach> {
     }
     let (begin, end) = window.own_pads();
     let end = end.max(all.saturating_sub(from + begin));
-    // No window begins in the pads behind the image. Where the end of the image cuts one, pads stand for what is missing.
+    // No window may begin in the pads after the image. If the end of the image cuts a window, pads
+    // replace the missing positions.
     let is_cut = all > from + begin + window.own_pads().1;
     let fits = (to - 1) * window.stride < from + begin && begin < window.width && end < window.width;
     (!is_cut || pads_count_for_nothing(node)).then_some(())?;
@@ -163,7 +178,8 @@ pub(crate) fn slides(node: &Typed<'_>, axis: usize) -> Option<Reach> {
     fits.then(|| Reach { kind, extent: from, pads: window.pads.clone(), spatial: window.spatial })
 }
 
-/// Whether a window gives the same with more pads: no filter and no mean sees them.
+/// Whether additional pads do not change the result of a window, because no filter and no mean reads
+/// them.
 fn pads_count_for_nothing(node: &Typed<'_>) -> bool {
     let data = node.data();
     let is_plain = data.ints("dilations").is_none_or(|gaps| gaps.iter().all(|gap| *gap == 1));
@@ -175,7 +191,8 @@ fn pads_count_for_nothing(node: &Typed<'_>) -> bool {
     is_plain && is_apart
 }
 
-/// The same where the node pads as much as keeps the extents, divided by strides.
+/// Returns the reach of sliding windows with automatic padding (`SAME_UPPER`, `SAME_LOWER`): the result
+/// extent is the operand extent divided by the stride.
 fn same(node: &Typed<'_>, own: Kernel) -> Option<Reach> {
     let is_lower = node.data().string("auto_pad") == Some("SAME_LOWER");
     let count = own.pads.len() / 2;
@@ -192,7 +209,8 @@ fn same(node: &Typed<'_>, own: Kernel) -> Option<Reach> {
     Some(Reach { kind, extent: own.extent, pads, spatial: own.spatial })
 }
 
-/// Windows around each position of operand 0 that are added up.
+/// Returns the reach of windows that spread from each position of operand 0 and are summed (transposed
+/// convolution).
 pub(crate) fn spreads(node: &Typed<'_>, axis: usize) -> Option<Reach> {
     let window = Kernel::of(node, axis)?;
     let data = node.data();
@@ -207,7 +225,7 @@ pub(crate) fn spreads(node: &Typed<'_>, axis: usize) -> Option<Reach> {
     (plain && fits).then(|| Reach { kind, extent: window.extent, pads: window.pads.clone(), spatial: window.spatial })
 }
 
-/// Images that grow by whole factors.
+/// Returns the reach of upscaling by an integer factor.
 pub(crate) fn grows(node: &Typed<'_>, axis: usize) -> Option<Reach> {
     let data = node.data();
     let (from, to) = (node.input_dims(0)?.get(axis).copied()?, node.output_dims(0)?.get(axis).copied()?);
@@ -232,7 +250,7 @@ pub(crate) fn grows(node: &Typed<'_>, axis: usize) -> Option<Reach> {
     (plain && (sized || scaled())).then(|| Reach { kind, extent: from, pads: Vec::new(), spatial: 0 })
 }
 
-/// The scale of an axis, by attribute or by a constant operand.
+/// Returns the scale of an axis, from attribute `scales` or from a constant operand.
 fn scale(node: &Typed<'_>, axis: usize, operand: usize) -> Option<f64> {
     if let Some(memc_ir::Attribute::Floats(scales)) = node.data().attribute("scales") {
         return scales.get(axis).map(|scale| f64::from(*scale));
@@ -244,21 +262,22 @@ fn scale(node: &Typed<'_>, axis: usize, operand: usize) -> Option<f64> {
     }
 }
 
-/// A window along one axis of images.
+/// A window along one spatial axis.
 struct Kernel {
-    /// Positions of the data.
+    /// Extent of operand 0 along the axis.
     extent: u64,
     stride: u64,
-    /// Positions that it covers, those between its own ones included.
+    /// Number of positions from the first to the last element of the window, including the gaps of
+    /// dilation.
     width: u64,
     /// Attribute `pads`.
     pads: Vec<u64>,
-    /// Place of the axis behind batch and channels.
+    /// Index of the axis among the spatial axes, after batch and channels.
     spatial: usize,
 }
 
 impl Kernel {
-    /// Pads before and behind the data along the axis.
+    /// Returns the pads before and after the operand along the axis.
     fn own_pads(&self) -> (u64, u64) {
         (self.pads[self.spatial], self.pads[self.spatial + self.pads.len() / 2])
     }
@@ -290,7 +309,7 @@ impl Kernel {
 mod tests {
     use super::*;
 
-    /// Which operand positions a result position depends on, by the definition.
+    /// Returns the operand positions that a result position depends on, directly from the definition.
     fn by_definition(kind: Kind, extent: u64, position: u64) -> Vec<u64> {
         let all = 0..extent as i64;
         let reads = |from: i64| -> bool {
@@ -354,7 +373,8 @@ mod tests {
         }
     }
 
-    /// The part's node makes as many positions as are said, and the first of them where it is said to be.
+    /// Checks that the part's node computes the stated number of positions, starting at the stated
+    /// position.
     fn agrees(kind: Kind, taken: &Taken) {
         let (given, made) = (taken.operand.end - taken.operand.start, taken.made.end - taken.made.start);
         let pads: Vec<u64> = taken.pads.iter().flatten().map(|pad| u64::try_from(*pad).unwrap()).collect();

@@ -1,12 +1,14 @@
-//! How operators take part in the computation of a part of a batch: one function a family.
+//! The splitting rules of operators: how nodes of each operator family compute one part of a batch.
 //!
-//! Each is asked with at least one operand in parts along an axis and none that is an addend, and says which pieces it takes and makes.
+//! Each rule gets at least one operand that is split along an axis, and no operand that is an addend. It
+//! returns the pieces that the node reads and computes.
 
 use memc_ir::{ConstData, Module, Operator, Payload, Value};
 
 use super::{Piece, Pieces, Share};
 
-/// Element by element with broadcasting: the axis that all operands in parts share.
+/// Handles element-wise operators with broadcasting: all split operands must be split along one common
+/// result axis.
 pub(crate) fn element_wise(share: &Share<'_>) -> Option<Pieces> {
     let dims = share.output()?;
     let mut axis = None;
@@ -30,7 +32,8 @@ pub(crate) fn element_wise(share: &Share<'_>) -> Option<Pieces> {
     alike.then_some(share.made(operands?, Piece::Along(axis)))
 }
 
-/// Along every axis before the one that attribute `axis` names, where all operands of the result's rank have its extents; others are whole.
+/// Splits along an axis before attribute `axis`. Operands with the rank of the result must have its
+/// extents and are split; all other operands are whole.
 pub(crate) fn all_but_axis(share: &Share<'_>) -> Option<Pieces> {
     let axis = (0..share.count()).find_map(|index| share.along(index))?;
     let dims = share.output()?;
@@ -43,7 +46,8 @@ pub(crate) fn all_but_axis(share: &Share<'_>) -> Option<Pieces> {
     Some(share.made(operands?, Piece::Along(axis)))
 }
 
-/// Along every axis but the last of operand 0, where all others are vectors; result 0 alone.
+/// Splits operand 0 along any axis but the last, if all other operands are vectors and result 0 is the
+/// only result.
 pub(crate) fn all_but_last(share: &Share<'_>) -> Option<Pieces> {
     let axis = share.along(0)?;
     let rank = share.input(0)?.len();
@@ -51,20 +55,21 @@ pub(crate) fn all_but_last(share: &Share<'_>) -> Option<Pieces> {
     (axis + 1 < rank && vectors && alone(share)).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
-/// The batch of operand 0, where all others are constants; result 0 alone (further ones of pooling count through the batch).
+/// Splits the batch axis of operand 0, if all other operands are constants and result 0 is the only
+/// result (further results of pooling are indices over the whole batch).
 pub(crate) fn batch(share: &Share<'_>) -> Option<Pieces> {
     let is_constant = |value: Option<Value>| value.is_none_or(|value| share.node.module.constant_of(value).is_some());
     let fixed = share.node.data().inputs[1..].iter().all(|value| is_constant(*value));
     (share.along(0)? == 0 && fixed && alone(share)).then(|| share.made(share.only(0, 0), Piece::Along(0)))
 }
 
-/// Whether result 0 is the only one.
+/// Whether result 0 is the only result.
 fn alone(share: &Share<'_>) -> bool {
     share.node.data().outputs.iter().skip(1).all(Option::is_none)
 }
 
-/// A convolution, with what is added to it (a bias, an image): its batch by whole filters; its filters, or whole groups of them, each with
-/// its own bias; or sums over channels.
+/// Splits a convolution with its addends (a bias, an image). A split batch keeps the filters whole.
+/// Split filters, or groups of filters, split the bias as well. Split channels give sums.
 pub(crate) fn convolution(share: &Share<'_>) -> Option<Pieces> {
     let groups = u64::try_from(share.node.data().int("group", 1)).ok()?;
     let data = share.along(0);
@@ -82,8 +87,9 @@ pub(crate) fn convolution(share: &Share<'_>) -> Option<Pieces> {
     }
 }
 
-/// A convolution's sums over channels: a bias and an image are added once. Kernels that take an image add to what earlier parts gave, and do what is
-/// not linear when the sum is whole.
+/// Splits a convolution over its input channels, which gives sums. The bias and the image are added
+/// once. A kernel that takes an image adds to the result of the preceding parts, and applies the
+/// nonlinear activation when the sum is complete.
 fn over_channels(share: &Share<'_>) -> Pieces {
     let operator = &share.node.data().operator;
     let fused = Operator { domain: "com.microsoft".into(), ..Operator::onnx("FusedConv", 1) };
@@ -99,7 +105,8 @@ fn over_channels(share: &Share<'_>) -> Pieces {
     }
 }
 
-/// Pieces of a convolution's data, filters, bias and addend.
+/// Returns the pieces of a convolution's data, filters, bias and addend: each is split along its axis in
+/// `axes`, if present.
 fn convolved(share: &Share<'_>, axes: [Option<usize>; 4]) -> Vec<Piece> {
     let piece = |index: usize| match (share.input(index), axes.get(index)) {
         (Some(_), Some(Some(axis))) => Piece::Along(*axis),
@@ -108,7 +115,8 @@ fn convolved(share: &Share<'_>, axes: [Option<usize>; 4]) -> Vec<Piece> {
     (0..share.count()).map(piece).collect()
 }
 
-/// Gradient of a convolution: of images by parts of the batch, of filters and bias summed.
+/// Splits the gradient of a convolution along the batch: the image gradient is a share, the gradients of
+/// filters and bias are sums.
 pub(crate) fn convolution_gradient(share: &Share<'_>) -> Option<Pieces> {
     let is_batch = |index: usize| share.along(index).is_none_or(|axis| axis == 0);
     (is_batch(0) && is_batch(1) && share.along(2).is_none() && share.count() == 3).then_some(())?;
@@ -117,7 +125,7 @@ pub(crate) fn convolution_gradient(share: &Share<'_>) -> Option<Pieces> {
     Some(found)
 }
 
-/// A transposed convolution: its batch by whole filters, or its filters.
+/// Splits a transposed convolution along the batch with whole filters, or along the filters.
 pub(crate) fn transposed_convolution(share: &Share<'_>) -> Option<Pieces> {
     match share.along(0) {
         Some(0) => Some(share.made(share.only(0, 0), Piece::Along(0))),
@@ -128,7 +136,8 @@ pub(crate) fn transposed_convolution(share: &Share<'_>) -> Option<Pieces> {
     }
 }
 
-/// Windows that slide over images: batch and channels of operand 0. Where a further result says which element each is, that counts through the batch.
+/// Splits pooling along batch or channels of operand 0. A further result contains element indices over
+/// the whole batch, so it allows only the batch.
 pub(crate) fn pooled(share: &Share<'_>) -> Option<Pieces> {
     let axis = share.along(0).filter(|axis| *axis < 2)?;
     (axis == 0 || alone(share)).then_some(())?;
@@ -137,18 +146,19 @@ pub(crate) fn pooled(share: &Share<'_>) -> Option<Pieces> {
     Some(found)
 }
 
-/// Images made of elements and where these were ([`pooled`]): their batch.
+/// Splits unpooling of elements and their indices (see [`pooled`]) along the batch.
 pub(crate) fn unpooled(share: &Share<'_>) -> Option<Pieces> {
     let elements = share.output()?.iter().product();
     (share.count() == 2 && share.along(0) == Some(0) && counts_in(share, 1, elements))
         .then(|| share.made(vec![Piece::Along(0), Piece::Within(0)], Piece::Along(0)))
 }
 
-/// Whether an operand's numbers count elements, so many in all, of what was pooled, each share from its own first one.
+/// Whether an operand contains element indices into the operand of a pooling node, which has this number
+/// of elements in all; the indices of each share start at the share's first element.
 fn counts_in(share: &Share<'_>, index: usize, elements: u64) -> bool {
     let Some(Piece::Within(0)) = share.operands.get(index) else { return false };
     let module = share.node.module;
-    // What lies between only has other extents.
+    // Nodes between the pooling node and this operand only change extents.
     let mut value = share.node.data().inputs[index];
     while let Some(node) = value.and_then(|value| module.producer(value)) {
         let source = module.node(node).inputs.first().copied().flatten();
@@ -161,13 +171,14 @@ fn counts_in(share: &Share<'_>, index: usize, elements: u64) -> bool {
     false
 }
 
-/// Sums over neighboring channels: every other axis.
+/// Splits sums over neighboring channels along any other axis.
 pub(crate) fn across_channels(share: &Share<'_>) -> Option<Pieces> {
     let axis = share.along(0).filter(|axis| *axis != 1)?;
     Some(share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
-/// Numbers a channel, each applied to its own: channels with their numbers. Other axes by `apart`, where no result but the first is there.
+/// Handles operators with one number per channel: splits channels together with their numbers. Splits
+/// another axis if `apart` allows it and result 0 is the only result.
 fn per_channel(share: &Share<'_>, apart: impl Fn(usize) -> bool) -> Option<Pieces> {
     let numbers = (1..share.count()).find_map(|index| share.along(index));
     let vectors = (1..share.count()).all(|index| share.input(index).is_some_and(|dims| dims.len() == 1));
@@ -183,19 +194,22 @@ fn per_channel(share: &Share<'_>, apart: impl Fn(usize) -> bool) -> Option<Piece
     }
 }
 
-/// Normalization of channels by numbers that are given, or by their own statistics over everything else.
+/// Splits batch normalization: along channels, and along other axes if the statistics are given rather
+/// than computed.
 pub(crate) fn batch_normalized(share: &Share<'_>) -> Option<Pieces> {
     let given = share.node.data().int("training_mode", 0) == 0;
     per_channel(share, |_| given)
 }
 
-/// Normalization of each image's channels by their own statistics: batch, and channels with their scales.
+/// Splits instance normalization along the batch, or along channels with their scales: each channel of
+/// an image has its own statistics.
 pub(crate) fn instance_normalized(share: &Share<'_>) -> Option<Pieces> {
     per_channel(share, |axis| axis == 0)
 }
 
-/// Numbers that stand for others by scale and zero point: any axis, where these are the same for all; where each position of one axis has its
-/// own, that axis too, with them. Scales for blocks are not followed.
+/// Splits quantization and dequantization along any axis. Scale and zero point stay whole if they are
+/// scalars or belong to another axis, and are split along the axis that they belong to. Block-wise
+/// scales are not supported.
 pub(crate) fn quantized(share: &Share<'_>) -> Option<Pieces> {
     let axis = share.along(0)?;
     let dims = share.input(0)?;
@@ -208,7 +222,7 @@ pub(crate) fn quantized(share: &Share<'_>) -> Option<Pieces> {
     Some(share.made(operands, Piece::Along(axis)))
 }
 
-/// Images of other extents: axes that keep theirs.
+/// Splits resizing along an axis whose extent does not change.
 pub(crate) fn resized(share: &Share<'_>) -> Option<Pieces> {
     let (axis, from, to) = (share.along(0)?, share.input(0)?, share.output()?);
     let data = share.node.data();
@@ -217,7 +231,8 @@ pub(crate) fn resized(share: &Share<'_>) -> Option<Pieces> {
     (plain && from[axis] == to[axis]).then(|| Pieces { extents, ..share.made(share.only(0, axis), Piece::Along(axis)) })
 }
 
-/// A matrix product: rows, columns, leading axes that both have or that broadcast, and sums of products along the inner one.
+/// Splits a matrix product along rows, columns, leading axes (with broadcasting), or the inner axis,
+/// which gives sums.
 pub(crate) fn product(share: &Share<'_>) -> Option<Pieces> {
     let data = share.node.data();
     let (left, right) = (share.input(0)?, share.input(1)?);
@@ -257,13 +272,14 @@ pub(crate) fn product(share: &Share<'_>) -> Option<Pieces> {
     Some(share.made(operands, result))
 }
 
-/// Axes of rows and columns of a matrix, whose rows may stand before the batch.
+/// Returns the axes of rows and columns of a matrix, whose rows may precede the batch axes.
 fn matrix_axes(rank: usize, is_transposed: bool, has_rows_first: bool) -> (usize, usize) {
     let row = if has_rows_first { 0 } else { rank - 2 };
     if is_transposed { (rank - 1, row) } else { (row, rank - 1) }
 }
 
-/// Both operands along a leading axis of the result, where they have it: `moved` further behind where rows stand first.
+/// Splits both operands along a leading axis of the result, unless their extent there is 1. `moved` is 1
+/// for an operand whose rows come first, which shifts its leading axes.
 fn leading(operands: &mut [Piece], axis: usize, dims: [&[u64]; 2], moved: [usize; 2], rank: usize) -> Option<Piece> {
     for ((piece, dims), moved) in operands.iter_mut().zip(dims).zip(moved) {
         let own = (axis + moved + dims.len()).checked_sub(rank).filter(|own| *own >= moved);
@@ -274,14 +290,14 @@ fn leading(operands: &mut [Piece], axis: usize, dims: [&[u64]; 2], moved: [usize
     Some(Piece::Along(axis))
 }
 
-/// A matrix product with an addend, which counts once in sums of products along the inner axis.
+/// Splits a matrix product with an addend (Gemm), which is added once in sums over the inner axis.
 pub(crate) fn general_product(share: &Share<'_>) -> Option<Pieces> {
     let mut found = product(&Share { operands: &share.operands[..2], ..*share })?;
     found.operands.resize(share.count(), Piece::Whole);
     let dims = share.output()?;
     let has_addend = share.node.data().inputs.get(2).copied().flatten().is_some();
     let Piece::Along(axis) = found.results[0] else {
-        // Parts that add nothing leave the addend out, which versions before 11 must have.
+        // The other parts omit the addend, which versions before 11 require.
         if share.node.data().operator.version < 11 {
             return None;
         }
@@ -296,17 +312,17 @@ pub(crate) fn general_product(share: &Share<'_>) -> Option<Pieces> {
     Some(found)
 }
 
-/// A reduction whose results over parts are added.
+/// Splits a reduction; if the parts split a reduced axis, their results are added.
 pub(crate) fn reduced_sum(share: &Share<'_>) -> Option<Pieces> {
     reduced(share, Some(Piece::Sum))
 }
 
-/// A reduction whose results over equal parts are averaged.
+/// Splits a reduction; if equal parts split a reduced axis, their results are averaged.
 pub(crate) fn reduced_mean(share: &Share<'_>) -> Option<Pieces> {
     reduced(share, Some(Piece::Mean))
 }
 
-/// A reduction that does not join parts.
+/// Splits a reduction only along axes that are kept.
 pub(crate) fn reduced_apart(share: &Share<'_>) -> Option<Pieces> {
     reduced(share, None)
 }
@@ -334,7 +350,7 @@ fn reduced(share: &Share<'_>, joined: Option<Piece>) -> Option<Pieces> {
     Some(share.made(share.only(0, axis), result))
 }
 
-/// Axes change places.
+/// Splits a transposition; the split axis moves with the permutation.
 pub(crate) fn transposition(share: &Share<'_>) -> Option<Pieces> {
     let (axis, rank) = (share.along(0)?, share.input(0)?.len());
     let to = match share.node.data().ints("perm") {
@@ -344,7 +360,8 @@ pub(crate) fn transposition(share: &Share<'_>) -> Option<Pieces> {
     Some(share.made(share.only(0, axis), Piece::Along(to)))
 }
 
-/// The same bytes with other extents: the axis behind as many elements whose parts are the same bytes.
+/// Splits a reshape: finds the result axis after an equal number of elements, so that its shares have
+/// identical bytes.
 pub(crate) fn reshaped(share: &Share<'_>) -> Option<Pieces> {
     let given = *share.operands.first()?;
     let (Piece::Along(axis) | Piece::Within(axis)) = given else { return None };
@@ -370,7 +387,7 @@ pub(crate) fn reshaped(share: &Share<'_>) -> Option<Pieces> {
     Some(Pieces { extents: is_stated.then_some(1), ..share.made(operands, made) })
 }
 
-/// Repeats along other axes.
+/// Splits Expand along an axis that it does not expand.
 pub(crate) fn expanded(share: &Share<'_>) -> Option<Pieces> {
     let (axis, from, to) = (share.along(0)?, share.input(0)?, share.output()?);
     let result = (axis + to.len()).checked_sub(from.len())?;
@@ -378,7 +395,7 @@ pub(crate) fn expanded(share: &Share<'_>) -> Option<Pieces> {
     Some(Pieces { extents: Some(1), ..share.made(share.only(0, axis), Piece::Along(result)) })
 }
 
-/// Rows looked up by indices: parts of the indices, or of the table along another axis.
+/// Splits a lookup of rows along the axes of the indices, or along another axis of the table.
 pub(crate) fn gathered(share: &Share<'_>) -> Option<Pieces> {
     let (table, indices) = (share.input(0)?, share.input(1)?);
     let axis = share.axis(0, table.len())?;
@@ -391,8 +408,9 @@ pub(crate) fn gathered(share: &Share<'_>) -> Option<Pieces> {
     Some(share.made(share.only(index, own), Piece::Along(result)))
 }
 
-/// Elements looked up or written along one axis: all operands along another one in which they agree; shares where indices count in these; written by adding
-/// to zeros, along any.
+/// Splits lookups and writes of single elements along one axis. All operands are split along another
+/// axis on which they agree; or along the batch if the indices count within shares; or, for additions to
+/// zeros, along the indexed axis, which gives sums.
 pub(crate) fn element_indexed(share: &Share<'_>) -> Option<Pieces> {
     let dims = share.input(0)?;
     let axis = share.axis(0, dims.len())?;
@@ -409,14 +427,14 @@ pub(crate) fn element_indexed(share: &Share<'_>) -> Option<Pieces> {
     adds_to_zeros(share, own)
 }
 
-/// Slices written by index: sums over parts of what is added to zeros.
+/// Splits ScatterND that adds to zeros along the axes of the indices, which gives sums.
 pub(crate) fn slices_written(share: &Share<'_>) -> Option<Pieces> {
     let own = share.along(2).or(share.along(1))?;
     (own + 1 < share.input(1)?.len()).then_some(())?;
     adds_to_zeros(share, own)
 }
 
-/// Indices and updates along an axis, added to zeros.
+/// Splits indices and updates along an axis if the node adds them to zeros.
 fn adds_to_zeros(share: &Share<'_>, axis: usize) -> Option<Pieces> {
     let data = share.node.data();
     let sound = data.string("reduction") == Some("add") && share.operands[0] == Piece::Whole;
@@ -426,7 +444,8 @@ fn adds_to_zeros(share: &Share<'_>, axis: usize) -> Option<Pieces> {
     (sound && zero && share.count() == 3).then(found)
 }
 
-/// Whether a value is known to hold zeros alone: a constant, or one that is spread or made so.
+/// Whether a value provably contains only zeros: a constant, an Expand of a constant, or a
+/// ConstantOfShape.
 pub fn holds_zeros(module: &Module, value: Value) -> bool {
     let zeros = |constant: &ConstData| matches!(&constant.payload, Payload::Raw(bytes) if bytes.iter().all(|byte| *byte == 0));
     if let Some(constant) = module.constant_of(value) {
@@ -443,7 +462,7 @@ pub fn holds_zeros(module: &Module, value: Value) -> bool {
     }
 }
 
-/// Gradient of a table that was looked up: sums over parts of the indices.
+/// Splits the gradient of a lookup table along the indices, which gives sums.
 pub(crate) fn gathered_gradient(share: &Share<'_>) -> Option<Pieces> {
     let shape = share.ints(0).map(|dims| dims.len()).or(Some(share.output()?.len()))?;
     let axis = share.axis(0, shape)?;
@@ -453,13 +472,14 @@ pub(crate) fn gathered_gradient(share: &Share<'_>) -> Option<Pieces> {
     (share.count() == 3).then(|| share.made(operands, Piece::Sum))
 }
 
-/// A layer normalized from attribute `axis` on, with its mean and deviation.
+/// Splits layer normalization, with its mean and deviation, along the axes before attribute `axis`.
 pub(crate) fn layer_normalized(share: &Share<'_>) -> Option<Pieces> {
     let axis = share.along(0)?;
     (axis < share.axis(-1, share.input(0)?.len())?).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
-/// Gradient of a normalized layer: of the data by parts, of scale and shift summed.
+/// Splits the gradient of layer normalization along the axes before attribute `axis`: the data gradient
+/// is a share, the gradients of scale and shift are sums.
 pub(crate) fn layer_gradient(share: &Share<'_>) -> Option<Pieces> {
     let axis = share.along(0).or(share.along(1))?;
     (axis < share.axis(-1, share.input(1)?.len())? && share.count() == 5).then_some(())?;
@@ -469,7 +489,7 @@ pub(crate) fn layer_gradient(share: &Share<'_>) -> Option<Pieces> {
     Some(found)
 }
 
-/// Softmax and its gradient, along every axis before the one that is summed over.
+/// Splits Softmax and its gradient along the axes before the axis that it sums over.
 pub(crate) fn softmax(share: &Share<'_>) -> Option<Pieces> {
     let operator = &share.node.data().operator;
     let coerces = if operator.domain.is_empty() { operator.version < 13 } else { !operator.name.ends_with("_13") };
@@ -478,20 +498,21 @@ pub(crate) fn softmax(share: &Share<'_>) -> Option<Pieces> {
     (axis < summed).then(|| share.made(vec![Piece::Along(axis); share.count()], Piece::Along(axis)))
 }
 
-/// Joining and cutting along one axis, in parts along any other.
+/// Splits Concat along any axis but its own.
 pub(crate) fn joined(share: &Share<'_>) -> Option<Pieces> {
     let axis = share.along(0).or_else(|| (1..share.count()).find_map(|index| share.along(index)))?;
     (axis != share.axis(0, share.output()?.len())?)
         .then(|| share.made(vec![Piece::Along(axis); share.count()], Piece::Along(axis)))
 }
 
-/// Cutting along one axis, in parts along any other.
+/// Splits Split along any axis but its own.
 pub(crate) fn cut(share: &Share<'_>) -> Option<Pieces> {
     let axis = share.along(0)?;
     (axis != share.axis(0, share.input(0)?.len())?).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
-/// A slice, in parts along an axis that it keeps whole: one that is not stated, or of which it takes everything.
+/// Splits Slice along an axis that it keeps whole: the axis is not listed, or its range covers the
+/// entire extent.
 pub(crate) fn sliced(share: &Share<'_>) -> Option<Pieces> {
     let (axis, dims) = (share.along(0)?, share.input(0)?);
     let data = share.node.data();
@@ -518,7 +539,7 @@ pub(crate) fn sliced(share: &Share<'_>) -> Option<Pieces> {
     kept.then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
-/// Padding, in parts along an axis that gets none.
+/// Splits Pad along an axis without pads.
 pub(crate) fn padded(share: &Share<'_>) -> Option<Pieces> {
     let (axis, from, to) = (share.along(0)?, share.input(0)?, share.output()?);
     let pads = match share.node.data().ints("pads") {
@@ -529,7 +550,7 @@ pub(crate) fn padded(share: &Share<'_>) -> Option<Pieces> {
     plain.then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
-/// Cross entropy of scores by labels, where each label counts as much as any other.
+/// Splits cross entropy along the batch, if every label has equal weight.
 pub(crate) fn cross_entropy(share: &Share<'_>) -> Option<Pieces> {
     let loss = loss_piece(share, 2)?;
     let operands = vec![Piece::Along(0); share.count()];
@@ -538,7 +559,8 @@ pub(crate) fn cross_entropy(share: &Share<'_>) -> Option<Pieces> {
     Some(found)
 }
 
-/// Gradient of cross entropy: parts of a mean count as much less as there are parts.
+/// Splits the gradient of cross entropy along the batch. For a mean, the incoming gradient is divided by
+/// the number of parts.
 pub(crate) fn cross_entropy_gradient(share: &Share<'_>) -> Option<Pieces> {
     let loss = loss_piece(share, 3)?;
     let mut operands = vec![Piece::Along(0); share.count()];
@@ -546,7 +568,8 @@ pub(crate) fn cross_entropy_gradient(share: &Share<'_>) -> Option<Pieces> {
     Some(Pieces { divided: (loss == Piece::Mean).then_some(0), ..share.made(operands, Piece::Along(0)) })
 }
 
-/// What a loss is for a part, given that its node has no operand of class weights (at position `count`) or beyond.
+/// Returns the piece of a loss, or `None` if the node has an operand of class weights, which would be at
+/// position `count`.
 fn loss_piece(share: &Share<'_>, count: usize) -> Option<Piece> {
     let data = share.node.data();
     let batch = (0..share.count()).all(|index| share.along(index).is_none_or(|axis| axis == 0));
@@ -554,7 +577,7 @@ fn loss_piece(share: &Share<'_>, count: usize) -> Option<Piece> {
     match data.string("reduction").unwrap_or("mean") {
         "none" => Some(Piece::Along(0)),
         "sum" => Some(Piece::Sum),
-        // Labels that are ignored make parts count differently.
+        // With ignored labels, the parts have unequal weights in the mean.
         "mean" if data.attribute("ignore_index").is_none() => Some(Piece::Mean),
         _ => None,
     }

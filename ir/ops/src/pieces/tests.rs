@@ -1,4 +1,4 @@
-//! What operators make of pieces: a row a case.
+//! Tests of the splitting rules, in tables with one case per row.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_ir::{Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Operator, Origin, Payload, Value};
@@ -7,8 +7,9 @@ use super::{Piece, Pieces, Share, pieces, pieces_in_blocks};
 use crate::families::testing::{tensor, ty};
 use crate::info::Typed;
 
-/// A node over operands `f32[8,4]` or constants `f32[2]=0,0`, each followed by ` @AXIS`, ` @AXIS/BLOCKS`, ` #AXIS` (counting in a share), ` +` (an addend)
-/// or ` ~` (a sample) where it is in parts.
+/// Runs [`pieces`] for a node and returns the answer as text. Operands are types such as `f32[8,4]`, or
+/// constants such as `f32[2]=0,0`. A suffix gives the piece: ` @AXIS`, ` @AXIS/BLOCKS`, ` #AXIS`
+/// (indices within a share), ` +` (sum) or ` ~` (mean).
 fn asked(name: &str, version: i64, operands: &[&str], attributes: &[(&str, Attribute)], results: &[&str]) -> String {
     asked_of(pieces, name, version, operands, attributes, results)
 }
@@ -21,6 +22,7 @@ fn asked_of(
     attributes: &[(&str, Attribute)],
     results: &[&str],
 ) -> String {
+    // Parse the operands and their pieces.
     let mut builder = ModuleBuilder::new();
     let main = builder.module().main();
     let mut given = Vec::new();
@@ -39,6 +41,7 @@ fn asked_of(
         given.push(piece);
         inputs.push(Some(operand(&mut builder, index, text)));
     }
+    // Build the node.
     let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let (domain, name) = name.split_once("::").map_or(("", name), |(domain, name)| (domain, name));
     let operator = Operator { domain: domain.into(), ..Operator::onnx(name, version) };
@@ -46,6 +49,7 @@ fn asked_of(
     let outputs: Vec<_> = results.iter().enumerate().map(|(index, text)| Some((format!("y{index}"), ty(text)))).collect();
     let node = builder.node(main, new, &outputs);
     let module: &Module = builder.module();
+    // Ask for the pieces and print the answer.
     let share = Share { node: Typed { module, node }, operands: &given, parts: 2 };
     let Some(found) = pieces(share) else { return "-".to_owned() };
     let word = |piece: &Piece| match piece {
@@ -145,7 +149,8 @@ fn elements_keep_to_the_axis_they_share() {
     assert_eq!(asked("RandomUniformLike", 13, &["f32[8] @0"], &[], &["f32[8]"]), "-");
 }
 
-/// An extent that nobody knows may be 1, and the operand the same for all parts, or as long as the axis.
+/// An unknown extent may be 1, with the operand whole for all parts, or may be as long as the split
+/// axis.
 #[test]
 fn operands_of_unknown_extents_take_no_part() {
     let add = |left, right| asked("Add", 13, &[left, right], &[], &["f32[8,4]"]);
@@ -240,7 +245,7 @@ fn layers_are_normalized_before_their_axis() {
     assert_eq!(asked("Split", 13, &["f32[8,4] @0"], &[axis(1)], &["f32[8,2]", "f32[8,2]"]), "0 -> 0 0");
     let cut = |axes| asked("Slice", 13, &["f32[8,4] @0", "i64[1]=1", "i64[1]=3", axes], &[], &["f32[8,2]"]);
     assert_eq!((cut("i64[1]=1"), cut("i64[1]=0")), ("0 w w w -> 0".to_owned(), "-".to_owned()));
-    // What takes everything along an axis leaves it as it is.
+    // A slice that takes the entire range of an axis leaves this axis unchanged.
     let cut = |ranges: [&str; 3]| {
         let [starts, ends, steps] = ranges;
         asked("Slice", 13, &["f32[8,4] @0", starts, ends, "i64[2]=0,1", steps], &[], &["f32[8,2]"])
@@ -293,7 +298,7 @@ fn numbers_that_count_in_a_share_go_where_they_keep_their_meaning() {
     assert_eq!(asked("Add", 13, &["i64[8,4] #0", "i64[1]"], &[], &["i64[8,4]"]), "-");
     assert_eq!(asked("Transpose", 13, &["i64[8,4] #0"], &[], &["i64[4,8]"]), "-");
     assert_eq!(asked("Gather", 13, &["f32[32]", "i64[8] #0"], &[], &["f32[8]"]), "-");
-    // Who made them is not known: they may count in something longer.
+    // The producer of the indices is unknown: they may index a longer value.
     assert_eq!(asked("GatherElements", 13, &["f32[32]", "i64[8] #0"], &[], &["f32[8]"]), "-");
     assert_eq!(asked("MaxUnpool", 11, &["f32[8,1,2,2] @0", "i64[8,1,2,2] #0"], &[], &["f32[8,1,4,4]"]), "-");
 }
@@ -348,7 +353,8 @@ fn shares_that_are_not_equal_are_those_of_one_extent() {
     let filters = |text: &str, groups: i64, result: &str| between("Conv", &[image, text], &[group(groups)], result);
     assert_eq!(filters("f32[7,1,3,3]", 7, "f32[2,7,3,3]"), Some((vec![along(1), along(0)], along(1))));
     assert_eq!(filters("f32[3,7,1,1]", 1, "f32[2,3,5,5]"), Some((vec![along(1), along(1)], Piece::Sum)));
-    // Two filters a channel, and parts of a mean: what the parts then have is of other extents, or counts otherwise.
+    // Two filters per channel, and parts of a mean: the result has another extent, or the parts have
+    // other weights.
     assert_eq!(filters("f32[14,1,3,3]", 7, "f32[2,14,3,3]"), None);
     let axes = ("axes", Attribute::Ints(vec![1]));
     assert_eq!(between("ReduceMean", &[image], std::slice::from_ref(&axes), "f32[2,1,5,5]"), None);
@@ -434,7 +440,7 @@ fn a_batch_behind_a_sequence_is_in_blocks_where_both_are_one_axis() {
     };
     let shape = |dims: &str| format!("i64[{}]={dims}", dims.split(',').count());
     let reshaped = |operand, dims: &str, result| asked("Reshape", &[operand, &shape(dims)], &[], result);
-    // Both become one axis, and two again, and blocks of another one meanwhile.
+    // Two axes become one axis, then two again, and pieces in blocks of another axis in between.
     assert_eq!(reshaped("f32[5,4,3] @1", "20,3", "f32[20,3]"), "1 w -> 0/5, extents 1");
     assert_eq!(reshaped("f32[20,3] @0/5", "5,4,3", "f32[5,4,3]"), "0/5 w -> 1, extents 1");
     assert_eq!(reshaped("f32[20,3] @0/5", "1,60", "f32[1,60]"), "0/5 w -> 1/5, extents 1");
@@ -446,7 +452,8 @@ fn a_batch_behind_a_sequence_is_in_blocks_where_both_are_one_axis() {
     assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[7]"], &[], "f32[20,7]"), "0/5 w -> 0/5");
     assert_eq!(asked("Transpose", &["f32[20,7] @0/5"], &[("perm", Attribute::Ints(vec![1, 0]))], "f32[7,20]"), "0/5 -> 1/5");
     assert_eq!(asked("ReduceSum", &["f32[20,7] @0/5", "i64[1]=0"], &[("keepdims", Attribute::Int(0))], "f32[7]"), "0/5 w -> +");
-    // Nothing is cut into blocks, others are not the same positions, and order matters to some.
+    // Values are never cut into blocks, blocks of different division do not match, and order matters to
+    // some operators.
     assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[20,7]"], &[], "f32[20,7]"), "-");
     assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[20,7] @0"], &[], "f32[20,7]"), "-");
     assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[20,7] @0/10"], &[], "f32[20,7]"), "-");
@@ -461,7 +468,7 @@ fn groups_of_channels_that_are_summed_up_give_addends() {
         asked_of(pieces_in_blocks, "Conv", 11, &[input, filters, "f32[6]"], &group, &["f32[1,6,3,3]"])
     };
     assert_eq!(asked("f32[1,12,9,9] @1/3", "f32[6,4,7,7] @1", 3), "1/3 1 w -> +, once 2");
-    // Other blocks than groups, whole filters, and an odd share.
+    // Blocks that differ from the groups, whole filters, and an odd share.
     assert_eq!(asked("f32[1,12,9,9] @1/2", "f32[6,4,7,7] @1", 3), "-");
     assert_eq!(asked("f32[1,12,9,9] @1/3", "f32[6,4,7,7]", 3), "-");
     assert_eq!(asked("f32[1,9,9,9] @1/3", "f32[6,3,7,7] @1", 3), "-");

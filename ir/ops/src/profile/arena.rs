@@ -1,7 +1,7 @@
-//! Profile `arena`: a runtime that obeys the layout and adds nothing of its own.
+//! Profile `arena`: a runtime that obeys the layout and allocates no other memory.
 //!
-//! Its kernels read an element of each operand before they write the element of the result at the same place, so that any
-//! element-wise operator may run over a dying operand.
+//! Its kernels read each operand's element before they write the result's element at that position, so
+//! any element-wise operator may overwrite an operand whose live range ends there.
 
 use memc_ir::Bytes;
 

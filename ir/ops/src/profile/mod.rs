@@ -1,7 +1,8 @@
-//! Runtime profiles: what the runtime that executes a plan does with memory on its own account.
+//! Runtime profiles: how the runtime that executes a plan treats memory.
 //!
-//! What an operator *may* share is in its table entry. What a runtime *does* share, how it rounds, and what it holds beside
-//! tensors is a property of the runtime, and every such fact stands in one of the files of this folder and nowhere else.
+//! The table entry of an operator states the bytes that it *may* share. A profile states the bytes that
+//! the runtime *does* share, the rounding of sizes, and memory held in addition to tensors. All facts
+//! about runtimes are in the files of this folder.
 
 pub mod arena;
 pub mod ort;
@@ -18,96 +19,99 @@ use crate::info::{InPlace, Typed, View, Work, Workspace};
 use crate::repeat::may_train;
 use crate::table::lookup;
 
-/// A kernel that writes its result over an operand.
+/// A kernel that overwrites an operand with its result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InPlaceKernel {
     /// Domain of the operator.
     pub(crate) domain: &'static str,
     /// Name of the operator.
     pub(crate) name: &'static str,
-    /// The operand that is overwritten.
+    /// Position of the overwritten operand.
     pub(crate) operand: usize,
-    /// Element types of the operand with which it does so; empty for all.
+    /// Element types of the operand for which the kernel works in place; empty for all types.
     pub(crate) elements: &'static [ElementType],
 }
 
-/// Which kernels write in place.
+/// The set of kernels that write in place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kernels {
-    /// All that their table entry allows.
+    /// All kernels that their table entry allows.
     All,
-    /// All that their table entry allows but of these operators, by domain and name.
+    /// All kernels that their table entry allows, except these operators, by domain and name.
     AllBut(&'static [(&'static str, &'static str)]),
-    /// Only these.
+    /// Only these kernels.
     Listed(&'static [InPlaceKernel]),
 }
 
-/// Writes the options of a session in a language: of one recipe, or of all.
+/// Prints the session options in a language, for one recipe or for all recipes.
 pub(crate) type SessionText = fn(Language, Option<Recipe>, SessionNeeds) -> String;
 
 /// How a runtime treats memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
-    /// Name, as `--runtime` takes it.
+    /// Name, as option `--runtime` takes it.
     pub name: &'static str,
-    /// Every offset is a multiple of this, in bytes.
+    /// Alignment of every offset, in bytes.
     pub alignment: u64,
-    /// Every buffer takes a multiple of this, in bytes.
+    /// Granularity of buffer sizes, in bytes: every size is rounded up to a multiple.
     pub rounding: u64,
-    /// Whether operands of Concat and results of Split and Slice can be windows of a larger buffer.
+    /// Whether operands of Concat and results of Split and Slice can be sub-views of a larger buffer.
     pub windows: bool,
-    /// Whether a graph's results may share bytes with other values: views of them, or written over an operand.
+    /// Whether a graph's results may share bytes with other values, as views or as in-place results.
     pub shared_outputs: bool,
-    /// Whether values that the caller holds (graph inputs) may be overwritten where the caller agrees.
+    /// Whether values that the caller owns (graph inputs) may be overwritten, with the caller's consent.
     pub caller_buffers: bool,
-    /// Whether a result that nobody reads keeps its buffer until the run ends, rather than until its node is done.
+    /// Whether an unread result keeps its buffer until the run ends, rather than until its node is done.
     pub holds_unread_results: bool,
-    /// Whether results of half precision reach a conversion to a wider type unrounded, where nothing stands between the two: kernels compute
-    /// in full precision, and conversions there and back are left out.
+    /// Whether half-precision results reach a directly following conversion to a wider type unrounded.
+    /// The runtime's kernels compute in full precision, and it removes pairs of conversions there and
+    /// back.
     pub(crate) widens_halves: bool,
-    /// Whether kernels take the workspace that the table states.
+    /// Whether kernels need the workspace that the table states.
     pub(crate) takes_workspace: bool,
-    /// Workspace formulas count this many threads.
+    /// Number of threads that workspace formulas assume.
     pub max_scratch_threads: u32,
     pub(crate) kernels: Kernels,
-    /// Whether a conversion to the same element type is a view rather than a copy.
+    /// Whether a conversion to an equal element type is a view rather than a copy.
     pub(crate) same_type_views: bool,
-    /// Bytes that the runtime's kernels hold beside the table's workspace formula.
+    /// Memory that the runtime's kernels hold in addition to the table's workspace formula.
     pub(crate) temporaries: fn(&Typed<'_>) -> Option<Bytes>,
-    /// Operators of ONNX's own domain that the runtime replaces by several nodes.
+    /// ONNX operators that the runtime replaces by several nodes.
     pub(crate) expanded: &'static [&'static str],
-    /// Operators that it has beside the standard's.
+    /// Operators outside the ONNX standard that the runtime has.
     pub(crate) own: &'static [own::OwnKernel],
     /// Operators whose kernels keep a buffer: domain, name, bytes.
     pub(crate) kept: &'static [(&'static str, &'static str, u64)],
-    /// How its sessions are set up, where users make them.
+    /// Prints the setup of a session; `None` if the runtime has no sessions that users create.
     pub(crate) sessions: Option<SessionText>,
 }
 
 impl Profile {
     /// A runtime that obeys the layout.
     pub const ARENA: Self = arena::PROFILE;
-    /// The same with kernels of its own, which need no workspace beside operands and results.
+    /// A runtime that obeys the layout, with its own kernels that need no workspace.
     pub const ARENA_WITHOUT_WORKSPACE: Self = Self { takes_workspace: false, ..arena::PROFILE };
     /// A stock ONNX Runtime session on the CPU.
     pub const ORT: Self = ort::PROFILE;
-    /// memc's player: the layout is obeyed, on ONNX Runtime's kernels.
+    /// memc's player: it obeys the layout and runs ONNX Runtime's kernels.
     pub const PLAYER: Self = player::PROFILE;
     /// All profiles, sorted by name.
     pub const ALL: [&'static Self; 3] = [&Self::ARENA, &Self::ORT, &Self::PLAYER];
 
-    /// The profile of this name.
+    /// Returns the profile with this name, or `None`.
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::ALL.into_iter().find(|profile| profile.name == name)
     }
 
-    /// Operand positions that result 0 may overwrite under this runtime, in ascending order.
+    /// Returns the operand positions that result 0 may overwrite under this runtime, in ascending order.
     ///
-    /// Each such operand has the result's extents, provably, and as many bits an element, was computed in the same graph (or is one of
-    /// its inputs, if [`Profile::caller_buffers`]), and is at no other position whose elements are still needed.
+    /// Each of these operands provably has the extents and the element width of the result. A node of
+    /// this graph computes it, or it is an input of this graph and [`Profile::caller_buffers`] is set.
+    /// The node reads it at no position whose elements it still needs.
     ///
-    /// Left to the caller: the operand dies here, and so do all values that share its bytes; the owner of its bytes is no
-    /// constant, and no value that somebody outside still reads.
+    /// The caller must check that the live ranges of the operand and of all values that share its bytes
+    /// end at this node, and that the owner of the bytes is neither a constant nor a value that a reader
+    /// outside the graph needs.
     pub fn may_overwrite(&self, typed: &Typed<'_>) -> Vec<usize> {
         let Some(result) = typed.output(0) else { return Vec::new() };
         let allowed = self.allowed(typed);
@@ -122,7 +126,7 @@ impl Profile {
         allowed.iter().copied().filter(fits).collect()
     }
 
-    /// Operand positions that the table entry and this runtime's kernel allow.
+    /// Returns the operand positions that both the table entry and this runtime's kernel allow.
     fn allowed(&self, typed: &Typed<'_>) -> Vec<usize> {
         let data = typed.data();
         let Some(info) = lookup(&data.operator) else { return Vec::new() };
@@ -146,7 +150,7 @@ impl Profile {
         by_table.into_iter().filter(|position| *position < data.inputs.len()).filter(does).collect()
     }
 
-    /// Whether the bytes of a value belong to the plan of the graph that the node stands in.
+    /// Whether the plan of the node's graph may reuse the bytes of a value.
     fn owns(&self, typed: &Typed<'_>, value: Value) -> bool {
         match typed.module.value(value).definition {
             Definition::Result(producer, _) => typed.module.node(producer).graph == typed.data().graph,
@@ -155,9 +159,10 @@ impl Profile {
         }
     }
 
-    /// The operand whose bytes result 0 has, all of them and in the same order; `None` where the result has bytes of its own.
+    /// Returns the operand of which result 0 is a full view, with all bytes in order; `None` if the
+    /// result has its own bytes.
     ///
-    /// A view of a constant or of a graph input costs nothing either.
+    /// A view of a constant or of a graph input needs no memory either.
     pub fn view_of(&self, typed: &Typed<'_>) -> Option<usize> {
         let info = lookup(&typed.data().operator)?;
         let (operand, result) = (typed.input(0)?, typed.output(0)?);
@@ -169,8 +174,9 @@ impl Profile {
         (same && result.element.bits().is_some() && (self.shared_outputs || !is_output(typed))).then_some(0)
     }
 
-    /// The operand of a node that the runtime hands to it in more bits than its type has, as the node that makes it computed it. A copy between
-    /// the two (a Slice, a Concat) would round it.
+    /// Returns the operand of a conversion that the runtime passes on in more bits than its type has, as
+    /// its producer computed it; `None` if there is none. A copy between producer and conversion (a
+    /// Slice, a Concat) would round the value.
     pub fn reads_unrounded(&self, typed: &Typed<'_>) -> Option<Value> {
         let is_half = |ty: &TensorType| matches!(ty.element, ElementType::Float16 | ElementType::Bfloat16);
         let is_wide = |ty: &TensorType| matches!(ty.element, ElementType::Float | ElementType::Double);
@@ -179,19 +185,20 @@ impl Profile {
         let widens = is_cast && typed.input(0).is_some_and(is_half) && typed.output(0).is_some_and(is_wide);
         let operand = data.inputs.first().copied().flatten().filter(|_| self.widens_halves && widens)?;
         let Definition::Result(producer, _) = typed.module.value(operand).definition else { return None };
-        // What only moves elements has a kernel for them, and gives what it was given.
+        // Operators that only move elements have a half-precision kernel, and return their elements
+        // unchanged.
         let info = lookup(&typed.module.node(producer).operator)?;
         let moves = matches!(info.work, Work::None) && info.view != View::SameType;
         (!moves).then_some(operand)
     }
 
-    /// Whether the runtime replaces nodes of this operator by several nodes of its own, and runs these when nothing else is ready rather
-    /// than in the file's order: other nodes that are ready overtake them.
+    /// Whether the runtime replaces nodes of this operator by several nodes of its own. It runs these
+    /// when no other node is ready rather than in file order, so other ready nodes overtake them.
     pub fn expands(&self, operator: &Operator) -> bool {
         operator.domain.is_empty() && self.expanded.contains(&&*operator.name)
     }
 
-    /// Whether the runtime has this operator beside the standard's.
+    /// Whether this operator is outside the ONNX standard and the runtime has it.
     pub fn is_own(&self, operator: &Operator) -> bool {
         self.own_kernel(operator).is_some()
     }
@@ -201,8 +208,8 @@ impl Profile {
         operator.domain.is_empty() || self.is_own(operator)
     }
 
-    /// Whether the runtime has a kernel for this operator with a first operand of this element type. Operators of the standard count as
-    /// present.
+    /// Whether the runtime has a kernel for this operator and this element type of the first operand.
+    /// ONNX operators count as available.
     pub fn has_kernel(&self, operator: &Operator, element: ElementType) -> bool {
         match self.own_kernel(operator) {
             Some(kernel) => kernel.elements.contains(&element),
@@ -214,7 +221,8 @@ impl Profile {
         self.own.iter().find(|kernel| (kernel.domain, kernel.name) == (&*operator.domain, &*operator.name))
     }
 
-    /// Workspace of the node's kernel beside operands and results; `None` where nobody can tell it.
+    /// Returns the workspace of the node's kernel, in addition to operands and results; `None` if it is
+    /// unknown.
     pub fn workspace(&self, typed: &Typed<'_>) -> Option<Bytes> {
         let formula = match lookup(&typed.data().operator)?.workspace {
             Workspace::None => Bytes(0),
@@ -224,8 +232,8 @@ impl Profile {
         self.buffer(formula)?.checked_add((self.temporaries)(typed)?)
     }
 
-    /// Bytes that kernels of `module` keep from their first run on, beside all steps of the schedule: buffers of a thread, which the
-    /// runtime never gives back. Linear in the number of nodes.
+    /// Returns the bytes that the kernels of `module` keep from their first run on, over all steps of
+    /// the schedule: buffers of a thread that the runtime never frees. O(nodes).
     pub fn kept(&self, module: &Module) -> Bytes {
         let kept = module.graphs().keys().flat_map(|graph| &module.graph(graph).nodes).map(|node| {
             let operator = &module.node(*node).operator;
@@ -235,12 +243,13 @@ impl Profile {
         Bytes(kept.max().unwrap_or(0))
     }
 
-    /// Program text that sets up a session of this runtime by a recipe, or by each of them; `None` where there are no sessions.
+    /// Returns program text that sets up a session of this runtime by one recipe, or by each recipe;
+    /// `None` if the runtime has no sessions.
     pub fn session_options(&self, language: Language, recipe: Option<Recipe>, needs: SessionNeeds) -> Option<String> {
         self.sessions.map(|text| text(language, recipe, needs))
     }
 
-    /// What a buffer of this size takes in this runtime; `None` where it passes 64 bits.
+    /// Returns the size of a buffer after rounding; `None` on 64-bit overflow.
     pub fn buffer(&self, size: Bytes) -> Option<Bytes> {
         size.0.checked_next_multiple_of(self.rounding).map(Bytes)
     }
@@ -252,13 +261,13 @@ fn is_output(typed: &Typed<'_>) -> bool {
     result.is_some_and(|value| typed.module.graph(typed.data().graph).outputs.contains(&value))
 }
 
-/// Whether every position at which the node reads `value` may be overwritten.
+/// Whether the node may overwrite every position at which it reads `value`.
 fn needed_nowhere_else(typed: &Typed<'_>, value: Value, allowed: &[usize]) -> bool {
     let inputs = &typed.data().inputs;
     inputs.iter().enumerate().all(|(position, operand)| *operand != Some(value) || allowed.contains(&position))
 }
 
-/// Whether two tensors provably have the same extents and as many bits an element.
+/// Whether two tensors provably have equal extents and equal element width.
 fn same_bytes(left: &TensorType, right: &TensorType) -> bool {
     let bits = left.element.bits();
     let shapes = left.shape.as_deref().zip(right.shape.as_deref());

@@ -1,19 +1,28 @@
-//! Profile `ort`: a stock ONNX Runtime session on the CPU, optimizations and buffer reuse off, nodes in the file's order.
+//! Profile `ort`: a stock ONNX Runtime CPU session without optimizations and buffer reuse, with nodes in
+//! file order.
 //!
-//! Each fact was measured with ONNX Runtime 1.31.1 as the peak of requested bytes around small generated graphs (one thread, arena and
-//! memory pattern off). Measured beside the list below:
-//! * A buffer is overwritten only at its last use, also through a view of it and also where other readers ran before; never where it
-//!   holds a graph input, an initializer, a view of either, or a graph output. A graph output is never written over an operand.
-//! * Shapes must be equal for ONNX Runtime's own inference: equal symbols do, and stated value types count. A model without
-//!   value types whose shapes are computed by nodes loses in-place writes and this profile then promises too little.
-//! * Reshape, Flatten, Squeeze, Unsqueeze and Identity share bytes, unless the result is a graph output (then it is a copy). A view of a
-//!   graph input or of an initializer takes nothing. Cast to the same type copies while its operand lives.
-//! * A result that nobody reads (a mask, a last state) keeps its buffer until the run ends; an unread view keeps nothing.
-//! * Half precision: most operators have no kernel and run between conversions to full precision, counted as workspace. A chain of such
-//!   operators keeps values in full precision between them, which this profile does not count. So does a Cast to float32 behind one: of
-//!   operator, conversion to float16, conversion to float32 the two conversions are left out, with all optimizations disabled, too.
-//! * Convolutions of several images or groups have 64 KiB of columns in versions up to 1.22 and from 1.27 on, as counted here; versions 1.23 to
-//!   1.26 allocate the columns of a whole image, and promises for them need `memc profile`.
+//! Each fact was measured with ONNX Runtime 1.31.1 as the peak of requested bytes around small generated
+//! graphs (one thread, arena and memory pattern off). In addition to the list below, the measurements
+//! show:
+//! * A buffer is overwritten only at its last use. This holds through views of the buffer, and with
+//!   earlier readers. A buffer is never overwritten if it holds a graph input, an initializer, a view of
+//!   either, or a graph output. A graph output never overwrites an operand.
+//! * Shapes must be equal for ONNX Runtime's own inference. Equal symbols count as equal, and so do
+//!   stated value types. A model without value types whose shapes are computed by nodes loses in-place
+//!   writes; this profile then promises too small a peak.
+//! * Reshape, Flatten, Squeeze, Unsqueeze and Identity share bytes, unless the result is a graph output,
+//!   which is a copy. A view of a graph input or of an initializer takes no memory. A Cast to an equal
+//!   type copies while its operand is live.
+//! * An unread result (a mask, a last state) keeps its buffer until the run ends; an unread view keeps
+//!   no memory.
+//! * Half precision: most operators have no kernel and run between conversions to full precision, which
+//!   count as workspace. A chain of these operators keeps values in full precision between them, which
+//!   this profile does not count. A Cast to float32 after an operator of this kind also reads the
+//!   unrounded value: from the sequence operator, conversion to float16, conversion to float32, the
+//!   runtime removes both conversions, even with all optimizations disabled.
+//! * Convolutions of several images or groups use 64 KiB of columns in versions up to 1.22 and from 1.27
+//!   on, as counted here. Versions 1.23 to 1.26 allocate the columns of a whole image, and peaks for
+//!   them need `memc profile`.
 
 use memc_ir::ElementType;
 
@@ -52,10 +61,11 @@ const FLOATS: &[ElementType] = &[ElementType::Float, ElementType::Double];
 /// Element types with a kernel of Relu.
 const RELU: &[ElementType] = &[ElementType::Float, ElementType::Double, ElementType::Int8, ElementType::Int32];
 
-/// Kernels that were seen to run in place. Seen not to: Add Sub Mul Div Pow Max Min Sum Mean PRelu Exp Log Sqrt Neg Abs Erf Sin
-/// Floor Round Sign Reciprocal Not Hardmax Gelu Dropout, all normalizations, ScatterND, Where, and the Gelu operators of its own domain.
+/// Kernels that ran in place in measurements. Measured not to run in place: Add Sub Mul Div Pow Max Min
+/// Sum Mean PRelu Exp Log Sqrt Neg Abs Erf Sin Floor Round Sign Reciprocal Not Hardmax Gelu Dropout, all
+/// normalizations, ScatterND, Where, and the Gelu operators of ONNX Runtime's own domain.
 const IN_PLACE: &[InPlaceKernel] = &[
-    // Between any two types of one width.
+    // Between any two types of equal width.
     kernel("Cast", &[]),
     kernel("Celu", FLOAT),
     kernel("Clip", &[]),
@@ -80,8 +90,9 @@ const IN_PLACE: &[InPlaceKernel] = &[
 
 const MICROSOFT: &str = "com.microsoft";
 
-/// Operators without a kernel, seen in the model that a session without optimizations writes back. Their nodes come after all nodes
-/// of the file in the order of priorities, and so do the conversions around operators in half precision.
+/// Operators without a kernel, as seen in the model that a session without optimizations saves. In the
+/// priority order, their replacement nodes come after all nodes of the file, and so do the conversions
+/// around half-precision operators.
 const EXPANDED: &[&str] = &[
     "CastLike",
     "CenterCropPad",
@@ -94,7 +105,7 @@ const EXPANDED: &[&str] = &[
     "Swish",
 ];
 
-/// Operators whose quantized products keep their thread's buffers.
+/// Operators whose quantized products keep the buffers of their thread.
 const KEPT: &[(&str, &str, u64)] = &[
     ("", "ConvInteger", contrib_workspace::QUANTIZED_BUFFERS),
     ("", "MatMulInteger", contrib_workspace::QUANTIZED_BUFFERS),

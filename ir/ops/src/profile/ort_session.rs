@@ -1,9 +1,10 @@
-//! How a stock ONNX Runtime session is set up for a plan, as lines of program text: two recipes in four languages.
+//! Prints the setup of a stock ONNX Runtime session for a plan: two recipes in four languages.
 //!
-//! *Smallest* runs the written nodes as they are, in the order of the file: the planned peak holds. *Fast* leaves the session's own
-//! optimizations on, but for those that would undo the plan. Neither says anything about threads: two take the same bytes as one, and
-//! half the time. Each setting was measured with ONNX Runtime 1.31.1. The order of execution and the reuse of buffers have no function
-//! in the C interface, so only Python reaches them.
+//! *Smallest* runs the written nodes unchanged and in file order, so the planned peak holds. *Fast*
+//! leaves the session's own optimizations on, except those that would undo the plan. Neither sets the
+//! number of threads: two threads need no more bytes than one, and half the time. Each setting was
+//! measured with ONNX Runtime 1.31.1. The C interface has no function for the order of execution and the
+//! reuse of buffers, so only Python can set them.
 
 /// A language with an interface to ONNX Runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,11 +20,11 @@ pub enum Language {
 }
 
 impl Language {
-    /// All of them, by the name that [`Self::named`] takes.
+    /// All languages, with the names that [`Self::named`] takes.
     pub const ALL: [(&'static str, Self); 4] =
         [("python", Self::Python), ("cpp", Self::Cpp), ("csharp", Self::CSharp), ("rust", Self::Rust)];
 
-    /// The language of this name.
+    /// Returns the language with this name, or `None`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, language)| language)
     }
@@ -39,46 +40,48 @@ impl Language {
 /// A way to set up a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recipe {
-    /// The session's optimizations stay on, but for those that undo the plan.
+    /// The session's optimizations stay on, except those that undo the plan.
     Fast,
     /// The nodes run as planned, so the planned peak holds.
     Smallest,
 }
 
 impl Recipe {
-    /// Both of them, by name.
+    /// Both recipes, by name.
     pub const ALL: [(&'static str, Self); 2] = [("fast", Self::Fast), ("smallest", Self::Smallest)];
 
-    /// The recipe of this name.
+    /// Returns the recipe with this name, or `None`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, recipe)| recipe)
     }
 }
 
-/// What the settings depend on.
+/// Properties of the plan that the settings depend on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SessionNeeds {
-    /// Dead-end nodes pin the order.
+    /// Whether dead-end nodes pin the order.
     pub anchored: bool,
-    /// The model quantizes or dequantizes.
+    /// Whether the model quantizes or dequantizes.
     pub quantized: bool,
-    /// The plan moves values to other spaces.
+    /// Whether the plan moves values to other spaces.
     pub transfers: bool,
-    /// The plan computes values again.
+    /// Whether the plan recomputes values.
     pub recomputed: bool,
-    /// The planned peak, in bytes.
+    /// Planned peak, in bytes.
     pub peak: u64,
 }
 
-/// The optimization of a session that makes one node of equal ones, and so undoes what a plan computes again.
+/// The session optimization that merges equal nodes, and so undoes recomputation.
 const MERGES_EQUAL_NODES: &str = "CommonSubexpressionElimination";
 
-/// A block that is allocated and freed before a session is made, in bytes as program text. Without an arena every run allocates and frees
-/// its values. The C library of Linux gives freed memory back to the system above thresholds that it raises to the largest block
-/// freed so far, up to 32 MiB: without such a block each run finds its pages anew, which took 1.4 times the time on a text detector.
+/// Size of a block that is allocated and freed before a session is created, in bytes, as program text.
+/// Without an arena, every run allocates and frees its values. The C library of Linux returns freed
+/// memory to the system above thresholds, which it raises to the largest block freed so far, up to 32
+/// MiB. Without this block each run maps its pages again, which took 1.4 times the time on a text
+/// detector.
 const FREED_BLOCK: &str = "31 << 20";
 
-/// File name of the library with memc's own operators, on the system that this runs on.
+/// File name of the library with memc's own operators, on the system that memc runs on.
 const LIBRARY: &str = if cfg!(windows) {
     "memc_ort_ops.dll"
 } else if cfg!(target_vendor = "apple") {
@@ -90,27 +93,27 @@ const LIBRARY: &str = if cfg!(windows) {
 /// One setting of a session.
 #[derive(Clone, Copy, Debug)]
 enum Setting {
-    /// No optimization of the graph.
+    /// Disables graph optimization.
     Unoptimized,
-    /// All optimizations of the graph, which is the default.
+    /// Enables all graph optimizations, which is the default.
     Optimized,
-    /// One node after another.
+    /// Runs one node after another.
     Sequential,
-    /// The order of the file.
+    /// Runs nodes in file order.
     FileOrder,
-    /// No buffer is kept for a later value of the same size.
+    /// Does not keep a buffer for a later value of equal size.
     NoReuse,
-    /// No block for all values of a run at once.
+    /// Does not allocate one block for all values of a run.
     NoPattern,
-    /// No arena, which grows in powers of two and never shrinks.
+    /// Disables the arena, which grows in powers of two and never shrinks.
     NoArena,
-    /// An entry of the session's configuration.
+    /// Adds an entry to the session's configuration.
     Entry(&'static str, &'static str),
-    /// The library with memc's own operators.
+    /// Registers the library with memc's own operators.
     Library,
 }
 
-/// The settings of a recipe, in the order in which they are written.
+/// Returns the settings of a recipe, in the order in which they are written.
 fn settings(recipe: Recipe, needs: SessionNeeds) -> Vec<Setting> {
     use Setting::{Entry, FileOrder, Library, NoArena, NoPattern, NoReuse, Optimized, Sequential, Unoptimized};
     let level = match recipe {
@@ -118,7 +121,7 @@ fn settings(recipe: Recipe, needs: SessionNeeds) -> Vec<Setting> {
         Recipe::Smallest => Unoptimized,
     };
     let mut settings = vec![level, Sequential];
-    // Optimizations fold anchors away, so the order is asked for as well where they run.
+    // Optimizations fold anchors away, so with optimizations the order is set explicitly as well.
     if !needs.anchored || recipe == Recipe::Fast {
         settings.push(FileOrder);
     }
@@ -135,7 +138,7 @@ fn settings(recipe: Recipe, needs: SessionNeeds) -> Vec<Setting> {
     settings
 }
 
-/// A setting of the session options `name` in a language; `None` where it reaches no such setting.
+/// Prints a setting of the session options `name` in a language; `None` if the language cannot set it.
 fn written(language: Language, name: &str, setting: Setting) -> Option<String> {
     let line = match (language, setting) {
         (Language::Python, Setting::Unoptimized) => {
@@ -191,7 +194,7 @@ fn written(language: Language, name: &str, setting: Setting) -> Option<String> {
     Some(line)
 }
 
-/// What a recipe promises, and what the language cannot reach of it.
+/// Returns the promises of a recipe, and the settings that the language cannot make.
 fn remarks(language: Language, recipe: Recipe, needs: SessionNeeds) -> Vec<String> {
     let mut remarks = Vec::new();
     match recipe {
@@ -226,11 +229,11 @@ fn remarks(language: Language, recipe: Recipe, needs: SessionNeeds) -> Vec<Strin
     remarks
 }
 
-/// The statement that makes the C library keep what runs free.
+/// Prints the statement that makes the C library keep the memory that runs free.
 fn keep_freed(language: Language) -> String {
     match language {
         Language::Python => format!("bytearray({FREED_BLOCK})"),
-        // The compiler may leave out a pair of calls, but not what passes through a volatile variable.
+        // The compiler may remove a pair of calls, but not an access to a volatile variable.
         Language::Cpp => format!("{{ void* volatile block = std::malloc({FREED_BLOCK}); std::free(block); }}"),
         Language::CSharp => {
             let marshal = "System.Runtime.InteropServices.Marshal";
@@ -240,7 +243,7 @@ fn keep_freed(language: Language) -> String {
     }
 }
 
-/// Lines that make the session options `name` by a recipe.
+/// Returns the lines that create the session options `name` by a recipe.
 fn block(language: Language, recipe: Recipe, needs: SessionNeeds, name: &str) -> Vec<String> {
     let mut lines: Vec<String> =
         remarks(language, recipe, needs).into_iter().map(|remark| format!("{} {remark}", language.comment())).collect();
@@ -259,8 +262,8 @@ fn block(language: Language, recipe: Recipe, needs: SessionNeeds, name: &str) ->
     lines
 }
 
-/// Lines that make session options named `options` by one recipe; without one both are made, `fast` and `smallest`, and `options` is the
-/// latter, under which the plan's promise holds.
+/// Prints session options named `options` by one recipe. Without a recipe, prints both, `fast` and
+/// `smallest`, and sets `options` to `smallest`, under which the plan's peak holds.
 pub(super) fn text(language: Language, recipe: Option<Recipe>, needs: SessionNeeds) -> String {
     let mut lines = match language {
         Language::Python => vec!["import onnxruntime as ort".to_owned(), String::new()],

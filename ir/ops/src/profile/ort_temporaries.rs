@@ -1,8 +1,9 @@
-//! Buffers that ONNX Runtime's CPU kernels hold beside the workspace formula of their table entry: expansions into several nodes, moved
-//! axes, columns, conversions.
+//! Memory that ONNX Runtime's CPU kernels hold in addition to the workspace formula of their table
+//! entry: expansions into several nodes, moved axes, columns, conversions.
 //!
-//! Measured with ONNX Runtime 1.31.1 as the peak of requested bytes around one node whose operands the caller holds, and compared over random nodes
-//! by `benches/workspace.py`. Formulas give the measured bytes or somewhat more; `SMALL` stands for tables of a few hundred bytes.
+//! Measured with ONNX Runtime 1.31.1 as the peak of requested bytes around one node whose operands the
+//! caller holds, and compared over random nodes by `benches/workspace.py`. Formulas give the measured
+//! bytes or slightly more; `SMALL` covers tables of a few hundred bytes.
 
 use memc_ir::{Bytes, Dim, ElementType, TensorType};
 
@@ -12,15 +13,15 @@ use crate::families::dims::{bytes_in_full, product};
 use crate::info::{Typed, View};
 use crate::table::lookup;
 
-/// A formula: bytes, or `None` where extents are unknown.
+/// A formula, in bytes; `None` if extents are unknown.
 type Formula = fn(&Typed<'_>) -> Option<u64>;
 
-/// Every allocation takes a multiple of this.
+/// Granularity of allocations, in bytes.
 const ROUNDING: u64 = 64;
-/// Tables that do not grow with tensors.
+/// Size of tables that do not grow with tensors, in bytes.
 const SMALL: u64 = 1 << 10;
 
-/// Operators of ONNX's own domain that hold more than their table entry says.
+/// ONNX operators whose kernels hold more than their table entry says.
 const FORMULAS: &[(&str, Formula)] = &[
     ("Attention", attention),
     ("BatchNormalization", batch_normalization),
@@ -109,7 +110,7 @@ const HALF_PRECISION: &[&str] = &[
     "Transpose",
 ];
 
-/// What the node's kernel holds beside the table's formula.
+/// Returns the bytes that the node's kernel holds in addition to the table's formula.
 pub(super) fn temporaries(typed: &Typed<'_>) -> Option<Bytes> {
     let operator = &typed.data().operator;
     let own = FORMULAS.iter().find(|(name, _)| operator.domain.is_empty() && *name == &*operator.name);
@@ -117,12 +118,12 @@ pub(super) fn temporaries(typed: &Typed<'_>) -> Option<Bytes> {
     conversions(typed)?.checked_add(bytes)?.checked_next_multiple_of(ROUNDING).map(Bytes)
 }
 
-/// Bytes of a tensor, as an allocation takes them.
+/// Returns the bytes of a tensor's allocation.
 fn rounded(ty: &TensorType) -> Option<u64> {
     ty.size()?.0.checked_next_multiple_of(ROUNDING)
 }
 
-/// The tensor as kernels without half precision see it.
+/// Returns the type of the tensor inside kernels without half precision.
 fn in_full(ty: &TensorType) -> TensorType {
     let element = if ty.element == ElementType::Float16 { ElementType::Float } else { ty.element };
     TensorType { element, shape: ty.shape.clone() }
@@ -132,13 +133,14 @@ fn is_half(typed: &Typed<'_>) -> bool {
     typed.input(0).is_some_and(|ty| ty.element == ElementType::Float16)
 }
 
-/// So many buffers of the size of result 0.
+/// Returns the bytes of `count` buffers of the size of result 0, in full precision.
 fn results(typed: &Typed<'_>, count: u64) -> Option<u64> {
     rounded(&in_full(typed.output(0)?))?.checked_mul(count)
 }
 
-/// Quarters of result 0 in full precision, and small constants, where there is no kernel for half precision: the operator is then computed step by
-/// step. A quarter is a condition.
+/// Returns the bytes of an operator that has no half-precision kernel and is computed step by step:
+/// `quarters` quarters of result 0 in full precision, and small constants. A condition takes one
+/// quarter.
 fn steps_in_half(typed: &Typed<'_>, quarters: u64) -> Option<u64> {
     if is_half(typed) { steps(typed, quarters) } else { Some(0) }
 }
@@ -151,13 +153,14 @@ fn gelu(typed: &Typed<'_>) -> Option<u64> {
     steps_in_half(typed, if typed.data().string("approximate") == Some("tanh") { 6 } else { 4 })
 }
 
-/// Integers have no kernel either, and run step by step without conversions.
+/// Returns the bytes of PRelu. It has no kernel for integers either, and runs step by step without
+/// conversions.
 fn sloped(typed: &Typed<'_>) -> Option<u64> {
     let has_kernel = matches!(typed.input(0)?.element, ElementType::Float | ElementType::Double);
     if has_kernel { Some(0) } else { steps(typed, 13) }
 }
 
-/// So many copies of the operand in full precision before it is summed.
+/// Returns the bytes of `count` full-precision copies of the operand, which are alive before the sum.
 fn powers_in_half(typed: &Typed<'_>, count: u64) -> Option<u64> {
     if !is_half(typed) {
         return Some(0);
@@ -165,24 +168,25 @@ fn powers_in_half(typed: &Typed<'_>, count: u64) -> Option<u64> {
     rounded(&in_full(typed.input(0)?))?.checked_mul(count)?.checked_add(ROUNDING * 4)
 }
 
-/// A comparison and an equality, joined into the result, where there is no kernel for both.
+/// Returns the bytes of a comparison and an equality, which are joined into the result if there is no
+/// kernel for both.
 fn two_comparisons(typed: &Typed<'_>) -> Option<u64> {
     if is_half(typed) { results(typed, 2) } else { Some(0) }
 }
 
-/// Scale and bias in full precision.
+/// Returns the bytes of scale and bias in full precision.
 fn full_statistics(typed: &Typed<'_>) -> Option<u64> {
     let operands = (1..typed.data().inputs.len()).filter_map(|index| typed.input(index));
     let half = operands.filter(|ty| ty.element == ElementType::Float16);
     half.map(in_full).try_fold(0u64, |sum, ty| sum.checked_add(rounded(&ty)?))
 }
 
-/// Bytes of an element inside kernels that compute half precision in full.
+/// Returns the bytes of an element inside kernels that compute half precision in full precision.
 fn width(typed: &Typed<'_>) -> Option<u64> {
     bytes_in_full(1, typed.input(0)?.element).map(|bytes| bytes.0)
 }
 
-/// Three and more operands are combined two at a time.
+/// Returns the bytes of the intermediate result of three or more operands, which are combined in pairs.
 fn several(typed: &Typed<'_>) -> Option<u64> {
     let has_half_precision = HALF_PRECISION.contains(&&*typed.data().operator.name);
     match typed.data().inputs.len() {
@@ -192,7 +196,8 @@ fn several(typed: &Typed<'_>) -> Option<u64> {
     }
 }
 
-/// Both choices are selected apart, each as large as it and the condition together, before they are merged.
+/// Returns the bytes of two buffers, into which both choices are selected before they are merged. Each
+/// buffer has the broadcast size of choice and condition.
 fn choices(typed: &Typed<'_>) -> Option<u64> {
     let width = u64::from(in_full(typed.output(0)?).element.bits()?.div_ceil(8));
     let condition = typed.input(0)?.shape.as_deref()?;
@@ -203,7 +208,8 @@ fn choices(typed: &Typed<'_>) -> Option<u64> {
     })
 }
 
-/// Operand and result with the axis moved to the end; before operator set 13 axes are flattened instead.
+/// Returns the bytes of operand and result with the axis moved to the end. Before operator set 13 axes
+/// are flattened instead.
 fn moved_axis(typed: &Typed<'_>) -> Option<u64> {
     let data = typed.data();
     let rank = typed.output(0)?.rank()?;
@@ -211,7 +217,8 @@ fn moved_axis(typed: &Typed<'_>) -> Option<u64> {
     if data.operator.version < 13 || last { Some(0) } else { results(typed, 2) }
 }
 
-/// What moving the axis takes; in half precision, computed step by step, the largest number and the sum of each row too.
+/// Returns the bytes for moving the axis. In half precision, computed step by step, adds the maximum and
+/// the sum of each row.
 fn softmax(typed: &Typed<'_>) -> Option<u64> {
     let moved = moved_axis(typed)?;
     if !is_half(typed) || typed.data().operator.version < 13 {
@@ -223,8 +230,9 @@ fn softmax(typed: &Typed<'_>) -> Option<u64> {
     rows.checked_mul(4)?.checked_next_multiple_of(ROUNDING)?.checked_mul(2)?.checked_add(moved)
 }
 
-/// A mask added to the scores, where the kernel makes it, from the order of positions or from truth values, or writes into a copy of it; in half
-/// precision also the scores of one head in full.
+/// Returns the bytes of the mask that is added to the scores, if the kernel creates it, from positions
+/// or from booleans, or writes into a copy of it. In half precision, adds the scores of one head in full
+/// precision.
 fn attention(typed: &Typed<'_>) -> Option<u64> {
     let element = u64::from(typed.input(0)?.element.bits()?.div_ceil(8));
     let causal = typed.data().int("is_causal", 0) != 0;
@@ -241,12 +249,12 @@ fn attention(typed: &Typed<'_>) -> Option<u64> {
     mask.checked_mul(element)?.checked_add(in_full)?.checked_add(ROUNDING * 4)
 }
 
-/// Mean and variance of the batch, where it is trained on.
+/// Returns the bytes of mean and variance of the batch, in training mode.
 fn batch_normalization(typed: &Typed<'_>) -> Option<u64> {
     if typed.data().int("training_mode", 0) == 0 { Some(0) } else { rounded(typed.input(1)?)?.checked_mul(2) }
 }
 
-/// Padded first, then cropped, and the numbers that say where.
+/// Returns the bytes of the padded tensor before it is cropped, and of the small tables of positions.
 fn crop_and_pad(typed: &Typed<'_>) -> Option<u64> {
     let (from, to) = (typed.input_dims(0)?, typed.output_dims(0)?);
     let larger: Vec<u64> = from.iter().zip(&to).map(|(from, to)| *from.max(to)).collect();
@@ -255,7 +263,7 @@ fn crop_and_pad(typed: &Typed<'_>) -> Option<u64> {
     product(&larger)?.checked_mul(each)?.checked_add(SMALL)
 }
 
-/// Transform of the extent of one axis, which later versions state as an operand.
+/// Returns the bytes of a Fourier transform along one axis, which later versions state as an operand.
 fn fourier(typed: &Typed<'_>) -> Option<u64> {
     let (from, to) = (typed.input_dims(0)?, typed.output_dims(0)?);
     let data = typed.data();
@@ -268,23 +276,24 @@ fn fourier(typed: &Typed<'_>) -> Option<u64> {
     }
 }
 
-/// Transforms of frames, each as long as the window.
+/// Returns the bytes of Fourier transforms of frames that are as long as the window.
 fn framed_fourier(typed: &Typed<'_>) -> Option<u64> {
     let width = width(typed)?;
     match typed.input_dims(2).as_deref() {
         Some([length]) if length.is_power_of_two() => Some(0),
         Some([length]) => convolved(*length, width),
-        // Results have half of the frequencies, and one more.
+        // The result has half of the frequencies, plus one.
         _ => convolved(typed.output_dims(0)?.get(2)?.checked_mul(2)?, width),
     }
 }
 
-/// Lengths that are no power of two: four buffers of a convolution of complex numbers (Bluestein's algorithm).
+/// Returns the bytes for a length that is not a power of two: four buffers of a convolution of complex
+/// numbers (Bluestein's algorithm).
 fn convolved(length: u64, width: u64) -> Option<u64> {
     length.checked_mul(2)?.checked_next_power_of_two()?.checked_mul(width)?.checked_mul(8)
 }
 
-/// Axes that are not the last ones are moved there, and back.
+/// Returns the bytes of two copies if the normalized axes must be moved to the end and back.
 fn mean_variance(typed: &Typed<'_>) -> Option<u64> {
     let rank = typed.output(0)?.rank()?;
     let mut axes: Vec<usize> =
@@ -295,35 +304,38 @@ fn mean_variance(typed: &Typed<'_>) -> Option<u64> {
     if are_last && !is_half(typed) { Some(0) } else { results(typed, 2) }
 }
 
-/// Columns of one image, and for each of their positions where the operand is read and with which weights.
+/// Returns the bytes of the columns of one image, and of the read positions and weights of each sample.
 fn deformable(typed: &Typed<'_>) -> Option<u64> {
     let (weight, result) = (typed.input_dims(1)?, typed.output_dims(0)?);
     let positions = product(result.get(2..)?)?;
     let groups = u64::try_from(typed.data().int("group", 1)).ok()?;
     let columns = product(&[product(weight.get(1..)?)?, groups, positions, width(typed)?])?;
     let offsets = u64::try_from(typed.data().int("offset_group", 1)).ok()?;
-    // Four positions of 32 bits and four weights a sample, in blocks of eight samples.
+    // Each sample has four 32-bit positions and four weights, in blocks of eight samples.
     let samples = product(&[product(weight.get(2..)?)?, positions, offsets])?.checked_next_multiple_of(8)?;
     let reads = samples.checked_mul(width(typed)?.checked_add(4)?)?.checked_mul(4)?;
     columns.checked_next_multiple_of(ROUNDING)?.checked_add(reads)?.checked_add(SMALL * 2)
 }
 
-/// Operands with their axes moved and made equal in rank, and the result before its axes are moved.
+/// Returns the bytes of the operands with moved axes and with equal ranks, and of the result before its
+/// axes are moved.
 fn einsum(typed: &Typed<'_>) -> Option<u64> {
     let operands = (0..typed.data().inputs.len()).try_fold(0u64, |sum, index| sum.checked_add(rounded(typed.input(index)?)?))?;
     operands.checked_mul(2)?.checked_add(results(typed, 1)?)
 }
 
-/// The operand normalized before scale and bias, and the statistics of each group.
+/// Returns the bytes of the normalized operand before scale and bias, and of the statistics of each
+/// group.
 fn group_normalization(typed: &Typed<'_>) -> Option<u64> {
     let groups = u64::try_from(typed.data().int("num_groups", 1)).ok()?;
     let statistics = product(&[*typed.input_dims(0)?.first()?, groups, width(typed)?, 8])?;
-    // Scale and bias of channels are applied in steps of their own; those of groups at once.
+    // Scales and biases per channel are applied in separate steps; those per group are applied at once.
     let copies = if typed.data().operator.version < 21 { 1 } else { 2 };
     results(typed, copies)?.checked_add(statistics)?.checked_add(SMALL)
 }
 
-/// Linear: positions and weights of each row and column. With antialiasing: the image after each axis but the last, and the filters.
+/// Returns the bytes of a resize. Linear: positions and weights of each row and column. With
+/// antialiasing: the image after each axis but the last, and the filters.
 fn resize(typed: &Typed<'_>) -> Option<u64> {
     let mode = typed.data().string("mode").unwrap_or("nearest");
     let antialias = typed.data().int("antialias", 0) != 0;
@@ -336,7 +348,7 @@ fn resize(typed: &Typed<'_>) -> Option<u64> {
         return total(&to)?.checked_mul(16)?.checked_add(ROUNDING * 8);
     }
     let tables = total(&from)?.checked_add(total(&to)?)?.checked_mul(32)?.checked_add(SMALL)?;
-    // The last axis is done first; the images between two axes are those of one of the batch.
+    // The last axis is resized first; intermediate images belong to one element of the batch.
     let mut extents = from.get(1..)?.to_vec();
     let mut between = 0u64;
     for axis in (2..extents.len()).rev() {
@@ -346,14 +358,14 @@ fn resize(typed: &Typed<'_>) -> Option<u64> {
     between.checked_mul(width(typed)?)?.checked_add(tables)
 }
 
-/// How labels count in a loss.
+/// How a loss weights its labels.
 #[derive(Clone, Copy)]
 enum Labels {
-    /// All count the same.
+    /// All labels have equal weight.
     Plain,
     /// Classes have weights.
     Weighted,
-    /// Some are left out.
+    /// Some labels are ignored.
     Masked,
 }
 
@@ -367,7 +379,7 @@ impl Labels {
     }
 }
 
-/// Indices, weights and masks gathered for each label.
+/// Returns the bytes of indices, weights and masks that are gathered for each label.
 fn likelihood(typed: &Typed<'_>) -> Option<u64> {
     let each = match Labels::of(typed) {
         Labels::Plain => 8,
@@ -377,7 +389,8 @@ fn likelihood(typed: &Typed<'_>) -> Option<u64> {
     typed.input(1)?.elements()?.checked_mul(each)?.checked_add(SMALL)
 }
 
-/// Logarithms of probabilities, unless they are a result, and either scores with classes last or what is gathered for labels. Weights and masks are
+/// Returns the bytes of a cross entropy: the logarithms of probabilities, unless they are a result, and
+/// the larger of the scores with classes last and the values gathered for labels. Weights and masks are
 /// gathered first.
 fn cross_entropy(typed: &Typed<'_>) -> Option<u64> {
     let scores = rounded(typed.input(0)?)?;
@@ -391,7 +404,7 @@ fn cross_entropy(typed: &Typed<'_>) -> Option<u64> {
     logarithms.checked_add(scores.checked_add(first)?.max(likelihood(typed)?))?.checked_add(ROUNDING * 8)
 }
 
-/// Copies in full precision of all operands and results in half precision.
+/// Returns the bytes of full-precision copies of all half-precision operands and results.
 fn conversions(typed: &Typed<'_>) -> Option<u64> {
     let data = typed.data();
     let moves_only = lookup(&data.operator).is_some_and(|info| info.view != View::None);
@@ -411,7 +424,7 @@ mod tests {
     use super::*;
     use memc_ir::Attribute;
 
-    /// What one node holds, next to what was measured: never less, and at most `slack` more.
+    /// Compares the formula for one node with the measured bytes: never less, and at most `slack` more.
     fn check(operator: &str, operands: &[&str], result: &str, attributes: &[(&str, i64)], measured: u64, slack: u64) {
         let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::Int(*value))).collect();
         let (module, node) = graph_with(operator, operands, result, false, attributes);

@@ -1,15 +1,16 @@
-//! Operators that a runtime has beside the standard's, and the element types that their kernels take.
+//! Operators outside the ONNX standard that a runtime has, with the element types of their kernels.
 
 use memc_ir::ElementType;
 
-/// An operator that is not in the standard.
+/// An operator outside the ONNX standard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnKernel {
     /// Domain of the operator.
     pub(crate) domain: &'static str,
     /// Name of the operator.
     pub(crate) name: &'static str,
-    /// Element types of the first operand for which there is a kernel that the operator's own declaration admits.
+    /// Element types of the first operand that both a kernel supports and the operator's declaration
+    /// allows.
     pub(crate) elements: &'static [ElementType],
 }
 
@@ -22,8 +23,9 @@ const fn microsoft(name: &'static str, elements: &'static [ElementType]) -> OwnK
     OwnKernel { domain: "com.microsoft", name, elements }
 }
 
-/// Operators of ONNX Runtime on the CPU that rewriting may make. SimplifiedLayerNormalization stands in ONNX's own domain there, without
-/// being in the standard. Both that add a sum to it have kernels for doubles, but are declared without.
+/// CPU operators of ONNX Runtime that rewriting may create. ONNX Runtime puts
+/// SimplifiedLayerNormalization into the ONNX domain, although the standard lacks it. The two variants
+/// that first add a skip input have kernels for doubles, but their declarations do not allow doubles.
 pub(crate) const ONNX_RUNTIME: &[OwnKernel] = &[
     microsoft("Attention", FLOAT),
     microsoft("BiasGelu", FLOAT),

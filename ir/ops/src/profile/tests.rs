@@ -1,4 +1,4 @@
-//! Tests of both profiles: one node at a time, in a graph of its own.
+//! Tests of the runtime profiles: one node at a time, in a graph of its own.
 #![allow(clippy::unwrap_used)]
 
 use memc_ir::{Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Node, Origin, Payload, Value};
@@ -6,7 +6,8 @@ use memc_ir::{Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode,
 use super::*;
 use crate::families::testing::{tensor, ty};
 
-/// Operands of the node under test, as text: a leading `const ` or `input ` says what defines it; otherwise a node does.
+/// Creates an operand from text: prefix `const ` or `input ` makes it a constant or a graph input;
+/// without a prefix, a node computes it.
 fn operand(builder: &mut ModuleBuilder, index: usize, text: &str) -> Value {
     let main = builder.module().main();
     let name = format!("x{index}");
@@ -27,7 +28,7 @@ fn new(domain: &str, name: &str, inputs: Vec<Option<Value>>, attributes: Vec<(St
     NewNode { operator, name: String::new(), inputs, attributes, origin: Origin::Text }
 }
 
-/// A graph of one node of interest; equal operand texts that begin with `=` repeat operand 0.
+/// Builds a graph with one node of interest; an operand text that begins with `=` repeats operand 0.
 fn graph(operator: &str, operands: &[&str], result: &str, is_output: bool) -> (Module, Node) {
     graph_with(operator, operands, result, is_output, Vec::new())
 }
@@ -199,7 +200,8 @@ fn expanded_operators_are_known_by_name_and_domain() {
     }
 }
 
-/// Sessions refuse what an operator's declaration does not admit, whatever kernels there are.
+/// Sessions reject element types that the operator's declaration does not allow, even if a kernel
+/// exists.
 #[test]
 fn own_operators_take_the_elements_that_they_are_declared_for() {
     let takes = |domain: &str, name: &str, element: &str| {
@@ -222,7 +224,7 @@ fn buffers_round_up() {
     assert_eq!(Profile::ARENA.buffer(Bytes(7)), Some(Bytes(7)));
 }
 
-/// Outside ONNX's own domain only these may overwrite, so that an independent checker can know them.
+/// Outside the ONNX domain only these operators may overwrite, so an independent checker can list them.
 #[test]
 fn few_operators_of_other_domains_overwrite() {
     let found: Vec<String> = crate::table::all()
@@ -260,7 +262,7 @@ fn results_of_half_precision_reach_conversions_unrounded() {
     assert!(reads(&Profile::ORT, "Sqrt", "f16[4]", "f32[4]"));
     assert!(reads(&Profile::ORT, "Sqrt", "bf16[4]", "f64[4]"));
     assert!(reads(&Profile::ORT, "Cast", "f16[4]", "f32[4]"));
-    // What is moved was rounded before, and what reads halves rounds.
+    // Operators that move elements read rounded values, and conversions to half precision round.
     assert!(!reads(&Profile::ORT, "Transpose", "f16[4]", "f32[4]"));
     assert!(!reads(&Profile::ORT, "Sqrt", "f16[4]", "bf16[4]"));
     assert!(!reads(&Profile::ORT, "Sqrt", "f32[4]", "f64[4]"));
