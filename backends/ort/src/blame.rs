@@ -47,8 +47,8 @@ pub(crate) fn traceable(layout: &Layout, most: u64) -> Option<BTreeSet<&str>> {
     (total <= most).then(|| values.map(|tensor| tensor.name.as_str()).collect())
 }
 
-/// Returns values that both models have and that feed softmaxes of the given model, in its order, until
-/// `most` bytes are taken.
+/// Returns values that both models have and that feed softmaxes of the given model, in its order. Skips
+/// values that no longer fit into `most` bytes.
 ///
 /// If a softmax's operand was rewritten, the search goes back to the nearest earlier values that both
 /// models have.

@@ -7,8 +7,8 @@ use memc_onnx_proto::onnx::tensor_proto::DataType;
 use crate::arrays::TensorView;
 use crate::content::Content;
 
-/// Allowed difference between an expected number `a` and the found number: `absolute + relative * |a| +
-/// of_largest * L + of_range * R`.
+/// Allowed difference between an expected number `a` and the found number:
+/// `absolute + relative * |a| + of_largest * L + of_range * R`.
 ///
 /// `L` is the largest finite expected magnitude among the elements that differ. Equal elements do not
 /// count, so that a mask, which absorbs added numbers, does not loosen the tolerance. `R` is the largest

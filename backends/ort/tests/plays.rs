@@ -361,8 +361,8 @@ fn bodies_of_models_of_version_3_capture_initializers() {
     holds(&written("plays_if_version_3", &given), |_| {});
 }
 
-/// Returns a model of `a = Exp(x)` in which a flag selects one of two bodies that make `b` from `a`; `y
-/// = b + a`.
+/// Returns a model of `a = Exp(x)` and `y = b + a`, in which a flag selects one of two bodies that make
+/// `b` from `a`.
 fn either(yes: Vec<NodeProto>, no: Vec<NodeProto>) -> ModelProto {
     let mut branches = node("If", &["flag"], &["b"]);
     for (name, mut nodes) in [("then_branch", yes), ("else_branch", no)] {
