@@ -1,16 +1,20 @@
-//! Anchors: dead-end `Shape` nodes that make ONNX Runtime's default order be the schedule.
+//! Anchors: dead-end `Shape` nodes that make ONNX Runtime's default order equal to the schedule.
 //!
-//! Anchors stand at the end of the file in reverse order, so the runtime's search (see [`crate::default_order`]) starts at the anchor of
-//! the earliest pinned node, and runs that node with whatever of its operands did not run yet; then comes the next anchor, and so on.
+//! Anchors stand at the end of the file in reverse order. The runtime's search (see
+//! [`crate::default_order`]) therefore starts at the anchor of the earliest pinned node. It runs that
+//! node and all its transitive operands that did not run yet, then goes on to the next anchor.
 //!
-//! How few are enough: let everything before position `k` of the schedule have run. A search from the node at `j >= k` first
-//! follows its latest operand, then that one's latest operand, down to a node that is ready. It lists exactly `k..=j` if and only
-//! if each node of `k+1..=j` reads the node right before it: the latest operand of `j` is listed before `j` with nothing in between, so it
-//! is `j - 1`, and the argument repeats. So one anchor serves exactly one run of nodes in which each reads the one before, the
-//! anchors of all runs but the last pin the schedule, and with one of them missing the order deviates.
+//! Why few anchors are enough: let all nodes before position `k` of the schedule have run. A search from
+//! the node at `j >= k` first follows the latest operand of `j`, then the latest operand of that
+//! operand, down to a node that is ready. It lists exactly `k..=j` if and only if each node of `k+1..=j`
+//! reads the node right before it: the latest operand of `j` is listed before `j` with nothing in
+//! between, so it is `j - 1`, and the argument repeats. So one anchor serves exactly one run of nodes in
+//! which each node reads the previous one. The anchors of all runs but the last pin the schedule, and
+//! without any one of them the order deviates.
 //!
-//! In the module an anchor is a node like others: it has its step, right behind the node that it pins, and its result has a live range
-//! and a place. Where the pinned value is read anyway, the values alive at that step are alive at the pinned node's step too.
+//! In the module an anchor is an ordinary node: its step is right after the node that it pins, and its
+//! result has a live range and a place. If a later node also reads the pinned value, the values alive at
+//! the anchor's step are alive at the pinned node's step too.
 
 use memc_ir::{
     Attribute, ElementType, Module, NewNode, Node, Operator, Origin, Rewriter, SecondaryMap, TensorType, Value, ValueType, uses,
@@ -20,28 +24,32 @@ use crate::names::{NamePool, name_nodes};
 use crate::running::RunningNodes;
 use crate::transfers::DEFAULT_OPSET;
 
-/// From this version on `Shape` can be told to give no extent at all. ONNX Runtime frees a result that nobody reads only at the end of the
-/// run, so an empty one saves the block that each anchor would hold until then.
+/// First version of `Shape` whose result can be empty (`start` and `end` both 0). ONNX Runtime frees a
+/// result that no node reads only at the end of the run, so an empty result saves the block that each
+/// anchor would hold until then.
 const EMPTY_SHAPE_OPSET: i64 = 15;
-/// The pass that anchors name as their origin.
+/// Name of the pass in the origin of anchors.
 const PASS: &str = "anchor";
 
-/// What [`add_anchors`] did.
+/// Result of [`add_anchors`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Anchored {
-    /// How many anchors were added; none where the default order is the schedule already.
+    /// Number of added anchors; 0 if the default order already is the schedule.
     pub added: usize,
-    /// Nodes that need an anchor but have no result that is a dense tensor (before version 15 of ONNX's operators, of known
-    /// rank): there the default order may deviate.
+    /// Nodes that need an anchor but cannot have one, because none of their results is a dense tensor
+    /// (before version 15 of ONNX's operators: a dense tensor of known rank). The default order may
+    /// deviate at these nodes.
     pub unpinned: Vec<Node>,
 }
 
-/// Adds the fewest anchors that make ONNX Runtime's default order that of the module's main graph, each right behind the node
-/// that it pins, with an empty result, or before version 15 of ONNX's operators one of type
-/// `int64[rank]`. Nodes that carry an anchor already get no second one.
+/// Adds the fewest anchors that make ONNX Runtime's default order equal to the schedule of the main
+/// graph.
 ///
-/// A planned module has no place for the new results yet. Aliases stay valid: an anchor reads before any later node writes.
-/// O(size of the module) but for names.
+/// Each anchor comes right after the node that it pins. Its result is empty, or of type `int64[rank]`
+/// before version 15 of ONNX's operators. A node that already has an anchor gets no second one.
+///
+/// In a planned module, the new results do not have a place yet. Aliases stay valid, because an anchor
+/// reads before any later node writes. Takes time linear in the size of the module, plus name lookups.
 pub fn add_anchors(module: &mut Module) -> Anchored {
     let version = module.opsets.get("").copied().unwrap_or(DEFAULT_OPSET);
     let can_be_empty = version >= EMPTY_SHAPE_OPSET;
@@ -50,7 +58,7 @@ pub fn add_anchors(module: &mut Module) -> Anchored {
         return Anchored { added: 0, unpinned };
     }
     let (node_names, mut names) = name_nodes(module);
-    // Names in bodies count too: a body may not define anew what the graph around it defines.
+    // Reserve names in bodies too: a body must not redefine a name of the graph around it.
     let mut value_names = NamePool::with(module.values().iter().map(|(_, data)| data.name.clone()));
     module.opsets.insert(String::new(), version);
     let main = module.main();
@@ -71,7 +79,8 @@ pub fn add_anchors(module: &mut Module) -> Anchored {
         };
         let name = value_names.unique(&format!("{}.anchor", rewriter.module().value(pin.value).name));
         let ty = ValueType::Tensor(TensorType::fixed(ElementType::Int64, &[pin.extent]));
-        // At the end of the list, where it costs nothing; the schedule is set once.
+        // Insert at the end of the list, which takes constant time; the schedule is set once after the
+        // loop.
         order.push(rewriter.insert(main, None, new, &[Some((name, ty))]));
     }
     rewriter.set_schedule(main, order);
@@ -79,12 +88,13 @@ pub fn add_anchors(module: &mut Module) -> Anchored {
     Anchored { added: pins.len(), unpinned }
 }
 
-/// Whether a node is one that [`add_anchors`] added.
+/// Whether [`add_anchors`] added a node.
 pub fn is_anchor(module: &Module, node: Node) -> bool {
     matches!(&module.node(node).origin, Origin::Pass { pass } if pass == PASS)
 }
 
-/// The main graph's nodes in the order of the written file: as scheduled, but the anchors at the end, the last one first.
+/// Returns the main graph's nodes in the order of the written file: the schedule without its anchors,
+/// then the anchors in reverse order.
 pub fn file_order(module: &Module) -> Vec<Node> {
     let schedule = module.graph(module.main()).nodes.iter().copied();
     let (anchors, mut order): (Vec<Node>, Vec<Node>) = schedule.partition(|node| is_anchor(module, *node));
@@ -92,19 +102,21 @@ pub fn file_order(module: &Module) -> Vec<Node> {
     order
 }
 
-/// A node to pin.
+/// A node that needs an anchor.
 struct Pin {
     node: Node,
-    /// Its result whose shape the anchor reads.
+    /// Result of the node whose shape the anchor reads.
     value: Value,
-    /// How many numbers the anchor gives.
+    /// Length of the anchor's result, in elements.
     extent: u64,
 }
 
-/// Nodes that need an anchor and have none, in the module's order, and those that need one but can carry none.
+/// Returns the nodes that need an anchor and have none, in the module's order, and the nodes that need
+/// an anchor but cannot have one.
 fn pins(module: &Module, can_be_empty: bool) -> (Vec<Pin>, Vec<Node>) {
     let mut nodes = module.graph(module.main()).nodes.clone();
     let mut is_pinned: SecondaryMap<Node, bool> = SecondaryMap::default();
+    // Take the existing anchors out of the list and mark the nodes that they pin.
     for anchor in nodes.extract_if(.., |node| is_anchor(module, *node)) {
         let sources = module.node(anchor).operands().filter_map(|value| module.producer(value));
         sources.for_each(|source| is_pinned.set(source, true));
@@ -112,6 +124,7 @@ fn pins(module: &Module, can_be_empty: bool) -> (Vec<Pin>, Vec<Node>) {
     let running = RunningNodes::new(module, nodes);
     let uses = uses(module);
     let (mut pins, mut unpinned) = (Vec::new(), Vec::new());
+    // Every node whose successor in the list does not read it needs an anchor.
     for (position, sources) in running.reads.iter().enumerate().skip(1) {
         let node = running.nodes[position - 1];
         if sources.contains(&(position - 1)) || is_pinned[node] {
@@ -122,7 +135,8 @@ fn pins(module: &Module, can_be_empty: bool) -> (Vec<Pin>, Vec<Node>) {
             ValueType::Tensor(tensor) => Some(Pin { node, value, extent: tensor.rank()? as u64 }),
             _ => None,
         });
-        // A result that others read lives on anyway; a dead one would be kept for one more step. Then the smallest anchor.
+        // Prefer a result that other nodes read: a dead result would live one step longer. Then prefer
+        // the smallest anchor.
         match eligible.min_by_key(|pin| (uses[pin.value].is_empty(), pin.extent)) {
             Some(pin) => pins.push(pin),
             None => unpinned.push(node),

@@ -1,4 +1,5 @@
-//! Nodes, bodies and constants of the module as ONNX messages, for what the file does not hold as it is.
+//! Encodes nodes, bodies and constants of the module as ONNX messages, for parts that the file does not
+//! hold unchanged.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +14,10 @@ use crate::error::{ExportError, TensorDefect};
 use crate::transfers::written;
 use crate::types::type_proto;
 
-/// Bodies nest at most this deep; the importer's limit.
+/// Deepest nesting of bodies, in levels; the same limit as the importer's.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// The module and the file that it came from.
+/// The module and the file that it was imported from.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) file: &'a ModelFile,
@@ -24,27 +25,27 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Name of a value.
+    /// Returns the name of a value.
     pub(crate) fn name(self, value: Value) -> &'a str {
         &self.module.value(value).name
     }
-    /// Names of operands or results; what is left out becomes an empty string.
+    /// Returns the names of operands or results; an omitted operand or result becomes an empty string.
     pub(crate) fn names(self, values: &[Option<Value>]) -> Vec<String> {
         values.iter().map(|value| value.map(|value| self.name(value).to_owned()).unwrap_or_default()).collect()
     }
-    /// How messages name a node.
+    /// Returns the name of a node for error messages: its own name, or its operator if it has none.
     pub(crate) fn label(self, node: Node) -> String {
         let data = self.module.node(node);
         if data.name.is_empty() { data.operator.to_string() } else { data.name.clone() }
     }
 
-    /// A node under a name; `depth` counts the bodies around it.
+    /// Encodes a node under the given name; `depth` counts the bodies around the node.
     pub(crate) fn node(self, node: Node, name: &str, depth: usize) -> Result<NodeProto, ExportError> {
         let data = self.module.node(node);
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let mut attribute = Vec::with_capacity(data.attributes.len());
         let operator = written(&data.operator);
-        // What is written as another operator has none of its own attributes.
+        // A node that is written as another operator loses the attributes of its own operator.
         let attributes = data.attributes.iter().filter(|_| *operator == data.operator);
         for (key, value) in attributes {
             attribute.push(self.attribute(node, key, value, depth)?);
@@ -61,7 +62,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// One attribute of a node.
+    /// Encodes one attribute of a node.
     pub(crate) fn attribute(self, node: Node, key: &str, value: &Attribute, depth: usize) -> Result<AttributeProto, ExportError> {
         let mut proto = AttributeProto { name: Some(key.to_owned()), ..AttributeProto::default() };
         let tensor = |constant: &ConstId| {
@@ -123,7 +124,7 @@ impl<'a> Source<'a> {
         Ok(proto)
     }
 
-    /// A body with the types of its values; recursion is bounded by [`MAX_DEPTH`].
+    /// Encodes a body with the types of its values; [`MAX_DEPTH`] bounds the recursion.
     fn graph(self, graph: GraphId, depth: usize) -> Result<GraphProto, ExportError> {
         if depth > MAX_DEPTH {
             return Err(ExportError::TooDeep { limit: MAX_DEPTH });
@@ -136,11 +137,13 @@ impl<'a> Source<'a> {
             output: infos(&data.outputs),
             ..GraphProto::default()
         };
+        // Write defaults of inputs and constants as initializers.
         let defaults = data.inputs.iter().filter_map(|value| Some((*value, self.module.value(*value).default?)));
         let constants = data.constants.iter().filter_map(|value| Some((*value, self.module.constant_of(*value)?)));
         for (value, constant) in defaults.chain(constants) {
             proto.initializer.push(self.initializer(value, constant)?);
         }
+        // Write the nodes, and the known types of results that are not outputs.
         let outputs: BTreeSet<Value> = data.outputs.iter().copied().collect();
         for node in &data.nodes {
             proto.node.push(self.node(*node, &self.module.node(*node).name, depth)?);
@@ -151,13 +154,13 @@ impl<'a> Source<'a> {
         Ok(proto)
     }
 
-    /// Name and type of a value.
+    /// Returns the name and type of a value.
     pub(crate) fn value_info(self, value: Value) -> ValueInfoProto {
         let r#type = type_proto(self.module.ty(value));
         ValueInfoProto { name: Some(self.name(value).to_owned()), r#type, ..ValueInfoProto::default() }
     }
 
-    /// An initializer under the name of its value.
+    /// Encodes an initializer under the name of its value.
     pub(crate) fn initializer(self, value: Value, constant: ConstId) -> Result<TensorProto, ExportError> {
         let name = self.name(value).to_owned();
         let tensor = self.tensor(constant);
@@ -165,7 +168,8 @@ impl<'a> Source<'a> {
         Ok(TensorProto { name: Some(name), ..tensor })
     }
 
-    /// A constant: the file's message where it has one, else made of the payload. Weights are shared, not copied.
+    /// Returns a constant as a message: the file's own message if the constant comes from the file,
+    /// otherwise a message made from its payload. Weights are shared, not copied.
     fn tensor(self, constant: ConstId) -> Result<TensorProto, TensorDefect> {
         let data = self.module.constant(constant);
         match data.origin {
@@ -204,12 +208,13 @@ impl<'a> Source<'a> {
     }
 }
 
-/// One entry of external data or of metadata.
+/// Returns one entry of external data or of metadata.
 pub(crate) fn entry(key: &str, value: &str) -> StringStringEntryProto {
     StringStringEntryProto { key: Some(key.to_owned()), value: Some(value.to_owned()) }
 }
 
-/// ONNX lets what is left out at the end of a list be left unsaid; the first name stays, so that no list becomes empty that was not.
+/// Removes empty names from the end of a list, which ONNX allows. The first name always stays, so that a
+/// list that had entries does not become empty.
 fn without_absent_tail(mut names: Vec<String>) -> Vec<String> {
     while names.len() > 1 && names.last().is_some_and(String::is_empty) {
         names.pop();
@@ -217,7 +222,8 @@ fn without_absent_tail(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// Whether two spellings of an operator are the same: ONNX's own domain has two.
+/// Whether a message and a node have equal operators; both spellings of ONNX's own domain count as
+/// equal.
 pub(crate) fn same_operator(proto: &NodeProto, data: &NodeData) -> bool {
     let domain = match proto.domain() {
         "ai.onnx" => "",

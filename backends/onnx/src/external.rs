@@ -1,4 +1,5 @@
-//! Files that hold elements of tensors of the written model: initializers, sparse ones, attributes, bodies, functions and training graphs.
+//! Files that hold tensor elements of the written model: initializers, sparse initializers, attributes,
+//! bodies, functions and training graphs.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +10,11 @@ use memc_onnx_proto::{GraphEdit, NodePiece, TensorSource};
 
 use crate::encode::{MAX_DEPTH, Source};
 
-/// Locations that the model names once `edit` is carried out on the file's main graph.
+/// Returns the locations that the model refers to after `edit` is applied to the file's main graph.
 pub(crate) fn files(source: Source<'_>, edit: &GraphEdit) -> BTreeSet<String> {
     let mut files = Files::default();
     files.edited(source.file.graph(), edit, 0);
-    // A tensor that is copied from the file under another name; its place is known to the module.
+    // Add tensors that are copied from the file under another name; the module knows their location.
     let module = source.module;
     for value in &module.graph(module.main()).constants {
         let Some(constant) = module.constant_of(*value).map(|constant| module.constant(constant)) else { continue };
@@ -23,7 +24,7 @@ pub(crate) fn files(source: Source<'_>, edit: &GraphEdit) -> BTreeSet<String> {
             files.found.insert(location.clone());
         }
     }
-    // These are written as they are.
+    // Functions and training graphs are written unchanged.
     let model = source.file.model();
     for function in &model.functions {
         files.nodes(&function.node, 0);
@@ -40,7 +41,7 @@ struct Files {
     found: BTreeSet<String>,
 }
 
-/// Recursion ends where the exporter's does.
+/// Visits the messages of a model. Recursion stops at the exporter's depth limit.
 impl Files {
     fn edited(&mut self, graph: &GraphProto, edit: &GraphEdit, depth: usize) {
         if depth > MAX_DEPTH {

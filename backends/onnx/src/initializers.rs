@@ -1,4 +1,4 @@
-//! Which initializers stay, go and come.
+//! Decides which initializers stay, are removed or are added.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,13 @@ use crate::encode::Source;
 use crate::error::{ExportError, TensorDefect};
 use crate::inputs;
 
-/// Initializers of the main graph. Sparse ones always stay, and so does what the file refers to in other places: defaults of
-/// graph inputs, quantization annotations, and everything where the model carries training information.
+/// Plans the initializers of the main graph. Sparse initializers always stay. Initializers that the file
+/// refers to elsewhere stay too: defaults of graph inputs, quantization annotations, and all of them if
+/// the model carries training information.
 pub(crate) fn main(source: Source<'_>, edit: &mut GraphEdit) -> Result<(), ExportError> {
     let (module, graph) = (source.module, source.file.graph());
     let mut kept: BTreeSet<usize> = BTreeSet::new();
+    // Keep initializers with an unchanged name; all other constants become new initializers.
     for value in module.graph(module.main()).constants.iter().copied() {
         let Some(constant) = module.constant_of(value) else { continue };
         let name = source.name(value);
@@ -44,6 +46,7 @@ pub(crate) fn main(source: Source<'_>, edit: &mut GraphEdit) -> Result<(), Expor
         };
         edit.new_initializers.push((name.to_owned(), tensor));
     }
+    // Drop initializers that neither the module nor the file refers to.
     if source.file.model().training_info.is_empty() {
         let annotations = graph.quantization_annotation.iter().flat_map(|annotation| &annotation.quant_parameter_tensor_names);
         let mut named: BTreeSet<&str> = annotations.map(|parameter| parameter.value()).collect();
@@ -60,13 +63,14 @@ pub(crate) fn main(source: Source<'_>, edit: &mut GraphEdit) -> Result<(), Expor
     Ok(())
 }
 
-/// Initializers that have the name of an earlier one, whose elements the importer found equal.
+/// Returns the positions of initializers that repeat an earlier name; the importer found their elements
+/// equal.
 fn again(graph: &GraphProto) -> impl Iterator<Item = usize> {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     graph.initializer.iter().enumerate().filter(move |(_, tensor)| !seen.insert(tensor.name())).map(|(index, _)| index)
 }
 
-/// Weights that go also leave the inputs, where every weight is listed among them.
+/// Removes dropped weights from the graph inputs, for files that list every weight among the inputs.
 fn drop_inputs(source: Source<'_>, graph: &GraphProto, edit: &mut GraphEdit) {
     let weights = inputs::weights(source.file, graph);
     let stays = graph.initializer.iter().enumerate().filter(|(index, _)| !edit.dropped_initializers.contains(index));
@@ -76,7 +80,8 @@ fn drop_inputs(source: Source<'_>, graph: &GraphProto, edit: &mut GraphEdit) {
     edit.dropped_inputs.extend(dropped.filter(|name| weights.contains(name)).map(str::to_owned));
 }
 
-/// Initializers of a body; those have no place in the file that the module knows, so names decide.
+/// Plans the initializers of a body. The module does not know their positions in the file, so they are
+/// matched by name.
 pub(crate) fn body(source: Source<'_>, body: GraphId, proto: &GraphProto, edit: &mut GraphEdit) -> Result<(), ExportError> {
     let data = source.module.graph(body);
     let sparse = proto.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref()).map(|values| values.name());

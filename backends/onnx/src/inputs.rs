@@ -1,4 +1,5 @@
-//! Graph inputs that are weights: below IR version 4 every initializer is listed among them and cannot be replaced; from 4 on it could be.
+//! Graph inputs that are weights: below IR version 4 every initializer is listed among the inputs and is
+//! constant; from version 4 on, a caller could replace it.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +9,17 @@ use memc_onnx_proto::{GraphEdit, ModelFile, NodePiece};
 use crate::encode::MAX_DEPTH;
 use crate::pieces::{are_unchanged, originals};
 
-/// First `ir_version` in which an initializer need not be a graph input, and is a default that callers may replace where it is one.
+/// First `ir_version` in which an initializer need not be a graph input. An initializer that is one is a
+/// default that callers may replace.
 pub(crate) const FREE_INITIALIZERS_IR_VERSION: i64 = 4;
 
-/// Names of the inputs that a graph of the file has for its callers.
+/// Returns the names of the inputs of a graph that its callers supply.
 pub(crate) fn stated<'f>(file: &'f ModelFile, graph: &'f GraphProto) -> Vec<&'f str> {
     let weights = weights(file, graph);
     graph.input.iter().map(|info| info.name()).filter(|name| !weights.contains(name)).collect()
 }
 
-/// Names of the inputs of a graph of the file that are constants.
+/// Returns the names of the graph inputs that are constants.
 pub(crate) fn weights<'f>(file: &'f ModelFile, graph: &'f GraphProto) -> BTreeSet<&'f str> {
     if file.model().ir_version() >= FREE_INITIALIZERS_IR_VERSION {
         return BTreeSet::new();
@@ -27,8 +29,8 @@ pub(crate) fn weights<'f>(file: &'f ModelFile, graph: &'f GraphProto) -> BTreeSe
     graph.input.iter().map(|info| info.name()).filter(|name| held.contains(name)).collect()
 }
 
-/// Takes the weights out of the inputs of the main graph and of all bodies: for a file whose version rises past 3. Runtimes neither
-/// fold nor pack what a caller may replace.
+/// Removes the weights from the inputs of the main graph and of all bodies if the version of the file
+/// rises past 3. Runtimes neither fold nor pack values that a caller may replace.
 pub(crate) fn free_weights(file: &ModelFile, edit: &mut GraphEdit) {
     if file.model().ir_version() < FREE_INITIALIZERS_IR_VERSION {
         free(file, file.graph(), edit, 0);
@@ -36,7 +38,7 @@ pub(crate) fn free_weights(file: &ModelFile, edit: &mut GraphEdit) {
 }
 
 fn free(file: &ModelFile, graph: &GraphProto, edit: &mut GraphEdit, depth: usize) {
-    // Deeper bodies were refused when the edit was made.
+    // Making the edit already rejected deeper bodies.
     if depth > MAX_DEPTH {
         return;
     }
@@ -47,7 +49,7 @@ fn free(file: &ModelFile, graph: &GraphProto, edit: &mut GraphEdit, depth: usize
     for piece in &mut nodes {
         let NodePiece::Original { index, edit } = piece else { continue };
         for attribute in graph.node.get(*index).iter().flat_map(|node| &node.attribute) {
-            // A body that is encoded anew has no weights among its inputs.
+            // Skip bodies that are encoded from the module: weights are not among their inputs.
             let Some(body) = attribute.g.as_ref().filter(|_| edit.attributes.iter().all(|new| new.name() != attribute.name()))
             else {
                 continue;

@@ -1,10 +1,11 @@
-//! The intermediate representation to an ONNX model file.
+//! Writes a module of the intermediate representation back to an ONNX model file.
 //!
-//! [`export`] turns a module back into a model: not by encoding it anew, but as an edit of the file that it was imported from. Nodes,
-//! bodies, weights and fields that nobody touched keep their bytes, unknown fields among them; weights are never copied.
+//! [`export`] does not encode the whole model again: it edits the file that the module was imported
+//! from. Nodes, bodies, weights and fields that no pass touched keep their bytes, including fields
+//! unknown to memc. Weights are never copied.
 //!
-//! [`default_order`] computes the order in which ONNX Runtime runs a model by default; [`add_anchors`] pins it where it would
-//! not be the schedule.
+//! [`default_order`] computes the order in which ONNX Runtime runs a model by default. [`add_anchors`]
+//! pins the schedule if that order differs from it.
 
 mod anchors;
 mod encode;
@@ -36,43 +37,46 @@ pub use exported::{Exported, sha256};
 pub use ort_order::{default_order, default_order_of};
 pub use transfers::written;
 
-/// Schema of the layout file that the metadata speaks of.
+/// Schema of the layout file that the metadata refers to.
 pub const LAYOUT_SCHEMA: &str = "memc.layout/1";
 
-/// First `ir_version` with metadata on nodes and values.
+/// First `ir_version` that has metadata on nodes and values.
 const METADATA_IR_VERSION: i64 = 10;
-/// First `ir_version` with functions.
+/// First `ir_version` that has functions.
 const FUNCTIONS_IR_VERSION: i64 = 8;
 
-/// What to write beside the graph itself.
+/// Parts of the exported model that a caller can request in addition to the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportOptions {
-    /// Write the plan as metadata: on nodes, on values that the model describes, and on the model (`doc/metadata.md` lists the keys).
-    /// Raises `ir_version` to 10 where it is lower. Without it, metadata of an earlier run stays as it is.
+    /// Whether to write the plan as metadata: on nodes, on values that the model describes, and on the
+    /// model (`doc/metadata.md` lists the keys). Raises a lower `ir_version` to 10. If false, metadata
+    /// of an earlier run stays as it is.
     pub metadata: bool,
-    /// Further entries for the model's metadata, such as `memc.peak.<space>`; only with `metadata`. Written after those that the
-    /// exporter makes, and in their place where keys are equal.
+    /// Further entries for the model's metadata, for example `memc.peak.<space>`; written only with
+    /// `metadata`. They follow the exporter's own entries and replace those with an equal key.
     pub model_metadata: Metadata,
-    /// Describe every result of a node that is a dense tensor of known extents in `value_info`, where the file does not describe
-    /// it, or less exactly.
+    /// Whether to describe in `value_info` every node result that is a dense tensor of known extents,
+    /// unless the file already describes the result as exactly.
     pub value_info: bool,
 }
 
 impl Default for ExportOptions {
-    /// Metadata and types.
+    /// Returns options that write metadata and types.
     fn default() -> Self {
         Self { metadata: true, model_metadata: Metadata::new(), value_info: true }
     }
 }
 
-/// Makes the model of a module that was imported from `file`, however it was edited and planned since.
+/// Makes the model of a module that was imported from `file` and then edited or planned.
 ///
-/// The main graph's nodes are written in the order of [`file_order`], each under a name of its own. `ir_version` is raised only as far as what is
-/// written needs: to 4 for new initializers, to 8 for functions, to 10 for metadata of nodes and values. Where it rises past 3, weights leave the
-/// graph inputs: from 4 on they would be defaults that a caller may replace. Inputs and outputs state the extents that dimensions were bound to. With
-/// nothing edited or bound, all names unique and neither metadata nor new types asked for, the result has exactly the bytes of `file`.
+/// Writes the main graph's nodes in the order of [`file_order`], each under a unique name. Raises
+/// `ir_version` only as far as the written parts need: to 4 for new initializers, to 8 for functions, to
+/// 10 for metadata of nodes and values. If it rises past 3, weights leave the graph inputs, because from
+/// version 4 on a caller could replace an initializer that is also an input. Inputs and outputs state
+/// the extents that dimensions were bound to. The result has exactly the bytes of `file` if nothing was
+/// edited or bound, all names are unique, and neither metadata nor new types are requested.
 ///
-/// Linear in the size of the graphs (weights are not read) but for sorting and names.
+/// Time is linear in the size of the graphs, plus sorting and name lookups. Weights are not read.
 ///
 /// # Errors
 /// See [`ExportError`].
@@ -106,7 +110,8 @@ pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Res
     Ok(Exported { splice, opset_imports: imported.chain(opsets).collect(), ir_version: version, node_names, weight_files })
 }
 
-/// Callers know the model by the names of its inputs and outputs, and those are written back as they were.
+/// Checks that the module's graph inputs or outputs have the names stated in the file: callers know the
+/// model by these names.
 fn check_interface(source: Source<'_>, what: &'static str, values: &[Value], stated: &[&str]) -> Result<(), ExportError> {
     for position in 0..values.len().max(stated.len()) {
         let expected = stated.get(position).copied();
@@ -119,7 +124,7 @@ fn check_interface(source: Source<'_>, what: &'static str, values: &[Value], sta
     Ok(())
 }
 
-/// All changes to the main graph.
+/// Collects all changes to the main graph.
 fn graph_edit(
     source: Source<'_>,
     options: &ExportOptions,
@@ -150,7 +155,7 @@ fn graph_edit(
     Ok(edit)
 }
 
-/// The lowest version, not below the file's, that has all that is written.
+/// Returns the lowest `ir_version`, not below the file's, that supports every written part.
 fn ir_version(file: &ModelFile, metadata: bool, edit: &GraphEdit, no_functions: bool) -> i64 {
     let needs = [
         (metadata, METADATA_IR_VERSION),
@@ -160,7 +165,7 @@ fn ir_version(file: &ModelFile, metadata: bool, edit: &GraphEdit, no_functions: 
     needs.into_iter().filter(|(needed, _)| *needed).map(|(_, version)| version).fold(file.model().ir_version(), i64::max)
 }
 
-/// The model's metadata: what the plan says as a whole, then what the options add.
+/// Returns the model's metadata: entries for the whole plan, then the entries of the options.
 fn model_metadata(module: &Module, options: &ExportOptions) -> Metadata {
     let mut metadata = vec![
         ("memc.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
@@ -176,12 +181,13 @@ fn model_metadata(module: &Module, options: &ExportOptions) -> Metadata {
     metadata
 }
 
-/// Operator sets that the new model needs and the file does not import: those of inlined functions and of new nodes.
+/// Returns the operator sets that the new model needs and the file does not import: those of inlined
+/// functions and of new nodes.
 fn new_opsets(file: &ModelFile, module: &Module) -> Vec<(String, i64)> {
     let mut wanted: BTreeMap<String, i64> = module.opsets.clone();
     for node in &module.graph(module.main()).nodes {
         let data = module.node(*node);
-        // What took the place of a node may have its origin, too.
+        // A replacement node may keep the origin of the node that it replaced, so compare the operators.
         let own = match data.origin {
             Origin::File { index } => file.graph().node.get(index as usize),
             _ => None,
@@ -201,7 +207,8 @@ fn new_opsets(file: &ModelFile, module: &Module) -> Vec<(String, i64)> {
     wanted.into_iter().filter(|(domain, version)| !imported(domain, *version)).collect()
 }
 
-/// ONNX's own domain has two spellings.
+/// Normalizes the two spellings of ONNX's own domain, `ai.onnx` and the empty string, to the empty
+/// string.
 fn own_domain(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }

@@ -1,27 +1,28 @@
-//! Names: every node of the main graph gets one of its own, and so do new values.
+//! Gives every node of the main graph and every new value a unique name.
 
 use std::collections::{HashMap, HashSet};
 
 use memc_ir::{Module, Node, Origin, SecondaryMap};
 
-/// Gives names out, each once.
+/// Pool that gives each name only once.
 #[derive(Debug, Default)]
 pub(crate) struct NamePool {
     taken: HashSet<String>,
-    /// The next number to try for a base, so that many requests for one base stay cheap.
+    /// Next number to try for a base, so that repeated requests for the base stay cheap.
     next: HashMap<String, u64>,
 }
 
 impl NamePool {
-    /// A pool in which these names are given out already.
+    /// Returns a pool in which these names are already taken.
     pub(crate) fn with(names: impl Iterator<Item = String>) -> Self {
         Self { taken: names.collect(), next: HashMap::new() }
     }
-    /// The name itself if it is free, else with a number behind it.
+    /// Returns the name itself if it is free, otherwise the name with a number appended.
     pub(crate) fn unique(&mut self, name: &str) -> String {
         if self.taken.insert(name.to_owned()) { name.to_owned() } else { self.numbered(name, '.', 2) }
     }
-    /// The first free name among `base`, `separator` and a number from `first` on.
+    /// Returns the first free name made of `base`, `separator` and a number, starting with the number
+    /// `first`.
     pub(crate) fn numbered(&mut self, base: &str, separator: char, first: u64) -> String {
         let next = self.next.entry(format!("{base}{separator}")).or_insert(first);
         loop {
@@ -34,8 +35,9 @@ impl NamePool {
     }
 }
 
-/// Names for all nodes of the main graph: the first node with a name keeps it, those of the file before those of passes and in the file's
-/// order, whatever the schedule; others become `OpType_<n>` or `<name>.<n>`. Also the pool, for further names.
+/// Names all nodes of the main graph. The first node with a name keeps it; nodes of the file come before
+/// nodes of passes, in file order, independent of the schedule. Other nodes become `OpType_<n>` or
+/// `<name>.<n>`. Also returns the pool, for further names.
 pub(crate) fn name_nodes(module: &Module) -> (SecondaryMap<Node, String>, NamePool) {
     let mut nodes: Vec<Node> = module.graph(module.main()).nodes.clone();
     nodes.sort_by_key(|node| match module.node(*node).origin {
@@ -46,7 +48,8 @@ pub(crate) fn name_nodes(module: &Module) -> (SecondaryMap<Node, String>, NamePo
     for node in &nodes {
         holder.entry(&module.node(*node).name).or_insert(*node);
     }
-    // A new name is also none of a node in a body, so that what a runtime reports by name is not ambiguous on our account.
+    // New names also avoid those of nodes in bodies, so that a name that a runtime reports stays
+    // unambiguous.
     let mut pool = NamePool::with(module.nodes().iter().map(|(_, data)| data.name.clone()));
     let mut names: SecondaryMap<Node, String> = SecondaryMap::default();
     for node in nodes {

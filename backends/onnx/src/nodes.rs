@@ -1,4 +1,5 @@
-//! The list of nodes of a graph: nodes of the file by reference with only what changed, new nodes as messages.
+//! The list of nodes of a graph: nodes of the file by reference with only their changes, new nodes as
+//! messages.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +12,17 @@ use crate::error::ExportError;
 use crate::pieces::are_unchanged;
 use crate::{initializers, inputs};
 
-/// A copy of a copy of a node is followed this far back to a node of the file; longer chains are encoded anew.
+/// Number of copy steps followed from a node back to a node of the file; nodes with a longer chain are
+/// encoded as new messages.
 const MAX_COPIES: usize = 64;
 
-/// What the exporter adds to a node: its name, and its metadata where some is written.
+/// Additions of the exporter to a node: its name, and its metadata if metadata is written.
 pub(crate) type Decoration = (String, Option<Metadata>);
 
-/// Nodes of one graph in this order, each with what `decorate` says, against `proto`, the graph in the file.
+/// Returns the given nodes of one graph in this order, each with the name and metadata from `decorate`.
+/// Compares them with `proto`, the graph in the file.
 ///
-/// O(size of the graph and of its bodies); recursion is bounded by [`MAX_DEPTH`].
+/// O(size of the graph and of its bodies); [`MAX_DEPTH`] bounds the recursion.
 pub(crate) fn pieces(
     source: Source<'_>,
     nodes: &[Node],
@@ -64,13 +67,13 @@ fn piece(
     Ok(NodePiece::Original { index, edit })
 }
 
-/// Metadata as messages.
+/// Returns metadata as messages.
 pub(crate) fn entries(metadata: Metadata) -> Vec<StringStringEntryProto> {
     metadata.iter().map(|(key, value)| entry(key, value)).collect()
 }
 
-/// The node of the file that can be written in the place of a node: its own, or that of the node that it computes again, with the
-/// same operator and attributes.
+/// Finds the node of the file that can be written for a node: its own origin, or the origin of the node
+/// that it recomputes, if operator and attributes are equal. `None` if there is none.
 fn origin<'p>(source: Source<'_>, node: Node, graph: &'p GraphProto) -> Option<(usize, &'p NodeProto)> {
     let data = source.module.node(node);
     let mut candidate = node;
@@ -89,7 +92,8 @@ fn origin<'p>(source: Source<'_>, node: Node, graph: &'p GraphProto) -> Option<(
     None
 }
 
-/// Whether a node has the attributes of node `index` of the file (bodies are compared elsewhere).
+/// Whether a node has the attributes of node `index` of the file. The contents of bodies are compared in
+/// `body_change`.
 fn same_attributes(source: Source<'_>, data: &NodeData, index: usize, proto: &NodeProto) -> bool {
     let is_main = data.graph == source.module.main();
     let span = source.file.spans().graph().node(index).filter(|_| is_main).map(|field| field.payload.clone());
@@ -103,7 +107,7 @@ fn same_attributes(source: Source<'_>, data: &NodeData, index: usize, proto: &No
                 let dims: Option<Vec<i64>> =
                     tensor.ty.known_dims().and_then(|dims| dims.into_iter().map(|dim| i64::try_from(dim).ok()).collect());
                 let same_bytes = match (&tensor.payload, &old.raw_data) {
-                    // Shared bytes need no look.
+                    // Buffers that share their bytes need no comparison.
                     (Payload::Raw(new), Some(old)) => new.as_ptr() == old.as_ptr() || new == old,
                     _ => true,
                 };
@@ -125,21 +129,21 @@ fn same_attributes(source: Source<'_>, data: &NodeData, index: usize, proto: &No
         }
         Attribute::Graph(_) => old.g.is_some(),
         Attribute::Graphs(bodies) => bodies.len() == old.graphs.len(),
-        // Nothing makes or changes these.
+        // No pass makes or changes these attributes.
         Attribute::Type(_) | Attribute::Opaque { .. } => true,
     };
     data.attributes.len() == proto.attribute.len()
         && data.attributes.iter().zip(&proto.attribute).all(|((key, value), old)| key == old.name() && same(value, old))
 }
 
-/// How a body differs from the file's.
+/// Difference between a body and the file's.
 #[derive(PartialEq)]
 enum BodyChange {
-    /// Not at all.
+    /// No difference.
     Same,
-    /// In its nodes and initializers.
+    /// Nodes or initializers differ.
     Edit(Box<GraphEdit>),
-    /// In its interface as well: it is encoded anew.
+    /// The interface differs as well, so the body is encoded as a new message.
     Whole,
 }
 

@@ -1,20 +1,23 @@
-//! The order in which ONNX Runtime runs a model by default, computed without running it.
+//! Computes the order in which ONNX Runtime runs a model by default, without running it.
 //!
-//! Rules of `ExecutionOrder::DEFAULT` as implemented in `onnxruntime/core/graph/graph_viewer.cc` and `Graph::ReverseDFSFrom` of
-//! `graph.cc` (inference builds, sequential mode, no graph optimization): nodes are numbered by their position in the file, `Constant`
-//! nodes become initializers and are not there; a depth-first search runs backwards from the nodes that nothing reads, at every
-//! choice takes the node with the highest number, and lists a node once everything that it reads is listed.
+//! The rules are those of `ExecutionOrder::DEFAULT` as implemented in
+//! `onnxruntime/core/graph/graph_viewer.cc` and `Graph::ReverseDFSFrom` of `graph.cc` (inference builds,
+//! sequential mode, no graph optimization). Nodes are numbered by their position in the file. `Constant`
+//! nodes become initializers and are left out. A depth-first search runs backwards from the nodes whose
+//! results no node reads. At every choice it takes the node with the highest number, and it lists a node
+//! after all nodes that it reads.
 
 use memc_ir::{Module, Node};
 
 use crate::anchors::file_order;
 use crate::running::{RunningNodes, is_constant};
 
-/// The default order of nodes `0..reads.len()`, where node `i` stands at position `i` of the file and reads results of the nodes
-/// `reads[i]` (bodies' captures included; repeats do no harm, numbers that are no node are ignored).
+/// Returns the default order of nodes `0..reads.len()`. Node `i` stands at position `i` of the file and
+/// reads results of the nodes `reads[i]`, including captures of its bodies. Repeats are harmless, and
+/// numbers that are not a node are ignored.
 ///
-/// Every node occurs once, unless the graph is cyclic: then nodes that only a cycle reaches are left out.
-/// O(nodes + edges * log edges) time, no recursion.
+/// Every node occurs once. In a cyclic graph, nodes that only a cycle reaches are left out. O(nodes +
+/// edges * log edges) time, no recursion.
 pub fn default_order(reads: &[Vec<usize>]) -> Vec<usize> {
     let mut is_read = vec![false; reads.len()];
     for source in reads.iter().flatten() {
@@ -22,7 +25,7 @@ pub fn default_order(reads: &[Vec<usize>]) -> Vec<usize> {
             *flag = true;
         }
     }
-    // Each entry is a node and whether everything below it was listed; the end of the list is taken first.
+    // Each entry is a node and whether all nodes below it were listed; the last entry is taken first.
     let mut stack: Vec<(usize, bool)> = (0..reads.len()).filter(|node| !is_read[*node]).map(|leaf| (leaf, false)).collect();
     let mut visited = vec![false; reads.len()];
     let mut order = Vec::with_capacity(reads.len());
@@ -43,9 +46,10 @@ pub fn default_order(reads: &[Vec<usize>]) -> Vec<usize> {
     order
 }
 
-/// The order in which ONNX Runtime would run the main graph by default once it is written in the order of [`file_order`].
+/// Returns the order in which ONNX Runtime would run the main graph by default if it is written in the
+/// order of [`file_order`].
 ///
-/// `Constant` nodes, which are no nodes at run time, come first. O(nodes + operands * log operands).
+/// `Constant` nodes, which do not exist at run time, come first. O(nodes + operands * log operands).
 pub fn default_order_of(module: &Module) -> Vec<Node> {
     let running = RunningNodes::new(module, file_order(module));
     let constants = module.graph(module.main()).nodes.iter().copied().filter(|node| is_constant(module, *node));
@@ -58,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_highest_number_goes_first_at_every_choice() {
-        // Two branches 0-1 and 2-3 that meet in 4, and a dead end 5 on node 0.
+        // Two branches 0-1 and 2-3 that meet in 4, and a dead end 5 that reads node 0.
         let reads = vec![vec![], vec![0], vec![], vec![2], vec![1, 3], vec![0]];
         assert_eq!(default_order(&reads), [0, 5, 2, 3, 1, 4]);
     }

@@ -1,12 +1,12 @@
-//! The nodes of a model that exist at run time, and what each reads of the others.
+//! The nodes of a model that exist at run time, and the dependences between them.
 
 use memc_ir::{Module, Node, SecondaryMap};
 
-/// Those nodes of a list that exist at run time, numbered by their position, with what each reads of the others.
+/// Nodes of a list that exist at run time, numbered by their position, with their dependences.
 pub(crate) struct RunningNodes {
     /// The nodes in the order of the list.
     pub(crate) nodes: Vec<Node>,
-    /// For each, positions in `nodes` of those whose results it reads, with repeats.
+    /// For each node, the positions in `nodes` of the producers of its operands, with repeats.
     pub(crate) reads: Vec<Vec<usize>>,
 }
 

@@ -1,4 +1,5 @@
-//! Fallback functions for memc's transfer operators, so that a model with transfers runs where nobody implements them.
+//! Fallback functions for memc's transfer operators, so that a model with transfers runs in a runtime
+//! that does not implement them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,8 @@ use memc_onnx_proto::onnx::{FunctionProto, NodeProto, OperatorSetIdProto};
 /// Domain of the transfer operators.
 pub(crate) const DOMAIN: &str = "ai.memc";
 
-/// The operator as which one is written: what fetches a constant is a plain copy, which every runtime knows.
+/// Returns the operator under which a node is written: a fetch of a constant becomes a plain copy
+/// (`Identity`), which every runtime knows.
 pub fn written(operator: &Operator) -> Cow<'_, Operator> {
     match (&*operator.domain, &*operator.name) {
         (DOMAIN, "Fetch") => Cow::Owned(Operator::onnx("Identity", 1)),
@@ -18,7 +20,7 @@ pub fn written(operator: &Operator) -> Cow<'_, Operator> {
     }
 }
 
-/// What the calls of one operator need: how many operands and results, and which attributes.
+/// Largest numbers of operands and results and all attributes in the calls of one operator.
 #[derive(Default)]
 struct Signature {
     inputs: usize,
@@ -26,7 +28,8 @@ struct Signature {
     attributes: BTreeSet<String>,
 }
 
-/// A function for each operator of memc's domain that the main graph uses and the file does not define: every result is its operand.
+/// Returns a function for each operator of memc's domain that the main graph uses and the file does not
+/// define. The function copies operands to results.
 pub(crate) fn functions(file: &ModelFile, module: &Module) -> Vec<FunctionProto> {
     let mut used: BTreeMap<&str, Signature> = BTreeMap::new();
     for node in &module.graph(module.main()).nodes {
@@ -45,7 +48,7 @@ pub(crate) fn functions(file: &ModelFile, module: &Module) -> Vec<FunctionProto>
     missing.map(|(name, signature)| identity(name, signature, version)).collect()
 }
 
-/// The operator set that is imported for nodes of ONNX's own domain where the model imports none.
+/// Operator set to import for nodes of ONNX's own domain if the model imports none.
 pub(crate) const DEFAULT_OPSET: i64 = 13;
 
 fn identity(name: &str, signature: Signature, version: i64) -> FunctionProto {

@@ -1,11 +1,12 @@
-//! Types as ONNX states them, and whether a stated type fits what the module knows.
+//! Types as ONNX states them, and their comparison with the module's types.
 
 use memc_ir::{Dim, ElementType, Shape, TensorType, ValueType};
 use memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension::Value as DimValue};
 use memc_onnx_proto::onnx::type_proto::{self, Value as Kind};
 use memc_onnx_proto::onnx::{TensorShapeProto, TypeProto};
 
-/// The message for a type; `None` where nothing is known. Types nest as deep as the importer let them.
+/// Returns the message for a type, or `None` if nothing is known. Types nest only as deep as the
+/// importer allows.
 pub(crate) fn type_proto(ty: &ValueType) -> Option<TypeProto> {
     let inner = |inner: &ValueType| type_proto(inner).map(Box::new);
     let kind = match ty {
@@ -38,8 +39,8 @@ fn shape(shape: &Shape) -> Option<TensorShapeProto> {
     shape.as_ref().map(|dims| TensorShapeProto { dim: dims.iter().map(dim).collect() })
 }
 
-/// A stated tensor type with the extents that the module knows and the file leaves open; `None` where there are none of those.
-/// What the file says of rank, extents and element type stays.
+/// Fills the open extents of a stated tensor type with extents that the module knows. Returns `None` if
+/// it fills none. Rank, extents and element type that the file states stay.
 pub(crate) fn filled(stated: &TypeProto, known: &ValueType) -> Option<TypeProto> {
     let (Some(Kind::TensorType(tensor)), ValueType::Tensor(TensorType { shape: Some(known), .. })) = (&stated.value, known)
     else {
@@ -65,18 +66,19 @@ pub(crate) fn filled(stated: &TypeProto, known: &ValueType) -> Option<TypeProto>
     is_changed.then(|| TypeProto { value: Some(Kind::TensorType(tensor)), ..stated.clone() })
 }
 
-/// How a type that the file states relates to the module's.
+/// Relation of a type stated in the file to the module's type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Agreement {
-    /// They fit, and the module knows no more.
+    /// Both are compatible, and the module knows no more.
     Fits,
-    /// They fit, and the module knows more.
+    /// Both are compatible, and the module knows more.
     Vaguer,
-    /// Both cannot be true.
+    /// The types contradict each other.
     Contradicts,
 }
 
-/// Compares a stated type with the module's. What either leaves open fits everything.
+/// Compares a stated type with the module's type. A part that either leaves open is compatible with
+/// everything.
 pub(crate) fn compare(stated: Option<&TypeProto>, known: &ValueType) -> Agreement {
     let inner = |stated: &Option<Box<TypeProto>>, known: &ValueType| compare(stated.as_deref(), known);
     match (stated.and_then(|ty| ty.value.as_ref()), known) {
@@ -123,7 +125,7 @@ fn compare_tensor(element: Option<i32>, shape: Option<&TensorShapeProto>, known:
 fn compare_dim(stated: &Dimension, known: &Dim) -> Agreement {
     match (&stated.value, known) {
         (Some(DimValue::DimValue(stated)), Dim::Known(known)) if u64::try_from(*stated) == Ok(*known) => Agreement::Fits,
-        // A negative extent is how some exporters write an unknown one.
+        // Some exporters write an unknown extent as a negative number.
         (Some(DimValue::DimValue(stated)), Dim::Known(_)) if *stated >= 0 => Agreement::Contradicts,
         (_, Dim::Known(_)) => Agreement::Vaguer,
         _ => Agreement::Fits,

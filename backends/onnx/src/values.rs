@@ -1,4 +1,5 @@
-//! What the new model says about its values: types in `value_info`, and where the plan puts them.
+//! Information on values in the new model: types in `value_info`, and the places that the plan gives
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -21,6 +22,7 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
     if !module.dims.is_empty() {
         bind_interface(source, edit);
     }
+    // Decide for each result whether its old entry is dropped and a new one added.
     let mut written: BTreeSet<&str> = BTreeSet::new();
     for value in main.nodes.iter().flat_map(|node| module.node(*node).results()) {
         let (name, ty) = (source.name(value), module.ty(value));
@@ -52,7 +54,8 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
     }
 }
 
-/// A plan for bound dimensions is wrong for other extents, so the inputs say the extents, and a runtime refuses others; outputs follow.
+/// Writes bound extents into inputs and outputs: a plan for bound dimensions is wrong for other extents,
+/// and the runtime then rejects these.
 fn bind_interface(source: Source<'_>, edit: &mut GraphEdit) {
     let (module, graph) = (source.module, source.file.graph());
     let main = module.graph(module.main());
@@ -64,18 +67,20 @@ fn bind_interface(source: Source<'_>, edit: &mut GraphEdit) {
     }
 }
 
-/// Whether a value is a tensor in another space: a runtime's own kernel may give a token in its place, of another shape.
+/// Whether a value is a tensor in another space. A runtime's own kernel may return a token of another
+/// shape for it.
 fn is_away(module: &Module, value: Value) -> bool {
     let producer = module.producer(value).map(|node| &module.node(node).operator);
     producer.is_some_and(|operator| &*operator.domain == DOMAIN && &*operator.name == "SwapOut")
 }
 
-/// A dense tensor of known element type and extents.
+/// Whether a type is a dense tensor of known element type and extents.
 fn is_fixed(ty: &ValueType) -> bool {
     ty.tensor().is_some_and(|tensor| tensor.known_dims().is_some() && tensor.element != ElementType::Undefined)
 }
 
-/// An entry in the place of an older one, whose description and foreign metadata it takes over.
+/// Returns the entry that replaces an older one; it takes over the older entry's description and foreign
+/// metadata.
 fn new_entry(fresh: ValueInfoProto, old: Option<&ValueInfoProto>, options: &ExportOptions, metadata: Metadata) -> ValueInfoProto {
     let mut new = fresh;
     if let Some(old) = old {
@@ -93,7 +98,8 @@ fn is_own(entry: &StringStringEntryProto) -> bool {
     entry.key().starts_with(METADATA_PREFIX)
 }
 
-/// Entries of values that nodes of the file produce and the module no longer has. Entries that describe something else stay.
+/// Returns the names of entries whose value a node of the file produces but the module no longer has.
+/// Entries for other names stay.
 fn gone(source: Source<'_>, stated: &BTreeMap<&str, &ValueInfoProto>) -> BTreeSet<String> {
     let alive: BTreeSet<&str> = main_values(source.module).map(|value| source.name(value)).collect();
     let produced = source.file.graph().node.iter().flat_map(|node| &node.output);
@@ -101,21 +107,23 @@ fn gone(source: Source<'_>, stated: &BTreeMap<&str, &ValueInfoProto>) -> BTreeSe
     gone.cloned().collect()
 }
 
-/// All values of the main graph: inputs, constants, results.
+/// Iterates over all values of the main graph: inputs, constants, results.
 pub(crate) fn main_values(module: &Module) -> impl Iterator<Item = Value> + '_ {
     let main = module.graph(module.main());
     let results = main.nodes.iter().flat_map(|node| module.node(*node).results());
     main.inputs.iter().chain(&main.constants).copied().chain(results)
 }
 
-/// The name that does not name exactly one value of the main graph, if there is one.
+/// Returns a name that does not identify exactly one value of the main graph, or `None` if every name
+/// does.
 pub(crate) fn ambiguous_name(module: &Module) -> Option<String> {
     let mut seen = HashSet::new();
     let name = |value| module.value(value).name.as_str();
     main_values(module).map(name).find(|name| name.is_empty() || !seen.insert(*name)).map(str::to_owned)
 }
 
-/// Metadata for the entries that stay: what the plan says, and nothing in the place of what an earlier plan said.
+/// Collects metadata for the entries that stay. It replaces the metadata of an earlier plan, also by
+/// nothing.
 fn annotate(source: Source<'_>, stated: &BTreeMap<&str, &ValueInfoProto>, written: &BTreeSet<&str>, edit: &mut GraphEdit) {
     let graph = source.file.graph();
     let planned: BTreeMap<&str, Metadata> =
@@ -133,7 +141,7 @@ fn annotate(source: Source<'_>, stated: &BTreeMap<&str, &ValueInfoProto>, writte
     edit.value_metadata = metadata;
 }
 
-/// What the plan says about a value.
+/// Returns the plan's decisions on a value, as metadata.
 fn place(module: &Module, value: Value) -> Metadata {
     let plan = &module.plan;
     let mut metadata = Metadata::new();

@@ -1,4 +1,4 @@
-//! Edits of the module arrive in the model, and nothing else does.
+//! Edits of the module reach the model, and nothing else changes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod models;
@@ -20,7 +20,7 @@ fn edit(module: &mut Module, change: impl FnOnce(&mut Rewriter<'_>)) {
     rewriter.finish();
 }
 
-/// A copy of a node as a pass would make it, with fresh results.
+/// Copies a node like a pass would, with new results.
 fn copy_of(rewriter: &mut Rewriter<'_>, original: Node, suffix: &str) -> Node {
     let data = rewriter.module().node(original).clone();
     let fresh = |value: Value| {
@@ -202,7 +202,7 @@ fn a_copy_of_a_node_is_written_from_the_bytes_of_the_original() {
 #[test]
 fn a_new_node_is_encoded_with_attributes_of_every_kind() {
     let mut model = everything();
-    // The bodies under `graphs` stay the same graphs; everything else is encoded anew.
+    // The bodies under `graphs` stay unchanged; everything else is encoded as a new message.
     let file = open(&model);
     let mut module = read(&file);
     let kinds = node_named(&module, "kinds");
@@ -321,7 +321,7 @@ fn transfers_bring_functions_for_runtimes_without_them() {
     assert_eq!(function.node[0].op_type(), "Identity");
     assert!(exported.opset_imports.contains(&("ai.memc".to_owned(), 1)));
     assert_eq!(decoded.ir_version(), 8);
-    // A second export of the result adds nothing.
+    // Exporting the result again adds nothing.
     let again = open(&decoded);
     let (_, twice) = written(&again, &read(&again), &plain());
     assert_eq!(twice, decoded);

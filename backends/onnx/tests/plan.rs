@@ -105,7 +105,7 @@ fn types_are_added_refined_and_corrected() {
     let names: Vec<String> = decoded.graph.unwrap().value_info.into_iter().map(|info| info.name.unwrap()).collect();
     assert_eq!(names, ["vague", "elsewhere", "wrong"], "only what is wrong is replaced");
 
-    // With a bound symbol it is the same: the interface says the extents, too.
+    // A bound symbol changes nothing in this list, although the interface then states extents too.
     module.dims.insert("N".into(), 2);
     let (_, decoded) = written(&file, &module, &options);
     let names: Vec<String> = decoded.graph.unwrap().value_info.into_iter().map(|info| info.name.unwrap()).collect();
@@ -130,12 +130,13 @@ fn bound_extents_stand_in_the_interface_and_all_else_stays() {
     main.output[0] = bound(&main.output[0]);
     main.value_info[0] = info("a", &[4]);
     assert_eq!(decoded.graph, Some(main));
-    // Without a binding nothing is written for what inference knows of outputs.
+    // Without a binding, inferred output extents are not written.
     let (_, decoded) = written(&file, &read(&file), &ExportOptions { metadata: false, ..ExportOptions::default() });
     assert_eq!(decoded.graph.as_ref(), Some(file.graph()));
 }
 
-/// Node `i` reads the values of earlier nodes; every result is described, so that all can carry an anchor.
+/// Returns a model in which node `i` reads the values of the nodes `reads[i]`. Every result is
+/// described, so that every node can have an anchor.
 fn dag(reads: &[Vec<usize>]) -> ModelProto {
     let name = |index: usize| format!("v{index}");
     let nodes = reads.iter().enumerate().map(|(index, sources)| {
@@ -150,7 +151,8 @@ fn dag(reads: &[Vec<usize>]) -> ModelProto {
     model_of(main)
 }
 
-/// The default order of the written model, anchors left out, by the names of nodes.
+/// Returns the names of the written model's nodes in default order, without anchors and without the node
+/// `without`.
 fn simulated(model: &ModelProto, without: Option<&str>) -> Vec<String> {
     let nodes: Vec<_> = model.graph.as_ref().unwrap().node.iter().filter(|node| Some(node.name()) != without).collect();
     let producer = |name: &String| nodes.iter().position(|node| node.output.contains(name));
@@ -159,14 +161,14 @@ fn simulated(model: &ModelProto, without: Option<&str>) -> Vec<String> {
     order.map(|index| nodes[index].name().to_owned()).collect()
 }
 
-/// Names of the main graph's nodes in the module's order.
+/// Returns the names of the main graph's nodes in the module's order.
 fn scheduled(module: &Module) -> Vec<String> {
     module.graph(module.main()).nodes.iter().map(|node| module.node(*node).name.clone()).collect()
 }
 
 #[test]
 fn anchors_stand_at_the_end_and_run_behind_their_nodes() {
-    // Branches that the default order would run last one first.
+    // Two branches; the default order would run the last one first.
     let file = open(&dag(&[vec![], vec![0], vec![], vec![2], vec![], vec![1, 3, 4]]));
     let mut module = read(&file);
     assert_eq!(add_anchors(&mut module), Anchored { added: 2, unpinned: Vec::new() });
@@ -302,12 +304,13 @@ fn constants_that_are_listed_as_inputs_stay_constants() {
     let inputs = |decoded: &ModelProto| -> Vec<String> {
         decoded.graph.iter().flat_map(|graph| &graph.input).map(|info| info.name().to_owned()).collect()
     };
-    // From version 4 on a caller may give another w: where metadata raises it that far, w is no input.
+    // From version 4 on, a caller could override `w`: if metadata raises the version that far, `w` is
+    // not an input.
     let (exported, decoded) = written(&file, &read(&file), &ExportOptions::default());
     assert_eq!((exported.ir_version, decoded.ir_version()), (10, 10));
     assert_eq!(inputs(&decoded), ["x"]);
     assert_eq!(decoded.graph.as_ref().unwrap().initializer, file.graph().initializer);
-    // Else the file stays as it is, but for weights that go.
+    // Otherwise the file stays unchanged, except for dropped weights.
     let (exported, decoded) = written(&file, &read(&file), &plain());
     assert_eq!((exported.ir_version, &decoded), (3, file.model()));
     let mut module = read(&file);

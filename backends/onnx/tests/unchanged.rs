@@ -1,4 +1,4 @@
-//! What nobody edited comes back byte for byte, and names are the only thing that the exporter adds on its own.
+//! Unedited parts come back byte for byte, and the exporter adds only names.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod models;
@@ -77,7 +77,7 @@ fn a_call_that_was_inlined_brings_its_operator_sets() {
     assert_eq!(exported.opset_imports.iter().map(|(domain, version)| (domain.as_str(), *version)).collect::<Vec<_>>(), imports);
 }
 
-/// A node as the generator draws it: which earlier values it reads, whether it has a name, and whether it has a body.
+/// A generated node: the earlier values that it reads, whether it has a name, and whether it has a body.
 type Drawn = (Vec<prop::sample::Index>, bool, bool);
 
 fn model_from(drawn: &[Drawn]) -> memc_onnx_proto::onnx::ModelProto {

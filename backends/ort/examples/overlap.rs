@@ -1,8 +1,8 @@
-//! Measures how much of a plan's transfers is hidden behind kernels, as one row of a table: the plan as it is played, and the same plan
-//! with each transfer waited for at once, in turns in one process.
+//! Measures how much transfer time of a plan overlaps with kernels, as one row of a table. Plays the
+//! plan as usual, and with a wait after each transfer, in turns in one process.
 //!
-//! `cargo run --release -p memc-ort --example overlap -- OUT.onnx LAYOUT.json FOLDER [REPEATS]`; `-` gives the head of the table. FOLDER takes
-//! the files of spaces named `disk`.
+//! `cargo run --release -p memc-ort --example overlap -- OUT.onnx LAYOUT.json FOLDER [REPEATS]`; `-`
+//! prints the head of the table. FOLDER holds the files of spaces named `disk`.
 #![allow(clippy::print_stdout)]
 
 use std::sync::OnceLock;
@@ -66,7 +66,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Milliseconds of a run.
+/// Times of a run, in milliseconds.
 #[derive(Clone, Copy)]
 struct Taken {
     busy: f64,
@@ -80,7 +80,7 @@ impl Taken {
         Self { busy: sum(|link| link.busy), waited: sum(|link| link.waited), run: played.nanoseconds as f64 / 1e6 }
     }
 
-    /// Each number's median; the first run is to warm up.
+    /// Returns the median of each number; the first run is a warm-up and does not count.
     fn median(runs: Vec<Self>) -> Self {
         let middle = |number: fn(&Self) -> f64| {
             let mut numbers: Vec<f64> = runs.iter().skip(1).map(number).collect();
@@ -91,7 +91,7 @@ impl Taken {
     }
 }
 
-/// Nanoseconds since the first call.
+/// Returns the time since the first call, in nanoseconds.
 fn now() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)

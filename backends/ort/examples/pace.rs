@@ -1,7 +1,9 @@
-//! Measures what starting and playing a plan take beside a whole session without optimization, as one row of a table.
+//! Measures the time to start and to play a plan, compared with a whole session without optimization, as
+//! one row of a table.
 //!
-//! `cargo run --release -p memc-ort --example pace -- IN.onnx OUT.onnx LAYOUT.json [REPEATS]`; `-` gives the head of the table.
-//! *Processor*: time of all threads on processors, so that a busy machine does not count. *Elapsed*: what a user waits.
+//! `cargo run --release -p memc-ort --example pace -- IN.onnx OUT.onnx LAYOUT.json [REPEATS]`; `-`
+//! prints the head of the table. *Processor*: time of all threads on processors, which does not depend
+//! on the load of the machine. *Elapsed*: time that a user waits.
 #![allow(clippy::print_stdout, unsafe_code)]
 
 use memc_onnx_proto::ModelFile;
@@ -26,7 +28,8 @@ fn main() -> Result<(), Failure> {
     let ready = || Player::new(&runtime, &out, &layout, PlayOptions::default());
     let whole = || Whole::as_stated(&runtime, &given, SessionOptions::PLAIN);
     let (mut session_ready, mut player_ready) = (Taken::MAX, Taken::MAX);
-    // The least of several in turns: the first of each brings weights from the disk, and memory is found again faster than it is found.
+    // Take the least of several turns: the first turn reads weights from the disk, and reused memory is
+    // faster than fresh memory.
     for _ in 0..repeats.max(2) {
         session_ready = session_ready.least(timed(whole)?.1);
         player_ready = player_ready.least(timed(ready)?.1);
@@ -59,7 +62,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Milliseconds that some work took.
+/// Time of some work, in milliseconds.
 #[derive(Clone, Copy)]
 struct Taken {
     processor: f64,
@@ -74,7 +77,7 @@ impl Taken {
     }
 }
 
-/// Does some work and says what it took; what it made is dropped afterwards.
+/// Runs some work and measures its time; the result is dropped after the measurement.
 fn timed<T, E: Into<Failure>>(work: impl FnOnce() -> Result<T, E>) -> Result<(T, Taken), Failure> {
     let (before, started) = (processor()?, std::time::Instant::now());
     let result = work().map_err(Into::into)?;
@@ -82,7 +85,7 @@ fn timed<T, E: Into<Failure>>(work: impl FnOnce() -> Result<T, E>) -> Result<(T,
     Ok((result, Taken { processor: (processor()? - before) / 1e6, elapsed }))
 }
 
-/// Nanoseconds that all threads of this process have spent on processors.
+/// Returns the time that all threads of this process have spent on processors, in nanoseconds.
 #[cfg(target_os = "linux")]
 fn processor() -> Result<f64, Failure> {
     #[repr(C)]
@@ -96,7 +99,7 @@ fn processor() -> Result<f64, Failure> {
     }
     const PROCESS: std::ffi::c_int = 2;
     let mut time = Time::default();
-    // SAFETY: the structure is the system's and writable (clock_gettime(2)).
+    // SAFETY: the structure matches the system's and is writable (clock_gettime(2)).
     match unsafe { clock_gettime(PROCESS, &raw mut time) } {
         0 => Ok(time.seconds as f64 * 1e9 + time.nanoseconds as f64),
         _ => Err("the system does not say what a process took".into()),

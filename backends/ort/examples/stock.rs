@@ -1,6 +1,7 @@
-//! Measures what option sets of a stock session do to a model before and after planning, as one row of a table.
+//! Measures the effect of session options on a model before and after planning, as one row of a table.
 //!
-//! `cargo run --release -p memc-ort --example stock -- IN.onnx OUT.onnx LAYOUT.json [REPEATS]`; `-` gives the head of the table.
+//! `cargo run --release -p memc-ort --example stock -- IN.onnx OUT.onnx LAYOUT.json [REPEATS]`; `-`
+//! prints the head of the table.
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant;
@@ -36,7 +37,7 @@ fn main() -> Result<(), Failure> {
         (&out, SessionOptions::PLAIN),
     ] {
         let whole = Whole::new(&runtime, file, options)?;
-        // The second run: a memory pattern is there only then.
+        // Measure the second run: the memory pattern takes effect only then.
         whole.run(&set)?;
         columns.push(whole.run(&set)?.1.peak.to_string());
     }

@@ -1,4 +1,5 @@
-//! The allocator that every session uses: it counts, and serves a kernel's workspace from the place that the plan gave it.
+//! The allocator of all sessions: it counts bytes, and serves a kernel's workspace from the place that
+//! the plan gave it.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc};
@@ -10,24 +11,24 @@ use ort::sys;
 
 use crate::memory::prefer_large_pages;
 
-/// What every block is aligned to, in bytes: a cache line, as ONNX Runtime's own allocator does.
+/// Alignment of every block, in bytes: a cache line, as in ONNX Runtime's own allocator.
 const ALIGNMENT: usize = 64;
 
-/// The C interface that the allocator states; newer members are then not asked for.
+/// Version of the C interface that the allocator states. The library then does not call newer members.
 const INTERFACE: u32 = 17;
 
-/// What the allocator saw since [`CountingAllocator::begin`].
+/// Counts of the allocator since [`CountingAllocator::begin`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Most bytes at once outside the planned workspace, beyond what was in use before.
+    /// Most bytes in use at once outside the planned workspace, minus those in use at `begin`.
     pub peak: u64,
-    /// Bytes outside the planned workspace that are still in use, beyond what was in use before.
+    /// Bytes outside the planned workspace that are still in use, minus those in use at `begin`.
     pub kept: u64,
-    /// End of the highest block in the planned workspace.
+    /// End of the highest block in the planned workspace, in bytes from the workspace's start.
     pub planned_peak: u64,
-    /// Blocks of the planned workspace that are still in use.
+    /// Number of blocks of the planned workspace that are still in use.
     pub planned_kept: usize,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
 }
 
@@ -40,7 +41,8 @@ struct State {
     region: Option<Region>,
 }
 
-/// The planned workspace of the node that runs: address, bytes, and blocks in use by address.
+/// The planned workspace of the running node: its address, its size in bytes, and its used blocks in
+/// ascending order of address.
 #[derive(Debug)]
 struct Region {
     start: usize,
@@ -50,7 +52,7 @@ struct Region {
 }
 
 impl Region {
-    /// First fit; the blocks are few.
+    /// Takes the first gap that fits; there are few blocks. `None` if no gap fits.
     fn take(&mut self, size: usize) -> Option<usize> {
         let mut at = self.start.checked_next_multiple_of(ALIGNMENT)?;
         let mut position = 0;
@@ -76,17 +78,18 @@ impl Region {
     }
 }
 
-/// An `OrtAllocator` with counters behind it. It lives as long as the process: sessions keep its address.
+/// An `OrtAllocator` with counters. It lives as long as the process, because sessions keep its address.
 #[repr(C)]
 pub(crate) struct CountingAllocator {
     interface: sys::OrtAllocator,
-    // Members that later versions of the structure have; a library that reads them finds them absent.
+    // Members that later versions of the structure have; a library that reads these finds null pointers.
     later: [*const c_void; 16],
     info: *const sys::OrtMemoryInfo,
     state: Mutex<State>,
 }
 
-// SAFETY: the pointers are to functions and to a memory description that is never written; the rest is behind a lock.
+// SAFETY: the pointers are to functions and to a memory description that is never written; a lock guards
+// the other fields.
 unsafe impl Sync for CountingAllocator {}
 // SAFETY: as above.
 unsafe impl Send for CountingAllocator {}
@@ -103,7 +106,7 @@ impl CountingAllocator {
         Self { interface, later: [ptr::null(); 16], info, state: Mutex::default() }
     }
 
-    /// The address that the C interface takes.
+    /// Returns the address that the C interface takes.
     pub(crate) fn as_interface(&self) -> *mut sys::OrtAllocator {
         ptr::from_ref(&self.interface).cast_mut()
     }
@@ -112,10 +115,10 @@ impl CountingAllocator {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a count. Where `region` is given, requests that fit are served from those bytes.
+    /// Starts a count. If `region` is given, requests that fit into it are served from its bytes.
     ///
     /// # Safety
-    /// The region must stay writable, and nobody else may use it, until [`Self::end`].
+    /// The region must stay writable, and no other code may use it, until [`Self::end`].
     pub(crate) unsafe fn begin(&self, region: Option<(*mut u8, usize)>) {
         let mut state = self.state();
         state.start = state.in_use;
@@ -124,7 +127,7 @@ impl CountingAllocator {
         state.region = region.map(|(start, bytes)| Region { start: start as usize, bytes, blocks: Vec::new(), peak: 0 });
     }
 
-    /// Ends the count.
+    /// Ends the count and returns it.
     pub(crate) fn end(&self) -> Tally {
         let mut state = self.state();
         let region = state.region.take();
@@ -143,7 +146,7 @@ impl CountingAllocator {
         if let Some(address) = state.region.as_mut().and_then(|region| region.take(size.max(1))) {
             return ptr::with_exposed_provenance_mut(address);
         }
-        // The size stands in front of the block: the C interface frees by address alone.
+        // The size is stored in front of the block, because the C interface frees by address alone.
         let Some(layout) = block(size) else { return ptr::null_mut() };
         // SAFETY: the layout is not empty.
         let start = unsafe { alloc(layout) };
@@ -153,7 +156,8 @@ impl CountingAllocator {
         prefer_large_pages(start, size);
         state.in_use += size as u64;
         state.peak = state.peak.max(state.in_use);
-        // SAFETY: the block has `ALIGNMENT` bytes in front of what is handed out, enough for a `usize`.
+        // SAFETY: the block has `ALIGNMENT` bytes in front of the returned address, enough for a
+        // `usize`.
         unsafe {
             start.cast::<usize>().write(size);
             start.add(ALIGNMENT)
@@ -168,7 +172,8 @@ impl CountingAllocator {
         if state.region.as_mut().is_some_and(|region| region.give_back(block_start as usize)) {
             return;
         }
-        // SAFETY: the address came from `allocate`, so the size stands in front of it and the layout is the one it was made with.
+        // SAFETY: the address came from `allocate`, so its size is stored in front of it, and
+        // `block(size)` is its original layout.
         unsafe {
             let start = block_start.sub(ALIGNMENT);
             let size = start.cast::<usize>().read();
@@ -184,17 +189,17 @@ fn block(size: usize) -> Option<Layout> {
     Layout::from_size_align(size.checked_add(ALIGNMENT)?, ALIGNMENT).ok()
 }
 
-/// The allocator behind the address that the library hands back.
+/// Returns the allocator that owns the address which the library passes back.
 ///
 /// # Safety
-/// `this` must be what [`CountingAllocator::as_interface`] gave.
+/// `this` must come from [`CountingAllocator::as_interface`].
 unsafe fn allocator<'a>(this: *const sys::OrtAllocator) -> &'a CountingAllocator {
     // SAFETY: the interface is the first member of a `repr(C)` structure that is never freed.
     unsafe { &*this.cast::<CountingAllocator>() }
 }
 
 unsafe extern "system" fn serve(this: *mut sys::OrtAllocator, size: usize) -> *mut c_void {
-    // SAFETY: the library calls with the address that it was given.
+    // SAFETY: the library passes the address that it was given.
     unsafe { allocator(this) }.allocate(size).cast()
 }
 

@@ -4,19 +4,20 @@ use crate::element::Element;
 use crate::error::Error;
 use crate::memory::Block;
 
-/// A dense array whose elements belong to somebody else.
+/// A dense array with borrowed elements.
 #[derive(Clone, Debug)]
 pub struct TensorView<'v> {
     /// Element type.
     pub element: Element,
     /// Dimensions.
     pub shape: Vec<u64>,
-    /// Elements, as they lie in memory.
+    /// Elements, as stored in memory.
     pub bytes: &'v [u8],
 }
 
 impl<'v> TensorView<'v> {
-    /// A byte an element, where several share a byte in memory, the first in the lowest bits: what is left of the last byte belongs to nobody.
+    /// Returns one byte an element if several elements share a byte in memory, otherwise `None`. The
+    /// first element has the lowest bits; unused bits of the last byte are dropped.
     pub(crate) fn unpacked(&self) -> Option<Vec<u8>> {
         let bits = self.element.packed_bits()?;
         let count = self.shape.iter().product::<u64>();
@@ -26,7 +27,7 @@ impl<'v> TensorView<'v> {
         Some((0..usize::try_from(count).unwrap_or(0)).map(element).collect())
     }
 
-    /// The elements one by one, as they lie in memory.
+    /// Iterates over the elements, each as stored in memory.
     pub(crate) fn elements(&self) -> impl Iterator<Item = &'v [u8]> {
         let count = usize::try_from(self.shape.iter().product::<u64>().max(1)).unwrap_or(1);
         self.bytes.chunks_exact((self.bytes.len() / count).max(1))
@@ -44,10 +45,11 @@ pub struct Array {
 }
 
 impl Array {
-    /// An array of elements as they lie in memory; `None` when their number is not what the shape says.
+    /// Returns an array of elements as stored in memory; `None` if the number of bytes does not match
+    /// the shape.
     ///
     /// # Errors
-    /// There is no memory.
+    /// The system has no memory for the copy.
     pub fn new(element: Element, shape: Vec<u64>, bytes: &[u8]) -> Result<Option<Self>, Error> {
         if element.bytes(&shape) != Some(bytes.len() as u64) {
             return Ok(None);
@@ -55,10 +57,10 @@ impl Array {
         Ok(Some(Self { element, shape, block: Block::copy_of(bytes)? }))
     }
 
-    /// An array whose elements `fill` writes; `None` when its size is absurd.
+    /// Returns an array whose elements `fill` writes; `None` if its size overflows 64 bits.
     ///
     /// # Errors
-    /// There is no memory, or those of `fill`.
+    /// The system has no memory for the array, or `fill` fails.
     pub(crate) fn filled(
         element: Element,
         shape: Vec<u64>,
@@ -70,31 +72,31 @@ impl Array {
         Ok(Some(Self { element, shape, block }))
     }
 
-    /// A copy of what somebody else has.
+    /// Copies a borrowed array.
     ///
     /// # Errors
-    /// There is no memory.
+    /// The system has no memory for the copy.
     pub fn of(view: &TensorView<'_>) -> Result<Self, Error> {
         Ok(Self { element: view.element, shape: view.shape.clone(), block: Block::copy_of(view.bytes)? })
     }
 
-    /// The array as others see it.
+    /// Borrows the array.
     pub fn view(&self) -> TensorView<'_> {
         TensorView { element: self.element, shape: self.shape.clone(), bytes: self.bytes() }
     }
 
-    /// The elements.
+    /// Returns the elements, as stored in memory.
     pub fn bytes(&self) -> &[u8] {
         self.block.bytes()
     }
 
-    /// Address of the first element.
+    /// Returns the address of the first element.
     pub(crate) fn address(&self) -> *mut u8 {
         self.block.address()
     }
 }
 
-/// Lower-case hexadecimal digits.
+/// Returns bytes as lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,6 +1,8 @@
-//! What a layout says of itself, held against the model that is played: a plan that contradicts it is refused before anything runs.
+//! Checks a layout against the model that is played: a plan that contradicts the model is rejected
+//! before any node runs.
 //!
-//! This is no substitute for `memc check`, which derives everything again; it finds what a run could hide by luck.
+//! This does not replace `memc check`, which derives every fact independently. It finds contradictions
+//! that a run could hide by luck.
 
 use memc_layout::AliasKind;
 use memc_ops::{InPlace, View};
@@ -9,10 +11,11 @@ use crate::error::Error;
 use crate::places::{Place, Places, Slot};
 use crate::step::{Kind, Step};
 
-/// Holds live ranges against the schedule, aliases against nodes, and places against each other; O(steps + values · values live at once).
+/// Checks live ranges against the schedule, aliases against nodes, and places against each other.
+/// O(steps + values · values live at once).
 ///
 /// # Errors
-/// The first contradiction.
+/// Returns the first contradiction.
 pub(crate) fn audit(places: &Places, steps: &[Step<'_>], outputs: &[String]) -> Result<(), Error> {
     for (position, step) in steps.iter().enumerate().filter(|(_, step)| step.kind != Kind::Constant) {
         for slot in step.inputs.iter().chain(&step.outputs) {
@@ -38,7 +41,7 @@ pub(crate) fn audit(places: &Places, steps: &[Step<'_>], outputs: &[String]) -> 
     apart(places)
 }
 
-/// Who makes each slot, and who reads it last.
+/// For each slot, the step that makes it and the last step that reads it.
 struct Touches {
     maker: Vec<Option<usize>>,
     last_reader: Vec<Option<usize>>,
@@ -64,7 +67,8 @@ fn wrong(slot: &Slot, reason: &'static str) -> Error {
     Error::Tensor { tensor: slot.name.clone(), reason }
 }
 
-/// A node must stand between an alias and its owner, and nobody may read what was written over.
+/// Checks that one node links an alias with its owner, and that no later step reads a value that was
+/// written over.
 fn related(
     places: &Places,
     steps: &[Step<'_>],
@@ -77,12 +81,12 @@ fn related(
         let info = memc_ops::find(&step.domain, &step.op).filter(|_| step.inputs.contains(&operand))?;
         let may = match kind {
             AliasKind::View => info.view != View::None,
-            // Some operators that move no bytes are also written over their operand.
+            // Operators that move no bytes may also write over their operand.
             AliasKind::InPlace => !matches!(info.in_place, InPlace::Never) || info.view != View::None,
         };
         may.then_some(position)
     };
-    // An operand of Concat may lie in the result.
+    // An operand of Concat may be a view of the result.
     let back = || if kind == AliasKind::View { joins(of, slot) } else { None };
     let at = joins(slot, of).or_else(back).ok_or("no node makes it of the tensor that it is an alias of")?;
     if kind == AliasKind::InPlace {
@@ -96,7 +100,7 @@ fn related(
     Ok(())
 }
 
-/// Bytes and steps that two values share must be explained by aliases.
+/// Checks that two values share bytes in the same steps only if they are aliases of one owner.
 fn apart(places: &Places) -> Result<(), Error> {
     let span = |slot: &Slot| match slot.place {
         Place::Arena { arena, offset } | Place::File { arena, offset } => Some((arena, offset, offset + slot.bytes)),
@@ -119,7 +123,7 @@ fn apart(places: &Places) -> Result<(), Error> {
                 return Err(wrong(data, "it shares bytes with another tensor while both are live"));
             }
         }
-        // A range that ends before it starts is empty to all that ask it.
+        // Treat a range that ends before it starts as empty.
         let end = data.live.end.max(data.live.start);
         for (_, work) in places.workspace.range(data.live.start..end) {
             if work.arena == arena && work.offset < to && from < work.offset + work.bytes {
@@ -131,9 +135,9 @@ fn apart(places: &Places) -> Result<(), Error> {
     Ok(())
 }
 
-/// The owner of a value's bytes; none in a ring of aliases.
+/// Returns the owner of a value's bytes, or `None` if its aliases form a cycle.
 fn root(places: &Places, mut slot: usize) -> Option<usize> {
-    // As many links as slots: a longer walk is a ring.
+    // There are at most as many links as slots: a longer walk is a cycle.
     for _ in 0..=places.slots.len() {
         match places.slots[slot].alias {
             Some((of, _)) => slot = of,

@@ -1,7 +1,9 @@
-//! Finds where a rewritten model begins to differ from the given one: what feeds softmaxes, the first window, the first node.
+//! Finds the place at which a rewritten model begins to differ from the given one: operands of
+//! softmaxes, the first fragment, the first node.
 //!
-//! A Softmax hides differences: it maps what it reads into 0 to 1, and takes away what all elements have in common. So what feeds one is
-//! compared too, or where rules replaced that, the nearest values before it that both models have.
+//! A Softmax hides differences: it maps its operand into the range 0 to 1 and cancels any offset that
+//! all elements share. So operands of softmaxes are compared too. If a rule replaced an operand, the
+//! nearest earlier values that both models have are compared instead.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,16 +13,16 @@ use memc_onnx_proto::onnx::{GraphProto, NodeProto};
 use crate::arrays::Array;
 use crate::compare::{Difference, Tolerances, difference};
 
-/// A rewritten window whose results differ.
+/// A rewritten fragment whose results differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowDifference {
-    /// Its number in the layout.
+    /// Number of the fragment in the layout.
     pub window: u64,
-    /// The rules that were used in it.
+    /// Rules that rewrote the fragment.
     pub rules: Vec<String>,
-    /// The value in the given model.
+    /// Name of the value in the given model.
     pub given: String,
-    /// How the value that stands for it in the written model differs.
+    /// Difference of the corresponding value in the written model.
     pub difference: Difference,
 }
 
@@ -37,16 +39,19 @@ impl std::fmt::Display for WindowDifference {
     }
 }
 
-/// Names of values that both models can be asked for, where all of them together are at most so many bytes.
+/// Returns the names of the values that both models can return, or `None` if together they take more
+/// than `most` bytes.
 pub(crate) fn traceable(layout: &Layout, most: u64) -> Option<BTreeSet<&str>> {
     let values = layout.tensors.iter().filter(|tensor| matches!(tensor.class, Class::Transient | Class::Output));
     let total = values.clone().map(|tensor| tensor.bytes).fold(0, u64::saturating_add);
     (total <= most).then(|| values.map(|tensor| tensor.name.as_str()).collect())
 }
 
-/// Values that both models have and that feed softmaxes of the given one: as many, in its order, as so many bytes hold.
+/// Returns values that both models have and that feed softmaxes of the given model, in its order. Skips
+/// values that no longer fit into `most` bytes.
 ///
-/// Where a softmax's operand was rewritten, the nearest values before it on each way stand for it.
+/// If a softmax's operand was rewritten, the search goes back to the nearest earlier values that both
+/// models have.
 pub(crate) fn before_softmaxes<'l>(given: &GraphProto, layout: &'l Layout, most: u64) -> BTreeSet<&'l str> {
     let values = layout.tensors.iter().filter(|tensor| matches!(tensor.class, Class::Transient | Class::Output));
     let written: BTreeMap<&str, (&'l str, u64)> =
@@ -56,6 +61,7 @@ pub(crate) fn before_softmaxes<'l>(given: &GraphProto, layout: &'l Layout, most:
     let softmaxes = given.node.iter().filter(|node| matches!(node.op_type(), "Softmax" | "LogSoftmax"));
     let (mut found, mut left) = (BTreeSet::new(), most);
     for softmax in softmaxes {
+        // Search backwards from the softmax's operands; stop at the first value that both models have.
         let (mut open, mut seen): (VecDeque<&str>, BTreeSet<&str>) =
             (softmax.input.iter().map(String::as_str).collect(), BTreeSet::new());
         while let Some(name) = open.pop_front() {
@@ -70,7 +76,8 @@ pub(crate) fn before_softmaxes<'l>(given: &GraphProto, layout: &'l Layout, most:
     found
 }
 
-/// The first window, in the order of the written model, with a result that differs: beyond the tolerance, else not at all.
+/// Returns the first fragment, in the order of the written model, with a result that differs beyond the
+/// tolerance.
 pub(crate) fn first_window(
     layout: &Layout,
     order: &[NodeProto],
@@ -82,7 +89,7 @@ pub(crate) fn first_window(
         order.iter().enumerate().flat_map(|(step, node)| node.output.iter().map(move |name| (name.as_str(), step))).collect();
     let pairs = layout.rewrites.iter().flat_map(|window| window.outputs.iter().map(move |value| (window, value)));
     let mut pairs: Vec<_> = pairs.collect();
-    // Among windows with the same value, the one that was rewritten last made it.
+    // If several fragments have the same value, the one that was rewritten last made it.
     pairs.sort_by_key(|(window, value)| (position.get(value.written.as_str()).copied(), std::cmp::Reverse(window.window)));
     pairs.into_iter().find_map(|(window, value)| {
         let kind =
@@ -94,7 +101,8 @@ pub(crate) fn first_window(
     })
 }
 
-/// The first node of the written model with a result that both models have and that differs: beyond the tolerance, else in any bit.
+/// Returns the first node of the written model whose result differs beyond the tolerance; if there is
+/// none, the first whose result differs in any bit. Only results that both models have count.
 pub(crate) fn first_node<'n>(
     order: &'n [NodeProto],
     expected: &BTreeMap<String, Array>,

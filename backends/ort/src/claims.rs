@@ -1,7 +1,7 @@
-//! Sizes that only the model's file states, held against the data where a verification fails.
+//! Checks sizes that only the model's file states against the data, after a verification failed.
 //!
-//! Rewriting takes such a size for a fact: of a matrix with one column it makes a row by counting its elements anew. On data that gives another
-//! size, the node that it wrote fails, or gives other results.
+//! Rewriting relies on these sizes: for example, it turns a matrix with one column into a row by a
+//! reshape. If the data gives another size, the rewritten node fails or gives other results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,12 @@ use crate::runtime::Runtime;
 use crate::step::scheduled;
 use crate::whole::Whole;
 
-/// Runs the given model and returns the first result, in the order of the schedule, that has another size than its file states; `None` where all
-/// sizes are as stated, or the results take more than `most` bytes.
+/// Runs the given model and returns an error for the first result, in schedule order, whose size differs
+/// from the size stated in the file. Returns `None` if all sizes are as stated, or if the results take
+/// more than `most` bytes.
 ///
 /// # Errors
-/// The runtime refuses the model, or the schedule is of another one.
+/// The runtime refuses the model, or the schedule belongs to another model.
 pub(crate) fn first_false(
     runtime: &Runtime,
     given: &ModelFile,

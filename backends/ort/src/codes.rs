@@ -1,4 +1,4 @@
-//! Codes E07xx: running plans and models, each with the page that `memc explain` prints.
+//! Codes E07xx: errors in running plans and models, each with the page that `memc explain` prints.
 
 use memc_ir::codes::{CodeInfo, Fault};
 
@@ -135,13 +135,13 @@ pub const ALL: &[CodeInfo] = &[
     },
 ];
 
-/// The page of a code.
+/// Returns the page of a code; `None` if this crate has no such code.
 pub fn explain(code: &str) -> Option<&'static CodeInfo> {
     ALL.iter().find(|info| info.code.eq_ignore_ascii_case(code))
 }
 
 impl Error {
-    /// Stable code, as `memc explain` knows it.
+    /// Returns the stable code that `memc explain` knows.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoLibrary { .. } | Self::Library { .. } => "E0701",
@@ -162,7 +162,7 @@ impl Error {
         }
     }
 
-    /// What to do next.
+    /// Returns advice on the next step.
     pub fn help(&self) -> &'static str {
         match self {
             Self::NoLibrary { .. } | Self::Library { .. } => HOW_TO_GET,

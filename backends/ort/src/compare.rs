@@ -1,4 +1,4 @@
-//! Compares outputs: bit for bit, and where they differ, by how much.
+//! Compares outputs bit by bit, and measures by how much they differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,70 +7,80 @@ use memc_onnx_proto::onnx::tensor_proto::DataType;
 use crate::arrays::TensorView;
 use crate::content::Content;
 
-/// What is allowed between an expected number `a` and the one found: `absolute + relative * |a| + of_largest * L + of_range * R`, `L` the largest
-/// finite magnitude that is expected where the array differs (masks absorb what is added to them: they are equal, and loosen nothing), `R` the
-/// largest one anywhere.
+/// Allowed difference between an expected number `a` and the found number:
+/// `absolute + relative * |a| + of_largest * L + of_range * R`.
+///
+/// `L` is the largest finite expected magnitude among the elements that differ. Equal elements do not
+/// count, so that a mask, which absorbs added numbers, does not loosen the tolerance. `R` is the largest
+/// finite expected magnitude in the whole array.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tolerance {
-    /// Part of the expected number's size.
+    /// Allowed difference as a share of the expected number.
     pub relative: f64,
-    /// Whatever the size.
+    /// Allowed difference of any number.
     pub absolute: f64,
-    /// Part of the array's largest number, of floating-point arrays: what a sum that cancels is off by follows the terms, not the sum. In
-    /// types whose numbers lie farther apart than that, unless zero, [`Tolerance::ROUNDINGS`] of those distances.
+    /// Allowed difference as a share of `L`, for floating-point arrays: the error of a sum that cancels
+    /// follows its terms, not the sum. Unless zero, it is at least [`Tolerance::ROUNDINGS`] distances
+    /// between neighbouring numbers of the element type.
     pub of_largest: f64,
-    /// Part of the largest number that is expected anywhere in the array, of floating-point arrays and integers of 8 bits: what lies on a grid
-    /// of that range is off by steps of the grid.
+    /// Allowed difference as a share of `R`, for floating-point arrays and 8-bit integers: numbers on a
+    /// grid over that range are off by steps of the grid.
     pub of_range: f64,
 }
 
 impl Tolerance {
-    /// How many distances between neighbouring numbers near the largest one are allowed in types of few bits.
+    /// Allowed number of distances between neighbouring numbers near the largest one; matters for types
+    /// of few bits.
     pub const ROUNDINGS: f64 = 16.0;
 
-    /// For what is rounded otherwise: sums in another order, factors multiplied beforehand.
+    /// Returns the tolerance for computations that round otherwise: sums in another order, factors
+    /// multiplied beforehand.
     pub fn of_roundings() -> Self {
         Self { relative: 1e-3, absolute: 1e-7, of_largest: 1e-4, of_range: 0.0 }
     }
 
-    /// The same for what becomes integers of few bits on the way: a number that lies between two of them may become the other one, and all that
-    /// is computed of it follows.
+    /// Returns this tolerance for results that pass through integers of few bits. A number between two
+    /// integers may round to either one, and every later result follows it.
     fn through_integers(self) -> Self {
         const GRID: f64 = 0.05;
         Self { of_range: if self.of_largest > 0.0 { self.of_range.max(GRID) } else { self.of_range }, ..self }
     }
 
-    /// The same for what is of the size of one whatever there happens to be: a kernel that adds one before it divides, or takes the exponent of
-    /// a sum, is off by roundings of numbers near one where its results are near zero.
+    /// Returns this tolerance for results of unit scale, even if they are near zero: a kernel that adds
+    /// one before it divides, or takes the exponent of a sum, is off by roundings of numbers near one.
     fn at_unit_scale(self) -> Self {
-        // Eight distances between neighbouring numbers of 32 bits near one. ONNX Runtime's own fusions of Sigmoid move results by two.
+        // Eight distances between neighbouring 32-bit numbers near one. ONNX Runtime's own fusions of
+        // Sigmoid move results by two.
         const ROUNDINGS_OF_ONE: f64 = 1e-6;
         Self { absolute: if self.of_largest > 0.0 { self.absolute.max(ROUNDINGS_OF_ONE) } else { self.absolute }, ..self }
     }
 
-    /// The same for numbers on a grid of such steps: one step, and what the difference of two numbers rounds.
+    /// Returns this tolerance for numbers on a grid: it allows one `step`, and the rounding of the
+    /// difference of two numbers.
     fn between_steps(self, step: f64) -> Self {
         const ROUNDED: f64 = 1.0 + 1e-4;
         Self { absolute: if self.of_largest > 0.0 { self.absolute.max(step * ROUNDED) } else { self.absolute }, ..self }
     }
 
-    /// The same for results of a rounding operator: one step between integers.
+    /// Returns this tolerance for results of a rounding operator: one step between integers.
     pub(crate) fn of_steps(self, ty: DataType) -> Self {
         if epsilon(ty).is_some() { self } else { Self { absolute: 1.0, ..Self::default() } }
     }
 
-    /// Whether it allows no difference at all.
+    /// Whether the tolerance allows no difference at all.
     fn is_exact(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The same for what was computed of numbers of another type, whose roundings it carries on.
+    /// Returns this tolerance for results computed from numbers of type `ty`, whose rounding errors they
+    /// carry on.
     fn through(self, ty: DataType) -> Self {
         let rounding = epsilon(ty).map_or(0.0, |epsilon| Self::ROUNDINGS * epsilon);
         Self { of_largest: if self.of_largest > 0.0 { self.of_largest.max(rounding) } else { 0.0 }, ..self }
     }
 
-    /// What is allowed in an array, whatever the number: of the largest one that differs, and of the largest one.
+    /// Returns the part of the allowed difference that is equal for all elements of an array. `largest`
+    /// is `L` and `range` is `R` of [`Tolerance`].
     fn anywhere(&self, ty: DataType, largest: f64, range: f64) -> f64 {
         let of_largest = match epsilon(ty) {
             Some(epsilon) if self.of_largest > 0.0 => self.of_largest.max(Self::ROUNDINGS * epsilon),
@@ -81,24 +91,25 @@ impl Tolerance {
     }
 }
 
-/// What is allowed in each array.
+/// Tolerances of all arrays.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tolerances {
-    /// In all of them.
+    /// Tolerance of every array.
     pub all: Tolerance,
-    /// The coarsest type of half precision that an array, by its name, is computed of.
+    /// By array name, the coarsest half-precision type that the array is computed from.
     pub halves: BTreeMap<String, DataType>,
-    /// Arrays, by their names, that are computed of what was rounded to integers of few bits.
+    /// Names of arrays that are computed from values rounded to integers of few bits.
     pub integers: BTreeSet<String>,
-    /// Distance between neighbouring numbers of arrays, by their names, that hold numbers made of integers: a last bit before the integers moves a number
-    /// by one.
+    /// By array name, the distance between neighbouring numbers of an array that holds dequantized
+    /// integers. A difference in the last bit before the rounding moves such a number by one step.
     pub steps: BTreeMap<String, f64>,
-    /// Arrays, by their names, that hold results whose scale is one (see `OpInfo::unit_scale`), moved or not.
+    /// Names of arrays that hold results of unit scale (see `OpInfo::unit_scale`), whether or not data
+    /// movement follows.
     pub units: BTreeSet<String>,
 }
 
 impl Tolerances {
-    /// What is allowed in the array of a name.
+    /// Returns the tolerance for the array of a name.
     pub(crate) fn of(&self, name: &str) -> Tolerance {
         let all = if self.integers.contains(name) { self.all.through_integers() } else { self.all };
         let all = if self.units.contains(name) { all.at_unit_scale() } else { all };
@@ -107,7 +118,7 @@ impl Tolerances {
     }
 }
 
-/// Distance from one to the next number of a floating-point type.
+/// Returns the distance from 1 to the next number of a floating-point type; `None` for other types.
 fn epsilon(ty: DataType) -> Option<f64> {
     match ty {
         DataType::Double => Some(f64::EPSILON),
@@ -118,45 +129,46 @@ fn epsilon(ty: DataType) -> Option<f64> {
     }
 }
 
-/// How an output differs from what is expected.
+/// Difference between an output and its expected value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// The output.
+    /// Name of the output.
     pub output: String,
-    /// In what way.
+    /// Kind of the difference.
     pub kind: DifferenceKind,
 }
 
-/// In what way an output differs.
+/// Kind of a difference.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DifferenceKind {
-    /// One side does not have it.
+    /// Only one side has the output.
     Absent,
     /// Kind, type or shape differ.
     Type {
-        /// What is expected.
+        /// Expected type.
         expected: String,
-        /// What there is.
+        /// Found type.
         found: String,
     },
     /// Strings differ.
     Strings {
-        /// How many.
+        /// Number of strings that differ.
         count: u64,
-        /// Of how many.
+        /// Number of all strings.
         of: u64,
     },
     /// Elements differ.
     Elements {
-        /// How many.
+        /// Number of elements that differ.
         count: u64,
-        /// Of how many.
+        /// Number of all elements.
         of: u64,
-        /// Largest absolute difference; not a number where one side is none.
+        /// Largest absolute difference; NaN if only one side is NaN.
         absolute: f64,
-        /// That, as a part of the largest expected magnitude among the elements that differ.
+        /// Largest absolute difference, as a share of the largest expected magnitude among the elements
+        /// that differ.
         relative: f64,
-        /// Whether all are within the tolerance.
+        /// Whether all elements are within the tolerance.
         within: bool,
     },
 }
@@ -180,14 +192,14 @@ impl std::fmt::Display for Difference {
 }
 
 impl Difference {
-    /// Whether the difference is allowed.
+    /// Whether the difference is within the tolerance.
     pub fn is_within(&self) -> bool {
         matches!(self.kind, DifferenceKind::Elements { within: true, .. })
     }
 }
 
-/// Differences of all outputs, by name; empty when every bit is equal. Sequences and maps are followed to what they hold; what the runtime does
-/// not give out is passed over.
+/// Returns the differences of all outputs, by name; empty if every bit is equal. Compares the items of
+/// sequences and maps one by one. Skips values whose elements the runtime does not give out.
 pub fn compare(
     expected: &BTreeMap<String, Content<'_>>,
     found: &BTreeMap<String, Content<'_>>,
@@ -205,7 +217,8 @@ pub fn compare(
     differences
 }
 
-/// Adds how what one value holds differs from what is expected. Elements are named by their place: `y[2]`, `y.keys`, `y.values`.
+/// Adds the differences between two contents. Elements are named by their place: `y[2]`, `y.keys`,
+/// `y.values`.
 fn compare_content(
     name: String,
     expected: &Content<'_>,
@@ -238,7 +251,7 @@ fn compare_content(
     differences.extend(kind.map(|kind| Difference { output: name, kind }));
 }
 
-/// How an array differs from what is expected; `None` when every bit is equal.
+/// Compares an array with the expected one; `None` if every bit is equal.
 pub(crate) fn difference(expected: &TensorView<'_>, found: &TensorView<'_>, tolerance: Tolerance) -> Option<DifferenceKind> {
     if expected.element != found.element || expected.shape != found.shape {
         let kind = |view: &TensorView<'_>| Content::View(view.clone()).to_string();
@@ -257,15 +270,17 @@ pub(crate) fn difference(expected: &TensorView<'_>, found: &TensorView<'_>, tole
     }
 }
 
-/// How the elements of an array, of whole bytes, differ from those of another of its type and shape.
+/// Compares the elements of two arrays of equal type and shape, with at least one byte an element.
 fn elements_differ(expected: &TensorView<'_>, found: &TensorView<'_>, tolerance: Tolerance) -> DifferenceKind {
     let of = expected.shape.iter().product::<u64>();
     let differing = || expected.elements().zip(found.elements()).filter(|(a, b)| a != b);
     let ty = expected.element.data_type();
     let size = |bytes| number(ty, bytes).map(f64::abs).filter(|size| size.is_finite());
+    // Measure the magnitudes that the tolerance depends on.
     let largest = differing().filter_map(|(a, _)| size(a)).fold(0.0, f64::max);
     let range = if tolerance.of_range > 0.0 { expected.elements().filter_map(size).fold(0.0, f64::max) } else { 0.0 };
     let anywhere = tolerance.anywhere(ty, largest, range);
+    // Compare the elements whose bytes differ.
     let (mut count, mut absolute, mut within) = (0, 0.0f64, true);
     for (a, b) in differing() {
         count += 1;
@@ -273,13 +288,13 @@ fn elements_differ(expected: &TensorView<'_>, found: &TensorView<'_>, tolerance:
             within = false;
             continue;
         };
-        // The sign and payload of what is no number follow from which kernel made it; no arithmetic reads them.
+        // The sign and payload of a NaN depend on the kernel that made it; no arithmetic reads them.
         if a.is_nan() && b.is_nan() && !tolerance.is_exact() {
             continue;
         }
         let gap = (a - b).abs();
         absolute = if gap.is_nan() || absolute.is_nan() { f64::NAN } else { absolute.max(gap) };
-        // Not a number beside a number, and infinity, are within no tolerance.
+        // NaN next to a number, and infinity, are beyond every tolerance.
         within &= gap.is_finite() && gap <= anywhere + tolerance.relative * a.abs();
     }
     DifferenceKind::Elements { count, of, absolute, relative: absolute / largest.max(f64::MIN_POSITIVE), within }
@@ -303,7 +318,7 @@ fn number(ty: DataType, bytes: &[u8]) -> Option<f64> {
     })
 }
 
-/// IEEE 754 binary16.
+/// Decodes an IEEE 754 binary16 number.
 fn half(bits: u16) -> f64 {
     let (exponent, fraction) = (i32::from((bits >> 10) & 0x1f), f64::from(bits & 0x3ff));
     let size = match exponent {
@@ -322,7 +337,7 @@ mod tests {
     use super::*;
     use crate::element::Element;
 
-    /// How arrays of the type differ, one element apart.
+    /// Compares one-dimensional arrays of a type.
     fn differ(ty: DataType, expected: &[u8], found: &[u8], tolerance: Tolerance) -> Option<DifferenceKind> {
         let element = Element::from_onnx(ty as i32).expect("a type of arrays");
         let count = expected.len() as u64 / element.bytes(&[1]).expect("one element");
@@ -359,7 +374,7 @@ mod tests {
         let Some(DifferenceKind::Elements { count, of, absolute, .. }) = differ(&[0x21, 0x0f], &[0x31, 0x07]) else {
             unreachable!("elements differ");
         };
-        // 15 is minus one.
+        // The four bits of 15 are those of minus one.
         assert_eq!((count, of, absolute), (2, 3, 8.0));
     }
 
@@ -371,7 +386,7 @@ mod tests {
         assert!(is_within(&[1e-4, 1e-5], &[1e-4, 1.02e-5], of(usual, "y")));
         assert!(!is_within(&[1e-4, 1e-5], &[1e-4, 1.02e-5], of(usual, "z")));
         assert!(!is_within(&[1e-4, 1e-5], &[1e-4, 1.5e-5], of(usual, "y")));
-        // What was asked to be exact is.
+        // An exact tolerance stays exact.
         assert!(!is_within(&[1e-4, 1e-5], &[1e-4, 1.02e-5], of(Tolerance::default(), "y")));
     }
 
@@ -418,7 +433,7 @@ mod tests {
         assert!(is_within(&[0.19, 1.0], &[0.2, 1.0], rounded));
         assert!(!is_within(&[0.19, 1.0], &[0.25, 1.0], rounded));
         assert!(!at(101, of(Tolerance::of_roundings(), "y")));
-        // What was asked to be exact is.
+        // An exact tolerance stays exact.
         assert!(!at(101, of(Tolerance::default(), "z")));
     }
 

@@ -1,4 +1,4 @@
-//! What a value of the runtime holds, whatever its kind: an array, strings, a sequence, a map, or nothing.
+//! Content of a runtime value of any kind: an array, strings, a sequence, a map, or nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,27 +8,27 @@ use sha2::{Digest as _, Sha256};
 use crate::arrays::{Array, TensorView, hex};
 use crate::error::Error;
 
-/// What a value holds.
+/// Content of a value.
 #[derive(Debug)]
 pub enum Content<'v> {
-    /// An array that lies with somebody else.
+    /// An array with borrowed elements.
     View(TensorView<'v>),
-    /// An array with elements of its own.
+    /// An array that owns its elements.
     Array(Array),
-    /// A tensor of strings: whatever bytes they are.
+    /// A tensor of strings, which may hold any bytes.
     Strings {
         /// Dimensions.
         shape: Vec<u64>,
-        /// The strings in the order of their positions.
+        /// The strings, in row-major order.
         elements: Vec<Vec<u8>>,
     },
     /// Values in order.
     Sequence(Vec<Content<'v>>),
-    /// Keys, and the value of each at the same position.
+    /// Keys, and the value of each key at the same position.
     Map(Box<(Content<'v>, Content<'v>)>),
     /// An optional that holds nothing.
     None,
-    /// A value whose elements the runtime does not give out; the words say what it is.
+    /// A value whose elements the runtime does not give out; the text describes its kind.
     Unread(&'static str),
 }
 
@@ -39,7 +39,7 @@ impl<'v> From<TensorView<'v>> for Content<'v> {
 }
 
 impl Content<'_> {
-    /// The array, if it is one.
+    /// Returns the array, or `None` for any other content.
     pub fn tensor(&self) -> Option<TensorView<'_>> {
         match self {
             Self::View(view) => Some(view.clone()),
@@ -48,10 +48,10 @@ impl Content<'_> {
         }
     }
 
-    /// The same with elements of its own.
+    /// Returns this content with owned elements.
     ///
     /// # Errors
-    /// There is no memory.
+    /// The system has no memory for the copy.
     pub fn into_owned(self) -> Result<Content<'static>, Error> {
         Ok(match self {
             Self::View(view) => Content::Array(Array::of(&view)?),
@@ -64,7 +64,8 @@ impl Content<'_> {
         })
     }
 
-    /// All arrays in it, by names as comparisons say them: its own for an array, `y[2]`, `y.keys` and `y.values` for what lies in others.
+    /// Returns all arrays of the content with the names that comparisons use: the given name for an
+    /// array, and `y[2]`, `y.keys` and `y.values` for arrays inside sequences and maps.
     pub fn arrays(&self, name: &str) -> Vec<(String, TensorView<'_>)> {
         match self {
             Self::Sequence(items) => {
@@ -76,7 +77,8 @@ impl Content<'_> {
         }
     }
 
-    /// What it is, if its elements, or those of something in it, are not given out.
+    /// Returns the kind of the content, or of an item in it, whose elements the runtime does not give
+    /// out; `None` if all elements are readable.
     pub fn unread(&self) -> Option<&'static str> {
         match self {
             Self::Unread(kind) => Some(kind),
@@ -86,7 +88,8 @@ impl Content<'_> {
         }
     }
 
-    /// Adds what it holds to a sum. Arrays are told from everything else by the number of their type, which is below these.
+    /// Adds the content to a hash. The numbers of other kinds are above those of element types, so
+    /// arrays cannot be confused with them.
     fn add_to(&self, hash: &mut Sha256) {
         let mut begin = |kind: i32, count: usize| {
             hash.update(kind.to_le_bytes());
@@ -128,10 +131,10 @@ impl Content<'_> {
     }
 }
 
-/// What it is: `float[2, 3]`, `none`, `a sequence of 2: float[3], float[4]`.
+/// Describes the content: `float[2, 3]`, `none`, `a sequence of 2: float[3], float[4]`.
 impl fmt::Display for Content<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Items of a sequence that are named.
+        /// Largest number of items of a sequence that are described.
         const MAX_NAMED: usize = 4;
         match self {
             Self::View(TensorView { element, shape, .. }) | Self::Array(Array { element, shape, .. }) => {
@@ -152,7 +155,8 @@ impl fmt::Display for Content<'_> {
     }
 }
 
-/// SHA-256 over names and contents, lower-case hexadecimal; equal for equal results.
+/// Returns the SHA-256 of names and contents in lower-case hexadecimal; equal results give equal
+/// digests.
 pub fn digest(contents: &BTreeMap<String, Content<'_>>) -> String {
     let mut hash = Sha256::new();
     for (name, content) in contents {
@@ -163,7 +167,7 @@ pub fn digest(contents: &BTreeMap<String, Content<'_>>) -> String {
     hex(&hash.finalize())
 }
 
-/// Arrays as others see them, by name.
+/// Borrows arrays as contents, by name.
 pub fn views(arrays: &BTreeMap<String, Array>) -> BTreeMap<String, Content<'_>> {
     arrays.iter().map(|(name, array)| (name.clone(), Content::View(array.view()))).collect()
 }

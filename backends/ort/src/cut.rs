@@ -1,4 +1,4 @@
-//! Cuts one node out of a model: a model of its own whose inputs are the node's operands.
+//! Cuts one node out of a model, as a model of its own whose inputs are the node's operands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,28 +9,30 @@ use prost::Message as _;
 use crate::element::Element;
 use crate::random;
 
-/// Bodies within bodies that are followed; the reader of models refuses more anyway.
+/// Deepest nesting of bodies that is followed; the reader of models rejects deeper ones anyway.
 const MAX_DEPTH: usize = 64;
 
-/// A node as a model.
+/// A node as a model of its own.
 #[derive(Debug)]
 pub(crate) struct Cut {
-    /// The model's bytes. Equal nodes give equal bytes, so that they can share a session.
+    /// Bytes of the cut model. Equal nodes give equal bytes, so that they can share a session.
     pub(crate) bytes: Vec<u8>,
-    /// Names, in the model it came from, of the values that the inputs take.
+    /// Names, in the original model, of the values for the inputs.
     pub(crate) operands: Vec<String>,
-    /// Names, there, of what the outputs give.
+    /// Names, in the original model, of the values from the outputs.
     pub(crate) results: Vec<String>,
-    /// Initializers that the session is given beside the model, as no file has them: name in the cut model, name in the model it came from.
+    /// Initializers that the session gets separately from the model, because no file has them: name in
+    /// the cut model, name in the original model.
     pub(crate) weights: Vec<(String, String)>,
-    /// Bytes of constant operands that the kernel may keep in a form of its own.
+    /// Total size of constant operands that the kernel may repack, in bytes.
     pub(crate) packed: u64,
 }
 
-/// First `ir_version` in which a caller may give something else for an initializer that is also a graph input: it is no constant then.
+/// First `ir_version` in which a caller may override an initializer that is also a graph input; it is
+/// not constant then.
 const OVERRIDABLE_IR_VERSION: i64 = 4;
 
-/// Operators whose kernels keep constant operands in a form of their own, for speed.
+/// Operators whose kernels repack constant operands into a layout of their own, for speed.
 const PACKING: [&str; 18] = [
     "Attention",
     "ConvTranspose",
@@ -56,21 +58,22 @@ const PACKING: [&str; 18] = [
 pub(crate) struct Cutter<'m> {
     model: &'m ModelProto,
     opset: i64,
-    /// Initializers that are part of the cut model: strings, of which no tensor over given bytes can be made.
+    /// Initializers that are part of the cut model: strings, because no tensor over given bytes can hold
+    /// them.
     strings: BTreeMap<&'m str, &'m TensorProto>,
-    /// The other initializers, but for defaults of graph inputs.
+    /// All other initializers, except defaults of graph inputs.
     weights: BTreeMap<&'m str, &'m TensorProto>,
-    /// Those of them that a session may read from their files.
+    /// Names of the initializers in `weights` that a session may read from their files.
     filed: BTreeSet<&'m str>,
-    /// What Constant nodes hold: a session makes initializers of them.
+    /// Tensors of Constant nodes; a session turns them into initializers.
     constants: BTreeMap<&'m str, &'m TensorProto>,
-    /// Types that the model states.
+    /// Types that the model states, by value name.
     described: BTreeMap<&'m str, &'m TypeProto>,
 }
 
 impl<'m> Cutter<'m> {
-    /// A cutter; `in_file` says which initializers sessions may read from their files in the model's folder, `sparse` has names and types of
-    /// those that are sparse.
+    /// Returns a cutter. `in_file` tells which initializers sessions may read from their files in the
+    /// model's folder. `sparse` has the names and types of sparse initializers.
     pub(crate) fn new(
         model: &'m ModelProto,
         graph: &'m GraphProto,
@@ -84,7 +87,7 @@ impl<'m> Cutter<'m> {
             .chain(sparse)
             .map(|tensor| (tensor.name(), tensor))
             .partition(|(_, tensor)| tensor.data_type() == text);
-        // Kernels do not pack what is no constant, and round otherwise than if they did.
+        // Kernels do not pack an operand that is not constant, and their results then round otherwise.
         if model.ir_version() >= OVERRIDABLE_IR_VERSION {
             for input in &graph.input {
                 weights.remove(input.name());
@@ -101,12 +104,13 @@ impl<'m> Cutter<'m> {
         Self { model, opset: random::opset(model), strings, weights, filed, constants: constants.collect(), described }
     }
 
-    /// The type that the model states for a value.
+    /// Returns the type that the model states for a value; `None` if it states none.
     pub(crate) fn described(&self, name: &str) -> Option<&'m TypeProto> {
         self.described.get(name).copied()
     }
 
-    /// Values that a node reads: operands, and what its bodies capture; in order, without strings.
+    /// Returns the names of the values that a node reads: its operands, then the captures of its bodies,
+    /// in order and without strings.
     pub(crate) fn operands(&self, node: &NodeProto) -> Vec<String> {
         let mut names: Vec<String> = node.input.iter().filter(|name| !name.is_empty()).cloned().collect();
         names.extend(captured(node));
@@ -114,14 +118,16 @@ impl<'m> Cutter<'m> {
         names
     }
 
-    /// What a node must have as an initializer, under the name that it has in the cut model; `None` for what is an input there.
+    /// Returns an operand that the cut model must have as an initializer, under its name in the cut
+    /// model; `None` if the operand becomes an input.
     fn constant(&self, original: &str, name: &str, node: &NodeProto) -> Option<Constant> {
         let named = |tensor: &TensorProto| TensorProto { name: Some(name.to_owned()), ..tensor.clone() };
         if let Some(tensor) = self.strings.get(original) {
             return Some(Constant::Here(named(tensor)));
         }
         let has_bodies = has_bodies(node);
-        // Kernels in bodies see constants as such too: packed operands may round otherwise than plain ones.
+        // Kernels in bodies see constant operands as well, and packed operands may round otherwise than
+        // plain ones.
         if !has_bodies && !PACKING.contains(&node.op_type()) {
             return None;
         }
@@ -136,7 +142,8 @@ impl<'m> Cutter<'m> {
         Some(Constant::Packed { tensor: if is_given { elsewhere(tensor, name, original) } else { named(tensor) }, is_given })
     }
 
-    /// Cuts a node; `type_of` gives types of operands and results where known. `alone` keeps equal nodes apart.
+    /// Cuts a node out of the model. `type_of` returns the types of operands and results if known.
+    /// `alone` keeps the models of equal nodes distinct.
     pub(crate) fn cut(&self, node: &NodeProto, alone: bool, type_of: &dyn Fn(&str) -> Option<TypeProto>) -> Cut {
         let mut copy = node.clone();
         random::give_seed(&mut copy, self.opset);
@@ -144,6 +151,7 @@ impl<'m> Cutter<'m> {
         let mut graph = GraphProto { name: Some("node".to_owned()), ..GraphProto::default() };
         let (mut operands, mut results, mut weights, mut packed) = (Vec::new(), Vec::new(), Vec::new(), 0u64);
         let mut known: BTreeSet<String> = BTreeSet::new();
+        // Adds an operand once, as an initializer or as an input.
         let mut give = |original: &str, name: &str, graph: &mut GraphProto| {
             if !known.insert(name.to_owned()) {
                 return;
@@ -163,7 +171,7 @@ impl<'m> Cutter<'m> {
             }
         };
         for (position, name) in copy.input.iter_mut().enumerate().filter(|(_, name)| !name.is_empty()) {
-            // Bodies name the values that they capture, so with bodies the names stay.
+            // Bodies refer to captured values by name, so a node with bodies keeps its names.
             let fresh = if has_bodies { name.clone() } else { format!("operand_{position}") };
             give(name, &fresh, &mut graph);
             *name = fresh;
@@ -171,6 +179,7 @@ impl<'m> Cutter<'m> {
         for name in captured(node) {
             give(&name, &name, &mut graph);
         }
+        // Rename the results, and drop all parts of the node that would make equal nodes differ.
         for (position, name) in copy.output.iter_mut().enumerate().filter(|(_, name)| !name.is_empty()) {
             let fresh = if has_bodies { name.clone() } else { format!("result_{position}") };
             graph.output.push(ValueInfoProto { name: Some(fresh.clone()), r#type: type_of(name), ..ValueInfoProto::default() });
@@ -183,7 +192,7 @@ impl<'m> Cutter<'m> {
         let is_call = functions.iter().any(|function| function.domain() == node.domain() && function.name() == node.op_type());
         graph.node.push(copy);
         let model = ModelProto {
-            // Older versions want all initializers among the inputs.
+            // Older versions require all initializers among the inputs.
             ir_version: Some(self.model.ir_version().max(OVERRIDABLE_IR_VERSION)),
             opset_import: self.model.opset_import.clone(),
             graph: Some(graph),
@@ -194,7 +203,7 @@ impl<'m> Cutter<'m> {
     }
 }
 
-/// Bytes of an initializer; 0 where it does not say.
+/// Returns the size of an initializer, in bytes; 0 if its type or shape is invalid.
 fn size(tensor: &TensorProto) -> u64 {
     let shape = tensor.dims.iter().map(|extent| u64::try_from(*extent)).collect::<Result<Vec<_>, _>>();
     Element::from_onnx(tensor.data_type()).zip(shape.ok()).and_then(|(element, shape)| element.bytes(&shape)).unwrap_or(0)
@@ -202,13 +211,15 @@ fn size(tensor: &TensorProto) -> u64 {
 
 /// An operand that a cut model has as an initializer.
 enum Constant {
-    /// Elements and all.
+    /// An initializer with its elements.
     Here(TensorProto),
-    /// One that its kernel may pack: out of its file, or given to the session beside the model.
+    /// An initializer that its kernel may pack. Its elements come from its file, or the session gets
+    /// them separately (`is_given`).
     Packed { tensor: TensorProto, is_given: bool },
 }
 
-/// An initializer that says only what it is; the session gets its bytes from outside. The location keeps different weights apart.
+/// Returns an initializer without its elements; the session gets them separately. The location keeps the
+/// models of different weights distinct.
 fn elsewhere(tensor: &TensorProto, name: &str, original: &str) -> TensorProto {
     let entry = |key: &str, value: &str| StringStringEntryProto { key: Some(key.to_owned()), value: Some(value.to_owned()) };
     TensorProto {
@@ -221,24 +232,25 @@ fn elsewhere(tensor: &TensorProto, name: &str, original: &str) -> TensorProto {
     }
 }
 
-/// Whether the runtime may read the initializer to infer shapes inside a body, which it does only where the bytes are in the model.
+/// Whether the runtime may read the initializer to infer shapes inside a body; it does so only if the
+/// model contains the bytes.
 fn says_shapes(tensor: &TensorProto) -> bool {
     const MAX_ELEMENTS: i64 = 64;
     let is_here = tensor.data_location() != DataLocation::External;
     is_here && tensor.data_type() == DataType::Int64 as i32 && tensor.dims.iter().product::<i64>() <= MAX_ELEMENTS
 }
 
-/// The graphs that a node runs.
+/// Iterates over the bodies of a node.
 pub(crate) fn bodies(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs))
 }
 
-/// Whether the node runs graphs of its own: If, Loop, Scan and their like.
+/// Whether the node has bodies: If, Loop, Scan and similar operators.
 pub(crate) fn has_bodies(node: &NodeProto) -> bool {
     bodies(node).next().is_some()
 }
 
-/// Names that the bodies of a node take from outside, in order of first use.
+/// Returns the names that the bodies of a node capture from outside, in order of first use.
 pub(crate) fn captured(node: &NodeProto) -> Vec<String> {
     let mut found = Vec::new();
     for body in bodies(node) {

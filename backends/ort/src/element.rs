@@ -1,9 +1,10 @@
-//! Element types: ONNX's numbers, the names that layout files use, and sizes.
+//! Element types: ONNX's numbers, the names in layout files, and sizes.
 
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 use ort::sys::ONNXTensorElementDataType as Runtime;
 
-/// Types that both ONNX and the runtime's C interface know: name in a layout file, type, bits, type of the interface.
+/// Types that both ONNX and the runtime's C interface know: name in a layout file, ONNX type, size in
+/// bits, type of the interface.
 const TABLE: [(&str, DataType, u32, Runtime); 21] = [
     ("float", DataType::Float, 32, Runtime::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT),
     ("uint8", DataType::Uint8, 8, Runtime::ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8),
@@ -33,12 +34,13 @@ const TABLE: [(&str, DataType, u32, Runtime); 21] = [
 pub struct Element(DataType);
 
 impl Element {
-    /// By ONNX's number; `None` for strings and for types that the runtime does not know.
+    /// Returns the type with ONNX's number; `None` for strings and for types that the runtime does not
+    /// know.
     pub fn from_onnx(number: i32) -> Option<Self> {
         TABLE.iter().find(|row| row.1 as i32 == number).map(|row| Self(row.1))
     }
 
-    /// By the name that layout files use.
+    /// Returns the type with a name from a layout file; `None` if the name is unknown.
     pub fn from_name(name: &str) -> Option<Self> {
         TABLE.iter().find(|row| row.0 == name).map(|row| Self(row.1))
     }
@@ -47,17 +49,17 @@ impl Element {
         TABLE.iter().find(|row| row.1 == self.0).unwrap_or(&TABLE[0])
     }
 
-    /// ONNX's number.
+    /// Returns ONNX's number.
     pub fn onnx(self) -> i32 {
         self.0 as i32
     }
 
-    /// The type as ONNX's messages name it.
+    /// Returns the type as ONNX's messages name it.
     pub fn data_type(self) -> DataType {
         self.0
     }
 
-    /// The name that layout files use.
+    /// Returns the name in layout files.
     pub fn name(self) -> &'static str {
         self.row().0
     }
@@ -66,12 +68,13 @@ impl Element {
         self.row().3
     }
 
-    /// Bits of an element where several share a byte.
+    /// Returns the size of an element in bits if several elements share a byte, otherwise `None`.
     pub(crate) fn packed_bits(self) -> Option<u32> {
         Some(self.row().2).filter(|bits| *bits < 8)
     }
 
-    /// Size of a tensor in bytes, elements × bits / 8 rounded up; `None` when no 64-bit number holds it.
+    /// Returns the size of a tensor in bytes, elements × bits / 8 rounded up; `None` if it overflows 64
+    /// bits.
     pub fn bytes(self, shape: &[u64]) -> Option<u64> {
         let elements = shape.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent))?;
         Some(elements.checked_mul(u64::from(self.row().2))?.div_ceil(8))

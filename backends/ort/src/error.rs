@@ -1,14 +1,14 @@
-//! What can go wrong with the runtime, a plan that is played, or the arrays that go in.
+//! Errors of the runtime, of plans that are played, and of arrays that are given to a run.
 
 use std::path::PathBuf;
 
-/// Why something could not be played or measured.
+/// Reason why a model or plan could not be played or measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No ONNX Runtime library was found.
     #[error("there is no ONNX Runtime library: {}", tried.join("; "))]
     NoLibrary {
-        /// Where it was sought and what was there.
+        /// Places that were searched, each with its result.
         tried: Vec<String>,
     },
     /// The library cannot be loaded, or is too old.
@@ -16,23 +16,23 @@ pub enum Error {
     Library {
         /// The file.
         path: PathBuf,
-        /// What the loader said.
+        /// Error of the loader.
         source: ort::LoadDynamicError,
     },
     /// The runtime refused a call.
     #[error("ONNX Runtime cannot {what}: {message}")]
     Runtime {
-        /// What was asked, as a verb.
+        /// The failed action, as a verb.
         what: &'static str,
         /// The runtime's error code.
         code: i32,
-        /// The runtime's words.
+        /// The runtime's message.
         message: String,
     },
     /// The library lacks kernels that the model needs.
     #[error("this ONNX Runtime has no kernel for {}: the model can be planned and checked, but not run here", kernels.join(", "))]
     MissingKernels {
-        /// Operators, `domain::name`.
+        /// Operators, as `domain::name`.
         kernels: Vec<String>,
     },
     /// A kernel failed.
@@ -42,31 +42,32 @@ pub enum Error {
         step: u64,
         /// Name of the node.
         node: String,
-        /// Its operator.
+        /// Operator of the node.
         op: String,
-        /// The runtime's words.
+        /// The runtime's message.
         message: String,
     },
-    /// A kernel gives other extents than the plan has room for: the file states a size that follows from data.
+    /// A kernel's result has other extents than the plan has room for: the file states a size that in
+    /// fact depends on the data.
     #[error("step {step}, node \"{node}\" ({op}): the file claims {claimed:?} for `{tensor}`, and this data gives {found:?}")]
     Claimed {
         /// Position in the schedule.
         step: u64,
         /// Name of the node.
         node: String,
-        /// Its operator.
+        /// Operator of the node.
         op: String,
-        /// The result.
+        /// Name of the result.
         tensor: String,
-        /// Its extents in the plan.
+        /// Extents of the result in the plan.
         claimed: Box<[u64]>,
-        /// Those that the kernel gives.
+        /// Extents that the kernel gives.
         found: Box<[u64]>,
     },
     /// The layout was made for another model.
     #[error("the layout is of another model: it names {expected}, and this one is {found}")]
     OtherModel {
-        /// SHA-256 that the layout names.
+        /// SHA-256 stated in the layout.
         expected: String,
         /// SHA-256 of the model.
         found: String,
@@ -78,7 +79,7 @@ pub enum Error {
         step: u64,
         /// Name of the node.
         node: String,
-        /// How often the model has it.
+        /// Number of nodes of this name in the model.
         count: usize,
     },
     /// An operand has no value when its reader runs.
@@ -88,112 +89,112 @@ pub enum Error {
         step: u64,
         /// Name of the node.
         node: String,
-        /// The operand.
+        /// Name of the operand.
         tensor: String,
     },
     /// A tensor of the layout contradicts itself or its arena.
     #[error("tensor `{tensor}` of the layout: {reason}")]
     Tensor {
-        /// The tensor.
+        /// Name of the tensor.
         tensor: String,
-        /// What is wrong.
+        /// Description of the contradiction.
         reason: &'static str,
     },
-    /// An alignment is no power of two.
+    /// An alignment is not a power of two.
     #[error("an alignment of {alignment} bytes is no power of two")]
     Alignment {
-        /// What the layout says.
+        /// Alignment stated in the layout, in bytes.
         alignment: u64,
     },
-    /// The system refuses a block.
+    /// The system cannot allocate a block.
     #[error("there is no memory for {bytes} bytes")]
     NoMemory {
-        /// What was asked.
+        /// Requested size, in bytes.
         bytes: u64,
     },
-    /// The machine has not enough memory to play the model.
+    /// The machine does not have enough memory to play the model.
     #[error("the model needs about {needed} bytes here, and {available} are free: it is too large for this machine")]
     TooLarge {
-        /// Weights, arena and activations.
+        /// Total size of weights, arena and activations, in bytes.
         needed: u64,
-        /// What the system says is free.
+        /// Free memory reported by the system, in bytes.
         available: u64,
     },
     /// External data is absent or too short.
     #[error("the weights of `{tensor}` are missing: {} does not hold bytes {offset}..{end}", path.display())]
     Weights {
-        /// The initializer.
+        /// Name of the initializer.
         tensor: String,
         /// File that the model names.
         path: PathBuf,
-        /// First byte.
+        /// Position of the first byte.
         offset: u64,
-        /// Byte after the last one.
+        /// Position after the last byte.
         end: u64,
-        /// What the system said, where it said something.
+        /// The system's error, if there was one.
         source: Option<std::io::Error>,
     },
     /// An initializer has a type or size that cannot be given to a kernel.
     #[error("initializer `{tensor}`: {reason}")]
     Initializer {
-        /// The initializer.
+        /// Name of the initializer.
         tensor: String,
-        /// What is wrong.
+        /// Description of the defect.
         reason: &'static str,
     },
-    /// A graph input was not given, and cannot be made up.
+    /// A graph input was not given and cannot be made up.
     #[error("graph input `{input}` {reason}")]
     Input {
-        /// The input.
+        /// Name of the input.
         input: String,
-        /// What is wrong with it.
+        /// Description of the defect.
         reason: String,
     },
-    /// A graph input is of a kind that no array of numbers is.
+    /// A graph input is not a tensor of numbers.
     #[error(
         "graph input `{input}` is {kind}: memc makes up, reads and gives tensors of numbers only, so it does not run this model"
     )]
     NoArray {
-        /// The input.
+        /// Name of the input.
         input: String,
-        /// What it is.
+        /// Kind of the input.
         kind: &'static str,
     },
-    /// The model as it was given does not run on the inputs: nothing is said about the plan.
+    /// The given model itself does not run on the inputs; this says nothing about the plan.
     #[error("the given model itself does not run on these inputs: {message}")]
     Given {
-        /// The runtime's words.
+        /// The runtime's message.
         message: String,
     },
-    /// A value was written that the step does not own.
+    /// A step wrote to a value that it does not own.
     #[error("tensor `{tensor}` is overwritten while it is live: {writer}, found when step {step} (\"{node}\") needs it")]
     Clobbered {
-        /// The tensor.
+        /// Name of the tensor.
         tensor: String,
         /// Position of the reader in the schedule.
         step: u64,
         /// Name of the reader.
         node: String,
-        /// Who wrote there.
+        /// Description of the write.
         writer: String,
     },
-    /// Bytes that belong to nobody were written.
+    /// A node wrote to bytes that belong to no value.
     #[error("step {step}, node \"{node}\" wrote outside its results, beside `{tensor}`")]
     Guard {
         /// Position in the schedule.
         step: u64,
         /// Name of the node.
         node: String,
-        /// The result whose neighborhood changed.
+        /// The result next to the changed bytes.
         tensor: String,
     },
     /// Bytes outside an arena were written.
     #[error("a kernel wrote outside the arena of `{space}`")]
     ArenaGuard {
-        /// The space.
+        /// Name of the space.
         space: String,
     },
-    /// A kernel kept its workspace beyond its step.
+    /// A kernel kept its workspace after its step.
     #[error("step {step}, node \"{node}\" keeps workspace that the plan gives to others")]
     WorkspaceKept {
         /// Position in the schedule.
@@ -204,25 +205,25 @@ pub enum Error {
     /// A copy between spaces failed.
     #[error("tensor `{tensor}` cannot be moved from `{from}` to `{to}`")]
     Transfer {
-        /// The tensor.
+        /// Name of the tensor.
         tensor: String,
         /// Space that is read.
         from: String,
         /// Space that is written.
         to: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The system has no thread for a link.
+    /// The system cannot start a thread for a link.
     #[error("the system starts no thread for the links between spaces")]
     NoThread {
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A feature of layouts that the player does not have.
+    /// The layout requires a feature that the player does not have.
     #[error("the player cannot play {what}")]
     Unsupported {
-        /// What the layout asks.
+        /// Description of the feature.
         what: &'static str,
     },
     /// An array file cannot be read.
@@ -230,7 +231,7 @@ pub enum Error {
     ArrayFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the defect.
         reason: String,
     },
     /// A file cannot be read or written.
@@ -240,7 +241,7 @@ pub enum Error {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }

@@ -1,4 +1,5 @@
-//! The checking mode: every value in an arena is watched from its writer to its last reader, and the bytes between values are guarded.
+//! The checking mode: watches every value in an arena from its writer to its last reader, and guards the
+//! bytes between values.
 
 use memc_layout::Class;
 
@@ -7,31 +8,32 @@ use crate::memory::{ArenaMemory, POISON};
 use crate::places::{Place, Places};
 use crate::step::Step;
 
-/// Free bytes that are looked at on both sides of a result.
+/// Number of free bytes that are examined on each side of a result.
 const NEIGHBORHOOD: usize = 64;
 
-/// Bytes of an arena, with what they are to the plan.
+/// Bytes of an arena with their live range in the plan.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     arena: usize,
     start: usize,
     end: usize,
-    /// Steps in which the plan says they are in use.
+    /// First step that uses the bytes, and the step after the last one.
     from: u64,
     to: u64,
 }
 
-/// Who wrote where, and what stood there then.
+/// Log of all writes, and checksums of the written values.
 #[derive(Debug)]
 pub(crate) struct Watch {
     /// All values and workspaces in arenas.
     spans: Vec<Span>,
-    /// Checksum of each slot's bytes when it was written, and the writer's step.
+    /// For each slot, the checksum of its bytes when it was written, and the length of `writes` at that
+    /// time.
     sums: Vec<Option<(u64, usize)>>,
-    /// Writes in order: step, arena, first byte, end; whether it was the poison of dead bytes.
+    /// Writes in order: step, arena, first byte, end, and whether the write poisoned dead bytes.
     writes: Vec<(usize, usize, usize, usize, bool)>,
     names: Vec<String>,
-    /// Steps of the schedule; what is live to the end is not buried.
+    /// Number of steps of the schedule; values that are live to the end are not poisoned.
     steps: u64,
 }
 
@@ -57,7 +59,7 @@ impl Watch {
         }
     }
 
-    /// Notes that a value is complete; `step` is `None` for graph inputs.
+    /// Records that a value is complete; `step` is `None` for graph inputs.
     pub(crate) fn wrote(&mut self, slot: usize, step: Option<usize>, places: &Places, arenas: &[ArenaMemory]) {
         if let Place::Arena { arena, offset } = places.slots[slot].place {
             let end = offset + places.slots[slot].bytes;
@@ -68,7 +70,7 @@ impl Watch {
         }
     }
 
-    /// Every operand still is what its producer left.
+    /// Checks that every operand still has the bytes that its producer wrote.
     pub(crate) fn before(&self, position: usize, step: &Step<'_>, places: &Places, arenas: &[ArenaMemory]) -> Result<(), Error> {
         step.inputs.iter().try_for_each(|slot| self.intact(*slot, position, &step.name, places, arenas))
     }
@@ -76,13 +78,15 @@ impl Watch {
     fn intact(&self, slot: usize, position: usize, node: &str, places: &Places, arenas: &[ArenaMemory]) -> Result<(), Error> {
         let data = &places.slots[slot];
         let Place::Arena { arena, offset } = data.place else { return Ok(()) };
-        // A body may read what is written later, or never, on the path that is taken; only what was written is compared.
+        // A body may read a value that is written later or, on the path taken, never. Only written
+        // values are compared.
         let none = || Error::NoValue { step: position as u64, node: node.to_owned(), tensor: data.name.clone() };
         let (sum, since) = self.sums[slot].ok_or_else(none)?;
         let end = offset + data.bytes;
         if checksum(&arenas[arena].bytes()[offset..end]) == sum {
             return Ok(());
         }
+        // Find the latest write that hit the value, for the message.
         let hits = |write: &&(usize, usize, usize, usize, bool)| write.1 == arena && write.2 < end && offset < write.3;
         let writer = match self.writes.iter().skip(since + 1).rev().find(hits) {
             Some((step, .., true)) => format!("the plan says that its bytes are dead after step {step}"),
@@ -95,7 +99,8 @@ impl Watch {
         Err(Error::Clobbered { tensor: data.name.clone(), step: position as u64, node: node.to_owned(), writer })
     }
 
-    /// Notes the results, looks beside them, and fills what the plan says is dead from now on.
+    /// Records the results of a step, checks the free bytes next to them, and poisons bytes that are
+    /// dead after the step.
     pub(crate) fn after(
         &mut self,
         position: usize,
@@ -103,7 +108,7 @@ impl Watch {
         places: &Places,
         arenas: &mut [ArenaMemory],
     ) -> Result<(), Error> {
-        // Steps without watch (constants) keep their place in the list of names.
+        // Steps without a watch (constants) keep their place in the list of names.
         self.names.resize(position, String::new());
         self.names.push(step.name.clone());
         for slot in &step.outputs {
@@ -127,7 +132,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Parts of a stretch that no live value covers at a step.
+    /// Returns the parts of a range of bytes that no live value covers at a step.
     fn free(&self, arena: usize, from: usize, to: usize, step: u64) -> Vec<(usize, usize)> {
         let mut parts = vec![(from, to)];
         for span in &self.spans {
@@ -158,7 +163,7 @@ impl Watch {
         }
     }
 
-    /// The outputs still are what their producers left.
+    /// Checks that the outputs still have the bytes that their producers wrote.
     pub(crate) fn at_end(&self, outputs: &[String], places: &Places, arenas: &[ArenaMemory]) -> Result<(), Error> {
         let end = self.names.len();
         for name in outputs {
@@ -173,7 +178,8 @@ impl Watch {
     }
 }
 
-/// Sum over 8-byte words, each spread over all bits: one changed bit changes it.
+/// Returns a checksum over 8-byte words. Each word is spread over all bits, so any single changed bit
+/// changes the sum.
 fn checksum(bytes: &[u8]) -> u64 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let words = bytes.chunks_exact(8);

@@ -1,4 +1,5 @@
-//! Inputs of a run: whoever gives them fills them where they lie; and inputs made up from a seed, with values that keep indices legal.
+//! Inputs of a run: given inputs, written directly to their places, and inputs made up from a seed, with
+//! values that keep indices legal.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +14,25 @@ use crate::error::Error;
 use crate::memory::require;
 use crate::random::fnv;
 
-/// Metadata key of models that say how to fill their inputs: a JSON object, name to `[kind, a, b]`.
+/// Metadata key of models that state how to fill their inputs. The value is a JSON object that maps an
+/// input to `[kind, a, b]`.
 const HINTS: &str = "corpus.inputs";
 
-/// Gives graph inputs, each straight to where it lies, so that no second copy is needed.
+/// A source of graph inputs. It writes each input directly to its place, so that no second copy is
+/// needed.
 pub trait Inputs {
-    /// Names of all that are given.
+    /// Returns the names of all inputs that the source gives.
     fn names(&self) -> Vec<&str>;
 
-    /// Element type and dimensions of an input, if it is given.
+    /// Returns the element type and dimensions of an input; `None` if the source does not give the
+    /// input.
     fn kind(&self, input: &str) -> Option<(Element, &[u64])>;
 
-    /// Writes the elements of an input that is given to its place, which has as many bytes as type and dimensions say.
+    /// Writes the elements of an input to its place. The length of `place` must match type and
+    /// dimensions.
     ///
     /// # Errors
-    /// The elements cannot be had.
+    /// The elements cannot be read or made.
     fn fill(&self, input: &str, place: &mut [u8]) -> Result<(), Error>;
 }
 
@@ -48,20 +53,21 @@ impl Inputs for BTreeMap<String, Array> {
     }
 }
 
-/// How the elements of an input are drawn.
+/// Distribution of the elements of an input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Law {
-    /// Whole numbers of `[a, b)`.
+    /// Uniform integers of `[a, b)`.
     Whole(f64, f64),
-    /// Around `a`, so wide.
+    /// Approximately normal numbers with mean `a` and standard deviation `b`.
     Normal(f64, f64),
     /// Always `a`.
     Fixed(f64),
-    /// Between `a` and `b`.
+    /// Uniform numbers between `a` and `b`.
     Uniform(f64, f64),
 }
 
-/// Every graph input that has no default, made up from a seed. Equal seeds give equal inputs on every machine.
+/// All graph inputs without a default, made up from a seed. Equal seeds give equal inputs on every
+/// machine.
 #[derive(Debug)]
 pub struct Seeded {
     seed: u64,
@@ -69,10 +75,10 @@ pub struct Seeded {
 }
 
 impl Seeded {
-    /// Inputs with the shapes of the layout.
+    /// Plans inputs with the shapes of the layout.
     ///
     /// # Errors
-    /// An input has a type or shape that nobody can make up.
+    /// An input has an unknown shape, or a type that cannot be made up.
     pub fn new(model: &ModelFile, layout: &Layout, seed: u64) -> Result<Self, Error> {
         all_arrays(model)?;
         let hints = hints(model);
@@ -115,12 +121,12 @@ impl Inputs for Seeded {
     }
 }
 
-/// Refuses arrays that are given under names that no graph input has.
+/// Rejects an array whose name is not that of a graph input.
 ///
 /// # Errors
-/// There is one.
+/// Names the first unknown array.
 pub(crate) fn all_known(names: &[String], inputs: &dyn Inputs) -> Result<(), Error> {
-    /// Inputs of the model that are named.
+    /// Largest number of the model's inputs that the message names.
     const MAX_NAMED: usize = 8;
     let Some(unknown) = inputs.names().into_iter().find(|given| !names.iter().any(|name| name == given)) else { return Ok(()) };
     let mut known: Vec<String> = names.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
@@ -129,10 +135,10 @@ pub(crate) fn all_known(names: &[String], inputs: &dyn Inputs) -> Result<(), Err
     Err(Error::Input { input: unknown.to_owned(), reason: format!("is none of the model's, which has {known}") })
 }
 
-/// Refuses an array of another type or shape than the plan has for a graph input.
+/// Rejects an array whose type or shape differs from the plan's for this graph input.
 ///
 /// # Errors
-/// It is one.
+/// Type or shape differs.
 pub(crate) fn as_planned(input: &str, planned: (Element, &[u64]), given: (Element, &[u64])) -> Result<(), Error> {
     if planned == given {
         return Ok(());
@@ -142,10 +148,11 @@ pub(crate) fn as_planned(input: &str, planned: (Element, &[u64]), given: (Elemen
     Err(Error::Input { input: input.to_owned(), reason })
 }
 
-/// Refuses given arrays that a plan has no place for; what is not given is found when the plan is played.
+/// Rejects given arrays that do not fit the plan. Missing inputs are found later, when the plan is
+/// played.
 ///
 /// # Errors
-/// A name, a type or a shape is another one.
+/// A name is unknown, or a type or shape differs from the plan.
 pub(crate) fn all_fit(model: &ModelFile, layout: &Layout, inputs: &dyn Inputs) -> Result<(), Error> {
     let names: Vec<String> = model.graph().input.iter().map(|input| input.name().to_owned()).collect();
     all_known(&names, inputs)?;
@@ -159,10 +166,10 @@ pub(crate) fn all_fit(model: &ModelFile, layout: &Layout, inputs: &dyn Inputs) -
     Ok(())
 }
 
-/// Refuses models with an input that is no tensor of numbers: nobody can give it.
+/// Rejects models with an input that is not a tensor of numbers, because no source can give it.
 ///
 /// # Errors
-/// There is one.
+/// Names the first such input and its kind.
 pub(crate) fn all_arrays(model: &ModelFile) -> Result<(), Error> {
     let kind = |value: &Value| match value {
         Value::TensorType(tensor) if tensor.elem_type() == DataType::String as i32 => Some("a tensor of strings"),
@@ -179,10 +186,10 @@ pub(crate) fn all_arrays(model: &ModelFile) -> Result<(), Error> {
     others.next().map_or(Ok(()), |(input, kind)| Err(Error::NoArray { input: input.to_owned(), kind }))
 }
 
-/// Makes every graph input that has no default, as [`Seeded`] fills it, as an array of its own.
+/// Makes an array for every graph input without a default, with the elements of [`Seeded`].
 ///
 /// # Errors
-/// As for [`Seeded::new`], or there is no memory.
+/// As for [`Seeded::new`], or the system has no memory.
 pub fn make(model: &ModelFile, layout: &Layout, seed: u64) -> Result<BTreeMap<String, Array>, Error> {
     let seeded = Seeded::new(model, layout, seed)?;
     let sizes = seeded.inputs.values().map(|(element, shape, _)| element.bytes(shape).unwrap_or(u64::MAX));
@@ -216,7 +223,7 @@ fn is_float(element: Element) -> bool {
     matches!(element.data_type(), DataType::Float | DataType::Double | DataType::Float16 | DataType::Bfloat16)
 }
 
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+/// The random number generator SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 struct Draw(u64);
 
 impl Draw {
@@ -227,7 +234,7 @@ impl Draw {
         word ^ (word >> 31)
     }
 
-    /// Of `[0, 1)`, 53 bits.
+    /// Returns a number of `[0, 1)` with 53 random bits.
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -237,13 +244,14 @@ impl Draw {
             Law::Whole(a, b) => (a + (b - a) * self.unit()).floor(),
             Law::Fixed(a) => a,
             Law::Uniform(a, b) => a + (b - a) * self.unit(),
-            // The sum of twelve has variance 1 and bounded tails, and needs no function whose last bit depends on the machine.
+            // The sum of twelve uniform numbers has variance 1 and bounded tails, and needs no function
+            // whose last bit depends on the machine.
             Law::Normal(a, b) => a + b * ((0..12).map(|_| self.unit()).sum::<f64>() - 6.0),
         }
     }
 }
 
-/// Bytes of an element; `None` for types that this cannot write.
+/// Returns the size of an element, in bytes; `None` for types that [`encode`] cannot write.
 fn width(element: Element) -> Option<usize> {
     Some(match element.data_type() {
         DataType::Double | DataType::Int64 | DataType::Uint64 => 8,
@@ -254,7 +262,7 @@ fn width(element: Element) -> Option<usize> {
     })
 }
 
-/// Writes one element into as many bytes as [`width`] says.
+/// Writes one element into `bytes`, which has the length that [`width`] returns.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn encode(element: Element, value: f64, bytes: &mut [u8]) {
     match element.data_type() {
@@ -275,7 +283,8 @@ fn encode(element: Element, value: f64, bytes: &mut [u8]) {
     }
 }
 
-/// The nearest half-precision number toward zero (IEEE 754 binary16); what is too small becomes zero, what is too large the largest.
+/// Converts to IEEE 754 binary16, rounding toward zero. Numbers below the smallest normal become zero,
+/// numbers that are too large become the largest finite one.
 fn half(value: f32) -> u16 {
     let bits = value.to_bits();
     let sign = ((bits >> 16) & 0x8000) as u16;

@@ -1,4 +1,5 @@
-//! Values that are computed of what was rounded to integers of few bits: a last bit that differs before may be a whole step of such integers behind.
+//! Values computed from values that were rounded to integers of few bits: a difference in the last bit
+//! before the rounding can become a whole integer step after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +9,11 @@ use memc_ops::Work;
 
 use crate::cut::{bodies, captured};
 
-/// Bodies within bodies that are looked into; the reader of models refuses more anyway.
+/// Deepest nesting of bodies that is followed; the reader of models rejects deeper ones anyway.
 const MAX_DEPTH: usize = 64;
 
-/// Such values of graphs that share names, but for those of `pins` and what is computed of them alone.
+/// Returns the values that depend on a rounding operator, in graphs that share names. Values of `pins`
+/// are left out, and so are values that depend on rounding only through them.
 pub(crate) fn reached<'g>(graphs: impl IntoIterator<Item = &'g GraphProto>, pins: &BTreeSet<&str>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for node in graphs.into_iter().flat_map(|graph| &graph.node) {
@@ -24,8 +26,9 @@ pub(crate) fn reached<'g>(graphs: impl IntoIterator<Item = &'g GraphProto>, pins
     found
 }
 
-/// The distance between neighbouring numbers that a DequantizeLinear of one constant scale makes, by its result and by what only moves elements of such
-/// results; the largest one where several meet.
+/// Returns the distance between neighbouring numbers for each result of a DequantizeLinear with one
+/// constant scale, and for each result of operators that only move such elements. If several distances
+/// meet, the largest counts.
 pub(crate) fn steps(graph: &GraphProto) -> BTreeMap<String, f64> {
     let scales: BTreeMap<&str, f64> =
         graph.initializer.iter().filter_map(|tensor| Some((tensor.name(), f64::from(only_float(tensor)?)))).collect();
@@ -47,7 +50,7 @@ pub(crate) fn steps(graph: &GraphProto) -> BTreeMap<String, f64> {
     found
 }
 
-/// The number that a tensor of one number of 32 bits holds.
+/// Returns the number in a tensor of one 32-bit floating-point number; `None` for other tensors.
 fn only_float(tensor: &TensorProto) -> Option<f32> {
     (tensor.data_type == Some(DataType::Float as i32)).then_some(())?;
     match (&tensor.raw_data, tensor.float_data.as_slice()) {
@@ -57,7 +60,8 @@ fn only_float(tensor: &TensorProto) -> Option<f32> {
     }
 }
 
-/// Results of rounding operators of the written graph that the given one has under the same names, where all results of the operator are such.
+/// Returns the results of rounding operators of the written graph that the given graph has under equal
+/// names, for operators all of whose results it has.
 pub(crate) fn shared<'g>(given: &GraphProto, written: &'g GraphProto) -> BTreeSet<&'g str> {
     let made: BTreeSet<&str> = given.node.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect();
     let rounding = written.node.iter().filter(|node| rounds(node, MAX_DEPTH));
@@ -65,7 +69,7 @@ pub(crate) fn shared<'g>(given: &GraphProto, written: &'g GraphProto) -> BTreeSe
     results.filter(|names| names.clone().all(|name| made.contains(name))).flatten().collect()
 }
 
-/// Whether a node rounds to such integers, or a node of one of its bodies.
+/// Whether a node, or a node of one of its bodies, rounds to integers of few bits.
 fn rounds(node: &NodeProto, depth: usize) -> bool {
     let domain = if node.domain() == "ai.onnx" { "" } else { node.domain() };
     let mut inner = bodies(node).flat_map(|body| &body.node);
@@ -103,7 +107,7 @@ mod tests {
             node("Add", &["a", "e"], "g"),
             NodeProto { domain: Some("own".to_owned()), ..node("QuantizeLinear", &["a"], "h") },
         ]);
-        // What the second graph makes of a value of the first is reached, too.
+        // Results of the second graph that depend on values of the first count, too.
         let written = graph(vec![node("Relu", &["c"], "i"), node("Relu", &["a"], "j")]);
         let reached =
             |pins: &[&str]| reached([&given, &written], &pins.iter().copied().collect()).into_iter().collect::<Vec<_>>();

@@ -1,4 +1,5 @@
-//! Plays a memory plan inside one arena on ONNX Runtime's kernels, and compares and measures models there.
+//! Plays a memory plan inside one arena on ONNX Runtime's kernels, and compares and measures models
+//! there.
 //!
 //! ```no_run
 //! use memc_ort::{PlayOptions, Player, Runtime, library};

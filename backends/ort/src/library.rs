@@ -5,18 +5,19 @@ use std::process::Command;
 
 use crate::error::Error;
 
-/// Asks Python where the wheel lies; nothing of it is imported.
+/// Python program that prints the folder of the wheel without importing the package.
 const WHERE: &str =
     "import importlib.util as u\ns=u.find_spec('onnxruntime')\nprint(list(s.submodule_search_locations)[0] if s else '')";
 
-/// What a user must do where no library is found.
+/// Advice for users if no library is found.
 pub const HOW_TO_GET: &str =
     "`pip install onnxruntime` puts one where `python3` finds it; or name a library with --ort-lib or ORT_DYLIB_PATH";
 
-/// The library to load: `given`, then `ORT_DYLIB_PATH`, then that of the Python wheel (`MEMC_PYTHON`, or `python3`).
+/// Returns the library to load: `given`, then `ORT_DYLIB_PATH`, then the library of the Python wheel
+/// (`MEMC_PYTHON`, or `python3`).
 ///
 /// # Errors
-/// None of them leads to a file; the error lists what was tried.
+/// None of them leads to a file; the error lists the searched places.
 pub fn find(given: Option<&Path>) -> Result<PathBuf, Error> {
     let mut tried = Vec::new();
     let variable = std::env::var_os("ORT_DYLIB_PATH").filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -24,7 +25,7 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf, Error> {
     for (source, path) in named {
         match path {
             Some(path) if path.is_file() => return Ok(path),
-            // What the user named is what the user wants: nothing else is tried in its place.
+            // A library that the user named is never replaced by another one.
             Some(path) => return Err(Error::NoLibrary { tried: vec![format!("{source} names {}, no file", path.display())] }),
             None => tried.push(format!("{source} is not set")),
         }
@@ -44,7 +45,7 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf, Error> {
     Err(Error::NoLibrary { tried })
 }
 
-/// The library inside the wheel's folder; its name ends in a version.
+/// Returns the library inside the wheel's folder, whose name ends in a version; `None` if there is none.
 fn in_wheel(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder.join("capi")).ok()?;
     let is_library = |path: &PathBuf| {

@@ -1,4 +1,5 @@
-//! One worker thread a link: copies between spaces run beside the kernels, in the order in which they were issued.
+//! One worker thread a link: copies between spaces run concurrently with the kernels, in the order in
+//! which they were issued.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -12,14 +13,14 @@ use crate::swap_file::SwapFile;
 /// Bytes that a transfer reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Region {
-    /// Address and length.
+    /// Address and length, in bytes.
     Memory { start: usize, bytes: usize },
-    /// Position among the files, offset and length.
+    /// Index of the file, and offset and length in bytes.
     File { file: usize, offset: u64, bytes: usize },
 }
 
 impl Region {
-    /// Whether both have a byte in common.
+    /// Whether both regions share a byte.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         match (*self, *other) {
             (Self::Memory { start: a, bytes: n }, Self::Memory { start: b, bytes: m }) => meet(a as u64, n, b as u64, m),
@@ -47,7 +48,7 @@ pub(crate) struct Copy {
     pub(crate) link: usize,
     pub(crate) from: Region,
     pub(crate) to: Region,
-    /// Copies of other links that must be over before, all issued earlier.
+    /// Copies of other links that must end first; all of them are issued earlier.
     pub(crate) after: Vec<usize>,
 }
 
@@ -67,10 +68,10 @@ impl Progress {
 
 #[derive(Debug)]
 struct State {
-    /// Issued copies of each link.
+    /// Queue of issued copies of each link.
     queues: Vec<VecDeque<usize>>,
     progress: Vec<Progress>,
-    /// Nanoseconds in which each link moved bytes.
+    /// Time for which each link moved bytes, in nanoseconds.
     busy: Vec<u64>,
     stop: bool,
 }
@@ -108,6 +109,7 @@ impl Shared {
                 state = self.pause(state);
                 continue;
             };
+            // Wait for the copies of other links that this copy depends on.
             let after = &self.copies[copy].after;
             if after.iter().any(|other| !state.progress[*other].is_over()) {
                 state = self.pause(state);
@@ -115,10 +117,12 @@ impl Shared {
             }
             let is_spoilt = after.iter().any(|other| !matches!(state.progress[*other], Progress::Done));
             drop(state);
+            // Copy without the lock, then record time and outcome.
             let before = self.now();
             let outcome = match is_spoilt {
                 true => Err(io::Error::other("a transfer that it needs failed")),
-                // SAFETY: the promise of `Links::new` for the addresses, of `Links::issue` for the moment.
+                // SAFETY: the caller of `Links::new` guarantees the addresses, the caller of
+                // `Links::issue` guarantees exclusive access now.
                 false => unsafe { self.copy(copy, &mut bounce) },
             };
             let after = self.now();
@@ -133,8 +137,10 @@ impl Shared {
         }
     }
 
+    /// Carries out one copy.
+    ///
     /// # Safety
-    /// Memory regions must be valid, and nobody else may write what is read or touch what is written.
+    /// Memory regions must be valid. No other code may write to the source or touch the target.
     unsafe fn copy(&self, copy: usize, bounce: &mut Option<Block>) -> io::Result<()> {
         let Copy { from, to, .. } = &self.copies[copy];
         let file = |index: usize| self.files.get(index).and_then(Option::as_ref).ok_or(io::ErrorKind::NotFound);
@@ -143,7 +149,7 @@ impl Shared {
         unsafe {
             match (*from, *to) {
                 (Region::Memory { start, bytes }, Region::Memory { start: target, .. }) => {
-                    // A wrong plan may let them overlap.
+                    // The regions may overlap in a wrong plan.
                     std::ptr::copy(address(start), address(target), bytes);
                     Ok(())
                 }
@@ -163,7 +169,7 @@ impl Shared {
     }
 }
 
-/// The worker threads with all copies of a plan.
+/// The worker threads, and all copies of a plan.
 #[derive(Debug)]
 pub(crate) struct Links {
     shared: Arc<Shared>,
@@ -171,13 +177,14 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Starts a worker a link.
+    /// Starts one worker thread a link.
     ///
     /// # Safety
-    /// The memory regions of all copies must stay valid until the links are dropped, and have as many bytes on both sides.
+    /// The memory regions of all copies must stay valid until the links are dropped. Both sides of a
+    /// copy must have equal lengths.
     ///
     /// # Errors
-    /// The system has no thread.
+    /// The system cannot start a thread.
     pub(crate) unsafe fn new(
         links: usize,
         copies: Vec<Copy>,
@@ -200,17 +207,18 @@ impl Links {
         Ok(made)
     }
 
-    /// Forgets what the last run did.
+    /// Clears the state of the last run.
     pub(crate) fn reset(&self) {
         let mut state = self.shared.state();
         state.busy.fill(0);
         state.progress.iter_mut().for_each(|progress| *progress = Progress::Idle);
     }
 
-    /// Hands a copy to its link.
+    /// Queues a copy on its link.
     ///
     /// # Safety
-    /// Until the copy is waited for, nobody but copies that are ordered by `after` may write what it reads or touch what it writes.
+    /// Until the copy is waited for, only copies ordered by `after` may write to its source or touch its
+    /// target.
     pub(crate) unsafe fn issue(&self, copy: usize) {
         let mut state = self.shared.state();
         state.progress[copy] = Progress::Issued;
@@ -218,10 +226,10 @@ impl Links {
         self.shared.changed.notify_all();
     }
 
-    /// Waits until a copy is over; one that was never issued is.
+    /// Waits until a copy is over; returns at once if the copy was never issued.
     ///
     /// # Errors
-    /// Why the copy failed, the first time that somebody asks.
+    /// The copy failed. The first call after the failure returns its cause.
     pub(crate) fn wait(&self, copy: usize) -> io::Result<()> {
         let mut state = self.shared.state();
         while matches!(state.progress[copy], Progress::Issued) {
@@ -233,7 +241,7 @@ impl Links {
         }
     }
 
-    /// Waits for everything that was issued.
+    /// Waits for all issued copies.
     pub(crate) fn drain(&self) {
         let mut state = self.shared.state();
         while state.queues.iter().any(|queue| !queue.is_empty()) {
@@ -241,7 +249,7 @@ impl Links {
         }
     }
 
-    /// Nanoseconds in which a link moved bytes since the last reset.
+    /// Returns the time for which a link moved bytes since the last reset, in nanoseconds.
     pub(crate) fn busy(&self, link: usize) -> u64 {
         self.shared.state().busy.get(link).copied().unwrap_or(0)
     }
@@ -249,7 +257,7 @@ impl Links {
 
 impl Drop for Links {
     fn drop(&mut self) {
-        // The copies' memory goes after this: nobody may move bytes any more.
+        // The memory of the copies is freed after this, so all copies must end first.
         self.drain();
         self.shared.state().stop = true;
         self.shared.changed.notify_all();
@@ -282,7 +290,7 @@ mod tests {
         let links = unsafe { Links::new(2, copies, Vec::new(), None) }.unwrap();
         for _ in 0..50 {
             links.reset();
-            // SAFETY: nothing is touched before the drain.
+            // SAFETY: no code touches the blocks before the drain.
             unsafe {
                 links.issue(0);
                 links.issue(1);
@@ -308,7 +316,7 @@ mod tests {
         ];
         // SAFETY: the block is dropped after the links.
         let links = unsafe { Links::new(2, copies, vec![Some(SwapFile::over(full))], None) }.unwrap();
-        // SAFETY: nothing is touched before the waits.
+        // SAFETY: no code touches the block before the waits.
         unsafe {
             links.issue(0);
             links.issue(1);

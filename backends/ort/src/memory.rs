@@ -1,4 +1,4 @@
-//! Blocks of memory with an alignment and a known filling, and arenas with guard zones at both ends.
+//! Blocks of memory with an alignment and a known fill byte, and arenas with guard zones at both ends.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
@@ -6,19 +6,21 @@ use std::ptr::NonNull;
 
 use crate::error::Error;
 
-/// What unused bytes hold: as floating point not a number, as an integer -1, as a size absurd.
+/// Fill of unused bytes: NaN as a floating-point number, -1 as an integer, an impossible number as a
+/// size.
 pub(crate) const POISON: u8 = 0xff;
 
-/// Bytes of each guard zone at the ends of an arena.
+/// Size of each guard zone at the ends of an arena, in bytes.
 const GUARD: usize = 4096;
 
-/// Alignment of blocks that no layout speaks of: a cache line.
+/// Alignment of blocks that do not come from a layout, in bytes: a cache line.
 const CACHE_LINE: usize = 64;
 
-/// Refuses what the machine cannot hold: a system that promises more memory than it has would end the process instead.
+/// Rejects a need that exceeds the free memory. A system that promises more memory than it has would
+/// otherwise end the process.
 ///
 /// # Errors
-/// More bytes than the system says are free.
+/// `needed` exceeds the free memory that the system reports.
 pub(crate) fn require(needed: u64) -> Result<(), Error> {
     match available() {
         Some(available) if needed > available => Err(Error::TooLarge { needed, available }),
@@ -26,14 +28,15 @@ pub(crate) fn require(needed: u64) -> Result<(), Error> {
     }
 }
 
-/// Bytes that programs can still get, where the system says so.
+/// Returns the memory that programs can still get, in bytes; `None` if the system does not report it.
 pub(crate) fn available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Gives back to the system what the allocator of the C library keeps of freed blocks, where it is the one that does (GNU).
+/// Returns freed blocks that the C library's allocator keeps to the system. Has an effect with the GNU
+/// library only.
 pub(crate) fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -45,11 +48,11 @@ pub(crate) fn trim() {
     }
 }
 
-/// Blocks from this size on are worth pages larger than the usual ones.
+/// Smallest block for which large pages are requested, in bytes.
 const MIN_SKIPPED_BYTES: usize = 4 << 20;
 
-/// Asks for large pages behind a block, where the system gives them on demand: writing a large block for the first time then takes a
-/// fraction of the time. No page reaches beyond the block.
+/// Requests large pages for a block on Linux, which provides them on demand. The first write to a large
+/// block then takes a fraction of the time. No page extends beyond the block.
 pub(crate) fn prefer_large_pages(start: *mut u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     {
@@ -60,7 +63,8 @@ pub(crate) fn prefer_large_pages(start: *mut u8, bytes: usize) {
         }
         let skipped = start.align_offset(PAGE);
         if bytes >= MIN_SKIPPED_BYTES && skipped < bytes {
-            // SAFETY: the range lies in the caller's block; the advice changes no byte, and refusing it does no harm (madvise(2)).
+            // SAFETY: the range is inside the caller's block. The advice changes no byte, and a refusal
+            // is harmless (madvise(2)).
             unsafe { madvise(start.wrapping_add(skipped).cast(), (bytes - skipped) / PAGE * PAGE, ADVICE) };
         }
     }
@@ -68,7 +72,7 @@ pub(crate) fn prefer_large_pages(start: *mut u8, bytes: usize) {
     let _ = (start, bytes, MIN_SKIPPED_BYTES);
 }
 
-/// What an allocation of so many bytes is asked for as; never empty.
+/// Returns the layout of an allocation of `size` bytes; never empty.
 fn layout(size: u64, alignment: u64) -> Result<Layout, Error> {
     let none = || Error::NoMemory { bytes: size };
     let bytes = usize::try_from(size).map_err(|_| none())?;
@@ -76,25 +80,26 @@ fn layout(size: u64, alignment: u64) -> Result<Layout, Error> {
     Layout::from_size_align(bytes.max(1), alignment).map_err(|_| none())
 }
 
-/// Bytes that are worth a thread to fill: the system finds and clears their pages meanwhile.
+/// Number of bytes for which another filling thread pays off: the threads then find and clear pages in
+/// parallel.
 const A_THREAD: usize = 32 << 20;
 
-/// Writes all bytes of a block, large ones with several threads.
+/// Writes `fill` to all bytes of a block, in large blocks with several threads.
 ///
 /// # Safety
-/// The block must have that many bytes, and nobody else may use it meanwhile.
+/// The block must have `bytes` bytes, and no other code may use it during the call.
 unsafe fn fill_all(start: NonNull<u8>, bytes: usize, fill: u8) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(bytes / A_THREAD).max(1);
     let part = bytes.div_ceil(threads);
     let address = start.as_ptr().expose_provenance();
     let fill_part = |number: usize| {
         let from = (number * part).min(bytes);
-        // SAFETY: the part lies in the caller's block, and no other thread has it.
+        // SAFETY: the part is inside the caller's block, and no other thread writes to it.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(address + from).write_bytes(fill, part.min(bytes - from)) };
     };
     std::thread::scope(|scope| {
         for number in 1..threads {
-            // Where the system gives no more threads, this one does the part.
+            // If the system cannot start another thread, this thread fills the part.
             if std::thread::Builder::new().spawn_scoped(scope, move || fill_part(number)).is_err() {
                 fill_part(number);
             }
@@ -103,7 +108,7 @@ unsafe fn fill_all(start: NonNull<u8>, bytes: usize, fill: u8) {
     });
 }
 
-/// One block of memory, filled from the start.
+/// One block of initialized memory.
 #[derive(Debug)]
 pub(crate) struct Block {
     start: NonNull<u8>,
@@ -113,28 +118,29 @@ pub(crate) struct Block {
 
 // SAFETY: a block is plain bytes with one owner.
 unsafe impl Send for Block {}
-// SAFETY: as above; who writes through the address answers for it.
+// SAFETY: as above; code that writes through the address is responsible for its accesses.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// A block of `size` bytes that all are `fill`.
+    /// Allocates a block of `size` bytes that all have the value `fill`.
     ///
     /// # Errors
-    /// The system has no such block.
+    /// The system cannot allocate the block.
     pub(crate) fn new(size: u64, alignment: u64, fill: u8) -> Result<Self, Error> {
         let layout = layout(size, alignment)?;
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc(layout) }).ok_or(Error::NoMemory { bytes: size })?;
         prefer_large_pages(start.as_ptr(), layout.size());
-        // SAFETY: the block has that many bytes, and nobody else knows it.
+        // SAFETY: the block has that many bytes, and no other code knows its address.
         unsafe { fill_all(start, layout.size(), fill) };
         Ok(Self { start, size: usize::try_from(size).unwrap_or(0), layout })
     }
 
-    /// A block of zeros, aligned to a cache line: large ones take memory only as they are written.
+    /// Allocates a block of zeros, aligned to a cache line. A large block takes memory only as it is
+    /// written.
     ///
     /// # Errors
-    /// The system has no such block.
+    /// The system cannot allocate the block.
     pub(crate) fn zeros(size: u64) -> Result<Self, Error> {
         let layout = layout(size, CACHE_LINE as u64)?;
         // SAFETY: the layout is not empty.
@@ -143,36 +149,36 @@ impl Block {
         Ok(Self { start, size: usize::try_from(size).unwrap_or(0), layout })
     }
 
-    /// A block of poison, aligned to a cache line.
+    /// Allocates a block of poison, aligned to a cache line.
     ///
     /// # Errors
-    /// The system has no such block.
+    /// The system cannot allocate the block.
     pub(crate) fn poison(size: u64) -> Result<Self, Error> {
         Self::new(size, CACHE_LINE as u64, POISON)
     }
 
-    /// A copy of bytes, aligned to a cache line.
+    /// Copies bytes into a new block, aligned to a cache line.
     ///
     /// # Errors
-    /// The system has no such block.
+    /// The system cannot allocate the block.
     pub(crate) fn copy_of(bytes: &[u8]) -> Result<Self, Error> {
         let mut block = Self::zeros(bytes.len() as u64)?;
         block.bytes_mut().copy_from_slice(bytes);
         Ok(block)
     }
 
-    /// The first byte's address.
+    /// Returns the address of the first byte.
     pub(crate) fn address(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the block has that many bytes, all written.
+        // SAFETY: the block has that many bytes, all initialized.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.size) }
     }
 
-    /// All bytes, to write.
+    /// Returns all bytes for writing.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and the block is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.size) }
@@ -181,12 +187,12 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: made with this layout.
+        // SAFETY: the block was allocated with this layout.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }
 
-/// The arena of one space: exactly the planned bytes, between two guard zones, all poison at first.
+/// The arena of one space: exactly the planned bytes between two guard zones, all poison at first.
 #[derive(Debug)]
 pub(crate) struct ArenaMemory {
     block: Block,
@@ -195,10 +201,10 @@ pub(crate) struct ArenaMemory {
 }
 
 impl ArenaMemory {
-    /// An arena of `size` bytes whose address is a multiple of `alignment`.
+    /// Allocates an arena of `size` bytes whose address is a multiple of `alignment`.
     ///
     /// # Errors
-    /// The alignment is no power of two, or the system has no such block.
+    /// The alignment is not a power of two, or the system cannot allocate the block.
     pub(crate) fn new(size: u64, alignment: u64) -> Result<Self, Error> {
         let none = || Error::NoMemory { bytes: size };
         if !alignment.is_power_of_two() {
@@ -210,28 +216,28 @@ impl ArenaMemory {
         Ok(Self { block, guard: usize::try_from(guard).map_err(|_| none())?, size: usize::try_from(size).map_err(|_| none())? })
     }
 
-    /// Bytes of the arena, guards not counted.
+    /// Returns the size of the arena in bytes, without the guard zones.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Address of an offset that is at most the size.
+    /// Returns the address of an offset; an offset beyond the size counts as the size.
     pub(crate) fn address(&self, offset: usize) -> *mut u8 {
         self.block.address().wrapping_add(self.guard + offset.min(self.size))
     }
 
-    /// The bytes of the arena.
+    /// Returns the bytes of the arena.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.block.bytes()[self.guard..self.guard + self.size]
     }
 
-    /// The bytes of the arena, to write.
+    /// Returns the bytes of the arena for writing.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let range = self.guard..self.guard + self.size;
         &mut self.block.bytes_mut()[range]
     }
 
-    /// Whether nobody wrote before the first or behind the last byte.
+    /// Whether both guard zones are intact: no code wrote before the first or after the last byte.
     pub(crate) fn guards_hold(&self) -> bool {
         let bytes = self.block.bytes();
         let (front, back) = (&bytes[..self.guard], &bytes[self.guard + self.size..]);

@@ -36,7 +36,7 @@ const CODES: [(DataType, &str); 13] = [
     (DataType::Complex64, "<c8"),
 ];
 
-/// An archive whose elements stay in its file until somebody wants them.
+/// An archive whose elements stay in its file until they are read.
 #[derive(Debug)]
 pub struct Archive {
     bytes: Bytes,
@@ -48,41 +48,42 @@ pub struct Archive {
 struct Member {
     element: Element,
     shape: Vec<u64>,
-    /// Where in the file its elements are.
+    /// Position of its elements in the file.
     elements: Range<usize>,
 }
 
 impl Archive {
-    /// Reads what arrays a file has.
+    /// Opens a file and reads the list of its arrays.
     ///
     /// # Errors
-    /// The file cannot be read, is no such archive, is compressed (`numpy.savez` does not compress), or holds other types.
+    /// The file cannot be read, is not an archive of arrays, is compressed (`numpy.savez` does not
+    /// compress), or holds unsupported types.
     #[allow(unsafe_code)]
     pub fn open(path: &Path) -> Result<Self, Error> {
         let told = |source| Error::File { what: "read", path: path.to_owned(), source };
         let file = std::fs::File::open(path).map_err(told)?;
-        // An empty file cannot be mapped everywhere.
+        // Some systems cannot map an empty file.
         let bytes = match file.metadata().map_err(told)?.len() {
             0 => Bytes::new(),
-            // SAFETY: the map is read-only, and nothing in this program writes to files of inputs.
+            // SAFETY: the map is read-only, and no code in this program writes to input files.
             _ => Bytes::from_owner(unsafe { memmap2::Mmap::map(&file) }.map_err(told)?),
         };
         Self::of(bytes, path)
     }
 
-    /// Reads what arrays the bytes of a file have; its path is for errors.
+    /// Reads the list of arrays from the bytes of a file; the path appears in errors only.
     ///
     /// # Errors
-    /// They are no such archive, or one that is compressed, or hold other types.
+    /// The bytes are not an archive of arrays, are compressed, or hold unsupported types.
     pub fn of(bytes: Bytes, path: &Path) -> Result<Self, Error> {
         let members = members(&bytes, &|reason| Error::ArrayFile { path: path.to_owned(), reason: reason.to_owned() })?;
         Ok(Self { bytes, members })
     }
 
-    /// Copies of all arrays, by name.
+    /// Returns copies of all arrays, by name.
     ///
     /// # Errors
-    /// There is no memory.
+    /// The system has no memory for the copies.
     pub fn arrays(&self) -> Result<BTreeMap<String, Array>, Error> {
         let mut arrays = BTreeMap::new();
         for (name, member) in &self.members {
@@ -110,7 +111,8 @@ impl Inputs for Archive {
     }
 }
 
-/// The arrays that an archive lists.
+/// Returns the arrays that an archive lists. The end record is in the last 64 KiB, because a comment may
+/// follow it.
 fn members(bytes: &[u8], wrong: &dyn Fn(&str) -> Error) -> Result<BTreeMap<String, Member>, Error> {
     let end = bytes.len().checked_sub(22).and_then(|last| {
         let first = last.saturating_sub(1 << 16);
@@ -121,6 +123,7 @@ fn members(bytes: &[u8], wrong: &dyn Fn(&str) -> Error) -> Result<BTreeMap<Strin
     let count = number(bytes, end + 10, 2).ok_or_else(cut)?;
     let mut at = number(bytes, end + 16, 4).ok_or_else(cut)?;
     let mut members = BTreeMap::new();
+    // Follow the list of members; each entry points to its local header.
     for _ in 0..count {
         if !bytes.get(at..).is_some_and(|rest| rest.starts_with(CENTRAL)) {
             return Err(wrong("its list of members is damaged"));
@@ -155,7 +158,8 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
     Some(field.iter().rev().fold(0, |value, byte| (value << 8) | usize::from(*byte)))
 }
 
-/// One `.npy` member; its header is a Python literal with the keys descr, fortran_order and shape.
+/// Parses one `.npy` member. Its header is a Python literal with the keys descr, fortran_order and
+/// shape.
 fn member(file: &[u8], stretch: Range<usize>, wrong: &dyn Fn(&str) -> Error) -> Result<Member, Error> {
     let bytes = &file[stretch.clone()];
     if !bytes.starts_with(MAGIC) {
@@ -185,10 +189,11 @@ fn member(file: &[u8], stretch: Range<usize>, wrong: &dyn Fn(&str) -> Error) -> 
     Ok(Member { element, shape, elements })
 }
 
-/// Writes arrays, and those in sequences and maps, as an archive that `numpy.load` reads. Strings are left out.
+/// Writes arrays, including arrays inside sequences and maps, as an archive that `numpy.load` reads.
+/// Leaves out strings.
 ///
 /// # Errors
-/// The writer fails, or the whole passes 4 GiB, which this form of archive does not hold.
+/// The writer fails, or the archive exceeds 4 GiB, the limit of this archive format.
 pub fn write(contents: &BTreeMap<String, Content<'_>>, mut out: impl Write) -> std::io::Result<()> {
     let arrays: BTreeMap<String, TensorView<'_>> = contents.iter().flat_map(|(name, content)| content.arrays(name)).collect();
     let large = || std::io::Error::new(std::io::ErrorKind::FileTooLarge, "archives of arrays end at 4 GiB");
@@ -197,15 +202,17 @@ pub fn write(contents: &BTreeMap<String, Content<'_>>, mut out: impl Write) -> s
     let mut at = 0usize;
     for (name, array) in &arrays {
         let code = CODES.iter().find(|row| row.0 == array.element.data_type()).map(|row| row.1);
-        // NumPy has no name for the rest; their bits are kept.
+        // NumPy has no name for the other types; their bits are written as unsigned integers.
         let code = code.unwrap_or(if array.element.bytes(&[1]) == Some(2) { "<u2" } else { "|u1" });
         let mut member = header(code, &array.shape);
         let header_size = member.len();
+        // Checksum and sizes come before the data, in both the local header and the central list.
         let size = narrow(header_size.checked_add(array.bytes.len()).ok_or_else(large)?)?;
         let sum = !crc(crc(u32::MAX, &member), array.bytes);
         let name = format!("{name}.npy");
         let name_size = u16::try_from(name.len()).map_err(|_| large())?;
-        // Version 2.0, names in UTF-8 (bit 11), stored; date 1980-01-01, so that equal arrays give equal files.
+        // Version 2.0, names in UTF-8 (bit 11), stored; the date is 1980-01-01, so that equal arrays
+        // give equal files.
         let mut fields = vec![20, 0, 0, 8, 0, 0, 0, 0, 0x21, 0];
         fields.extend(sum.to_le_bytes());
         fields.extend(size);
@@ -226,6 +233,7 @@ pub fn write(contents: &BTreeMap<String, Content<'_>>, mut out: impl Write) -> s
         out.write_all(array.bytes)?;
         at = at.checked_add(local.len()).and_then(|at| at.checked_add(array.bytes.len())).ok_or_else(large)?;
     }
+    // The central list and the end record close the archive.
     let count = u16::try_from(arrays.len()).map_err(|_| large())?.to_le_bytes();
     out.write_all(&central)?;
     out.write_all(END)?;
@@ -241,7 +249,7 @@ fn header(code: &str, shape: &[u64]) -> Vec<u8> {
     let dims: Vec<String> = shape.iter().map(u64::to_string).collect();
     let comma = if shape.len() == 1 { "," } else { "" };
     let mut text = format!("{{'descr': '{code}', 'fortran_order': False, 'shape': ({}{comma}), }}", dims.join(", "));
-    // The data starts at a multiple of 64.
+    // The data starts at a multiple of 64 bytes.
     while !(10 + text.len() + 1).is_multiple_of(64) {
         text.push(' ');
     }

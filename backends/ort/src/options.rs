@@ -1,4 +1,4 @@
-//! How a plan is played.
+//! Options of playing a plan.
 
 use std::path::PathBuf;
 
@@ -6,22 +6,26 @@ use memc_layout::Layout;
 
 use crate::runtime::SessionOptions;
 
-/// Start of the names of spaces that are files rather than memory.
+/// Prefix of the names of spaces that are files instead of memory.
 const FILES: &str = "disk";
 
-/// How a plan is played.
+/// Options of playing a plan.
 #[derive(Clone, Debug, Default)]
 pub struct PlayOptions {
-    /// Watch every value from its writer to its last reader, fill with poison what the plan says is dead, guard the bytes between.
+    /// Whether to check the plan while it runs: watch every value from its writer to its last reader,
+    /// poison bytes that are dead according to the plan, and guard the bytes between values.
     pub poison_check: bool,
-    /// Play a layout whose hash is not the model's, and what it says even where it contradicts itself. For experiments with changed
-    /// layouts only.
+    /// Whether to play a layout whose hash differs from the model's or that contradicts itself. Only for
+    /// experiments with changed layouts.
     pub any_model: bool,
-    /// Where the files of spaces lie that are no memory (those whose names begin with `disk`); the system's folder for such files without.
+    /// Folder for the files of spaces that are not memory (their names begin with `disk`). If `None`,
+    /// the system's temporary folder.
     pub swap_folder: Option<PathBuf>,
-    /// Let kernels wait for each transfer as soon as it starts, so that nothing overlaps: to measure what overlapping saves.
+    /// Whether kernels wait for each transfer as soon as it starts, so that nothing overlaps. Measures
+    /// the time that overlapping saves.
     pub serial_transfers: bool,
-    /// Gives nanoseconds since any moment, to measure runs and waits; the library has no clock of its own.
+    /// Clock for measuring runs and waits: nanoseconds since any fixed moment. The library has no clock
+    /// of its own.
     pub clock: Option<fn() -> u64>,
 }
 
@@ -31,20 +35,21 @@ impl PlayOptions {
         space.starts_with(FILES)
     }
 
-    /// Whether each transfer is over before the step that starts it.
+    /// Whether each transfer ends before the step that starts it.
     pub(crate) fn is_serial(&self) -> bool {
-        // What is watched is looked at right after its step.
+        // Watched bytes are examined right after their step, so transfers must be over.
         self.serial_transfers || self.poison_check
     }
 
-    /// The clock's time; 0 without one.
+    /// Returns the clock's time in nanoseconds; 0 without a clock.
     pub(crate) fn now(&self) -> u64 {
         self.clock.map_or(0, |clock| clock())
     }
 }
 
-/// Options of sessions that a plan is compared with, and of its own. A constant that is fetched reaches its kernel as any other operand, which
-/// may round otherwise than what a kernel has packed beforehand: then nobody packs.
+/// Returns options for a plan's own sessions and for the sessions that the plan is compared with. A
+/// fetched constant reaches its kernel as an ordinary operand, which may round otherwise than prepacked
+/// weights; so if the plan fetches constants, no session packs.
 pub(crate) fn reference(layout: &Layout) -> SessionOptions {
     SessionOptions { prepack: layout.fetches.is_empty(), ..SessionOptions::PLAIN }
 }

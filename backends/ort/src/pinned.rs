@@ -1,4 +1,5 @@
-//! Models whose rounded integers are given rather than computed, so that what follows from them starts from the same ones.
+//! Models whose rounded integers are given instead of computed, so that two models continue from equal
+//! integers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +9,8 @@ use crate::arrays::Array;
 use crate::compare::{DifferenceKind, Tolerance, difference};
 use crate::types;
 
-/// Makes graph inputs of results of the main graph's nodes. Each node goes on computing its result under another name, and the model gives that out
-/// too; returns the names of the results by the new ones.
+/// Turns results of the main graph's nodes into graph inputs. Each node computes its result under a new
+/// name, which becomes an additional output. Returns the old names by new name.
 pub(crate) fn pin(model: &mut ModelProto, pins: &BTreeMap<String, Array>) -> BTreeMap<String, String> {
     let Some(graph) = &mut model.graph else { return BTreeMap::new() };
     let prefix = prefix(graph, pins);
@@ -28,7 +29,7 @@ pub(crate) fn pin(model: &mut ModelProto, pins: &BTreeMap<String, Array>) -> BTr
     renamed
 }
 
-/// A start of names that makes no name of a pinned value one that the graph has.
+/// Returns a prefix with which the name of every pinned value is still free in the graph.
 fn prefix(graph: &GraphProto, pins: &BTreeMap<String, Array>) -> String {
     let results = graph.node.iter().flat_map(|node| node.input.iter().chain(&node.output)).map(String::as_str);
     let others = graph.initializer.iter().map(|tensor| tensor.name()).chain(graph.input.iter().map(|input| input.name()));
@@ -37,7 +38,7 @@ fn prefix(graph: &GraphProto, pins: &BTreeMap<String, Array>) -> String {
     (0..=taken.len()).map(|number| format!("computed{number}:")).find(is_free).unwrap_or_default()
 }
 
-/// How the result of a rounding operator differs from the expected one: integers may be one step apart.
+/// Compares the result of a rounding operator with the expected result: integers may be one step apart.
 pub(crate) fn step_apart(expected: &Array, found: &Array, usual: Tolerance) -> Option<DifferenceKind> {
     difference(&expected.view(), &found.view(), usual.of_steps(expected.element.data_type()))
 }

@@ -1,4 +1,5 @@
-//! Where every value of a model lives: at an offset of an arena, in the weights, with the caller, or with the runtime.
+//! The place of every value of a model: an offset in an arena, the weights, the caller's memory, or the
+//! runtime's memory.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +8,31 @@ use memc_layout::{Alias, AliasKind, Class, Layout, LiveRange};
 use crate::element::Element;
 use crate::error::Error;
 
-/// Where the bytes of a value are.
+/// Place of a value's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// At an offset of an arena.
+    /// At an offset in an arena.
     Arena { arena: usize, offset: usize },
-    /// At an offset of the file behind a space that is no memory; only transfers reach it.
+    /// At an offset in the file of a space that is not memory; only transfers access it.
     File { arena: usize, offset: usize },
-    /// An initializer, or a graph input that has one as default.
+    /// An initializer, or a graph input that has an initializer as default.
     Weight,
-    /// The caller's: a graph input, or an output that no arena holds.
+    /// Memory of the caller: a graph input, or an output that no arena holds.
     Caller,
-    /// The caller's too, and its new value overwrites it; a default of the model stands there before the run.
+    /// Memory of the caller that the new value of a state overwrites. Before the run it holds a default
+    /// of the model, if there is one.
     State,
-    /// Inside another value that no arena holds, so many bytes in.
+    /// Inside another value that no arena holds, at an offset in bytes.
     Window { of: usize, offset: usize },
-    /// Whatever the runtime allocates.
+    /// Memory that the runtime allocates.
     Runtime,
 }
 
-/// A value.
+/// A value with its place in the plan.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) name: String,
-    /// Type and dimensions; `None` when the layout does not know them.
+    /// Type and dimensions; `None` if the layout does not know them.
     pub(crate) ty: Option<(Element, Vec<u64>)>,
     pub(crate) bytes: usize,
     pub(crate) place: Place,
@@ -38,7 +40,7 @@ pub(crate) struct Slot {
     pub(crate) live: LiveRange,
     /// The value that this one is a view of.
     pub(crate) view_of: Option<usize>,
-    /// The value whose bytes this one shares, and how.
+    /// The value whose bytes this one shares, and the kind of the alias.
     pub(crate) alias: Option<(usize, AliasKind)>,
 }
 
@@ -55,17 +57,19 @@ pub(crate) struct Workspace {
 pub(crate) struct Places {
     pub(crate) slots: Vec<Slot>,
     pub(crate) by_name: BTreeMap<String, usize>,
-    /// Planned workspace by step, the largest block of each.
+    /// Planned workspace by step; the largest block of each step.
     pub(crate) workspace: BTreeMap<u64, Workspace>,
 }
 
 impl Places {
-    /// Reads the tensors of a layout. `is_weight` says which names are initializers, `is_file` which spaces are no memory.
+    /// Reads the tensors of a layout. `is_weight` tells which names are initializers, `is_file` which
+    /// spaces are files.
     ///
     /// # Errors
     /// A tensor contradicts itself or its arena.
     pub(crate) fn new(layout: &Layout, is_weight: &dyn Fn(&str) -> bool, is_file: &dyn Fn(&str) -> bool) -> Result<Self, Error> {
         let mut places = Self::default();
+        // Give every tensor a slot with its place.
         for tensor in layout.tensors.iter().filter(|tensor| tensor.class != Class::Scratch) {
             let wrong = |reason| Error::Tensor { tensor: tensor.name.clone(), reason };
             let element = Element::from_name(&tensor.dtype);
@@ -76,7 +80,8 @@ impl Places {
             }
             let bytes = usize::try_from(tensor.bytes).map_err(|_| wrong("its size is absurd"))?;
             let place = match (&tensor.space, tensor.offset) {
-                // A type that kernels cannot be given bytes of stays with the runtime, wherever it was planned.
+                // Kernels cannot take bytes of such a type, so the runtime allocates the value even if
+                // the plan has a place for it.
                 _ if element.is_none() => Place::Runtime,
                 (Some(space), Some(offset)) => match arena_place(layout, space, offset, tensor.bytes).map_err(wrong)? {
                     Place::Arena { arena, offset } if is_file(space) => Place::File { arena, offset },
@@ -95,6 +100,7 @@ impl Places {
             }
             places.slots.push(slot);
         }
+        // Link aliases with their owners, and new states with their old ones.
         for tensor in &layout.tensors {
             if let Some(alias) = &tensor.alias {
                 places.relate(&tensor.name, alias)?;
@@ -107,7 +113,7 @@ impl Places {
         Ok(places)
     }
 
-    /// Lets a new value take the storage of its old one.
+    /// Gives the new value of a state the storage of its old value.
     fn share(&mut self, old: &str, new: &str) -> Result<(), Error> {
         let wrong = |reason| Error::Tensor { tensor: new.to_owned(), reason };
         let find =
@@ -122,7 +128,7 @@ impl Places {
         Ok(())
     }
 
-    /// Notes a view, and where nothing is placed, whose window it is.
+    /// Records an alias. A view of a value outside the arenas gets a place inside that value.
     fn relate(&mut self, name: &str, alias: &Alias) -> Result<(), Error> {
         let wrong = |reason| Error::Tensor { tensor: name.to_owned(), reason };
         let of = *self.by_name.get(&alias.of).ok_or_else(|| wrong("it is an alias of nothing"))?;
@@ -142,7 +148,8 @@ impl Places {
     }
 
     fn read_workspace(&mut self, layout: &Layout, is_file: &dyn Fn(&str) -> bool) -> Result<(), Error> {
-        // A body's arena is one number: its values get bytes of it as they ask for them, not the places of the body's own plan.
+        // The plan knows a body's arena by its size only: values of the body get bytes on request, not
+        // at the offsets of the body's own plan.
         for tensor in layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch) {
             let wrong = |reason| Error::Tensor { tensor: tensor.name.clone(), reason };
             let (Some(step), Some(space), Some(offset)) = (tensor.step, &tensor.space, tensor.offset) else { continue };
@@ -161,7 +168,8 @@ impl Places {
         Ok(())
     }
 
-    /// The slot of a name; a new one of the runtime's for a name that the layout does not have.
+    /// Returns the slot of a name. A name that the layout does not have gets a new slot in the runtime's
+    /// memory.
     pub(crate) fn slot(&mut self, name: &str) -> usize {
         if let Some(slot) = self.by_name.get(name) {
             return *slot;
@@ -181,9 +189,9 @@ impl Places {
         slot
     }
 
-    /// The value whose views, and views of views, a value belongs to.
+    /// Follows views of views to the value that owns the bytes.
     pub(crate) fn view_root(&self, mut slot: usize) -> usize {
-        // As many links as slots: a longer walk is a ring.
+        // There are at most as many links as slots: a longer walk is a cycle.
         for _ in 0..self.slots.len() {
             match self.slots[slot].view_of {
                 Some(of) => slot = of,

@@ -1,26 +1,26 @@
-//! What playing a plan once gave and took.
+//! Results and costs of playing a plan once.
 
-/// What one arena was used for.
+/// Use of one arena.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArenaUse {
-    /// The space.
+    /// Name of the space.
     pub space: String,
-    /// Bytes that the layout plans, all of which were allocated.
+    /// Size planned in the layout and allocated in full, in bytes.
     pub planned: u64,
     /// End of the highest byte that a kernel was given.
     pub used: u64,
 }
 
-/// A node that ran with memory of the runtime's own.
+/// A node that ran with memory allocated by the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outside {
     /// Name of the node.
     pub node: String,
-    /// Its operator.
+    /// Operator of the node.
     pub op: String,
-    /// Why.
+    /// Reason for running outside the arena.
     pub reason: &'static str,
-    /// Bytes of results that the runtime allocated.
+    /// Size of the results that the runtime allocated, in bytes.
     pub bytes: u64,
 }
 
@@ -29,67 +29,70 @@ pub struct Outside {
 pub struct NodeWork {
     /// Name of the node.
     pub node: String,
-    /// Its operator.
+    /// Operator of the node.
     pub op: String,
-    /// Bytes from the planned workspace.
+    /// Bytes taken from the planned workspace.
     pub planned: u64,
-    /// Most bytes beyond it at once.
+    /// Most bytes at once beyond the planned workspace.
     pub beyond: u64,
 }
 
-/// What one link between two spaces moved in a run.
+/// Traffic of one link between two spaces in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkUse {
     /// Space that is read; empty for initializers that no space holds.
     pub from: String,
     /// Space that is written.
     pub to: String,
-    /// Copies.
+    /// Number of copies.
     pub transfers: u64,
-    /// Bytes of all of them.
+    /// Total size of the copies, in bytes.
     pub bytes: u64,
-    /// Whether transfers go past the system's cache; always so where both spaces are memory.
+    /// Whether transfers bypass the system's cache; always true if both spaces are memory.
     pub direct: bool,
-    /// Nanoseconds in which the link moved bytes; 0 without a clock.
+    /// Time for which the link moved bytes, in nanoseconds; 0 without a clock.
     pub busy: u64,
-    /// Nanoseconds in which kernels waited for the link; 0 without a clock.
+    /// Time for which kernels waited for the link, in nanoseconds; 0 without a clock.
     pub waited: u64,
 }
 
-/// What playing a plan once took. The outputs stay where they are: [`Player::outputs`](crate::Player::outputs).
+/// Costs of playing a plan once. The outputs stay in their places:
+/// [`Player::outputs`](crate::Player::outputs).
 #[derive(Debug, Default)]
 pub struct Played {
-    /// Nanoseconds from the first step to the end of the last, inputs being in their places; 0 without a clock.
+    /// Time from the first step to the end of the last one, without filling the inputs, in nanoseconds;
+    /// 0 without a clock.
     pub nanoseconds: u64,
-    /// Each arena.
+    /// Use of each arena.
     pub arenas: Vec<ArenaUse>,
-    /// Bytes of the caller's: inputs and outputs that no arena holds, state, each once.
+    /// Size of the caller's memory, in bytes: inputs and outputs that no arena holds, and states, each
+    /// counted once.
     pub caller: u64,
-    /// Nodes whose kernel ran.
+    /// Number of nodes whose kernel ran.
     pub ran: usize,
-    /// Nodes with nothing to do.
+    /// Number of nodes with nothing to do.
     pub skipped: usize,
-    /// Nodes that ran once before the plan, as their results are constants.
+    /// Number of nodes that ran once before the plan, because their results are constants.
     pub constant: usize,
-    /// Nodes that moved bytes between spaces.
+    /// Number of nodes that moved bytes between spaces.
     pub moved: usize,
-    /// Each link between spaces that moved something.
+    /// Each link between spaces that moved bytes.
     pub links: Vec<LinkUse>,
-    /// Nodes that ran with memory of the runtime's own.
+    /// Nodes that ran with memory allocated by the runtime.
     pub outside: Vec<Outside>,
-    /// Workspace of each node that asked for some.
+    /// Workspace of each node that requested some.
     pub workspace: Vec<NodeWork>,
-    /// Requests to the allocator.
+    /// Number of requests to the allocator.
     pub requests: u64,
 }
 
 impl Played {
-    /// Bytes of results that lay outside all arenas.
+    /// Returns the total size of the results outside all arenas, in bytes.
     pub fn bytes_outside(&self) -> u64 {
         self.outside.iter().map(|node| node.bytes).sum()
     }
 
-    /// The largest workspace that a node took beyond what was planned, in bytes.
+    /// Returns the largest workspace that a node took beyond the plan, in bytes.
     pub fn workspace_beyond(&self) -> u64 {
         self.workspace.iter().map(|node| node.beyond).max().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! Plays a plan: every kernel reads and writes at the offsets that the layout gives.
+//! Plays a plan: every kernel reads and writes at the offsets that the layout states.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -14,21 +14,22 @@ use crate::stage::Stage;
 use crate::step::{Kind, Step};
 use crate::transfer::Transfers;
 
-/// A plan that is ready to be played, as often as wanted.
+/// A plan that is ready to be played any number of times.
 #[derive(Debug)]
 pub struct Player<'r> {
     options: PlayOptions,
-    // Threads that move bytes come before the bytes, so that they are gone first; sessions come before the values that they are bound to.
+    // Fields are dropped in this order: threads that move bytes before the bytes, and sessions before
+    // the values that they are bound to.
     transfers: Option<Transfers>,
     steps: Vec<Step<'r>>,
     stage: Stage<'r>,
     inputs: Vec<String>,
     outputs: Vec<String>,
-    /// The last step that touches each slot.
+    /// Last step that touches each slot.
     last_touch: Vec<usize>,
 }
 
-/// What is done after each step: with its position, and the nanoseconds of its kernel, 0 without a clock.
+/// Callback after each step; its last argument is the kernel's time in nanoseconds, 0 without a clock.
 type After<'a, 'r> = dyn FnMut(&Step<'r>, &Stage<'r>, u64) -> Result<(), Error> + 'a;
 
 impl<'r> Player<'r> {
@@ -44,18 +45,19 @@ impl<'r> Player<'r> {
         Self { options, transfers, steps, stage, inputs, outputs, last_touch }
     }
 
-    /// Fills the graph inputs where they lie, and plays the plan once.
+    /// Fills the graph inputs at their places, and plays the plan once.
     ///
     /// # Errors
-    /// An input is missing or of the wrong type or shape, a kernel fails, or a check finds the plan wrong.
+    /// An input is missing or has the wrong type or shape, a kernel fails, or a check finds the plan
+    /// wrong.
     pub fn play(&mut self, inputs: &dyn Inputs) -> Result<Played, Error> {
         self.play_with(inputs, &mut |_, _, _| Ok(()))
     }
 
-    /// The graph outputs of the last run, by name; arrays where they lie.
+    /// Returns the graph outputs of the last run by name, arrays without copying.
     ///
     /// # Errors
-    /// The runtime does not describe an output.
+    /// The runtime cannot describe an output.
     pub fn outputs(&self) -> Result<BTreeMap<String, Content<'_>>, Error> {
         let mut found = BTreeMap::new();
         for name in &self.outputs {
@@ -66,7 +68,8 @@ impl<'r> Player<'r> {
         Ok(found)
     }
 
-    /// Plays the plan and names the first node a result of which is not the expected one; values without an expectation are passed over.
+    /// Plays the plan and names the first node with a result that differs from the expected one. Skips
+    /// values without an expectation.
     ///
     /// # Errors
     /// As for [`Self::play`].
@@ -92,7 +95,7 @@ impl<'r> Player<'r> {
         Ok(first)
     }
 
-    /// Plays the plan and hands each step to `after` when its kernel has run.
+    /// Plays the plan and calls `after` for each step when its kernel has run.
     ///
     /// # Errors
     /// As for [`Self::play`], and those of `after`.
@@ -121,6 +124,7 @@ impl<'r> Player<'r> {
             let placed = self.inputs.iter().filter_map(|name| self.stage.places.by_name.get(name));
             placed.for_each(|slot| watch.wrote(*slot, None, &self.stage.places, &self.stage.arenas));
         }
+        // Play each step: check its operands, wait for transfers, run its kernel, and check its results.
         for position in 0..self.steps.len() {
             if self.steps[position].kind == Kind::Constant {
                 played.constant += 1;
@@ -146,6 +150,7 @@ impl<'r> Player<'r> {
                 watch.after(position, &self.steps[position], &self.stage.places, &mut self.stage.arenas)?;
             }
         }
+        // Finish the transfers, then check the outputs and the guard zones.
         if let Some(transfers) = &self.transfers {
             transfers.end(&mut played.links)?;
         }
@@ -158,12 +163,13 @@ impl<'r> Player<'r> {
         }
     }
 
-    /// Runs the kernel of a step and notes what it took; gives its nanoseconds.
+    /// Runs the kernel of a step and records its memory use. Returns the kernel's time in nanoseconds.
     fn run(&mut self, position: usize, played: &mut Played) -> Result<u64, Error> {
         let (step, stage) = (&self.steps[position], &mut self.stage);
         let work = stage.places.workspace.get(&(position as u64)).filter(|_| step.bound.is_some());
         let region = work.map(|work| (stage.arenas[work.arena].address(work.offset), work.bytes));
-        // SAFETY: `Places` holds that the workspace lies inside its arena; the plan gives it to this step alone.
+        // SAFETY: `Places` checked that the workspace is inside its arena; the plan gives it to this
+        // step alone.
         unsafe { stage.runtime.begin_count(region) };
         let before = self.options.now();
         let outcome = match &step.bound {
@@ -176,6 +182,7 @@ impl<'r> Player<'r> {
         if tally.planned_kept > 0 {
             return Err(Error::WorkspaceKept { step: position as u64, node: step.name.clone() });
         }
+        // Record the results outside the arenas and the workspace beyond the plan.
         played.requests += tally.requests;
         let mut bytes = step.outputs.iter().try_fold(0, |sum, slot| Ok::<_, Error>(sum + stage.loose_bytes(*slot)?))?;
         if step.is_apart {
@@ -196,25 +203,25 @@ impl<'r> Player<'r> {
             played.workspace.push(NodeWork { node, op, planned: tally.planned_peak, beyond });
         }
         if step.bound.is_none() {
-            // What the runtime allocated and nobody touches any more.
+            // Free the results of the runtime that no later step touches.
             let dead = step.inputs.iter().chain(&step.outputs).filter(|slot| self.last_touch[**slot] == position);
             dead.for_each(|slot| stage.drop_loose(*slot));
         }
         Ok(time)
     }
 
-    /// The steps, in the order of the schedule.
+    /// Returns the steps, in the order of the schedule.
     pub(crate) fn steps(&self) -> &[Step<'r>] {
         &self.steps
     }
 
-    /// Measures the time of kernels, links and runs from now on.
+    /// Sets the clock that measures the time of kernels, links and runs.
     pub(crate) fn measure(&mut self, clock: fn() -> u64) {
         self.options.clock = Some(clock);
     }
 }
 
-/// The last step that touches each slot; for outputs, a step behind all others.
+/// Returns the last step that touches each slot; for outputs, a step after all others.
 fn last_touches(steps: &[Step<'_>], stage: &Stage<'_>, outputs: &[String]) -> Vec<usize> {
     let mut last = vec![0; stage.places.slots.len()];
     for (position, step) in steps.iter().enumerate() {

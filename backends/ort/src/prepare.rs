@@ -1,4 +1,4 @@
-//! Makes a plan ready to be played: memory, steps, transfers, sessions, in this order.
+//! Prepares a plan for playing: memory, steps, transfers, sessions, in this order.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,16 +23,18 @@ use crate::transfer::Transfers;
 use crate::weights::{Weight, Weights};
 
 impl<'r> Player<'r> {
-    /// Makes a plan ready; takes about a twentieth of a millisecond a kind of node, and longer where kernels pack constant operands.
+    /// Prepares a plan. Takes about a twentieth of a millisecond a kind of node, and longer if kernels
+    /// pack constant operands.
     ///
     /// # Errors
-    /// The layout is of another model or contradicts itself, weights are missing, memory is short, or kernels are missing.
+    /// The layout belongs to another model or contradicts itself, weights or kernels are missing, or
+    /// memory is short.
     pub fn new(runtime: &'r Runtime, model: &ModelFile, layout: &Layout, options: PlayOptions) -> Result<Self, Error> {
         let folder = model.path().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         Self::with_weights_in(runtime, model, layout, options, &folder)
     }
 
-    /// As [`Self::new`], for a model whose external data lies in a folder that is not the model's own.
+    /// As [`Self::new`], for a model whose external data is in another folder than the model.
     ///
     /// # Errors
     /// As for [`Self::new`].
@@ -46,6 +48,7 @@ impl<'r> Player<'r> {
         if !options.any_model {
             is_of(layout, model)?;
         }
+        // Read the weights, the places of all values, and the steps.
         let mut weights = Weights::read(model, folder)?;
         let sparse = std::mem::take(&mut weights.sparse);
         let mut places = Places::new(layout, &|name| weights.tensors.contains_key(name), &|space| options.is_file(space))?;
@@ -59,12 +62,14 @@ impl<'r> Player<'r> {
         }
         let outputs: Vec<String> = model.graph().output.iter().map(|output| output.name().to_owned()).collect();
         let inputs = model.graph().input.iter().map(|input| input.name().to_owned()).collect();
+        // Allocate the memory, and check the plan before any kernel runs.
         let mut stage = Stage::new(runtime, layout, weights, places, &options)?;
         stage.fill_constants();
         find_skips(&stage, &mut steps);
         if !options.any_model {
             audit(&stage.places, &steps, &outputs)?;
         }
+        // Start the links, make the sessions, and bind them to the values.
         let transfers = Transfers::new(&stage, &mut steps, layout, &options)?;
         make_sessions(&stage, &mut steps, &cutter, &nodes, folder, reference(layout))?;
         run_constants(&mut stage, &steps)?;
@@ -73,7 +78,7 @@ impl<'r> Player<'r> {
     }
 }
 
-/// A layout names its model by hash.
+/// Checks that the hash in the layout is the model's.
 fn is_of(layout: &Layout, model: &ModelFile) -> Result<(), Error> {
     let found = hex(&Sha256::digest(model.bytes()));
     if found == layout.model.output_sha256 {

@@ -1,4 +1,4 @@
-//! Measures every node of a plan: its time, and the workspace that its kernel asks for.
+//! Measures the time and the requested workspace of every node of a plan.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,25 @@ use crate::inputs::Inputs;
 use crate::player::Player;
 use crate::step::Kind;
 
-/// What one node takes on this machine, with one thread.
+/// Costs of one node on this machine, with one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeProfile {
     /// Name of the node.
     pub node: String,
-    /// Its operator.
+    /// Operator of the node.
     pub op: String,
-    /// Median over the repeats, in nanoseconds; 0 for nodes that have nothing to do or gave constants before the run.
+    /// Median time over the repeats, in nanoseconds; 0 for nodes that do nothing or that computed
+    /// constants before the run.
     pub nanoseconds: u64,
-    /// Workspace in bytes, planned or not.
+    /// Workspace, planned or not, in bytes.
     pub workspace: u64,
 }
 
 impl Player<'_> {
-    /// Plays the plan once to warm up and then `repeats` times, and gives the median of each node, in the order of the schedule.
+    /// Plays the plan once to warm up and then `repeats` times, and returns the median of each node, in
+    /// the order of the schedule.
     ///
-    /// `clock` gives nanoseconds since any moment; the library has no clock of its own.
+    /// `clock` returns nanoseconds since any fixed moment; the library has no clock of its own.
     ///
     /// # Errors
     /// As for [`Player::play`].

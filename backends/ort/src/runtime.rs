@@ -1,4 +1,5 @@
-//! ONNX Runtime behind safe types: the library, sessions, values. Nobody else calls its C interface.
+//! Safe types around ONNX Runtime: the library, sessions, values. Only this module calls its C
+//! interface.
 #![allow(unsafe_code)]
 
 mod value;
@@ -19,7 +20,7 @@ use crate::types;
 
 pub use value::Value;
 
-/// What is made once a process: the environment, and the allocator that all sessions share.
+/// State of the process: the environment, and the allocator that all sessions share.
 struct Core {
     api: &'static sys::OrtApi,
     env: *mut sys::OrtEnv,
@@ -27,7 +28,8 @@ struct Core {
     allocator: &'static CountingAllocator,
 }
 
-// SAFETY: the environment may be used from any thread, by several at once; the lock around the core admits one user of its counts at a time.
+// SAFETY: any thread may use the environment, several at once; the lock around the core admits one user
+// of its counts at a time.
 unsafe impl Send for Core {}
 // SAFETY: as above; descriptions of memory are only read.
 unsafe impl Sync for Core {}
@@ -35,7 +37,7 @@ unsafe impl Sync for Core {}
 static CORE: OnceLock<Mutex<Core>> = OnceLock::new();
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// The loaded library, for one user at a time: the counts of its allocator would mix otherwise.
+/// The loaded library, for one user at a time: otherwise the counts of its allocator would mix.
 pub struct Runtime {
     core: MutexGuard<'static, Core>,
 }
@@ -46,44 +48,46 @@ impl std::fmt::Debug for Runtime {
     }
 }
 
-/// How a session runs its model. Always one thread, sequential.
+/// Options for running a session's model. Every session runs sequentially, on one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionOptions {
-    /// All graph optimizations, or none.
+    /// Whether all graph optimizations are on; otherwise none.
     pub optimize: bool,
-    /// Whether kernels may keep a second copy of constant operands in a form of their own.
+    /// Whether kernels may keep a repacked second copy of constant operands.
     pub prepack: bool,
-    /// The runtime's own arena instead of an allocation a request.
+    /// Whether the runtime's own arena serves requests; otherwise each request is an allocation.
     pub arena: bool,
-    /// The runtime's memory pattern.
+    /// Whether the runtime's memory pattern is on.
     pub pattern: bool,
 }
 
 impl SessionOptions {
     /// The reference: no optimization, exact allocations.
     pub const PLAIN: Self = Self { optimize: false, prepack: true, arena: false, pattern: false };
-    /// What users get who ask for nothing: all optimizations. How memory is allocated changes no result.
+    /// Default options of users: all optimizations. The kind of allocation changes no result.
     pub const STOCK: Self = Self { optimize: true, ..Self::PLAIN };
 }
 
-/// Where the bytes of a model are.
+/// Location of a model's bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
-    /// A file; external data lies beside it.
+    /// A file; external data is in its folder.
     File(&'a Path),
     /// Bytes, and the folder of their external data.
     Bytes(&'a [u8], Option<&'a Path>),
 }
 
 impl Runtime {
-    /// Loads the library, once a process, and waits until nobody else uses it.
+    /// Loads the library once a process, and waits until no other user has it.
     ///
     /// # Errors
-    /// The file is no such library, or one that is too old; or the environment is refused.
+    /// The file is not an ONNX Runtime library or is too old, or the runtime refuses to make an
+    /// environment.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         if CORE.get().is_none() {
-            // The builder that this gives configures an environment of the crate's own; only the loaded library is wanted.
+            // The returned builder would configure an environment of the crate's own; only the loaded
+            // library is needed.
             let _ = ort::init_from(path).map_err(|source| Error::Library { path: path.to_owned(), source })?;
             let core = Core::new()?;
             let _ = CORE.set(Mutex::new(core));
@@ -97,9 +101,9 @@ impl Runtime {
         self.core.api
     }
 
-    /// Version and build of the library, in its own words.
+    /// Returns version and build of the library, as it states them.
     pub fn version(&self) -> String {
-        // SAFETY: the function gives a static string.
+        // SAFETY: the function returns a static string.
         unsafe { CStr::from_ptr((self.api().GetBuildInfoString)()) }.to_string_lossy().into_owned()
     }
 
@@ -112,17 +116,18 @@ impl Runtime {
     /// # Errors
     /// The runtime refuses the model.
     pub fn session(&self, source: Source<'_>, options: SessionOptions) -> Result<Session<'_>, Error> {
-        // SAFETY: there are no weights.
+        // SAFETY: the list of weights is empty.
         unsafe { self.session_with(source, options, &[]) }
     }
 
-    /// Makes a session that has the operators of a library; the library stays loaded while the session lives.
+    /// Makes a session that has the operators of a library. The library stays loaded while the session
+    /// lives.
     ///
     /// # Safety
-    /// The library is loaded into this process and its code runs.
+    /// The library is loaded into this process, and its code runs.
     ///
     /// # Errors
-    /// The library cannot be loaded or is none of operators, or as for [`Self::session`].
+    /// The library cannot be loaded or has no operators, or as for [`Self::session`].
     pub unsafe fn session_with_operators(
         &self,
         source: Source<'_>,
@@ -140,10 +145,10 @@ impl Runtime {
         self.finish(source, &settings)
     }
 
-    /// Makes a session of a model whose external initializers are given here.
+    /// Makes a session of a model whose external initializers are passed in `weights`.
     ///
     /// # Safety
-    /// The bytes of the weights must stay while the session is in use.
+    /// The bytes of the weights must stay valid while the session is in use.
     ///
     /// # Errors
     /// As for [`Self::session`].
@@ -167,10 +172,11 @@ impl Runtime {
         self.finish(source, &settings)
     }
 
-    /// Reads a description of a type, and releases it. Sequences and optionals are followed to what they hold.
+    /// Reads a description of a type, and releases it. Follows sequences and optionals to their element
+    /// types.
     ///
     /// # Safety
-    /// `get` succeeds only where it gives a description that is the caller's to release.
+    /// If `get` succeeds, the caller owns the returned description and may release it.
     unsafe fn read_type(
         &self,
         depth: usize,
@@ -180,8 +186,9 @@ impl Runtime {
         let (api, mut info) = (self.api(), ptr::null_mut());
         let (mut tensor, mut sequence, mut optional, mut number) = (ptr::null(), ptr::null(), ptr::null(), 0i32);
         self.check(WHAT, get(&raw mut info))?;
-        // SAFETY: the description lives until it is released below; what is none of a kind gives no description of one. The number comes
-        // back through an integer, so that an unknown one is no invalid enumeration.
+        // SAFETY: the description lives until it is released below. A cast to a kind that does not match
+        // returns null. The number is read through an integer, so that an unknown number does not become
+        // an invalid enumeration.
         unsafe {
             let mut read = || {
                 self.check(WHAT, (api.CastTypeInfoToTensorInfo)(info, &mut tensor))?;
@@ -208,7 +215,7 @@ impl Runtime {
     fn finish(&self, source: Source<'_>, settings: &Settings) -> Result<Session<'_>, Error> {
         let api = self.api();
         let mut session = ptr::null_mut();
-        // SAFETY: all pointers live through the calls; the runtime copies what it keeps.
+        // SAFETY: all pointers live through the calls; the runtime copies all data that it keeps.
         let status = unsafe {
             match source {
                 Source::File(path) => {
@@ -228,18 +235,18 @@ impl Runtime {
         Ok(made)
     }
 
-    /// A tensor over bytes that belong to somebody else.
+    /// Makes a tensor over borrowed bytes.
     ///
     /// # Safety
-    /// The bytes must stay where they are, as many as shape and type say, while the value is in use; they must be writable where a kernel
-    /// gets the value as a result.
+    /// The bytes must stay valid and in place while the value is in use, and their number must match
+    /// shape and type. They must be writable if a kernel gets the value as a result.
     ///
     /// # Errors
     /// Shape and size do not agree.
     pub unsafe fn tensor(&self, address: *mut u8, bytes: usize, element: Element, shape: &[u64]) -> Result<Value<'_>, Error> {
         let dims: Vec<i64> = shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
         let mut value = ptr::null_mut();
-        // SAFETY: the caller answers for the bytes; shape and size are compared by the runtime.
+        // SAFETY: the caller guarantees the bytes; the runtime compares shape and size.
         let status = unsafe {
             (self.api().CreateTensorWithDataAsOrtValue)(
                 self.core.info,
@@ -255,21 +262,21 @@ impl Runtime {
         Ok(Value { runtime: self, pointer: NonNull::new(value).ok_or_else(|| nothing("make a tensor"))? })
     }
 
-    /// Starts a count of what sessions allocate, where given with planned workspace.
+    /// Starts a count of the sessions' allocations. `region` is the planned workspace, if there is one.
     ///
     /// # Safety
-    /// Nobody else may use the workspace until [`Self::end_count`].
+    /// No other code may use the workspace until [`Self::end_count`].
     pub(crate) unsafe fn begin_count(&self, region: Option<(*mut u8, usize)>) {
         // SAFETY: the caller's promise.
         unsafe { self.core.allocator.begin(region) };
     }
 
-    /// Ends the count.
+    /// Ends the count and returns it.
     pub(crate) fn end_count(&self) -> Tally {
         self.core.allocator.end()
     }
 
-    /// Counts what `work` makes the sessions allocate.
+    /// Runs `work` and counts the sessions' allocations meanwhile.
     pub fn counted<T>(&self, work: impl FnOnce() -> T) -> (T, Tally) {
         // SAFETY: there is no workspace.
         unsafe { self.begin_count(None) };
@@ -288,7 +295,7 @@ impl Core {
             check(api, "make an environment", (api.CreateEnv)(level, c"memc".as_ptr(), &mut env))?;
             let (kind, place) = (sys::OrtAllocatorType::OrtDeviceAllocator, sys::OrtMemType::OrtMemTypeDefault);
             check(api, "describe memory", (api.CreateMemoryInfo)(c"Cpu".as_ptr(), kind, 0, place, &mut info))?;
-            // Both live until the process ends, as the environment keeps the address.
+            // Both are leaked on purpose: the environment keeps their addresses until the process ends.
             let allocator: &'static CountingAllocator = Box::leak(Box::new(CountingAllocator::new(info)));
             check(api, "register an allocator", (api.RegisterAllocator)(env, allocator.as_interface()))?;
             Ok(Self { api, env, info, allocator })
@@ -300,7 +307,7 @@ fn check(api: &sys::OrtApi, what: &'static str, status: sys::OrtStatusPtr) -> Re
     if status.0.is_null() {
         return Ok(());
     }
-    // SAFETY: a status that is not null is the caller's to read and release.
+    // SAFETY: a status that is not null belongs to the caller, who reads and releases it.
     unsafe {
         let message = CStr::from_ptr((api.GetErrorMessage)(status.0)).to_string_lossy().trim_end().to_owned();
         let code = (api.GetErrorCode)(status.0) as i32;
@@ -344,7 +351,7 @@ impl Settings {
                 ok((api.DisableCpuMemArena)(settings.0))?;
             }
             let entry = |key: &CStr, value: &CStr| ok((api.AddSessionConfigEntry)(settings.0, key.as_ptr(), value.as_ptr()));
-            // With an arena of its own, the runtime counts nothing that we see.
+            // If the runtime uses its own arena, our allocator sees none of its allocations.
             entry(c"session.use_env_allocators", flag(!options.arena))?;
             entry(c"session.disable_prepacking", flag(!options.prepack))?;
             if let Source::Bytes(_, Some(folder)) = source {
@@ -358,7 +365,7 @@ impl Settings {
 
 impl Drop for Settings {
     fn drop(&mut self) {
-        // SAFETY: made by the runtime, used by nobody any more.
+        // SAFETY: the runtime made these options, and no code uses them any more.
         unsafe { (self.1.ReleaseSessionOptions)(self.0) };
     }
 }
@@ -376,7 +383,8 @@ pub struct Session<'r> {
     outputs: Vec<CString>,
 }
 
-// SAFETY: a session belongs to no thread: any may run or release it (ONNX Runtime, `OrtApi::Run`).
+// SAFETY: a session belongs to no thread: any thread may run or release it (ONNX Runtime,
+// `OrtApi::Run`).
 unsafe impl Send for Session<'_> {}
 
 impl<'r> Session<'r> {
@@ -384,7 +392,7 @@ impl<'r> Session<'r> {
         let runtime = self.runtime;
         let allocator = runtime.core.allocator.as_interface();
         let mut total = 0;
-        // SAFETY: the session lives; the name is ours to release, through the allocator that made it.
+        // SAFETY: the session lives; each name is ours to release, with the allocator that made it.
         unsafe {
             runtime.check("count operands", count(self.pointer.as_ptr(), &mut total))?;
             let mut names = Vec::with_capacity(total);
@@ -398,30 +406,32 @@ impl<'r> Session<'r> {
         }
     }
 
-    /// Names of the inputs that have no default, in order.
+    /// Iterates over the names of the inputs that have no default, in order.
     pub fn inputs(&self) -> impl Iterator<Item = &str> {
         self.inputs.iter().map(|name| name.to_str().unwrap_or_default())
     }
 
-    /// Names of the outputs, in order.
+    /// Iterates over the names of the outputs, in order.
     pub fn outputs(&self) -> impl Iterator<Item = &str> {
         self.outputs.iter().map(|name| name.to_str().unwrap_or_default())
     }
 
-    /// Types of the outputs as the runtime derives them, without shapes; `None` for what is neither tensor nor sequence nor optional.
+    /// Returns the types of the outputs as the runtime derives them, without shapes; `None` for kinds
+    /// other than tensors, sequences and optionals.
     ///
     /// # Errors
-    /// The runtime does not describe an output.
+    /// The runtime cannot describe an output.
     pub(crate) fn result_types(&self) -> Result<Vec<Option<TypeProto>>, Error> {
         let api = self.runtime.api();
-        // SAFETY: the session lives; the description is released where it is read.
+        // SAFETY: the session lives; `read_type` releases the description.
         let describe = |position| unsafe {
             self.runtime.read_type(0, &|info| (api.SessionGetOutputTypeInfo)(self.pointer.as_ptr(), position, info))
         };
         (0..self.outputs.len()).map(describe).collect()
     }
 
-    /// Runs with all outputs allocated by the runtime. `more` are values of initializers that inputs override.
+    /// Runs the model; the runtime allocates all outputs. `more` has values for initializers that inputs
+    /// override.
     ///
     /// # Errors
     /// A kernel fails, or a value has the wrong type or shape.
@@ -440,8 +450,9 @@ impl<'r> Session<'r> {
             .collect()
     }
 
-    /// Runs with these operands, at the positions of their names. An empty optional is left out: a session takes an optional input that it is not
-    /// given for an empty one, and follows a null pointer where it is given one.
+    /// Runs the model with these operands, each at the position of its name. Leaves out empty optionals:
+    /// a session treats a missing optional input as empty, but follows a null pointer if it gets an
+    /// empty one.
     fn call(&self, names: &[*const c_char], given: &[&Value<'_>], results: &mut [*mut sys::OrtValue]) -> Result<(), Error> {
         let mut operands = (Vec::with_capacity(names.len()), Vec::with_capacity(names.len()));
         for (name, value) in names.iter().zip(given) {
@@ -452,7 +463,7 @@ impl<'r> Session<'r> {
         }
         let (names, given) = operands;
         let outputs: Vec<*const c_char> = self.outputs.iter().map(|name| name.as_ptr()).collect();
-        // SAFETY: as many names as values; all live through the call.
+        // SAFETY: there are as many names as values; all live through the call.
         let status = unsafe {
             (self.runtime.api().Run)(
                 self.pointer.as_ptr(),
@@ -471,18 +482,18 @@ impl<'r> Session<'r> {
     /// Fixes operands and results for later calls of [`Bound::run`].
     ///
     /// # Safety
-    /// The values must stay valid while the result is in use, and kernels may read and write them in any order: a result may share
-    /// bytes only with operands that the operator may overwrite.
+    /// The values must stay valid while the returned binding is in use. Kernels may read and write them
+    /// in any order, so a result may share bytes only with operands that the operator may overwrite.
     ///
     /// # Errors
-    /// The number of values differs from that of the session, or a value is refused.
+    /// The number of values differs from the session's, or the runtime refuses a value.
     pub(crate) unsafe fn bind(session: &Rc<Self>, inputs: &[&Value<'_>], outputs: &[&Value<'_>]) -> Result<Bound<'r>, Error> {
         if inputs.len() != session.inputs.len() || outputs.len() != session.outputs.len() {
             return Err(nothing("bind that many operands"));
         }
         let (runtime, api) = (session.runtime, session.runtime.api());
         let mut binding = ptr::null_mut();
-        // SAFETY: the session lives as long as the binding; the values are the caller's promise.
+        // SAFETY: the session lives as long as the binding; the caller guarantees the values.
         unsafe {
             runtime.check("bind", (api.CreateIoBinding)(session.pointer.as_ptr(), &mut binding))?;
             let bound = Bound { session: session.clone(), pointer: NonNull::new(binding).ok_or_else(|| nothing("bind"))? };
@@ -496,7 +507,8 @@ impl<'r> Session<'r> {
         }
     }
 
-    /// Runs with some results in given places; `None` becomes what the runtime allocated.
+    /// Runs the model with some results in given places. The runtime allocates the other results (`None`
+    /// in `outputs`) and returns them.
     ///
     /// # Safety
     /// As for [`Self::bind`].
@@ -525,12 +537,12 @@ impl<'r> Session<'r> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by the runtime; what borrows it is gone.
+        // SAFETY: the runtime made the session, and all borrowers are gone.
         unsafe { (self.runtime.api().ReleaseSession)(self.pointer.as_ptr()) };
     }
 }
 
-/// A session with operands and results fixed.
+/// A session with fixed operands and results.
 #[derive(Debug)]
 pub(crate) struct Bound<'r> {
     session: Rc<Session<'r>>,
@@ -544,7 +556,7 @@ impl Bound<'_> {
     /// A kernel fails, or its result has another shape than the bound value.
     pub(crate) fn run(&self) -> Result<(), Error> {
         let runtime = self.session.runtime;
-        // SAFETY: session and binding live; the values are the promise of `bind`.
+        // SAFETY: session and binding live; the caller of `bind` guarantees the values.
         let status = unsafe { (runtime.api().RunWithBinding)(self.session.pointer.as_ptr(), ptr::null(), self.pointer.as_ptr()) };
         runtime.check("run", status)
     }
@@ -552,7 +564,7 @@ impl Bound<'_> {
 
 impl Drop for Bound<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by the runtime.
+        // SAFETY: the runtime made the binding.
         unsafe { (self.session.runtime.api().ReleaseIoBinding)(self.pointer.as_ptr()) };
     }
 }

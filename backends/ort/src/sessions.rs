@@ -1,4 +1,5 @@
-//! Sessions of a plan's steps: one for all nodes that are equal but for names, made on several threads, and bound to the values of a stage.
+//! Sessions of a plan's steps: one for all nodes that are equal except for names, made on several
+//! threads, and bound to the values of a stage.
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,28 +19,31 @@ use crate::stage::Stage;
 use crate::step::{Kind, Step};
 use crate::types;
 
-/// Bytes of operands for kernels to keep, after which freed memory goes back to the system: making a session frees about as many.
+/// Size of packed operands after which freed memory is returned to the system, in bytes: making a
+/// session frees about as many.
 const TRIM_AFTER: u64 = 64 << 20;
 
-/// Most threads that make sessions. Packing is bound by memory, which few threads use up; each holds an operand more on the way.
+/// Most threads that make sessions. Packing is bound by memory bandwidth, which few threads exhaust, and
+/// each thread holds one more operand meanwhile.
 const MAX_THREADS: usize = 4;
 
-/// A session that is to be made.
+/// A session to make.
 struct Job {
     model: Vec<u8>,
-    /// Initializers that it is given: name in its model, slot.
+    /// Initializers for the session: name in its model, slot.
     given: Vec<(String, usize)>,
-    /// Bytes of operands that its kernel may keep in a form of its own.
+    /// Size of the operands that its kernel may repack, in bytes.
     packed: u64,
-    /// The first step that runs it.
+    /// First step that runs the session.
     position: usize,
 }
 
-/// Makes the sessions of all steps that run a kernel. What reads values whose types nobody states waits for the sessions that make them, which
-/// know.
+/// Makes the sessions of all steps that run a kernel. If neither layout nor model states the type of an
+/// operand, the reader waits for the session that makes the operand and knows its type.
 ///
 /// # Errors
-/// Kernels are missing, or the runtime refuses a node otherwise; packed operands do not fit the memory that is free.
+/// Kernels are missing, the runtime refuses a node for another reason, or packed operands exceed the
+/// free memory.
 pub(crate) fn make_sessions<'r>(
     stage: &Stage<'r>,
     steps: &mut [Step<'r>],
@@ -66,24 +70,24 @@ pub(crate) fn make_sessions<'r>(
     Ok(())
 }
 
-/// What sessions are made of, and those that there are.
+/// Materials for sessions, and the sessions made from them.
 struct Bench<'a, 'r> {
     stage: &'a Stage<'r>,
     cutter: &'a Cutter<'a>,
     nodes: &'a [&'a NodeProto],
     /// Types that neither layout nor model states, as sessions derived them.
     types: BTreeMap<String, TypeProto>,
-    /// Sessions by the bytes of their models.
+    /// Position of each session in `made`, by the bytes of its model.
     known: BTreeMap<Vec<u8>, usize>,
     made: Vec<Rc<Session<'r>>>,
 }
 
-/// Which step needs which session.
+/// Pairs of a step and the position of its session.
 type Users = Vec<(usize, usize)>;
 
 impl<'r> Bench<'_, 'r> {
-    /// Cuts the nodes of steps whose operands' types are known; gives the sessions that they need beside those that there are, which step
-    /// needs which, and the steps that wait.
+    /// Cuts the nodes of the steps whose operands have known types. Returns the missing sessions, the
+    /// pairs of steps and sessions, and the waiting steps.
     fn jobs(&mut self, steps: &mut [Step<'_>], open: &[usize]) -> (Vec<Job>, Users, Vec<usize>) {
         let places = &self.stage.places;
         let slots = |names: &[String]| names.iter().filter_map(|name| places.by_name.get(name).copied()).collect();
@@ -105,7 +109,9 @@ impl<'r> Bench<'_, 'r> {
         (jobs, users, waiting)
     }
 
-    /// Of steps without a session, those that read nothing of unknown type that another of them makes; all, where each waits for one.
+    /// Splits the steps without a session into steps that are ready and steps that wait. A step waits if
+    /// another step of the list makes an operand of unknown type. If all wait for each other, all count
+    /// as ready.
     fn ready(&self, open: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let results = open.iter().flat_map(|position| self.nodes[*position].output.iter().map(String::as_str));
         let unknown: BTreeSet<&str> = results.filter(|name| !name.is_empty() && self.type_of(name).is_none()).collect();
@@ -124,7 +130,7 @@ impl<'r> Bench<'_, 'r> {
         }
     }
 
-    /// Makes sessions, behind those that there are.
+    /// Makes the sessions of `jobs` and appends them to `made`.
     fn make(&mut self, jobs: &[Job], folder: &Path, options: SessionOptions) -> Result<(), Error> {
         let mut missing: Vec<String> = Vec::new();
         for (job, outcome) in jobs.iter().zip(make_all(self.stage, jobs, folder, options)) {
@@ -141,7 +147,7 @@ impl<'r> Bench<'_, 'r> {
         Err(Error::MissingKernels { kernels: missing })
     }
 
-    /// Asks a node's session for the types of results that nobody states.
+    /// Asks a node's session for the types of results that neither layout nor model states.
     fn learn(&mut self, node: &NodeProto, session: &Session<'_>) -> Result<(), Error> {
         let results: Vec<&String> = node.output.iter().filter(|name| !name.is_empty()).collect();
         if results.iter().all(|name| self.type_of(name).is_some()) {
@@ -156,9 +162,10 @@ impl<'r> Bench<'_, 'r> {
     }
 }
 
-/// Makes sessions, in the order of the jobs; which thread makes which changes nothing in them.
+/// Makes sessions on several threads and returns them in the order of the jobs; the thread that makes a
+/// session does not affect it.
 fn make_all<'r>(stage: &Stage<'r>, jobs: &[Job], folder: &Path, options: SessionOptions) -> Vec<Result<Session<'r>, Error>> {
-    // The longest first, so that all threads end at about the same time.
+    // Start with the longest jobs, so that all threads end at about one time.
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|job| (std::cmp::Reverse(jobs[*job].packed), *job));
     let next = AtomicUsize::new(0);
@@ -176,7 +183,7 @@ fn make_all<'r>(stage: &Stage<'r>, jobs: &[Job], folder: &Path, options: Session
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(jobs.len());
     let mut made = std::thread::scope(|scope| {
-        // Where the system gives no more threads, this one does the rest.
+        // If the system cannot start more threads, this thread does the remaining jobs.
         let others: Vec<_> = (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
         let mut made = work();
         for other in others {
@@ -200,7 +207,7 @@ fn make<'r>(stage: &Stage<'r>, job: &Job, folder: &Path, options: SessionOptions
     unsafe { stage.runtime.session_with(source, options, &given) }
 }
 
-/// Runs what depends on nothing but initializers, once.
+/// Runs all steps whose results are constants, once.
 ///
 /// # Errors
 /// A kernel fails.
@@ -212,7 +219,7 @@ pub(crate) fn run_constants<'r>(stage: &mut Stage<'r>, steps: &[Step<'r>]) -> Re
     Ok(())
 }
 
-/// Fixes operands and results of steps for which all are known now.
+/// Binds steps whose operands and results all have values before the run.
 ///
 /// # Errors
 /// The runtime refuses a value.
@@ -226,14 +233,15 @@ pub(crate) fn bind<'r>(stage: &Stage<'r>, steps: &mut [Step<'r>]) -> Result<(), 
         if step.is_apart {
             continue;
         }
-        // SAFETY: the values live as long as the stage. Which bytes results share with operands is what the plan says: a wrong plan gives
-        // wrong numbers, inside the arena.
+        // SAFETY: the values live as long as the stage. The plan decides which bytes results share with
+        // operands: a wrong plan gives wrong numbers, but inside the arena.
         step.bound = Some(unsafe { Session::bind(session, &inputs, &outputs)? });
     }
     Ok(())
 }
 
-/// The operator that the library does not have, when that is why it refused the node.
+/// Returns the operator that the library does not have, if the library refused the node for this reason;
+/// otherwise an error.
 fn lacking(error: Error, position: usize, node: &NodeProto) -> Result<String, Error> {
     let Error::Runtime { message, .. } = &error else { return Err(error) };
     let absent =

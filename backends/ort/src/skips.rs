@@ -1,11 +1,12 @@
-//! Steps with nothing to do in a run: results that are constants, or that already lie where the operands are.
+//! Steps with nothing to do in a run: their results are constants or views of operands in place.
 
 use memc_layout::Class;
 
 use crate::stage::Stage;
 use crate::step::{Kind, Step};
 
-/// Finds steps whose results are constants, and steps whose results are where their operands are, by what the layout calls views.
+/// Marks steps whose results are constants, and steps whose results, according to the layout's views,
+/// are already in place.
 pub(crate) fn find_skips(stage: &Stage<'_>, steps: &mut [Step<'_>]) {
     for step in steps {
         let is_constant = |slot: &usize| stage.places.slots[*slot].class == Some(Class::Constant);
@@ -21,7 +22,7 @@ fn are_related(stage: &Stage<'_>, one: usize, other: usize) -> bool {
     one != other && stage.places.view_root(one) == stage.places.view_root(other)
 }
 
-/// Every result lies inside an operand that it is a view of.
+/// Whether every result is inside an operand that it is a view of.
 fn reads_in_place(stage: &Stage<'_>, step: &Step<'_>) -> bool {
     let inside = |output: &usize| {
         let Some((start, end)) = stage.span(*output) else { return false };
@@ -33,7 +34,7 @@ fn reads_in_place(stage: &Stage<'_>, step: &Step<'_>) -> bool {
     !step.outputs.is_empty() && step.outputs.iter().all(inside)
 }
 
-/// The one result is made of operands that are views of it, without a gap.
+/// Whether the only result consists of operands that are views of it, without a gap.
 fn is_assembled(stage: &Stage<'_>, step: &Step<'_>) -> bool {
     let [output] = step.outputs[..] else { return false };
     let Some((start, end)) = stage.span(output) else { return false };

@@ -7,7 +7,7 @@ use crate::element::Element;
 use crate::error::Error;
 use crate::memory::Block;
 
-/// Name and dense type of a sparse initializer; its elements are elsewhere.
+/// Returns name and dense type of a sparse initializer, without its elements.
 pub(crate) fn described(sparse: &SparseTensorProto) -> TensorProto {
     let values = sparse.values.as_ref();
     TensorProto {
@@ -23,10 +23,10 @@ fn name(sparse: &SparseTensorProto) -> &str {
     sparse.values.as_ref().map(TensorProto::name).unwrap_or_default()
 }
 
-/// The messages of a sparse initializer: values and where they stand.
+/// Returns the values and the indices of a sparse initializer.
 ///
 /// # Errors
-/// One is missing, or the indices have another type than they must.
+/// Values or indices are missing, or the indices are not 64-bit integers.
 pub(crate) fn parts(sparse: &SparseTensorProto) -> Result<(&TensorProto, &TensorProto), Error> {
     match (&sparse.values, &sparse.indices) {
         (Some(values), Some(indices)) if indices.data_type() == DataType::Int64 as i32 => Ok((values, indices)),
@@ -35,10 +35,11 @@ pub(crate) fn parts(sparse: &SparseTensorProto) -> Result<(&TensorProto, &Tensor
     }
 }
 
-/// Shape and elements in dense order; `values` and `indices` as they lie in memory, `form` the shape of the indices.
+/// Returns shape and elements in dense order. `values` and `indices` are bytes as stored in memory,
+/// `form` is the shape of the indices.
 ///
 /// # Errors
-/// They contradict each other or the shape.
+/// Values, indices and shape contradict each other.
 pub(crate) fn dense(
     sparse: &SparseTensorProto,
     element: Element,
@@ -68,7 +69,8 @@ fn wrong(sparse: &SparseTensorProto, reason: &'static str) -> Error {
     Error::Initializer { tensor: name(sparse).to_owned(), reason }
 }
 
-/// Positions in dense order: the indices themselves, or of rows with an index for each dimension. `None` where one is out of range.
+/// Returns the positions in dense order: the indices themselves, or computed from rows with one index a
+/// dimension. `None` if an index is out of range.
 fn positions(indices: &[u8], form: &[u64], shape: &[u64]) -> Option<Vec<u64>> {
     let mut numbers = indices.chunks_exact(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap_or_default()));
     let elements = shape.iter().product::<u64>();

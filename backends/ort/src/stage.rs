@@ -1,4 +1,5 @@
-//! The memory that a plan is played in: arenas, weights, what the caller holds, and a value over each place that is known before the run.
+//! The memory that a plan is played in: arenas, weights, the caller's memory, and a value over each
+//! place that is known before the run.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -16,29 +17,29 @@ use crate::played::ArenaUse;
 use crate::runtime::{Runtime, Value};
 use crate::weights::{Weight, Weights};
 
-/// All memory of a plan. Nothing in it moves while it lives, so addresses may be kept as long.
+/// All memory of a plan. Nothing in it moves, so addresses stay valid as long as the stage lives.
 #[derive(Debug)]
 pub(crate) struct Stage<'r> {
     pub(crate) runtime: &'r Runtime,
-    // Values come before what they point into, so that they are dropped first.
+    // Values come before the memory that they point into, so that they are dropped first.
     pub(crate) values: Vec<Option<Value<'r>>>,
     pub(crate) arenas: Vec<ArenaMemory>,
     pub(crate) places: Places,
     pub(crate) spaces: Vec<String>,
     weights: Weights,
-    /// Bytes of each space's arena.
+    /// Size of each space's arena, in bytes.
     planned: Vec<u64>,
     /// The caller's own memory, by slot.
     held: BTreeMap<usize, Block>,
-    /// Slots that were computed once.
+    /// Slots whose value was computed once before the runs.
     constants: Vec<bool>,
 }
 
 impl<'r> Stage<'r> {
-    /// Allocates the arenas, full of poison, and what the caller holds.
+    /// Allocates the arenas, filled with poison, and the caller's memory.
     ///
     /// # Errors
-    /// Memory is short, or an alignment is none.
+    /// Memory is short, or an alignment is invalid.
     pub(crate) fn new(
         runtime: &'r Runtime,
         layout: &Layout,
@@ -54,7 +55,7 @@ impl<'r> Stage<'r> {
         require(layout.arenas.iter().map(size).chain(bytes).fold(0, u64::saturating_add))?;
         let arenas = layout.arenas.iter().map(|arena| ArenaMemory::new(size(arena), arena.alignment));
         let arenas = arenas.collect::<Result<Vec<_>, _>>()?;
-        // Inputs are written before anybody reads them.
+        // Inputs are written before any kernel reads them, so zeros are enough.
         let block = |slot: &Slot| match slot.class {
             Some(Class::Input) => Block::zeros(slot.bytes as u64),
             _ => Block::poison(slot.bytes as u64),
@@ -75,7 +76,7 @@ impl<'r> Stage<'r> {
         Ok(stage)
     }
 
-    /// A value for everything whose place is known before the run.
+    /// Makes a value over every place that is known before the run.
     fn make_values(&mut self) -> Result<(), Error> {
         for slot in 0..self.places.slots.len() {
             let data = &mut self.places.slots[slot];
@@ -86,17 +87,18 @@ impl<'r> Stage<'r> {
                 data.ty = Some((weight.element, weight.shape.clone()));
             }
             let (Some(address), Some((element, shape))) = (self.address(slot), &self.places.slots[slot].ty) else { continue };
-            // SAFETY: arenas, weights and held blocks live as long as the stage and do not move; sizes were compared with shapes.
+            // SAFETY: arenas, weights and held blocks live as long as the stage and do not move; sizes
+            // were compared with shapes.
             let value = unsafe { self.runtime.tensor(address, self.places.slots[slot].bytes, *element, shape)? };
             self.values[slot] = Some(value);
         }
         Ok(())
     }
 
-    /// Where the first byte of a value is, if that is known before the run.
+    /// Returns the address of a value's first byte; `None` if it is not known before the run.
     pub(crate) fn address(&self, slot: usize) -> Option<*mut u8> {
         let (mut slot, mut offset) = (slot, 0usize);
-        // As many links as slots: a longer walk is a ring.
+        // There are at most as many links as slots: a longer walk is a cycle.
         for _ in 0..=self.places.slots.len() {
             let start = match self.places.slots[slot].place {
                 Place::Arena { arena, offset } => self.arenas[arena].address(offset),
@@ -113,19 +115,20 @@ impl<'r> Stage<'r> {
         None
     }
 
-    /// First address of a value and the one behind it, if they are known before the run.
+    /// Returns the address of a value's first byte and the address after its last; `None` if they are
+    /// not known before the run.
     pub(crate) fn span(&self, slot: usize) -> Option<(usize, usize)> {
         let start = self.address(slot)?.expose_provenance();
         Some((start, start.checked_add(self.places.slots[slot].bytes)?))
     }
 
-    /// An initializer that the plan puts into a space.
+    /// Returns an initializer that the plan places in a space; `None` for other values.
     pub(crate) fn placed_constant(&self, slot: usize) -> Option<&Weight> {
         let data = &self.places.slots[slot];
         self.weights.tensors.get(&data.name).filter(|_| data.class == Some(Class::Constant))
     }
 
-    /// Copies initializers that the plan puts into an arena to their places there.
+    /// Copies the initializers that the plan places in an arena to their places.
     pub(crate) fn fill_constants(&mut self) {
         for slot in &self.places.slots {
             let constant = self.weights.tensors.get(&slot.name).filter(|_| slot.class == Some(Class::Constant));
@@ -135,13 +138,13 @@ impl<'r> Stage<'r> {
         }
     }
 
-    /// Fills all arenas with poison, but for constants.
+    /// Fills all arenas with poison, except for constants.
     pub(crate) fn poison(&mut self) {
         self.arenas.iter_mut().for_each(|arena| arena.bytes_mut().fill(POISON));
         self.fill_constants();
     }
 
-    /// Drops what the runtime allocated in an earlier run.
+    /// Drops all values that the runtime allocated in an earlier run.
     pub(crate) fn forget(&mut self) {
         for slot in 0..self.values.len() {
             self.drop_loose(slot);
@@ -158,7 +161,7 @@ impl<'r> Stage<'r> {
     /// Copies a tensor to the place of a slot in its arena.
     ///
     /// # Errors
-    /// The runtime does not describe the value.
+    /// The runtime cannot describe the value.
     pub(crate) fn put(&mut self, slot: usize, value: &Value<'_>) -> Result<(), Error> {
         let view = value.tensor()?;
         if let (Some(view), Place::Arena { arena, offset }) = (view, self.places.slots[slot].place) {
@@ -178,10 +181,10 @@ impl<'r> Stage<'r> {
         spans.is_some_and(|((arena, from, to), (other, start, end))| arena == other && from < end && start < to)
     }
 
-    /// Keeps a value that was computed once, whatever size it turned out to have.
+    /// Keeps a value that was computed once, and records its actual type and size.
     ///
     /// # Errors
-    /// The runtime does not describe the value.
+    /// The runtime cannot describe the value.
     pub(crate) fn keep(&mut self, slot: usize) -> Result<(), Error> {
         self.constants[slot] = true;
         if let Some(view) = self.values[slot].as_ref().map(Value::tensor).transpose()?.flatten() {
@@ -191,10 +194,10 @@ impl<'r> Stage<'r> {
         Ok(())
     }
 
-    /// Fills the graph inputs of these names where they lie.
+    /// Fills the graph inputs of these names at their places.
     ///
     /// # Errors
-    /// An input is missing, unknown, of the wrong type or shape, or cannot be had.
+    /// An input is missing, unknown, or of the wrong type or shape, or its source fails.
     pub(crate) fn give(&mut self, names: &[String], inputs: &dyn Inputs) -> Result<(), Error> {
         all_known(names, inputs)?;
         for name in names {
@@ -202,6 +205,7 @@ impl<'r> Stage<'r> {
             let wrong = |reason: String| Error::Input { input: name.clone(), reason };
             let default = self.weights.tensors.get(name);
             let data = &self.places.slots[slot];
+            // An input that is not given needs a default.
             let Some((element, shape)) = inputs.kind(name) else {
                 match (data.place, default) {
                     (Place::Weight, _) => {}
@@ -216,6 +220,8 @@ impl<'r> Stage<'r> {
             };
             let Some((planned, extents)) = &data.ty else { return Err(wrong("has a type that cannot be given".to_owned())) };
             as_planned(name, (*planned, extents), (element, shape))?;
+            // Write the input into the arena or the caller's memory; a given weight must equal the
+            // model's default.
             match data.place {
                 Place::Arena { arena, offset } => {
                     inputs.fill(name, &mut self.arenas[arena].bytes_mut()[offset..offset + data.bytes])?;
@@ -237,45 +243,45 @@ impl<'r> Stage<'r> {
         Ok(())
     }
 
-    /// What the value of a name holds, if it is there.
+    /// Returns the content of the value of a name; `None` if it has no value.
     ///
     /// # Errors
-    /// The runtime does not describe the value.
+    /// The runtime cannot describe the value.
     pub(crate) fn content(&self, name: &str) -> Result<Option<Content<'_>>, Error> {
         let slot = self.places.by_name.get(name).copied();
         slot.and_then(|slot| self.values[slot].as_ref()).map(Value::content).transpose()
     }
 
-    /// Whether a value has exactly these elements; one that is no dense tensor has not.
+    /// Whether a value has exactly these elements; false for values other than dense tensors.
     ///
     /// # Errors
-    /// The runtime does not describe the value.
+    /// The runtime cannot describe the value.
     pub(crate) fn holds(&self, slot: usize, expected: &Array) -> Result<bool, Error> {
         let view = self.values[slot].as_ref().map(Value::tensor).transpose()?.flatten();
         Ok(view.is_some_and(|view| view.bytes == expected.bytes()))
     }
 
-    /// Bytes of a value that the runtime allocated.
+    /// Returns the size of a value that the runtime allocated, in bytes; 0 for other values.
     ///
     /// # Errors
-    /// The runtime does not describe the value.
+    /// The runtime cannot describe the value.
     pub(crate) fn loose_bytes(&self, slot: usize) -> Result<u64, Error> {
         let is_loose = self.places.slots[slot].place == Place::Runtime;
         let value = self.values[slot].as_ref().filter(|_| is_loose);
         Ok(value.map(Value::tensor).transpose()?.flatten().map_or(0, |view| view.bytes.len() as u64))
     }
 
-    /// Bytes of the caller's own memory.
+    /// Returns the size of the caller's own memory, in bytes.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held.values().map(|block| block.bytes().len() as u64).sum()
     }
 
-    /// The first space whose arena was written around.
+    /// Returns the first space whose guard zones were overwritten; `None` if all are intact.
     pub(crate) fn broken_guard(&self) -> Option<&str> {
         self.arenas.iter().position(|arena| !arena.guards_hold()).map(|arena| self.spaces[arena].as_str())
     }
 
-    /// What each arena is used for.
+    /// Returns the use of each arena.
     pub(crate) fn uses(&self) -> Vec<ArenaUse> {
         let mut used = vec![0usize; self.arenas.len()];
         for slot in &self.places.slots {

@@ -1,10 +1,12 @@
 //! Models with barriers, so that a session rounds every value to the type that the model states.
 //!
-//! ONNX Runtime runs operators without a kernel for half precision between conversions, and then leaves out what it takes for pairs of
-//! conversions, those of the model itself too, even with all optimizations disabled: values between such operators stay in full precision,
-//! and a number too large for the type between two Casts stays what it was (`RemoveDuplicateCastTransformer`, seen in 1.22 and 1.31). A plan
-//! has room for what is stated, so that is what its reference must round to. Conversions are not followed into bodies: a barrier is an If
-//! both of whose branches give the value on.
+//! If an operator has no kernel for half precision, ONNX Runtime runs it between two conversions. It
+//! then removes pairs of conversions that it considers redundant, the model's own included, even with
+//! all optimizations disabled. Values between operators of this kind stay in full precision, and a
+//! number too large for the type between two Casts stays unchanged (`RemoveDuplicateCastTransformer`,
+//! seen in 1.22 and 1.31). A plan has room for the stated types, so its reference must round to them.
+//! The runtime does not follow conversions into bodies, so a barrier is an If whose branches both pass
+//! the value on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +19,11 @@ use memc_onnx_proto::onnx::{
 use crate::cut::captured;
 use crate::types::element;
 
-/// Bodies within bodies that are looked into; the reader of models refuses more anyway.
+/// Deepest nesting of bodies that is followed; the reader of models rejects deeper ones anyway.
 const MAX_DEPTH: usize = 64;
 
-/// Adds barriers to a model where a session would not round to the stated types. `halves` are the values of the main graph that are of half
-/// precision.
+/// Adds barriers at all values that a session might not round to the stated type. `halves` are the
+/// half-precision values of the main graph.
 pub(crate) fn hold_types(model: &mut ModelProto, halves: &BTreeMap<String, DataType>) {
     let may_hold_halves = may_hold_halves(model);
     let may_hold_coarse = may_hold(model, |number| number == DataType::Bfloat16 as i32);
@@ -34,7 +36,7 @@ pub(crate) fn hold_types(model: &mut ModelProto, halves: &BTreeMap<String, DataT
         let others: BTreeSet<String> = others.map(str::to_owned).collect();
         add_barriers(&mut graph.node, held, others);
     }
-    // Which values of a function are of half precision is for its callers to say.
+    // The element types in a function depend on its callers, so all values of the function are held.
     let takes_all = |function: &&mut FunctionProto| {
         let sets = &function.opset_import;
         version(sets).is_some() && (!may_hold_coarse || self::takes_coarse(sets))
@@ -46,25 +48,25 @@ pub(crate) fn hold_types(model: &mut ModelProto, halves: &BTreeMap<String, DataT
     }
 }
 
-/// Version of ONNX's own operators.
+/// Returns the version of ONNX's own operator set; `None` if it is not imported.
 fn version(sets: &[OperatorSetIdProto]) -> Option<i64> {
     sets.iter().find(|set| matches!(set.domain(), "" | "ai.onnx")).map(OperatorSetIdProto::version)
 }
 
-/// Whether an If may give bfloat16.
+/// Whether an If may return bfloat16.
 fn takes_coarse(sets: &[OperatorSetIdProto]) -> bool {
     const FIRST: i64 = 16;
     version(sets).is_some_and(|version| version >= FIRST)
 }
 
-/// Values that one Cast gives and another reads.
+/// Returns the values that one Cast makes and another Cast reads.
 fn between_casts(nodes: &[NodeProto]) -> BTreeSet<String> {
     let casts = || nodes.iter().filter(|node| node.op_type() == "Cast");
     let read: BTreeSet<&String> = casts().flat_map(|node| &node.input).collect();
     casts().flat_map(|node| &node.output).filter(|name| read.contains(name)).cloned().collect()
 }
 
-/// The type of half precision that a number of ONNX's names.
+/// Returns the half-precision type with ONNX's number; `None` for other types.
 pub(crate) fn half(number: i32) -> Option<DataType> {
     [DataType::Float16, DataType::Bfloat16].into_iter().find(|ty| *ty as i32 == number)
 }
@@ -73,8 +75,8 @@ fn is_half(number: i32) -> bool {
     half(number).is_some()
 }
 
-/// Of each value of the main graph that is computed of numbers of half precision, the coarsest of their types. `halves` are the nodes' results of
-/// half precision.
+/// Returns, for each value of the main graph that depends on half-precision numbers, the coarsest of
+/// their types. `halves` are the nodes' half-precision results.
 pub(crate) fn rounded(graph: &GraphProto, halves: &BTreeMap<String, DataType>) -> BTreeMap<String, DataType> {
     let mut found = halves.clone();
     for info in &graph.input {
@@ -87,19 +89,20 @@ pub(crate) fn rounded(graph: &GraphProto, halves: &BTreeMap<String, DataType>) -
         let Some(operand) = read.max_by_key(|ty| *ty as i32) else { continue };
         for name in &node.output {
             let own = found.get(name).copied().unwrap_or(operand);
-            // Bfloat16 is the coarser one, and has the larger number.
+            // Bfloat16 is the coarser type, and has the larger number.
             found.insert(name.clone(), if own as i32 > operand as i32 { own } else { operand });
         }
     }
     found
 }
 
-/// Whether some value may be of half precision.
+/// Whether any value may be of half precision.
 pub(crate) fn may_hold_halves(model: &ModelProto) -> bool {
     may_hold(model, is_half)
 }
 
-/// Whether some value may be of such types: a tensor is, or the number of such a type stands in an attribute.
+/// Whether any value may be of a type for which `is_it` is true: a tensor has the type, or an integer
+/// attribute is the type's number.
 fn may_hold(model: &ModelProto, is_it: impl Fn(i32) -> bool) -> bool {
     let graph = model.graph.iter().any(|graph| graph_may(graph, &is_it, 0));
     graph || model.functions.iter().flat_map(|function| &function.node).any(|node| node_may(node, &is_it, 0))
@@ -121,8 +124,9 @@ fn node_may(node: &NodeProto, is_it: &dyn Fn(i32) -> bool, depth: usize) -> bool
     })
 }
 
-/// Gives the readers of some values what comes out behind a barrier. Bodies go on reading the values themselves: no conversions are left
-/// out across their border. `others` are the names of what no node gives.
+/// Makes the readers of the values in `held` read the result of a barrier instead. Bodies still read the
+/// values themselves, because no conversions are removed across their border. `others` are the names of
+/// values that no node makes.
 fn add_barriers(nodes: &mut Vec<NodeProto>, mut held: BTreeSet<String>, others: BTreeSet<String>) {
     let read: BTreeSet<&str> = nodes.iter().flat_map(|node| node.input.iter().map(String::as_str)).collect();
     let made: BTreeSet<&str> = nodes.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect();
@@ -132,11 +136,12 @@ fn add_barriers(nodes: &mut Vec<NodeProto>, mut held: BTreeSet<String>, others: 
     }
     let all = nodes.iter().flat_map(|node| node.input.iter().chain(&node.output)).chain(&others);
     let taken: BTreeSet<&str> = all.map(String::as_str).collect();
-    // No name of the model starts so.
+    // Choose a prefix with which no name of the model starts.
     let prefix = (0..).map(|number| format!("stated{number}:")).find(|prefix| !taken.iter().any(|name| name.starts_with(prefix)));
     let Some(prefix) = prefix else { return };
     let always = format!("{prefix}always");
     let mut held_apart = Vec::from(truth(&always, &format!("{prefix}one")));
+    // Redirect the readers, and insert a barrier after each producer.
     for mut node in std::mem::take(nodes) {
         for name in node.input.iter_mut().filter(|name| held.contains(*name)) {
             *name = format!("{prefix}{name}");
@@ -149,7 +154,8 @@ fn add_barriers(nodes: &mut Vec<NodeProto>, mut held: BTreeSet<String>, others: 
     *nodes = held_apart;
 }
 
-/// Nodes of which the last one gives true, made of the value `of`: before version 9 there are no constants of truth values.
+/// Returns two nodes; the second returns true, computed from the value `of`. Before version 9 there are
+/// no Boolean constants.
 fn truth(result: &str, of: &str) -> [NodeProto; 2] {
     let one = TensorProto { data_type: Some(DataType::Float as i32), float_data: vec![1.0], ..TensorProto::default() };
     let mut value = AttributeProto { name: Some("value".to_owned()), t: Some(one), ..AttributeProto::default() };
@@ -167,7 +173,7 @@ fn truth(result: &str, of: &str) -> [NodeProto; 2] {
     [node("Constant", &[], of, value), node("Cast", &[of], result, to)]
 }
 
-/// `If (always) { value } else { value }`.
+/// Returns the node `If (always) { value } else { value }`.
 fn barrier(value: &str, result: &str, always: &str) -> NodeProto {
     let branch = |which: &str| {
         let inner = format!("{result}:{which}");

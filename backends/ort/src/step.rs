@@ -1,4 +1,5 @@
-//! A node in its place in the schedule, and its kernel's run where not every operand and result has a place of its own.
+//! A node at its position in the schedule, and the run of its kernel if an operand or a result has no
+//! place of its own.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -17,40 +18,41 @@ use crate::stage::Stage;
 /// Domain of the transfer operators.
 const TRANSFERS: &str = "ai.memc";
 
-/// What a step does.
+/// Kind of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Runs a kernel.
     Run,
-    /// Nothing: its results are where its operands are.
+    /// Does nothing: its results are in the places of its operands.
     Skip,
     /// Ran once, before the plan: its results are constants.
     Constant,
-    /// Moves bytes from space to space, beside the kernels.
+    /// Moves bytes from one space to another, concurrently with the kernels.
     Transfer,
 }
 
-/// A node in its place in the schedule.
+/// A node at its position in the schedule.
 #[derive(Debug)]
 pub(crate) struct Step<'r> {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) op: String,
     pub(crate) domain: String,
-    /// Slots of operands; once there is a session, of those that it takes as inputs.
+    /// Slots of operands; once the session exists, the slots of its inputs.
     pub(crate) inputs: Vec<usize>,
     pub(crate) outputs: Vec<usize>,
     pub(crate) session: Option<Rc<Session<'r>>>,
-    /// Operands and results fixed once, where all have their places before the run.
+    /// Fixed operands and results, if all have their places before the run.
     pub(crate) bound: Option<Bound<'r>>,
-    /// The plan writes the result over an operand that the kernel reads again: the result is made beside the arena and copied there.
+    /// Whether the plan writes a result over an operand that the kernel reads again. The result is then
+    /// made outside the arena and copied into it.
     pub(crate) is_apart: bool,
     pub(crate) has_bodies: bool,
     pub(crate) is_transfer: bool,
 }
 
 impl<'r> Step<'r> {
-    /// A step that runs its node's kernel; values without a slot get one.
+    /// Makes a step that runs its node's kernel; values without a slot get one.
     pub(crate) fn of(node: &NodeProto, cutter: &Cutter<'_>, places: &mut Places) -> Self {
         let outputs = node.output.iter().filter(|name| !name.is_empty());
         Self {
@@ -86,7 +88,7 @@ impl<'r> Step<'r> {
         let has_place = |slot: &usize| !self.is_apart && stage.places.slots[*slot].place != Place::Runtime;
         let place = |slot: &usize| stage.values[*slot].as_ref().filter(|_| has_place(slot));
         let outputs: Vec<Option<&Value<'_>>> = self.outputs.iter().map(place).collect();
-        // SAFETY: all values live; sharing of bytes is what the plan says.
+        // SAFETY: all values live; the plan decides which of them share bytes.
         let fresh = unsafe { session.run_into(&inputs, &outputs) }.map_err(|error| self.blame(position, stage, error))?;
         for (slot, value) in self.outputs.iter().zip(fresh) {
             match value {
@@ -98,14 +100,16 @@ impl<'r> Step<'r> {
         Ok(())
     }
 
-    /// An error of the runtime as one of this step's kernel; where the kernel gives other extents than the plan has, as that.
+    /// Turns an error of the runtime into an error of this step's kernel. If the cause is a result whose
+    /// extents differ from the plan's, returns that error instead.
     pub(crate) fn blame(&self, position: usize, stage: &Stage<'r>, error: Error) -> Error {
         let Error::Runtime { message, .. } = error else { return error };
         let (step, node, op) = (position as u64, self.name.clone(), self.op.clone());
         self.other_extents(position, stage).unwrap_or(Error::Kernel { step, node, op, message })
     }
 
-    /// The first result that gets other extents than the plan has, if the kernel runs where its results have no places.
+    /// Runs the kernel again without places for its results, and returns an error for the first result
+    /// whose extents differ from the plan's; `None` if there is none.
     fn other_extents(&self, position: usize, stage: &Stage<'r>) -> Option<Error> {
         let session = self.session.as_ref()?;
         let inputs = self.inputs.iter().map(|slot| stage.values[*slot].as_ref()).collect::<Option<Vec<_>>>()?;
@@ -131,7 +135,7 @@ fn is_transfer(node: &NodeProto) -> bool {
     node.domain() == TRANSFERS && matches!(node.op_type(), "SwapOut" | "SwapIn") && is_one
 }
 
-/// The nodes in the order of the schedule.
+/// Returns the nodes in the order of the schedule.
 ///
 /// # Errors
 /// The schedule names a node that the model does not have, or has more than once.

@@ -1,4 +1,5 @@
-//! The file behind a space that is no memory: made for one player, removed with it, and swept when a process died without doing so.
+//! The file of a space that is not memory: made for one player and removed with it. If a process dies
+//! before removing its file, a later one sweeps it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,16 +8,16 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::memory::Block;
 
-/// What direct transfers must be multiples of: address, offset and length.
+/// Required alignment of address, offset and length in direct transfers, in bytes.
 const SECTOR: usize = 4096;
 
-/// Bytes that a direct transfer takes at a time.
+/// Size of one direct transfer, in bytes.
 const CHUNK: usize = 1 << 20;
 
-/// Start of every name.
+/// Prefix of all file names.
 const PREFIX: &str = "memc-swap-";
 
-/// Set in `flags` of an opened file for transfers past the system's cache (Linux, `open(2)`).
+/// Flag of `open(2)` on Linux for transfers that bypass the system's cache.
 #[cfg(all(target_os = "linux", any(target_arch = "x86", target_arch = "x86_64", target_arch = "riscv64")))]
 const DIRECT: Option<i32> = Some(0o40000);
 #[cfg(all(target_os = "linux", any(target_arch = "aarch64", target_arch = "arm")))]
@@ -30,31 +31,32 @@ const DIRECT: Option<i32> = None;
 /// A file of the planned size of a space.
 #[derive(Debug)]
 pub(crate) struct SwapFile {
-    /// Through the system's cache.
+    /// Handle for transfers through the system's cache.
     plain: File,
-    /// Past it, where the file system can.
+    /// Handle for transfers that bypass the cache; `None` if the file system does not support them.
     direct: Option<File>,
     path: Option<PathBuf>,
 }
 
 impl SwapFile {
-    /// A new file in a folder. Offsets that are multiples of whole sectors are written directly.
+    /// Makes a new file in a folder. Transfers at offsets that are multiples of a sector bypass the
+    /// cache.
     ///
     /// # Errors
-    /// The file cannot be made, or the folder's file system is too small for its size.
+    /// The file cannot be made, or the file system does not have the space.
     pub(crate) fn create(folder: &Path, space: &str, size: u64, alignment: u64) -> Result<Self, Error> {
         sweep(folder);
         let letters: String = space.chars().filter(char::is_ascii_alphanumeric).take(32).collect();
         let stem = format!("{PREFIX}{}-{letters}", Process::own().text());
         let mut last = None;
-        // Several players of one process may use the same folder.
+        // Several players of one process may use one folder.
         for number in 0..1000 {
             let path = folder.join(format!("{stem}-{number}"));
             match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
                 Ok(plain) => {
                     let direct = if alignment.is_multiple_of(SECTOR as u64) { open_direct(&path) } else { None };
                     let made = Self { plain, direct, path: Some(path.clone()) };
-                    // The rest of the last sector belongs to the file too.
+                    // The file includes the rest of its last sector.
                     let whole = size.checked_next_multiple_of(SECTOR as u64).unwrap_or(size);
                     made.plain.set_len(whole).map_err(|source| Error::File { what: "write", path, source })?;
                     return Ok(made);
@@ -70,21 +72,21 @@ impl SwapFile {
         Err(Error::File { what: "write", path, source })
     }
 
-    /// A file that is there already and stays.
+    /// Wraps an existing file, which stays when this is dropped.
     #[cfg(test)]
     pub(crate) fn over(plain: File) -> Self {
         Self { plain, direct: None, path: None }
     }
 
-    /// Whether transfers go past the system's cache.
+    /// Whether transfers bypass the system's cache.
     pub(crate) fn is_direct(&self) -> bool {
         self.direct.is_some()
     }
 
-    /// Writes bytes at an offset, through `bounce` where the file is direct.
+    /// Writes bytes at an offset; direct transfers go through the buffer `bounce`.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's errors.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64, bounce: &mut Option<Block>) -> io::Result<()> {
         let Some((file, block)) = self.bounced(offset, bounce)? else { return write_at(&self.plain, bytes, offset) };
         let mut at = offset;
@@ -98,10 +100,10 @@ impl SwapFile {
         Ok(())
     }
 
-    /// Reads bytes at an offset, through `bounce` where the file is direct.
+    /// Reads bytes at an offset; direct transfers go through the buffer `bounce`.
     ///
     /// # Errors
-    /// The system's, and the end of the file.
+    /// Returns the system's errors; the end of the file is one.
     pub(crate) fn read(&self, bytes: &mut [u8], offset: u64, bounce: &mut Option<Block>) -> io::Result<()> {
         let Some((file, block)) = self.bounced(offset, bounce)? else { return read_at(&self.plain, bytes, offset) };
         let mut at = offset;
@@ -114,7 +116,8 @@ impl SwapFile {
         Ok(())
     }
 
-    /// The direct file and a block of whole sectors, if the offset lies on one.
+    /// Returns the direct handle and a buffer of whole sectors; `None` if the file is not direct or the
+    /// offset is not a multiple of a sector.
     fn bounced<'b>(&self, offset: u64, bounce: &'b mut Option<Block>) -> io::Result<Option<(&File, &'b mut [u8])>> {
         let Some(file) = self.direct.as_ref().filter(|_| offset.is_multiple_of(SECTOR as u64)) else { return Ok(None) };
         let block = match bounce {
@@ -128,7 +131,7 @@ impl SwapFile {
 impl Drop for SwapFile {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // A file that is gone already needs nothing more.
+            // An already removed file needs no action.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -138,7 +141,7 @@ impl Drop for SwapFile {
 fn open_direct(path: &Path) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let file = OpenOptions::new().read(true).write(true).custom_flags(DIRECT?).open(path).ok()?;
-    // Some file systems take the flag and refuse the transfers.
+    // Some file systems accept the flag but refuse the transfers.
     let mut block = Block::new(SECTOR as u64, SECTOR as u64, 0).ok()?;
     write_at(&file, block.bytes(), 0).ok()?;
     read_at(&file, block.bytes_mut(), 0).ok()?;
@@ -182,8 +185,8 @@ fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()>
     Ok(())
 }
 
-/// Removes the files of processes that are gone. A file in use that is removed all the same (its process lives in another name space)
-/// stays usable to those who opened it.
+/// Removes the files of processes that are gone. If the owner still runs, but in another PID namespace,
+/// its file is removed as well and stays usable for all processes that have opened it.
 fn sweep(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -195,7 +198,7 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// A process: its number, and when it started, as numbers are given again.
+/// A process: its number and its start time, because numbers are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     number: u32,
@@ -219,13 +222,14 @@ impl Process {
         Some(Self { number, started })
     }
 
-    /// Only where the system tells who lives: nobody is declared dead on a guess.
+    /// Whether the process is gone; false if the system does not tell which processes live.
     fn is_gone(self) -> bool {
         started(std::process::id()).is_some() && started(self.number) != Some(self.started)
     }
 }
 
-/// When a process started, in the system's own units (Linux, `proc(5)`: field 22, counted behind the name in parentheses).
+/// Returns the start time of a process, in the system's own units (Linux, `proc(5)`: field 22, counted
+/// after the name in parentheses); `None` if it is unknown.
 fn started(process: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(')')?;

@@ -1,44 +1,46 @@
-//! When copies between spaces start, and which steps wait for them: decided once, from the bytes that steps and copies touch.
+//! Decides when copies between spaces start and which steps wait for them, once, from the bytes that
+//! steps and copies touch.
 //!
-//! A store starts as soon as its operand is there and its far bytes are free, and need not be over before a step takes its near bytes. A
-//! load starts at its step, and is waited for by whoever touches its bytes first. So a copy runs beside all steps that have nothing to do
-//! with it, and no order of bytes differs from that of the schedule.
+//! A store starts as soon as its operand is written and its far bytes are free. It need not end before
+//! its near bytes are reused; the step that overwrites them waits for it. A load starts at its own step,
+//! and the first step that touches its bytes waits for it. So a copy runs concurrently with all steps
+//! that do not touch its bytes, and accesses to every byte keep the order of the schedule.
 
 use memc_layout::LiveRange;
 
 use crate::links::{Copy, Region};
 
-/// A copy that a node of the schedule asks for.
+/// A copy that a node of the schedule requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// Step of the node.
     pub(crate) step: usize,
-    /// First step before which the copy may start: its operand is there, and its far bytes are free.
+    /// First step before which the copy may start: its operand is written, and its far bytes are free.
     pub(crate) earliest: usize,
     pub(crate) link: usize,
     pub(crate) from: Region,
     pub(crate) to: Region,
 }
 
-/// What a step's kernel touches.
+/// Bytes that a step's kernel touches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) reads: Vec<Region>,
     pub(crate) writes: Vec<Region>,
 }
 
-/// Copies by number, and what is done with them before each step.
+/// Copies by number, and the actions on them before each step.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) copies: Vec<Copy>,
-    /// Copies that start before a step.
+    /// For each step, the copies that start before it.
     pub(crate) issue: Vec<Vec<usize>>,
-    /// Copies that a step waits for.
+    /// For each step, the copies that it waits for.
     pub(crate) wait: Vec<Vec<usize>>,
 }
 
 impl Traffic {
-    /// Plans the copies of a schedule, in time O(steps · copies under way).
+    /// Plans the copies of a schedule. O(steps · copies under way).
     pub(crate) fn new(requests: &[Request], touched: &[Touched]) -> Self {
         let copy = |request: &Request| Copy { link: request.link, from: request.from, to: request.to, after: Vec::new() };
         let mut traffic = Self {
@@ -51,19 +53,21 @@ impl Traffic {
                 issued.push(number);
             }
         }
-        // Copies that are issued and that nobody has waited for, in order.
+        // Issued copies that no step has waited for yet, in order.
         let mut pending: Vec<usize> = Vec::new();
         for (step, touched) in touched.iter().enumerate() {
+            // Start the copies of this step, after pending copies of other links that touch their bytes.
             for number in traffic.issue[step].clone() {
                 let own = &traffic.copies[number];
                 let needs = pending.iter().copied().filter(|other| {
                     let other = &traffic.copies[*other];
-                    // A link keeps its own order.
+                    // Copies of one link run in order anyway.
                     other.link != own.link && (own.from.meets(&other.to) || own.to.meets(&other.to) || own.to.meets(&other.from))
                 });
                 traffic.copies[number].after = needs.collect();
                 pending.push(number);
             }
+            // Wait for the pending copies whose bytes this step touches.
             let meets = |number: &usize| {
                 let copy = &traffic.copies[*number];
                 let is_read = touched.reads.iter().any(|region| region.meets(&copy.to));
@@ -72,7 +76,7 @@ impl Traffic {
             let waited: Vec<usize> = pending.iter().copied().filter(meets).collect();
             for number in &waited {
                 let link = traffic.copies[*number].link;
-                // What the link was given before is over then too.
+                // Earlier copies of the link are then over too.
                 let before = pending.iter().position(|other| other == number).unwrap_or(0);
                 let mut position = 0;
                 pending.retain(|other| {
@@ -87,7 +91,8 @@ impl Traffic {
     }
 }
 
-/// The first step before which nobody else is in bytes that a copy of step `step` writes.
+/// Returns the first step before which no other value is live in the bytes that a copy of step `step`
+/// writes.
 pub(crate) fn free_from(region: &Region, step: usize, others: impl Iterator<Item = (Region, LiveRange)>) -> usize {
     let ends = others.filter(|(other, live)| other.meets(region) && live.start <= step as u64).map(|(_, live)| live.end);
     usize::try_from(ends.max().unwrap_or(0)).unwrap_or(usize::MAX).min(step)
@@ -110,7 +115,8 @@ mod tests {
         touched.iter().map(|(reads, writes)| Touched { reads: regions(reads), writes: regions(writes) }).collect()
     }
 
-    /// A value at 0 goes away at step 1, its bytes are taken at step 3, and it is back at 20 from step 5 on and read at step 7.
+    /// A value at 0 is stored at step 1, step 3 reuses its bytes, and from step 5 on it is back at 20,
+    /// for step 7.
     #[test]
     fn copies_start_early_and_are_waited_for_late() {
         let requests = [
@@ -139,7 +145,7 @@ mod tests {
         let requests = [
             Request { step: 1, earliest: 1, link: 0, from: near(0), to: far(0) },
             Request { step: 2, earliest: 2, link: 1, from: far(0), to: near(20) },
-            // Takes the far bytes that the load reads.
+            // Overwrites the far bytes that the load reads.
             Request { step: 3, earliest: 3, link: 0, from: near(40), to: far(5) },
         ];
         let traffic = Traffic::new(&requests, &steps(&[(&[], &[0, 40]), (&[], &[]), (&[], &[]), (&[], &[]), (&[20], &[60])]));

@@ -1,4 +1,5 @@
-//! Transfers of a plan: the steps that move bytes between spaces, made ready and played on worker threads.
+//! Transfers of a plan: prepares the steps that move bytes between spaces, and plays them on worker
+//! threads.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -15,23 +16,24 @@ use crate::step::{Kind, Step};
 use crate::swap_file::SwapFile;
 use crate::traffic::{Request, Touched, Traffic, free_from};
 
-/// The copies of a plan, with the threads that make them.
+/// The copies of a plan, and the threads that carry them out.
 #[derive(Debug)]
 pub(crate) struct Transfers {
     links: Links,
     traffic: Traffic,
     /// Name of the tensor of each copy.
     tensors: Vec<String>,
-    /// What each link will have moved after a run.
+    /// Traffic of each link in a complete run.
     uses: Vec<LinkUse>,
-    /// Each copy is over before the step that starts it.
+    /// Whether each copy ends before the step that starts it.
     is_serial: bool,
     clock: Option<fn() -> u64>,
 }
 
 impl Transfers {
-    /// Makes the files of spaces that are no memory, writes the constants that they hold, turns steps that only move bytes into transfers, and
-    /// starts the links; nothing where there are no such steps. The stage must live longer than the result.
+    /// Makes the files of spaces that are not memory, writes their constants, turns steps that only move
+    /// bytes into transfers, and starts the links. Returns `None` if there are no transfers. The stage
+    /// must live longer than the result.
     ///
     /// # Errors
     /// A file or a thread cannot be made, or a constant cannot be written.
@@ -45,6 +47,7 @@ impl Transfers {
         write_constants(stage, &files)?;
         let mut uses: Vec<LinkUse> = Vec::new();
         let (mut requests, mut tensors) = (Vec::new(), Vec::new());
+        // Assign each request to a link, and add up the traffic of the links.
         for (mut request, from, to) in requested(stage, steps, layout, options.is_serial()) {
             let link = uses.iter().position(|link| link.from == from && link.to == to).unwrap_or_else(|| {
                 uses.push(LinkUse { from, to, transfers: 0, bytes: 0, direct: true, busy: 0, waited: 0 });
@@ -66,25 +69,28 @@ impl Transfers {
             return Ok(None);
         }
         let traffic = Traffic::new(&requests, &touched(stage, steps));
-        // SAFETY: the stage lives longer, and what regions speak of does not move; sizes on both sides were compared.
+        // SAFETY: the stage lives longer, and the memory of the regions does not move; sizes on both
+        // sides were compared.
         let links = unsafe { Links::new(uses.len(), traffic.copies.clone(), files, options.clock) };
         let links = links.map_err(|source| Error::NoThread { source })?;
         Ok(Some(Self { links, traffic, tensors, uses, is_serial: options.is_serial(), clock: options.clock }))
     }
 
-    /// Begins a run: nothing is moved yet.
+    /// Begins a run, in which no link has moved bytes yet.
     pub(crate) fn begin(&self) -> Vec<LinkUse> {
         self.links.reset();
         self.uses.clone()
     }
 
-    /// Starts the copies that may start before a step, and waits for those that the step needs to be over.
+    /// Starts the copies that may start before a step, and waits for the copies that must end before the
+    /// step.
     ///
     /// # Errors
     /// A copy failed.
     pub(crate) fn move_before(&self, position: usize, uses: &mut [LinkUse]) -> Result<(), Error> {
         for copy in &self.traffic.issue[position] {
-            // SAFETY: `Traffic` makes every later step wait that touches the copy's bytes.
+            // SAFETY: according to `Traffic`, every later step that touches the copy's bytes waits for
+            // it.
             unsafe { self.links.issue(*copy) };
         }
         let at_once = self.traffic.issue[position].iter().filter(|_| self.is_serial);
@@ -105,7 +111,7 @@ impl Transfers {
         })
     }
 
-    /// Ends a run that came to its last step.
+    /// Ends a run that reached its last step.
     ///
     /// # Errors
     /// A copy failed.
@@ -117,13 +123,13 @@ impl Transfers {
         Ok(())
     }
 
-    /// Waits for what still moves, however the run ended: its memory is used again.
+    /// Waits for all running copies even after a failed run, because their memory is reused.
     pub(crate) fn stop(&self) {
         self.links.drain();
     }
 }
 
-/// A file for each space that is no memory and holds something.
+/// Makes a file for each space that is not memory and has a planned size.
 fn files(layout: &Layout, options: &PlayOptions) -> Result<Vec<Option<SwapFile>>, Error> {
     let folder = options.swap_folder.clone().unwrap_or_else(std::env::temp_dir);
     let file = |arena: &memc_layout::Arena| {
@@ -133,7 +139,7 @@ fn files(layout: &Layout, options: &PlayOptions) -> Result<Vec<Option<SwapFile>>
     layout.arenas.iter().map(file).collect()
 }
 
-/// Writes initializers that the plan puts into files to their places there.
+/// Writes the initializers that the plan places in files to their places.
 fn write_constants(stage: &Stage<'_>, files: &[Option<SwapFile>]) -> Result<(), Error> {
     for (position, slot) in stage.places.slots.iter().enumerate() {
         let Place::File { arena, offset } = slot.place else { continue };
@@ -145,7 +151,8 @@ fn write_constants(stage: &Stage<'_>, files: &[Option<SwapFile>]) -> Result<(), 
     Ok(())
 }
 
-/// Steps that only move bytes between places that are known, as copies with the names of their spaces.
+/// Returns the steps that only move bytes between known places, as copies with the names of their two
+/// spaces.
 fn requested(stage: &Stage<'_>, steps: &[Step<'_>], layout: &Layout, is_serial: bool) -> Vec<(Request, String, String)> {
     let fetched: BTreeMap<usize, &str> =
         layout.fetches.iter().filter_map(|row| Some((usize::try_from(row.step).ok()?, row.from.as_str()))).collect();
@@ -182,7 +189,8 @@ fn space(stage: &Stage<'_>, slot: usize) -> String {
     }
 }
 
-/// First step before which a store may start that comes behind these steps: its operand is written, and its far bytes are free.
+/// Returns the first step before which a store may start that follows the steps `before`: its operand is
+/// written, and its far bytes are free.
 fn earliest(stage: &Stage<'_>, before: &[Step<'_>], from: usize, to: usize, target: &Region) -> usize {
     let written = before.iter().rposition(|step| step.outputs.contains(&from));
     let others = (0..stage.places.slots.len()).filter(|slot| *slot != to);
@@ -190,7 +198,7 @@ fn earliest(stage: &Stage<'_>, before: &[Step<'_>], from: usize, to: usize, targ
     free_from(target, before.len(), others).max(written.map_or(0, |step| step + 1))
 }
 
-/// The bytes that each step's kernel touches.
+/// Returns the bytes that each step's kernel touches.
 fn touched(stage: &Stage<'_>, steps: &[Step<'_>]) -> Vec<Touched> {
     let of = |(position, step): (usize, &Step<'_>)| {
         if step.kind != Kind::Run {

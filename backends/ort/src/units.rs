@@ -1,16 +1,17 @@
-//! Values whose scale is one, whatever they happen to be: results of logistic functions and their kin, also where they are only moved.
+//! Values of unit scale, even if they happen to be small: results of logistic functions and similar
+//! operators, also after operators that only move them.
 
 use std::collections::BTreeSet;
 
 use memc_onnx_proto::onnx::{GraphProto, NodeProto};
 use memc_ops::{OpInfo, View, Work};
 
-/// Such values of graphs that share names.
+/// Returns the values of unit scale in graphs that share names.
 pub(crate) fn units<'g>(graphs: impl IntoIterator<Item = &'g GraphProto>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for node in graphs.into_iter().flat_map(|graph| &graph.node) {
         let Some(info) = info(node) else { continue };
-        // What is joined of several values has the scale of the largest of them.
+        // A result joined from several values has the scale of the largest.
         if info.unit_scale || moves(info) && node.input.iter().any(|name| found.contains(name)) {
             found.extend(node.output.iter().filter(|name| !name.is_empty()).cloned());
         }
@@ -23,7 +24,7 @@ fn info(node: &NodeProto) -> Option<&'static OpInfo> {
     memc_ops::find(domain, node.op_type())
 }
 
-/// Whether an operator moves elements, or changes their type, and computes nothing of them.
+/// Whether an operator only moves elements or changes their type, without arithmetic.
 fn moves(info: &OpInfo) -> bool {
     matches!(info.work, Work::None) || info.view == View::SameType
 }
@@ -55,7 +56,7 @@ mod tests {
             ],
             ..GraphProto::default()
         };
-        // What the second graph makes of a value of the first has its scale, too.
+        // Results of the second graph that only move values of the first have unit scale, too.
         let written = GraphProto { node: vec![node("Identity", &["s"], "p")], ..GraphProto::default() };
         assert_eq!(units([&given, &written]).into_iter().collect::<Vec<_>>(), ["g", "j", "k", "l", "p", "r", "s", "t"]);
         for op in ["Cos", "Erf", "HardSigmoid", "LogSoftmax", "Sin", "Softmax", "Softsign", "Tanh"] {

@@ -1,4 +1,5 @@
-//! Verifies a plan by running it: the given model whole, the written model whole, and the plan, on the same inputs.
+//! Verifies a plan by running it: the given model whole, the written model whole, and the plan, on equal
+//! inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,23 +26,24 @@ use crate::units;
 use crate::weights::Weights;
 use crate::whole::Whole;
 
-/// Most bytes of values that are kept to find the first node that differs, of integers that a model is given, and of values with sizes that the file states.
+/// Limit of kept values, in bytes. It holds separately for the search for the first node that differs,
+/// for integers that a model is given, and for values with sizes stated in the file.
 const MAX_TRACE: u64 = 4 << 30;
-/// Most bytes of what feeds softmaxes that are kept, of all rounds together.
+/// Limit of the kept operands of softmaxes, in bytes, for all rounds together.
 const MAX_SOFTMAX: u64 = 1 << 30;
 
-/// How a plan is verified.
+/// Options of a verification.
 #[derive(Clone, Debug)]
 pub struct VerifyOptions {
-    /// Input sets, made from `seed`, `seed + 1`, and so on.
+    /// Number of input sets, made from `seed`, `seed + 1`, and so on.
     pub rounds: u64,
     /// First seed.
     pub seed: u64,
-    /// What is allowed between numbers that are not equal.
+    /// Allowed difference between numbers.
     pub tolerance: Tolerance,
-    /// Watch every value in the arena.
+    /// Whether to watch every value in the arena.
     pub poison_check: bool,
-    /// Where the files of spaces lie that are no memory.
+    /// Folder for the files of spaces that are not memory.
     pub swap_folder: Option<PathBuf>,
 }
 
@@ -51,18 +53,19 @@ impl Default for VerifyOptions {
     }
 }
 
-/// What was compared with the given model.
+/// Result that was compared with the given model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The written model, whole.
     Model,
-    /// What feeds its softmaxes, which hide differences.
+    /// Operands of the written model's softmaxes, which hide differences.
     Softmax,
-    /// Integers that its rounding operators compute of the given model's.
+    /// Integers that the written model's rounding operators compute from the given model's integers.
     Steps,
-    /// Its outputs and what feeds its softmaxes, computed of the given model's integers.
+    /// Outputs and softmax operands of the written model, computed from the given model's integers.
     Behind,
-    /// The plan, played; where the tolerance is loosened for roundings to integers, it is compared with the written model.
+    /// The plan, played. Values whose tolerance is loosened for rounding to integers are compared with
+    /// the written model.
     Plan,
 }
 
@@ -78,28 +81,30 @@ impl std::fmt::Display for Subject {
     }
 }
 
-/// What a verification found.
+/// Results of a verification.
 #[derive(Debug)]
 pub struct Verified {
-    /// Outputs that were compared in each round.
+    /// Number of outputs compared in each round.
     pub outputs: usize,
-    /// Outputs that were not, with what they are: the runtime does not give out what they hold.
+    /// Outputs that were not compared, with their kinds: the runtime does not give out their elements.
     pub left_out: Vec<(String, &'static str)>,
-    /// Values before softmaxes that were compared too.
+    /// Number of softmax operands that were compared too.
     pub softmaxes: usize,
-    /// Every difference, with its round and subject; empty when every bit is equal.
+    /// All differences with their rounds and subjects; empty if every bit is equal.
     pub differences: Vec<(u64, Subject, Difference)>,
-    /// Differences of the written model beyond the tolerance that follow from integers one step apart: with the given model's integers there is none
-    /// beyond it. Each with its round and subject.
+    /// Differences of the written model beyond the tolerance that follow from integers one step apart,
+    /// with their rounds and subjects. With the given model's integers, no difference is beyond the
+    /// tolerance.
     pub carried: Vec<(u64, Subject, Difference)>,
-    /// How sessions with default options of both models differ.
+    /// Differences between both models in sessions with default options.
     pub stock: Stock,
-    /// The first node, in the order of the schedule, whose result differs, where something differs beyond the tolerance and there is memory to
-    /// look.
+    /// First node, in the order of the schedule, whose result differs. `None` if all differences are
+    /// within the tolerance, or if the search would need too much memory.
     pub first: Option<String>,
-    /// The first rewritten window whose results differ beyond the tolerance, of the written model against the given one.
+    /// First rewritten fragment whose results differ beyond the tolerance between the written and the
+    /// given model.
     pub window: Option<WindowDifference>,
-    /// What the last playing gave, without a layout nothing.
+    /// Result of the last play of the plan.
     pub played: Option<Played>,
 }
 
@@ -110,15 +115,17 @@ impl Verified {
     }
 }
 
-/// How the written model in a session with default options differs from the given one in another such session.
+/// Differences between the written and the given model, each in a session with default options.
 ///
-/// This is no part of what a plan is held to. All other comparisons round every value to the type that the model states; such sessions do not:
-/// they keep sums of float16 values in float32 until something really reads float16, and fuse nodes as they like.
+/// The verdict on a plan does not depend on them. All other comparisons round every value to the type
+/// that the model states. Sessions with default options do not: they keep sums of float16 values in
+/// float32 until an operator really reads float16, and they fuse nodes freely.
 #[derive(Debug, Default)]
 pub struct Stock {
-    /// Every difference, with its round.
+    /// All differences with their rounds.
     pub differences: Vec<(u64, Difference)>,
-    /// Why nothing was compared, if nothing was: the words of the runtime that refused one of the models.
+    /// Message of the runtime if it refused one of the models, so that nothing was compared; otherwise
+    /// `None`.
     pub refused: Option<String>,
 }
 
@@ -129,7 +136,7 @@ impl Stock {
     }
 }
 
-/// Verifies a plan. With `given_inputs` there is one round with them; otherwise inputs are made up.
+/// Verifies a plan. With `given_inputs` there is one round on them; otherwise inputs are made up.
 ///
 /// # Errors
 /// The machine is too small, kernels are missing, or a run fails.
@@ -146,7 +153,7 @@ pub fn verify(
     if let Some(set) = given_inputs {
         inputs::all_fit(out, layout, set)?;
     }
-    // The runtime's own word for weights that are not there is less clear.
+    // Read the weights first: the runtime's own message for missing weights is less clear.
     for file in [given, out] {
         Weights::read(file, file.path().and_then(Path::parent).unwrap_or(Path::new("")))?;
     }
@@ -157,6 +164,7 @@ pub fn verify(
             .collect::<Result<_, _>>()?,
     };
     let sets: Vec<&BTreeMap<String, Array>> = given_inputs.into_iter().chain(&made).collect();
+    // Collect the values whose tolerance is loosened.
     let tolerances = Tolerances {
         all: options.tolerance,
         halves: stated::rounded(given.graph(), &Whole::halves(runtime, given)?),
@@ -165,6 +173,7 @@ pub fn verify(
         units: units::units([out.graph(), given.graph()]),
     };
     let trial = Trial { runtime, given, out, layout, sets: &sets, options: &options, tolerances };
+    // Run and compare; if results differ or a kernel fails, check the sizes that the file states.
     let names = before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (sets.len() as u64).max(1));
     let expected = trial.run_whole(given, &names, refuses)?;
     let outcome = trial.compare_all(&names, expected);
@@ -176,7 +185,7 @@ pub fn verify(
     claim.map_or(outcome, Err)
 }
 
-/// Nothing is found yet; what will be compared is what the first round of the given model gave.
+/// Returns an empty verification that will compare the outputs of the given model's first round.
 fn begin(first: Option<&Results>) -> Verified {
     let outputs = || first.into_iter().flat_map(|(outputs, _)| outputs);
     let unread = |(name, content): (&String, &Content<'_>)| Some((name.clone(), content.unread()?));
@@ -194,13 +203,13 @@ fn begin(first: Option<&Results>) -> Verified {
     }
 }
 
-/// What one run of a whole model gave: its outputs, and the values that it was asked for beside them.
+/// Results of one run of a whole model: its outputs, and the additionally requested values.
 type Results = (Contents, Contents);
 
-/// What values hold, by name.
+/// Contents of values, by name.
 type Contents = BTreeMap<String, Content<'static>>;
 
-/// Both models with the plan, and what they are run on.
+/// Both models and the plan, with the inputs and options of the verification.
 struct Trial<'a> {
     runtime: &'a Runtime,
     given: &'a ModelFile,
@@ -212,7 +221,8 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Compares the written model, the plan and sessions with default options with what the given model gives.
+    /// Compares the written model, the plan and sessions with default options with the given model's
+    /// results.
     fn compare_all(&self, names: &BTreeSet<&str>, expected: Vec<Results>) -> Result<Verified, Error> {
         let mut found = begin(expected.first());
         let written = self.compare_model(names, &expected, &mut found)?;
@@ -224,7 +234,8 @@ impl Trial<'_> {
         Ok(found)
     }
 
-    /// Runs a model in one session that rounds as stated, on all sets; gives these values too. `tell` says what the failure of a run is.
+    /// Runs a model on all input sets, in one session that rounds as stated. Also returns the values
+    /// `names`. `tell` converts the error of a failed run.
     fn run_whole(&self, file: &ModelFile, names: &BTreeSet<&str>, tell: fn(Error) -> Error) -> Result<Vec<Results>, Error> {
         let whole = match names.is_empty() {
             true => Whole::as_stated(self.runtime, file, reference(self.layout))?,
@@ -235,7 +246,8 @@ impl Trial<'_> {
         self.sets.iter().map(|set| Ok(part(whole.contents(set).map_err(tell)?.0))).collect()
     }
 
-    /// Compares the written model, whole, with what is expected, before softmaxes and at the outputs; gives these.
+    /// Compares the outputs and the softmax operands of the written model with the expected results.
+    /// Returns the written model's outputs.
     fn compare_model(&self, names: &BTreeSet<&str>, expected: &[Results], found: &mut Verified) -> Result<Vec<Contents>, Error> {
         let written = self.run_whole(self.out, names, std::convert::identity)?;
         for (round, (results, expected)) in written.iter().zip(expected).enumerate() {
@@ -245,14 +257,17 @@ impl Trial<'_> {
         Ok(written.into_iter().map(|(outputs, _)| outputs).collect())
     }
 
-    /// Where the written model differs beyond the tolerance behind operators that round to integers, runs it on the integers of the given one. It may
-    /// round to the neighbour of each, as a number near the middle of two becomes either; what it computes of equal ones is held to the tolerance.
+    /// Reruns the written model on the given model's integers if it differs beyond the tolerance after
+    /// operators that round to integers. A number near the middle between two integers may round to
+    /// either of them, so each integer may be one step off. Results computed from equal integers must be
+    /// within the tolerance.
     fn behind_equal_integers(&self, names: &BTreeSet<&str>, expected: &[Results], found: &mut Verified) -> Result<(), Error> {
         let all = &self.tolerances;
         let is_carried = |difference: &Difference| !difference.is_within() && all.integers.contains(&difference.output);
         if all.all.of_largest == 0.0 || !found.differences.iter().any(|(.., difference)| is_carried(difference)) {
             return Ok(());
         }
+        // Pin the integers that both models have, unless they take too much memory.
         let pins = integers::shared(self.given.graph(), self.out.graph());
         let tensors = self.layout.tensors.iter().filter(|tensor| pins.contains(tensor.name.as_str()));
         if pins.is_empty() || tensors.map(|tensor| tensor.bytes).fold(0, u64::saturating_add) > MAX_TRACE {
@@ -261,6 +276,7 @@ impl Trial<'_> {
         let tolerances = Tolerances { integers: integers::reached([self.out.graph(), self.given.graph()], &pins), ..all.clone() };
         let given = Whole::traced(self.runtime, self.given, &pins, reference(self.layout))?;
         let mut differences = Vec::new();
+        // In each round, compare the integers of both models, then the results that depend on them.
         for (round, (set, expected)) in (0u64..).zip(self.sets.iter().zip(expected)) {
             let mut pinned = given.run(set)?.0;
             pinned.retain(|name, _| pins.contains(name.as_str()));
@@ -283,6 +299,7 @@ impl Trial<'_> {
                 differences.extend(behind.into_iter().map(|difference| (round, Subject::Behind, difference)));
             }
         }
+        // If no difference remains, the earlier ones follow from the integers alone.
         if differences.iter().all(|(.., difference)| difference.is_within()) {
             let (carried, others) =
                 std::mem::take(&mut found.differences).into_iter().partition(|(.., difference)| is_carried(difference));
@@ -292,14 +309,15 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// What the plan is held to: what the given model gives; where that is loosened for roundings to integers, what the written one does.
+    /// Returns the expected results of the plan: the given model's, or the written model's if the
+    /// tolerance of a value is loosened for rounding to integers.
     fn expected_of_plan(&self, given: Contents, written: Contents) -> Contents {
         let (mut expected, integers) = (given, &self.tolerances.integers);
         expected.extend(written.into_iter().filter(|(name, _)| integers.contains(name)));
         expected
     }
 
-    /// Compares the plan, played, with what is expected.
+    /// Plays the plan and compares its outputs with the expected ones.
     fn compare_plan(&self, expected: &[Contents], found: &mut Verified) -> Result<(), Error> {
         let mut player = self.player()?;
         for (round, (set, expected)) in self.sets.iter().zip(expected).enumerate() {
@@ -325,7 +343,7 @@ impl Trial<'_> {
         found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
     }
 
-    /// Compares sessions with default options of both models, on all sets.
+    /// Compares both models in sessions with default options, on all input sets.
     fn compare_stock(&self) -> Stock {
         let run = |file| -> Result<Vec<Contents>, Error> {
             let whole = Whole::new(self.runtime, file, SessionOptions::STOCK)?;
@@ -348,7 +366,8 @@ impl Trial<'_> {
         Player::new(self.runtime, self.out, self.layout, PlayOptions { poison_check, swap_folder, ..PlayOptions::default() })
     }
 
-    /// Where something differs beyond the tolerance, finds the first node, and the first rewritten window.
+    /// Finds the first node and the first rewritten fragment that differ, if a difference is beyond the
+    /// tolerance.
     fn blame(&self, found: &mut Verified) -> Result<(), Error> {
         let beyond = found.differences.iter().find(|(.., difference)| !difference.is_within());
         let Some((round, subject, _)) = beyond else { return Ok(()) };
@@ -360,7 +379,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// The first node and the first rewritten window of the written model whose results differ.
+    /// Returns the first node and the first rewritten fragment of the written model whose results
+    /// differ.
     fn first_in_model(&self, set: &BTreeMap<String, Array>) -> Result<(Option<String>, Option<WindowDifference>), Error> {
         let Some(mut names) = traceable(self.layout, MAX_TRACE) else { return Ok((None, None)) };
         names.extend(self.layout.rewrites.iter().flat_map(|window| &window.outputs).map(|value| value.given.as_str()));
@@ -372,16 +392,16 @@ impl Trial<'_> {
         Ok((node.map(|node| format!("{} ({})", node.name(), node.op_type())), window))
     }
 
-    /// The first node whose result in the plan is not that of the written model.
+    /// Returns the first node whose result in the plan differs from the written model's.
     fn first_in_plan(&self, set: &BTreeMap<String, Array>) -> Result<Option<String>, Error> {
         let Some(names) = traceable(self.layout, MAX_TRACE) else { return Ok(None) };
         let expected = Whole::traced(self.runtime, self.out, &names, reference(self.layout))?.run(set)?.0;
-        // Nodes that keep a state start over with fresh sessions.
+        // A new player has new sessions, in which nodes that keep a state start over.
         self.player()?.play_against(set, &expected)
     }
 }
 
-/// A failure of the given model, which is no fault of the plan.
+/// Marks a failure of the given model as such: it says nothing about the plan.
 fn refuses(error: Error) -> Error {
     match error {
         Error::Runtime { message, .. } => Error::Given { message },
@@ -389,7 +409,8 @@ fn refuses(error: Error) -> Error {
     }
 }
 
-/// Weights and the larger of both ways to run must fit what is free.
+/// Rejects a plan whose weights, together with the larger of its arenas and the unplanned peak, exceed
+/// the free memory.
 fn enough_memory(layout: &Layout) -> Result<(), Error> {
     let arenas = layout.arenas.iter().filter(|arena| !PlayOptions::default().is_file(&arena.space));
     let arenas: u64 = arenas.map(|arena| arena.size).fold(0, u64::saturating_add);

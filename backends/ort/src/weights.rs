@@ -1,4 +1,5 @@
-//! Initializers as bytes that kernels can read: in place in the model or its mapped external files wherever alignment allows.
+//! Initializers as bytes that kernels can read: in place in the model or its mapped external files if
+//! their alignment allows it.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -23,7 +24,8 @@ pub(crate) struct Weight {
     /// Dimensions.
     pub(crate) shape: Vec<u64>,
     data: Data,
-    /// Whether its file lies in the model's folder, links followed: where the runtime agrees to read from.
+    /// Whether its file is in the model's folder after links are followed; the runtime reads from no
+    /// other folder.
     in_folder: bool,
 }
 
@@ -31,17 +33,18 @@ pub(crate) struct Weight {
 enum Data {
     /// A part of a mapped file.
     Mapped(Bytes),
-    /// A copy, where the file does not have the elements as they must lie in memory.
+    /// A copy, for elements that the file does not store with the layout and alignment that kernels
+    /// need.
     Copied(Block),
 }
 
 impl Weight {
-    /// Whether the runtime can read the elements from their file itself, which spares a copy.
+    /// Whether the runtime can read the elements from their file itself, which saves a copy.
     pub(crate) fn is_in_folder(&self) -> bool {
         self.in_folder
     }
 
-    /// The elements.
+    /// Returns the elements.
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Mapped(bytes) => bytes,
@@ -50,17 +53,17 @@ impl Weight {
     }
 }
 
-/// All initializers of a main graph; strings are left out, nodes get those as part of their model.
+/// All initializers of a main graph except strings, which nodes get as part of their model.
 #[derive(Debug, Default)]
 pub(crate) struct Weights {
-    /// By name.
+    /// Initializers by name.
     pub(crate) tensors: BTreeMap<String, Weight>,
-    /// Names and types of those that are sparse in the model.
+    /// Names and types of the initializers that are sparse in the model.
     pub(crate) sparse: Vec<TensorProto>,
 }
 
 impl Weights {
-    /// Reads the initializers of a model whose external data lies in a folder.
+    /// Reads the initializers of a model whose external data is in a folder.
     ///
     /// # Errors
     /// External data is missing or too short, or a tensor's data contradicts its shape.
@@ -111,7 +114,8 @@ fn read(tensor: &TensorProto, folder: &Path, mapped: &mut BTreeMap<PathBuf, Byte
     Ok(weight)
 }
 
-/// Kernels use vector loads that take any address, yet scalars must lie at multiples of their size.
+/// Copies bytes that are not aligned for scalars. Vector loads of kernels take any address, but scalars
+/// must be at multiples of their size.
 fn aligned(bytes: Bytes) -> Result<Data, Error> {
     const SCALAR: usize = 16;
     if bytes.as_ptr().addr().is_multiple_of(SCALAR) { Ok(Data::Mapped(bytes)) } else { Ok(Data::Copied(Block::copy_of(&bytes)?)) }
@@ -123,7 +127,8 @@ fn lies_in(folder: &Path, location: &Path) -> bool {
     pair.is_some_and(|(file, folder)| file.starts_with(folder))
 }
 
-/// Location, offset and length; the length defaults to what the shape needs.
+/// Returns location, offset and length of external data, in bytes; the length defaults to `bytes`, the
+/// size of the shape.
 fn external(tensor: &TensorProto, bytes: u64) -> Result<(PathBuf, u64, u64), Error> {
     let wrong = |reason| Error::Initializer { tensor: tensor.name().to_owned(), reason };
     let entry = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
@@ -132,7 +137,7 @@ fn external(tensor: &TensorProto, bytes: u64) -> Result<(PathBuf, u64, u64), Err
         Some(text) => text.parse::<u64>().map_err(|_| wrong("its place in the external file is no number")),
     };
     let location = PathBuf::from(entry("location").ok_or_else(|| wrong("its external data has no location"))?);
-    // A model may not make us read files elsewhere.
+    // A model must not make memc read files outside of its folder.
     if !location.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(wrong("its external data lies outside the model's folder"));
     }
@@ -148,7 +153,7 @@ fn map(tensor: &TensorProto, folder: &Path, bytes: u64, mapped: &mut BTreeMap<Pa
         Some(bytes) => bytes.clone(),
         None => {
             let file = File::open(&path).map_err(|error| missing(Some(error)))?;
-            // SAFETY: the map is read-only, and nothing in this program writes to weight files.
+            // SAFETY: the map is read-only, and no code in this program writes to weight files.
             let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|error| missing(Some(error)))?;
             let bytes = Bytes::from_owner(map);
             mapped.insert(path.clone(), bytes.clone());
@@ -162,7 +167,8 @@ fn map(tensor: &TensorProto, folder: &Path, bytes: u64, mapped: &mut BTreeMap<Pa
     Ok(whole.slice(from..to))
 }
 
-/// Elements that the message holds one by one, as they lie in memory (ONNX's specification, `TensorProto`).
+/// Converts elements from the message's typed fields to bytes as stored in memory (ONNX's specification,
+/// `TensorProto`).
 fn typed(tensor: &TensorProto, element: Element) -> Vec<u8> {
     let narrow =
         |bytes: usize| tensor.int32_data.iter().flat_map(move |value| value.to_le_bytes().into_iter().take(bytes)).collect();
@@ -171,7 +177,7 @@ fn typed(tensor: &TensorProto, element: Element) -> Vec<u8> {
         DataType::Double | DataType::Complex128 => tensor.double_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
         DataType::Int64 => tensor.int64_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
         DataType::Uint64 => tensor.uint64_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
-        // Stored as 64-bit numbers; the upper half is empty.
+        // The message stores them as 64-bit numbers whose upper half is empty.
         DataType::Uint32 => tensor.uint64_data.iter().flat_map(|value| value.to_le_bytes().into_iter().take(4)).collect(),
         DataType::Int32 => narrow(4),
         DataType::Int16 | DataType::Uint16 | DataType::Float16 | DataType::Bfloat16 => narrow(2),

@@ -1,4 +1,5 @@
-//! Runs whole models in one session each: the reference that plans are compared with, and the measure of stock options.
+//! Runs whole models, each in one session: the reference that plans are compared with, and the measure
+//! of stock options.
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +27,8 @@ pub struct Whole<'r> {
 }
 
 impl<'r> Whole<'r> {
-    /// Loads a model. Nodes that draw random numbers without a seed get the seed that the player gives them.
+    /// Loads a model. Nodes that draw random numbers without a seed get the seed that the player gives
+    /// them.
     ///
     /// # Errors
     /// The runtime refuses the model.
@@ -40,7 +42,7 @@ impl<'r> Whole<'r> {
         Ok(Self { runtime, session: session.map_err(missing_kernel)? })
     }
 
-    /// Loads a model so that every value is rounded to the type that the model states: what a plan computes.
+    /// Loads a model so that every value is rounded to the type that the model states, as in a plan.
     ///
     /// # Errors
     /// The runtime refuses the model.
@@ -61,7 +63,7 @@ impl<'r> Whole<'r> {
     /// Loads a model into a session that has the operators of a library.
     ///
     /// # Safety
-    /// The library is loaded into this process and its code runs.
+    /// The library is loaded into this process, and its code runs.
     ///
     /// # Errors
     /// The runtime refuses the library or the model.
@@ -75,12 +77,12 @@ impl<'r> Whole<'r> {
             Some(path) => Source::File(path),
             None => Source::Bytes(file.bytes(), None),
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the library may run.
         let session = unsafe { runtime.session_with_operators(source, options, library) };
         Ok(Self { runtime, session: session.map_err(missing_kernel)? })
     }
 
-    /// Loads a model as it is stated, so that a run gives the values of the given names too.
+    /// Loads a model with stated roundings; a run also returns the values of the given names.
     ///
     /// # Errors
     /// The runtime refuses the model.
@@ -95,8 +97,9 @@ impl<'r> Whole<'r> {
         Self::of(runtime, &model, file, options)
     }
 
-    /// Loads a model as it is stated, so that a run gives the values of the given names too, and takes pinned values as inputs. Returns with it the
-    /// names of pinned values by those under which the model gives out its own; see [`pin`].
+    /// Loads a model with stated roundings that takes pinned values as inputs; a run also returns the
+    /// values of the given names. The second result maps the output name of each recomputed value to the
+    /// name of its pinned value; see [`pin`].
     ///
     /// # Errors
     /// The runtime refuses the model.
@@ -113,7 +116,8 @@ impl<'r> Whole<'r> {
         Ok((Self::of(runtime, &model, file, options)?, own))
     }
 
-    /// The model with seeds, and with barriers where a session would not round to the types that it states.
+    /// Returns the model with seeds, and with barriers at values that a session would not round to the
+    /// stated type.
     fn stated(runtime: &Runtime, file: &ModelFile) -> Result<ModelProto, Error> {
         let mut model = random::seeded(file.model()).unwrap_or_else(|| file.model().clone());
         let halves = Self::halves(runtime, file)?;
@@ -121,7 +125,7 @@ impl<'r> Whole<'r> {
         Ok(model)
     }
 
-    /// Results of the main graph's nodes that are of half precision, as the runtime derives types.
+    /// Returns the half-precision results of the main graph's nodes, as the runtime derives types.
     ///
     /// # Errors
     /// The runtime refuses the model.
@@ -138,28 +142,29 @@ impl<'r> Whole<'r> {
         Ok(half.collect())
     }
 
-    /// Runs the model once and gives its outputs, whatever their kind. The tally counts what the session allocated.
+    /// Runs the model once and returns its outputs of any kind. The tally counts the allocations of the
+    /// session.
     ///
     /// # Errors
     /// An input is missing or refused, or a kernel fails.
     pub fn contents(&self, inputs: &BTreeMap<String, Array>) -> Result<(BTreeMap<String, Content<'static>>, Tally), Error> {
         let (results, tally) = self.results(inputs)?;
         let mut outputs = BTreeMap::new();
-        // Each result goes as soon as it is copied.
+        // Each result is freed as soon as it is copied.
         for (name, result) in self.session.outputs().zip(results) {
             outputs.insert(name.to_owned(), result.content()?.into_owned()?);
         }
         Ok((outputs, tally))
     }
 
-    /// As [`Self::contents`], but without outputs that are no arrays.
+    /// As [`Self::contents`], but returns only arrays.
     ///
     /// # Errors
     /// As for [`Self::contents`].
     pub fn run(&self, inputs: &BTreeMap<String, Array>) -> Result<(BTreeMap<String, Array>, Tally), Error> {
         let (results, tally) = self.results(inputs)?;
         let mut outputs = BTreeMap::new();
-        // Each result goes as soon as it is copied.
+        // Each result is freed as soon as it is copied.
         for (name, result) in self.session.outputs().zip(results) {
             if let Some(view) = result.tensor()? {
                 outputs.insert(name.to_owned(), Array::of(&view)?);
@@ -168,7 +173,7 @@ impl<'r> Whole<'r> {
         Ok((outputs, tally))
     }
 
-    /// Runs the model once, and gives its outputs in order as the runtime holds them.
+    /// Runs the model once and returns its outputs in order, as values of the runtime.
     ///
     /// # Errors
     /// As for [`Self::contents`].
@@ -193,11 +198,11 @@ impl<'r> Whole<'r> {
     }
 }
 
-/// Makes results of a model's nodes outputs too.
+/// Adds results of a model's nodes to its outputs.
 fn give(model: &mut ModelProto, names: &BTreeSet<&str>) {
     let Some(graph) = &mut model.graph else { return };
     let results = graph.node.iter().flat_map(|node| node.output.iter().map(String::as_str));
-    // A result that is left out has no name.
+    // An omitted result has an empty name.
     let results: BTreeSet<&str> = results.filter(|name| !name.is_empty()).collect();
     let known: BTreeSet<&str> = graph.output.iter().map(|output| output.name()).collect();
     let more = names.iter().filter(|name| results.contains(*name) && !known.contains(*name));
@@ -214,7 +219,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A refusal for want of a kernel, as what it is.
+/// Converts the runtime's refusal for a missing kernel into an error that names the kernel.
 fn missing_kernel(error: Error) -> Error {
     const BEFORE: [&str; 2] = ["Fatal error: ", "Could not find an implementation for "];
     let Error::Runtime { message, .. } = &error else { return error };

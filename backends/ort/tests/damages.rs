@@ -1,6 +1,7 @@
-//! Plans that are damaged at random: the checker refuses all of them, and so does the player; what is played all the same shows nearly all.
+//! Damages plans at random: the checker and the player reject all of them, and nearly all have an effect
+//! if they are played anyway.
 //!
-//! `MEMC_DAMAGES=200` sets how many plans of each model are damaged.
+//! `MEMC_DAMAGES=200` sets the number of damaged plans of each model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;
@@ -26,7 +27,7 @@ fn is_placed(tensor: &&Tensor) -> bool {
     tensor.offset.is_some() && tensor.class != Class::Scratch && tensor.bytes >= 64
 }
 
-/// Pairs of owners that are live at the same step, the first no larger than the second.
+/// Returns pairs of owners that are live at a common step, the first no larger than the second.
 fn rivals(layout: &Layout) -> Vec<(usize, usize)> {
     let owners: Vec<usize> = (0..layout.tensors.len())
         .filter(|index| is_placed(&&layout.tensors[*index]) && layout.tensors[*index].alias.is_none())
@@ -44,7 +45,7 @@ fn rivals(layout: &Layout) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// One damage; says what it was.
+/// Damages a layout in one place, and returns a description of the damage.
 fn damage(layout: &mut Layout, kind: usize, draw: &mut Draw) -> String {
     let pairs = rivals(layout);
     let (a, b) = pairs[draw.below(pairs.len())];
@@ -73,7 +74,7 @@ fn damage(layout: &mut Layout, kind: usize, draw: &mut Draw) -> String {
     }
 }
 
-/// Whether playing shows that the plan is wrong. With `trusting` nothing is refused before it runs.
+/// Whether a play shows that the plan is wrong. If `trusting`, nothing is rejected before it runs.
 fn shows(
     runtime: &Runtime,
     out: &memc_onnx_proto::ModelFile,
@@ -120,7 +121,8 @@ fn survive(test: &str, name: &str, count: usize) {
         "{name}: {count} plans damaged, all refused by the checker and by the player; {} of them had an effect when played",
         count - harmless.len()
     );
-    // A cut range changes nothing that is played while other values cover the same bytes, and so on: few are without effect.
+    // A few damages have no effect: for example, a shortened live range does not matter while other
+    // values cover its bytes.
     assert!(harmless.len() * 4 <= count, "{} of {count} had no effect: {harmless:#?}", harmless.len());
 }
 

@@ -1,4 +1,5 @@
-//! Results that are no arrays, and sizes that only the file states: nothing crashes, and everything is compared or said.
+//! Results other than arrays, and sizes that only the file states: nothing crashes, and everything is
+//! compared or reported.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -47,7 +48,7 @@ fn with(node: NodeProto, attribute: AttributeProto) -> NodeProto {
     NodeProto { attribute: vec![attribute], ..node }
 }
 
-/// An optional that holds nothing.
+/// Returns a node that makes an empty optional.
 fn nothing(name: &str, ty: TypeProto) -> NodeProto {
     let mut attribute = AttributeProto { name: Some("type".to_owned()), tp: Some(ty), ..AttributeProto::default() };
     attribute.set_type(AttributeType::TypeProto);
@@ -70,7 +71,8 @@ fn float(name: &str, number: f32) -> TensorProto {
     TensorProto { name: Some(name.to_owned()), data_type: Some(FLOAT), raw_data, ..TensorProto::default() }
 }
 
-/// Outputs of every kind that models have: none, sequences, maps, strings, arrays without elements, an input, a constant.
+/// Returns a model with outputs of every kind: none, sequences, maps, strings, arrays without elements,
+/// an input, a constant.
 fn all_kinds() -> ModelProto {
     let labels = |values: &[i64]| {
         let name = Some("classlabels_int64s".to_owned());
@@ -270,7 +272,8 @@ fn arrays_that_fit_nothing_are_refused_before_the_models_run() {
     assert_eq!(refused("x", "float", &[2, 2]), "graph input `x` is float[4] in the plan, and float[2, 2] was given");
 }
 
-/// A sum in half precision that is computed on in full precision; with a copy between the two, if so asked.
+/// Returns a half-precision sum followed by full-precision operators; with a copy in between if
+/// `is_cut`.
 fn wide_sum(is_cut: bool) -> ModelProto {
     let shape: &[i64] = &[16, 8];
     let mut nodes = vec![node("Add", &["a", "b"], &["s"])];
@@ -291,7 +294,7 @@ fn wide_sum(is_cut: bool) -> ModelProto {
 #[test]
 fn sessions_with_default_options_are_compared_too() {
     let given = written("kinds_stock", &wide_sum(false));
-    // Not planned: memc would take the copy away.
+    // Without rewriting, because memc would remove the copy.
     let (out, layout) = plan(&written("kinds_stock_cut", &wide_sum(true)), |options| {
         options.passes = Some("schedule,place".to_owned());
     });
@@ -313,7 +316,8 @@ fn an_empty_optional_of_a_whole_session_is_none() {
     assert!(matches!(outputs["none"], Content::None));
 }
 
-/// `Exp(factor * scale * round((x * 0 + number) / scale))`: what is rounded is the same for all elements.
+/// Returns a model of `Exp(factor * scale * round((x * 0 + number) / scale))`: the rounded number is
+/// equal for all elements.
 fn rounded(number: f32, factor: f32) -> ModelProto {
     let nodes = vec![
         node("Mul", &["x", "none"], &["z"]),
@@ -335,7 +339,7 @@ fn rounded(number: f32, factor: f32) -> ModelProto {
 
 #[test]
 fn what_follows_from_integers_one_step_apart_is_computed_again_of_equal_ones() {
-    // 1.5 steps, which are rounded to 2; a little less becomes 1.
+    // 1.5 steps, which round to 2; a slightly smaller number rounds to 1.
     let given = written("kinds_steps", &rounded(0.75, 20.0));
     let against = |name: &str, number: f32, factor: f32| {
         let (out, layout) = plan(&written(name, &rounded(number, factor)), |options| {
@@ -352,7 +356,7 @@ fn what_follows_from_integers_one_step_apart_is_computed_again_of_equal_ones() {
         ["`q`: 4 of 4 elements differ, by at most 1e0 (5e-1 of the largest of them), within tolerance"]
     );
     assert!(found.carried.len() == 1 && found.carried[0].2.output == "y" && !found.carried[0].2.is_within(), "{found:?}");
-    // Two steps away, and another number behind an integer one step away.
+    // First an integer two steps away, then another result computed from an integer one step away.
     for (name, number, factor) in [("kinds_steps_2", 0.2, 20.0), ("kinds_steps_3", 0.749_999, 20.5)] {
         let found = against(name, number, factor);
         assert!(!found.holds() && found.carried.is_empty(), "{found:?}");
@@ -371,7 +375,7 @@ fn a_claim_that_does_not_hold_is_named_where_a_node_that_rests_on_it_fails() {
     });
     let given = written("kinds_turned", &model);
     let (out, layout) = plan(&given, |_| {});
-    // A matrix with one column is turned by counting its elements anew.
+    // A Reshape transposes a matrix with one column.
     assert!(out.graph().node.iter().any(|node| node.op_type() == "Reshape"), "nothing rests on the claim");
     let error = verified(&given, &out, &layout).expect_err("another size");
     assert!(

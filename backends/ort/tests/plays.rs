@@ -1,4 +1,4 @@
-//! Plans are played bit for bit like the given model, inside the arena, with every value watched.
+//! Plays plans bit for bit like the given model, inside the arena, with every value watched.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -13,7 +13,8 @@ use memc_ort::{Error, PlayOptions, Played, Player, VerifyOptions, inputs, verify
 use support::graph::{FLOAT, INT64, integer, model, node, value};
 use support::{corpus, plan, runtime, written};
 
-/// Plays a plan twice over and expects every bit, every byte of the arena, and nothing outside.
+/// Plays a plan in two rounds and checks that every bit is equal and that exactly the planned bytes of
+/// each arena are used.
 fn holds(file: &ModelFile, configure: impl FnOnce(&mut Request)) -> Played {
     let (out, layout) = plan(file, configure);
     let runtime = runtime();
@@ -145,7 +146,8 @@ fn the_same_seed_gives_the_same_bits_again() {
     assert_eq!(first, digest(&mut player, 1), "nothing stays from run to run");
 }
 
-/// A product whose constant operand is so long that packed and plain kernels round otherwise.
+/// Returns a product with a constant operand that is long enough for packed and plain kernels to round
+/// differently.
 fn product(constant: impl FnOnce(&mut GraphProto, TensorProto)) -> ModelProto {
     const LENGTH: i64 = 2048;
     let mut graph = GraphProto {
@@ -206,7 +208,7 @@ fn constants_are_packed_as_in_a_whole_session() {
     });
     let file = written("plays_constant_node", &graph);
     holds(&file, |_| {});
-    // Constant nodes that stay nodes.
+    // Without rewriting, Constant nodes stay nodes.
     holds(&file, |options| options.passes = Some("view,in-place,place".to_owned()));
 }
 
@@ -218,7 +220,8 @@ fn half_precision_is_rounded_as_the_model_states() {
         name: Some("half".to_owned()),
         input: vec![value("x", HALF, Some(shape))],
         output: vec![value("y", HALF, Some(shape))],
-        // None of these has a kernel for half precision; the conversions between them would be left out.
+        // None of these operators has a kernel for half precision; a session would remove the
+        // conversions between them.
         node: vec![
             node("Exp", &["x"], &["a"]),
             node("Mul", &["a", "x"], &["b"]),
@@ -262,7 +265,7 @@ fn half_precision_is_rounded_inside_functions_and_beside_results_that_are_left_o
             value("w", FLOAT, Some(&[1, 2, 4])),
             value("r", FLOAT, Some(&[1, 2, 2])),
         ],
-        // An input that is given back is no result of a node.
+        // An input that is also an output is not the result of a node.
         output: vec![value("y", HALF, Some(&[64])), value("last", FLOAT, Some(&[1, 2, 2])), value("x", HALF, Some(&[64]))],
         node: vec![call, last],
         ..GraphProto::default()
@@ -301,7 +304,8 @@ fn numbers_between_two_casts_are_rounded() {
         name: Some("casts".to_owned()),
         input: vec![value("x", FLOAT, Some(&[512]))],
         output: vec![value("y", FLOAT, Some(&[512]))],
-        // There is room for the small number in between, and whole sessions would not make it.
+        // The plan has room for a half-precision number between the Casts, which a whole session would
+        // not make.
         node: vec![to(10, "x", "a"), to(FLOAT, "a", "b"), node("Sin", &["b"], &["y"])],
         ..GraphProto::default()
     };
@@ -333,7 +337,8 @@ fn bodies_capture_values_of_the_arena() {
 #[test]
 fn bodies_know_the_shapes_that_initializers_outside_state() {
     let branch = |op: &str| {
-        // Where the rank of the operand is known, the runtime infers with the axes, and refuses a model that keeps them elsewhere.
+        // The runtime infers shapes with the axes if the rank of the operand is known, and then refuses
+        // a model whose axes are not in the model.
         let (extents, there) = (node("Shape", &["a"], &["extents"]), node("Unsqueeze", &["extents", "axes"], &["tall"]));
         let back = node("Squeeze", &["tall", "axes"], &["same"]);
         vec![extents, there, back, node(op, &["a"], &["done"]), node("Reshape", &["done", "same"], &["b"])]
@@ -356,7 +361,8 @@ fn bodies_of_models_of_version_3_capture_initializers() {
     holds(&written("plays_if_version_3", &given), |_| {});
 }
 
-/// `a = Exp(x)`, and by a flag one of two bodies that make `b` of `a`; `y = b + a`.
+/// Returns a model of `a = Exp(x)` and `y = b + a`, in which a flag selects one of two bodies that make
+/// `b` from `a`.
 fn either(yes: Vec<NodeProto>, no: Vec<NodeProto>) -> ModelProto {
     let mut branches = node("If", &["flag"], &["b"]);
     for (name, mut nodes) in [("then_branch", yes), ("else_branch", no)] {
@@ -408,7 +414,8 @@ fn values_whose_types_nobody_states_play() {
         input: vec![value("x", FLOAT, Some(&[8]))],
         output: vec![value("y", FLOAT, None), value("z", FLOAT, None)],
         initializer: vec![at("first", 0)],
-        // How many there are depends on the numbers, and the model states no type of a value between.
+        // The number of places depends on the data, and the model states no types of intermediate
+        // values.
         node: vec![
             node("Relu", &["x"], &["positive"]),
             node("NonZero", &["positive"], &["places"]),

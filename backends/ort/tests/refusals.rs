@@ -1,4 +1,4 @@
-//! What does not fit is refused with an error that says so.
+//! Rejects inputs, plans and libraries that do not fit, with a precise error.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -18,7 +18,7 @@ fn a_library_that_is_named_must_be_there() {
 
 #[test]
 fn a_file_that_is_no_library_is_refused() {
-    // The library is loaded once a process: ask in a process where nobody did.
+    // The library is loaded once a process: run the test in a process of its own.
     let path = folder("refusals_library").join("libonnxruntime.so");
     std::fs::write(&path, "no library").unwrap();
     if std::env::var_os("MEMC_TEST_ALONE").is_none() {

@@ -1,4 +1,5 @@
-//! Verification of rewritten models: the first window that differs is named, and what a softmax hides is seen.
+//! Verifies rewritten models: the first fragment that differs is named, and differences hidden by a
+//! softmax are found.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -25,7 +26,8 @@ fn constant(name: &str, dims: &[i64], element: impl Fn(usize) -> f32) -> TensorP
     }
 }
 
-/// Layers with a Gelu written out, more nodes than one window holds, and a softmax behind as many sums with constants.
+/// Returns layers with a Gelu of basic operators, more nodes than one fragment holds, followed by `sums`
+/// sums with constants and a softmax.
 fn layers(sums: usize) -> ModelProto {
     let mut nodes: Vec<NodeProto> = Vec::new();
     for layer in 0..LAYERS {
@@ -36,7 +38,7 @@ fn layers(sums: usize) -> ModelProto {
             nodes.push(node(op, &inputs, &[output]));
         };
         push("MatMul", [&before, "weight"], &name("product"));
-        // Keeps what layers give near one, neither dying away nor growing.
+        // Keeps results of the layers near one, so that they neither vanish nor grow.
         push("Add", [&name("product"), "shift"], &name("shifted"));
         push("Div", [&name("shifted"), "root"], &name("scaled"));
         push("Erf", [&name("scaled"), ""], &name("erf"));
@@ -68,7 +70,7 @@ fn layers(sums: usize) -> ModelProto {
     })
 }
 
-/// The model, its plan with rewriting, and the written model with what `damage` makes of it.
+/// Returns the model, its rewritten form after `damage`, and the layout of its plan.
 fn damaged(test: &str, model: &ModelProto, damage: impl FnOnce(&mut GraphProto)) -> (ModelFile, ModelFile, Layout) {
     let given = written(test, model);
     let (out, mut layout) = plan(&given, |request| request.rewrite.exact = false);
@@ -103,7 +105,7 @@ fn the_first_window_that_differs_is_named() {
         let last = &window.outputs[0].written;
         let gelu =
             graph.node.iter_mut().find(|node| node.output[0] == *last && node.op_type() == "Gelu").expect("made by a rule");
-        // As a rule that takes one activation for another would.
+        // Imitate a rule that confuses two activations.
         (gelu.domain, gelu.op_type) = (None, Some("Relu".to_owned()));
     });
     let found = verified(&given, &out, &layout);
@@ -118,7 +120,7 @@ fn the_first_window_that_differs_is_named() {
 #[test]
 fn what_a_softmax_hides_is_found() {
     let (given, out, layout) = damaged("rewritten_softmax", &layers(1), |graph| {
-        // One number more everywhere changes no softmax.
+        // Adding one number to all elements does not change a softmax.
         let bias = graph.initializer.iter_mut().find(|tensor| tensor.name() == "bias").expect("a bias");
         bias.raw_data = constant("bias", &[WIDTH], |index| index as f32 * 0.25 + 1.0).raw_data;
     });
@@ -138,7 +140,7 @@ fn before_a_softmax_whose_operand_was_rewritten_the_nearest_value_is_compared() 
     assert!(found.holds() && found.softmaxes == 1, "{:?}", found.differences);
 }
 
-/// A softmax in full precision of what is scaled in half precision, by one.
+/// Returns a full-precision softmax of values that were scaled in half precision by one.
 fn scaled_in_halves() -> ModelProto {
     const HALF: i32 = 10;
     let to = |element: i32, from: &str, name: &str| NodeProto {
@@ -179,7 +181,7 @@ fn what_is_computed_of_halves_is_allowed_their_roundings() {
     assert!(!by(40).holds());
 }
 
-/// Numbers that are rounded to integers of 8 bits, and the same numbers as they are.
+/// Returns a model with numbers rounded to 8-bit integers, and with equal numbers without rounding.
 fn rounded() -> ModelProto {
     model(GraphProto {
         name: Some("rounded".to_owned()),
@@ -204,7 +206,8 @@ fn behind_roundings_to_integers_steps_are_allowed() {
             factor.raw_data = constant(name, &[], |_| value).raw_data;
         })
     };
-    // What is beyond the tolerance otherwise is within it there, to a limit; and the plan is held to what was written.
+    // After rounding, a larger difference is within the tolerance, up to a limit; and the plan is
+    // compared with the written model.
     let (given, out, layout) = with("factor", 0.71);
     let found = verified(&given, &out, &layout);
     assert!(found.holds() && !found.differences.is_empty(), "{:?}", found.differences);

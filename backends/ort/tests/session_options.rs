@@ -1,10 +1,11 @@
-//! The session options that `optimize --session rust` prints are code that compiles against the crate they are for.
+//! Checks that the session options printed by `optimize --session rust` compile against the crate that
+//! they are for.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_ops::Profile;
 use memc_ops::profile::{Language, Recipe, SessionNeeds};
 
-/// Compiles the code, and gives its text.
+/// Compiles the code and returns its text.
 macro_rules! compiled {
     ($library:literal, $($code:tt)*) => {{
         #[allow(dead_code, unused_mut, unused_variables)]

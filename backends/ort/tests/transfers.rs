@@ -1,4 +1,5 @@
-//! Plans with transfers are played with the far copies in memory and in a file: same bits, and the near bytes are really used again.
+//! Plays plans with transfers, with the far copies in memory and in a file: bits are equal, and the near
+//! bytes are really reused.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -19,7 +20,7 @@ fn nanoseconds() -> u64 {
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap()
 }
 
-/// Plays three times over, with and without a watch over every value.
+/// Plays in three rounds, with and without a watch over every value.
 fn holds(test: &str, name: &str, space: &str, alignment: u64) -> Played {
     let given = corpus(test, name);
     let (out, layout) = plan_with_transfers(&given, space, alignment, 6, 8);
@@ -113,7 +114,7 @@ fn near_bytes_that_are_taken_too_early_are_found() {
     let set = inputs::make(&out, &layout, 0).unwrap();
     for row in &layout.transfers {
         let mut damaged = layout.clone();
-        // The far copy dies before it is read back.
+        // End the live range of the far copy before it is read back.
         let far = damaged.tensors.iter_mut().find(|tensor| tensor.name == format!("{}.far", row.tensor)).unwrap();
         far.live[0].end = row.store_step + 1;
         assert!(!memc_check::check(&given, &out, &damaged, Default::default()).holds());

@@ -1,4 +1,5 @@
-//! Workspace that plans give to kernels, against what ONNX Runtime allocates while they run: one model with a node a case.
+//! Compares planned workspace with the workspace that ONNX Runtime's kernels allocate, in one model with
+//! a node a case.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
@@ -13,10 +14,11 @@ use memc_ort::{PlayOptions, Player};
 use support::graph::{FLOAT, integer, model, node, value};
 use support::{plan, runtime, written};
 
-/// Most bytes that a plan may give to a kernel beyond what was counted, beside a share of it.
+/// Most bytes that a plan may give to a kernel beyond the counted ones, in addition to a share of them.
 const SLACK: u64 = 2048;
 
-/// A node: operator, extents of its operands (none where it is left out), numbers of results, attributes.
+/// A node: operator, extents of its operands (empty for an omitted operand), number of results,
+/// attributes.
 struct Case {
     op: &'static str,
     operands: Vec<&'static [i64]>,
@@ -50,7 +52,8 @@ fn layer(op: &'static str, operands: [&'static [i64]; 3], hidden: i64, direction
     Case { results: 2, ..case(op, &operands, attributes) }
 }
 
-/// Images, groups, axes, steps, distances, windows as wide as the image, more filters than positions; and what else has buffers.
+/// Returns convolutions with images, groups, axes, strides, dilations, kernels as wide as the image, and
+/// more filters than positions; and other operators with buffers.
 fn cases() -> Vec<Case> {
     let pads = |count: usize| integers("pads", &vec![1; count]);
     vec![
@@ -84,7 +87,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Counts nothing: only workspace is of interest.
+/// A clock that stands still: only workspace is measured.
 fn no_clock() -> u64 {
     0
 }

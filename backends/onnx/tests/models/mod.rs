@@ -13,7 +13,7 @@ use memc_onnx_proto::onnx::{
 };
 use prost::Message as _;
 
-/// Neither metadata nor types.
+/// Returns options without metadata and types.
 pub fn plain() -> ExportOptions {
     ExportOptions { metadata: false, model_metadata: Vec::new(), value_info: false }
 }
@@ -101,7 +101,7 @@ pub fn sparse(name: &str) -> SparseTensorProto {
     SparseTensorProto { values: Some(tensor(name, &[5.0])), indices: Some(indices), dims: vec![2] }
 }
 
-/// A float tensor with these extents.
+/// Describes a float tensor with these extents.
 pub fn info(name: &str, dims: &[i64]) -> ValueInfoProto {
     let dim = |extent: &i64| tensor_shape_proto::Dimension {
         value: Some(tensor_shape_proto::dimension::Value::DimValue(*extent)),
@@ -113,7 +113,7 @@ pub fn info(name: &str, dims: &[i64]) -> ValueInfoProto {
     ValueInfoProto { name: Some(name.into()), r#type: Some(TypeProto { value, denotation: None }), ..ValueInfoProto::default() }
 }
 
-/// A float vector with a symbolic extent.
+/// Describes a float vector with a symbolic extent.
 pub fn symbolic(name: &str, symbol: &str) -> ValueInfoProto {
     let value = Some(tensor_shape_proto::dimension::Value::DimParam(symbol.into()));
     let shape = TensorShapeProto { dim: vec![tensor_shape_proto::Dimension { value, denotation: None }] };
@@ -136,7 +136,7 @@ pub fn model_of(graph: GraphProto) -> ModelProto {
     }
 }
 
-/// A graph of float vectors of two elements with the input `x`.
+/// Returns a graph of float vectors of two elements with the input `x`.
 pub fn graph(nodes: Vec<NodeProto>, outputs: &[&str]) -> GraphProto {
     GraphProto {
         node: nodes,
@@ -147,7 +147,7 @@ pub fn graph(nodes: Vec<NodeProto>, outputs: &[&str]) -> GraphProto {
     }
 }
 
-/// A body that applies `op` to a captured value.
+/// Returns a body that applies `op` to a captured value.
 pub fn body(name: &str, op: &str, captured: &str) -> GraphProto {
     let result = format!("{name}_result");
     GraphProto {
@@ -160,7 +160,7 @@ pub fn body(name: &str, op: &str, captured: &str) -> GraphProto {
     }
 }
 
-/// An `If` whose branches read `captured`.
+/// Returns an `If` whose branches read `captured`.
 pub fn branch(name: &str, condition: &str, captured: &str, output: &str) -> NodeProto {
     let mut made = node(name, "If", &[condition], &[output]);
     for (key, op) in [("then_branch", "Neg"), ("else_branch", "Abs")] {
@@ -170,8 +170,8 @@ pub fn branch(name: &str, condition: &str, captured: &str, output: &str) -> Node
     made
 }
 
-/// A bit of everything: bodies, a function that cannot be inlined, initializers of all kinds, attributes of all kinds,
-/// metadata.
+/// Returns a model with a bit of everything: bodies, a function that cannot be inlined, initializers and
+/// attributes of all kinds, metadata.
 pub fn everything() -> ModelProto {
     let mut kinds = node("kinds", "Kinds", &["y", "", "s"], &["k", "", "k2"]);
     kinds.domain = Some("test".into());
@@ -205,7 +205,7 @@ pub fn everything() -> ModelProto {
     main.initializer = vec![tensor("w", &[3.0, 4.0]), external("e"), tensor("v", &[0.0, 0.0]), text_tensor("s")];
     main.sparse_initializer = vec![sparse("t")];
     main.value_info = vec![info("z", &[2]), info("k2", &[7])];
-    // Another version of ONNX's operators: this function stays a call.
+    // The function uses another version of ONNX's operators, so it stays a call.
     let twice = FunctionProto {
         name: Some("Twice".into()),
         domain: Some("local".into()),

@@ -1,4 +1,5 @@
-//! The two kernels behind ONNX Runtime's C interface of custom operators (`onnxruntime_c_api.h`, `OrtCustomOp`).
+//! The two kernels, and their registration through ONNX Runtime's C interface of custom operators
+//! (`onnxruntime_c_api.h`, `OrtCustomOp`).
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
@@ -10,14 +11,14 @@ use ort_sys as sys;
 use crate::INTERFACE;
 use crate::store::{self, Kept};
 
-/// Elements of a token: at least [`TOKEN_BYTES`] of any element type, down to four bits.
+/// Number of elements of a token: at least [`TOKEN_BYTES`] for every element type, down to four bits.
 const TOKEN: i64 = 32;
-/// Bytes of a token that mean something: the mark, and the number.
+/// Length of the used part of a token, in bytes: the mark, and the number.
 const TOKEN_BYTES: usize = 16;
-/// Tells a token from a tensor of the same shape.
+/// Mark that distinguishes a token from a tensor of equal shape.
 const MARK: [u8; 8] = [0x6d, 0x65, 0x6d, 0x63, 0xa7, 0x1e, 0x5b, 0xf3];
 
-/// An operator; the interface is its first member, so that its address is the operator's.
+/// An operator. The interface is its first member, so that both have one address.
 #[repr(C)]
 pub(crate) struct Operator {
     interface: sys::OrtCustomOp,
@@ -25,9 +26,9 @@ pub(crate) struct Operator {
     takes_away: bool,
 }
 
-/// Takes its operand away and gives a token.
+/// Moves its operand out of the session and returns a token.
 pub(crate) static SWAP_OUT: Operator = Operator::new(c"SwapOut", true);
-/// Brings back what a token stands for.
+/// Brings back the tensor of a token.
 pub(crate) static SWAP_IN: Operator = Operator::new(c"SwapIn", false);
 
 impl Operator {
@@ -63,6 +64,8 @@ impl Operator {
         ptr::from_ref(self).cast()
     }
 
+    /// Returns the operator of an interface.
+    ///
     /// # Safety
     /// `op` must come from [`Self::interface`].
     unsafe fn of<'a>(op: *const sys::OrtCustomOp) -> &'a Self {
@@ -72,7 +75,7 @@ impl Operator {
 }
 
 unsafe extern "system" fn name_of(op: *const sys::OrtCustomOp) -> *const c_char {
-    // SAFETY: the runtime hands back what was registered.
+    // SAFETY: the runtime passes the registered operator.
     unsafe { Operator::of(op) }.name.as_ptr()
 }
 
@@ -108,11 +111,11 @@ unsafe extern "system" fn last_version(_: *const sys::OrtCustomOp) -> c_int {
     c_int::MAX
 }
 
-/// A node's kernel.
+/// The kernel of a node.
 struct Kernel {
     api: &'static sys::OrtApi,
     takes_away: bool,
-    /// What this node took away and nobody forgot.
+    /// Numbers of the tensors that this node moved away and still keeps.
     kept: Mutex<Vec<u64>>,
 }
 
@@ -145,7 +148,7 @@ unsafe extern "system" fn destroy(kernel: *mut c_void) {
 }
 
 unsafe extern "system" fn compute(kernel: *mut c_void, context: *mut sys::OrtKernelContext) -> sys::OrtStatusPtr {
-    // SAFETY: made by `create`; the context lives through the call.
+    // SAFETY: `create` made the kernel; the context lives through the call.
     let outcome = unsafe {
         let kernel = &*kernel.cast::<Kernel>();
         match kernel.takes_away {
@@ -165,11 +168,11 @@ unsafe extern "system" fn compute(kernel: *mut c_void, context: *mut sys::OrtKer
     }
 }
 
-/// Why a kernel failed.
+/// Reason for a failure of a kernel.
 enum Failure {
-    /// In the runtime's words.
+    /// A status of the runtime.
     Status(sys::OrtStatusPtr),
-    /// In ours.
+    /// A message of this library.
     Text(String),
 }
 
@@ -185,10 +188,13 @@ struct Tensor {
 }
 
 impl Kernel {
+    /// Keeps a copy of the operand and returns a token for it. Forgets this node's earlier tensors that
+    /// were brought back.
+    ///
     /// # Safety
-    /// `context` must be of a running call.
+    /// `context` must belong to a running call.
     unsafe fn take_away(&self, context: *mut sys::OrtKernelContext) -> Result<(), Failure> {
-        // SAFETY: the caller's promise; the operand lives through the call.
+        // SAFETY: the caller guarantees the context; the operand lives through the call.
         let (operand, bytes) = unsafe {
             let operand = self.operand(context)?;
             let bytes: &[u8] = if operand.bytes == 0 { &[] } else { std::slice::from_raw_parts(operand.start, operand.bytes) };
@@ -196,6 +202,7 @@ impl Kernel {
         };
         let kept = operand.map_err(|error| Failure::Text(format!("{bytes} bytes cannot be taken away: {error}")))?;
         let number = store::keep(kept);
+        // Forget earlier tensors of this node that were brought back.
         let mut own = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         own.retain(|earlier| {
             let stays = store::find(*earlier).is_some_and(|kept| !kept.is_loaded.load(Ordering::Acquire));
@@ -206,7 +213,7 @@ impl Kernel {
         });
         own.push(number);
         drop(own);
-        // SAFETY: the result is as large as its shape says.
+        // SAFETY: the size of the result matches its shape.
         unsafe {
             let token = self.result(context, &[TOKEN])?;
             let target = std::slice::from_raw_parts_mut(token.start, token.bytes);
@@ -218,10 +225,13 @@ impl Kernel {
         Ok(())
     }
 
+    /// Writes the tensor of a token to the result; copies an operand that is not a token.
+    ///
     /// # Safety
-    /// `context` must be of a running call.
+    /// `context` must belong to a running call.
     unsafe fn bring_back(&self, context: *mut sys::OrtKernelContext) -> Result<(), Failure> {
-        // SAFETY: the caller's promise; operand and result live through the call and do not overlap.
+        // SAFETY: the caller guarantees the context; operand and result live through the call and do not
+        // overlap.
         unsafe {
             let operand = self.operand(context)?;
             let bytes: &[u8] = if operand.bytes == 0 { &[] } else { std::slice::from_raw_parts(operand.start, operand.bytes) };
@@ -243,7 +253,7 @@ impl Kernel {
 
     unsafe fn operand(&self, context: *mut sys::OrtKernelContext) -> Result<Tensor, Failure> {
         let mut value = ptr::null();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the context.
         unsafe {
             check((self.api.KernelContext_GetInput)(context, 0, &mut value))?;
             self.tensor(value.cast_mut())
@@ -252,7 +262,7 @@ impl Kernel {
 
     unsafe fn result(&self, context: *mut sys::OrtKernelContext, shape: &[i64]) -> Result<Tensor, Failure> {
         let mut value = ptr::null_mut();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the context.
         unsafe {
             check((self.api.KernelContext_GetOutput)(context, 0, shape.as_ptr(), shape.len(), &mut value))?;
             self.tensor(value)
@@ -267,7 +277,8 @@ impl Kernel {
         let mut info = ptr::null_mut();
         let mut data = ptr::null_mut();
         let (mut element, mut rank) = (0i32, 0usize);
-        // SAFETY: the value lives; the element type comes back through an integer, so that an unknown one is no invalid enumeration.
+        // SAFETY: the value lives; the element type is read through an integer, so that an unknown type
+        // does not become an invalid enumeration.
         unsafe {
             check((api.GetTensorTypeAndShape)(value, &mut info))?;
             let mut described = check((api.GetTensorElementType)(info, (&raw mut element).cast()));
@@ -284,14 +295,15 @@ impl Kernel {
     }
 }
 
-/// The number in a token; `None` for any other tensor.
+/// Returns the number in a token; `None` for any other tensor.
 fn number(shape: &[i64], bytes: &[u8]) -> Option<u64> {
     let content = bytes.get(..TOKEN_BYTES).filter(|content| shape == [TOKEN] && content.starts_with(&MARK))?;
     let digits: [u8; 8] = content.get(MARK.len()..)?.try_into().ok()?;
     Some(u64::from_le_bytes(digits))
 }
 
-/// Bytes of a tensor, by the numbers of ONNX's `TensorProto.DataType`; strings have no fixed size.
+/// Returns the size of a tensor, in bytes, by the number of ONNX's `TensorProto.DataType`; `None` for
+/// types without a fixed size, such as strings.
 fn bytes(element: i32, shape: &[i64]) -> Option<usize> {
     let bits = match element {
         2 | 3 | 9 | 17..=20 | 24 => 8usize,

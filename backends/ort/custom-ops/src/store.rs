@@ -1,4 +1,4 @@
-//! Tensors that are away: in a file each, or in memory.
+//! Store of the tensors that are away from their session: each in a file, or in memory.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -7,32 +7,32 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Names the folder for files.
+/// Environment variable with the folder for files.
 const FOLDER: &str = "MEMC_SWAP_DIR";
 
-/// Where the bytes of a tensor are.
+/// Location of a tensor's bytes.
 #[derive(Debug)]
 enum Bytes {
     Memory(Vec<u8>),
-    /// The path is kept where a file in use cannot be removed.
+    /// The path is kept only if the system cannot remove a file that is in use.
     File(Mutex<File>, Option<PathBuf>),
 }
 
-/// A tensor that is away.
+/// A tensor that is away from its session.
 #[derive(Debug)]
 pub(crate) struct Kept {
     bytes: Bytes,
     size: usize,
     pub(crate) shape: Vec<i64>,
-    /// Whether it was brought back already.
+    /// Whether the tensor was brought back already.
     pub(crate) is_loaded: AtomicBool,
 }
 
 impl Kept {
-    /// Takes bytes away.
+    /// Stores bytes in a file or in memory.
     ///
     /// # Errors
-    /// The file cannot be made or written; a full disk is such a case.
+    /// The file cannot be made or written, for example because the disk is full.
     pub(crate) fn new(bytes: &[u8], shape: Vec<i64>) -> io::Result<Self> {
         let folder = std::env::var_os(FOLDER).filter(|folder| !folder.is_empty());
         let kept = match folder {
@@ -42,12 +42,12 @@ impl Kept {
         Ok(Self { bytes: kept, size: bytes.len(), shape, is_loaded: AtomicBool::new(false) })
     }
 
-    /// Bytes of the tensor.
+    /// Returns the size of the tensor, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Brings the bytes back.
+    /// Copies the bytes back to `target`.
     ///
     /// # Errors
     /// The target has another size, or the file cannot be read.
@@ -71,20 +71,21 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         if let Bytes::File(_, Some(path)) = &self.bytes {
-            // Gone already is as good.
+            // An already removed file needs no action.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// A new file of these bytes; where the system can, it has no name any more when this returns, so nothing is left after a crash.
+/// Makes a new file of these bytes. On Unix the file is already removed from its folder on return, so a
+/// crash leaves nothing.
 fn file(folder: PathBuf, bytes: &[u8]) -> io::Result<Bytes> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!("memc-ops-{}-{number}", std::process::id()));
     let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
     let name = if cfg!(unix) { std::fs::remove_file(&path).err().map(|_| path) } else { Some(path) };
-    // From here on a failure drops the file with its name.
+    // If the write fails, remove a file that still has its name.
     let written = file.write_all(bytes);
     let kept = Bytes::File(Mutex::new(file), name);
     match written {
@@ -98,14 +99,14 @@ fn file(folder: PathBuf, bytes: &[u8]) -> io::Result<Bytes> {
     }
 }
 
-/// All tensors that are away, by the number in their token.
+/// All stored tensors, by the number in their token.
 static STORE: Mutex<BTreeMap<u64, Arc<Kept>>> = Mutex::new(BTreeMap::new());
 
 fn store() -> MutexGuard<'static, BTreeMap<u64, Arc<Kept>>> {
     STORE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps a tensor and gives its number.
+/// Stores a tensor and returns its number.
 pub(crate) fn keep(kept: Kept) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -113,7 +114,7 @@ pub(crate) fn keep(kept: Kept) -> u64 {
     number
 }
 
-/// The tensor of a number.
+/// Returns the tensor of a number; `None` if it is forgotten.
 pub(crate) fn find(number: u64) -> Option<Arc<Kept>> {
     store().get(&number).cloned()
 }
@@ -121,7 +122,7 @@ pub(crate) fn find(number: u64) -> Option<Arc<Kept>> {
 /// Forgets a tensor.
 pub(crate) fn forget(number: u64) {
     let gone = store().remove(&number);
-    // A file is closed outside the lock.
+    // Close the file outside the lock.
     drop(gone);
 }
 

@@ -1,4 +1,4 @@
-//! The library in a stock session: its kernels run in place of the model's functions, and give the same bits.
+//! Tests the library in a stock session: its kernels replace the model's functions, and give equal bits.
 #![allow(unsafe_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ fn import(domain: &str, version: i64) -> OperatorSetIdProto {
     OperatorSetIdProto { domain: Some(domain.to_owned()), version: Some(version) }
 }
 
-/// y = x + x after a trip; the functions are what the exporter writes.
+/// Returns a model of y = x + x with a transfer; its functions are those that the exporter writes.
 fn model(element: Element, functions: bool) -> ModelFile {
     let graph = GraphProto {
         name: Some("trip".to_owned()),
@@ -55,7 +55,7 @@ fn model(element: Element, functions: bool) -> ModelFile {
             node("Identity", "", &["x"], "a"),
             node("SwapOut", "ai.memc", &["a"], "far"),
             node("SwapIn", "ai.memc", &["far"], "back"),
-            // No token: the operand is copied.
+            // The operand is not a token, so it is copied.
             node("SwapIn", "ai.memc", &["x"], "copy"),
             node("Concat", "", &["back", "copy"], "both"),
             node("Slice", "", &["both", "start", "end"], "y"),
@@ -107,7 +107,7 @@ fn runtime() -> Runtime {
 
 fn inputs(element: Element) -> BTreeMap<String, Array> {
     let bytes = element.bytes(&[EXTENT]).unwrap() as usize;
-    // Truth values are 0 and 1.
+    // Boolean values are 0 and 1.
     let data: Vec<u8> = (0..bytes).map(|position| (position % 7 == 0).into()).collect();
     BTreeMap::from([("x".to_owned(), Array::new(element, vec![EXTENT], &data).unwrap().unwrap())])
 }
@@ -145,7 +145,8 @@ fn without_functions_only_the_library_runs_the_model() {
     assert!(error.to_string().contains("SwapOut") || matches!(error, Error::MissingKernels { .. }), "{error}");
 }
 
-/// The folder is read from the environment: ask in a process of its own.
+/// Runs the test in a process of its own, because the folder is read from the environment. Returns
+/// whether this process is the new one.
 fn alone(test: &str, folder: &Path) -> bool {
     if std::env::var_os("MEMC_TEST_ALONE").is_some() {
         return true;
@@ -187,7 +188,7 @@ fn a_file_that_is_no_library_is_refused() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_library.so");
     std::fs::write(&path, "no library").unwrap();
     let element = Element::from_name("float").unwrap();
-    // SAFETY: nothing can be loaded.
+    // SAFETY: the file has no code that could be loaded.
     let refused = unsafe { Whole::with_operators(&runtime, &model(element, true), SessionOptions::PLAIN, &path) };
     assert!(matches!(refused, Err(Error::Runtime { what: "load operators", .. })));
 }

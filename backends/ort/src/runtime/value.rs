@@ -1,4 +1,4 @@
-//! Values of the runtime, and reading what they hold: arrays, strings, sequences, maps, empty optionals.
+//! Values of the runtime, and reading their contents: arrays, strings, sequences, maps, empty optionals.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -12,14 +12,14 @@ use crate::element::Element;
 use crate::error::Error;
 use crate::types::MAX_DEPTH;
 
-/// A value of any kind: a tensor over our bytes, or whatever the runtime made.
+/// A value of any kind: a tensor over our bytes, or a value that the runtime made.
 #[derive(Debug)]
 pub struct Value<'r> {
     pub(super) runtime: &'r Runtime,
     pub(super) pointer: NonNull<sys::OrtValue>,
 }
 
-// SAFETY: what a shared value can be asked for only reads it.
+// SAFETY: all operations on a shared value only read it.
 unsafe impl Sync for Value<'_> {}
 
 /// Type and dimensions of a tensor, as the runtime states them.
@@ -30,7 +30,7 @@ struct Described {
 }
 
 impl<'r> Value<'r> {
-    /// The value as an array; `None` for strings, sequences, maps and absent optionals.
+    /// Returns the value as an array; `None` for strings, sequences, maps and empty optionals.
     ///
     /// # Errors
     /// The runtime refuses to describe the value.
@@ -41,7 +41,8 @@ impl<'r> Value<'r> {
         }
     }
 
-    /// What the value holds, whatever its kind. Arrays stay where they are; all else is copied.
+    /// Returns the content of the value, whatever its kind. Borrows arrays and copies all other
+    /// contents.
     ///
     /// # Errors
     /// The runtime refuses to describe the value.
@@ -49,7 +50,7 @@ impl<'r> Value<'r> {
         self.content_within(0)
     }
 
-    /// As [`Self::content`], for what lies inside so many sequences and maps.
+    /// As [`Self::content`], for a value nested in `depth` sequences and maps.
     fn content_within(&self, depth: usize) -> Result<Content<'_>, Error> {
         let Some(kind) = self.kind()? else { return Ok(Content::None) };
         match kind {
@@ -64,7 +65,7 @@ impl<'r> Value<'r> {
                 Ok(Content::Unread("nested too deeply"))
             }
             sys::ONNXType::ONNX_TYPE_SEQUENCE => Ok(match self.count() {
-                // The interface gives out sequences of tensors and of some maps only.
+                // The interface returns only sequences of tensors and of some maps.
                 Err(_) => Content::Unread("a sequence whose elements the runtime does not give out"),
                 Ok(count) => Content::Sequence((0..count).map(|at| self.element(at, depth)).collect::<Result<_, _>>()?),
             }),
@@ -74,7 +75,7 @@ impl<'r> Value<'r> {
         }
     }
 
-    /// Whether it is anything but an optional that holds nothing.
+    /// Whether the value is not an empty optional.
     pub(super) fn is_present(&self) -> Result<bool, Error> {
         let mut present = 0;
         // SAFETY: the value lives.
@@ -83,9 +84,10 @@ impl<'r> Value<'r> {
         Ok(present != 0)
     }
 
-    /// What kind of value it is; `None` for an optional that holds nothing.
+    /// Returns the kind of the value; `None` for an empty optional.
     ///
-    /// An empty optional has a type and no data: the runtime follows a null pointer where it is asked for anything but whether it is empty.
+    /// An empty optional has a type and no data. Every query except "is it empty?" makes the runtime
+    /// follow a null pointer.
     fn kind(&self) -> Result<Option<sys::ONNXType>, Error> {
         const WHAT: &str = "describe a value";
         const KINDS: [sys::ONNXType; 4] = [
@@ -98,19 +100,21 @@ impl<'r> Value<'r> {
             return Ok(None);
         }
         let mut kind = 0i32;
-        // SAFETY: the value lives; the number comes back through an integer, so that an unknown one is no invalid enumeration.
+        // SAFETY: the value lives; the number is read through an integer, so that an unknown number does
+        // not become an invalid enumeration.
         let status = unsafe { (self.runtime.api().GetValueType)(self.pointer.as_ptr(), (&raw mut kind).cast()) };
         self.runtime.check(WHAT, status)?;
         let known = KINDS.into_iter().find(|known| *known as i32 == kind);
         Ok(Some(known.unwrap_or(sys::ONNXType::ONNX_TYPE_UNKNOWN)))
     }
 
-    /// Type and dimensions of a tensor. The value must be one.
+    /// Returns type and dimensions of a tensor. The value must be a tensor.
     fn described(&self) -> Result<Described, Error> {
         const WHAT: &str = "describe a tensor";
         let (runtime, api) = (self.runtime, self.runtime.api());
         let (mut info, mut number, mut rank) = (ptr::null_mut(), 0i32, 0usize);
-        // SAFETY: the value lives; the description is released below; the number comes back through an integer, as above.
+        // SAFETY: the value lives; the description is released below; the number is read through an
+        // integer, as above.
         unsafe {
             runtime.check(WHAT, (api.GetTensorTypeAndShape)(self.pointer.as_ptr(), &mut info))?;
             let mut read = || {
@@ -126,12 +130,12 @@ impl<'r> Value<'r> {
         }
     }
 
-    /// The elements of a tensor where they lie; `None` for types without a fixed size.
+    /// Borrows the elements of a tensor; `None` for types without a fixed size.
     fn array(&self, Described { number, shape }: Described) -> Result<Option<TensorView<'_>>, Error> {
         let Some(element) = Element::from_onnx(number) else { return Ok(None) };
         let Some(bytes) = element.bytes(&shape).and_then(|bytes| usize::try_from(bytes).ok()) else { return Ok(None) };
         let mut data: *mut c_void = ptr::null_mut();
-        // SAFETY: the value is a tensor and lives; its elements are as many bytes as shape and type say.
+        // SAFETY: the value is a tensor and lives; shape and type give the number of its bytes.
         let bytes = unsafe {
             self.runtime.check("read a tensor", (self.runtime.api().GetTensorMutableData)(self.pointer.as_ptr(), &mut data))?;
             if data.is_null() || bytes == 0 { &[] } else { std::slice::from_raw_parts(data.cast::<u8>(), bytes) }
@@ -139,7 +143,7 @@ impl<'r> Value<'r> {
         Ok(Some(TensorView { element, shape, bytes }))
     }
 
-    /// A copy of the strings of a tensor, byte by byte: nothing says that they are UTF-8.
+    /// Copies the strings of a tensor as bytes, because they need not be UTF-8.
     fn strings(&self, shape: Vec<u64>) -> Result<Content<'static>, Error> {
         const WHAT: &str = "read strings";
         let (runtime, api) = (self.runtime, self.runtime.api());
@@ -149,10 +153,10 @@ impl<'r> Value<'r> {
             return Ok(Content::Strings { shape, elements: Vec::new() });
         }
         let mut length = 0;
-        // SAFETY: the value is a tensor of strings and lives; the buffers are as long as is said.
+        // SAFETY: the value is a tensor of strings and lives; the buffers have the stated lengths.
         let (text, starts) = unsafe {
             runtime.check(WHAT, (api.GetStringTensorDataLength)(self.pointer.as_ptr(), &mut length))?;
-            // Where all strings are empty, a buffer is asked for all the same.
+            // The runtime requires a buffer even if all strings are empty.
             let (mut text, mut starts) = (vec![0u8; length.max(1)], vec![0usize; count]);
             let buffer = text.as_mut_ptr().cast();
             let status = (api.GetStringTensorContent)(self.pointer.as_ptr(), buffer, length, starts.as_mut_ptr(), count);
@@ -164,7 +168,7 @@ impl<'r> Value<'r> {
         Ok(Content::Strings { elements: elements.collect(), shape })
     }
 
-    /// How many elements a sequence or map has.
+    /// Returns the number of elements of a sequence or map.
     fn count(&self) -> Result<usize, Error> {
         let mut count = 0;
         // SAFETY: the value lives.
@@ -173,13 +177,13 @@ impl<'r> Value<'r> {
         Ok(count)
     }
 
-    /// A copy of an element of a sequence; of a map, its keys at 0 and its values at 1.
+    /// Copies an element of a sequence; of a map, its keys (position 0) or its values (position 1).
     fn element(&self, position: usize, depth: usize) -> Result<Content<'static>, Error> {
         const WHAT: &str = "read an element";
         let allocator = self.runtime.core.allocator.as_interface();
         let position = i32::try_from(position).map_err(|_| nothing(WHAT))?;
         let mut element = ptr::null_mut();
-        // SAFETY: the value lives; what comes back is ours to release.
+        // SAFETY: the value lives; the returned value is ours to release.
         let status = unsafe { (self.runtime.api().GetValue)(self.pointer.as_ptr(), position, allocator, &mut element) };
         self.runtime.check(WHAT, status)?;
         let pointer = NonNull::new(element).ok_or_else(|| nothing(WHAT))?;
@@ -189,7 +193,8 @@ impl<'r> Value<'r> {
 
 impl Drop for Value<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by the runtime; the bytes of borrowed tensors are not its own and stay.
+        // SAFETY: the runtime made the value; the bytes of borrowed tensors are not the runtime's and
+        // stay valid.
         unsafe { (self.runtime.api().ReleaseValue)(self.pointer.as_ptr()) };
     }
 }

@@ -1,4 +1,4 @@
-//! Small graphs, written by hand.
+//! Builders of small graphs.
 
 use memc_onnx_proto::onnx::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,

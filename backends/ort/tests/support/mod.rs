@@ -1,4 +1,4 @@
-//! Models with weights, plans of them, and the library, for the tests of the player.
+//! Models with weights, their plans, and the library, for the tests of the player.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod graph;
@@ -13,7 +13,7 @@ use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_proto::{DataLocation, DataType};
 use memc_ort::{Element, Runtime, library};
 
-/// The library that `cargo xtask test` sets up.
+/// Loads the library that `cargo xtask test` sets up.
 pub fn runtime() -> Runtime {
     let path = library::find(None).unwrap_or_else(|error| {
         panic!("{error}\nThese tests play plans: run them with `cargo xtask test`, which sets up ONNX Runtime")
@@ -21,14 +21,14 @@ pub fn runtime() -> Runtime {
     Runtime::load(&path).expect("the library loads")
 }
 
-/// A folder of the test's own.
+/// Makes a folder for a test.
 pub fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     fs::create_dir_all(&folder).expect("a folder");
     folder
 }
 
-/// A model of the corpus, with weights made up beside it.
+/// Copies a model of the corpus to a test's folder and makes up weights for it.
 pub fn corpus(test: &str, name: &str) -> ModelFile {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/models").join(format!("{name}.onnx"));
     let path = folder(test).join(format!("{name}.onnx"));
@@ -38,7 +38,8 @@ pub fn corpus(test: &str, name: &str) -> ModelFile {
     file
 }
 
-/// Small numbers around zero, or zeros and ones for integers: nothing overflows, and no two weights are equal by accident.
+/// Writes small numbers around zero, or zeros and ones for integers: nothing overflows, and no two
+/// weights are equal by accident.
 fn write_weights(file: &ModelFile) {
     let mut files: std::collections::BTreeMap<PathBuf, Vec<u8>> = Default::default();
     let mut state = 1u64;
@@ -72,7 +73,7 @@ fn write_weights(file: &ModelFile) {
     }
 }
 
-/// Plans a model and writes the result beside it.
+/// Plans a model and writes the result to the model's folder.
 pub fn plan(file: &ModelFile, configure: impl FnOnce(&mut Request)) -> (ModelFile, Layout) {
     // Results are compared bit by bit.
     let mut request = Request::new().effort(2_000).exact(true);
@@ -84,7 +85,7 @@ pub fn plan(file: &ModelFile, configure: impl FnOnce(&mut Request)) -> (ModelFil
     (ModelFile::open(&path).expect("what was written"), optimized.layout)
 }
 
-/// A model in memory, written beside nothing.
+/// Writes a model without external data to a file.
 pub fn written(test: &str, model: &memc_onnx_proto::onnx::ModelProto) -> ModelFile {
     let path = folder(test).join("model.onnx");
     fs::write(&path, prost::Message::encode_to_vec(model)).expect("a file");

@@ -1,4 +1,5 @@
-//! Plans with transfers, made by hand: long-lived values of a planned model go to another space while nobody reads them.
+//! Plans with transfers, made by hand: long-lived values of a planned model move to another space while
+//! no node reads them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +9,10 @@ use memc_layout::{Arena, Class, Layout, Link, LiveCurve, LowerBound, Peak, Space
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::{ModelProto, NodeProto, OperatorSetIdProto};
 
-/// A value that goes away.
+/// A value that moves away for some steps.
 struct Trip {
     name: String,
-    /// Positions of the nodes after which it goes and before which it is back.
+    /// Positions of the last node before the value leaves and of the first node that needs it again.
     leaves: usize,
     returns: usize,
 }
@@ -35,7 +36,8 @@ fn back(name: &str) -> String {
     format!("{name}.back")
 }
 
-/// Values that own their bytes alone and that nobody reads for at least `pause` steps, the largest first.
+/// Returns values that own their bytes alone and that no node reads for at least `pause` steps, the
+/// largest first.
 fn trips(model: &ModelProto, layout: &Layout, pause: usize, most: usize) -> Vec<Trip> {
     let nodes = &model.graph.as_ref().unwrap().node;
     let mut found: Vec<(u64, Trip)> = Vec::new();
@@ -68,7 +70,7 @@ fn with_nodes(model: &ModelProto, trips: &[Trip], pause: usize) -> ModelProto {
             node.input.iter_mut().filter(|input| **input == trip.name).for_each(|input| *input = back(&trip.name));
         }
         nodes.push(node);
-        // A few nodes later, where there are many: so a player has something to do meanwhile.
+        // Insert stores a third of the pause later, so that a player has something to do in between.
         for trip in trips.iter().filter(|trip| trip.leaves + pause / 3 == position) {
             nodes.push(transfer("SwapOut", &trip.name, &far(&trip.name)));
         }
@@ -77,7 +79,7 @@ fn with_nodes(model: &ModelProto, trips: &[Trip], pause: usize) -> ModelProto {
     model
 }
 
-/// Every owner of a space at the lowest offset that is free, the largest first.
+/// Places every owner of a space at the lowest free offset, the largest first.
 fn place(layout: &mut Layout, space: &str, alignment: u64) {
     let profile = LiveCurve::of(layout);
     let mut owners = profile.spaces.iter().find(|row| row.space == space).unwrap().owners.clone();
@@ -98,7 +100,7 @@ fn place(layout: &mut Layout, space: &str, alignment: u64) {
     }
     let places: BTreeMap<String, Option<u64>> =
         layout.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.offset)).collect();
-    // Aliases of aliases settle after as many rounds as a chain has links.
+    // Each round settles one more link of a chain of aliases.
     let mut known = places;
     for _ in 0..layout.tensors.len() {
         let mut changed = false;
@@ -119,7 +121,8 @@ fn place(layout: &mut Layout, space: &str, alignment: u64) {
     layout.arenas.push(Arena { space: space.to_owned(), size, alignment });
 }
 
-/// Plans a model so that at most `most` values spend their pauses in a space; a far space has its own alignment.
+/// Plans a model so that at most `most` values spend their pauses in a space; a far space has its own
+/// alignment.
 pub fn plan_with_transfers(given: &ModelFile, space: &str, alignment: u64, pause: usize, most: usize) -> (ModelFile, Layout) {
     let request = Request::new().effort(2_000).exact(true);
     let first = memc::plan(given, &request).unwrap();
