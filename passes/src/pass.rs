@@ -41,7 +41,7 @@ pub enum PassError {
     Rules {
         /// Name of the pass.
         pass: &'static str,
-        /// What is wrong with the rules.
+        /// The defect of the rules.
         error: memc_rewrite::rules::RuleError,
     },
     /// A solver returned nothing, or an answer that its checker refuses (a defect of memc).
@@ -74,8 +74,8 @@ pub struct Shortage {
     pub least: Bytes,
     /// Capacity of the space on the target, in bytes; `None` if it is unlimited.
     pub capacity: Option<Bytes>,
-    /// Name and operator of the node at which the smallest arena is full; without a split plan, of a
-    /// plan without split operators.
+    /// Name and operator of the node at which the smallest arena is full. With `only_whole`, the node
+    /// belongs to a plan without split operators.
     pub node: (String, String),
     /// Step of that node.
     pub step: Step,

@@ -130,8 +130,8 @@ pub struct FitTuning {
     /// Effort of a short search, as a fraction of the full effort. The short search shows whether the
     /// limit can be kept before the full effort is spent.
     pub short: Part,
-    /// If offsets waste memory, a plan whose extra time is at least this fraction of the model's time
-    /// gets a second short search.
+    /// If offsets waste memory, a plan whose extra time exceeds this fraction of the model's time gets
+    /// a second short search.
     pub costly: Part,
     /// Extra capacity of that second search, as a fraction of the capacity. Its plan, reduced to the
     /// limit, has other offsets.
