@@ -29,6 +29,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let liveness = Liveness::of(module, module.main(), ctx.options.profile);
     let buffers = buffers(module, &liveness, &classes(module), ctx.options.io);
     let alignment = ctx.options.space.alignment;
+    // State the placement problem: one row per buffer, one per scratch entry.
     let mut problem = place::Problem::default();
     for buffer in &buffers {
         problem.buffers.push(row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, alignment));
@@ -44,6 +45,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
 
+    // Store the offsets in the plan; aliases are placed inside their owners.
     let mut offset_of: SecondaryMap<Value, Option<Bytes>> = SecondaryMap::default();
     for (buffer, offset) in buffers.iter().zip(&solution.offsets) {
         offset_of.set(buffer.owner, Some(Bytes(*offset)));
@@ -56,6 +58,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     for (scratch, offset) in module.plan.scratch.iter_mut().zip(&solution.offsets[buffers.len()..]) {
         scratch.storage = Some(Storage { space, offset: Bytes(*offset) });
     }
+    // Record the arena with its bounds.
     let scheduled = ctx.said.reports.iter().rev().find(|report| report.pass == SCHEDULE);
     // With a budget, recomputation can go below the bound of any order of the original nodes. Nor is the
     // order's bound valid if values without a size fix parts of the order.

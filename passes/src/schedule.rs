@@ -157,12 +157,14 @@ pub fn problem(module: &Module, options: &Options) -> order::Problem {
     let classes = classes(module);
     let liveness = Liveness::of(module, main, options.profile);
     let groups = buffers(module, &liveness, &classes, options.io);
+    // Map each value to its alias group.
     let mut group_of: SecondaryMap<Value, Option<u32>> = SecondaryMap::default();
     for (index, group) in groups.iter().enumerate() {
         for member in &group.members {
             group_of.set(*member, Some(index as u32));
         }
     }
+    // Collect the predecessors of each operation, and a buffer per group.
     let mut before = predecessors(module, main);
     if options.shares_state() {
         wait_for_readers(module, options, &mut before);
@@ -172,6 +174,7 @@ pub fn problem(module: &Module, options: &Options) -> order::Problem {
         buffers: groups.iter().map(|group| order::Buffer { size: group.bytes.0, ..order::Buffer::default() }).collect(),
     };
     add_ends(module, &groups, &group_of, options.profile, &mut problem);
+    // Add the users of each buffer and the possible overwrites.
     let mut position: SecondaryMap<Node, u32> = SecondaryMap::default();
     for (index, node) in nodes.iter().enumerate() {
         position.set(*node, index as u32);

@@ -252,8 +252,8 @@ impl<K: Ord + Clone> Need<K> {
     /// Returns whether the largest sum here never exceeds the largest sum of `other`, for all sizes of
     /// the open values. `false` may also mean unknown.
     ///
-    /// A set here is covered by a set there whose sized bytes reach the sized bytes here plus the bounds of
-    /// all open values that the set there lacks.
+    /// A set here is covered by a set there whose sized bytes reach the sized bytes here plus the bounds
+    /// of all open values that the set there lacks.
     fn is_covered_by(&self, other: &Self, most: impl Fn(&K) -> Option<u64>) -> bool {
         let largest = other.0.values().max().copied().unwrap_or(0);
         if self.0.len().saturating_mul(other.0.len()) > MAX_PAIRS {

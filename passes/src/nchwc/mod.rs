@@ -171,6 +171,7 @@ impl Walk<'_, '_, '_> {
         let constant = |value: Value| self.module().constant_of(value).map(|id| &self.module().constant(id).ty);
         let [outputs, inputs, ..] = *constant(filter)?.known_dims()?.first_chunk::<4>()?;
         let groups = u64::try_from(self.data(node).int("group", 1)).ok()?;
+        // Choose the weights' layout; groups must be depthwise or consist of whole blocks.
         let block = self.block;
         let (order, as_it_is) = if groups > 1 {
             let depthwise = inputs == 1 && outputs == groups;
@@ -191,6 +192,7 @@ impl Walk<'_, '_, '_> {
         // Check everything before inserting any node.
         let image = if as_it_is { input } else { self.can_enter(input).then_some(input)? };
         sum.is_none_or(|sum| self.can_enter(sum)).then_some(())?;
+        // Convert the operands and insert the new node.
         let filter = self.filter(filter, order)?;
         let bias = match bias {
             Some(bias) => Some(self.bias(bias)?),
