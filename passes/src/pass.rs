@@ -221,7 +221,7 @@ impl<'o> PassContext<'o> {
         Self { options, external: None, memo, data, settings, said }
     }
 
-    /// Number of search nodes that exact solvers may visit in this run.
+    /// Returns the number of search nodes that exact solvers may visit in this run.
     pub fn effort(&self) -> u64 {
         self.settings.effort.unwrap_or(self.options.effort)
     }

@@ -207,8 +207,8 @@ impl Default for MendTuning {
 /// Tuning numbers for choosing the constants that stay in the first space.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WeightTuning {
-    /// Number of divisions of the space between constants and arena that are tried. Each gets the full
-    /// effort divided by this number.
+    /// Number of divisions of the first space between constants and arena that are tried. Each gets the
+    /// full effort divided by this number.
     pub shares: u64,
     /// Maximum number of divisions planned with the full effort, in the order of their short searches,
     /// best first, until a plan fits.
