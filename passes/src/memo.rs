@@ -32,7 +32,8 @@ impl Memo {
         })
     }
 
-    /// Returns the number of search nodes that exact solvers spent so far; remembered answers cost nothing.
+    /// Returns the number of search nodes that exact solvers spent so far; remembered answers cost
+    /// nothing.
     pub fn spent(&self) -> u64 {
         self.spent.get()
     }

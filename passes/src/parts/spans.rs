@@ -127,8 +127,8 @@ impl Span {
     }
 }
 
-/// Returns the operand range, the result range and the pads of a part's node, if its windows reach beyond
-/// the wanted positions; else `None`.
+/// Returns the operand range, the result range and the pads of a part's node, if its windows reach
+/// beyond the wanted positions; else `None`.
 pub fn taken(pieces: &Pieces, wanted: &Range<u64>) -> Option<Taken> {
     pieces.reach.as_ref().map(|reach| reach.of(wanted.clone()))
 }
