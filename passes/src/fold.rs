@@ -61,8 +61,9 @@ const MAX_READERS: usize = 64;
 /// Returns whether the readers of a value compute the same bits once the value is a constant.
 ///
 /// Kernels of contractions keep constant weights in a layout of their own, and add in another order
-/// there. This changes float results. Integer results are exact in any order. The walk looks through operators
-/// that only move elements. Linear in the visited readers; `false` after [`MAX_READERS`] values.
+/// there. This changes float results. Integer results are exact in any order. The walk looks through
+/// operators that only move elements. Linear in the visited readers; `false` after [`MAX_READERS`]
+/// values.
 pub(crate) fn keeps_bits(rewriter: &Rewriter<'_>, value: Value) -> bool {
     let module = rewriter.module();
     if module.ty(value).tensor().is_some_and(|ty| ty.element.is_integral()) {
