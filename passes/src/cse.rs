@@ -1,4 +1,4 @@
-//! `cse`: merges nodes that compute the same.
+//! `cse`: merges nodes that compute equal results.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use memc_ir::{Attribute, ConstId, Definition, Module, Node, Payload, Rewriter, S
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
-/// The pass.
+/// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "cse",
     summary: "Merges nodes that compute the same.",
@@ -18,7 +18,7 @@ pub const INFO: PassInfo = PassInfo {
     run,
 };
 
-/// Constants up to this size are compared by their bytes; larger ones only by where they stand.
+/// Constants up to this size, in bytes, are compared by content; larger constants only by identity.
 const MAX_COMPARED_BYTES: usize = 1024;
 
 fn run(module: &mut Module, _ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
@@ -38,14 +38,15 @@ fn run(module: &mut Module, _ctx: &mut PassContext<'_>) -> Result<Changed, PassE
     Ok(Changed::edits(rewriter.finish()))
 }
 
-/// The value that stands for each value: the first one known to be equal.
+/// Value numbers: for each value, the first value known to be equal.
 #[derive(Default)]
 struct Numbers {
     representative: SecondaryMap<Value, Option<Value>>,
 }
 
 impl Numbers {
-    /// Small constants of equal type and bytes are equal.
+    /// Groups the main graph's constants: small constants of equal type and bytes get one
+    /// representative.
     fn of_constants(module: &Module) -> Self {
         let mut numbers = Self::default();
         let mut first: HashMap<String, Value> = HashMap::new();
@@ -71,7 +72,7 @@ fn constant_key(module: &Module, constant: ConstId) -> String {
     }
 }
 
-/// What makes up a node: equal keys compute equal results. `None` for a node that must not be merged.
+/// Returns a key of a node: equal keys compute equal results. `None` for a node that must not be merged.
 fn key(module: &Module, node: Node, numbers: &Numbers) -> Option<String> {
     let data = module.node(node);
     if data.recompute_of.is_some() || data.bodies().next().is_some() || !memc_ops::repeatable(module, node) {
@@ -90,7 +91,7 @@ fn key(module: &Module, node: Node, numbers: &Numbers) -> Option<String> {
         match value {
             Attribute::Tensor(constant) => write!(key, " {name:?}={}", constant_key(module, *constant)).ok()?,
             Attribute::Tensors(_) => return None,
-            // Numbers print exactly: `Debug` of a float round-trips, and NaN payloads keep nodes apart only if they differ in sign.
+            // Floats are compared by their bits, so that the key is exact.
             Attribute::Float(number) => write!(key, " {name:?}={:08x}", number.to_bits()).ok()?,
             Attribute::Floats(numbers) => {
                 let bits: Vec<u32> = numbers.iter().map(|number| number.to_bits()).collect();
@@ -102,7 +103,8 @@ fn key(module: &Module, node: Node, numbers: &Numbers) -> Option<String> {
     Some(key)
 }
 
-/// Makes the readers of `node` read `original`; results that must keep their names stay.
+/// Makes the readers of `node` read the results of `original`, and erases `node`. Does nothing if a
+/// result of `node` must keep its name.
 fn merge(rewriter: &mut Rewriter<'_>, node: Node, original: Node, numbers: &mut Numbers) {
     let pairs: Vec<(Option<Value>, Option<Value>)> = {
         let module = rewriter.module();

@@ -1,4 +1,5 @@
-//! `dce`: erases nodes whose results nobody needs, leaves single results out that nobody reads, and drops initializers without readers.
+//! `dce`: erases nodes with unused results, omits unused optional results, and drops unread
+//! initializers.
 
 use memc_ir::{Module, Rewriter, Stage};
 use memc_ops::{lookup, repeatable};
@@ -6,7 +7,7 @@ use memc_ops::{lookup, repeatable};
 use crate::analysis::dependence::has_side_effect;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
-/// The pass.
+/// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "dce",
     summary: "Erases nodes whose results nobody needs, and initializers that nobody reads.",
@@ -20,12 +21,13 @@ pub const INFO: PassInfo = PassInfo {
 fn run(module: &mut Module, _ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let nodes = module.graph(module.main()).nodes.clone();
     let mut rewriter = Rewriter::new(module);
-    // Backwards, a node is met after all its readers: one walk is enough.
+    // In reverse order, a node comes after all its readers, so one walk finds every dead chain.
     for node in nodes.into_iter().rev() {
         if has_side_effect(rewriter.module(), node) || rewriter.erase(node) {
             continue;
         }
-        // A node that draws or remembers is told from others by all that it makes.
+        // A node that is not repeatable (random or stateful) is identified by its full list of results,
+        // so it keeps all of them.
         if repeatable(rewriter.module(), node) {
             let optional = lookup(&rewriter.module().node(node).operator).map_or(&[][..], |info| info.optional);
             optional.iter().for_each(|position| _ = rewriter.leave_out(node, *position));

@@ -5,7 +5,7 @@ use memc_ops::{SplitAxes, Work, held_constant, lookup};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
-/// The pass.
+/// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "fold",
     summary: "Replaces nodes whose results are known by constants.",
@@ -26,14 +26,16 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(rewriter.finish()))
 }
 
-/// Turns all results of a node into constants, or none of them. `held_only`: only if the node holds its result.
+/// Turns all read results of a node into constants, or none of them.
+///
+/// With `held_only`, folds only a node that holds its result as an attribute.
 fn fold(rewriter: &mut Rewriter<'_>, node: Node, held_only: bool, ctx: &PassContext<'_>) {
     let results: Vec<Value> = rewriter.module().node(node).results().collect();
     let read: Vec<Value> = results.into_iter().filter(|value| !rewriter.uses(*value).is_empty()).collect();
     if read.is_empty() || rewriter.module().node(node).bodies().next().is_some() {
         return;
     }
-    // The interface stays: a graph output is made by a node, as it was.
+    // Keep the interface: a node makes each graph output, before and after the pass.
     if read.iter().any(|value| rewriter.uses(*value).iter().any(|site| matches!(site, Use::Output(..)))) {
         return;
     }
@@ -53,11 +55,15 @@ fn fold(rewriter: &mut Rewriter<'_>, node: Node, held_only: bool, ctx: &PassCont
     rewriter.erase(node);
 }
 
-/// Readers of readers are followed this far.
+/// Maximum number of values examined when the walk follows readers of readers.
 const MAX_READERS: usize = 64;
 
-/// Whether what reads a value computes the same bits when the value is a constant. Kernels of contractions keep constant weights in a form of
-/// their own, and add up in another order there; what they do with an integer is exact all the same. What only moves elements is looked through.
+/// Returns whether the readers of a value compute the same bits once the value is a constant.
+///
+/// Kernels of contractions keep constant weights in a layout of their own, and add in another order
+/// there. This changes float results. Integer results are exact in any order. The walk looks through
+/// operators that only move elements. Linear in the visited readers; `false` after [`MAX_READERS`]
+/// values.
 pub(crate) fn keeps_bits(rewriter: &Rewriter<'_>, value: Value) -> bool {
     let module = rewriter.module();
     if module.ty(value).tensor().is_some_and(|ty| ty.element.is_integral()) {
@@ -78,11 +84,14 @@ pub(crate) fn keeps_bits(rewriter: &Rewriter<'_>, value: Value) -> bool {
     open.is_empty()
 }
 
-/// The constant that a result is: a tensor that the node holds as its attribute, or elements that inference knows.
+/// Returns the constant equal to a result: the node's own tensor attribute, or elements known from
+/// inference.
+///
+/// `None` if neither exists, or if the known elements take more than `max_fold_bytes`.
 fn known(module: &Module, node: Node, value: Value, held_only: bool, ctx: &PassContext<'_>) -> Option<ConstData> {
     if let Some(held) = held_constant(module, node) {
         let constant = module.constant(held);
-        // Moving bytes from an attribute to an initializer makes nothing larger, whatever their size.
+        // Moving bytes from an attribute to an initializer never enlarges the model.
         return matches!(constant.payload, Payload::Raw(_)).then(|| constant.clone());
     }
     let data = ctx.data[value].as_deref().filter(|_| !held_only)?;

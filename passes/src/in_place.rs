@@ -9,7 +9,7 @@ use crate::analysis::liveness::Liveness;
 use crate::options::{Io, Options};
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
-/// The pass.
+/// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "in-place",
     summary: "Results overwrite operands that die at their node.",
@@ -32,13 +32,14 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(edits))
 }
 
-/// Views of one another: they are the same bytes at the same time, so they die together.
+/// Groups of views over the same bytes. All members die together, so each group is stored under its
+/// head, the member that is no view.
 struct Families {
     classes: SecondaryMap<Value, Option<StorageClass>>,
     io: Io,
-    /// Range in which some member is needed, by the member that is no view.
+    /// By head: the range in which some member is needed.
     needed: SecondaryMap<Value, Option<LiveRange>>,
-    /// Whether some member must stay as it is: a graph output.
+    /// By head: whether some member is a graph output, which must not be overwritten.
     kept: SecondaryMap<Value, bool>,
 }
 
@@ -61,7 +62,7 @@ impl Families {
     }
 }
 
-/// The member of a value's family that is no view.
+/// Returns the head of a value's group: the member that is no view.
 fn head(module: &Module, value: Value) -> Value {
     let mut head = value;
     while let Some(alias) = module.plan.alias[head].filter(|alias| alias.kind == AliasKind::View) {
@@ -70,7 +71,7 @@ fn head(module: &Module, value: Value) -> Value {
     head
 }
 
-/// The result of a node and the first operand that it may overwrite here.
+/// Returns the first result of a node and the first operand that this result may overwrite.
 fn choose(module: &Module, node: Node, step: Step, families: &Families, ctx: &PassContext<'_>) -> Option<(Value, Value)> {
     let typed = Typed { module, node };
     let result = (*module.node(node).outputs.first()?)?;
@@ -95,7 +96,8 @@ fn dies_here(
 ) -> bool {
     let family = head(module, operand);
     let ends_here = families.needed[family].is_some_and(|range| range.end == Step(step.0 + 1));
-    // A result over a window would hold all of the owner's bytes, and the scheduler does not count on it.
+    // A result over a sub-view would keep all bytes of the owner live, and the scheduler does not
+    // account for that.
     let size = module.size(operand);
     let same_size = size == module.size(result) && size == module.size(family);
     let alone = module.node(node).inputs.iter().enumerate().all(|(position, other)| match other {

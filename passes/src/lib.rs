@@ -1,8 +1,9 @@
 //! Passes, pipelines and analyses over the intermediate representation.
 //!
-//! A pass is one file, one page in `doc/`, one folder of file tests, and one line in the registry of the planner. It is a function of a module, the
-//! options and the settings of one run. It declares the stage it needs and gives, and says honestly whether it changed anything. Which passes
-//! run with which settings is decided elsewhere, by the planner.
+//! A pass is one file, one page in `doc/`, one folder of file tests, and one line in the planner's
+//! registry. It is a function of a module, the options and the settings of one run. It declares the
+//! stages it needs and gives, and reports whether it changed the module. The planner decides which
+//! passes run and with which settings.
 
 pub mod analysis;
 pub mod canonicalize;

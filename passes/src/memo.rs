@@ -1,4 +1,4 @@
-//! Memory of earlier runs on one model: several strategies often ask a solver one question.
+//! Memory of earlier runs on one model: several strategies often give a solver the same problem.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -7,10 +7,11 @@ use std::rc::Rc;
 
 use memc_solve::{Limit, Outcome, StopReason, order, place};
 
-/// Operations or buffers of all problems together that one solver's answers are remembered for.
+/// Capacity of one solver's memory: total number of operations or buffers in all remembered problems.
 const MAX_REMEMBERED: usize = 50_000;
 
-/// Answers of solvers and objects of passes, for one model under one set of options. Clones share their content.
+/// Answers of solvers and objects of passes, for one model under one set of options. Clones share their
+/// content.
 #[derive(Clone, Debug, Default)]
 pub struct Memo {
     orders: Known<(order::Problem, u64), Vec<u32>>,
@@ -20,7 +21,8 @@ pub struct Memo {
 }
 
 impl Memo {
-    /// The object of a type that passes keep here, made by its default the first time. Linear in the number of types.
+    /// Returns the shared object of type `T`, made by its default at the first call. Linear in the
+    /// number of types.
     pub fn kept<T: Any + Default>(&self) -> Rc<T> {
         let known = self.kept.borrow().iter().find_map(|kept| kept.clone().downcast::<T>().ok());
         known.unwrap_or_else(|| {
@@ -30,20 +32,22 @@ impl Memo {
         })
     }
 
-    /// Search nodes of exact solvers that were spent until now; answers from memory cost nothing.
+    /// Returns the number of search nodes that exact solvers spent so far; remembered answers cost
+    /// nothing.
     pub fn spent(&self) -> u64 {
         self.spent.get()
     }
 
-    /// Counts search nodes as spent.
+    /// Adds search nodes to the spent total.
     pub fn spend(&self, nodes: u64) {
         self.spent.set(self.spent.get().saturating_add(nodes));
     }
 
-    /// Orders a problem from the order at hand, looking for fewer bytes than `below` only; see [`order::solve_below`].
+    /// Orders a problem from its present order and searches only for peaks below `below`; see
+    /// [`order::solve_below`].
     ///
     /// # Errors
-    /// What the solver refuses.
+    /// The solver refuses the problem.
     pub fn order(&self, problem: &order::Problem, below: u64, limit: &Limit) -> Result<Outcome<Vec<u32>>, order::OrderError> {
         let count = problem.operations.len();
         self.orders.ask(&(problem.clone(), below), count, limit, || {
@@ -57,7 +61,7 @@ impl Memo {
     /// Places the buffers of a problem; see [`place::solve`].
     ///
     /// # Errors
-    /// What the solver refuses.
+    /// The solver refuses the problem.
     pub fn place(&self, problem: &place::Problem, limit: &Limit) -> Result<Outcome<place::Solution>, place::ProblemError> {
         self.places.ask(problem, problem.buffers.len(), limit, || {
             let outcome = place::solve(problem, limit)?;
@@ -67,7 +71,7 @@ impl Memo {
     }
 }
 
-/// Answers by question and limit, the oldest first.
+/// Answers by problem and limit, oldest first.
 #[derive(Clone, Debug)]
 struct Known<Q, S>(Rc<RefCell<VecDeque<Entry<Q, S>>>>);
 
@@ -86,7 +90,8 @@ impl<Q, S> Default for Known<Q, S> {
 }
 
 impl<Q: Clone + PartialEq, S: Clone> Known<Q, S> {
-    /// The answer that is known, or that `solve` gives.
+    /// Returns the remembered answer, or calls `solve` and remembers its answer. Drops the oldest
+    /// answers beyond [`MAX_REMEMBERED`].
     fn ask<E>(
         &self,
         question: &Q,
@@ -94,7 +99,7 @@ impl<Q: Clone + PartialEq, S: Clone> Known<Q, S> {
         limit: &Limit,
         solve: impl FnOnce() -> Result<Outcome<S>, E>,
     ) -> Result<Outcome<S>, E> {
-        // What heuristics prove the best needs no search.
+        // An optimum proven by heuristics also answers every higher limit.
         let is_enough = |entry: &Entry<Q, S>| entry.answer.stop == StopReason::BoundReached && entry.answer.effort == 0;
         let answers = |entry: &Entry<Q, S>| entry.limit == *limit || entry.limit.nodes < limit.nodes && is_enough(entry);
         let is_it = |entry: &&Entry<Q, S>| entry.size == size && answers(entry) && entry.question == *question;

@@ -8,20 +8,21 @@ use memc_ops::Profile;
 
 use crate::tuning::PassTuning;
 
-/// What the arena holds beside transients and scratch.
+/// Storage of graph inputs and outputs: which of them the arena holds in addition to transients and
+/// scratch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Io {
-    /// Graph outputs; inputs are the caller's.
+    /// The arena holds graph outputs; inputs are the caller's.
     #[default]
     Outputs,
-    /// Graph outputs and inputs.
+    /// The arena holds graph outputs and inputs.
     Arena,
-    /// Neither: outputs are the caller's too.
+    /// The arena holds neither; inputs and outputs are the caller's.
     External,
 }
 
 impl Io {
-    /// Name in options and in the layout file.
+    /// Returns the name in options and in the layout file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Outputs => "outputs",
@@ -31,27 +32,29 @@ impl Io {
     }
 }
 
-/// What rewriting may do.
+/// Permissions and requests for rewriting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rewriting {
-    /// Whether the default plan tries it.
+    /// Whether the default plan tries rewriting.
     pub enabled: bool,
-    /// Only rules that change no bit of any result.
+    /// Whether only rules that change no bit of any result apply.
     pub exact: bool,
-    /// Only operators of the ONNX standard.
+    /// Whether only operators of the ONNX standard may appear.
     pub standard: bool,
-    /// Integer kernels for operators between integers that stand for numbers.
+    /// Whether integer kernels replace operators between quantized integers.
     pub integer_kernels: bool,
-    /// Channels of a block, where images are laid out in blocks of channels.
+    /// Channels of a block, if images use a layout in blocks of channels.
     pub nchwc: Option<u32>,
-    /// Equal parts in which the batch is computed, one after another; without, as many as are worth their time.
+    /// Number of equal parts in which the batch is computed, one after another. `None`: as many parts as
+    /// are worth their time.
     pub micro_batches: Option<u64>,
-    /// What less memory may cost where nothing limits it: hundredths of a per cent of the modelled time.
+    /// Time that less memory may cost without a limit, in hundredths of a per cent of the modelled time.
     pub slowdown: u32,
 }
 
 impl Rewriting {
-    /// Whether kernels are asked for that need more workspace than those of the given operators.
+    /// Returns whether the options request kernels that need more workspace than the kernels of the
+    /// original operators.
     pub fn names_kernels(&self) -> bool {
         self.integer_kernels || self.nchwc.is_some()
     }
@@ -74,62 +77,66 @@ impl Default for Rewriting {
 /// Everything that passes are told.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who runs the result.
+    /// Profile of the runtime that runs the result.
     pub profile: &'static Profile,
-    /// What the arena holds.
+    /// Storage of graph inputs and outputs.
     pub io: Io,
-    /// The space that holds the arena and in which everything is computed: the target's first.
+    /// Space that holds the arena and in which all nodes compute: the target's first space.
     pub space: SpaceData,
     /// The target's other spaces, in its order: index `k` here is space `k + 1` of the target's links.
     pub farther: Vec<SpaceData>,
-    /// What nodes and transfers cost, and the target with its links.
+    /// Costs of nodes and transfers, and the target with its links.
     pub cost: CostModel,
-    /// What rewriting may do.
+    /// Permissions and requests for rewriting.
     pub rewrite: Rewriting,
-    /// A fold never makes a constant larger than this.
+    /// Maximum size of a constant made by folding, in bytes.
     pub max_fold_bytes: Bytes,
-    /// All weights that are computed anew take at most this together.
+    /// Maximum size of all newly computed weights together, in bytes.
     pub max_weight_bytes: Bytes,
-    /// Search nodes that each exact solver may visit.
+    /// Number of search nodes that each exact solver may visit.
     pub effort: u64,
-    /// Numbers that steer the passes that choose.
+    /// Tuning numbers of the search passes.
     pub tuning: PassTuning,
-    /// Asks searches to end before their effort does.
+    /// Signal that asks searches to stop before their effort is spent.
     pub stop: memc_solve::Stop,
-    /// Limits of the arenas of farther spaces, by name.
+    /// Limits of the arenas of farther spaces, in bytes, by name of the space.
     pub far_budgets: BTreeMap<String, Bytes>,
-    /// New values of graph inputs take the storage of the old ones, where both are the caller's: all pairs that are found.
+    /// Whether new values of graph inputs take the storage of the old values if both are the caller's,
+    /// for every pair found.
     pub alias_state: bool,
-    /// Pairs of a graph output and the graph input whose new value it is, by name: they share storage whether or not they would be found.
+    /// Pairs of a graph output and the graph input that it updates, by name. They share storage even if
+    /// the pair would not be found.
     pub state: Vec<StateNames>,
-    /// The farther space in which constants lie that find no room in the first one; `None` where all are the caller's affair.
+    /// Name of the farther space for constants that do not fit in the first space; `None` if the caller
+    /// stores all constants.
     pub weights: Option<String>,
 }
 
-/// Names of a graph output and of the graph input whose new value it is.
+/// Names of a graph output and of the graph input that it updates.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct StateNames {
-    /// The graph output.
+    /// Name of the graph output.
     pub new: String,
-    /// The graph input.
+    /// Name of the graph input.
     pub old: String,
 }
 
 impl Options {
-    /// Whether any new value takes the storage of an old one.
+    /// Returns whether any new value takes the storage of an old value.
     pub fn shares_state(&self) -> bool {
         self.alias_state || !self.state.is_empty()
     }
 
-    /// The defaults for one runtime on the default target.
+    /// Returns the defaults for a runtime on the default target.
     pub fn for_profile(profile: &'static Profile) -> Self {
         Self::on(profile, Target::default())
     }
 
-    /// The defaults for one runtime on a target.
+    /// Returns the defaults for a runtime on a target.
     ///
-    /// Offsets are aligned as the target says, or else as the runtime does, but never finer than the runtime rounds its buffers. Where
-    /// the runtime obeys the layout, the target also says what its kernels need.
+    /// The target's alignment of offsets takes precedence over the runtime's, but is never finer than
+    /// the runtime's rounding of buffers. If the runtime obeys the layout, the target also decides
+    /// whether kernels need workspace.
     pub fn on(profile: &'static Profile, target: Target) -> Self {
         let profile = if profile.name == Profile::ARENA.name && !target.kernels.workspace {
             &Profile::ARENA_WITHOUT_WORKSPACE
@@ -165,19 +172,19 @@ impl Options {
         }
     }
 
-    /// A size rounded up to the arena's alignment.
+    /// Rounds a size up to the arena's alignment.
     pub fn aligned(&self, bytes: Bytes) -> Bytes {
         Bytes(bytes.0.checked_next_multiple_of(self.space.alignment.max(1)).unwrap_or(u64::MAX))
     }
 
-    /// Modelled time of all nodes of the main graph in whole nanoseconds.
+    /// Returns the modelled time of all nodes of the main graph, in whole nanoseconds.
     pub fn total_nanos(&self, module: &Module) -> u64 {
         self.cost.total_nanos(module).0.round() as u64
     }
 
-    /// Modelled time of a node in whole nanoseconds, at least one.
+    /// Returns the modelled time of a node in whole nanoseconds, at least 1.
     pub fn nanos(&self, module: &Module, node: Node) -> u64 {
-        // Saturates, and what is not finite becomes 0: a cast of a float is defined.
+        // The cast saturates, and turns NaN into 0.
         (self.cost.nanos(module, node).0.round() as u64).max(1)
     }
 }

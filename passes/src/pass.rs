@@ -1,4 +1,4 @@
-//! What a pass is: a declared object with a name, a page, and the stages it needs and gives.
+//! Declaration of a pass: name, page, required and resulting stage, and the context that passes share.
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -16,40 +16,40 @@ use crate::settings::Settings;
 pub enum Changed {
     /// Nothing changed.
     No,
-    /// So many edits.
+    /// Number of edits, at least one.
     Yes(u64),
 }
 
 impl Changed {
-    /// From a number of edits.
+    /// Makes `No` from a count of zero and `Yes` from any other count.
     pub fn edits(count: u64) -> Self {
         if count == 0 { Self::No } else { Self::Yes(count) }
     }
 }
 
-/// Why a pass gave up. "Could not improve" is no error.
+/// Why a pass gave up. Failing to improve a plan is no error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PassError {
-    /// A solver refused its problem: sizes add up to more than 62 bits (the model's fault).
+    /// A solver refused its problem: the sizes add up to more than 62 bits (the model's fault).
     #[error("{pass}: the tensors of this model add up to more bytes than can be addressed")]
     TooLarge {
-        /// The pass.
+        /// Name of the pass.
         pass: &'static str,
     },
     /// The rules that memc carries cannot be read (a defect of memc).
     #[error("{pass}: {error}")]
     Rules {
-        /// The pass.
+        /// Name of the pass.
         pass: &'static str,
-        /// What is wrong with them.
+        /// The defect of the rules.
         error: memc_rewrite::rules::RuleError,
     },
-    /// A solver returned nothing, or something that its checker refuses (a defect of memc).
+    /// A solver returned nothing, or an answer that its checker refuses (a defect of memc).
     #[error("{pass}: the solver's answer is wrong: {why}")]
     WrongAnswer {
-        /// The pass.
+        /// Name of the pass.
         pass: &'static str,
-        /// What the checker says.
+        /// The checker's message.
         why: String,
     },
     /// No plan within the budget was found.
@@ -57,56 +57,61 @@ pub enum PassError {
     Budget(Box<Shortage>),
 }
 
-/// A budget that no plan was found for, and what stands in the way.
+/// A budget for which no plan was found, with the obstacles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortage {
-    /// Space that is too small.
+    /// Name of the space that is too small.
     pub space: String,
-    /// What was asked.
+    /// Requested limit, in bytes.
     pub budget: Bytes,
-    /// No plan of these nodes needs less, whatever is recomputed or moved.
+    /// Proven lower bound for these nodes, in bytes: every plan needs at least this, with any
+    /// recomputation and transfers.
     pub bound: Bytes,
-    /// The bound is of plans that compute each node whole, and nodes may be computed in parts, too.
+    /// Whether the bound covers only plans without split operators, although operators may also be
+    /// split.
     pub only_whole: bool,
-    /// The smallest arena that was found: a budget of this size is kept, if the space holds as much.
+    /// Smallest arena found, in bytes. A limit of this size is kept, if the space holds as much.
     pub least: Bytes,
-    /// What the space holds on the target, if that is limited.
+    /// Capacity of the space on the target, in bytes; `None` if it is unlimited.
     pub capacity: Option<Bytes>,
-    /// Name and operator of the node where that arena is full, or that of a plan of whole nodes.
+    /// Name and operator of the node at which the smallest arena is full. With `only_whole`, the node
+    /// belongs to a plan without split operators.
     pub node: (String, String),
-    /// Its step.
+    /// Step of that node.
     pub step: Step,
-    /// What is alive there, largest first.
+    /// Values live at that step with their sizes, largest first.
     pub alive: Vec<(String, Bytes)>,
-    /// The same by what it is.
+    /// Bytes live at that step, by kind.
     pub parts: StepBytes,
-    /// What keeps more from being dropped.
+    /// Reasons that keep more values from being dropped.
     pub reasons: Vec<String>,
-    /// The searches were asked to end before they did.
+    /// Whether a stop request ended the searches early.
     pub is_early: bool,
 }
 
-/// Bytes that a step needs, by what would free them. The parts overlap: a value that the step's own node reads may be an output.
+/// Bytes that a step needs, by the measure that would free them.
+///
+/// The kinds overlap: a value that the step's own node reads may be an output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StepBytes {
-    /// All of them.
+    /// All bytes of the step.
     pub total: Bytes,
-    /// Graph outputs.
+    /// Bytes of graph outputs.
     pub outputs: Bytes,
-    /// Those of them that may be new values of graph inputs.
+    /// Bytes of the graph outputs that may be new values of graph inputs.
     pub updates: Bytes,
-    /// How many those are.
+    /// Number of these updates.
     pub update_count: usize,
-    /// Graph inputs.
+    /// Bytes of graph inputs.
     pub inputs: Bytes,
-    /// What is kept through the step for later ones and is neither an output nor read or written there.
+    /// Bytes of values kept through the step for later steps: neither outputs, nor read or written here.
     pub waiting: Bytes,
-    /// Operands, results and workspace of the step's own node.
+    /// Bytes of the operands, results and workspace of the step's own node.
     pub own: Bytes,
 }
 
 impl Shortage {
-    /// The same, where other nodes that give the same results are only known to need so much.
+    /// Lowers the bound to `bound`, which is proven for other nodes that compute the same results.
     #[must_use]
     pub fn with_bound(mut self: Box<Self>, bound: Bytes) -> Box<Self> {
         self.bound = self.bound.min(bound);
@@ -117,7 +122,7 @@ impl Shortage {
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bound, least) = (self.bound.exact(), self.least.exact());
-        // The limit is the user's, or what the space holds.
+        // Name the space's capacity if it is the tighter limit, else the user's budget.
         let limit = match self.capacity.filter(|capacity| *capacity <= self.budget) {
             Some(capacity) => format!("the capacity of {}, {},", self.space, capacity.exact()),
             None => format!("a budget of {} in {}", self.budget.exact(), self.space),
@@ -135,36 +140,37 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// What a solver said about the main graph, for the summary.
+/// A solver's answer for the main graph, for the summary.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SolverReport {
-    /// The pass.
+    /// Name of the pass.
     pub pass: &'static str,
-    /// Value in bytes.
+    /// Value of the answer, in bytes.
     pub value: u64,
-    /// Proven bound in bytes.
+    /// Proven lower bound, in bytes.
     pub lower_bound: u64,
-    /// Why it stopped.
+    /// Why the solver stopped.
     pub stop: &'static str,
-    /// Search nodes.
+    /// Effort spent, in search nodes.
     pub effort: u64,
 }
 
-/// Name of the pass that orders nodes: its bound is what placements are measured against.
+/// Name of the pass that orders nodes. Placements are compared with its bound.
 pub const SCHEDULE: &str = "schedule";
 
-/// Gives the bytes of constants that lie in other files; the room that reads files implements it.
+/// Source of the bytes of constants stored in other files. The crate that reads files implements it.
 pub trait ExternalData: Debug {
-    /// Bytes `offset .. offset + length` of the file at this place; `None` where it cannot be read or is too short.
+    /// Returns the bytes `offset .. offset + length` of the file at `location`; `None` if the file
+    /// cannot be read or is too short.
     fn bytes(&self, location: &str, offset: u64, length: u64) -> Option<bytes::Bytes>;
 }
 
-/// What passes share while a pipeline runs.
+/// State that passes share while a pipeline runs.
 #[derive(Clone, Debug)]
 pub struct PassContext<'o> {
-    /// Options.
+    /// Options of the whole plan.
     pub options: &'o Options,
-    /// Bytes of constants that lie in other files, where they can be read.
+    /// Source of constants stored in other files; `None` if they cannot be read.
     pub external: Option<&'o dyn ExternalData>,
     /// Memory of earlier runs on this model.
     pub memo: Memo,
@@ -172,55 +178,56 @@ pub struct PassContext<'o> {
     pub data: SecondaryMap<Value, Option<Arc<Data>>>,
     /// Settings of this run; the pipeline sets them before each pass.
     pub settings: Settings,
-    /// Remarks, reports and rewrites of the passes until now.
+    /// Remarks, reports and rewrites of the passes so far.
     pub said: Said,
 }
 
-/// Results of passes beside the module.
+/// Results of passes in addition to the module.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     /// Remarks and warnings.
     pub remarks: Vec<Diagnostic>,
-    /// How searches ended.
+    /// Reports of the solvers.
     pub reports: Vec<SolverReport>,
-    /// Fragments that were rewritten, in the order in which that was done.
+    /// Rewritten fragments, in the order of rewriting.
     pub rewrites: Vec<Replaced>,
-    /// What keeping a limit took.
+    /// Cost of keeping a limit; `None` without one.
     pub budgeted: Option<Budgeted>,
 }
 
-/// What keeping a budget took, by the model of time.
+/// Cost of keeping a budget, by the model of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budgeted {
-    /// Time of all nodes before anything was repeated, in nanoseconds.
+    /// Time of all nodes before any recomputation, in nanoseconds.
     pub base_cost: u64,
-    /// Time of the plan, from the first node to the end of the last event.
+    /// Time of the plan from the first node to the end of the last event, in nanoseconds.
     pub makespan: u64,
-    /// No plan within the budget takes less time, as far as known.
+    /// Lower bound of the time of every plan within the budget, as far as known, in nanoseconds.
     pub lower_bound: u64,
-    /// Capacity for which the plan was made: the budget, and what windows save.
+    /// Capacity for which the plan was made, in bytes: the budget plus the savings of sub-views.
     pub capacity: u64,
-    /// How many plans were placed until one fitted.
+    /// Number of plans placed until one fitted.
     pub rounds: u32,
     /// Why the search for the plan stopped.
     pub stop: &'static str,
-    /// Its search nodes.
+    /// Effort of that search, in search nodes.
     pub effort: u64,
 }
 
 impl<'o> PassContext<'o> {
-    /// A context for a module with these elements of small tensors.
+    /// Makes a context for a module with these elements of small tensors.
     pub fn new(options: &'o Options, data: SecondaryMap<Value, Option<Arc<Data>>>) -> Self {
         let (memo, settings, said) = (Memo::default(), Settings::default(), Said::default());
         Self { options, external: None, memo, data, settings, said }
     }
 
-    /// Search nodes that exact solvers may visit in this run.
+    /// Returns the number of search nodes that exact solvers may visit in this run.
     pub fn effort(&self) -> u64 {
         self.settings.effort.unwrap_or(self.options.effort)
     }
 
-    /// The bytes of a constant, where they can be read and are as many as its type says.
+    /// Returns the bytes of a constant; `None` if they cannot be read or their number differs from the
+    /// type's size.
     pub fn bytes_of(&self, constant: &ConstData) -> Option<bytes::Bytes> {
         let size = constant.ty.size()?.0;
         let bytes = match &constant.payload {
@@ -234,21 +241,21 @@ impl<'o> PassContext<'o> {
     }
 }
 
-/// What is known of a pass without running it.
+/// Static description of a pass.
 #[derive(Debug)]
 pub struct PassInfo {
     /// Name in pipelines.
     pub name: &'static str,
-    /// One line; the first sentence of the page.
+    /// One-line summary; the first sentence of the page.
     pub summary: &'static str,
-    /// The page.
+    /// Text of the page.
     pub page: &'static str,
     /// Stage that the module must have reached.
     pub needs: Stage,
-    /// Stage that the module has reached afterwards (at least).
+    /// Stage that the module has at least reached afterwards.
     pub gives: Stage,
-    /// Names of the settings that it reads.
+    /// Names of the settings that the pass reads.
     pub reads: &'static [&'static str],
-    /// Does it.
+    /// Function that runs the pass.
     pub run: fn(&mut Module, &mut PassContext<'_>) -> Result<Changed, PassError>,
 }

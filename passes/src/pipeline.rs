@@ -7,36 +7,36 @@ use memc_ir::{Diagnostic, Module, Stage};
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 use crate::settings::{SettingError, Settings};
 
-/// Why a pipeline cannot run, or stopped.
+/// Why a pipeline cannot run, or why it stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
     /// The text names a pass that does not exist (the request's fault).
     #[error("there is no pass named `{name}`")]
     UnknownPass {
-        /// The name given.
+        /// The unknown name.
         name: String,
     },
     /// The text of a pass's settings cannot be read (the request's fault).
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// A pass does not read a setting that it is given (the request's fault).
+    /// The text sets a setting that the pass does not read (the request's fault).
     #[error("`{pass}` has no setting `{name}`; it reads {}", if reads.is_empty() { "none".to_owned() } else { reads.join(", ") })]
     Unread {
-        /// The pass.
+        /// Name of the pass.
         pass: &'static str,
-        /// The name given.
+        /// Name of the setting.
         name: String,
-        /// Those that it reads.
+        /// Names of the settings that the pass reads.
         reads: &'static [&'static str],
     },
-    /// A pass stands before the one that makes what it needs (the request's fault).
+    /// A pass comes before the pass that reaches its required stage (the request's fault).
     #[error("`{pass}` needs a {needs} module, and before it the module is only {has}")]
     Stage {
-        /// The pass.
+        /// Name of the pass.
         pass: &'static str,
-        /// Stage that it needs.
+        /// Stage that the pass needs.
         needs: &'static str,
-        /// Stage that is reached before it.
+        /// Stage reached before the pass.
         has: &'static str,
     },
     /// A pass gave up.
@@ -45,23 +45,23 @@ pub enum PipelineError {
     /// A pass left a module that the verifier refuses (a defect of memc).
     #[error("the pass `{pass}` left a module that is wrong: {}", first(.violations))]
     Broken {
-        /// The pass.
+        /// Name of the pass.
         pass: &'static str,
-        /// What the verifier says.
+        /// The verifier's findings.
         violations: Vec<Diagnostic>,
     },
-    /// A defect of memc, with the pipeline that repeats it.
+    /// A defect of memc, with a pipeline that reproduces it.
     #[error("{error}")]
     Defect {
-        /// The pipeline.
+        /// Text of the pipeline.
         trace: String,
-        /// What went wrong.
+        /// The underlying error.
         error: Box<PipelineError>,
     },
 }
 
 impl PipelineError {
-    /// Adds the pipeline that repeats the error to defects of memc.
+    /// Adds the reproducing pipeline to errors that are defects of memc; returns other errors unchanged.
     #[must_use]
     pub fn traced(self, trace: impl FnOnce() -> String) -> Self {
         match self {
@@ -77,7 +77,7 @@ fn first(violations: &[Diagnostic]) -> String {
     violations.first().map(|violation| violation.message.clone()).unwrap_or_default()
 }
 
-/// Passes whose stages fit, each with its settings.
+/// Passes whose stages fit together, each with its settings.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
     steps: Vec<PassStep>,
@@ -86,13 +86,13 @@ pub struct Pipeline {
 /// One run of a pass.
 #[derive(Clone, Debug)]
 pub struct PassStep {
-    /// The pass.
+    /// Description of the pass.
     pub pass: &'static PassInfo,
     /// Settings of this run.
     pub settings: Settings,
 }
 
-/// Prints the step as pipelines are written: `budget[limit=4096,seek=soon]`.
+/// Prints the step in pipeline syntax: `budget[limit=4096,seek=soon]`.
 impl fmt::Display for PassStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.settings.to_string() {
@@ -109,19 +109,19 @@ impl fmt::Display for Pipeline {
     }
 }
 
-/// Sees the module around each pass: prints, dumps, measures, or stops.
+/// Observer of the module around each pass: prints, dumps, measures, or stops.
 pub trait Observer {
-    /// Whether anybody looks.
+    /// Whether the observer does anything.
     fn watches(&self) -> bool {
         true
     }
-    /// Before a pass.
+    /// Called before a pass.
     fn before(&mut self, _pass: &'static PassInfo, _module: &Module) {}
-    /// After a pass.
+    /// Called after a pass.
     fn after(&mut self, _pass: &'static PassInfo, _module: &Module, _changed: Changed) {}
 }
 
-/// An observer that looks away.
+/// An observer that does nothing.
 #[derive(Debug)]
 pub struct Silent;
 
@@ -132,11 +132,12 @@ impl Observer for Silent {
 }
 
 impl Pipeline {
-    /// Parses `fold,cse,schedule[effort=1000]` over the passes of `registry`; spaces around names are ignored. `stage` is what the module
-    /// has when it comes in.
+    /// Parses `fold,cse,schedule[effort=1000]` over the passes of `registry`. Spaces around names are
+    /// ignored. `stage` is the stage of the incoming module.
     ///
     /// # Errors
-    /// An unknown name, a setting that the pass does not read, or a pass whose stage is not reached.
+    /// An unknown name, a setting that the pass does not read, or a pass whose required stage is not
+    /// reached.
     pub fn parse(text: &str, stage: Stage, registry: &[&'static PassInfo]) -> Result<Self, PipelineError> {
         let mut steps = Vec::new();
         let mut reached = stage;
@@ -144,7 +145,8 @@ impl Pipeline {
             let (name, settings) = text.strip_suffix(']').and_then(|text| text.split_once('[')).unwrap_or((text, ""));
             let pass = registry.iter().find(|pass| pass.name == name).copied();
             let pass = pass.ok_or_else(|| PipelineError::UnknownPass { name: name.to_owned() })?;
-            // Passes that need an order take the module's own order when no pass has set one.
+            // Without an ordering pass before them, passes that need an order use the module's own
+            // order.
             if pass.needs > reached && pass.needs > Stage::Scheduled {
                 return Err(PipelineError::Stage { pass: pass.name, needs: pass.needs.name(), has: reached.name() });
             }
@@ -154,7 +156,7 @@ impl Pipeline {
         Ok(Self { steps })
     }
 
-    /// Fills in these settings wherever a pass reads them and its text leaves them open.
+    /// Adds these settings to every pass that reads them; a setting in a pass's own text wins.
     #[must_use]
     pub fn with(mut self, settings: &Settings) -> Self {
         for step in &mut self.steps {
@@ -164,12 +166,12 @@ impl Pipeline {
         self
     }
 
-    /// The runs of passes, in order.
+    /// Returns the runs of passes, in order.
     pub fn steps(&self) -> &[PassStep] {
         &self.steps
     }
 
-    /// Runs all passes. With `verify`, the module is verified after each.
+    /// Runs all passes. With `verify`, verifies the module after each pass.
     ///
     /// # Errors
     /// The first pass that gives up or breaks the module.
@@ -201,7 +203,7 @@ impl Pipeline {
     }
 }
 
-/// The texts of passes: commas within brackets belong to settings.
+/// Splits a pipeline into the texts of its passes. A comma inside brackets belongs to the settings.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
     let parts = text.split(move |c: char| {
@@ -215,7 +217,7 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     parts.map(str::trim).filter(|part| !part.is_empty())
 }
 
-/// The settings of a pass from the text between its brackets.
+/// Parses the settings of a pass from the text between its brackets.
 fn read(pass: &'static PassInfo, text: &str) -> Result<Settings, PipelineError> {
     let mut settings = Settings::default();
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {

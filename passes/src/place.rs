@@ -11,7 +11,7 @@ use crate::analysis::scratch::scratch;
 use crate::pass::{Changed, PassContext, PassError, PassInfo, SCHEDULE, SolverReport};
 use crate::slices::in_time;
 
-/// The pass.
+/// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "place",
     summary: "Gives every buffer its offset in the arena.",
@@ -29,6 +29,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let liveness = Liveness::of(module, module.main(), ctx.options.profile);
     let buffers = buffers(module, &liveness, &classes(module), ctx.options.io);
     let alignment = ctx.options.space.alignment;
+    // State the placement problem: one row per buffer, one per scratch entry.
     let mut problem = place::Problem::default();
     for buffer in &buffers {
         problem.buffers.push(row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, alignment));
@@ -37,13 +38,14 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     for (scratch, step) in module.plan.scratch.iter().zip(&steps) {
         problem.buffers.push(row(step.0, step.0 + 1, scratch.bytes, alignment));
     }
-    // What is no better than something known is placed by heuristics alone.
+    // If the peak already reaches the known arena, spend no effort: heuristics place the buffers.
     let load = peak(module, &buffers, liveness.steps).0;
     let effort = if ctx.settings.below.is_some_and(|below| load.0 >= below) { 0 } else { ctx.effort() };
     let outcome = solve(&problem, ctx, effort).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
     let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
 
+    // Store the offsets in the plan; aliases are placed inside their owners.
     let mut offset_of: SecondaryMap<Value, Option<Bytes>> = SecondaryMap::default();
     for (buffer, offset) in buffers.iter().zip(&solution.offsets) {
         offset_of.set(buffer.owner, Some(Bytes(*offset)));
@@ -56,9 +58,10 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     for (scratch, offset) in module.plan.scratch.iter_mut().zip(&solution.offsets[buffers.len()..]) {
         scratch.storage = Some(Storage { space, offset: Bytes(*offset) });
     }
+    // Record the arena with its bounds.
     let scheduled = ctx.said.reports.iter().rev().find(|report| report.pass == SCHEDULE);
-    // What a budget repeats can go below what any order of the nodes before it needs.
-    // Nor does a bound hold where values without a size keep nodes in their order.
+    // With a budget, recomputation can go below the bound of any order of the original nodes. Nor is the
+    // order's bound valid if values without a size fix parts of the order.
     let is_bound = ctx.said.budgeted.is_none() && !has_open(module, ctx.options);
     let order_lower_bound = scheduled.filter(|_| is_bound).map(|report| Bytes(report.lower_bound));
     let (size, lower_bound) = (Bytes(solution.height), Bytes(outcome.lower_bound.min(solution.height)));
@@ -79,7 +82,10 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(edits))
 }
 
-/// The lowest placement that the effort finds; under a limit never above what no effort finds, since plans within limits are tried without any.
+/// Returns the lowest placement found with `effort`.
+///
+/// Under a limit, the result is never higher than the placement without effort, because plans within
+/// limits are first tried without effort.
 fn solve(problem: &place::Problem, ctx: &PassContext<'_>, effort: u64) -> Result<Outcome<place::Solution>, place::ProblemError> {
     let outcome = in_time(ctx, effort, |limit| ctx.memo.place(problem, limit))?;
     if effort == 0 || ctx.settings.limit.is_none() || outcome.status() == Status::Optimal {
@@ -90,7 +96,8 @@ fn solve(problem: &place::Problem, ctx: &PassContext<'_>, effort: u64) -> Result
     Ok(if is_lower { Outcome { solution: at_once.solution, value: at_once.value, ..outcome } } else { outcome })
 }
 
-/// Places, workspace, sizes and spaces that were not so before.
+/// Counts the changed placements, arenas, scratch lists, spaces and stages, compared with the plan
+/// before the pass.
 fn edits(module: &Module, before: &Plan) -> u64 {
     let plan = &module.plan;
     let moved = module.values().keys().filter(|value| plan.storage[*value] != before.storage[*value]).count() as u64;
@@ -107,7 +114,7 @@ fn row(start: u32, end: u32, bytes: Bytes, alignment: u64) -> place::Buffer {
     place::Buffer { alignment, ..place::Buffer::new(start, end, bytes.0) }
 }
 
-/// Gives what transfers send to a farther space its offsets there.
+/// Assigns offsets in a farther space to the values that transfers send there.
 fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Result<(), PassError> {
     let liveness = Liveness::of(module, module.main(), ctx.options.profile);
     let buffers = far_buffers(module, &liveness, &classes(module), ctx.options.io, &data.name);
@@ -129,7 +136,8 @@ fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Re
     Ok(())
 }
 
-/// The space as the options describe it: a plan that was read in may have known it with another alignment.
+/// Returns the space described by the options, updating a space of that name: a plan that was read in
+/// may have stored another alignment.
 fn space(module: &mut Module, wanted: &SpaceData) -> Space {
     let found = module.plan.spaces.iter().find(|(_, data)| data.name == wanted.name).map(|(space, _)| space);
     match found {
@@ -141,7 +149,7 @@ fn space(module: &mut Module, wanted: &SpaceData) -> Space {
     }
 }
 
-/// Step of the node of each scratch.
+/// Returns the step of each scratch entry's node.
 fn steps_of_scratch(module: &Module) -> Vec<Step> {
     let mut step_of: SecondaryMap<memc_ir::Node, u32> = SecondaryMap::default();
     for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
@@ -157,7 +165,7 @@ mod tests {
     use super::*;
     use crate::options::Options;
 
-    /// Buffers of a few sizes that come and go, of which `seed` makes others each time.
+    /// Makes overlapping buffers of a few sizes, pseudo-randomly from `seed`.
     fn run_of_buffers(seed: u64) -> place::Problem {
         let mut state = seed;
         let mut below = |most: u64| {

@@ -15,7 +15,7 @@ use crate::options::Options;
 use crate::pass::{Changed, PassContext, PassError, PassInfo, SCHEDULE, SolverReport};
 use crate::slices::in_time;
 
-/// The pass.
+/// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: SCHEDULE,
     summary: "Orders nodes so that the peak is low.",
@@ -42,13 +42,13 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     };
     ctx.said.reports.push(report);
     let edits = set_order(module, &nodes, &best);
-    // The stage is part of the text.
+    // A new stage changes the printed text, so it counts as an edit.
     let staged = u64::from(module.stage < Stage::Scheduled);
     module.stage = module.stage.max(Stage::Scheduled);
     Ok(Changed::edits(edits + staged + resized))
 }
 
-/// The best order of a problem that the effort finds, and how the search ended.
+/// Returns the best order found within the effort, and a report of the search.
 fn search(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -72,8 +72,12 @@ fn search(
     Ok((best, report))
 }
 
-/// An order that needs no more than the one at hand whatever sizes the open values turn out to have: the best one with bounded values at their
-/// bounds and guesses of the others, or else the best one that leaves the order at hand around these, or around all.
+/// Returns an order that never needs more memory than the present order, for all sizes that the open
+/// values can have.
+///
+/// Tries three problems in turn: bounded values at their bounds with guesses for the others; the present
+/// order kept around unbounded values; the present order kept around all open values. Takes the first
+/// safe result, or else the present order.
 fn around(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -84,7 +88,7 @@ fn around(
     let given = || (0..nodes.len() as u32).collect();
     let mut found = (given(), None);
     for around_open in [open.guessed(problem), open.weighed(problem), open.fenced(problem)] {
-        // An arena that is known says nothing of sums with open values.
+        // A known arena is no bound for sums that include open values.
         let (order, report) = search(module, ctx, &around_open, u64::MAX, nodes)?;
         found.1 = Some(report);
         if open.never_worse(problem, &order).map_err(refused)? {
@@ -93,7 +97,8 @@ fn around(
         }
     }
     let (order, report) = found;
-    // What is proven is proven of fewer orders, or of sums with bounds and guesses.
+    // Bounds of these problems are proven for fewer orders, or for sums with assumed sizes, so none is
+    // reported.
     let (stop, effort) = report.map_or(("", 0), |report| (report.stop, report.effort));
     let value = order::peak(problem, &order).map_err(refused)?;
     Ok((order, SolverReport { pass: INFO.name, value, lower_bound: 0, stop, effort }))
@@ -107,7 +112,8 @@ fn set_order(module: &mut Module, nodes: &[Node], order: &[u32]) -> u64 {
     rewriter.finish()
 }
 
-/// The order itself, or one with the same peak that is closer to the order at hand, unless that makes the arena larger.
+/// Returns `best`, or an order of equal peak closer to the present order, unless that order makes the
+/// arena larger.
 fn break_tie(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -124,7 +130,7 @@ fn break_tie(
     Ok(if arena.0 > peak && self::arena(module, ctx, nodes, &best)? < arena { best } else { near })
 }
 
-/// What heuristics make of an order: the size of the arena.
+/// Returns the size of the arena that heuristics reach with an order.
 fn arena(module: &Module, ctx: &PassContext<'_>, nodes: &[Node], order: &[u32]) -> Result<Bytes, PassError> {
     let mut module = module.clone();
     set_order(&mut module, nodes, order);
@@ -143,19 +149,22 @@ fn refused(error: order::OrderError) -> PassError {
     }
 }
 
-/// The main graph as an ordering problem: one operation a node, in the order at hand, one buffer an alias group. The plan's workspace counts.
+/// States the main graph as an ordering problem: one operation per node, in the present order, and one
+/// buffer per alias group. The plan's workspace counts.
 pub fn problem(module: &Module, options: &Options) -> order::Problem {
     let main = module.main();
     let nodes = &module.graph(main).nodes;
     let classes = classes(module);
     let liveness = Liveness::of(module, main, options.profile);
     let groups = buffers(module, &liveness, &classes, options.io);
+    // Map each value to its alias group.
     let mut group_of: SecondaryMap<Value, Option<u32>> = SecondaryMap::default();
     for (index, group) in groups.iter().enumerate() {
         for member in &group.members {
             group_of.set(*member, Some(index as u32));
         }
     }
+    // Collect the predecessors of each operation, and a buffer per group.
     let mut before = predecessors(module, main);
     if options.shares_state() {
         wait_for_readers(module, options, &mut before);
@@ -165,6 +174,7 @@ pub fn problem(module: &Module, options: &Options) -> order::Problem {
         buffers: groups.iter().map(|group| order::Buffer { size: group.bytes.0, ..order::Buffer::default() }).collect(),
     };
     add_ends(module, &groups, &group_of, options.profile, &mut problem);
+    // Add the users of each buffer and the possible overwrites.
     let mut position: SecondaryMap<Node, u32> = SecondaryMap::default();
     for (index, node) in nodes.iter().enumerate() {
         position.set(*node, index as u32);
@@ -184,12 +194,13 @@ pub fn problem(module: &Module, options: &Options) -> order::Problem {
     for scratch in &module.plan.scratch {
         problem.operations[position[scratch.node] as usize].scratch += scratch.bytes.0;
     }
-    // Values of bodies never stand in a group of the main graph, so every index above is one of its nodes.
+    // Values of bodies never belong to a group of the main graph, so every index above names a node of
+    // that graph.
     debug_assert!(groups.iter().all(|group| is_placed(module, &classes, options.io, group.owner)));
     problem
 }
 
-/// Which buffers are there before the first step, and which to the end.
+/// Marks the buffers that are live before the first step and the buffers kept to the end.
 fn add_ends(
     module: &Module,
     groups: &[Buffer],
@@ -203,7 +214,8 @@ fn add_ends(
             problem.buffers[group as usize].kept = true;
         }
     }
-    // What the runtime keeps to the end whatever the order: in the order at hand it has no reader and ends with the last step.
+    // Some runtimes keep unread results to the end in every order. In the present order such a value has
+    // no reader and ends with the last step.
     for (index, group) in groups.iter().enumerate().filter(|_| profile.holds_unread_results) {
         let is_held = |member: &Value| module.producer(*member).is_some() && uses[*member].is_empty();
         problem.buffers[index].kept |= group.members.iter().any(is_held);
@@ -213,7 +225,7 @@ fn add_ends(
     }
 }
 
-/// Pairs of buffers of which the first may take over the bytes of the second at this node.
+/// Returns pairs of buffers at a node: the first may take over the bytes of the second.
 fn overwrites(
     module: &Module,
     node: Node,
@@ -224,7 +236,7 @@ fn overwrites(
     let data = module.node(node);
     let Some(result) = data.outputs.first().copied().flatten() else { return Vec::new() };
     let Some(over) = group_of[result] else { return Vec::new() };
-    // Only the member that the buffer begins with can take over anything.
+    // Only the first member of a buffer, its owner, can take over bytes.
     if groups[over as usize].owner != result {
         return Vec::new();
     }

@@ -5,17 +5,17 @@ use std::fmt;
 
 use memc_ir::Bytes;
 
-/// How long the pass `budget` looks for a plan within its limit.
+/// How long the pass `budget` searches for a plan within its limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Seek {
-    /// Ends where a short search finds nothing.
+    /// Stops if a short search finds nothing.
     Soon,
     /// Spends all effort on the limit.
     Fully,
-    /// Spends all effort on the limit, then looks for the smallest arena, which a refusal states.
+    /// Spends all effort on the limit, then searches for the smallest arena, which a refusal states.
     #[default]
     Longest,
-    /// Looks for the smallest arena alone.
+    /// Searches only for the smallest arena.
     Least,
 }
 
@@ -32,39 +32,41 @@ impl Seek {
     }
 }
 
-/// Settings of one run of a pass, beside the options of the whole plan.
+/// Settings of one run of a pass, in addition to the options of the whole plan.
 ///
-/// A pass is a function of the module, the options and these. Each pass names the settings that it reads
-/// ([`crate::PassInfo::reads`]); a pipeline prints those, so that its text repeats the run.
+/// A pass is a function of the module, the options and these settings. Each pass names the settings that
+/// it reads ([`crate::PassInfo::reads`]). A pipeline prints those settings, so that its text repeats the
+/// run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
-    /// Limit of the first space's arena, in bytes; none where memory has a price instead.
+    /// Limit of the first space's arena, in bytes; `None` if memory has a price instead.
     pub limit: Option<Bytes>,
     /// Time that less memory may cost, in hundredths of a per cent of the modelled time.
     pub slowdown: u32,
-    /// Modelled time that the module may not pass, in nanoseconds.
+    /// Maximum modelled time of the module, in nanoseconds.
     pub time: Option<u64>,
-    /// Bytes that a node may need by itself, where everything else can be recomputed.
+    /// Maximum bytes that a node may need by itself if everything else can be recomputed.
     pub alone: Option<Bytes>,
-    /// Equal parts of the batch.
+    /// Number of equal parts of the batch.
     pub parts: Option<u64>,
-    /// Search nodes of exact solvers; the effort of the options where none is set.
+    /// Search nodes of exact solvers; `None` means the effort of the options.
     pub effort: Option<u64>,
-    /// An arena that is known, in bytes: only smaller ones are of interest.
+    /// Size of a known arena, in bytes: only smaller arenas are of interest.
     pub below: Option<u64>,
-    /// Numbers of the sub-views to take, in the order in which the pass `window` meets them; all where none is set.
+    /// Numbers of the sub-views to take, in the order of the pass `window`; `None` means all.
     pub windows: Option<BTreeSet<usize>>,
-    /// Whether rewriting leaves large weights as they are: none is joined with others, taken apart or turned before the model runs.
+    /// Whether rewriting leaves large weights unchanged: none is joined with others, divided or
+    /// transposed before the model runs.
     pub whole_weights: bool,
-    /// How long a plan within the limit is looked for.
+    /// How long to search for a plan within the limit.
     pub seek: Seek,
-    /// Smallest arena that is known, where a smaller one is looked for.
+    /// Smallest known arena, in bytes, for a search for a smaller one.
     pub smallest: Option<Bytes>,
-    /// Modelled time of a plan within the limit that is known, in nanoseconds.
+    /// Modelled time of a known plan within the limit, in nanoseconds.
     pub fastest: Option<u64>,
 }
 
-/// Names of all settings, in the order in which they are printed.
+/// Names of all settings, in printing order.
 pub const NAMES: [&str; 12] =
     ["limit", "slowdown", "time", "alone", "parts", "effort", "below", "windows", "weights", "seek", "smallest", "fastest"];
 
@@ -72,7 +74,7 @@ pub const NAMES: [&str; 12] =
 const WHOLE: &str = "whole";
 
 impl Settings {
-    /// Those of the settings that have one of these names; the defaults of the others.
+    /// Returns the settings with these names; all others have their defaults.
     #[must_use]
     pub fn only(&self, names: &[&str]) -> Self {
         let mut kept = Self::default();
@@ -82,14 +84,14 @@ impl Settings {
         kept
     }
 
-    /// Takes from other settings whatever they set.
+    /// Copies every setting that `other` sets.
     pub fn take(&mut self, other: &Self) {
         for name in NAMES {
             self.copy(name, other);
         }
     }
 
-    /// Takes one setting, if it is set. What prints parses back.
+    /// Copies one setting, if it is set. Every printed text parses back.
     fn copy(&mut self, name: &str, from: &Self) {
         if let Some(text) = from.text(name) {
             _ = self.set(name, &text);
@@ -99,7 +101,7 @@ impl Settings {
     /// Sets one setting from its text.
     ///
     /// # Errors
-    /// The text is no value of the setting, or the name is none.
+    /// The name is unknown, or the text is no value of the setting.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), SettingError> {
         let wrong = || SettingError { name: name.to_owned(), text: text.to_owned() };
         let number = || text.parse::<u64>().map_err(|_| wrong());
@@ -121,7 +123,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The text of one setting; none where it has its default.
+    /// Returns the text of one setting; `None` if the setting has its default.
     fn text(&self, name: &str) -> Option<String> {
         match name {
             "limit" => self.limit.map(|bytes| bytes.0.to_string()),
@@ -141,7 +143,7 @@ impl Settings {
     }
 }
 
-/// `none`, or numbers with dots between them.
+/// Prints `none`, or the numbers separated by dots.
 fn list(numbers: &BTreeSet<usize>) -> String {
     let texts: Vec<String> = numbers.iter().map(usize::to_string).collect();
     if texts.is_empty() { "none".to_owned() } else { texts.join(".") }
@@ -159,13 +161,13 @@ impl fmt::Display for Settings {
     }
 }
 
-/// A text that is no value of a setting (the request's fault).
+/// A name that is no setting, or a text that is no value of the setting (the request's fault).
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{name}={text}` sets nothing: the settings of passes are {}", NAMES.join(", "))]
 pub struct SettingError {
-    /// The name given.
+    /// Name of the setting.
     pub name: String,
-    /// The value given.
+    /// Text of the value.
     pub text: String,
 }
 

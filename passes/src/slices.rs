@@ -1,18 +1,22 @@
-//! Searches that may be asked to end: in slices of growing effort, so that the answer of the slice before is at hand.
+//! Interruptible searches: runs a solver in slices of growing effort, so that a stop request finds an
+//! answer ready.
 
 use memc_solve::{Limit, Outcome, Status};
 
 use crate::pass::PassContext;
 
-/// The first slice, and by how much each is larger than the one before.
+/// Effort of the first slice, in search nodes.
 const FIRST: u64 = 5_000;
+/// Factor by which the effort grows from one slice to the next.
 const GROWTH: u64 = 4;
 
-/// A solver's answer with so much effort: at once where nobody may ask for an end, so that slices change nothing there; else that of the last
-/// slice which began in time.
+/// Returns a solver's answer within `effort` search nodes.
+///
+/// Without a possible stop request, the solver runs once with the full effort, so slicing cannot change
+/// results. Otherwise the answer is that of the last slice that began before the stop.
 ///
 /// # Errors
-/// What the solver refuses.
+/// The solver refuses the problem.
 pub(crate) fn in_time<S, E>(
     ctx: &PassContext<'_>,
     effort: u64,

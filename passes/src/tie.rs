@@ -6,7 +6,7 @@ use memc_ir::{Bytes, Definition, Diagnostic, Module, Payload, Rewriter, Severity
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
-/// The pass.
+/// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "tie",
     summary: "Keeps one of several equal weights.",
@@ -17,21 +17,24 @@ pub const INFO: PassInfo = PassInfo {
     run,
 };
 
-/// Smallest weight that is looked at, in bytes: numbers and short vectors take no room, and `cse` sees that they are equal.
+/// Minimum size of an examined weight, in bytes. Scalars and short vectors take little memory, and `cse`
+/// merges those.
 const MIN_BYTES: usize = 64;
-/// Bytes at the beginning, in the middle and at the end by which weights are told apart before they are compared whole: most differ there,
-/// and the rest of the file is not read for them.
+/// Size of each sample, in bytes. Samples from the beginning, middle and end separate weights before a
+/// full comparison: most weights differ there, so the rest of the file is not read.
 const SAMPLE: usize = 64;
-/// A weight is compared with at most this many others of equal samples, so that a hostile file costs no more than a few readings.
+/// Maximum number of full comparisons of one weight with others of equal samples, so that a hostile file
+/// costs no more than a few readings.
 const MAX_COMPARED: usize = 8;
-/// A remark is made from this many bytes on.
+/// Minimum number of saved bytes for a remark.
 const MIN_REMARKED: u64 = 1024;
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let mut rewriter = Rewriter::new(module);
     let (mut saved, mut count, mut first) = (0u64, 0u64, None);
     for group in equal_weights(&rewriter) {
-        // What a body reads or what is an output keeps its name.
+        // Keep a pinned weight if there is one: a body reads it, or it is an output, so its name must
+        // stay.
         let kept = group.iter().copied().find(|value| rewriter.is_pinned(*value)).or(group.first().copied());
         let Some(kept) = kept else { continue };
         for value in group {
@@ -59,16 +62,17 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(rewriter.finish()))
 }
 
-/// What weights may be equal by; equal keys need not mean equal elements.
+/// Key by which weights may be equal; equal keys do not imply equal elements.
 #[derive(PartialEq, Eq, Hash)]
 enum Key<'m> {
-    /// Elements in the file of the model: type, length, and samples.
+    /// Elements in the model's own file: type, length in bytes, and samples.
     Raw { ty: String, length: usize, samples: [&'m [u8]; 3] },
-    /// A place in another file, which is not opened.
+    /// A range in another file, which is not opened.
     External { ty: String, location: &'m str, offset: u64, length: Option<u64> },
 }
 
-/// Initializers of the main graph that are equal, in groups of at least two, both in the order of the module.
+/// Returns groups of at least two equal initializers of the main graph. Groups and members are in the
+/// module's order.
 fn equal_weights(rewriter: &Rewriter<'_>) -> Vec<Vec<Value>> {
     let module = rewriter.module();
     let mut alike: HashMap<Key<'_>, Vec<usize>> = HashMap::new();

@@ -1,74 +1,85 @@
-//! Numbers that steer the passes that choose: `split`, `rewrite`, `budget`, and which sub-views a plan takes. They come with the options and are never
-//! global. Wrong numbers give slow searches or large plans, never wrong plans.
+//! Tuning numbers of the search passes: `split`, `rewrite`, `budget`, and the choice of sub-views.
+//!
+//! The numbers travel with the options; none is global. Wrong numbers make a search slow or a plan
+//! large, never a plan wrong.
 
-/// 1/n of a number.
+/// The fraction 1/n of a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part(pub u64);
 
 impl Part {
-    /// This part of a number, rounded down. A part of 1/0 counts as the whole.
+    /// Returns this fraction of `whole`, rounded down. The fraction 1/0 counts as the whole.
     pub fn of(self, whole: u64) -> u64 {
         whole / self.0.max(1)
     }
 }
 
-/// Numbers of all passes.
+/// Tuning numbers of all passes.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PassTuning {
-    /// Numbers of `split`.
+    /// Tuning numbers of the pass `split`.
     pub split: SplitTuning,
-    /// Numbers of `rewrite`.
+    /// Tuning numbers of the pass `rewrite`.
     pub rewrite: RewriteTuning,
-    /// Numbers of the search for an arena within a limit, in `budget`.
+    /// Tuning numbers of the search for an arena within a limit, in `budget`.
     pub fit: FitTuning,
-    /// Numbers of the changes to plans whose offsets exceed a limit, in `budget`.
+    /// Tuning numbers for repairing plans whose offsets exceed a limit, in `budget`.
     pub mend: MendTuning,
-    /// Numbers of the search for the constants that stay in the first space, in `budget`.
+    /// Tuning numbers for choosing the constants that stay in the first space, in `budget`.
     pub weights: WeightTuning,
-    /// Numbers of the search for sub-views.
+    /// Tuning numbers of the search for sub-views.
     pub views: ViewTuning,
 }
 
-/// Numbers of `split`.
+/// Tuning numbers of the pass `split`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SplitTuning {
-    /// Peaks that a round aims at, in hundredths of the present peak.
+    /// Target peaks of a round without a limit, in hundredths of the present peak.
     pub peaks: [u64; 6],
-    /// Peaks that a round aims at within a limit, in hundredths of it: estimates may be too low.
+    /// Target peaks of a round within a limit, in hundredths of the limit. Targets below 100 allow for
+    /// estimates that are too low.
     pub peaks_in_limit: [u64; 3],
-    /// Rounds of an aim, at most; each begins at the peak that the previous one left.
+    /// Maximum number of rounds for one target peak. Each round starts from the peak that the previous
+    /// round reached.
     pub max_rounds: usize,
-    /// Nodes of all trials of an aim together. A trial orders the whole module, so larger modules get fewer trials, and modules of more nodes none.
+    /// Total number of nodes in all trials for one target peak. A trial orders the whole module, so a
+    /// larger module gets fewer trials, and a module with more nodes than this gets none.
     pub trial_nodes: usize,
-    /// Nodes of the trials of the last aim, for the least memory, which runs where no region was worth its time.
+    /// Total number of nodes in the trials of the final target, the least memory. This target runs only
+    /// if no region was worth its time.
     pub last_trial_nodes: usize,
-    /// Aims without a limit: the first ones of the list.
+    /// Number of targets tried without a limit, taken from the front of `peaks`.
     pub free_aims: usize,
-    /// Within a limit, the search ends once regions cost less than this part of the time.
+    /// Within a limit, the search ends once all regions together cost less than this fraction of the
+    /// time.
     pub small_overhead: Part,
-    /// Seeds of each kind that are grown with every number of parts, the best ones at a step.
+    /// Number of seeds of each kind, the best at a step, that are grown with every number of parts.
     pub promising: usize,
-    /// Narrow borders on each side of a step, at most.
+    /// Maximum number of narrow borders on each side of a step.
     pub max_borders: usize,
-    /// Each narrow border is crossed by at least this part fewer bytes than the previous one.
+    /// Minimum reduction from one narrow border to the next, as a fraction of the bytes that cross the
+    /// border.
     pub narrower: Part,
-    /// Nodes of a region, at most: most nodes of larger ones are far from the peak.
+    /// Maximum number of nodes of a region. Most nodes of a larger region are far from the peak.
     pub max_nodes: usize,
-    /// Nodes between a Concat and a value from which it is found, at most.
+    /// Maximum number of nodes between a Concat and a value from which the search finds that Concat.
     pub max_distance: usize,
-    /// Nodes that read a finished result too early and are left out, at most, before a region is given up.
+    /// Maximum number of nodes that read a finished result too early and are left out, before a region
+    /// is given up.
     pub max_left_out: usize,
-    /// A region does not grow beyond values of at most this part of the peak; each is tried.
+    /// Growth thresholds: a region does not grow past values of at most this fraction of the peak. Each
+    /// threshold is tried.
     pub small: [Part; 4],
-    /// Values that are seeds at a step: the largest ones.
+    /// Maximum number of seeds at a step: the largest values.
     pub seeds: usize,
-    /// Least size of a seed, as a part of the peak.
+    /// Minimum size of a seed, as a fraction of the peak.
     pub least_seed: Part,
-    /// Rows of a part, at least.
+    /// Minimum number of rows of a part.
     pub least_rows: u64,
-    /// An estimate may exceed the present bytes of a step by this part: it knows nothing of writes in place.
+    /// Fraction of a step's present bytes by which an estimate may exceed them, since estimates ignore
+    /// in-place writes.
     pub inaccuracy: Part,
-    /// Nodes that are looked at while regions of one module grow, at most.
+    /// Maximum number of nodes visited while the regions of one module grow.
     pub visits: usize,
 }
 
@@ -98,12 +109,12 @@ impl Default for SplitTuning {
     }
 }
 
-/// Numbers of `rewrite`.
+/// Tuning numbers of the pass `rewrite`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RewriteTuning {
-    /// Nodes of all trials together: a trial orders the whole module.
+    /// Total number of nodes in all trials. A trial orders the whole module.
     pub trial_nodes: usize,
-    /// Fewest and most trials, whatever the size of the module.
+    /// Minimum and maximum number of trials, for modules of any size.
     pub trials: [usize; 2],
 }
 
@@ -113,32 +124,41 @@ impl Default for RewriteTuning {
     }
 }
 
-/// Numbers of the search for an arena within a limit.
+/// Tuning numbers of the search for an arena within a limit.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FitTuning {
-    /// Effort of a short search. It says whether the limit can be kept before the whole effort is spent.
+    /// Effort of a short search, as a fraction of the full effort. The short search shows whether the
+    /// limit can be kept before the full effort is spent.
     pub short: Part,
-    /// Where offsets waste room, a plan that takes this part more time than the model is worth a second short search.
+    /// If offsets waste memory, a plan whose extra time exceeds this fraction of the model's time gets
+    /// a second short search.
     pub costly: Part,
-    /// That search gets this part more room; its plan, brought down to the limit, has other offsets.
+    /// Extra capacity of that second search, as a fraction of the capacity. Its plan, reduced to the
+    /// limit, has other offsets.
     pub looser: Part,
-    /// Problems of more runs continue from the plan of the short search. Smaller ones begin anew: they are quick, and a new start may end elsewhere.
+    /// Number of runs above which a problem continues from the plan of the short search. A smaller
+    /// problem starts over: this is quick, and a new start may end at a different plan.
     pub large_problem: usize,
-    /// Effort of a search that continues from a plan.
+    /// Effort of a search that continues from a plan, as a fraction of the full effort.
     pub continued: Part,
-    /// A short search is given up where its plan is slower than a known one by this part of the known plan's extra time ...
+    /// A short search is given up if its plan is slower than a known plan by the larger of two margins.
+    /// First margin: this fraction of the known plan's extra time.
     pub behind_in_extra: Part,
-    /// ... and by this part of the model's time, whichever is more.
+    /// Second margin: this fraction of the model's time.
     pub behind_in_time: Part,
-    /// Time of the last bytes that a plan saves, as a multiple of the mean over all bytes that it saves.
+    /// Assumed time cost of the last bytes that a plan saves, as a multiple of the mean cost over all
+    /// saved bytes.
     pub steeper: u64,
-    /// Room that is left free for the waste of offsets, as parts of the capacity: little first, then more.
+    /// Fractions of the capacity left free for memory wasted by offsets: the small fraction is tried
+    /// first.
     pub free_room: [Part; 2],
-    /// Capacities that are tried in the search for the smallest arena.
+    /// Number of capacities tried in the search for the smallest arena.
     pub least_rounds: u32,
-    /// Effort for each of these capacities: most of them have no plan, and proving that takes longest.
+    /// Effort for each of these capacities, as a fraction of the full effort. Most of them have no plan,
+    /// and proving that takes longest.
     pub least_effort: Part,
-    /// That search ends once the smallest capacity is known to this part: offsets differ by more.
+    /// That search ends once the smallest capacity is known to this fraction. Offsets cause larger
+    /// differences.
     pub least_precision: Part,
 }
 
@@ -161,18 +181,20 @@ impl Default for FitTuning {
     }
 }
 
-/// Numbers of the changes to plans whose offsets exceed a limit.
+/// Tuning numbers for repairing plans whose offsets exceed a limit.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MendTuning {
-    /// Changes of a plan until its offsets fit, at most.
+    /// Maximum number of repairs of a plan until its offsets fit.
     pub max_changes: u32,
-    /// From this change on, all runs leave room, and not only the runs whose offsets exceed the limit.
+    /// From this repair on, all runs leave free memory, not only the runs whose offsets exceed the
+    /// limit.
     pub everywhere: u32,
-    /// Offsets that exceed the limit by at most this part of it need a small change: it gets no effort of its own.
+    /// Offsets that exceed the limit by at most this fraction of the limit need a small repair, which
+    /// gets no search effort.
     pub small_excess: Part,
-    /// Effort of each other change.
+    /// Effort of every other repair, as a fraction of the full effort.
     pub effort: Part,
-    /// Attempts to give room back to a plan that fits.
+    /// Number of attempts to return free memory to a plan that fits.
     pub eased: u32,
 }
 
@@ -182,12 +204,14 @@ impl Default for MendTuning {
     }
 }
 
-/// Numbers of the search for the constants that stay in the first space.
+/// Tuning numbers for choosing the constants that stay in the first space.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WeightTuning {
-    /// Divisions of the room between constants and arena that are tried, each with the effort divided by their number.
+    /// Number of divisions of the first space between constants and arena that are tried. Each gets the
+    /// full effort divided by this number.
     pub shares: u64,
-    /// Divisions that are planned with the whole effort, best short search first, until one fits.
+    /// Maximum number of divisions planned with the full effort, in the order of their short searches,
+    /// best first, until a plan fits.
     pub choices: usize,
 }
 
@@ -197,12 +221,12 @@ impl Default for WeightTuning {
     }
 }
 
-/// Numbers of the search for sub-views.
+/// Tuning numbers of the search for sub-views.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ViewTuning {
-    /// Sets of sub-views that are planned, at most.
+    /// Maximum number of sets of sub-views that are planned.
     pub max_trials: usize,
-    /// Nodes of all planned sets together, at most: large graphs get fewer trials.
+    /// Maximum number of nodes of all planned sets together: a large graph gets fewer trials.
     pub max_nodes: usize,
 }
 

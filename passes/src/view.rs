@@ -1,4 +1,4 @@
-//! `view`: results that are the same bytes as an operand become views of it.
+//! `view`: makes results that have the bytes of an operand views of that operand.
 
 use memc_ir::{Alias, AliasKind, Bytes, Module, Node, SecondaryMap, Stage, Value};
 use memc_ops::Typed;
@@ -7,7 +7,7 @@ use crate::analysis::class::{StorageClass, classes};
 use crate::options::Io;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
-/// The pass.
+/// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "view",
     summary: "Results that are the same bytes as an operand become views of it.",
@@ -41,7 +41,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(edits))
 }
 
-/// Result and operand of a node whose result has the operand's bytes under the runtime's profile.
+/// Returns the result and the operand of a node whose result has the operand's bytes under the runtime's
+/// profile.
 fn reshape(module: &Module, node: Node, ctx: &PassContext<'_>) -> Option<(Value, Value)> {
     let position = ctx.options.profile.view_of(&Typed { module, node })?;
     let data = module.node(node);
@@ -50,7 +51,8 @@ fn reshape(module: &Module, node: Node, ctx: &PassContext<'_>) -> Option<(Value,
     same.then_some((result, operand))
 }
 
-/// Whether classes allow it: a graph output owns bytes that the arena holds, and no two outputs share them.
+/// Returns whether storage classes allow the view: a graph output needs an owner in the arena, and no
+/// two outputs share an owner.
 fn may_share(
     module: &Module,
     classes: &SecondaryMap<Value, Option<StorageClass>>,

@@ -1,4 +1,5 @@
-//! `window`: operands of Concat and results of Split and Slice lie inside the larger value.
+//! `window`: places operands of Concat and results of Split and Slice inside the larger value, as
+//! sub-views.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ use crate::analysis::windows::{SubView, windows};
 use crate::options::Options;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
-/// The pass.
+/// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "window",
     summary: "Operands of Concat and results of Split and Slice lie inside the larger value.",
@@ -24,7 +25,7 @@ pub const INFO: PassInfo = PassInfo {
     run,
 };
 
-/// Chains of windows are no longer than this, so that the owner of a value is found quickly.
+/// Maximum length of a chain of sub-views, so that the owner of a value is found quickly.
 const MAX_DEPTH: usize = 1024;
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
@@ -35,15 +36,15 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(join_all(module, ctx.options, chosen)))
 }
 
-/// Takes those of the windows that a module could have whose node and part are named, as far as they are legal together; gives the number of aliases
-/// set.
+/// Takes the legal sub-views whose node and part are in `named`, as far as they are legal together.
+/// Returns the number of aliases set.
 pub fn take(module: &mut Module, ctx: &PassContext<'_>, named: &BTreeSet<(Node, Value)>) -> u64 {
     let candidates = candidates(module, ctx);
     let chosen = candidates.iter().filter(|window| named.contains(&(window.node, window.part)));
     join_all(module, ctx.options, chosen)
 }
 
-/// Node and part of each window that a module has. Linear in operands and results.
+/// Returns the node and the part of each sub-view in the module's plan. Linear in operands and results.
 pub fn taken(module: &Module, ctx: &PassContext<'_>) -> BTreeSet<(Node, Value)> {
     let all = if ctx.options.profile.windows { windows(module, &ctx.data) } else { Vec::new() };
     let is_taken = |window: &&SubView| {
@@ -53,7 +54,7 @@ pub fn taken(module: &Module, ctx: &PassContext<'_>) -> BTreeSet<(Node, Value)> 
     all.iter().filter(is_taken).map(|window| (window.node, window.part)).collect()
 }
 
-/// Joins windows one after another, each if it is still legal; gives the number of aliases set.
+/// Joins sub-views one after another, each only if it is still legal. Returns the number of aliases set.
 fn join_all<'w>(module: &mut Module, options: &Options, chosen: impl IntoIterator<Item = &'w SubView>) -> u64 {
     let families = Families::of(module, options);
     let mut edits = 0;
@@ -65,7 +66,7 @@ fn join_all<'w>(module: &mut Module, options: &Options, chosen: impl IntoIterato
     edits
 }
 
-/// The windows that a module could have one by one, in the order in which the pass takes them.
+/// Returns the sub-views that are legal by themselves, in the order in which the pass takes them.
 pub fn candidates(module: &Module, ctx: &PassContext<'_>) -> Vec<SubView> {
     if !ctx.options.profile.windows {
         return Vec::new();
@@ -75,22 +76,26 @@ pub fn candidates(module: &Module, ctx: &PassContext<'_>) -> Vec<SubView> {
     in_order(&windows).filter(|window| families.allow(module, window)).copied().collect()
 }
 
-/// Operands from the last node to the first, so that a value that many read lies in the one that lives longest, and what contains a window has
-/// its owner already; then results from the first node to the last, for the same reason.
+/// Orders sub-views for joining.
+///
+/// Operands come first, from the last node to the first: a value read by several Concats is placed in
+/// the longest-lived result, and an enclosing value already has its owner. Results follow, from the
+/// first node to the last, for the same reason.
 fn in_order(windows: &[SubView]) -> impl Iterator<Item = &SubView> {
     let operands = windows.iter().rev().filter(|window| window.is_operand);
     operands.chain(windows.iter().filter(|window| !window.is_operand))
 }
 
-/// What is known of values that share bytes.
+/// Facts about values that share bytes.
 struct Families<'o> {
     options: &'o Options,
     classes: SecondaryMap<Value, Option<StorageClass>>,
     /// By owner: whether some member is a graph output.
     has_output: SecondaryMap<Value, bool>,
-    /// By owner: whether a node reads some member that may write into it.
+    /// By owner: whether a node that may write its operands reads some member.
     is_written: SecondaryMap<Value, bool>,
-    /// By owner: whether every bit must stay, and a node reads some member that adds up in an order that follows from its address.
+    /// By owner: whether results must keep every bit and a node that adds in an address-dependent order
+    /// reads some member.
     is_summed: SecondaryMap<Value, bool>,
 }
 
@@ -116,11 +121,14 @@ impl<'o> Families<'o> {
         Self { options, classes: classes(module), has_output, is_written, is_summed }
     }
 
-    /// Whether the part, with all that shares its bytes, may move into the whole.
+    /// Returns whether the part and all values that share its bytes may move into the whole.
     ///
-    /// What the part owns must be made by a node of the plan and be no graph output: those own their bytes. Where a Concat's operand is written, the
-    /// result must be in the arena. Nobody may write into either behind the planner's back: what holds of the one would change with the other.
-    /// Where every bit must stay, what a sum reads begins at an aligned address, as it does where it owns its bytes.
+    /// - The part's owner must be made by a node of the plan and be no graph output, since outputs own
+    ///   their bytes.
+    /// - For an operand of Concat, the result must be in the arena, so that it can be written there.
+    /// - No node with a side effect may read either value: its write into one would change the other.
+    /// - If results must keep every bit, the operand of a sum begins at an aligned address, as it does
+    ///   when it owns its bytes.
     fn allow(&self, module: &Module, window: &SubView) -> bool {
         let Some(owner) = reshape_owner(module, window.part, self.options) else { return false };
         let (home, depth) = owner_and_depth(module, window.whole);
@@ -134,14 +142,16 @@ impl<'o> Families<'o> {
     }
 }
 
-/// Whether a kernel of the node adds up in an order that follows from the address of what it reads, or one of a node in its bodies.
+/// Returns whether a kernel of the node, or of a node in its bodies, adds in an order that depends on
+/// the address of its operand.
 fn sums_by_address(module: &Module, node: Node) -> bool {
     let data = module.node(node);
     player::sums_by_address(&data.operator.domain, &data.operator.name)
         || data.bodies().any(|(_, body)| module.graph(body).nodes.iter().any(|inner| sums_by_address(module, *inner)))
 }
 
-/// Makes the part a view of the whole, and what the part was a reshape of a view of the part; gives the number of aliases set.
+/// Makes the part a view of the whole, and reverses the chain of reshapes: each former base becomes a
+/// view of its former view. Returns the number of aliases set.
 fn join(module: &mut Module, window: &SubView) -> u64 {
     let mut edits = 0;
     let mut next = Some((window.part, Alias { of: window.whole, kind: AliasKind::View, offset: window.offset }));
@@ -153,7 +163,8 @@ fn join(module: &mut Module, window: &SubView) -> u64 {
     edits
 }
 
-/// The owner of a value that has all of the owner's bytes, through results that are reshapes of their operand.
+/// Returns the owner of a value through a chain of reshapes, or `None` if some alias is no reshape or
+/// the owner has another size.
 fn reshape_owner(module: &Module, value: Value, options: &Options) -> Option<Value> {
     let mut owner = value;
     while let Some(alias) = module.plan.alias[owner] {

@@ -1,12 +1,13 @@
-//! Form of a node: the kernel that runs, and everything that decides what it takes.
+//! Form of a node: its kernel, and all properties that determine the kernel's time and workspace.
 
 use memc_ir::{Attribute, ElementType, Module, Node, Operator};
 use memc_ops::{Typed, lookup};
 
-/// Operands that decide what a kernel takes where element-wise work is fused with it: data and weights. Biases and sums come behind them.
+/// Number of operands that determine the cost of a kernel that is also used with fused element-wise
+/// work: data and weights. Biases and sums come after them.
 const MAIN_OPERANDS: usize = 2;
 
-/// The operator that a kernel was written for, by domain and name.
+/// Domain and name of the operator that a kernel was written for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Kernel {
     domain: String,
@@ -14,7 +15,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// Kernel that runs nodes of an operator.
+    /// Returns the kernel that runs nodes of an operator.
     pub(crate) fn of(operator: &Operator) -> Self {
         match lookup(operator).and_then(|info| info.runs) {
             Some(name) => Self { domain: String::new(), name: name.to_owned() },
@@ -22,7 +23,7 @@ impl Kernel {
         }
     }
 
-    /// Whether nodes of other operators run it, too.
+    /// Returns whether nodes of other operators also run this kernel.
     fn is_fused(&self) -> bool {
         self.domain.is_empty() && memc_ops::all().iter().any(|info| info.runs == Some(&*self.name))
     }
@@ -38,7 +39,8 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Form of a node; `None` where extents are unknown, or where bodies or tensors in attributes decide what the node takes.
+    /// Returns the form of a node; `None` if extents are unknown, or if the cost depends on bodies or on
+    /// tensors in attributes.
     pub(crate) fn of(module: &Module, node: Node) -> Option<Self> {
         let data = module.node(node);
         let is_plain =
@@ -65,7 +67,8 @@ impl Form {
     }
 }
 
-/// Whether an attribute decides what a kernel takes that also runs fused: windows and flags do, factors and activations do not.
+/// Returns whether an attribute affects the cost of a kernel that also runs fused: windows and flags do,
+/// factors and activations do not.
 fn shapes_a_kernel(name: &str, value: &Attribute) -> bool {
     let is_activation = name.starts_with("activation");
     !is_activation && !matches!(value, Attribute::Float(_) | Attribute::Floats(_) | Attribute::Int(0))

@@ -1,7 +1,8 @@
 //! Time and traffic of nodes and schedules; descriptions of targets.
 //!
-//! The model is a roofline: a node takes the longer of its arithmetic (with what it gathers for it) and its memory traffic, and a fixed overhead. What is not known is
-//! charged a stated pessimistic bound, never zero. Where a runtime's profile is at hand, what was measured takes the model's place.
+//! The model is a roofline: a node takes the longer of its arithmetic (including gathering) and its
+//! memory traffic, plus a fixed overhead. A node with unknown extents is charged a stated pessimistic
+//! bound, never zero. If a runtime's profile is available, measured times replace modelled times.
 
 mod form;
 mod machine;

@@ -2,66 +2,66 @@
 
 use memc_ir::{Bytes, ElementType, Nanos};
 
-/// Operations that a vector unit does in the time of one step without it: eight multiply-adds of binary32.
+/// Operations that a vector unit does in the time of one scalar step: eight multiply-adds of binary32.
 const VECTOR: f64 = 16.0;
 
 /// Rates of a machine that runs one node at a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Machine {
-    /// Arithmetic operations a second.
+    /// Arithmetic operations per second.
     pub flops_per_second: ArithmeticRates,
-    /// Bytes a second between the nearest memory and the processor.
+    /// Bytes per second between the nearest memory and the processor.
     pub bytes_per_second: f64,
-    /// What a node finds in a cache, because nodes before it wrote it there.
+    /// Cache from which a node may read results of earlier nodes; `None` without a cache.
     pub cache: Option<Cache>,
-    /// Fixed cost of one node.
+    /// Fixed time of one node.
     pub overhead: Nanos,
-    /// The part of both rates that kernels reach, above 0 and at most 1.
+    /// Fraction of both rates that kernels reach, above 0 and at most 1.
     pub sustained: f64,
 }
 
 /// Bytes that a node reads and writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
-    /// Of values that nodes make: those before it may have left them in a cache.
+    /// Bytes of values made by nodes: earlier nodes may have left them in a cache.
     pub made: u64,
-    /// Of constants, each of which is read once a run.
+    /// Bytes of constants, each read once per run.
     pub constant: u64,
 }
 
 /// A cache between memory and the processor.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cache {
-    /// What it holds.
+    /// Capacity in bytes.
     pub capacity: Bytes,
-    /// Bytes a second between it and the processor.
+    /// Bytes per second between the cache and the processor.
     pub bytes_per_second: f64,
 }
 
-/// Arithmetic operations a second by element type, a multiply-add counted as two.
+/// Arithmetic operations per second by element type; a multiply-add counts as two.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ArithmeticRates {
-    /// IEEE binary32, and every type without a rate of its own.
+    /// Rate of IEEE binary32, and of every type without its own rate.
     pub float: f64,
-    /// IEEE binary64.
+    /// Rate of IEEE binary64.
     pub double: f64,
-    /// IEEE binary16.
+    /// Rate of IEEE binary16.
     pub float16: f64,
-    /// Brain float.
+    /// Rate of bfloat16.
     pub bfloat16: f64,
-    /// Floats of 8 bits and less.
+    /// Rate of floats of 8 bits and less.
     pub float8: f64,
-    /// Integers of 8 bits and less.
+    /// Rate of integers of 8 bits and less.
     pub int8: f64,
 }
 
 impl ArithmeticRates {
-    /// Every type at the rate of binary32, binary64 at half of it.
+    /// Sets every type to the rate of binary32, and binary64 to half of it.
     pub fn uniform(float: f64) -> Self {
         Self { float, double: float / 2.0, float16: float, bfloat16: float, float8: float, int8: float }
     }
 
-    /// Operations a second on elements of a type.
+    /// Returns the operations per second on elements of a type.
     pub fn of(&self, element: ElementType) -> f64 {
         match element {
             ElementType::Double | ElementType::Complex128 => self.double,
@@ -85,19 +85,21 @@ impl ArithmeticRates {
 }
 
 impl Machine {
-    /// Time of so much work on elements of a type: the longer of arithmetic and traffic, and the overhead.
+    /// Returns the time of this work on elements of a type: the longer of arithmetic and traffic, plus
+    /// the overhead.
     pub fn time(&self, flops: u64, traffic: Traffic, element: ElementType) -> Nanos {
         let compute = flops as f64 / self.flops_per_second.of(element);
         Nanos(compute.max(self.moving(traffic)) / self.sustained * 1e9 + self.overhead.0)
     }
 
-    /// Time of so many steps that use no vector unit, and the overhead.
+    /// Returns the time of scalar steps, which use no vector unit, plus the overhead.
     pub fn scalar_time(&self, steps: u64) -> Nanos {
         let rate = self.flops_per_second.float / VECTOR * self.sustained;
         Nanos(steps as f64 / rate * 1e9 + self.overhead.0)
     }
 
-    /// Seconds to move so many bytes at full rate: what the cache holds at its rate, the rest at the memory's.
+    /// Returns the seconds to move this traffic at full rate. Up to the cache's capacity, made values
+    /// move at the cache's rate; the rest moves at the memory's rate.
     fn moving(&self, traffic: Traffic) -> f64 {
         let (near, rate) = self.cache.map_or((0, 1.0), |cache| (traffic.made.min(cache.capacity.0), cache.bytes_per_second));
         let far = (traffic.made - near) as f64 + traffic.constant as f64;

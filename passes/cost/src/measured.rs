@@ -1,4 +1,5 @@
-//! A runtime's profile laid over a module: what was measured where a node was, what that lets expect where it was not.
+//! Measured costs of a module's nodes from a runtime's profile, and estimates for nodes without an
+//! entry.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +9,10 @@ use crate::form::{Form, Kernel};
 use crate::machine::Machine;
 use crate::timings::{NodeTiming, Timings};
 
-/// A copy is a copy of an original, however long the chain; what is longer is no chain that memc makes.
+/// Maximum length of a chain of recomputed copies; memc makes no longer chains.
 const MAX_CHAIN: usize = 64;
 
-/// Measured and modelled times of several nodes, and their largest workspace.
+/// Measured and modelled times of several nodes, in nanoseconds, and their largest workspace, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sum {
     measured: f64,
@@ -26,7 +27,7 @@ impl Sum {
         self.workspace = self.workspace.max(row.workspace);
     }
 
-    /// Measured against modelled time.
+    /// Returns the ratio of measured to modelled time; 1 without modelled time.
     fn ratio(&self) -> f64 {
         if self.modelled > 0.0 { self.measured / self.modelled } else { 1.0 }
     }
@@ -34,26 +35,27 @@ impl Sum {
 
 /// Times and workspace from a profile.
 ///
-/// A node without an entry of its own is looked up by its form: rewriting gives nodes other names, and fuses them with element-wise ones.
+/// A node without its own entry is looked up by its form: rewriting renames nodes and fuses them with
+/// element-wise nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     rows: Vec<NodeTiming>,
     by_result: BTreeMap<String, usize>,
     by_node: BTreeMap<String, usize>,
-    /// Nodes of one form: one kernel on operands of the same extents.
+    /// Sums by form: one kernel on operands of equal extents.
     by_form: BTreeMap<Form, Sum>,
-    /// Nodes of one operator, by domain and name.
+    /// Sums by operator, as domain and name.
     by_operator: BTreeMap<(String, String), Sum>,
-    /// Nodes of one kernel.
+    /// Sums by kernel.
     by_kernel: BTreeMap<Kernel, Sum>,
-    /// All nodes.
+    /// Sum of all nodes.
     all: Sum,
     matched: usize,
     unmatched: usize,
 }
 
 impl Measured {
-    /// Lays a profile over the model that it was taken of. O(n log n).
+    /// Matches a profile with the model that it was measured on. O(n log n).
     pub fn new(profile: Timings, module: &Module, machine: &Machine) -> Self {
         let mut by_result = BTreeMap::new();
         let mut by_node = BTreeMap::new();
@@ -78,7 +80,7 @@ impl Measured {
         measured
     }
 
-    /// Derives how the machine compares with its model, from the nodes of which both are known.
+    /// Sums measured and modelled times over the nodes that have both.
     fn compare(&mut self, module: &Module, machine: &Machine) {
         for node in &module.graph(module.main()).nodes {
             let Some(row) = self.row(module, *node).cloned() else {
@@ -86,7 +88,7 @@ impl Measured {
                 continue;
             };
             self.matched += 1;
-            // Nodes that were found to have nothing to do say nothing about those that do.
+            // Nodes measured as having no work say nothing about nodes with work.
             if row.ns > 0 {
                 let operator = &module.node(*node).operator;
                 let modelled = crate::node::nanos(module, *node, machine).0;
@@ -100,17 +102,19 @@ impl Measured {
         }
     }
 
-    /// Nodes of the model that the profile has.
+    /// Returns the number of the model's nodes that have an entry in the profile.
     pub fn matched(&self) -> usize {
         self.matched
     }
 
-    /// Nodes of the model that the profile lacks, or had with another operator or other extents.
+    /// Returns the number of the model's nodes without an entry, or whose entry has another operator or
+    /// other extents.
     pub fn unmatched(&self) -> usize {
         self.unmatched
     }
 
-    /// Time of a node: as measured, or as modelled in proportion to what was measured of its form, its operator, its kernel, or else of all nodes.
+    /// Returns the time of a node: as measured, or modelled and scaled by the ratio of its form, its
+    /// operator, its kernel, or else of all nodes.
     pub fn nanos(&self, module: &Module, node: Node, machine: &Machine) -> Nanos {
         if let Some(row) = self.row(module, node) {
             return Nanos(row.ns as f64);
@@ -123,14 +127,16 @@ impl Measured {
         Nanos(crate::node::nanos(module, node, machine).0 * sum.ratio())
     }
 
-    /// Workspace of a node as measured, of itself or of another node of its form.
+    /// Returns the measured workspace of a node, or of another node of its form; `None` without a
+    /// measurement.
     pub fn workspace(&self, module: &Module, node: Node) -> Option<Bytes> {
         let own = self.row(module, node).map(|row| row.workspace);
         let of_form = || Some(self.by_form.get(&Form::of(module, node)?)?.workspace);
         own.or_else(of_form).map(Bytes)
     }
 
-    /// The entry of a node, or of the node that it is a copy of: by the name of its first result, which is unique, or else by its own.
+    /// Returns the entry of a node, or of the original if it is a recomputed copy. The entry is found by
+    /// the unique name of the first result, or else by the node's name.
     fn row(&self, module: &Module, node: Node) -> Option<&NodeTiming> {
         let original = original(module, node);
         let data = module.node(original);
@@ -143,13 +149,13 @@ impl Measured {
     }
 }
 
-/// The node that a chain of copies starts from.
+/// Returns the original at the start of a chain of recomputed copies.
 fn original(module: &Module, node: Node) -> Node {
     let chain = std::iter::successors(Some(node), |node| module.node(*node).recompute_of);
     chain.take(MAX_CHAIN).last().unwrap_or(node)
 }
 
-/// Whether a node's results have the extents that were measured, as far as both are known.
+/// Returns whether a node's results have the measured extents, as far as both are known.
 fn same_extents(row: &NodeTiming, module: &Module, node: Node) -> bool {
     let results = module.node(node).results();
     row.results.iter().zip(results).all(|(measured, value)| {

@@ -1,4 +1,4 @@
-//! What passes ask for costs: a target, and what was measured.
+//! Cost model of the passes: a target, and optionally a runtime's measurements.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::target::Target;
 /// Costs on one target.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CostModel {
-    /// The target.
+    /// Description of the target.
     pub target: Target,
-    /// What a runtime measured of the model; it takes the place of what is modelled.
+    /// Measurements of the model on a runtime; they replace modelled costs.
     pub measured: Option<Arc<Measured>>,
 }
 
 impl CostModel {
-    /// Time of a node; a node that computes something again takes as long as the first one.
+    /// Returns the time of a node; a recomputed copy takes as long as its original.
     pub fn nanos(&self, module: &Module, node: Node) -> Nanos {
         match &self.measured {
             Some(measured) => measured.nanos(module, node, &self.target.machine),
@@ -25,18 +25,19 @@ impl CostModel {
         }
     }
 
-    /// Of the time of a node, what it takes to gather operand 0 for products: each of several nodes that share these products takes it again.
+    /// Returns the part of a node's time spent on gathering operand 0 for products. If several nodes
+    /// divide the products, each of them spends this time.
     pub fn gathering(&self, module: &Module, node: Node) -> Nanos {
         crate::node::gathering(module, node, &self.target.machine)
     }
 
-    /// Time of the main graph, node after node.
+    /// Returns the time of all nodes of the main graph, one after another.
     pub fn total_nanos(&self, module: &Module) -> Nanos {
         let nodes = &module.graph(module.main()).nodes;
         Nanos(nodes.iter().map(|node| self.nanos(module, *node).0).sum())
     }
 
-    /// Workspace of a node as measured; `None` where it was not.
+    /// Returns the measured workspace of a node; `None` without a measurement.
     pub fn workspace(&self, module: &Module, node: Node) -> Option<Bytes> {
         self.measured.as_ref().and_then(|measured| measured.workspace(module, node))
     }

@@ -5,19 +5,21 @@ use memc_ops::{Gathers, Reads, Scalar, Typed, View, Work, lookup};
 
 use crate::machine::{Machine, Traffic};
 
-/// Time charged to a node whose extents nobody knows: one millisecond, far above most kernels.
+/// Time of a node with unknown extents, in nanoseconds: one millisecond, far above most kernels.
 pub const UNKNOWN_NANOS: f64 = 1e6;
 
-/// What gathering an element takes, in operations. Measured with convolutions of 1 to 512 channels whose filters were divided among 1 to 16
-/// calls: five elements a nanosecond where 50 operations are done.
+/// Cost of gathering an element, in operations. Measured with convolutions of 1 to 512 channels whose
+/// filters were divided among 1 to 16 calls: five elements per nanosecond at 50 operations per
+/// nanosecond.
 const GATHERED: u64 = 10;
 
-/// Bodies nest at most this deep; deeper ones are charged as unknown.
+/// Maximum nesting of bodies; deeper bodies count as unknown.
 const MAX_DEPTH: usize = 64;
 
-/// Arithmetic operations of a node, its bodies run once; `None` where extents are unknown.
+/// Returns the arithmetic operations of a node, with its bodies run once; `None` if extents are unknown.
 ///
-/// An operator that is not in the table is charged ten operations an element of its operands and results.
+/// An operator that is not in the table is charged ten operations per element of its operands and
+/// results.
 pub fn flops(module: &Module, node: Node) -> Option<u64> {
     flops_within(module, node, 0)
 }
@@ -43,7 +45,8 @@ fn flops_within(module: &Module, node: Node, depth: usize) -> Option<u64> {
     }
 }
 
-/// Steps that a node's kernel takes one element at a time; `None` where extents are unknown.
+/// Returns the number of scalar steps of a node's kernel, one element at a time; `None` if extents are
+/// unknown.
 pub fn scalar_steps(module: &Module, node: Node) -> Option<u64> {
     let typed = Typed { module, node };
     match lookup(&module.node(node).operator).map_or(Scalar::None, |info| info.scalar) {
@@ -53,7 +56,8 @@ pub fn scalar_steps(module: &Module, node: Node) -> Option<u64> {
     }
 }
 
-/// Elements that a node's kernel gathers before it multiplies; `None` where extents are unknown.
+/// Returns the number of elements that a node's kernel gathers before it multiplies; `None` if extents
+/// are unknown.
 pub fn gathered(module: &Module, node: Node) -> Option<u64> {
     match lookup(&module.node(node).operator).map_or(Gathers::None, |info| info.gathers) {
         Gathers::None => Some(0),
@@ -61,8 +65,8 @@ pub fn gathered(module: &Module, node: Node) -> Option<u64> {
     }
 }
 
-/// Traffic of a node; `None` where a size is unknown. Reshape-like nodes move nothing, and of a table that is looked up only what is found
-/// counts.
+/// Returns the traffic of a node; `None` if a size is unknown. Reshape-like nodes move nothing, and a
+/// lookup in a table counts only the entries found.
 pub fn traffic(module: &Module, node: Node) -> Option<Traffic> {
     let data = module.node(node);
     let info = lookup(&data.operator);
@@ -90,7 +94,7 @@ pub fn traffic(module: &Module, node: Node) -> Option<Traffic> {
     Some(traffic)
 }
 
-/// Modelled time of a node on a machine; [`UNKNOWN_NANOS`] where extents are unknown.
+/// Returns the modelled time of a node on a machine; [`UNKNOWN_NANOS`] if extents are unknown.
 pub fn nanos(module: &Module, node: Node, machine: &Machine) -> Nanos {
     let vectors = flops(module, node).zip(gathered(module, node));
     let known = vectors.zip(scalar_steps(module, node)).zip(traffic(module, node));
@@ -98,26 +102,28 @@ pub fn nanos(module: &Module, node: Node, machine: &Machine) -> Nanos {
         let rate = lookup(&module.node(node).operator).map_or(100, |info| u64::from(info.rate));
         let vectors = flops.saturating_add(gathered.saturating_mul(GATHERED)).saturating_mul(100) / rate;
         let time = machine.time(vectors, traffic, arithmetic(module, node));
-        // Vectors and single steps take turns in one kernel, and the traffic goes on beside both.
+        // A kernel alternates between vector work and scalar steps, and its traffic runs in parallel
+        // with both.
         Nanos(time.0.max(machine.scalar_time(scalar).0))
     })
 }
 
-/// Time that a node takes to gather what it multiplies; none where extents are unknown.
+/// Returns the time that a node spends on gathering; zero if extents are unknown.
 pub(crate) fn gathering(module: &Module, node: Node, machine: &Machine) -> Nanos {
     let operations = gathered(module, node).unwrap_or(0).saturating_mul(GATHERED);
     let time = machine.time(operations, Traffic::default(), arithmetic(module, node));
     Nanos(time.0 - machine.overhead.0)
 }
 
-/// The type that a node computes in: that of its first operand, or of its first result where it reads nothing.
+/// Returns the element type of a node's arithmetic: that of its first operand, or of its first result if
+/// it reads nothing.
 fn arithmetic(module: &Module, node: Node) -> ElementType {
     let data = module.node(node);
     let first = data.operands().chain(data.results()).next();
     first.and_then(|value| module.ty(value).tensor()).map_or(ElementType::Float, |ty| ty.element)
 }
 
-/// Arithmetic of the main graph; nodes whose extents are unknown are left out.
+/// Returns the arithmetic operations of the main graph; nodes with unknown extents are left out.
 pub fn total_flops(module: &Module) -> u64 {
     let nodes = &module.graph(module.main()).nodes;
     nodes.iter().filter_map(|node| flops(module, *node)).fold(0, u64::saturating_add)

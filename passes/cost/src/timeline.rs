@@ -1,4 +1,4 @@
-//! When each step of a plan runs: operators on one engine, transfers on one for each direction of each link.
+//! Timeline of a plan: operators run on one engine, transfers on one engine per direction of each link.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,21 @@ use memc_ops::families::memory::transfer_of;
 use crate::model::CostModel;
 use crate::node::UNKNOWN_NANOS;
 
-/// A time in which a step keeps its engine busy.
+/// Period in which a step keeps its engine busy.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Span {
-    /// When it begins.
+    /// Begin of the period.
     pub start: Nanos,
-    /// When it has ended.
+    /// End of the period.
     pub end: Nanos,
 }
 
-/// The span of each node of the main graph, in the order of the schedule, from the start of the run.
+/// Returns the span of each node of the main graph, in schedule order, from the start of the run.
 ///
-/// Nodes are issued in the order of the schedule. An operator begins when the one before it has ended, when what it reads has been loaded, and
-/// when the bytes that it writes are no longer read or written by a transfer; a transfer when it is issued and its link is free, under the
-/// same conditions. Nothing waits for a transfer otherwise. O(n · transfers under way).
+/// Nodes are issued in schedule order. An operator begins when three conditions hold: the previous
+/// operator has ended, its operands have been loaded, and no transfer still reads or writes the bytes of
+/// its results. A transfer begins when it is issued and its link is free, under these conditions.
+/// Nothing else waits for a transfer. O(n · transfers in progress).
 pub fn timeline(module: &Module, costs: &CostModel) -> Vec<Span> {
     let mut clock = Clock {
         module,
@@ -40,7 +41,7 @@ pub fn timeline(module: &Module, costs: &CostModel) -> Vec<Span> {
     module.graph(module.main()).nodes.iter().map(|node| clock.run(*node)).collect()
 }
 
-/// Bytes of a space.
+/// A range of bytes in a space.
 #[derive(Clone, Copy)]
 struct Region {
     space: Space,
@@ -61,13 +62,13 @@ impl Region {
 struct Clock<'a> {
     module: &'a Module,
     costs: &'a CostModel,
-    /// When the last operator has ended.
+    /// End of the last operator, in nanoseconds.
     computed: f64,
-    /// When each direction of each link is free, by the target's spaces that it leads from and to.
+    /// Time from which each direction of a link is free, by the indices of its source and target space.
     links: BTreeMap<(usize, usize), f64>,
-    /// When the bytes that an owner got over a link are there.
+    /// Time at which an owner's transferred bytes have arrived.
     ready: SecondaryMap<Value, f64>,
-    /// Bytes that transfers read or write, and until when.
+    /// Byte ranges that transfers read or write, with the end of the transfer.
     under_way: Vec<(Region, f64)>,
     /// Workspace of nodes.
     scratch: BTreeMap<Node, Vec<Region>>,
@@ -86,7 +87,8 @@ impl Clock<'_> {
         Span { start: Nanos(start), end: Nanos(end) }
     }
 
-    /// When what a node reads is there, and what it writes is free.
+    /// Returns the earliest start of a node: its operands have arrived, and no transfer uses the bytes
+    /// that it writes.
     fn earliest(&self, node: Node) -> f64 {
         let data = self.module.node(node);
         let read = data.operands().map(|value| self.ready[self.module.plan.owner(value).0]);
@@ -114,7 +116,7 @@ impl Clock<'_> {
                 self.under_way.extend(regions.into_iter().flatten().map(|region| (region, end)));
                 (start, end)
             }
-            // A copy that no arena holds yet: the plan is not complete.
+            // No arena holds this copy: the plan is incomplete.
             _ => (issued, issued + UNKNOWN_NANOS),
         };
         if let Some(result) = result {
@@ -123,7 +125,8 @@ impl Clock<'_> {
         Span { start: Nanos(start), end: Nanos(end) }
     }
 
-    /// The target's space that a transfer reads: where its operand lies, or for a constant that no arena holds, what the node says.
+    /// Returns the index of the space that a transfer reads: the operand's space, or for a constant
+    /// outside all arenas the space that the node names.
     fn from(&self, node: Node, operand: Option<Region>) -> Option<usize> {
         match operand {
             Some(region) => self.index(region.space),
@@ -135,7 +138,7 @@ impl Clock<'_> {
         self.costs.target.space(&self.module.plan.spaces[space].name)
     }
 
-    /// Time to copy so many bytes over the link between two spaces.
+    /// Returns the time to copy bytes over the link between two spaces.
     fn copying(&self, (from, to): (usize, usize), bytes: Bytes) -> f64 {
         self.costs.target.link(from, to).map_or(UNKNOWN_NANOS, |link| link.time(bytes).0)
     }

@@ -1,15 +1,15 @@
-//! What a runtime measured of a model's nodes: the file that `memc profile` writes.
+//! Timings of a model's nodes on a runtime: the file that `memc profile` writes.
 
 use serde::Deserialize;
 use thiserror::Error;
 
-/// What the key `schema` of this version of the file says.
+/// Value of the key `schema` in this version of the file.
 pub const VERSION: &str = "memc.profile/1";
 
-/// No node runs longer: about a month.
+/// Maximum accepted time of a node, in nanoseconds: about a month.
 const LONGEST: u64 = 3_000_000_000_000_000;
 
-/// A profile: one entry a node of the main graph.
+/// Contents of the file: one entry per node of the main graph.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Timings {
     /// Name and version of the format, `memc.profile/1`.
@@ -18,32 +18,32 @@ pub struct Timings {
     pub nodes: Vec<NodeTiming>,
 }
 
-/// What one node took.
+/// Measurements of one node.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct NodeTiming {
-    /// Name of the node; those that have none in the model are named as memc writes them.
+    /// Name of the node; a node without a name in the model has the name that memc writes for it.
     pub node: String,
-    /// Operator.
+    /// Name of the operator.
     pub op: String,
     /// Domain of the operator.
     #[serde(default)]
     pub domain: String,
-    /// Median time in nanoseconds; 0 for a node that has nothing to do.
+    /// Median time in nanoseconds; 0 for a node without work.
     pub ns: u64,
-    /// Workspace of its kernel, in bytes.
+    /// Workspace of the node's kernel, in bytes.
     #[serde(default)]
     pub workspace: u64,
-    /// Its results; empty in files that do not state them.
+    /// Results of the node; empty in files that do not state them.
     #[serde(default)]
     pub results: Vec<TimedResult>,
 }
 
-/// A result of a node, as it was when the node was measured.
+/// A result of a node at the time of measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct TimedResult {
     /// Name of the value.
     pub name: String,
-    /// Extents; none where nobody can derive them.
+    /// Extents; `None` if they cannot be derived.
     #[serde(default)]
     pub shape: Option<Vec<u64>>,
 }
@@ -54,26 +54,26 @@ pub enum ProfileError {
     /// The text is no JSON, or a key is missing or of the wrong type.
     #[error("line {}, column {}: {source}", source.line(), source.column())]
     Form {
-        /// What the parser says.
+        /// Error of the parser.
         source: serde_json::Error,
     },
-    /// Another format, or another version of it.
+    /// The file has another format, or another version of this format.
     #[error("its `schema` is `{found}`, and this version of memc reads `{VERSION}`")]
     Version {
-        /// What the key `schema` says.
+        /// Value of the key `schema`.
         found: String,
     },
-    /// A time that nothing takes.
+    /// The file states an impossible time.
     #[error("node `{node}` takes {ns} ns, longer than anything does")]
     Time {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// What the file says.
+        /// Time in the file, in nanoseconds.
         ns: u64,
     },
 }
 
-/// Reads a profile. Keys that this version does not know are left out.
+/// Reads a profile. Unknown keys are ignored.
 ///
 /// # Errors
 /// The text is no profile of this version.
@@ -82,7 +82,7 @@ pub fn read(text: &str) -> Result<Timings, ProfileError> {
     struct Head {
         schema: String,
     }
-    // The version first: a later one may have other keys.
+    // Check the version first: a later version may have other keys.
     let form = |source| ProfileError::Form { source };
     let head: Head = serde_json::from_str(text).map_err(form)?;
     if head.schema != VERSION {

@@ -14,7 +14,7 @@ fn module(inputs: &[&str], node: &str, result: &str) -> Module {
     text::parse(&module).unwrap()
 }
 
-/// Operations and bytes of the only node.
+/// Returns operations and bytes of the only node.
 fn charged(inputs: &[&str], node: &str, result: &str) -> (Option<u64>, Option<u64>) {
     let module = module(inputs, node, result);
     let node = module.graph(module.main()).nodes[0];
@@ -31,7 +31,7 @@ fn a_matrix_product_is_charged_its_multiply_adds() {
 fn a_table_that_is_looked_up_is_charged_what_is_found() {
     let found = 4 * 8 * 10;
     assert_eq!(charged(&["f32[30000,8]", "i64[10]"], "Gather(%a, %b)", "f32[10,8]"), (Some(0), Some(2 * found + 80)));
-    // More look-ups than rows: the table is read once.
+    // With more lookups than rows, the table is read once.
     assert_eq!(charged(&["f32[2,8]", "i64[10]"], "Gather(%a, %b)", "f32[10,8]"), (Some(0), Some(64 + found + 80)));
 }
 
@@ -49,7 +49,7 @@ fn what_kernels_do_one_by_one_takes_its_time() {
     };
     assert_eq!(steps(&["bool[10]", "f32[10]", "f32[10]"], "Where(%a, %b, %c)", "f32[10]"), Some(80));
     assert_eq!(steps(&["f32[10]"], "Relu(%a)", "f32[10]"), Some(0));
-    // 6 * 4 runs of 2 * 8 elements, and of 3: the axes behind the one that is cut are whole.
+    // 6 * 4 runs of 2 * 8 elements, and of 3 elements: the axes after the cut axis are whole.
     let slice = "Slice(%a, %b, %c)";
     assert_eq!(steps(&["f32[6,4,3,8]", "i64[1]", "i64[1]"], slice, "f32[6,4,2,8]"), Some(6 * 4 * 30));
     assert_eq!(steps(&["f32[6,4,4]", "i64[1]", "i64[1]"], slice, "f32[6,4,3]"), Some(6 * 4 * 30));
@@ -75,7 +75,8 @@ fn what_windows_cover_is_gathered_once_for_all_filters() {
         let node = module.graph(module.main()).nodes[0];
         (gathered(&module, node), CostModel::default().nanos(&module, node).0.round())
     };
-    // 64 positions of windows that cover 4 * 9 elements, each ten operations; 2 * 2304 more for each filter; 50 operations a nanosecond.
+    // 64 window positions cover 4 * 9 elements each, at ten operations; each filter adds 2 * 2304; 50
+    // operations per nanosecond.
     assert_eq!(convolution("f32[8,4,3,3]", "", "f32[1,8,8,8]"), (Some(2304), 2_698.0));
     assert_eq!(convolution("f32[16,4,3,3]", "", "f32[1,16,8,8]").0, Some(2304));
     assert_eq!(convolution("f32[4,1,3,3]", " {group = 4}", "f32[1,4,8,8]").0, Some(2304));
@@ -88,7 +89,7 @@ fn what_nobody_knows_is_charged_a_bound() {
     let module = module(&["f32[?]"], "Relu(%a)", "f32[?]");
     let node = module.graph(module.main()).nodes[0];
     assert_eq!(CostModel::default().nanos(&module, node), Nanos(UNKNOWN_NANOS));
-    // Not in the table: ten operations for each element.
+    // An operator outside the table costs ten operations per element.
     assert_eq!(charged(&["f32[10]"], "Frobnicate(%a)", "f32[10]"), (Some(200), Some(80)));
 }
 

@@ -1,4 +1,4 @@
-//! Profiles: what is measured takes the model's place, and what is not is scaled.
+//! Profiles: measured times replace modelled times, and times of other nodes are scaled.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
@@ -23,7 +23,8 @@ graph @g {
 }
 "#;
 
-/// The second Relu is not in it, Exp had other extents, another operator has the name of Tanh, and Neg has no name of its own.
+/// A profile that lacks the second Relu, has other extents for Exp and another operator under the name
+/// of Tanh; Neg has no name in the model.
 const PROFILE: &str = r#"{"schema": "memc.profile/1", "threads": 1, "nodes": [
   {"node": "first", "op": "Relu", "domain": "", "ns": 5600, "workspace": 64, "results": [{"name": "a", "shape": [1000]}]},
   {"node": "third", "op": "Exp", "domain": "", "ns": 900, "workspace": 7, "results": [{"name": "c", "shape": [3000]}]},
@@ -51,7 +52,8 @@ fn what_is_measured_counts_and_what_is_not_is_scaled() {
     let module = module();
     let costs = measured(PROFILE, &module);
     let times: Vec<f64> = nodes(&module).iter().map(|node| costs.nanos(&module, *node).0.round()).collect();
-    // Modelled: 8000 bytes at 10 GB/s and 2 us, 2800 ns each; Relu was measured at twice that, and so is expected of all others.
+    // Modelled: 8000 bytes at 10 GB/s and 2 us, 2800 ns each. Relu was measured at twice that time, so
+    // all other nodes are scaled by 2.
     assert_eq!(times, [5600.0, 5600.0, 5600.0, 5600.0, 5600.0, 0.0]);
     assert_eq!(costs.total_nanos(&module).0.round(), 28_000.0);
     let measured = costs.measured.as_ref().unwrap();
@@ -67,7 +69,7 @@ fn each_operator_has_a_ratio_of_its_own() {
     );
     let costs = measured(&text, &module);
     let times: Vec<f64> = nodes(&module).iter().map(|node| costs.nanos(&module, *node).0.round()).collect();
-    // Tanh is in no entry: (5600 + 11200 + 5600) / (3 * 2800), where the copy counts as the original does.
+    // No entry covers Tanh: (5600 + 11200 + 5600) / (3 * 2800), with the copy counted like the original.
     assert_eq!(times, [5600.0, 5600.0, 11_200.0, 7467.0, 5600.0, 0.0]);
 }
 
@@ -76,12 +78,13 @@ fn workspace_is_what_was_measured() {
     let module = module();
     let costs = measured(PROFILE, &module);
     let found: Vec<Option<Bytes>> = nodes(&module).iter().map(|node| costs.workspace(&module, *node)).collect();
-    // The second Relu is not in the profile, and has the form of the first.
+    // The second Relu is not in the profile, but has the form of the first.
     assert_eq!(found, [Some(Bytes(64)), Some(Bytes(64)), None, None, Some(Bytes(64)), Some(Bytes(0))]);
     assert_eq!(CostModel::default().workspace(&module, nodes(&module)[0]), None);
 }
 
-/// A model as it is measured, and what rewriting makes of it: other names, activations and sums within products, one window of another extent.
+/// A measured model and, below, its rewritten form: other names, fused activations and sums, and one
+/// convolution with other extents.
 const MEASURED: &str = r#"mem 1
 ir_version 10
 opset "" 21
@@ -127,7 +130,7 @@ fn fused_and_renamed_nodes_take_what_was_measured_of_their_kernel() {
     let costs = measured(text, &given);
     let workspace: Vec<Option<Bytes>> = nodes(&rewritten).iter().map(|node| costs.workspace(&rewritten, *node)).collect();
     assert_eq!(workspace, [Some(Bytes(4096)), None, Some(Bytes(128))]);
-    // Each takes as much longer than it is modelled as the measured node of its kernel did; with other padding, too.
+    // Each node is scaled by the ratio of the measured node of its kernel, also with other padding.
     let modelled = CostModel { target: costs.target.clone(), measured: None };
     let ratio = |module: &Module, node: Node| costs.nanos(module, node).0 / modelled.nanos(module, node).0;
     let (before, after) = (nodes(&given), nodes(&rewritten));

@@ -1,4 +1,4 @@
-//! Target files: those that come with memc, and what is said of wrong ones.
+//! Target files: built-in files can be read, and wrong files are refused with a message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_cost::target::{self, BUILT_IN};
@@ -69,7 +69,7 @@ fn a_cache_serves_what_it_holds() {
     let machine = Target::parse(&cached).unwrap().machine;
     assert_eq!(machine.time(0, made(1_000), ElementType::Float).0.round(), 200.0);
     assert_eq!(machine.time(0, made(3_000), ElementType::Float).0.round(), 2_200.0);
-    // Constants come from memory, whatever fits the cache.
+    // Constants come from memory, even if they would fit the cache.
     assert_eq!(machine.time(0, Traffic { made: 500, constant: 1_000 }, ElementType::Float).0.round(), 1_150.0);
     let slow = cached.replace("10e9", "0.5");
     assert!(Target::parse(&slow).unwrap_err().to_string().starts_with("line 7: `bytes_per_second` is 0.5"));
@@ -86,7 +86,7 @@ fn a_link_can_be_added() {
     assert_eq!(target.link(0, 2).unwrap().time(Bytes(16_000)), Nanos(11_000.0));
 }
 
-/// A change of one line of [`SMALL`], and what is said of the result.
+/// Changes one line of [`SMALL`], and returns the error of the result.
 fn refusal(from: &str, to: &str) -> String {
     assert!(SMALL.contains(from), "{from}");
     Target::parse(&SMALL.replacen(from, to, 1)).unwrap_err().to_string()

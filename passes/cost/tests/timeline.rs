@@ -1,10 +1,11 @@
-//! Timelines: operators one after another, transfers beside them.
+//! Timelines: operators one after another, transfers in parallel.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_cost::{CostModel, Target, timeline};
 use memc_ir::{Module, Nanos, text};
 
-/// 4,000 bytes are stored while `%b` is computed, and loaded again behind it; `offset` is where `%b` lies.
+/// Makes a plan that stores 4,000 bytes while `%b` is computed and loads them afterwards. `offset` is
+/// the offset of `%b`.
 fn module(offset: u64) -> Module {
     let text = format!(
         r#"mem 1
@@ -32,7 +33,7 @@ graph @g {{
     text::parse(&text).unwrap()
 }
 
-/// Nodes take 1,000 ns each; a transfer 500 ns and 4 ns a byte.
+/// Nodes take 1,000 ns each; a transfer takes 500 ns and 1 ns per 4 bytes.
 fn costs() -> CostModel {
     let mut target = Target::default();
     target.machine.cache = None;
@@ -49,14 +50,15 @@ fn spans(module: &Module) -> Vec<(f64, f64)> {
 
 #[test]
 fn transfers_run_beside_operators_and_readers_wait_for_them() {
-    // Stored from 1000 to 2500 beside %b; loaded from 2500, when the store has ended, to 4000; %c runs meanwhile, and %d waits.
+    // The store runs from 1000 to 2500, in parallel with %b. The load runs from 2500, the end of the
+    // store, to 4000, in parallel with %c; %d waits for it.
     let expected = [(0.0, 1000.0), (1000.0, 2500.0), (1000.0, 2000.0), (2500.0, 4000.0), (2000.0, 3000.0), (4000.0, 5000.0)];
     assert_eq!(spans(&module(0x1000)), expected);
 }
 
 #[test]
 fn bytes_that_a_store_reads_are_not_overwritten() {
-    // %b lies where %a does, and waits for the store.
+    // %b has the bytes of %a, so it waits for the store.
     let expected = [(0.0, 1000.0), (1000.0, 2500.0), (2500.0, 3500.0), (3500.0, 5000.0), (3500.0, 4500.0), (5000.0, 6000.0)];
     assert_eq!(spans(&module(0)), expected);
 }

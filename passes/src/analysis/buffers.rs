@@ -10,34 +10,35 @@ use crate::analysis::class::StorageClass;
 use crate::analysis::liveness::Liveness;
 use crate::options::Io;
 
-/// Bytes that the arena holds: an owner and all its aliases.
+/// Bytes of an owner and all its aliases in an arena.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     /// The value that owns the bytes.
     pub owner: Value,
-    /// How many.
+    /// Size in bytes.
     pub bytes: Bytes,
-    /// From the first to the last need of any member.
+    /// Steps from the first to the last need of any member.
     pub range: LiveRange,
     /// The owner and its aliases, in order of definition.
     pub members: Vec<Value>,
 }
 
-/// Whether the arena holds the bytes of a value: its owner is of a placed class, has a known size, and is needed at some step.
+/// Returns whether the arena holds the bytes of a value: its owner has a placed class and a known size,
+/// and the main graph has nodes.
 pub fn is_placed(module: &Module, classes: &SecondaryMap<Value, Option<StorageClass>>, io: Io, value: Value) -> bool {
     let (owner, _) = module.plan.owner(value);
     let runs = !module.graph(module.main()).nodes.is_empty();
     runs && classes[owner].is_some_and(|class| class.is_placed(io)) && module.size(owner).is_some()
 }
 
-/// All buffers of the first space, in order of their owners' ids.
+/// Returns all buffers of the first space, in order of their owners' ids.
 pub fn buffers(module: &Module, liveness: &Liveness, classes: &SecondaryMap<Value, Option<StorageClass>>, io: Io) -> Vec<Buffer> {
     let mut all = all_buffers(module, liveness, classes, io);
     all.retain(|buffer| far_space(module, buffer.owner).is_none());
     all
 }
 
-/// All buffers of a farther space, named as transfers name it.
+/// Returns all buffers of a farther space, named as transfers name it.
 pub fn far_buffers(
     module: &Module,
     liveness: &Liveness,
@@ -50,7 +51,7 @@ pub fn far_buffers(
     all
 }
 
-/// The farther space that a transfer sends a value to; `None` for all that lies in the first one.
+/// Returns the farther space to which a transfer sends a value; `None` for values in the first space.
 pub fn far_space(module: &Module, value: Value) -> Option<&str> {
     let node = module.node(module.producer(value)?);
     (transfer_of(&node.operator) == Some(Transfer::Out)).then(|| node.string("to"))?
@@ -72,7 +73,7 @@ fn all_buffers(module: &Module, liveness: &Liveness, classes: &SecondaryMap<Valu
     by_owner.into_values().collect()
 }
 
-/// Bytes live at each step, scratch included.
+/// Returns the bytes live at each step, scratch included.
 pub fn live(module: &Module, buffers: &[Buffer], steps: u32) -> Vec<Bytes> {
     let mut change = vec![0i128; steps as usize + 1];
     for buffer in buffers {
@@ -96,7 +97,7 @@ pub fn live(module: &Module, buffers: &[Buffer], steps: u32) -> Vec<Bytes> {
     sums.collect()
 }
 
-/// Most bytes live at one step, scratch included, and the first such step.
+/// Returns the peak: most bytes live at one step, scratch included, and the first step that reaches it.
 pub fn peak(module: &Module, buffers: &[Buffer], steps: u32) -> (Bytes, Step) {
     let mut best = (Bytes(0), Step(0));
     for (step, live) in live(module, buffers, steps).into_iter().enumerate() {

@@ -7,23 +7,25 @@ use memc_ops::families::memory::{Transfer, transfer_of};
 
 use crate::options::Io;
 
-/// Who owns the bytes of a value of the main graph.
+/// Owner of the bytes of a value of the main graph.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum StorageClass {
-    /// An initializer, or the result of a repeatable node that reads nothing: it is there before the first step.
+    /// An initializer, or the result of a repeatable node without operands: it exists before the first
+    /// step.
     Constant,
     /// A graph input without a default.
     Input,
-    /// A graph input that stays with the caller under every option: nothing reads it, or it is a graph output too.
+    /// A graph input that stays with the caller under every option: no node reads it, or it is also a
+    /// graph output.
     IdleInput,
     /// A graph output that a node makes.
     Output,
-    /// Made and read within a run.
+    /// A value made and read within a run.
     Transient,
 }
 
 impl StorageClass {
-    /// Whether the arena holds values of this class.
+    /// Returns whether the arena holds values of this class.
     pub fn is_placed(self, io: Io) -> bool {
         match self {
             Self::Constant | Self::IdleInput => false,
@@ -34,7 +36,8 @@ impl StorageClass {
     }
 }
 
-/// Classes of all values of the main graph; `None` for values of bodies and erased ones. Linear in nodes and operands.
+/// Returns the classes of all values of the main graph; `None` for values of bodies and erased values.
+/// Linear in nodes and operands.
 pub fn classes(module: &Module) -> SecondaryMap<Value, Option<StorageClass>> {
     let main = module.main();
     let graph = module.graph(main);
@@ -66,7 +69,8 @@ pub fn classes(module: &Module) -> SecondaryMap<Value, Option<StorageClass>> {
     classes
 }
 
-/// Bytes of constants that lie in the near space: all but those that are fetched from a farther one.
+/// Returns the bytes of constants in the near space: all constants except those fetched from a farther
+/// space.
 pub fn near_constants(module: &Module) -> Bytes {
     let classes = classes(module);
     let nodes = &module.graph(module.main()).nodes;

@@ -1,15 +1,16 @@
-//! What must run before what: operands, captures, and the order of side effects.
+//! Dependences between nodes: operands, captures, and the order of side effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{GraphId, Module, Node, SecondaryMap, Value};
 use memc_ops::Repeat;
 
-/// For each position in the graph's list of nodes, the positions that must come before it; sorted, each once.
+/// Returns, for each position in the graph's node list, the sorted positions that must come before it.
 ///
-/// An operator with a side effect (it writes into an operand, or memc does not know it) keeps its place, in the graph's own order, among
-/// all readers of what it may write; and, if it may do more than that, among the other operators that may. So two values without an alias
-/// are taken to be two buffers, as by every runtime that runs nodes as their operands come.
+/// An operator with a side effect (it writes into an operand, or memc does not know it) keeps its place
+/// in the graph's own order relative to all readers of the values that it may write. If its effects may
+/// go beyond its operands, it also keeps its place among all operators of that kind. Two values without
+/// an alias count as two buffers, as in every runtime that runs nodes in order of their operands.
 pub fn predecessors(module: &Module, graph: GraphId) -> Vec<Vec<u32>> {
     let nodes = &module.graph(graph).nodes;
     let mut maker: SecondaryMap<Value, Option<u32>> = SecondaryMap::default();
@@ -31,21 +32,21 @@ pub fn predecessors(module: &Module, graph: GraphId) -> Vec<Vec<u32>> {
     before
 }
 
-/// What running a node does beside making its results.
+/// Effect of running a node in addition to its results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Effect {
     Nothing,
-    /// It writes into its first operand.
+    /// The node writes into its first operand.
     Update,
     Anything,
 }
 
-/// Whether running a node does more than make its results.
+/// Returns whether running a node does more than make its results.
 pub fn has_side_effect(module: &Module, node: Node) -> bool {
     effect(module, node) != Effect::Nothing
 }
 
-/// The values whose bytes a node may write, beside its results.
+/// Returns the values whose bytes a node may write, in addition to its results.
 pub fn written(module: &Module, node: Node) -> Vec<Value> {
     match effect(module, node) {
         Effect::Nothing => Vec::new(),
@@ -66,14 +67,14 @@ fn effect(module: &Module, node: Node) -> Effect {
     }
 }
 
-/// Readers and writers met so far, by the value whose bytes they touch.
+/// Readers and writers visited so far, by the owner of the bytes that they access.
 #[derive(Default)]
 struct Effects {
     /// Last node with a side effect beyond its operands.
     last: Option<u32>,
-    /// Last writer of a value's bytes.
+    /// Last writer of an owner's bytes.
     writer: BTreeMap<Value, u32>,
-    /// Readers of a value's bytes since its last writer.
+    /// Readers of an owner's bytes since its last writer.
     readers: BTreeMap<Value, Vec<u32>>,
 }
 
@@ -82,7 +83,7 @@ impl Effects {
         let written: BTreeSet<Value> = written(module, node).iter().map(|value| module.plan.owner(*value).0).collect();
         for value in reads {
             let (owner, _) = module.plan.owner(*value);
-            // A node that reads the same bytes twice does not wait for itself.
+            // A node that reads the bytes twice does not wait for itself.
             sources.extend(self.writer.get(&owner).filter(|writer| **writer != position));
             if written.contains(&owner) {
                 sources.extend(self.readers.remove(&owner).unwrap_or_default().iter().filter(|other| **other != position));

@@ -3,7 +3,7 @@
 use memc_ir::{GraphId, LiveRange, Module, SecondaryMap, Step, Value};
 use memc_ops::Profile;
 
-/// Live ranges of everything that a graph defines.
+/// Live ranges of all values that a graph defines.
 #[derive(Debug)]
 pub struct Liveness {
     ranges: SecondaryMap<Value, Option<LiveRange>>,
@@ -14,8 +14,10 @@ pub struct Liveness {
 impl Liveness {
     /// Derives the ranges. Linear in nodes and operands.
     ///
-    /// A value lives from the step that makes it to its last reader; one that nobody reads for its own step, or to the end where the runtime
-    /// keeps it; a graph output to the end; an input from the first step. What a body captures is read by the body's node.
+    /// - A value is live from the step that makes it to its last reader.
+    /// - An unread value is live for its own step, or to the end if the runtime holds unread results.
+    /// - A graph output is live to the end, and an input from the first step.
+    /// - The node of a body reads all values that the body captures.
     pub fn of(module: &Module, graph: GraphId, profile: &Profile) -> Self {
         let data = module.graph(graph);
         let steps = data.nodes.len() as u32;
@@ -52,7 +54,7 @@ impl Liveness {
         Self { ranges, steps }
     }
 
-    /// Live range of a value that the graph defines.
+    /// Returns the live range of a value that the graph defines; `None` for other values.
     pub fn range(&self, value: Value) -> Option<LiveRange> {
         self.ranges[value]
     }

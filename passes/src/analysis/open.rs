@@ -1,6 +1,8 @@
-//! Values that the arena would hold if they had a size: only a run gives it, and some have an upper bound.
+//! Open values: values without a size that the arena would otherwise hold. Only a run gives the size;
+//! some have an upper bound.
 //!
-//! They lie in no arena, but a runtime allocates them all the same. An order must not rest on their weighing nothing.
+//! The arena does not hold them, but a runtime allocates them all the same. So an order must not count
+//! them as zero bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,35 +15,37 @@ use crate::analysis::class::{StorageClass, classes};
 use crate::analysis::liveness::Liveness;
 use crate::options::Options;
 
-/// Pairs of sets of open values that are compared at most; beyond, an order counts as worse.
+/// Maximum number of compared pairs of sets of open values; beyond it, an order counts as worse.
 const MAX_PAIRS: usize = 1 << 20;
 
-/// A bound of so many bytes or more says nothing of what a run will need; keeps sums small.
+/// Bounds of this many bytes or more say nothing about a run and are ignored, which also keeps sums
+/// small.
 const MAX_BOUND: u64 = 1 << 40;
 
-/// Values without a size that share bytes: one of them, and the views of it.
+/// Open values that share bytes: a value and its views.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// The value that is no view.
+    /// The member that is no view.
     pub head: Value,
-    /// All of them.
+    /// All members.
     pub members: Vec<Value>,
-    /// The most bytes that they can have; `None` where nothing bounds them.
+    /// Upper bound of their size; `None` if nothing bounds it.
     pub most: Option<Bytes>,
 }
 
-/// Whether a value of the main graph is of a class that the arena holds, and has no size.
+/// Returns whether a value has a class that the arena holds, but no size.
 pub fn is_open(module: &Module, options: &Options, class: Option<StorageClass>, value: Value) -> bool {
     class.is_some_and(|class| class.is_placed(options.io)) && module.size(value).is_none()
 }
 
-/// Whether the main graph has values that [`is_open`] holds of. Linear in the number of values.
+/// Returns whether the main graph has open values (see [`is_open`]). Linear in the number of values.
 pub fn has_open(module: &Module, options: &Options) -> bool {
     let classes = classes(module);
     module.values().keys().any(|value| is_open(module, options, classes[value], value))
 }
 
-/// All open values of the main graph, those together that the runtime keeps in one buffer, by their heads.
+/// Returns the open values of the main graph, grouped by the buffer that the runtime would use, in order
+/// of their heads.
 pub fn open(module: &Module, options: &Options) -> Vec<Open> {
     let classes = classes(module);
     let mut head: SecondaryMap<Value, Option<Value>> = SecondaryMap::default();
@@ -59,14 +63,14 @@ pub fn open(module: &Module, options: &Options) -> Vec<Open> {
         head.set(value, Some(owner));
         let entry = found.entry(owner).or_insert_with(|| Open { head: owner, members: Vec::new(), most: None });
         entry.members.push(value);
-        // They have equally many bytes: the least bound holds for all.
+        // All members have equally many bytes, so the smallest bound is valid for all of them.
         let most = module.ty(value).largest_size().filter(|most| most.0 < MAX_BOUND);
         entry.most = [entry.most, most].into_iter().flatten().min();
     }
     found.into_values().collect()
 }
 
-/// What values without a bound may weigh: as much as the largest operand of their nodes.
+/// Guesses the size of each result: the largest operand of its node, constants left out.
 fn guesses(module: &Module, open: &[Open]) -> SecondaryMap<Value, Option<Bytes>> {
     let mut bound: SecondaryMap<Value, Option<Bytes>> = SecondaryMap::default();
     for row in open {
@@ -90,7 +94,7 @@ pub struct OpenBuffers {
 }
 
 impl OpenBuffers {
-    /// Those of a module in its order.
+    /// Makes the buffers from a module in its present order.
     pub fn of(module: &Module, options: &Options) -> Self {
         let open = open(module, options);
         let mut index: SecondaryMap<Value, Option<usize>> = SecondaryMap::default();
@@ -128,19 +132,21 @@ impl OpenBuffers {
         found
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no open values.
     pub fn is_empty(&self) -> bool {
         self.buffers.is_empty()
     }
 
-    /// A problem in which values with a bound weigh as much as that, and all others as much as is guessed.
+    /// Returns the problem with open values added at their bounds, or at their guessed sizes without a
+    /// bound.
     pub fn guessed(&self, problem: &order::Problem) -> order::Problem {
         let mut guessed = problem.clone();
         guessed.buffers.extend(self.buffers.iter().cloned());
         guessed
     }
 
-    /// A problem in which values with a bound weigh as much as that, and the order at hand stays around all others.
+    /// Returns the problem with bounded open values added at their bounds; the present order is kept
+    /// around all others.
     pub fn weighed(&self, problem: &order::Problem) -> order::Problem {
         let mut weighed = problem.clone();
         let bounded = self.buffers.iter().zip(&self.most).filter(|(_, most)| most.is_some());
@@ -149,15 +155,18 @@ impl OpenBuffers {
         weighed
     }
 
-    /// A problem in which the order at hand stays around all open values.
+    /// Returns the problem with the present order kept around all open values.
     pub fn fenced(&self, problem: &order::Problem) -> order::Problem {
         let mut fenced = problem.clone();
         self.fence(&mut fenced, |_| true);
         fenced
     }
 
-    /// Keeps the order at hand where one of the chosen buffers is live: such nodes follow one another, all nodes before them stay before, and all
-    /// behind them behind. The bytes beside the open values are then the same there as in the order at hand.
+    /// Keeps the present order at every step with a live chosen buffer.
+    ///
+    /// The nodes of these steps keep their sequence, all nodes before them stay before them, and all
+    /// nodes after them stay after them. Therefore the sized bytes next to open values stay as they are
+    /// in the present order.
     fn fence(&self, problem: &mut order::Problem, chosen: impl Fn(usize) -> bool) {
         let steps = problem.operations.len();
         let mut is_held = vec![false; steps];
@@ -165,7 +174,7 @@ impl OpenBuffers {
             let (start, end) = Self::range(buffer, steps, |user| user as usize);
             is_held[start..end].iter_mut().for_each(|held| *held = true);
         }
-        // First step of the free stretch at hand, and the held step before it.
+        // First step of the present free stretch, and the last held step before it.
         let (mut free, mut last): (usize, Option<usize>) = (0, None);
         for (step, operation) in problem.operations.iter_mut().enumerate() {
             let mut before: Vec<u32> = last.map(|last| last as u32).into_iter().collect();
@@ -179,7 +188,7 @@ impl OpenBuffers {
         }
     }
 
-    /// Steps at which a buffer is live where each user stands at a place.
+    /// Returns the first and the end step of a buffer, with `place` as the step of each user.
     fn range(buffer: &order::Buffer, steps: usize, place: impl Fn(u32) -> usize) -> (usize, usize) {
         let places = || buffer.users.iter().map(|user| place(*user));
         let start = if buffer.live_from_start { 0 } else { places().min().unwrap_or(0) };
@@ -187,7 +196,8 @@ impl OpenBuffers {
         (start.min(end), end)
     }
 
-    /// Whether an order of the problem needs no more than the order at hand, whatever the sizes turn out to be.
+    /// Returns whether an order never needs more than the present order, for all sizes of the open
+    /// values.
     ///
     /// # Errors
     /// The sequence is no order of the problem.
@@ -210,7 +220,7 @@ impl OpenBuffers {
     }
 }
 
-/// Most bytes with a size that are live beside each set of open values.
+/// For each set of live open values: the maximum of the sized bytes live with it.
 #[derive(Clone, Debug)]
 struct Need<K>(BTreeMap<Vec<K>, u64>);
 
@@ -239,8 +249,11 @@ impl<K: Ord + Clone> Need<K> {
         Self(need)
     }
 
-    /// Whether for all sizes of the open values the largest sum here is no larger than there. It surely is where each set stands beside one there that
-    /// has more bytes, by as many as those that are not in it can have.
+    /// Returns whether the largest sum here never exceeds the largest sum of `other`, for all sizes of
+    /// the open values. `false` may also mean unknown.
+    ///
+    /// A set here is covered by a set there whose sized bytes reach the sized bytes here plus the bounds
+    /// of all open values that the set there lacks.
     fn is_covered_by(&self, other: &Self, most: impl Fn(&K) -> Option<u64>) -> bool {
         let largest = other.0.values().max().copied().unwrap_or(0);
         if self.0.len().saturating_mul(other.0.len()) > MAX_PAIRS {
@@ -259,7 +272,7 @@ impl<K: Ord + Clone> Need<K> {
     }
 }
 
-/// What a planned or ordered module needs: bytes with a size, and open values, step by step.
+/// Returns the need of an ordered module: sized bytes and live open values, step by step.
 fn need(module: &Module, options: &Options) -> Need<Value> {
     let liveness = Liveness::of(module, module.main(), options.profile);
     let buffers = buffers(module, &liveness, &classes(module), options.io);
@@ -269,7 +282,7 @@ fn need(module: &Module, options: &Options) -> Need<Value> {
     Need::new(&sized, ranges.into_iter())
 }
 
-/// Open values with the steps at which some member is live.
+/// Returns the open values with the steps at which some member is live.
 fn ranges(module: &Module, options: &Options, liveness: &Liveness) -> Vec<(Open, (usize, usize))> {
     let rows = open(module, options).into_iter().filter_map(|row| {
         let ranges = row.members.iter().filter_map(|member| liveness.range(*member));
@@ -279,15 +292,16 @@ fn ranges(module: &Module, options: &Options, liveness: &Liveness) -> Vec<(Open,
     rows.collect()
 }
 
-/// Whether a module needs no more than another one that it was made of, whatever the sizes of open values turn out to be.
+/// Returns whether a module never needs more than the module `than` that it was made from, for all sizes
+/// of the open values.
 pub fn never_needs_more(module: &Module, than: &Module, options: &Options) -> bool {
     let bounds: BTreeMap<Value, u64> =
         open(module, options).into_iter().filter_map(|row| Some((row.head, row.most?.0))).collect();
     need(module, options).is_covered_by(&need(than, options), |value| bounds.get(value).copied())
 }
 
-/// The most bytes that are live at one step with all open values as large as they can be; `None` where one has no bound. Given are the bytes with a
-/// size at each step.
+/// Returns the largest number of bytes live at one step with all open values at their bounds; `None` if
+/// some value has no bound. `sized` holds the sized bytes of each step.
 pub fn largest_peak(module: &Module, options: &Options, sized: &[u64]) -> Option<Bytes> {
     let liveness = Liveness::of(module, module.main(), options.profile);
     let mut change = vec![0i128; sized.len() + 1];
@@ -311,7 +325,7 @@ mod tests {
     use super::*;
     use memc_solve::Limit;
 
-    /// Numbers below a limit, from a seed.
+    /// Returns a pseudo-random generator of numbers below a limit, from a seed.
     fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
         let mut state = seed;
         move |limit| {
@@ -320,7 +334,7 @@ mod tests {
         }
     }
 
-    /// A graph of nodes that each make a value of some earlier ones; some values are open.
+    /// Makes a graph of nodes that each read some earlier results; some results are open values.
     fn case(seed: u64) -> (order::Problem, OpenBuffers) {
         let mut below = numbers(seed);
         let count = 6 + below(8) as u32;

@@ -1,4 +1,4 @@
-//! Workspace of nodes: what their kernels need, and the arenas of their bodies.
+//! Workspace of nodes: the needs of their kernels, and the arenas of their bodies.
 
 use memc_ir::{Bytes, GraphId, Module, Node, Scratch, Step};
 use memc_ops::Typed;
@@ -7,11 +7,12 @@ use memc_solve::place;
 use crate::analysis::liveness::Liveness;
 use crate::options::Options;
 
-/// Workspace of all nodes of the main graph, in order.
+/// Returns the workspace of all nodes of the main graph, in order.
 pub fn scratch(module: &Module, options: &Options) -> Vec<Scratch> {
     let mut all = Vec::new();
     for node in &module.graph(module.main()).nodes {
-        // The table holds for the version of the runtime that it was measured with; a measurement holds for the one that the caller has.
+        // A measurement is taken on the caller's version of the runtime; the operator table is from
+        // another version. So the measurement wins.
         let measured = options.cost.workspace(module, *node).and_then(|bytes| options.profile.buffer(bytes));
         let bytes = measured.or_else(|| options.profile.workspace(&Typed { module, node: *node }));
         if let Some(bytes) = bytes.filter(|bytes| bytes.0 > 0) {
@@ -25,14 +26,16 @@ pub fn scratch(module: &Module, options: &Options) -> Vec<Scratch> {
     all
 }
 
-/// Arena of each body of a node, by the name of its attribute.
+/// Returns the arena of each body of a node, by the name of its attribute.
 pub fn bodies(module: &Module, node: Node, options: &Options) -> Vec<(String, Bytes)> {
     module.node(node).bodies().map(|(name, body)| (name.to_owned(), body_arena(module, body, options))).collect()
 }
 
-/// Arena of a body planned alone, in its own order: everything that it defines, with the arenas of the bodies in it.
+/// Returns the arena of a body planned by itself, in its own order: all values that it defines, and the
+/// arenas of nested bodies.
 ///
-/// Nothing is shared within a body, and values of unknown size are left out (the runtime allocates them).
+/// Values of a body share no bytes, and values of unknown size are left out (the runtime allocates
+/// them).
 fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
     let liveness = Liveness::of(module, body, options.profile);
     let data = module.graph(body);
@@ -50,7 +53,7 @@ fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
         problem.buffers.push(buffer(step, Step(step.0 + 1), own.saturating_add(inner), options));
     }
     let outcome = place::solve(&problem, &memc_solve::Limit::nodes(0));
-    // A body too large to be placed is charged the sum of everything in it, which is never too little.
+    // A body that is too large to be placed counts as the sum of its buffers, an upper bound.
     let sum = problem.buffers.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.size));
     Bytes(outcome.ok().and_then(|outcome| outcome.value).unwrap_or(sum))
 }

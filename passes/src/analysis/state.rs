@@ -1,6 +1,7 @@
-//! State: graph inputs whose new value the graph returns, and which of these pairs may share storage.
+//! State: graph inputs whose new value the graph returns, and the pairs that may share storage.
 //!
-//! The caller holds both, so sharing moves nothing in an arena; it only asks that nobody reads the old value once the new one is written.
+//! The caller stores both values, so sharing changes nothing in the arena. It only requires that no node
+//! reads the old value after the new value is written.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,7 +12,7 @@ use crate::analysis::buffers::is_placed;
 use crate::analysis::class::classes;
 use crate::options::{Options, StateNames};
 
-/// A value that the caller gives, and its new value.
+/// A graph input and its new value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct StatePair {
     /// The graph input.
@@ -20,46 +21,51 @@ pub struct StatePair {
     pub new: Value,
 }
 
-/// So many values are looked at on the way back from one output: updates are short chains.
+/// Maximum number of values visited on the way back from one output: updates are short chains.
 const MAX_SEARCH: usize = 4096;
 
-/// A graph output that may be the new value of a graph input and shares its storage with none, or is not known to.
+/// A graph output that may be the new value of a graph input but has no known partner, or does not share
+/// its storage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unpaired {
     /// The graph output.
     pub new: Value,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
 /// Why a graph output shares no storage with a graph input whose new value it may be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// It follows from several inputs that are equally near, or an input leads to several outputs that are.
+    /// Several inputs are equally near to the output, or an input is equally near to several outputs.
     Ambiguous(Vec<Value>),
-    /// The inputs that it follows from are nearer to other outputs.
+    /// The output's inputs are nearer to other outputs.
     Taken(Vec<Value>),
-    /// It is paired with this input, whose old value is read after the new one is written, or in another way than element by element.
+    /// The output has this partner, but a node reads the old value after the new value is written, or
+    /// not element by element.
     StillRead(Value),
 }
 
-/// New values of graph inputs, and what is not known to be one.
+/// Pairs of old and new values, and outputs without a known partner.
 #[derive(Clone, Default, Debug)]
 struct Matches {
     pairs: Vec<StatePair>,
     open: Vec<Unpaired>,
 }
 
-/// Graph outputs that are new values of graph inputs: the pairs that the options name, and those that are found where that is asked for.
+/// Returns the pairs of graph inputs and their new values: named pairs of the options, and with
+/// `alias_state` also found pairs.
 ///
-/// An output is the new value of an input of the same type from whose elements its own follow one by one, through element-wise operators,
-/// reshapes and the optimizers of the operator table. Pairs with the fewest operators between them are taken first; an input or output that
-/// has two equally near partners has none. O(outputs · length of their updates).
+/// An output is the new value of an input of its type if its elements follow from those of the input one
+/// by one: through element-wise operators, reshapes, and the optimizers of the operator table. Pairs
+/// with the fewest operators in between come first. A value with two equally near partners gets none.
+/// O(outputs · length of their updates).
 pub fn pairs(module: &Module, options: &Options) -> Vec<StatePair> {
     if options.alias_state { matches(module, &named(module, options)).pairs } else { named(module, options) }
 }
 
-/// Graph outputs that may be new values of graph inputs, whether or not which ones is clear; ascending.
+/// Returns all graph outputs that may be new values of graph inputs, with clear or unclear partners, in
+/// ascending order.
 pub fn candidates(module: &Module) -> Vec<Value> {
     let found = matches(module, &[]);
     let all: BTreeSet<Value> =
@@ -67,7 +73,7 @@ pub fn candidates(module: &Module) -> Vec<Value> {
     all.into_iter().collect()
 }
 
-/// Pairs that the options name, where this module has both; ascending.
+/// Returns the pairs named by the options that exist in this module, in ascending order.
 fn named(module: &Module, options: &Options) -> Vec<StatePair> {
     let main = module.graph(module.main());
     let find = |values: &[Value], name: &str| values.iter().copied().find(|value| module.value(*value).name == name);
@@ -79,10 +85,11 @@ fn named(module: &Module, options: &Options) -> Vec<StatePair> {
     all.into_iter().collect()
 }
 
-/// Finds pairs beside those that are known.
+/// Finds pairs in addition to the known ones.
 fn matches(module: &Module, known: &[StatePair]) -> Matches {
     let main = module.graph(module.main());
     let is_output: BTreeSet<Value> = main.outputs.iter().copied().collect();
+    // Candidate pairs by distance.
     let mut near: BTreeMap<usize, BTreeSet<StatePair>> = BTreeMap::new();
     for new in is_output.iter().filter(|new| module.producer(**new).is_some()) {
         for (old, distance) in sources(module, *new) {
@@ -94,8 +101,9 @@ fn matches(module: &Module, known: &[StatePair]) -> Matches {
     }
     let mut taken: BTreeSet<Value> = known.iter().flat_map(|pair| [pair.old, pair.new]).collect();
     let mut found = known.to_vec();
-    // The nearest inputs of outputs that have no partner so far, and whether there was a choice among them.
+    // Nearest inputs of each output without a partner so far, and whether several were equally near.
     let mut open: BTreeMap<Value, (bool, Vec<Value>)> = BTreeMap::new();
+    // Pair the nearest candidates first; a value with several free partners at one distance gets none.
     for level in near.into_values() {
         let (free, late): (Vec<StatePair>, Vec<StatePair>) =
             level.into_iter().partition(|pair| !taken.contains(&pair.old) && !taken.contains(&pair.new));
@@ -129,7 +137,8 @@ fn matches(module: &Module, known: &[StatePair]) -> Matches {
     Matches { pairs: found, open }
 }
 
-/// Graph inputs from whose elements those of a value follow one by one, with the number of operators between.
+/// Returns the graph inputs from whose elements those of a value follow one by one, with the number of
+/// operators in between.
 fn sources(module: &Module, value: Value) -> Vec<(Value, usize)> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::from([value]);
@@ -152,7 +161,7 @@ fn sources(module: &Module, value: Value) -> Vec<(Value, usize)> {
     found
 }
 
-/// Operands from whose elements those of a node's result follow one by one.
+/// Returns the operands from whose elements those of a node's result follow one by one.
 fn followed(module: &Module, node: Node, result: Value) -> Vec<Value> {
     let data = module.node(node);
     let typed = Typed { module, node };
@@ -168,13 +177,15 @@ fn followed(module: &Module, node: Node, result: Value) -> Vec<Value> {
     positions.into_iter().filter_map(|position| data.inputs.get(position).copied().flatten()).collect()
 }
 
-/// Values that share the bytes of a value that the caller holds, itself included.
+/// Returns the values that share the bytes of a value of the caller, including the value itself.
 fn family(module: &Module, old: Value) -> Vec<Value> {
     module.values().keys().filter(|value| module.plan.owner(*value).0 == old).collect()
 }
 
-/// Lets nodes that make new values wait for all readers of the old ones, as far as the order at hand has it so. `before` holds for each
-/// position the positions that must come before it; it stays sorted.
+/// Makes nodes that write new values wait for all readers of the old values, as far as the present order
+/// already does so.
+///
+/// `before` holds the sorted positions that must precede each position; it stays sorted.
 pub fn wait_for_readers(module: &Module, options: &Options, before: &mut [Vec<u32>]) {
     let readers = readers(module);
     let mut position: SecondaryMap<Node, u32> = SecondaryMap::default();
@@ -198,7 +209,7 @@ pub fn wait_for_readers(module: &Module, options: &Options, before: &mut [Vec<u3
     }
 }
 
-/// Positions that read each value, captures included, in ascending order.
+/// Returns the positions that read each value, including captures, in ascending order.
 fn readers(module: &Module) -> SecondaryMap<Value, Vec<u32>> {
     let mut readers: SecondaryMap<Value, Vec<u32>> = SecondaryMap::default();
     for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
@@ -209,8 +220,10 @@ fn readers(module: &Module) -> SecondaryMap<Value, Vec<u32>> {
     readers
 }
 
-/// The pairs that share storage under the order and aliases at hand: the caller holds both, and nobody reads the old value after the node
-/// that writes the new one, which reads it itself only where it may overwrite it.
+/// Returns the pairs that share storage under the present order and aliases.
+///
+/// The caller stores both values. No node reads the old value after the node that writes the new value,
+/// and that node may overwrite every operand through which it reads the old value.
 pub fn shared(module: &Module, options: &Options) -> Vec<StatePair> {
     let (classes, readers) = (classes(module), readers(module));
     let main = module.graph(module.main());
@@ -234,7 +247,8 @@ pub fn shared(module: &Module, options: &Options) -> Vec<StatePair> {
     pairs(module, options).into_iter().filter(|pair| held(pair.old) && held(pair.new) && sound(pair)).collect()
 }
 
-/// Graph outputs that may be new values of graph inputs and share storage with none under the order at hand, with the reason of each.
+/// Returns the graph outputs that may be new values but share no storage under the present order, each
+/// with the reason.
 pub fn unpaired(module: &Module, options: &Options) -> Vec<Unpaired> {
     let shared: BTreeSet<StatePair> = shared(module, options).into_iter().collect();
     let mut all = if options.alias_state { matches(module, &named(module, options)).open } else { Vec::new() };
@@ -244,7 +258,7 @@ pub fn unpaired(module: &Module, options: &Options) -> Vec<Unpaired> {
     all
 }
 
-/// Operand positions that the node which makes a new value may overwrite with it.
+/// Returns the operand positions that the writer of a new value may overwrite with it.
 fn overwritten(module: &Module, writer: Node, pair: &StatePair, options: &Options) -> Vec<usize> {
     let data = module.node(writer);
     let made = |result: &usize| data.outputs.get(*result) == Some(&Some(pair.new));
@@ -291,11 +305,11 @@ mod tests {
 
     #[test]
     fn what_is_read_after_the_update_is_not_shared() {
-        // The second reader of %p stands behind its update.
+        // The second reader of %p comes after the update.
         let module = module(&format!("{STEP}%late = MatMul(%p, %x) : f32[8,8]\nreturn %p1, %m1, %late"));
         assert_eq!(names(&module, &pairs(&module, &external())), ["p -> p1", "m -> m1"]);
         assert_eq!(names(&module, &shared(&module, &external())), ["m -> m1"]);
-        // So does one that reads a view of it.
+        // A late reader of a view of %p also prevents sharing.
         let viewed = self::module(&format!(
             "{STEP}%v = Reshape(%p) : f32[8,8] view(%p)\n%late = MatMul(%v, %x) : f32[8,8]\nreturn %p1, %m1, %late"
         ));
@@ -308,7 +322,7 @@ mod tests {
             "input %p : f32[8,8]\n%e = Exp(%p) : f32[8,8]\n%n = MatMul(%p, %p) : f32[8,8]\n%o = Add(%n, %e) : f32[8,8]\n\
              %q = MatMul(%p, %e) : f32[8,8]\nreturn %o, %q",
         );
-        // %o follows %e and %p element by element, but %q reads %p later; %q follows nothing.
+        // %o follows %e and %p element by element, but %q reads %p later. %q follows no input.
         assert_eq!(names(&module, &pairs(&module, &external())), ["p -> o"]);
         assert!(shared(&module, &external()).is_empty());
     }

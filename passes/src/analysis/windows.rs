@@ -1,4 +1,5 @@
-//! Windows: values whose bytes are, by what an operator means, one contiguous run of another value's bytes.
+//! Possible sub-views: values whose bytes are, by the meaning of an operator, one contiguous run of
+//! another value's bytes.
 
 use std::sync::Arc;
 
@@ -8,25 +9,25 @@ use memc_ops::{Data, View, lookup, normalize_axis};
 /// Elements of small tensors that inference knows.
 pub type KnownData = SecondaryMap<Value, Option<Arc<Data>>>;
 
-/// A value that can lie inside another one.
+/// A value that can be placed inside another value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SubView {
-    /// The node between them: a Concat reads the part, a Split or Slice makes it.
+    /// The node between both values: a Concat reads the part; a Split or Slice makes it.
     pub node: Node,
     /// The smaller value.
     pub part: Value,
-    /// The value that contains it.
+    /// The larger value that contains the part.
     pub whole: Value,
-    /// First byte within `whole`.
+    /// Offset of the part inside `whole`, in bytes.
     pub offset: Bytes,
-    /// Whether the part is an operand, written before the whole is there.
+    /// Whether the part is an operand, so that it is written before the whole exists.
     pub is_operand: bool,
 }
 
-/// All windows of the main graph, in order of nodes and then of operands or results. Linear in operands and results.
+/// Returns all possible sub-views of the main graph, in order of nodes and then of operands or results.
 ///
-/// Parts without a byte are left out, and so are those that do not begin and end at whole bytes, and an operand that a Concat reads twice:
-/// it can lie in one place only, and the other one is written from it.
+/// Linear in operands and results. Left out are empty parts, parts that do not begin and end at whole
+/// bytes, and operands that a Concat reads twice, since a value has only one place.
 pub fn windows(module: &Module, data: &KnownData) -> Vec<SubView> {
     let mut found = Vec::new();
     for node in &module.graph(module.main()).nodes {
@@ -41,11 +42,11 @@ pub fn windows(module: &Module, data: &KnownData) -> Vec<SubView> {
     found
 }
 
-/// Operands of a Concat that are contiguous in its result.
+/// Returns the operands of a Concat that are contiguous in its result.
 fn operands(module: &Module, node: Node) -> Option<Vec<SubView>> {
     let data = module.node(node);
     let whole = (*data.outputs.first()?)?;
-    // Operator set 1 has a default that is another axis; who relies on it gets copies.
+    // Operator set 1 has another default axis. A Concat without the attribute keeps its copies.
     data.attribute("axis")?;
     let all: Vec<Value> = data.inputs.iter().copied().collect::<Option<_>>()?;
     let mut found = pieces(module, node, whole, &all, true)?;
@@ -53,7 +54,7 @@ fn operands(module: &Module, node: Node) -> Option<Vec<SubView>> {
     Some(found)
 }
 
-/// Results of a Split that are contiguous in its operand.
+/// Returns the results of a Split that are contiguous in its operand.
 fn results(module: &Module, node: Node) -> Option<Vec<SubView>> {
     let data = module.node(node);
     let whole = (*data.inputs.first()?)?;
@@ -61,7 +62,8 @@ fn results(module: &Module, node: Node) -> Option<Vec<SubView>> {
     pieces(module, node, whole, &all, false)
 }
 
-/// Which of the pieces that stand one after the other along attribute `axis` are contiguous; `None` if they are not the whole.
+/// Returns the contiguous parts of consecutive parts along attribute `axis`; `None` if the parts do not
+/// add up to the whole.
 fn pieces(module: &Module, node: Node, whole: Value, all: &[Value], is_operand: bool) -> Option<Vec<SubView>> {
     let dims = extents(module, whole)?;
     let axis = normalize_axis(module.node(node).int("axis", 0), dims.len())?;
@@ -75,7 +77,7 @@ fn pieces(module: &Module, node: Node, whole: Value, all: &[Value], is_operand: 
     (at == dims[axis]).then_some(found)
 }
 
-/// The result of a Slice, if it skips nothing.
+/// Returns the result of a Slice as a sub-view, if its elements are contiguous.
 fn slice(module: &Module, node: Node, data: &KnownData) -> Option<SubView> {
     let (inputs, outputs) = (&module.node(node).inputs, &module.node(node).outputs);
     let (whole, part) = ((*inputs.first()?)?, (*outputs.first()?)?);
@@ -84,14 +86,15 @@ fn slice(module: &Module, node: Node, data: &KnownData) -> Option<SubView> {
     Some(SubView { node, part, whole, offset, is_operand: false })
 }
 
-/// First element of a slice along each axis; `None` where a number is not constant or a step is not 1.
+/// Returns the first element of a slice along each axis; `None` if a bound is not constant or a step is
+/// not 1.
 pub fn slice_starts(module: &Module, node: Node, dims: &[u64], data: &KnownData) -> Option<Vec<u64>> {
     let ints = |position: usize| match module.node(node).inputs.get(position).copied().flatten() {
         Some(value) if module.constant_of(value).is_some() => data[value].as_ref()?.known_ints().map(Some),
         Some(_) => None,
         None => Some(None),
     };
-    // Operator sets before 10 state the numbers as attributes.
+    // Operator sets before 10 state the bounds as attributes.
     let (starts, axes, steps) = match module.node(node).ints("starts") {
         Some(starts) => (starts.to_vec(), module.node(node).ints("axes").map(<[i64]>::to_vec), None),
         None => (ints(1)??, ints(3)?, ints(4)?),
@@ -105,7 +108,7 @@ pub fn slice_starts(module: &Module, node: Node, dims: &[u64], data: &KnownData)
         let axis = normalize_axis(*axis, dims.len())?;
         let extent = i64::try_from(dims[axis]).ok()?;
         let start = if *start < 0 { start.saturating_add(extent) } else { *start };
-        // An axis that is named twice has no meaning.
+        // A slice that names an axis twice is invalid.
         if first[axis].replace(u64::try_from(start.clamp(0, extent)).ok()?).is_some() {
             return None;
         }
@@ -113,7 +116,8 @@ pub fn slice_starts(module: &Module, node: Node, dims: &[u64], data: &KnownData)
     (starts.len() == axes.len()).then(|| first.into_iter().map(Option::unwrap_or_default).collect())
 }
 
-/// First byte of a box of `whole` that has the extents of `part`, if its elements are one run of whole bytes and at least one byte.
+/// Returns the first byte of a box in `whole` with the extents of `part`, if the box is contiguous, not
+/// empty, and begins and ends at whole bytes.
 fn offset(module: &Module, part: Value, whole: Value, starts: &[u64]) -> Option<Bytes> {
     let (small, big) = (extents(module, part)?, extents(module, whole)?);
     let element = module.ty(whole).tensor()?.element;
@@ -122,7 +126,7 @@ fn offset(module: &Module, part: Value, whole: Value, starts: &[u64]) -> Option<
         return None;
     }
     let inside = (0..big.len()).all(|axis| starts[axis].checked_add(small[axis]).is_some_and(|end| end <= big[axis]));
-    // Behind the last axis that is cut all is whole; before it there must be one of everything.
+    // After the last cut axis every axis is whole; before it every extent must be 1.
     let cut = (0..big.len()).rev().find(|axis| small[*axis] != big[*axis]).unwrap_or(0);
     if !inside || small[..cut].iter().any(|extent| *extent != 1) {
         return None;

@@ -1,8 +1,10 @@
-//! Scales and shifts a channel (batch normalizations, products and sums with constants) move into the weights of what computes their operand.
+//! Per-channel scales and shifts (batch normalizations, products and sums with constants) move into the
+//! weights of their operand's producer.
 //!
-//! `y = scale * x + shift` over channels, where `x` is a convolution, a product of matrices or another normalization with constant weights,
-//! is that node with other weights (Jacob et al., "Quantization and Training of Neural Networks for Efficient
-//! Integer-Arithmetic-Only Inference", 2018, section 3.2). The order of roundings changes, so this is never exact.
+//! `y = scale * x + shift` over channels, with `x` from a convolution, a matrix product or another
+//! normalization with constant weights, equals that node with other weights (Jacob et al., "Quantization
+//! and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018, section 3.2).
+//! The order of roundings changes, so this rule is never exact.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +13,17 @@ use memc_ops::{may_train, same_type};
 
 use super::Walk;
 
-/// Scales and shifts by the node that takes them, in the order of the graph.
+/// Pending jobs by the node whose weights change, in graph order.
 pub(super) type Pending = BTreeMap<Node, Job>;
 
-/// New weights to compute. Everything that they are computed from is at hand, so that what was begun can be finished.
+/// New weights to compute. A job holds all its source data, so every job can be finished.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     taker: Taker,
     affine: Affine,
-    /// Weights as they are; only needed where a scale changes them.
+    /// Original weights; only needed if a scale changes them.
     weights: Option<(TensorType, bytes::Bytes)>,
-    /// What the node adds, one number a channel.
+    /// Original bias of the node, one number per channel.
     bias: Vec<f64>,
 }
 
@@ -36,13 +38,14 @@ impl Affine {
     fn identity(channels: usize) -> Self {
         Self { scale: vec![1.0; channels], shift: vec![0.0; channels] }
     }
-    /// This, then `other`.
+    /// Returns this map followed by `other`.
     fn then(&self, other: &Self) -> Self {
         let scale = self.scale.iter().zip(&other.scale).map(|(a, b)| a * b).collect();
         let shift = self.shift.iter().zip(&other.scale).zip(&other.shift).map(|((a, b), c)| a * b + c).collect();
         Self { scale, shift }
     }
-    /// Whether weights of usual size stay numbers of usual size: far from overflow, and from where digits get lost.
+    /// Returns whether weights of usual size stay in the usual range: far from overflow, and from loss
+    /// of digits.
     fn is_moderate(&self) -> bool {
         let moderate = |number: &f64| *number == 0.0 || (1e-20..1e20).contains(&number.abs());
         self.scale.iter().all(moderate) && self.shift.iter().all(|number| number.abs() < 1e20)
@@ -52,19 +55,20 @@ impl Affine {
     }
 }
 
-/// Where a node has its weights: those that are scaled, those that are shifted, and how many channels there are.
+/// Location of a node's weights and bias, and the number of channels.
 #[derive(Clone, Copy, Debug)]
 struct Taker {
     channels: usize,
-    /// Position of the weights, and the axis of them that counts channels.
+    /// Operand position of the weights, and their channel axis.
     weights: usize,
     axis: usize,
-    /// Position of what is added.
+    /// Operand position of the bias.
     bias: usize,
     element: ElementType,
 }
 
-/// Moves a node's scale and shift into the node that computes its operand, if that has weights that can be computed anew.
+/// Moves a node's scale and shift into the producer of its operand, if the producer's weights can be
+/// recomputed. Returns whether it did.
 pub(super) fn fold(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     moved(walk, node).is_some()
 }
@@ -90,7 +94,7 @@ fn moved(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     Some(())
 }
 
-/// The operand that may be a convolution's result, and the result, which has its type.
+/// Returns the operand to be scaled or shifted and the result, if both have one type.
 fn candidate(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Value)> {
     let result = walk.only_result(node)?;
     let data = walk.module().node(node);
@@ -109,7 +113,7 @@ fn is_number(element: ElementType) -> bool {
     matches!(element, ElementType::Float | ElementType::Double)
 }
 
-/// Scale and shift of a node over `channels` channels along axis 1 of `operand`.
+/// Returns scale and shift of a node over `channels` channels along axis 1 of `operand`.
 fn affine(walk: &Walk<'_, '_, '_>, node: Node, operand: Value, channels: usize) -> Option<Affine> {
     if walk.name(node) == "BatchNormalization" {
         return normalization(walk, node, channels);
@@ -126,7 +130,7 @@ fn affine(walk: &Walk<'_, '_, '_>, node: Node, operand: Value, channels: usize) 
     })
 }
 
-/// `(x - mean) / sqrt(variance + epsilon) * scale + shift`.
+/// Returns the map `(x - mean) / sqrt(variance + epsilon) * scale + shift`.
 fn normalization(walk: &Walk<'_, '_, '_>, node: Node, channels: usize) -> Option<Affine> {
     let data = walk.module().node(node);
     if data.operator.version < 9 && data.int("spatial", 1) == 0 {
@@ -140,7 +144,7 @@ fn normalization(walk: &Walk<'_, '_, '_>, node: Node, channels: usize) -> Option
     Some(Affine { scale, shift })
 }
 
-/// Numbers of a constant that broadcasts to `operand` along axis 1 alone, one a channel.
+/// Returns the numbers, one per channel, of a constant that broadcasts to `operand` along axis 1 alone.
 fn per_channel(walk: &Walk<'_, '_, '_>, constant: Value, operand: Value, channels: usize) -> Option<Vec<f64>> {
     let rank = walk.module().ty(operand).tensor()?.rank()?;
     let dims = walk.module().constant(walk.constant_id(constant)?).ty.known_dims()?;
@@ -156,13 +160,14 @@ fn per_channel(walk: &Walk<'_, '_, '_>, constant: Value, operand: Value, channel
     }
 }
 
-/// Elements of a constant of numbers.
+/// Returns the elements of a floating-point constant.
 fn numbers(walk: &Walk<'_, '_, '_>, value: Value) -> Option<Vec<f64>> {
     let (ty, bytes) = walk.constant_bytes(value)?;
     is_number(ty.element).then(|| decoded(ty.element, &bytes).collect())
 }
 
-/// Where the node that computes `operand` takes scales and shifts; `None` where it cannot.
+/// Returns the location of the weights and bias in the node that computes `operand`; `None` if the node
+/// cannot take a scale or shift.
 fn taker(walk: &Walk<'_, '_, '_>, node: Node, operand: Value) -> Option<Taker> {
     let data = walk.module().node(node);
     if data.outputs.first() != Some(&Some(operand)) || data.graph != walk.module().main() || walk.only_result(node).is_none() {
@@ -184,10 +189,10 @@ fn taker(walk: &Walk<'_, '_, '_>, node: Node, operand: Value) -> Option<Taker> {
     (is_number(element) && fits).then_some(Taker { channels, weights: 1, axis, bias: 2, element })
 }
 
-/// What a node adds now, one number a channel.
+/// Returns the present bias of a node, one number per channel.
 fn bias(walk: &Walk<'_, '_, '_>, node: Node, taker: Taker) -> Option<Vec<f64>> {
     let Some(value) = walk.operand(node, taker.bias) else { return Some(vec![0.0; taker.channels]) };
-    // Gemm spreads what it adds; only what has one row is a number a channel.
+    // Gemm broadcasts its bias; only a bias of one row has one number per channel.
     let dims = walk.module().constant(walk.constant_id(value)?).ty.known_dims()?;
     let row = dims.iter().rev().skip(1).all(|extent| *extent == 1);
     let numbers = numbers(walk, value).filter(|_| row)?;
@@ -197,7 +202,8 @@ fn bias(walk: &Walk<'_, '_, '_>, node: Node, taker: Taker) -> Option<Vec<f64>> {
     }
 }
 
-/// Weights that can be computed anew: they can be read, go when the new ones come, and there is room for those.
+/// Returns weights that may be recomputed: their bytes can be read, and they are either small, or have
+/// this reader only and fit the allowance for new weights.
 fn readable(walk: &mut Walk<'_, '_, '_>, node: Node, taker: Taker) -> Option<(TensorType, bytes::Bytes)> {
     let value = walk.operand(node, taker.weights)?;
     let (ty, bytes) = walk.constant_bytes(value)?;
@@ -228,7 +234,7 @@ pub(super) fn apply(walk: &mut Walk<'_, '_, '_>) {
     }
 }
 
-/// Weights with each slice along an axis multiplied by its number.
+/// Multiplies each slice of the weights along an axis by its number.
 fn scaled(ty: &TensorType, bytes: &[u8], axis: usize, scale: &[f64]) -> Payload {
     let dims = ty.known_dims().unwrap_or_default();
     let inner: usize = dims.iter().skip(axis + 1).map(|extent| *extent as usize).product::<usize>().max(1);
@@ -236,7 +242,7 @@ fn scaled(ty: &TensorType, bytes: &[u8], axis: usize, scale: &[f64]) -> Payload 
     encoded(ty.element, decoded(ty.element, bytes).enumerate().map(|(index, number)| number * channel(index)))
 }
 
-/// Elements of a constant of numbers.
+/// Returns the elements of a floating-point constant.
 fn decoded(element: ElementType, bytes: &[u8]) -> Box<dyn Iterator<Item = f64> + '_> {
     match element {
         ElementType::Double => Box::new(bytes.as_chunks().0.iter().map(|raw| f64::from_le_bytes(*raw))),
@@ -244,7 +250,7 @@ fn decoded(element: ElementType, bytes: &[u8]) -> Box<dyn Iterator<Item = f64> +
     }
 }
 
-/// Numbers as the bytes of a constant, each rounded once.
+/// Encodes numbers as the bytes of a constant, each rounded once.
 fn encoded(element: ElementType, numbers: impl Iterator<Item = f64>) -> Payload {
     let raw: Vec<u8> = match element {
         ElementType::Double => numbers.flat_map(f64::to_le_bytes).collect(),

@@ -1,17 +1,18 @@
-//! Chains of nodes of one kind: reshapes of reshapes, casts of casts, and functions that undo or repeat themselves.
+//! Chains of nodes of one kind: reshapes of reshapes, casts of casts, and functions that undo or repeat
+//! themselves.
 
 use memc_ir::{Attribute, ElementType, Node, Operator, Value};
 use memc_ops::{View, lookup, same_type};
 
 use super::Walk;
 
-/// The first operator set in which Reshape reads its extents from an operand.
+/// First version of the operator set in which Reshape reads its extents from an operand.
 const RESHAPE_BY_OPERAND: i64 = 5;
-/// A chain is followed this far; in canonical order it has two links.
+/// Maximum number of links followed in a chain; in canonical order a chain has two links.
 const MAX_LINKS: usize = 64;
 
-/// Reshapes, squeezes and flattenings one after another: the last one reads what the first one read, and if its shape is that one's it
-/// goes as well.
+/// Makes the last of several reshapes, squeezes and flattenings read the operand of the first. Removes
+/// the last as well if its result has the type of that operand.
 pub(super) fn reshapes(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     let Some((operand, result)) = reshape(walk, node) else { return false };
     let mut root = operand;
@@ -28,7 +29,7 @@ pub(super) fn reshapes(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     if types.is_some_and(|(from, to)| same_type(from, to)) {
         return walk.pass_on(node, root);
     }
-    // With another reader of what lies between, nothing would be gained.
+    // If the intermediate value has another reader, it stays, and nothing is gained.
     if !walk.has_one_reader(operand) {
         return false;
     }
@@ -39,7 +40,7 @@ pub(super) fn reshapes(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     to_reshape(walk, node, root, result)
 }
 
-/// Operand and result of a node that gives its operand another shape and the same elements.
+/// Returns operand and result of a node that changes only the shape of its operand.
 fn reshape(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Value)> {
     let data = walk.module().node(node);
     let info = lookup(&data.operator)?;
@@ -49,14 +50,15 @@ fn reshape(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Value)> {
     (!walk.rests[operand] && !walk.rests[result]).then_some((operand, result))
 }
 
-/// Whether a Reshape states its extents without looking at its operand's.
+/// Returns whether a Reshape states all its extents, with none copied from its operand.
 fn copies_no_extent(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
     let allows_zero = walk.module().node(node).int("allowzero", 0) != 0;
     let known = walk.operand(node, 1).and_then(|shape| walk.elements(shape)).and_then(|shape| shape.known_ints());
     known.is_some_and(|extents| allows_zero || !extents.contains(&0))
 }
 
-/// Makes a node a Reshape of `source` to the type of its result, where all extents are known and none is zero.
+/// Turns a node into a Reshape of `source` to the type of its result, if all extents are known and none
+/// is zero.
 pub(super) fn to_reshape(walk: &mut Walk<'_, '_, '_>, node: Node, source: Value, result: Value) -> bool {
     let version = walk.module().node(node).operator.version;
     let dims = walk.module().ty(result).tensor().and_then(|ty| ty.known_dims());
@@ -67,7 +69,8 @@ pub(super) fn to_reshape(walk: &mut Walk<'_, '_, '_>, node: Node, source: Value,
     true
 }
 
-/// A cast of a cast that kept every value: only the outer one is needed, or none.
+/// Shortens a cast of a lossless cast: the outer cast reads the source, or disappears if it restores the
+/// source's type.
 pub(super) fn casts(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     let Some(middle) = walk.operand(node, 0).filter(|_| walk.name(node) == "Cast") else { return false };
     let Some(inner) = walk.producer(middle, "Cast") else { return false };
@@ -80,7 +83,8 @@ pub(super) fn casts(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     if first == third {
         return walk.module().ty(source) == walk.module().ty(result) && walk.pass_on(node, source);
     }
-    // Between numbers that both hold, the way does not matter; out of range, conversions to integers depend on where they come from.
+    // Between two types that both hold every number, the intermediate type does not matter. Out of
+    // range, a conversion to an integer depends on the type it starts from.
     if !holds(third, first) || !walk.has_one_reader(middle) {
         return false;
     }
@@ -88,7 +92,8 @@ pub(super) fn casts(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     true
 }
 
-/// Whether every value of `small`, NaN and infinities included, has its exact counterpart in `large`.
+/// Returns whether every value of `small`, NaN and infinities included, has an exact counterpart in
+/// `large`.
 fn holds(large: ElementType, small: ElementType) -> bool {
     use ElementType::*;
     let integer = |ty: ElementType| match ty {
@@ -97,7 +102,7 @@ fn holds(large: ElementType, small: ElementType) -> bool {
         Int8 | Int16 | Int32 | Int64 => ty.bits().map(|bits| (true, bits - 1)),
         _ => None,
     };
-    // Digits of the significand, the leading one included.
+    // Number of digits of the significand, the leading digit included.
     let digits = |ty: ElementType| match ty {
         Float16 => Some(11),
         Float => Some(24),
@@ -105,7 +110,7 @@ fn holds(large: ElementType, small: ElementType) -> bool {
         _ => None,
     };
     match (integer(small), integer(large)) {
-        // A conversion to bool keeps only whether a number is zero, and is none of a range.
+        // A conversion to bool keeps only whether a number is zero, and bool is no range of integers.
         _ if large == Bool => small == Bool,
         (Some((signed, bits)), Some((holds_sign, room))) => bits <= room && (holds_sign || !signed),
         (Some((_, bits)), None) => digits(large).is_some_and(|digits| bits <= digits),
@@ -117,7 +122,8 @@ fn holds(large: ElementType, small: ElementType) -> bool {
     }
 }
 
-/// Functions that undo themselves, and functions that change nothing the second time.
+/// Removes functions that undo themselves, and the second of two functions that change nothing the
+/// second time.
 pub(super) fn repeated(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     let name = walk.name(node).to_owned();
     let undoes_itself = matches!(name.as_str(), "Neg" | "Not" | "BitwiseNot");
@@ -131,7 +137,7 @@ pub(super) fn repeated(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     source.is_some_and(|source| walk.pass_on(node, source))
 }
 
-/// A list of integers as an attribute.
+/// Makes an attribute from a list of integers.
 pub(super) fn ints(name: &str, values: Vec<i64>) -> (String, Attribute) {
     (name.to_owned(), Attribute::Ints(values))
 }

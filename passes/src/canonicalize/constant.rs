@@ -1,4 +1,5 @@
-//! Constants of constants that inference does not follow: other shapes of the same bytes, and transposed weights.
+//! Constants computed from constants beyond inference: reshaped, transposed, joined, negated and split
+//! weights.
 
 use memc_ir::{ConstData, ConstOrigin, ElementType, Node, Payload, TensorType, Use, Value};
 use memc_ops::{View, lookup, normalize_axis};
@@ -6,13 +7,14 @@ use memc_ops::{View, lookup, normalize_axis};
 use super::{Walk, transpose};
 use crate::fold::keeps_bits;
 
-/// Turns the result of a node whose data operand is a constant into a constant, where that makes the model no larger.
+/// Turns the result of a node with constant operands into a constant, if that does not enlarge the
+/// model.
 pub(super) fn of_constants(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     if walk.name(node) == "Split" {
         return parted(walk, node).is_some();
     }
     let (Some(operand), Some(result)) = (walk.operand(node, 0), walk.only_result(node)) else { return false };
-    // A graph output is made by a node, as it was.
+    // A node makes each graph output, before and after the pass.
     if walk.constant_id(operand).is_none() || walk.rewriter.uses(result).iter().any(|site| matches!(site, Use::Output(..))) {
         return false;
     }
@@ -35,24 +37,24 @@ pub(super) fn of_constants(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     true
 }
 
-/// Whether a constant goes when this one reader of it does, or is small enough to stand twice.
+/// Returns whether a constant disappears with this one reader, or is small enough to be stored twice.
 fn goes_or_is_small(walk: &Walk<'_, '_, '_>, value: Value) -> bool {
     let size = walk.module().ty(value).size();
     walk.rewriter.uses(value).len() == 1 || size.is_some_and(|size| size <= walk.ctx.options.max_fold_bytes)
 }
 
-/// The same bytes under another shape.
+/// Returns the bytes of a constant under another shape.
 fn reshaped(walk: &Walk<'_, '_, '_>, operand: Value, result: Value) -> Option<ConstData> {
     let ty = walk.module().ty(result).tensor()?.clone();
     let source = walk.module().constant(walk.constant_id(operand)?);
     let external = matches!(source.payload, Payload::External { .. });
-    // What lies in another file can be named twice without standing there twice.
+    // Bytes in another file can be referenced twice without a copy.
     let free = external || matches!(source.payload, Payload::Raw(_)) && goes_or_is_small(walk, operand);
     let same = ty.element == source.ty.element && ty.elements().is_some() && ty.elements() == source.ty.elements();
     (free && same).then(|| ConstData { ty, payload: source.payload.clone(), origin: ConstOrigin::New })
 }
 
-/// The bytes in the order of other axes.
+/// Returns a constant with its axes permuted.
 fn transposed(walk: &mut Walk<'_, '_, '_>, node: Node, operand: Value) -> Option<ConstData> {
     let axes = transpose::axes(walk, node)?;
     if !goes_or_is_small(walk, operand) {
@@ -70,7 +72,8 @@ fn transposed(walk: &mut Walk<'_, '_, '_>, node: Node, operand: Value) -> Option
     Some(ConstData { ty: TensorType::fixed(ty.element, &to), payload, origin: ConstOrigin::New })
 }
 
-/// Bytes of a constant in runs of those that stand together behind an axis: how many runs, and bytes of one.
+/// Divides a constant into contiguous runs from an axis on: returns the number of runs and the bytes of
+/// one run.
 fn runs(ty: &TensorType, axis: i64) -> Option<(usize, usize)> {
     let dims = ty.known_dims()?;
     let axis = normalize_axis(axis, dims.len())?;
@@ -80,7 +83,7 @@ fn runs(ty: &TensorType, axis: i64) -> Option<(usize, usize)> {
     Some((usize::try_from(product(&dims[..axis])?).ok()?, usize::try_from(run).ok()?))
 }
 
-/// Constants one behind the other along an axis.
+/// Joins constants along an axis.
 fn joined(walk: &mut Walk<'_, '_, '_>, node: Node, result: Value) -> Option<ConstData> {
     let data = walk.module().node(node);
     let (axis, operands) = (data.int("axis", 0), data.operands().collect::<Vec<Value>>());
@@ -105,7 +108,7 @@ fn joined(walk: &mut Walk<'_, '_, '_>, node: Node, result: Value) -> Option<Cons
     Some(ConstData { ty, payload: Payload::Raw(bytes.into()), origin: ConstOrigin::New })
 }
 
-/// The opposite of IEEE floats: the other sign.
+/// Negates a constant of IEEE floats by flipping the sign bits.
 fn negated(walk: &mut Walk<'_, '_, '_>, operand: Value) -> Option<ConstData> {
     let width = match walk.module().ty(operand).tensor()?.element {
         ElementType::Float16 => 2,
@@ -163,7 +166,8 @@ fn parted(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     Some(())
 }
 
-/// Elements of `width` bytes in the order of other axes; one walk over the result. `None` where the extents do not fit the bytes.
+/// Permutes the axes of elements of `width` bytes, in one walk over the result. `None` if the extents do
+/// not fit the bytes.
 fn permuted(bytes: &[u8], width: usize, dims: &[u64], axes: &[usize]) -> Option<Vec<u8>> {
     let dims: Vec<usize> = dims.iter().map(|extent| usize::try_from(*extent)).collect::<Result<_, _>>().ok()?;
     let mut steps = vec![width; dims.len()];

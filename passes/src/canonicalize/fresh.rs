@@ -1,4 +1,4 @@
-//! New constants: small ones from integers, weights from bytes, each under a name of its own.
+//! New constants with fresh names: small constants from integers, and weights from bytes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use memc_ops::Data;
 use super::Walk;
 
 impl Walk<'_, '_, '_> {
-    /// A vector of 64-bit integers as an initializer of the main graph.
+    /// Makes a vector of 64-bit integers as an initializer of the main graph.
     pub(super) fn int_vector(&mut self, hint: &str, values: &[i64]) -> Value {
         let data = Data::ints(values);
         let ty = TensorType::fixed(data.element, &data.dims);
@@ -17,7 +17,7 @@ impl Walk<'_, '_, '_> {
         self.initializer(hint, ty, Payload::Raw(raw.into()))
     }
 
-    /// A new initializer of the main graph; elements that are few enough are known from here on.
+    /// Makes an initializer of the main graph, and records its elements as known if they are few enough.
     pub(super) fn initializer(&mut self, hint: &str, ty: TensorType, payload: Payload) -> Value {
         let main = self.module().main();
         let name = self.rewriter.fresh_name(hint);
@@ -28,23 +28,25 @@ impl Walk<'_, '_, '_> {
         value
     }
 
-    /// The constant that a value always is.
+    /// Returns the constant of a value of the main graph; `None` if the value is no constant.
     pub(super) fn constant_id(&self, value: Value) -> Option<ConstId> {
         self.module().constant_of(value).filter(|_| self.module().home(value) == Some(self.module().main()))
     }
 
-    /// Bytes of the constant that a value always is, where they can be read and are as many as its type says.
+    /// Returns the type and bytes of a constant value; `None` if the bytes cannot be read or their
+    /// number differs from the type's size.
     pub(super) fn constant_bytes(&self, value: Value) -> Option<(TensorType, Bytes)> {
         let constant = self.module().constant(self.constant_id(value)?);
         Some((constant.ty.clone(), self.ctx.bytes_of(constant)?))
     }
 
-    /// Whether new weights of this size may be made: small ones always.
+    /// Returns whether new weights of this size, in bytes, may be made. Small weights always may; larger
+    /// weights count toward the total.
     pub(super) fn affordable(&mut self, size: u64) -> bool {
         size <= self.ctx.options.max_fold_bytes.0 || self.afford(size)
     }
 
-    /// Takes so many bytes out of what new weights may have; says whether they were left.
+    /// Takes bytes from the allowance for new weights; returns whether enough were left.
     pub(super) fn afford(&mut self, bytes: u64) -> bool {
         let total = self.weights.saturating_add(bytes);
         let allowed = total <= self.ctx.options.max_weight_bytes.0;

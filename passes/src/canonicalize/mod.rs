@@ -1,7 +1,7 @@
-//! `canonicalize`: removes nodes that change nothing, and joins those that one can do the work of.
+//! `canonicalize`: removes nodes that change nothing, and joins nodes whose work one node can do.
 //!
-//! One walk in the order of the graph: operands are canonical when a node is met. Each rule takes a node and says whether it changed it;
-//! what is erased or loses its last reader is left to `dce`.
+//! The pass makes one walk in graph order, so operands are canonical before their readers. Each rule
+//! takes a node and returns whether it changed the node. Erasing dead nodes is left to `dce`.
 
 mod affine;
 mod chain;
@@ -17,7 +17,7 @@ use memc_ops::{Data, Typed, Zero, rests_on_defaults, unchanged};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
-/// The pass.
+/// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "canonicalize",
     summary: "Removes nodes that change nothing, and joins those that one can do the work of.",
@@ -43,7 +43,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     affine::apply(&mut walk);
     let edits = walk.rewriter.finish();
     if edits > 0 && has_unknown_extents(module) {
-        // Without what stood between, extents may follow that did not: whoever reads the written model derives them.
+        // With fewer nodes in between, more extents may be known: every reader of the written model
+        // derives them too.
         ctx.data = memc_ops::infer(module).data;
     }
     Ok(Changed::edits(edits))
@@ -57,12 +58,12 @@ fn has_unknown_extents(module: &Module) -> bool {
 /// The walk over the main graph.
 struct Walk<'m, 'c, 'o> {
     rewriter: Rewriter<'m>,
-    /// Values that rest on what a caller may override.
+    /// Whether each value depends on defaults that a caller may override.
     rests: SecondaryMap<Value, bool>,
     ctx: &'c mut PassContext<'o>,
-    /// Bytes of weights computed so far.
+    /// Total bytes of computed weights so far.
     weights: u64,
-    /// Scales and shifts that are on their way into a producer.
+    /// Scales and shifts that will move into a producer's weights at the end of the walk.
     affine: affine::Pending,
 }
 
@@ -76,12 +77,13 @@ impl Walk<'_, '_, '_> {
         data.operands().chain(data.results()).any(|value| self.rests[value])
     }
 
-    /// Elements of a value, where they are known.
+    /// Returns the elements of a value, if they are known.
     fn elements(&self, value: Value) -> Option<&Data> {
         self.ctx.data[value].as_deref()
     }
 
-    /// Tries the rules; the first that applies ends it, but for those that leave the node in a simpler form.
+    /// Tries the rules in turn and stops at the first that applies. The last two rules only simplify the
+    /// node, so both may apply.
     fn node(&mut self, node: Node) {
         if self.no_op(node) || constant::of_constants(self, node) {
             return;
@@ -101,7 +103,7 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// A result that is an operand.
+    /// Removes a node whose result equals one of its operands.
     fn no_op(&mut self, node: Node) -> bool {
         let zero = if self.ctx.options.rewrite.exact { Zero::Exact } else { Zero::AnySign };
         let typed = Typed { module: self.module(), node };
@@ -111,8 +113,10 @@ impl Walk<'_, '_, '_> {
         operand.is_some_and(|operand| self.pass_on(node, operand))
     }
 
-    /// Makes every reader of a node's only read result read `source` instead, and erases the node. A result whose name must stay is
-    /// taken over by the node that computes `source`. Returns whether it did.
+    /// Replaces a node's only read result by `source` in all readers, and erases the node.
+    ///
+    /// If the result must keep its name, the node that computes `source` takes over the result. Returns
+    /// whether it did.
     fn pass_on(&mut self, node: Node, source: Value) -> bool {
         let Some(result) = self.only_result(node) else { return false };
         if !self.rewriter.is_pinned(result) {
@@ -127,30 +131,31 @@ impl Walk<'_, '_, '_> {
         true
     }
 
-    /// The first result of a node of which no other result is read.
+    /// Returns the first result of a node, if no other result is read.
     fn only_result(&self, node: Node) -> Option<Value> {
         let outputs = &self.module().node(node).outputs;
         let (first, others) = outputs.split_first()?;
         others.iter().flatten().all(|value| self.rewriter.uses(*value).is_empty()).then_some(*first)?
     }
 
-    /// Whether exactly one operand of one node of the same graph reads a value, and its name need not stay.
+    /// Returns whether exactly one operand of one node of the main graph reads a value, and the value
+    /// need not keep its name.
     fn has_one_reader(&self, value: Value) -> bool {
         matches!(self.rewriter.uses(value), [Use::Operand(..)]) && !self.rewriter.is_pinned(value)
     }
 
-    /// The operand of a node at a position.
+    /// Returns the operand of a node at a position.
     fn operand(&self, node: Node, position: usize) -> Option<Value> {
         self.module().node(node).inputs.get(position).copied().flatten()
     }
 
-    /// Operator of ONNX's own domain that a node applies; empty for others.
+    /// Returns the name of the node's operator in ONNX's own domain; empty for other domains.
     fn name(&self, node: Node) -> &str {
         let operator = &self.module().node(node).operator;
         if operator.domain.is_empty() { &operator.name } else { "" }
     }
 
-    /// The node in the main graph that computes a value with this operator as its first result.
+    /// Returns the node of the main graph that computes a value as its first result with this operator.
     fn producer(&self, value: Value, name: &str) -> Option<Node> {
         let node = self.module().producer(value)?;
         let data = self.module().node(node);

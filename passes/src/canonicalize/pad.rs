@@ -1,13 +1,14 @@
-//! Zeros around an image move into the convolution that reads it: the padded image is never made.
+//! Zero padding moves into the convolution that reads it, so the padded image is never made.
 //!
-//! A kernel may add up in another order along the border, so this is never exact.
+//! A kernel may add in another order along the border, so this rule is never exact.
 
 use memc_ir::{Attribute, Node, Value};
 use memc_ops::Item;
 
 use super::Walk;
 
-/// Joins a convolution with the padding by zeros that it alone reads.
+/// Joins a convolution with the zero padding of its image, if the convolution is the padding's only
+/// reader.
 pub(super) fn joined(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     let Some((source, pads)) = sum(walk, node) else { return false };
     let data = walk.module().node(node);
@@ -21,7 +22,7 @@ pub(super) fn joined(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     true
 }
 
-/// What the padding pads, and the pads of both together.
+/// Returns the padding's operand, and the sum of the pads of the padding and the convolution.
 fn sum(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Vec<i64>)> {
     let image = walk.operand(node, 0).filter(|_| walk.name(node) == "Conv")?;
     let padding = walk.producer(image, "Pad").filter(|_| walk.has_one_reader(image))?;
@@ -29,7 +30,7 @@ fn sum(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Vec<i64>)> {
     let rank = walk.module().ty(source).tensor()?.rank()?;
     let more = zeros(walk, padding).filter(|pads| pads.len() == 2 * rank && rank > 2 && pads.iter().all(|pad| *pad >= 0))?;
     let (begins, ends) = more.split_at(rank);
-    // Batch and channels have no border in a convolution.
+    // A convolution does not pad the batch or the channels.
     if begins[..2].iter().chain(&ends[..2]).any(|pad| *pad != 0) {
         return None;
     }
@@ -44,7 +45,8 @@ fn sum(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Vec<i64>)> {
     pads.filter(|_| both).map(|pads| (source, pads))
 }
 
-/// By how much a Pad grows each axis with zeros: an operand from operator set 11 on, an attribute before.
+/// Returns the numbers of zeros that a Pad adds at each axis: an operand from operator set 11 on, an
+/// attribute before.
 fn zeros(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Vec<i64>> {
     let data = walk.module().node(node);
     if data.string("mode").is_some_and(|mode| mode != "constant") {

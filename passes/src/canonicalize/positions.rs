@@ -1,14 +1,16 @@
-//! Positions of elements: where a MaxPool looks at one element at a time, its indices say where that stands, whatever it is.
+//! Indices of a MaxPool over single elements: each index is the position of its element, for all data,
+//! so it is a constant.
 //!
-//! Exporters subtract the first of each channel from the indices of another MaxPool, and make all of them for that: eight bytes for each element.
-//! A kernel may state no position for what is not greater than the least finite number, so this is not exact.
+//! Exporters subtract the first index of each channel from the indices of another MaxPool, and compute
+//! all indices for that: eight bytes per element. A kernel may leave out the position of an element that
+//! is not greater than the least finite number, so this rule is not exact.
 
 use memc_ir::{ConstData, ConstOrigin, Node, Payload, Value};
 
 use super::Walk;
 use crate::analysis::windows::slice_starts;
 
-/// Turns a Slice of such indices into a constant.
+/// Turns a Slice of these indices into a constant.
 pub(super) fn sliced(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     let Some(taken) = taken(walk, node) else { return false };
     let ty = walk.module().ty(taken.result).tensor().cloned();
@@ -22,7 +24,7 @@ pub(super) fn sliced(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     true
 }
 
-/// What a Slice takes of an array.
+/// The box that a Slice takes from an array.
 struct Taken {
     result: Value,
     whole: Vec<u64>,
@@ -30,7 +32,8 @@ struct Taken {
     extents: Vec<u64>,
 }
 
-/// What a Slice takes of such indices; `None` where they are none, or the result is one of the graph, which a node makes.
+/// Returns the box that a Slice takes from the indices; `None` if the operand holds no such indices, or
+/// the result must keep its node and name.
 fn taken(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Taken> {
     let indices = walk.operand(node, 0).filter(|_| walk.name(node) == "Slice")?;
     let pool = walk.module().producer(indices).filter(|pool| looks_at_one_element(walk, *pool))?;
@@ -44,7 +47,7 @@ fn taken(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Taken> {
     Some(Taken { result, whole, starts, extents })
 }
 
-/// Whether a node is a MaxPool whose window is one element, each in its turn.
+/// Returns whether a node is a MaxPool over single elements, with stride 1 and without padding.
 fn looks_at_one_element(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
     let data = walk.module().node(node);
     let all = |name: &str, number: i64| data.ints(name).is_none_or(|list| list.iter().all(|each| *each == number));
@@ -57,7 +60,8 @@ fn looks_at_one_element(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
         && data.int("storage_order", 0) == 0
 }
 
-/// Numbers of the elements of a box within an array, in the order of rows; `None` where the box reaches beyond it.
+/// Returns the numbers of the elements of a box inside an array, in row-major order; `None` if the box
+/// exceeds the array.
 fn numbered(whole: &[u64], starts: &[u64], extents: &[u64]) -> Option<Vec<i64>> {
     let mut found = vec![0i64];
     for (axis, all) in whole.iter().enumerate() {

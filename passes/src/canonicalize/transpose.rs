@@ -1,4 +1,5 @@
-//! Transpositions: two are one, those that cancel are none, and one that only moves axes of extent 1 is a Reshape.
+//! Transpositions: joins two into one, removes pairs that cancel, and replaces moves of axes of extent 1
+//! by a Reshape.
 
 use memc_ir::{Node, Value};
 use memc_ops::same_type;
@@ -6,7 +7,8 @@ use memc_ops::same_type;
 use super::Walk;
 use super::chain::{ints, to_reshape};
 
-/// Joins a transposition with the one that it reads; then sees whether it moves any element.
+/// Joins a transposition with the transposition of its operand, then checks whether it moves any
+/// element.
 pub(super) fn joined(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     if walk.name(node) != "Transpose" {
         return false;
@@ -32,7 +34,8 @@ fn keeps_type(walk: &Walk<'_, '_, '_>, node: Node, source: Value) -> bool {
     matches!(types, Some((Some(from), Some(to))) if same_type(from, to))
 }
 
-/// What the transposition that a node reads reads, and the axes that both together choose from it.
+/// Returns the operand of the inner of two transpositions, and the axes that both together select from
+/// it.
 fn through(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Vec<usize>)> {
     let inner = walk.producer(walk.operand(node, 0)?, "Transpose")?;
     let (outer_axes, inner_axes) = (axes(walk, node)?, axes(walk, inner)?);
@@ -40,10 +43,10 @@ fn through(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Vec<usize>)> {
     Some((walk.operand(inner, 0)?, joined?))
 }
 
-/// Tensors of a higher rank are left alone.
+/// Maximum rank; tensors of a higher rank are left alone.
 const MAX_RANK: usize = 64;
 
-/// Axes of the operand in the order of the result's; each once.
+/// Returns the operand's axes in the order of the result's axes; `None` unless each occurs once.
 pub(super) fn axes(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Vec<usize>> {
     let rank = walk.operand(node, 0).and_then(|operand| walk.module().ty(operand).tensor()?.rank())?;
     let axes: Vec<usize> = match walk.module().node(node).ints("perm") {
@@ -54,7 +57,8 @@ pub(super) fn axes(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Vec<usize>> {
     each_once.then_some(axes)
 }
 
-/// A transposition that keeps the order of all axes with more than one element is a Reshape, which shares bytes.
+/// Turns a transposition that keeps the order of all axes with several elements into a Reshape, which
+/// shares its operand's bytes.
 fn moves_nothing(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     let (Some(operand), Some(result)) = (walk.operand(node, 0), walk.only_result(node)) else { return false };
     let dims = walk.module().ty(operand).tensor().and_then(|ty| ty.known_dims());

@@ -1,20 +1,23 @@
-//! What is drawn at random for a batch: it is drawn at once, as the model says, and parts read shares of the smallest value that is made of it (a mask).
+//! Random values of a batch. The model's random operator still runs once for the whole batch; each part
+//! reads a share of the smallest value derived from its result, such as a mask.
 
 use std::collections::BTreeSet;
 
 use memc_ir::{Module, Node, SecondaryMap, Use, Value, uses};
 use memc_ops::{Piece, Repeat, Share, Typed, lookup, pieces};
 
-/// What random operators give for a batch.
+/// Random results that belong to a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drawn {
-    /// Values of which each part has a share along the first axis.
+    /// Values of which each part reads a share along the first axis.
     pub(super) values: Vec<Value>,
-    /// Nodes on the ways to the smallest values made of them: they are computed whole.
+    /// Nodes between a random result and its smallest derived value: they are computed once for the
+    /// whole batch.
     pub(super) whole: BTreeSet<Node>,
 }
 
-/// Finds results of random operators whose first extent is that of a batch, or a multiple of it (its tokens). Linear in nodes.
+/// Finds results of random operators whose first extent is a multiple of the batch (the batch itself or
+/// its tokens). Linear in nodes.
 pub(super) fn drawn(module: &Module, batch: u64, parts: u64) -> Drawn {
     let uses = uses(module);
     let mut drawn = Drawn::default();
@@ -34,7 +37,8 @@ fn is_of(module: &Module, value: Value, batch: u64) -> bool {
     dims.first().is_some_and(|extent| *extent > 0 && extent.is_multiple_of(batch))
 }
 
-/// Nodes from a value to the smallest that is made of it and of constants or graph inputs, where each value on the way has one reader.
+/// Returns the nodes from a value to the smallest value derived from it. Every value on the way has one
+/// reader, and every other operand is a constant or a graph input.
 fn to_smallest(module: &Module, uses: &SecondaryMap<Value, Vec<Use>>, value: Value, parts: u64) -> Vec<Node> {
     let (mut nodes, mut kept) = (Vec::new(), 0);
     let bytes = |value: Value| module.ty(value).size().map_or(u64::MAX, |size| size.0);

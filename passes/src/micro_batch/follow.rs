@@ -1,4 +1,5 @@
-//! Which nodes of the main graph can be computed in parts of the batch, found by following graph inputs forward.
+//! Nodes of the main graph that can be computed in parts of the batch, found by following graph inputs
+//! forward.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,22 +9,24 @@ use memc_ops::{Linear, Piece, Pieces, Profile, Share, Typed, feeds_unrepeatable,
 use super::drawn::{Drawn, drawn};
 use crate::parts::{Divided, Shares, Unrounded};
 
-/// Of the largest value in parts, the share that all may hold together that is computed whole because parts need it whole: how many labels
-/// count, say, by which each part's gradient is divided.
+/// Values that parts need whole are computed whole only if they take at most 1/16 of the largest divided
+/// value. An example is the count of labels that divides each part's gradient.
 const WHOLE: u64 = 16;
 
-/// What a walk finds.
+/// Result of a walk.
 #[derive(Clone, Debug)]
 struct Found {
     divided: Divided,
-    /// Nodes that read, directly or not, what parts give.
+    /// Nodes that read, directly or not, results of parts.
     late: SecondaryMap<Node, bool>,
-    /// Bytes of all values that are there in shares of a batch.
+    /// Total bytes of all values that are divided into shares of a batch.
     bytes: u64,
 }
 
-/// The nodes that can be computed in so many parts of a batch: of the batches that graph inputs without a default may have (their first extents; those
-/// with one are weights), the one of which most bytes depend. None where nothing can.
+/// Returns the nodes that can be computed in `parts` parts of a batch, or `None` if no node can.
+///
+/// A batch is the first extent of a graph input without a default (inputs with a default are weights).
+/// Of several batches, the one with the most dependent bytes wins.
 pub(super) fn divided(module: &Module, profile: &Profile, parts: u64) -> Option<Divided> {
     let unrounded = Unrounded::of(module, profile);
     let mut batches: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
@@ -42,15 +45,18 @@ pub(super) fn divided(module: &Module, profile: &Profile, parts: u64) -> Option<
     found.max_by_key(|found| found.bytes).filter(|found| found.bytes > 0).map(|found| found.divided)
 }
 
-/// Bytes that are held between any two parts: sums of what parts give, and shares, for what is needed whole.
+/// Returns the bytes held between any two parts: sums of the parts' results that readers outside the
+/// parts need.
 pub(super) fn held(module: &Module, divided: &Divided) -> u64 {
     let is_needed = needed_whole(module, divided);
     let sums = divided.values.iter().filter(|(value, piece)| piece.is_added() && is_needed(**value));
     sums.fold(0u64, |sum, (value, _)| sum.saturating_add(bytes(module, *value)))
 }
 
-/// Follows inputs, and what is drawn, until everything that parts need whole and that is small is computed whole, and no part begins or ends
-/// where the runtime would round otherwise.
+/// Repeats the walk until its result is stable.
+///
+/// After the walk, every small value that parts need whole is computed whole, and no part begins or ends
+/// at a value that the runtime would round differently.
 fn settled(module: &Module, unrounded: &Unrounded, inputs: &[Value], drawn: Drawn, parts: u64) -> Found {
     let mut whole = drawn.whole;
     let mut kept = feeds_unrepeatable(module, &module.graph(module.main()).nodes);
@@ -82,20 +88,22 @@ fn settled(module: &Module, unrounded: &Unrounded, inputs: &[Value], drawn: Draw
     }
 }
 
-/// One walk forward over the main graph.
+/// One forward walk over the main graph.
 struct Follow<'m> {
     module: &'m Module,
-    /// Nodes that stay as they are: their results tell random numbers apart, or somebody else needs what cannot be joined of shares.
+    /// Nodes that stay unchanged: their results distinguish random numbers, or a reader outside the
+    /// parts needs shares that cannot be joined.
     kept: &'m SecondaryMap<Node, bool>,
-    /// Whole values whose shares of the batch lie along an axis: graph inputs, random numbers, and what is computed whole of them.
+    /// Whole values and the axis along which their batch shares are cut: graph inputs, random values,
+    /// and values computed whole from them.
     shares: BTreeMap<Value, usize>,
     /// Nodes that are computed whole.
     whole: &'m BTreeSet<Node>,
     parts: u64,
     found: Found,
-    /// Bytes of the largest value in parts.
+    /// Bytes of the largest divided value.
     largest: u64,
-    /// The first value that a part needs whole and that is there only when all parts are done.
+    /// The first value that a part needs whole and that exists only after all parts.
     missing: Option<Value>,
 }
 
@@ -112,7 +120,8 @@ impl Follow<'_> {
         }
     }
 
-    /// Whether all shares that a node reads are fewer bytes together than the sum that parts would hold of what it makes: it then reads them at the end.
+    /// Returns whether the shares that a node reads have fewer bytes together than the sum that it would
+    /// accumulate over the parts. Such a node runs once, after the parts.
     fn is_less_whole(&self, node: Node, pieces: &Pieces) -> bool {
         let data = self.module.node(node);
         let of = |values: &[Option<Value>], pieces: &[Piece], takes: fn(Piece) -> bool| {
@@ -124,7 +133,7 @@ impl Follow<'_> {
         held > 0 && pieces.operands.iter().all(|piece| !piece.is_added()) && of(&data.inputs, &pieces.operands, is_joined) < held
     }
 
-    /// Whether a value is there only when all parts are done.
+    /// Returns whether a value exists only after all parts.
     fn is_late(&self, value: Value) -> bool {
         self.found.divided.values.contains_key(&value) || self.module.producer(value).is_some_and(|node| self.found.late[node])
     }
@@ -142,7 +151,8 @@ impl Follow<'_> {
         let typed = Typed { module: self.module, node };
         let ask = |operands: &[Piece]| pieces_in_blocks(Share { node: typed, operands, parts: self.parts });
         let found = ask(&operands);
-        // Where sums are what stands in the way, they may be small enough to be computed before the parts.
+        // If an operand that is a sum prevents division, the sum may be small enough to be computed
+        // before the parts.
         let whole: Vec<Piece> = operands.iter().map(|piece| if piece.is_added() { Piece::Whole } else { *piece }).collect();
         if found.is_none() && (whole == operands || ask(&whole).is_none()) {
             return None;
@@ -156,7 +166,7 @@ impl Follow<'_> {
         found
     }
 
-    /// Remembers where shares of the batch lie in what a node computes whole.
+    /// Records the axes of the batch shares in results that a node computes whole.
     fn share(&mut self, node: Node, pieces: &Pieces) {
         for (value, piece) in self.module.node(node).outputs.iter().zip(&pieces.results) {
             if let (Some(value), Piece::Along(axis)) = (value, piece) {
@@ -179,14 +189,15 @@ impl Follow<'_> {
     }
 }
 
-/// Nodes of parts that make shares which cannot be joined, and which somebody beside the parts reads.
+/// Returns nodes of the parts whose shares cannot be joined although a reader outside the parts needs
+/// them.
 fn unjoined(module: &Module, divided: &Divided) -> Vec<Node> {
     let is_needed = needed_whole(module, divided);
     let shares = divided.values.iter().filter(|(value, piece)| matches!(piece, Piece::Within(_)) && is_needed(**value));
     shares.filter_map(|(value, _)| module.producer(*value)).collect()
 }
 
-/// Whether somebody beside the parts reads a value.
+/// Returns a test for whether a graph output or a node outside the parts reads a value.
 fn needed_whole(module: &Module, divided: &Divided) -> impl Fn(Value) -> bool {
     let uses = uses(module);
     move |value| {
@@ -197,7 +208,7 @@ fn needed_whole(module: &Module, divided: &Divided) -> impl Fn(Value) -> bool {
     }
 }
 
-/// All nodes that a value depends on and that are not there before the parts.
+/// Returns all nodes on which a value depends and whose results do not exist before the parts.
 fn cone(module: &Module, value: Value, found: &Found) -> BTreeSet<Node> {
     let mut nodes = BTreeSet::new();
     let mut open = vec![value];
@@ -215,12 +226,13 @@ fn bytes_of(module: &Module, nodes: &BTreeSet<Node>) -> u64 {
     results.fold(0u64, |sum, value| sum.saturating_add(bytes(module, value)))
 }
 
-/// Bytes of a value; what has no known size is too large.
+/// Returns the bytes of a value; an unknown size counts as `u64::MAX`.
 fn bytes(module: &Module, value: Value) -> u64 {
     module.ty(value).tensor().and_then(|ty| ty.size()).map_or(u64::MAX, |size| size.0)
 }
 
-/// Adds before what is linear rather than behind it, where nothing else is added behind it: it then runs once.
+/// Moves a linear node after the sum of its operand, if no other part reads its result: the node then
+/// runs once instead of once per part.
 fn retract(module: &Module, found: &mut Found) {
     let mut read: SecondaryMap<Value, bool> = SecondaryMap::default();
     for node in module.graph(module.main()).nodes.iter().rev() {

@@ -1,4 +1,4 @@
-//! `micro-batch`: computes the batch in equal parts, one after another, and joins what they give.
+//! `micro-batch`: computes the batch in equal parts, one after another, and joins their results.
 
 mod drawn;
 mod follow;
@@ -8,7 +8,7 @@ use memc_ir::{Module, Node, Origin, Stage};
 use crate::parts::{Weights, write};
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
-/// The pass.
+/// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "micro-batch",
     summary: "Computes the batch in equal parts, one after another, and joins what they give.",
@@ -19,7 +19,7 @@ pub const INFO: PassInfo = PassInfo {
     run,
 };
 
-/// Whether nodes of a module were written by the pass.
+/// Returns whether this pass wrote nodes of the module.
 pub fn is_divided(module: &Module) -> bool {
     let is_own = |node: &Node| matches!(&module.node(*node).origin, Origin::Pass { pass } if *pass == INFO.name);
     module.graph(module.main()).nodes.iter().any(is_own)
@@ -33,7 +33,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     }
     let edits = write(module, [&divided], &mut Weights::new(ctx), INFO.name);
     if edits > 0 {
-        // Where slices of the caller's inputs begin is known: they become windows.
+        // Inference now knows the start of each slice of the caller's inputs, so these slices can become
+        // sub-views.
         ctx.data = memc_ops::infer(module).data;
     }
     Ok(Changed::edits(edits))

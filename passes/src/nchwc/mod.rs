@@ -1,4 +1,5 @@
-//! `nchwc`: lays images out in blocks of channels, for the kernels of ONNX Runtime that compute convolutions that way.
+//! `nchwc`: lays images out in blocks of channels, for the convolution kernels of ONNX Runtime that read
+//! this layout.
 
 mod weights;
 
@@ -13,7 +14,7 @@ use memc_ops::{feeds_unrepeatable, may_train};
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 use weights::{Order, in_blocks, whole};
 
-/// The pass.
+/// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "nchwc",
     summary: "Lays images out in blocks of channels, for the kernels of ONNX Runtime that compute convolutions that way.",
@@ -25,7 +26,7 @@ pub const INFO: PassInfo = PassInfo {
 };
 
 const DOMAIN: &str = "com.microsoft.nchwc";
-/// Operators that work element by element, and give something finite for zero, which fills up blocks.
+/// Element-wise operators that return a finite number for zero, since zeros fill up blocks.
 const ELEMENTWISE: &[&str] = &[
     "Clip",
     "Gelu",
@@ -41,13 +42,15 @@ const ELEMENTWISE: &[&str] = &[
     "Sub",
     "Sum",
 ];
-/// ReorderInput takes images whose channels are a multiple of this.
+/// ReorderInput takes images whose number of channels is a multiple of this.
 const ENTERING: u64 = 4;
 const POOLS: &[&str] = &["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"];
 
-/// Channels of a block that ONNX Runtime's kernels have on the processor that this runs on; none where they have none.
+/// Returns the channels of a block in ONNX Runtime's kernels on this processor; `None` if there are no
+/// such kernels.
 ///
-/// Its library chooses them when it starts: 16 with AVX-512, 8 on other x86-64 (`mlas/lib/platform.cpp`).
+/// ONNX Runtime's library chooses the kernels when it starts: 16 with AVX-512, 8 on other x86-64
+/// (`mlas/lib/platform.cpp`).
 pub fn native_block() -> Option<u32> {
     #[cfg(target_arch = "x86_64")]
     let block = Some(if std::arch::is_x86_feature_detected!("avx512f") { 16 } else { 8 });
@@ -80,12 +83,12 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(walk.rewriter.finish()))
 }
 
-/// A node that was made anew in blocks.
+/// A node for which a replacement in blocks exists.
 #[derive(Clone, Copy)]
 struct Done {
-    /// The node as it was.
+    /// The original node.
     node: Node,
-    /// Its result, and what stands for it in blocks.
+    /// Result of the original node, and its counterpart in blocks.
     result: Value,
     blocked: Value,
 }
@@ -96,12 +99,12 @@ struct Walk<'m, 'c, 'o> {
     ctx: &'c PassContext<'o>,
     /// Channels of a block.
     block: u64,
-    /// What stands for a value in blocks.
+    /// Counterpart in blocks of each value.
     blocked: SecondaryMap<Value, Option<Value>>,
     done: Vec<Done>,
-    /// Weights in blocks by what they were and how they lie.
+    /// Weights in blocks, by original weights and layout.
     weights: BTreeMap<(Value, Order), Value>,
-    /// Bytes of weights made so far.
+    /// Total bytes of new weights so far.
     bytes: u64,
 }
 
@@ -114,14 +117,14 @@ impl Walk<'_, '_, '_> {
         self.module().node(node)
     }
 
-    /// Whether a node makes one image of known channels that somebody may read in blocks, and was not made anew yet.
+    /// Returns whether a node makes one image of known channels that has no counterpart in blocks yet.
     fn is_image_node(&self, node: Node) -> bool {
         let data = self.data(node);
         let plain = data.bodies().next().is_none() && data.recompute_of.is_none() && data.graph == self.module().main();
         plain && self.result(node).is_some_and(|result| self.image(result).is_some() && self.blocked[result].is_none())
     }
 
-    /// Bytes of the images that a node reads and makes, in blocks.
+    /// Returns the bytes, in blocks, of the images that a node reads and makes.
     fn images(&self, node: Node) -> Bytes {
         let data = self.data(node);
         let images = data.operands().chain(data.results()).filter(|value| self.module().constant_of(*value).is_none());
@@ -129,7 +132,7 @@ impl Walk<'_, '_, '_> {
         sizes.fold(Bytes(0), Bytes::saturating_add)
     }
 
-    /// The one result of a node that is read.
+    /// Returns the first result of a node, if no other result is read.
     fn result(&self, node: Node) -> Option<Value> {
         let (first, others) = self.data(node).outputs.split_first()?;
         others.iter().flatten().all(|value| self.rewriter.uses(*value).is_empty()).then_some(*first)?
@@ -139,7 +142,8 @@ impl Walk<'_, '_, '_> {
         self.data(node).inputs.get(position).copied().flatten()
     }
 
-    /// Extents of an image of binary32, `[batch, channels, height, width]`, of which the channels are known.
+    /// Returns the extents and the channels of a binary32 image `[batch, channels, height, width]`;
+    /// `None` if the channels are unknown.
     fn image(&self, value: Value) -> Option<(Vec<Dim>, u64)> {
         let ty = self.module().ty(value).tensor().filter(|ty| ty.element == ElementType::Float)?;
         let dims = ty.shape.clone().filter(|dims| dims.len() == 4)?;
@@ -147,7 +151,7 @@ impl Walk<'_, '_, '_> {
         Some((dims, channels))
     }
 
-    /// Type of an image with its channels in whole blocks.
+    /// Returns the type of an image with its channels padded to whole blocks.
     fn blocked_type(&self, value: Value) -> Option<ValueType> {
         let (mut dims, channels) = self.image(value)?;
         dims[1] = Dim::Known(whole(channels, self.block)?);
@@ -159,7 +163,7 @@ impl Walk<'_, '_, '_> {
         matches!(&*operator.domain, "" | "com.microsoft") && names.contains(&&*operator.name)
     }
 
-    /// Makes a convolution anew.
+    /// Replaces a convolution by one in blocks.
     fn convolution(&mut self, node: Node) -> Option<()> {
         self.is_own(node, &["Conv", "FusedConv"]).then_some(())?;
         let mut attributes = self.data(node).attributes.clone();
@@ -167,6 +171,7 @@ impl Walk<'_, '_, '_> {
         let constant = |value: Value| self.module().constant_of(value).map(|id| &self.module().constant(id).ty);
         let [outputs, inputs, ..] = *constant(filter)?.known_dims()?.first_chunk::<4>()?;
         let groups = u64::try_from(self.data(node).int("group", 1)).ok()?;
+        // Choose the weights' layout; groups must be depthwise or consist of whole blocks.
         let block = self.block;
         let (order, as_it_is) = if groups > 1 {
             let depthwise = inputs == 1 && outputs == groups;
@@ -184,9 +189,10 @@ impl Walk<'_, '_, '_> {
         let bias = self.operand(node, 2);
         bias.is_none_or(|bias| constant(bias).is_some()).then_some(())?;
         let sum = self.operand(node, 3);
-        // Nothing is inserted before all is known to fit.
+        // Check everything before inserting any node.
         let image = if as_it_is { input } else { self.can_enter(input).then_some(input)? };
         sum.is_none_or(|sum| self.can_enter(sum)).then_some(())?;
+        // Convert the operands and insert the new node.
         let filter = self.filter(filter, order)?;
         let bias = match bias {
             Some(bias) => Some(self.bias(bias)?),
@@ -204,7 +210,7 @@ impl Walk<'_, '_, '_> {
         self.convolve(node, operands, attributes)
     }
 
-    /// Makes a normalization by what is known a convolution of each channel by itself.
+    /// Replaces a normalization with constant statistics by a depthwise convolution.
     fn normalization(&mut self, node: Node) -> Option<()> {
         let data = self.data(node);
         let known = data.operator.version >= 9 && !may_train(self.module(), node);
@@ -230,14 +236,15 @@ impl Walk<'_, '_, '_> {
         self.convolve(node, vec![Some(image), Some(filter), Some(bias)], attributes)
     }
 
-    /// Numbers of channels as a constant of these extents, filled up with zeros.
+    /// Makes a constant of these extents from one number per channel, filled up with zeros.
     fn vector(&mut self, from: Value, numbers: &[f64], dims: &[u64]) -> Option<Value> {
         let mut raw: Vec<u8> = numbers.iter().flat_map(|number| (*number as f32).to_le_bytes()).collect();
         raw.resize(usize::try_from(dims[0].checked_mul(4)?).ok()?, 0);
         Some(self.constant(from, TensorType::fixed(ElementType::Float, dims), raw))
     }
 
-    /// Makes a convolution in blocks in the place of a node, and of the activation that alone reads it.
+    /// Replaces a node by a convolution in blocks, merged with the activation that is the only reader of
+    /// its result.
     fn convolve(&mut self, node: Node, operands: Vec<Option<Value>>, mut attributes: Vec<(String, Attribute)>) -> Option<()> {
         let result = self.result(node)?;
         let follower = self.activation(result).filter(|_| attributes.iter().all(|(name, _)| name != "activation"));
@@ -251,7 +258,8 @@ impl Walk<'_, '_, '_> {
         Some(())
     }
 
-    /// The activation that alone reads a value and that a convolution can apply, and its result.
+    /// Returns the activation that a convolution can apply and its result, if it is the only reader of a
+    /// value.
     fn activation(&self, value: Value) -> Option<(Node, Value)> {
         let [Use::Operand(reader, 0)] = self.rewriter.uses(value) else { return None };
         let known = self.is_own(*reader, &["Relu", "Sigmoid", "Tanh"]) && !self.rewriter.is_pinned(value);
@@ -259,7 +267,7 @@ impl Walk<'_, '_, '_> {
         Some((*reader, self.result(*reader).filter(|_| known && here)?))
     }
 
-    /// Makes a pool over an image in blocks anew.
+    /// Replaces a pool over an image in blocks.
     fn pool(&mut self, node: Node) -> Option<()> {
         self.is_own(node, POOLS).then_some(())?;
         let (input, result) = (self.operand(node, 0)?, self.result(node)?);
@@ -270,7 +278,7 @@ impl Walk<'_, '_, '_> {
         self.replace(node, result, blocked(&name), vec![Some(image)], attributes)
     }
 
-    /// Applies what works element by element to images in blocks, where all of them have the extents of the result.
+    /// Applies an element-wise operator to images in blocks, if all of them have the type of the result.
     fn elementwise(&mut self, node: Node) -> Option<()> {
         self.is_own(node, ELEMENTWISE).then_some(())?;
         let result = self.result(node)?;
@@ -300,7 +308,7 @@ impl Walk<'_, '_, '_> {
         self.replace(node, result, data.operator, operands?.into_iter().map(Some).collect(), data.attributes)
     }
 
-    /// Puts a node over images in blocks before the node that it stands for.
+    /// Inserts a node over images in blocks before the node that it replaces.
     fn replace(
         &mut self,
         node: Node,
@@ -315,7 +323,7 @@ impl Walk<'_, '_, '_> {
         Some(())
     }
 
-    /// A new node whose result stands for a value in blocks.
+    /// Inserts a node whose result is the counterpart in blocks of `value`, and returns that result.
     fn insert(
         &mut self,
         before: Node,
@@ -333,12 +341,13 @@ impl Walk<'_, '_, '_> {
         self.data(made).outputs.first().copied().flatten()
     }
 
-    /// Whether a value is there in blocks, or can be brought into them.
+    /// Returns whether a value has a counterpart in blocks, or can be converted into one.
     fn can_enter(&self, value: Value) -> bool {
         self.blocked[value].is_some() || self.image(value).is_some_and(|(_, channels)| channels.is_multiple_of(ENTERING))
     }
 
-    /// A value in blocks.
+    /// Returns the counterpart in blocks of a value, inserting a conversion before the node `before` if
+    /// needed.
     fn enter(&mut self, value: Value, before: Node) -> Option<Value> {
         if let Some(known) = self.blocked[value] {
             return Some(known);
@@ -348,7 +357,8 @@ impl Walk<'_, '_, '_> {
         Some(made)
     }
 
-    /// Weights in blocks.
+    /// Returns weights in blocks. `None` if they are not constant binary32 weights of four extents, or
+    /// exceed `max_weight_bytes`.
     fn filter(&mut self, value: Value, order: Order) -> Option<Value> {
         if let Some(known) = self.weights.get(&(value, order)) {
             return Some(*known);
@@ -367,7 +377,7 @@ impl Walk<'_, '_, '_> {
         Some(made)
     }
 
-    /// What is added to each channel, in whole blocks.
+    /// Returns the bias of each channel, padded to whole blocks.
     fn bias(&mut self, value: Value) -> Option<Value> {
         let constant = self.module().constant(self.module().constant_of(value)?);
         let [channels] = *constant.ty.known_dims()?.first_chunk::<1>()?;
@@ -388,7 +398,7 @@ impl Walk<'_, '_, '_> {
         self.rewriter.initializer(main, &name, ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New })
     }
 
-    /// Brings back what somebody still reads as it was, last to first, and erases what nobody needs.
+    /// Converts results in blocks back for remaining readers, last to first, and erases unused nodes.
     fn close(&mut self) {
         for Done { node, result, blocked: from } in std::mem::take(&mut self.done).into_iter().rev() {
             if self.rewriter.erase(node) {
@@ -414,7 +424,7 @@ impl Walk<'_, '_, '_> {
 
 const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("nchwc") };
 
-/// States an attribute anew.
+/// Sets an integer attribute, replacing any old value.
 fn set(attributes: &mut Vec<(String, Attribute)>, name: &str, value: u64) -> Option<()> {
     attributes.retain(|(other, _)| other != name);
     attributes.push((name.to_owned(), Attribute::Int(i64::try_from(value).ok()?)));

@@ -1,21 +1,24 @@
-//! Weights of convolutions in blocks of channels, as ONNX Runtime's kernels read them.
+//! Weights of convolutions in blocks of channels, in the layout of ONNX Runtime's kernels.
 
-/// How weights lie in blocks.
+/// Layout of weights in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Order {
-    /// Output channels in blocks, innermost: for depthwise convolutions and for those that read images as they are.
+    /// Output channels in blocks, innermost: for depthwise convolutions and for convolutions that read
+    /// images in plain layout.
     Outputs,
-    /// Input channels in blocks, and output channels in blocks inside them.
+    /// Input channels in blocks, with blocks of output channels inside them.
     Both,
 }
 
-/// Number of channels in whole blocks.
+/// Rounds a number of channels up to whole blocks. `None` on overflow.
 pub(super) fn whole(channels: u64, block: u64) -> Option<u64> {
     channels.checked_next_multiple_of(block.max(1))
 }
 
-/// Weights `[outputs, inputs, height, width]` of binary32 in blocks; channels that fill up a block are zero. Linear in the result; `None`
-/// where the bytes are not as many as the extents say.
+/// Converts binary32 weights `[outputs, inputs, height, width]` to blocks, with zeros for channels that
+/// fill up a block.
+///
+/// Linear in the result. `None` if the number of bytes differs from the extents.
 pub(super) fn in_blocks(bytes: &[u8], dims: [usize; 4], block: usize, order: Order) -> Option<Vec<u8>> {
     let [outputs, inputs, height, width] = dims;
     let area = height.checked_mul(width)?;

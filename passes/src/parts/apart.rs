@@ -1,4 +1,5 @@
-//! Values that nobody needs joined: parts that would cut what they read out of a joined value take it from what was joined.
+//! Joined values that only cuts read: the parts read the joined shares directly, and the whole value is
+//! never made.
 
 use std::ops::Range;
 
@@ -7,8 +8,10 @@ use memc_ops::{Data, normalize_axis};
 
 use super::maker::Maker;
 
-/// Of joined values of which only shares are read that the pass of this name cut out along the same axis: these are taken from what was joined, and
-/// the value is never there whole. Returns the number of edits. Linear in nodes times shares.
+/// Removes joined values that are only read through cuts along the joined axis, made by the pass of this
+/// name. The cuts read the joined shares instead.
+///
+/// Returns the number of edits. Linear in nodes times shares.
 pub fn read_apart(module: &mut Module, pass: &'static str) -> u64 {
     let nodes = module.graph(module.main()).nodes.clone();
     let mut apart = Apart { maker: Maker::new(module, pass), pass };
@@ -23,12 +26,12 @@ pub fn read_apart(module: &mut Module, pass: &'static str) -> u64 {
     apart.maker.finish()
 }
 
-/// A joined value that is there only to be cut again.
+/// A joined value whose only readers cut it apart again.
 struct Joined {
     axis: usize,
-    /// What was joined, and the positions that each holds.
+    /// The joined shares, with the positions of each.
     shares: Vec<(Value, Range<u64>)>,
-    /// The nodes that cut their own shares out of it, and which positions.
+    /// The nodes that cut this value, with the positions that they cut out.
     cuts: Vec<(Node, Range<u64>)>,
 }
 
@@ -42,18 +45,19 @@ impl Apart<'_> {
         self.maker.module()
     }
 
-    /// Whether a node has this operator of ONNX.
+    /// Returns whether a node has this operator of ONNX's own domain.
     fn is(&self, node: Node, operator: &str) -> bool {
         let data = self.module().node(node);
         data.operator.domain.is_empty() && &*data.operator.name == operator
     }
 
-    /// Whether the pass wrote a node.
+    /// Returns whether the pass wrote a node.
     fn is_own(&self, node: Node) -> bool {
         matches!(&self.module().node(node).origin, Origin::Pass { pass } if *pass == self.pass)
     }
 
-    /// What a node joins, where all that read it cut shares out of it along the same axis.
+    /// Returns the value that a Concat joins with its shares, if all readers cut it along the joined
+    /// axis.
     fn joined(&self, node: Node) -> Option<Joined> {
         let data = self.module().node(node);
         let joined = data.results().next().filter(|_| self.is(node, "Concat"))?;
@@ -72,7 +76,7 @@ impl Apart<'_> {
         Some(Joined { axis, shares, cuts: cuts.filter(|cuts| !cuts.is_empty())? })
     }
 
-    /// The positions along an axis that a node cuts out, if that is what it does.
+    /// Returns the positions that a Slice of this pass cuts out along an axis; `None` for other nodes.
     fn positions(&self, node: Node, axis: usize) -> Option<Range<u64>> {
         let data = self.module().node(node);
         let numbers = |operand: usize, attribute: &str| {
@@ -90,7 +94,7 @@ impl Apart<'_> {
         (is_cut && numbers(3, "axes")? == axis as u64 && start < end).then_some(start..end)
     }
 
-    /// Lets a node's readers read what it cuts out of a joined value from the shares.
+    /// Replaces a cut's result by a share, or by the join of the shares that contain its positions.
     fn take(&mut self, cut: Node, Joined { axis, shares, .. }: &Joined, positions: &Range<u64>) {
         let Some(result) = self.module().node(cut).results().next() else { return };
         let mut taken = Vec::new();
@@ -124,12 +128,13 @@ mod tests {
 
     use super::*;
 
-    /// Three shares of four rows; the cuts are made of ranges of the joined ones, and `more` is read beside them.
+    /// Prints a module after `read_apart`: three shares of four rows, cut into `ranges`; `more` names
+    /// further outputs.
     fn read(ranges: &[(i64, i64)], more: &str) -> String {
         read_joined("origin(pass \"split\")", ranges, more)
     }
 
-    /// The same where somebody joined them.
+    /// Prints the same module with the attribute text `by` on the joining node.
     fn read_joined(by: &str, ranges: &[(i64, i64)], more: &str) -> String {
         let own = "origin(pass \"split\")";
         let mut text = String::from(
@@ -157,7 +162,7 @@ mod tests {
         let text = read(&[(0, 4), (3, 9)], "");
         assert!(!text.contains("%j "), "{text}");
         assert!(text.contains("%r0 = Relu(%a)"), "{text}");
-        // Rows 3 of the first share, all of the second, row 0 of the third.
+        // The cut needs row 3 of the first share, all rows of the second, and row 0 of the third.
         assert!(text.contains("%a_1 = Slice(%a, ") && text.contains("%c_1 = Slice(%c, "), "{text}");
         assert!(text.contains("%p1 = Concat(%a_1, %b, %c_1) {axis = 2} : f32[1,2,6,3]"), "{text}");
         assert!(text.contains("i64[1] = [3]") && text.contains("i64[1] = [4]") && text.contains("i64[1] = [1]"), "{text}");

@@ -1,4 +1,4 @@
-//! Makes the nodes and constants that parts need, in the name of one pass.
+//! Maker of the nodes and constants that parts need, in the name of one pass.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,28 +9,28 @@ use memc_ir::{
     Value, ValueType,
 };
 
-/// Operator set from which the ranges of a slice are operands.
+/// First version of the operator set in which the ranges of a slice are operands.
 const RANGES: i64 = 10;
 
-/// Makes nodes of the main graph.
+/// Maker of nodes in the main graph.
 pub(super) struct Maker<'m> {
     pub(super) rewriter: Rewriter<'m>,
     /// Version of ONNX's operator set.
     pub(super) version: i64,
     origin: Origin,
-    /// Vectors of integers that were made.
+    /// Vectors of integers made so far.
     integers: BTreeMap<Vec<i64>, Value>,
 }
 
 impl<'m> Maker<'m> {
-    /// Makes nodes as the pass of this name.
+    /// Starts making nodes with the pass of this name as their origin.
     pub(super) fn new(module: &'m mut Module, pass: &'static str) -> Self {
         let version = module.opsets.get("").copied().unwrap_or_default();
         let origin = Origin::Pass { pass: Cow::Borrowed(pass) };
         Self { rewriter: Rewriter::new(module), version, origin, integers: BTreeMap::new() }
     }
 
-    /// Takes out what is not read any more; returns the number of edits.
+    /// Drops constants without readers; returns the number of edits.
     pub(super) fn finish(mut self) -> u64 {
         self.rewriter.drop_unused_constants();
         self.rewriter.finish()
@@ -40,7 +40,7 @@ impl<'m> Maker<'m> {
         self.rewriter.module()
     }
 
-    /// A node right before another one, or at the end.
+    /// Inserts a node right before `before`, or at the end.
     pub(super) fn insert(
         &mut self,
         before: Option<Node>,
@@ -54,12 +54,12 @@ impl<'m> Maker<'m> {
         self.rewriter.insert(main, before, new, results)
     }
 
-    /// A node of ONNX's own domain without attributes.
+    /// Returns an operator of ONNX's own domain.
     pub(super) fn onnx(&self, name: &str) -> Operator {
         Operator::onnx(name, self.version)
     }
 
-    /// A node that cuts positions along an axis out of a value.
+    /// Inserts a node that cuts positions along an axis out of a value.
     pub(super) fn slice(
         &mut self,
         before: Option<Node>,
@@ -87,13 +87,14 @@ impl<'m> Maker<'m> {
         self.insert(before, self.onnx("Slice"), operands, attributes, &[Some((name, ty))])
     }
 
-    /// A node that joins values along an axis; its result is left out, for a value that is there to be moved to it.
+    /// Inserts a node that joins values along an axis. Its result is left open, so that an existing
+    /// value can be moved there.
     pub(super) fn concat(&mut self, before: Option<Node>, values: Vec<Value>, axis: usize) -> Node {
         let attributes = vec![("axis".to_owned(), Attribute::Int(axis as i64))];
         self.insert(before, self.onnx("Concat"), values.into_iter().map(Some).collect(), attributes, &[None])
     }
 
-    /// A vector of integers.
+    /// Returns a constant vector of integers; equal vectors share one constant.
     pub(super) fn integers(&mut self, numbers: &[i64]) -> Value {
         if let Some(known) = self.integers.get(numbers) {
             return *known;
@@ -104,7 +105,7 @@ impl<'m> Maker<'m> {
         made
     }
 
-    /// A constant.
+    /// Makes a constant.
     pub(super) fn initializer(&mut self, hint: &str, ty: TensorType, raw: Vec<u8>) -> Value {
         let (name, main) = (self.rewriter.fresh_name(hint), self.module().main());
         self.rewriter.initializer(main, &name, ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New })

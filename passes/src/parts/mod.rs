@@ -1,4 +1,5 @@
-//! Nodes of the main graph that are computed in parts, one part after another: what they are, and how they are written.
+//! Nodes of the main graph that are computed in parts, one part after another: their description and
+//! their writer.
 
 mod apart;
 mod maker;
@@ -18,21 +19,21 @@ pub use unrounded::Unrounded;
 pub use weights::Weights;
 pub use write::write;
 
-/// The nodes that are computed in parts.
+/// A region: nodes that are computed in parts.
 #[derive(Clone, Debug)]
 pub struct Divided {
-    /// How axes are shared out among parts.
+    /// Division of axes into shares.
     pub shares: Shares,
-    /// How each takes part; the others are computed once.
+    /// Nodes computed once per part, with their pieces; all other nodes run once.
     pub nodes: BTreeMap<Node, Pieces>,
-    /// What each value is for a part; the others are whole.
+    /// The piece of each value that a part has; all other values are whole.
     pub values: BTreeMap<Value, Piece>,
-    /// What parts hold of values where their shares overlap.
+    /// Positions of each value that each part holds, if shares overlap.
     pub spans: Option<Spans>,
 }
 
 impl Divided {
-    /// Nothing yet.
+    /// Makes a region without nodes.
     pub fn among(shares: Shares) -> Self {
         Self { shares, nodes: BTreeMap::new(), values: BTreeMap::new(), spans: None }
     }

@@ -1,4 +1,5 @@
-//! Ranges of positions that parts hold of each value: shares of an axis, and where these overlap as many as later nodes reach for.
+//! Positions of each value that each part holds: shares of an axis, and overlaps as far as later nodes
+//! read.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,23 +16,23 @@ pub struct Spans {
 /// Positions of one value.
 #[derive(Clone, Debug)]
 struct Span {
-    /// How many there are.
+    /// Extent of the axis.
     extent: u64,
-    /// Those of each part.
+    /// Positions held by each part.
     parts: Vec<Range<u64>>,
 }
 
-/// How an axis is shared out among parts.
+/// Division of an axis into shares of the parts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Shares {
-    /// To so many parts, as evenly as can be.
+    /// This number of shares, as even as possible.
     Even(u64),
-    /// At these borders, the ends of the axis with them: one more than there are parts.
+    /// Shares between these borders, which include both ends of the axis: one border more than parts.
     Between(Vec<u64>),
 }
 
 impl Shares {
-    /// Number of parts.
+    /// Returns the number of parts.
     pub fn count(&self) -> u64 {
         match self {
             Self::Even(parts) => *parts,
@@ -39,7 +40,8 @@ impl Shares {
         }
     }
 
-    /// The positions of an axis that a part has if shares do not overlap. All parts have some where there are as many positions.
+    /// Returns a part's share of the positions of an axis, without overlap. No share is empty if the
+    /// axis has at least one position per part.
     pub fn own(&self, extent: u64, part: u64) -> Range<u64> {
         let even = |part: u64, parts: u64| (u128::from(extent) * u128::from(part) / u128::from(parts.max(1))) as u64;
         match self {
@@ -51,7 +53,7 @@ impl Shares {
         }
     }
 
-    /// So much of a value as a part has at most, where shares do not overlap.
+    /// Returns an upper bound of a part's share of a value, in bytes, without overlap.
     pub fn most(&self, bytes: u64) -> u64 {
         match self {
             Self::Even(parts) => bytes.div_ceil(*parts),
@@ -65,9 +67,11 @@ impl Shares {
 }
 
 impl Spans {
-    /// What nodes (in the order in which they run) need: each part of every value that is `needed` whole has its own share of it, and of
-    /// everything else what the part's nodes read. `None` where a node is there for nothing, or an axis is too short. Linear in operands times
-    /// parts.
+    /// Derives the positions that each part needs, for nodes in running order.
+    ///
+    /// Each part needs its own share of every value that is `needed` whole, and everything that the
+    /// part's nodes read. `None` if no part needs any result of some node, or if an axis has fewer
+    /// positions than parts. Linear in operands times parts.
     pub fn of(module: &Module, nodes: &[(Node, &Pieces)], shares: &Shares, needed: impl Fn(Value) -> bool) -> Option<Self> {
         let (mut spans, parts) = (Self::default(), shares.count());
         for (node, pieces) in nodes.iter().rev() {
@@ -91,12 +95,13 @@ impl Spans {
         Some(spans)
     }
 
-    /// What a part holds of a value, or reads of one that is whole.
+    /// Returns the positions of a value that a part holds, or reads of a whole value.
     pub fn span(&self, value: Value, part: u64) -> Option<Range<u64>> {
         self.values.get(&value)?.parts.get(usize::try_from(part).ok()?).cloned()
     }
 
-    /// The largest share of a value that a part holds, and all parts' shares together, as parts of the whole.
+    /// Returns two fractions of a value: the largest share of one part, and the sum of all parts'
+    /// shares, which exceeds 1 with overlap.
     pub fn shares(&self, value: Value) -> Option<(f64, f64)> {
         let Span { extent, parts } = self.values.get(&value)?;
         let counts = || parts.iter().map(|span| span.end - span.start);
@@ -115,19 +120,20 @@ impl Spans {
 }
 
 impl Span {
-    /// Part by part, the least range that holds both.
+    /// Returns, for each part, the smallest range that contains both ranges.
     fn hull(self, other: Self) -> Self {
         let hull = |(left, right): (Range<u64>, Range<u64>)| left.start.min(right.start)..left.end.max(right.end);
         Self { parts: self.parts.into_iter().zip(other.parts).map(hull).collect(), ..self }
     }
 }
 
-/// What a part's node takes of operand 0 and makes, where its windows reach beyond what is wanted of its result.
+/// Returns the operand range, the result range and the pads of a part's node, if its windows reach
+/// beyond the wanted positions; else `None`.
 pub fn taken(pieces: &Pieces, wanted: &Range<u64>) -> Option<Taken> {
     pieces.reach.as_ref().map(|reach| reach.of(wanted.clone()))
 }
 
-/// What a node reads of an operand that is there in parts, for the positions of its result that are wanted.
+/// Returns the positions of a divided operand that a node reads for the wanted positions of its result.
 pub fn read(pieces: &Pieces, operand: usize, wanted: &Range<u64>) -> Range<u64> {
     taken(pieces, wanted).filter(|_| operand == 0).map_or(wanted.clone(), |taken| taken.operand)
 }

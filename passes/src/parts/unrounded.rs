@@ -1,19 +1,20 @@
-//! Values that a runtime hands on unrounded: where parts begin or end at one, it is rounded to its type, and results change.
+//! Values that a runtime passes on unrounded: a border between parts there would round them to their
+//! type and change results.
 
 use std::collections::BTreeMap;
 
 use memc_ir::{Definition, Module, Node, Value};
 use memc_ops::{Piece, Pieces, Profile, Typed};
 
-/// Where results reach their readers unrounded under one runtime.
+/// Results that reach their readers unrounded under one runtime's profile.
 #[derive(Debug, Default)]
 pub struct Unrounded {
-    /// Who makes each such value, and the nodes that read it.
+    /// By value: the node that makes it, and the nodes that read it unrounded.
     values: BTreeMap<Value, (Node, Vec<Node>)>,
 }
 
 impl Unrounded {
-    /// Those of the main graph. Linear in nodes.
+    /// Finds the unrounded values of the main graph. Linear in nodes.
     pub fn of(module: &Module, profile: &Profile) -> Self {
         let mut values: BTreeMap<Value, (Node, Vec<Node>)> = BTreeMap::new();
         for reader in &module.graph(module.main()).nodes {
@@ -29,12 +30,13 @@ impl Unrounded {
         Self { values }
     }
 
-    /// Whether no part should begin or end at a value.
+    /// Returns whether a value is passed on unrounded, so that no part should begin or end there.
     pub fn holds(&self, value: Value) -> bool {
         self.values.contains_key(&value)
     }
 
-    /// Nodes of parts that stand at a border which such a value crosses: joined behind them, or cut into shares before them.
+    /// Returns the nodes of the parts at a border that an unrounded value crosses: producers with a
+    /// reader outside the parts, and readers that would read shares of a value made outside.
     pub fn torn(&self, nodes: &BTreeMap<Node, Pieces>) -> Vec<Node> {
         let mut torn = Vec::new();
         for (producer, readers) in self.values.values() {

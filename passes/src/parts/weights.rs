@@ -1,4 +1,4 @@
-//! Shares of constants: made before the model runs, so that nothing is cut out of weights while it does.
+//! Shares of constants, made before the model runs, so that no node slices weights at run time.
 
 use std::ops::Range;
 
@@ -6,35 +6,38 @@ use memc_ir::{ConstData, ConstOrigin, Dim, Payload};
 
 use crate::pass::PassContext;
 
-/// Makes shares of constants.
+/// Maker of shares of constants.
 #[derive(Clone, Debug)]
 pub struct Weights<'c, 'o> {
     ctx: &'c PassContext<'o>,
-    /// Nobody will read what is made: only its type counts.
+    /// Whether this is a trial, in which only the types of shares matter, not their bytes.
     is_trial: bool,
     /// Bytes that may still be copied.
     left: u64,
 }
 
 impl<'c, 'o> Weights<'c, 'o> {
-    /// Shares with their bytes.
+    /// Makes shares with their bytes.
     pub fn new(ctx: &'c PassContext<'o>) -> Self {
         Self { ctx, is_trial: false, left: ctx.options.max_weight_bytes.0 }
     }
 
-    /// Shares of which only the types count.
+    /// Makes shares of which only the types matter.
     pub fn on_trial(ctx: &'c PassContext<'o>) -> Self {
         Self { is_trial: true, ..Self::new(ctx) }
     }
 
-    /// Whether shares along an axis are made ahead: where they lie in one piece, or their bytes are at hand.
+    /// Returns whether shares along an axis can be made in advance: they are contiguous, or the
+    /// constant's bytes can be read.
     pub fn are_at_hand(&self, constant: &ConstData, axis: usize) -> bool {
         let is_one_piece = || constant.ty.known_dims().is_some_and(|dims| dims.iter().take(axis).all(|extent| *extent == 1));
         is_one_piece() || self.ctx.bytes_of(constant).is_some()
     }
 
-    /// These positions of a constant along an axis. `None` where its bytes are needed and cannot be read, or would be more than may be copied.
-    /// What lies in one piece is not copied, and need not be read. Linear in the bytes of the share.
+    /// Returns a share of a constant: these positions along an axis.
+    ///
+    /// `None` if the share's bytes are needed but cannot be read, or exceed the bytes that may still be
+    /// copied. A contiguous share is neither copied nor read. Linear in the bytes of the share.
     pub fn share(&mut self, constant: &ConstData, axis: usize, positions: Range<u64>) -> Option<ConstData> {
         let dims = constant.ty.known_dims()?;
         let width = u64::from(constant.ty.element.bits().filter(|bits| bits % 8 == 0)? / 8);
@@ -53,7 +56,8 @@ impl<'c, 'o> Weights<'c, 'o> {
         Some(ConstData { ty, payload, origin: ConstOrigin::New })
     }
 
-    /// Of each of `rows` runs of `run` bytes those from `start` on, `own` of them.
+    /// Copies `own` bytes from offset `start` of each of `rows` runs of `run` bytes. A single run is
+    /// referenced without a copy.
     fn copied(&mut self, constant: &ConstData, [rows, run, start, own]: [u64; 4]) -> Option<Payload> {
         let bytes = self.ctx.bytes_of(constant)?;
         let size = |number: u64| usize::try_from(number).ok();

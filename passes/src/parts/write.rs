@@ -1,4 +1,4 @@
-//! Writes the nodes of each part, and what joins their results.
+//! Writer of divided regions: one copy of the nodes per part, and nodes that join the parts' results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,12 +10,15 @@ use super::maker::Maker;
 use super::spans::{read, taken};
 use super::{Divided, Weights};
 
-/// Operator set from which operands of different extents need no attribute to say so.
+/// Oldest version of the operator set in which operands of different extents broadcast without an
+/// attribute.
 const OLDEST: i64 = 7;
 
-/// Computes regions in parts, as the pass of this name. No two regions share a node.
-/// Returns the number of edits: none where the operator set is too old to say it. Linear in the module; each region costs its nodes times parts, the
-/// nodes between its first and its last one, and one copy of the list of nodes.
+/// Rewrites regions to be computed in parts, in the name of a pass. No two regions may share a node.
+///
+/// Returns the number of edits: 0 if the operator set is too old. Linear in the module; in addition,
+/// each region costs its nodes times its parts, the nodes between its first and last node, and one copy
+/// of the node list.
 pub fn write<'d>(
     module: &mut Module,
     regions: impl IntoIterator<Item = &'d Divided>,
@@ -48,23 +51,23 @@ pub fn write<'d>(
     maker.finish()
 }
 
-/// What is known of nodes while one region is written.
+/// State of a node while one region is written.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Mark {
     #[default]
     None,
-    /// It is computed in parts.
+    /// The node is computed in parts.
     Divided,
-    /// It stands between the first and the last node that is computed in parts.
+    /// The node is between the first and the last divided node.
     Between,
-    /// It stands there, and parts depend on it.
+    /// The node is between them, and parts depend on it.
     Needed,
 }
 
-/// Marks of nodes, in the place of those of the regions before.
+/// Marks of nodes; marks of earlier regions count as none.
 struct Marks<'r> {
     of: &'r mut SecondaryMap<Node, (u32, Mark)>,
-    /// The number of the region.
+    /// Number of the region.
     round: u32,
 }
 
@@ -79,29 +82,29 @@ impl Marks<'_> {
     }
 }
 
-/// The list of nodes around a region: what stands before it, from its first to its last node, and behind it.
+/// The node list around a region: the nodes before it, from its first to its last node, and after it.
 struct Around {
     before: Vec<Node>,
     between: Vec<Node>,
     behind: Vec<Node>,
 }
 
-/// Writes one region.
+/// Writer of one region.
 struct Writer<'r, 'm, 'd, 'w, 'o> {
     maker: &'r mut Maker<'m>,
     marks: Marks<'r>,
     divided: &'d Divided,
     parts: u64,
     weights: &'r mut Weights<'w, 'o>,
-    /// The part that is being written.
+    /// Number of the present part.
     part: u64,
-    /// What stands for a value in this part.
+    /// Counterpart of each value in the present part.
     own: BTreeMap<Value, Value>,
-    /// What parts so far give for a value that somebody needs whole: shares, or their sum.
+    /// Results of the parts so far, for each value that is needed whole: a list of shares, or one sum.
     joined: BTreeMap<Value, Vec<Value>>,
-    /// Shares of whole values in this part, and shares of these: by axis, first position and end.
+    /// Slices made for the present part, by sliced value, axis, first position and end.
     cut: BTreeMap<(Value, usize, u64, u64), Value>,
-    /// What all parts read: divided values, and constants by their elements.
+    /// Values that all parts share.
     shared: BTreeMap<Shared, Value>,
     /// Nodes that run before all parts.
     once: Vec<Node>,
@@ -113,7 +116,7 @@ struct Writer<'r, 'm, 'd, 'w, 'o> {
 enum Shared {
     /// A value divided by the number of parts.
     Divided(Value),
-    /// One number of parts' reciprocal.
+    /// Reciprocal of the number of parts, by the name of the element type.
     Reciprocal(String),
 }
 
@@ -137,13 +140,13 @@ impl Writer<'_, '_, '_, '_, '_> {
         self.end(around);
     }
 
-    /// The list of nodes around the region; none if there is no node to divide.
+    /// Returns the node list around the region; `None` if the region has no node.
     fn around(&mut self) -> Option<Around> {
         let nodes = &self.module().graph(self.module().main()).nodes;
         let is_divided = |node: &Node| self.marks.get(*node) == Mark::Divided;
         let (first, last) = (nodes.iter().position(is_divided)?, nodes.iter().rposition(is_divided)?);
         let (before, behind) = (nodes[..first].to_vec(), nodes[last + 1..].to_vec());
-        // What other regions left behind stays in the list until the rewriter is done.
+        // Nodes erased by earlier regions stay in the list until the rewriter finishes.
         let (gone, between): (Vec<Node>, Vec<Node>) =
             nodes[first..=last].iter().partition(|node| self.maker.rewriter.is_erased(**node));
         let others = between.iter().filter(|node| !self.divided.nodes.contains_key(*node));
@@ -157,11 +160,13 @@ impl Writer<'_, '_, '_, '_, '_> {
         self.cut.clear();
     }
 
-    /// Writes a node's copy for this part, and adds what it gives to what earlier parts gave.
+    /// Writes a node's copy for this part, and joins its results with those of earlier parts.
     fn node(&mut self, node: Node, pieces: &Pieces) {
         let data = self.module().node(node).clone();
+        // Positions that later nodes need of this part's result, and the operand range that these take.
         let wanted = data.results().next().and_then(|value| self.divided.spans.as_ref()?.span(value, self.part));
         let taken = wanted.as_ref().and_then(|wanted| taken(pieces, wanted));
+        // Replace each operand by this part's share, or by the whole value.
         let mut operands = Vec::new();
         for (index, (value, piece)) in data.inputs.iter().zip(&pieces.operands).enumerate() {
             let positions = wanted.as_ref().map(|wanted| read(pieces, index, wanted));
@@ -174,6 +179,7 @@ impl Writer<'_, '_, '_, '_, '_> {
             operands.push(operand);
         }
         let made = taken.as_ref().map(|taken| taken.made.clone()).or(wanted.clone());
+        // A node that can accumulate takes the sum of earlier parts as an operand.
         let sum = self.sum_so_far(&data, pieces);
         if let Some((index, sum)) = pieces.accumulates.zip(sum) {
             operands.resize(operands.len().max(index + 1), None);
@@ -182,12 +188,14 @@ impl Writer<'_, '_, '_, '_, '_> {
         while operands.last() == Some(&None) {
             operands.pop();
         }
+        // A node that states its result's extents gets those of this part.
         if let Some((index, piece)) = pieces.extents.zip(pieces.results.first())
             && let Some(result) = data.outputs.first().copied().flatten()
         {
             let dims = extents(&self.ty(result, *piece, &made));
             operands[index] = Some(self.maker.integers(&dims));
         }
+        // Insert the copy.
         let types: Vec<Option<(String, ValueType)>> = data
             .outputs
             .iter()
@@ -199,6 +207,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         let operator = pieces.operator.clone().unwrap_or(data.operator);
         let copy = self.append(operator, operands, attributes, &types);
         let results = self.module().node(copy).outputs.clone();
+        // Record the copy's results, without positions beyond the wanted ones.
         for ((old, new), piece) in data.outputs.iter().zip(results).zip(&pieces.results) {
             if let Some((old, new)) = old.zip(new) {
                 let new = match (piece, wanted.clone().zip(made.clone())) {
@@ -216,7 +225,8 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
     }
 
-    /// Attributes of a part's node.
+    /// Returns the attributes of a node in the present part: own pads, attributes reserved for the last
+    /// part, and own counts.
     fn attributes(
         &self,
         mut attributes: Vec<(String, Attribute)>,
@@ -241,11 +251,11 @@ impl Writer<'_, '_, '_, '_, '_> {
         attributes
     }
 
-    /// What earlier parts gave for the result of a node that can add to it.
+    /// Returns the sum of earlier parts, for a node that can add to it.
     fn sum_so_far(&mut self, data: &NodeData, pieces: &Pieces) -> Option<Value> {
         let result =
             data.outputs.first().copied().flatten().filter(|_| pieces.accumulates.is_some() && data.results().count() == 1)?;
-        // A part whose own addend is read must give it.
+        // If another part's node reads this part's own addend, the addend must be made separately.
         let apart =
             self.maker.rewriter.uses(result).iter().any(|site| matches!(site, Use::Operand(node, _) if !self.is_beside(*node)));
         if apart { None } else { self.joined.get(&result)?.last().copied() }
@@ -256,18 +266,19 @@ impl Writer<'_, '_, '_, '_, '_> {
         self.maker.rewriter.fresh_name(&hint)
     }
 
-    /// Positions of a value along an axis.
+    /// Returns the extent of a value along an axis.
     fn extent(&self, value: Value, axis: usize) -> u64 {
         let dims = self.module().ty(value).tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
         dims.get(axis).copied().unwrap_or_default()
     }
 
-    /// The positions of an axis that are this part's own.
+    /// Returns the present part's own share of an axis.
     fn positions(&self, extent: u64) -> Range<u64> {
         self.divided.shares.own(extent, self.part)
     }
 
-    /// Type of a value for a part that has these positions of it, or else its own ones.
+    /// Returns the type of a value in the present part, for these positions or else the part's own
+    /// share.
     fn ty(&self, value: Value, piece: Piece, positions: &Option<Range<u64>>) -> ValueType {
         let mut ty = self.module().ty(value).clone();
         if let (Some(axis), ValueType::Tensor(TensorType { shape: Some(dims), .. })) = (piece.axis(), &mut ty)
@@ -279,13 +290,13 @@ impl Writer<'_, '_, '_, '_, '_> {
         ty
     }
 
-    /// What a part reads for a value that it needs whole, or that is an addend.
+    /// Returns the value that a part reads for an addend or a value that it needs whole.
     fn whole(&mut self, value: Value) -> Value {
         self.own.get(&value).copied().unwrap_or_else(|| self.weights(value))
     }
 
-    /// What a part reads for a value of which it needs these positions, or else its own ones: what it made, as much of that as is needed, or
-    /// what is cut out of the whole.
+    /// Returns the value that a part reads for these positions, or else for its own share: cut out of
+    /// its own result, or out of the whole value.
     fn share(&mut self, value: Value, axis: usize, positions: Option<Range<u64>>) -> Value {
         let spans = self.divided.spans.as_ref();
         match (self.own.get(&value).copied(), positions) {
@@ -302,7 +313,8 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
     }
 
-    /// What the caller holds (weights, say) in another form, moved for this part alone: bytes that are not kept from part to part.
+    /// Returns a whole value for this part. A moved form of the caller's data (such as a transposed
+    /// weight) is recomputed in each part, so that it is not kept between parts.
     fn weights(&mut self, value: Value) -> Value {
         let Some(node) = self.module().producer(value).filter(|node| self.moves_weights(*node)) else { return value };
         let data = self.module().node(node).clone();
@@ -314,7 +326,8 @@ impl Writer<'_, '_, '_, '_, '_> {
         copy
     }
 
-    /// Whether a node computes nothing, and only of constants and graph inputs. Each node behind it is looked at once, however many paths lead to it.
+    /// Returns whether a node only moves constants and graph inputs. Each node that leads to it is
+    /// visited once.
     fn moves_weights(&self, node: Node) -> bool {
         let (mut seen, mut open) = (BTreeSet::from([node]), vec![node]);
         while let Some(node) = open.pop() {
@@ -327,14 +340,14 @@ impl Writer<'_, '_, '_, '_, '_> {
         true
     }
 
-    /// Whether a node computes nothing.
+    /// Returns whether a node only moves elements, without arithmetic.
     fn moves(&self, node: Node) -> bool {
         let data = self.module().node(node);
         let free = lookup(&data.operator).is_some_and(|info| matches!(info.work, Work::None) && info.repeat == Repeat::Yes);
         free && data.bodies().next().is_none() && data.results().count() == 1
     }
 
-    /// The positions of a value that are wanted, of those that it holds.
+    /// Returns the wanted positions of a value that holds the positions `held`.
     fn cut_out(&mut self, value: Value, axis: usize, held: &Range<u64>, wanted: Range<u64>) -> Value {
         if *held == wanted {
             return value;
@@ -352,7 +365,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         share
     }
 
-    /// Positions of a constant.
+    /// Makes a constant from positions of a constant.
     fn constant_share(&mut self, value: Value, axis: usize, wanted: &Range<u64>) -> Option<Value> {
         let constant = self.maker.module().constant(self.maker.module().constant_of(value)?);
         let share = self.weights.share(constant, axis, wanted.clone())?;
@@ -360,7 +373,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         Some(self.maker.rewriter.initializer(main, &name, share))
     }
 
-    /// Cuts positions out of a value.
+    /// Inserts a node that cuts positions out of a value.
     fn slice(&mut self, value: Value, axis: usize, positions: Range<u64>) -> Node {
         let name = self.name(value);
         let made = self.maker.slice(None, value, axis, &positions, name);
@@ -368,7 +381,8 @@ impl Writer<'_, '_, '_, '_, '_> {
         made
     }
 
-    /// Positions of a value that is another one, or a number, repeated along that axis: it is repeated less.
+    /// Inserts a shorter repetition instead of a cut, if the value is a number or another value repeated
+    /// along this axis.
     fn repeated(&mut self, value: Value, axis: usize, wanted: &Range<u64>) -> Option<Node> {
         let data = self.module().node(self.module().producer(value)?);
         let (operator, attributes) = (data.operator.clone(), data.attributes.clone());
@@ -390,7 +404,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         Some(self.append(operator, operands, attributes, &[result]))
     }
 
-    /// A value divided by the number of parts, before all parts.
+    /// Returns a value divided by the number of parts, computed once before all parts.
     fn divided(&mut self, value: Value) -> Value {
         if let Some(known) = self.shared.get(&Shared::Divided(value)) {
             return *known;
@@ -404,7 +418,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         result
     }
 
-    /// The reciprocal of the number of parts, of a value's element type.
+    /// Returns the reciprocal of the number of parts, as a constant of a value's element type.
     fn reciprocal(&mut self, value: Value) -> Option<Value> {
         let element = self.module().ty(value).tensor()?.element;
         let key = Shared::Reciprocal(element.to_string());
@@ -422,7 +436,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         Some(self.maker.initializer(hint, TensorType::fixed(data.element, &data.dims), raw))
     }
 
-    /// Adds what a part gives for a value that somebody needs whole to what earlier parts gave.
+    /// Joins a part's result with those of earlier parts, for a value that is needed whole.
     fn join(&mut self, whole: Value, own: Value, piece: Piece) {
         if !self.is_needed(whole) {
             return;
@@ -447,7 +461,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         self.close(whole, piece);
     }
 
-    /// Lets the sum of the last part be the whole value.
+    /// Makes the sum of the last part the whole value.
     fn close(&mut self, whole: Value, piece: Piece) {
         if self.part + 1 < self.parts {
             return;
@@ -463,7 +477,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
     }
 
-    /// Whether somebody beside the parts reads a value.
+    /// Returns whether a graph output or a node outside the parts reads a value.
     fn is_needed(&self, value: Value) -> bool {
         self.maker.rewriter.uses(value).iter().any(|site| match site {
             Use::Output(..) => true,
@@ -471,13 +485,13 @@ impl Writer<'_, '_, '_, '_, '_> {
         })
     }
 
-    /// Whether a node was there before and runs once.
+    /// Returns whether a node is not divided, so that it runs once.
     fn is_beside(&self, node: Node) -> bool {
         !self.divided.nodes.contains_key(&node)
     }
 
-    /// Joins the shares that somebody needs whole, and puts the nodes between the first and the last one in order: what parts need, the parts, and the
-    /// others.
+    /// Joins the shares of values that are needed whole, and orders the region: nodes that parts need,
+    /// the parts, the remaining nodes.
     fn end(&mut self, around: Around) {
         for (whole, shares) in std::mem::take(&mut self.joined) {
             let made = match self.divided.values.get(&whole) {
@@ -493,7 +507,8 @@ impl Writer<'_, '_, '_, '_, '_> {
         let (divided, rest): (Vec<Node>, Vec<Node>) = between.iter().partition(|node| self.marks.get(**node) == Mark::Divided);
         let (early, late): (Vec<Node>, Vec<Node>) = rest.iter().partition(|node| self.marks.get(**node) == Mark::Needed);
         let main = self.module().main();
-        // Erased nodes stand behind, in the order of their operands, until they are taken out.
+        // Erased nodes stay at the end of the list, in order of their operands, until the rewriter
+        // finishes.
         let (once, parts) = (std::mem::take(&mut self.once), std::mem::take(&mut self.order));
         let order = [before, early, once, parts, late, divided.clone(), behind].concat();
         self.maker.rewriter.set_schedule(main, order);
@@ -502,7 +517,8 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
     }
 
-    /// A node that gives a whole value of which each part has its share of so many blocks of an axis; the blocks are an axis meanwhile.
+    /// Inserts nodes that join shares of equal blocks of an axis: the blocks are an axis of their own
+    /// while the shares are joined.
     fn joined_blocks(&mut self, whole: Value, shares: &[Value], axis: usize, blocks: u64) -> Node {
         let mut apart = Vec::with_capacity(shares.len());
         for share in shares {
@@ -518,14 +534,14 @@ impl Writer<'_, '_, '_, '_, '_> {
         self.maker.insert(None, self.maker.onnx("Reshape"), operands, Vec::new(), &[None])
     }
 
-    /// A value with the extents of a type.
+    /// Inserts a Reshape of a value to the extents of the result's type.
     fn reshaped(&mut self, value: Value, result: Option<(String, ValueType)>) -> Node {
         let dims = result.as_ref().map(|(_, ty)| extents(ty)).unwrap_or_default();
         let operands = vec![Some(value), Some(self.maker.integers(&dims))];
         self.append(self.maker.onnx("Reshape"), operands, Vec::new(), &[result])
     }
 
-    /// Marks the nodes between the first and the last one on which parts depend.
+    /// Marks the undivided nodes inside the region on which parts depend.
     fn mark_needed(&mut self) {
         let mut open: Vec<Node> = [&self.once[..], &self.order[..]].concat();
         while let Some(node) = open.pop() {
@@ -538,7 +554,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
     }
 
-    /// A new node of this part.
+    /// Appends a new node to the present part.
     fn append(
         &mut self,
         operator: Operator,
@@ -552,7 +568,7 @@ impl Writer<'_, '_, '_, '_, '_> {
     }
 }
 
-/// A type whose axis becomes two: its blocks, and what each holds.
+/// Splits a type's axis into two: the blocks, and the positions of a block.
 fn in_blocks(ty: &ValueType, axis: usize, blocks: u64) -> ValueType {
     let mut ty = ty.clone();
     if let ValueType::Tensor(TensorType { shape: Some(dims), .. }) = &mut ty
@@ -564,7 +580,7 @@ fn in_blocks(ty: &ValueType, axis: usize, blocks: u64) -> ValueType {
     ty
 }
 
-/// Extents of a type, as operands state them.
+/// Returns the extents of a type as an operand states them.
 fn extents(ty: &ValueType) -> Vec<i64> {
     let dims = ty.tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
     dims.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect()

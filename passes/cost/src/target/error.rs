@@ -1,4 +1,4 @@
-//! What can be wrong with a target file.
+//! Errors of target files.
 
 use thiserror::Error;
 
@@ -8,86 +8,86 @@ pub enum TargetError {
     /// The text is no TOML, or a key is missing, unknown or of the wrong type.
     #[error("line {line}: {message}")]
     Form {
-        /// The line.
+        /// Line of the error.
         line: usize,
-        /// What the parser says.
+        /// Message of the parser.
         message: String,
     },
-    /// A rate, a time or a part that is out of its range.
+    /// A rate, a time or a fraction is out of its range.
     #[error("line {line}: `{key}` is {value}, and must be {range}")]
     Number {
-        /// The line.
+        /// Line of the number.
         line: usize,
-        /// The key.
+        /// Name of the key.
         key: &'static str,
-        /// What it says.
+        /// Value in the file.
         value: f64,
-        /// What it may say.
+        /// Accepted range.
         range: &'static str,
     },
-    /// A name that options and generated code cannot write.
+    /// A name that options and generated code cannot use.
     #[error("line {line}: `{name}` is no name: write letters, digits, `-` and `_`, at most 64, beginning with a letter")]
     Name {
-        /// The line.
+        /// Line of the name.
         line: usize,
-        /// What it says.
+        /// Name in the file.
         name: String,
     },
-    /// There is no memory.
+    /// The file has no memory space.
     #[error("the target has no `[[spaces]]`: at least one is needed, where everything is computed")]
     NoSpace,
-    /// More spaces than any machine has.
+    /// The file has more spaces than any machine.
     #[error("the target has {count} spaces, and memc plans for at most {most}")]
     TooManySpaces {
-        /// How many there are.
+        /// Number of spaces in the file.
         count: usize,
-        /// How many there may be.
+        /// Maximum number of spaces.
         most: usize,
     },
     /// Two spaces have one name.
     #[error("line {line}: there is a second space named `{name}`")]
     SpaceTwice {
-        /// The line of the second one.
+        /// Line of the second space.
         line: usize,
-        /// The name.
+        /// The common name.
         name: String,
     },
-    /// A link between spaces that do not exist.
+    /// A link names a space that does not exist.
     #[error("line {line}: a link names the space `{name}`, and the target has {known}")]
     UnknownSpace {
-        /// The line.
+        /// Line of the link.
         line: usize,
-        /// The name.
+        /// The unknown name.
         name: String,
-        /// The spaces that there are.
+        /// Names of the existing spaces.
         known: String,
     },
-    /// A link from a space to itself.
+    /// A link leads from a space to itself.
     #[error("line {line}: a link leads from `{name}` to itself")]
     SelfLink {
-        /// The line.
+        /// Line of the link.
         line: usize,
-        /// The space.
+        /// Name of the space.
         name: String,
     },
-    /// Two links in one direction.
+    /// Two links have one direction.
     #[error("line {line}: there is a second link from `{from}` to `{to}`")]
     LinkTwice {
-        /// The line of the second one.
+        /// Line of the second link.
         line: usize,
-        /// The space that is read.
+        /// Name of the space that is read.
         from: String,
-        /// The space that is written.
+        /// Name of the space that is written.
         to: String,
     },
-    /// A space whose offsets nobody can align.
+    /// An alignment is no power of two, or is too large.
     #[error("line {line}: the alignment {value} is no power of two up to {most}")]
     Alignment {
-        /// The line.
+        /// Line of the alignment.
         line: usize,
-        /// What it says.
+        /// Value in the file.
         value: u64,
-        /// The largest one.
+        /// Maximum alignment.
         most: u64,
     },
 }

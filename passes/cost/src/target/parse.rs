@@ -1,4 +1,4 @@
-//! A target file to a [`Target`]: the keys, then what must hold between them.
+//! Parser of target files: reads the keys, then checks the conditions between them.
 
 use memc_ir::{Bytes, BytesError, Nanos};
 use serde::Deserialize;
@@ -7,10 +7,10 @@ use toml::Spanned;
 use super::{Kernels, Link, Space, Target, TargetError};
 use crate::machine::{ArithmeticRates, Cache, Machine};
 
-/// No machine has more.
+/// Maximum number of spaces; no machine has more.
 const MAX_SPACES: usize = 16;
 
-/// Huge pages of one gigabyte.
+/// Maximum alignment, in bytes: huge pages of one gigabyte.
 const MAX_ALIGNMENT: u64 = 1 << 30;
 
 #[derive(Deserialize)]
@@ -88,7 +88,7 @@ struct LinkTable {
     latency_ns: Spanned<f64>,
 }
 
-/// The text, for the lines of what is wrong in it.
+/// Text of the file, from which errors get their lines.
 struct Reader<'a> {
     text: &'a str,
 }
@@ -131,7 +131,7 @@ impl Reader<'_> {
         if name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(plain) && name.len() <= 64 {
             return Ok(name.clone());
         }
-        // What is printed back has an end.
+        // Limit the length of text repeated in the message.
         Err(TargetError::Name { line: self.line_of(entry), name: name.chars().take(64).collect() })
     }
 
@@ -149,7 +149,8 @@ impl Reader<'_> {
         Err(TargetError::Number { line: self.line_of(entry), key, value, range })
     }
 
-    /// From one byte an hour to what nothing will reach: times stay finite, and sums of them exact enough.
+    /// Accepts rates from one per second to a number that no machine reaches, so that times stay finite
+    /// and their sums exact enough.
     fn rate(&self, key: &'static str, entry: &Spanned<f64>) -> Result<f64, TargetError> {
         self.number(key, entry, "a number from 1 to 1e24", |value| (1.0..=1e24).contains(&value))
     }
@@ -213,7 +214,7 @@ impl Reader<'_> {
             SizeEntry::Number(bytes) => Ok(Bytes(*bytes)),
             SizeEntry::Text(text) => text.parse().map_err(|error: BytesError| TargetError::Form {
                 line: self.line_of(entry),
-                // What is printed back has an end.
+                // Limit the length of text repeated in the message.
                 message: BytesError { text: error.text.chars().take(64).collect() }.to_string(),
             }),
         }

@@ -1,4 +1,4 @@
-//! Integer kernels, each with the operator that it computes over integers.
+//! Integer kernels, each with the floating-point operator that it replaces.
 
 use memc_ir::{Attribute, ElementType, Node, Operator, Value};
 use memc_ops::normalize_axis;
@@ -7,7 +7,8 @@ use super::super::Walk;
 use super::scale::Scale;
 use super::{Integers, Made, asked, integers};
 
-/// The kernel for a node over integers, with integers of this scale as its result (numbers without), if there is one and it is asked for.
+/// Returns a requested integer kernel for a node, with integers of scale `result` as its result; without
+/// `result`, with floating-point numbers.
 pub(super) fn kernel(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>) -> Option<Made> {
     let name = walk.name(node);
     let (_, make) = KERNELS.iter().find(|(own, _)| *own == name).filter(|_| asked(walk))?;
@@ -30,7 +31,8 @@ const KERNELS: &[(&str, Make)] = &[
     ("Sigmoid", |walk, node, result| one(walk, node, result, "QLinearSigmoid")),
 ];
 
-/// An operator of the standard, or of the runtime's own where it has it and may be given it.
+/// Returns an operator of the standard or of the runtime's own domain, if the runtime has it and the
+/// options allow it.
 fn operator(walk: &Walk<'_, '_, '_>, node: Node, domain: &str, name: &str) -> Option<Operator> {
     let version = if domain.is_empty() { walk.module().node(node).operator.version } else { 1 };
     let operator = Operator { domain: domain.into(), name: name.into(), overload: "".into(), version };
@@ -41,37 +43,37 @@ fn operator(walk: &Walk<'_, '_, '_>, node: Node, domain: &str, name: &str) -> Op
 
 const MICROSOFT: &str = "com.microsoft";
 
-/// Integers of 8 bits that operand `position` is made of.
+/// Returns the 8-bit integers from which operand `position` is dequantized.
 fn bytes(walk: &Walk<'_, '_, '_>, node: Node, position: usize) -> Option<Integers> {
     integers(walk, walk.operand(node, position)?).filter(|integers| integers.scale.is_bytes())
 }
 
-/// The same, with one scale for all.
+/// Returns the 8-bit integers of operand `position`, if one scale covers all of them.
 fn evenly(walk: &Walk<'_, '_, '_>, node: Node, position: usize) -> Option<Integers> {
     bytes(walk, node, position).filter(|integers| integers.scale.is_one())
 }
 
-/// Whether a kernel multiplies integers of these types: signed ones by signed ones, unsigned ones by either.
+/// Returns whether a kernel multiplies integers of these types: unsigned by either, signed by signed.
 fn multiply(left: &Integers, right: &Integers) -> bool {
     left.scale.element == ElementType::Uint8 || right.scale.element == ElementType::Int8
 }
 
-/// Integers, their scale and their zero point as three operands.
+/// Returns integers, their scale and their zero point as three operands.
 fn triple(walk: &mut Walk<'_, '_, '_>, integers: &Integers) -> Option<[Option<Value>; 3]> {
     Some([Some(integers.value), Some(integers.scale.value()), Some(walk.zero_point(&integers.scale)?)])
 }
 
-/// Scale and zero point of a result as two operands.
+/// Returns scale and zero point of a result as two operands.
 fn double(walk: &mut Walk<'_, '_, '_>, scale: &Scale) -> Option<[Option<Value>; 2]> {
     Some([Some(scale.value()), Some(walk.zero_point(scale)?)])
 }
 
-/// What an integer of a sum of products stands for, channel by channel.
+/// Returns the number that one integer of a sum of products stands for, per channel.
 fn factors(left: &Integers, right: &Integers) -> Vec<f64> {
     left.scale.scales.iter().flat_map(|own| right.scale.scales.iter().map(move |other| own * other)).collect()
 }
 
-/// QLinearConv: image, filter, result, and integers that are added.
+/// Makes a QLinearConv: image, filter, result scale, and integer bias.
 fn convolution(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>) -> Option<Made> {
     let (image, filter, result) = (evenly(walk, node, 0)?, bytes(walk, node, 1)?, result?);
     let by_channel = filter.scale.is_one() || filter.scale.axis == 0;
@@ -87,13 +89,13 @@ fn convolution(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>) 
     Some(Made { operator, operands, attributes: walk.module().node(node).attributes.clone() })
 }
 
-/// Whether the right matrix of a product has one scale, or one for each of its columns.
+/// Returns whether the right matrix of a product has one scale, or one per column.
 fn by_column(walk: &Walk<'_, '_, '_>, right: &Integers, axis: i64) -> bool {
     let rank = walk.module().ty(right.value).tensor().and_then(memc_ir::TensorType::rank);
     right.scale.is_one() || rank == Some(2) && normalize_axis(right.scale.axis, 2) == normalize_axis(axis, 2)
 }
 
-/// QLinearMatMul, or MatMulIntegerToFloat where the result stays numbers.
+/// Makes a QLinearMatMul, or a MatMulIntegerToFloat if the result stays in floating point.
 fn product(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>) -> Option<Made> {
     let (left, right) = (evenly(walk, node, 0)?, bytes(walk, node, 1)?);
     (by_column(walk, &right, 1) && multiply(&left, &right)).then_some(())?;
@@ -109,7 +111,7 @@ fn product(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>) -> O
     Some(Made { operator, operands, attributes })
 }
 
-/// QGemm: both matrices, integers that are added to each row, and the scale of the result where that is integers.
+/// Makes a QGemm: both matrices, an integer bias per column, and the scale of an integer result.
 fn general_product(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>) -> Option<Made> {
     let (left, right) = (evenly(walk, node, 0)?, bytes(walk, node, 1)?);
     let data = walk.module().node(node);
@@ -138,12 +140,12 @@ fn general_product(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scal
     Some(Made { operator, operands, attributes })
 }
 
-/// An operator of one operand that computes integers from integers.
+/// Makes an integer operator with one operand.
 fn one(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>, name: &str) -> Option<Made> {
     let (operand, result) = (evenly(walk, node, 0)?, result?);
     let operator = operator(walk, node, MICROSOFT, name).filter(|_| operand.scale.element == result.element)?;
     let attributes = walk.module().node(node).attributes.clone();
-    // The runtime's pools know no dilations.
+    // The runtime's pools have no dilations.
     attributes.iter().all(|(name, value)| name != "dilations" || is_ones(value)).then_some(())?;
     let attributes = attributes.into_iter().filter(|(name, _)| name != "dilations").collect();
     let mut operands = triple(walk, &operand)?.to_vec();
@@ -155,7 +157,7 @@ fn is_ones(value: &Attribute) -> bool {
     matches!(value, Attribute::Ints(numbers) if numbers.iter().all(|number| *number == 1))
 }
 
-/// An operator of two operands that computes integers from integers.
+/// Makes an integer operator with two operands.
 fn pair(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>, name: &str) -> Option<Made> {
     let (left, right, result) = (evenly(walk, node, 0)?, evenly(walk, node, 1)?, result?);
     let same = left.scale.element == result.element && right.scale.element == result.element;
@@ -165,7 +167,7 @@ fn pair(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>, name: &
     Some(Made { operator, operands, attributes: Vec::new() })
 }
 
-/// Concat of integers where all of them have the scale of the result, else QLinearConcat.
+/// Makes a QLinearConcat; all integers need the result's element type.
 fn joined(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>) -> Option<Made> {
     let result = result?;
     let count = walk.module().node(node).inputs.len();

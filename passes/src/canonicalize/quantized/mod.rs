@@ -1,9 +1,10 @@
-//! Integers that are made numbers, computed with and made integers again: what only moves them moves the integers, what changes nothing goes,
-//! and where integer kernels are asked for, one of them computes the group.
+//! Groups of dequantize, compute and quantize: moves become moves of the integers, no-ops disappear, and
+//! requested integer kernels compute the rest.
 //!
-//! The kernel multiplies integers exactly and rounds once, where the group rounds each sum first (Jacob et al., "Quantization and Training of
-//! Neural Networks for Efficient Integer-Arithmetic-Only Inference", 2018, section 2): equal in real arithmetic, but a result that lies
-//! between two integers may become the other one.
+//! An integer kernel multiplies integers exactly and rounds once; the group rounds each sum first (Jacob
+//! et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
+//! Inference", 2018, section 2). Both are equal in real arithmetic, but a result between two integers
+//! may be rounded to the other integer.
 
 mod kernels;
 mod scale;
@@ -30,20 +31,21 @@ const MOVES: &[&str] = &[
     "Unsqueeze",
 ];
 
-/// What a node is made.
+/// Replacement of a node: operator, operands and attributes.
 pub(super) struct Made {
     operator: Operator,
     operands: Vec<Option<Value>>,
     attributes: Vec<(String, Attribute)>,
 }
 
-/// Integers, and what they stand for.
+/// A quantized value with its scale.
 struct Integers {
     value: Value,
     scale: Scale,
 }
 
-/// Takes a group by its last node: one that makes integers, or a product that nobody makes integers.
+/// Rewrites the group that ends at a node: a node that quantizes, or a product whose result is not
+/// quantized.
 pub(super) fn fused(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     match walk.name(node) {
         "QuantizeLinear" => requantized(walk, node).is_some(),
@@ -56,7 +58,8 @@ fn asked(walk: &Walk<'_, '_, '_>) -> bool {
     walk.ctx.options.rewrite.integer_kernels
 }
 
-/// A group that ends in integers.
+/// Rewrites a group that ends in integers: drops redundant bounds, then removes, moves or computes on
+/// the integers.
 fn requantized(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     let result = walk.only_result(node)?;
     let scale = Scale::of(walk, node, result).filter(|scale| scale.is_one() && scale.is_bytes())?;
@@ -75,7 +78,7 @@ fn requantized(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     Some(())
 }
 
-/// A product of integers that stays numbers.
+/// Rewrites a product of quantized integers whose result stays in floating point.
 fn to_numbers(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     let result = walk.only_result(node)?;
     if let [Use::Operand(reader, 0)] = walk.rewriter.uses(result)
@@ -88,14 +91,15 @@ fn to_numbers(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     Some(())
 }
 
-/// Integers that a value is made of, where all of them share a scale or each channel has one.
+/// Returns the integers from which a value is dequantized, with their scale.
 fn integers(walk: &Walk<'_, '_, '_>, value: Value) -> Option<Integers> {
     let node = walk.producer(value, "DequantizeLinear")?;
     let integers = walk.operand(node, 0)?;
     Some(Integers { value: integers, scale: Scale::of(walk, node, integers)? })
 }
 
-/// A Relu or Clip that takes nothing from what integers can say, and its operand: they end where it does, or before.
+/// Returns a Relu or Clip with its operand, if its bounds exclude no number of the quantized range. Such
+/// a bound is redundant before quantization.
 fn within(walk: &Walk<'_, '_, '_>, value: Value, scale: &Scale) -> Option<(Node, Value)> {
     let node = walk.module().producer(value).filter(|_| walk.has_one_reader(value))?;
     let (least, greatest) = match walk.name(node) {
@@ -108,7 +112,7 @@ fn within(walk: &Walk<'_, '_, '_>, value: Value, scale: &Scale) -> Option<(Node,
     Some((node, source))
 }
 
-/// A node that only moves what integers stand for moves the integers.
+/// Returns a node that moves integers instead of the numbers that they stand for.
 fn moved(walk: &Walk<'_, '_, '_>, node: Node, scale: &Scale) -> Option<Made> {
     let data = walk.module().node(node);
     let oldest = if walk.name(node) == "MaxPool" { 12 } else { 1 };
@@ -121,7 +125,7 @@ fn moved(walk: &Walk<'_, '_, '_>, node: Node, scale: &Scale) -> Option<Made> {
 }
 
 impl Walk<'_, '_, '_> {
-    /// Bounds of a Clip, where they are known.
+    /// Returns the lower and upper bound of a Clip, if they are known.
     fn bounds(&self, node: Node) -> Option<(f64, f64)> {
         let data = self.module().node(node);
         if data.operator.version < 11 {

@@ -1,29 +1,31 @@
-//! How integers stand for numbers: `number = scale * (integer - zero)`, one scale for all or one for each channel.
+//! Meaning of quantized integers: `number = scale * (integer - zero)`, with one scale for all integers
+//! or one per channel.
 
 use memc_ir::{ConstData, ConstOrigin, ElementType, Node, Payload, TensorType, Value};
 use memc_ops::{Data, Item};
 
 use super::super::Walk;
 
-/// Scales outside this range lose digits to underflow, or overflow.
+/// Accepted range of scales: outside it, digits are lost to underflow, or numbers overflow.
 const USUAL: std::ops::Range<f64> = 1e-30..1e30;
 
-/// Scales and zero points as a node states them; all of them are known constants.
+/// Scales and zero points of a node; all of them are known constants.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     /// Type of the integers.
     pub(super) element: ElementType,
-    /// The operands of the node.
+    /// The node's operand that holds the scales.
     scale: Value,
     zero: Option<Value>,
-    /// Axis that scales go along, if there is more than one.
+    /// Axis of the scales, if there are several.
     pub(super) axis: i64,
     pub(super) scales: Vec<f64>,
     zeros: Vec<i64>,
 }
 
 impl Scale {
-    /// Scale of a QuantizeLinear or DequantizeLinear with these integers; `None` where it is not known, not usual, or goes by blocks.
+    /// Returns the scale of a QuantizeLinear or DequantizeLinear with these integers; `None` if it is
+    /// unknown, out of the usual range, or by blocks.
     pub(super) fn of(walk: &Walk<'_, '_, '_>, node: Node, integers: Value) -> Option<Self> {
         let data = walk.module().node(node);
         (data.int("block_size", 0) == 0).then_some(())?;
@@ -41,28 +43,28 @@ impl Scale {
         fits.then(|| Self { element, scale, zero, axis: data.int("axis", 1), scales, zeros })
     }
 
-    /// One scale for all.
+    /// Returns whether one scale covers all integers.
     pub(super) fn is_one(&self) -> bool {
         self.scales.len() == 1
     }
 
-    /// Integers of 8 bits, which kernels multiply.
+    /// Returns whether the integers have 8 bits, as kernels multiply them.
     pub(super) fn is_bytes(&self) -> bool {
         matches!(self.element, ElementType::Int8 | ElementType::Uint8)
     }
 
-    /// One zero point, which all channels share.
+    /// Returns the zero point that all channels share; `None` if channels differ.
     pub(super) fn zero(&self) -> Option<i64> {
         let first = *self.zeros.first()?;
         self.zeros.iter().all(|zero| *zero == first).then_some(first)
     }
 
-    /// Whether the same integers stand for the same numbers, whatever the axis.
+    /// Returns whether equal integers stand for equal numbers under both scales, for any axis.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.is_one() && self.element == other.element && self.scales == other.scales && self.zeros == other.zeros
     }
 
-    /// Least and greatest number that an integer of 8 bits stands for, where there is one scale.
+    /// Returns the least and the greatest number of an 8-bit integer type, if there is one scale.
     pub(super) fn range(&self) -> Option<(f64, f64)> {
         let (least, greatest) = match self.element {
             ElementType::Int8 => (-128, 127),
@@ -73,24 +75,27 @@ impl Scale {
         Some(((least - zero) as f64 * scale, (greatest - zero) as f64 * scale))
     }
 
-    /// The operand that holds the scales.
+    /// Returns the operand that holds the scales.
     pub(super) fn value(&self) -> Value {
         self.scale
     }
 }
 
 impl Walk<'_, '_, '_> {
-    /// The operand that holds the zero points: a new one where the node leaves it out.
+    /// Returns the operand that holds the zero points, or a new zero constant if the node omits it.
     pub(super) fn zero_point(&mut self, scale: &Scale) -> Option<Value> {
         scale.zero.or_else(|| {
-            // A type of more than a byte has none that is left out and asked for.
+            // For a type wider than a byte, no node needs an omitted zero point.
             let ty = TensorType::fixed(scale.element, &[]);
             scale.is_bytes().then(|| self.initializer("zero_point", ty, Payload::Raw(vec![0].into())))
         })
     }
 
-    /// What a product adds to each channel, in integers of the scale of its sums: `factors` each for one of them. `None` where it is not
-    /// known, or rounding it would show in results of scale `result`.
+    /// Returns the bias of a product as integers on the scale of its sums, or an operand that holds them
+    /// already.
+    ///
+    /// `factors` is the number per integer, one for all channels or one each. `None` if the bias is
+    /// unknown, or if its rounding would show in results of scale `result`.
     pub(super) fn bias(&mut self, value: Value, factors: &[f64], result: Option<f64>) -> Option<Value> {
         let producer = self.producer(value, "DequantizeLinear");
         let integers = producer.and_then(|node| self.operand(node, 0));
@@ -114,7 +119,7 @@ impl Walk<'_, '_, '_> {
         Some(self.initializer(&hint, ty, Payload::Raw(raw.into())))
     }
 
-    /// Numbers that known integers stand for.
+    /// Returns the numbers of known quantized integers.
     fn dequantized_constant(&self, node: Node, integers: Value) -> Option<Vec<f64>> {
         let scale = Scale::of(self, node, integers)?;
         let zero = scale.zero()?;
@@ -124,7 +129,7 @@ impl Walk<'_, '_, '_> {
         Some(integers.iter().zip(scales).map(|(integer, scale)| (integer - zero) as f64 * scale).collect())
     }
 
-    /// Whether a value is a vector of just these integers of 32 bits.
+    /// Returns whether a value is a vector of exactly these 32-bit integers.
     fn holds(&self, value: Value, wanted: &[i32]) -> bool {
         known(self, value).is_some_and(|data| {
             let items = data.items.iter().map(Item::int);
@@ -135,10 +140,11 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-/// An integer of sums must be so many times finer than one of results, where what is added is rounded to it.
+/// Minimum ratio of the result's scale to the sum's scale at which a bias may be rounded to the sum's
+/// scale.
 const FINER: u32 = 64;
 
-/// Elements of a constant, wherever its bytes lie.
+/// Returns the elements of a constant, including constants stored in other files.
 fn known(walk: &Walk<'_, '_, '_>, value: Value) -> Option<Data> {
     let (ty, bytes) = walk.constant_bytes(value)?;
     Data::from_constant(&ConstData { ty, payload: Payload::Raw(bytes), origin: ConstOrigin::New })
@@ -151,7 +157,7 @@ fn number(item: &Item) -> Option<f64> {
     }
 }
 
-/// The number that a constant of one element is.
+/// Returns the number of a constant with one element.
 pub(super) fn only_number(walk: &Walk<'_, '_, '_>, value: Value) -> Option<f64> {
     match known(walk, value)?.items.as_slice() {
         [item] => number(item),
