@@ -140,9 +140,9 @@ fn chosen(mut absences: Vec<Absence>, most: usize, whim: Option<&mut Whim>) -> V
     absences
 }
 
-/// Frees bytes at the worst slot if no single absence does: moves a run whose results nobody needs up to
-/// that slot to a later slot, and inserts the recomputations that it needs there. Returns `false` if no
-/// move helps.
+/// Frees bytes at the worst slot if no single absence does: moves a run whose results have no reader up
+/// to that slot to a later slot, and inserts the recomputations that it needs there. Returns `false` if
+/// no move helps.
 fn make_late(state: &mut State, edits: &mut Edits, worst: u32, mut whim: Option<&mut Whim>) -> bool {
     let (level, weight, cost) = (state.peak(), state.weight(), state.cost());
     let mut best: Option<(f64, Absence, Vec<u32>)> = None;
@@ -183,9 +183,9 @@ fn movable(state: &State, worst: u32) -> Vec<Absence> {
     (0..model.values() as u32).filter(|value| state.spans(*value, worst)).filter_map(|value| made(&value)).collect()
 }
 
-/// Returns the slot before which a run must stand if nobody needs its results up to the worst slot: near
-/// a later slot that remakes an operand, if one exists, or else the last possible slot. `None` if that
-/// slot is not after the worst one.
+/// Returns the slot before which a run must stand if its results have no reader up to the worst slot:
+/// near a later slot that remakes an operand, if one exists, or else the last possible slot. `None` if
+/// that slot is not after the worst one.
 fn latest(state: &State, start: u32, worst: u32) -> Option<u32> {
     let (model, operation) = (state.model, state.operation(start));
     let used = model.writes.of(operation).iter().map(|value| state.next_used(*value, start)).min();

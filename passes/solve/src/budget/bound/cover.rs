@@ -115,8 +115,8 @@ impl Cover {
             starts[gap.first as usize] += 1;
             ends[gap.last as usize + 1] += 1;
         }
-        // Count the starts and ends up to each row: a difference of counts shows whether any lies
-        // between two rows.
+        // Count the starts and ends up to each row: a difference of counts shows whether any is between
+        // two rows.
         for counts in [&mut starts, &mut ends] {
             for row in 1..counts.len() {
                 counts[row] += counts[row - 1];
