@@ -30,7 +30,7 @@ struct Aim {
     worst: u32,
     /// Reduction of the sum of weights by the absence.
     worth: f64,
-    // Cost of the maker.
+    /// Cost of the maker.
     cost: f64,
     /// Cost of the whole sequence above which the chain is useless.
     dearest: u64,
