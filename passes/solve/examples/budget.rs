@@ -1,8 +1,11 @@
-//! Plans `.dag.json` problems within budgets and prints one line each: `budget BYTES|P%[,BYTES|P%…] FILE…`.
+//! Plans `.dag.json` problems within budgets and prints a line for each: `budget BYTES|P%[,BYTES|P%…]
+//! FILE…`.
 //!
-//! Instead of a file, `layered:NODES:SEED` is a random layered graph, five edges a node, in a random order.
+//! Instead of a file, `layered:NODES:SEED` names a random layered graph with five edges a node, in a
+//! random order.
 //!
-//! With `ANSWERS=FOLDER` in the environment, the answers are written there, for other people's checkers.
+//! Environment variables: `ANSWERS=FOLDER` writes the answers to that folder, for external checkers;
+//! `EFFORT=NODES` sets the effort.
 
 #![allow(clippy::print_stdout)]
 
@@ -58,8 +61,8 @@ fn report(problem: &Problem, budget: u64, base_peak: u64, certified: &Certified)
     ))
 }
 
-/// The graph that a name of the form `layered:NODES:SEED` stands for: sizes around 500, 1,500 and 3,500, costs up to 1,000, six of seven edges between
-/// neighboring layers.
+/// Returns the graph of a name `layered:NODES:SEED`; `None` for other names. Sizes are around 500, 1,500
+/// and 3,500, costs are up to 1,000, and six of seven edges join neighboring layers.
 fn layered(name: &str) -> Option<Dag> {
     let (nodes, seed) = name.strip_prefix("layered:")?.split_once(':')?;
     let (nodes, mut state) =
@@ -68,12 +71,14 @@ fn layered(name: &str) -> Option<Dag> {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % bound
     };
+    // Assign the nodes to layers.
     let layers = 20 + nodes / 125;
     let mut members: Vec<Vec<u64>> = vec![Vec::new(); layers as usize];
     for node in 0..nodes {
         let layer = if node < layers { node } else { 1 + below(layers - 1) };
         members[layer as usize].push(node);
     }
+    // Draw the edges, most of them from the previous layer.
     let mut edges = std::collections::BTreeSet::new();
     for layer in 1..layers {
         for &node in &members[layer as usize] {
@@ -84,6 +89,7 @@ fn layered(name: &str) -> Option<Dag> {
             }
         }
     }
+    // List the nodes in a random order that respects the edges.
     let mut waits = vec![0_u64; nodes as usize];
     edges.iter().for_each(|(_, to)| waits[*to as usize] += 1);
     let mut ready: Vec<u64> = (0..nodes).filter(|node| waits[*node as usize] == 0).collect();

@@ -1,24 +1,32 @@
-//! Ordering and placement as pure problems, each with bounds and an independent checker.
+//! Ordering, placement and budget planning as pure problems, each with bounds and an independent
+//! checker.
 //!
-//! This crate knows nothing of graphs, tensors or ONNX. It solves two problems that a memory compiler asks:
+//! This crate knows nothing of graphs, tensors or ONNX. It solves three problems of a memory compiler:
 //!
-//! - [`order`]: in which order should operations run, so that the most bytes that live at one step are as few as possible?
-//! - [`place`]: at which offset of one arena should each buffer lie, so that buffers that live together never share a byte
-//!   and the arena is as small as possible?
+//! - [`order`]: in which order should operations run, so that the peak (the most bytes live at one step)
+//!   is as low as possible?
+//! - [`place`]: at which offset of one arena should each buffer be placed, so that buffers that are live
+//!   together never share a byte and the arena is as small as possible?
+//! - [`budget`]: which values should be kept, recomputed or moved to another space, so that memory stays
+//!   within a capacity at the least extra time?
 //!
-//! Both problems are NP-hard, so both solvers are portfolios: cheap heuristics first, a search with proof afterwards, and the best of all of them is kept.
-//! Every answer is an [`Outcome`]: a solution, its value, a *lower bound* that no solution can beat, and the reason why the solver stopped.
-//! If value and bound are equal, the answer is proven best.
+//! These problems are NP-hard, so the solvers are portfolios: cheap heuristics run first, a search
+//! follows, and the best answer is kept. Every answer is an [`Outcome`]: a solution, its value, a *lower
+//! bound* that no solution can beat, and the reason why the solver stopped. If value and bound are
+//! equal, the answer is proven optimal.
 //!
 //! Three rules hold everywhere:
 //!
-//! - *Reproducible.* Effort is counted in steps, never in seconds; ties are broken by the order of the input. The same input gives the same
-//!   answer on every machine.
-//! - *Checked.* [`place::check`] and [`order::check`] judge answers and share no code with the solvers.
-//! - *Never worse.* A solver that is given a starting point returns it unless it finds something strictly better.
+//! - *Reproducible.* Effort is counted in steps, never in seconds; ties are broken by the order of the
+//!   input. Equal inputs give equal answers on every machine.
+//! - *Checked.* [`place::check`], [`order::check`] and [`budget::check`] judge answers and share no code
+//!   with the solvers.
+//! - *Never worse.* A solver that is given a starting point returns it unless it finds a strictly better
+//!   solution.
 //!
-//! The pages `doc/place.md` and `doc/order.md` of this crate tell the algorithms, their sources and their limits; [`tuning`] tells how the numbers that
-//! steer them are passed and chosen.
+//! The pages `doc/place.md`, `doc/order.md` and `doc/budget.md` of this crate describe the algorithms,
+//! their sources and their limits. [`tuning`] describes how the numbers that steer the searches are
+//! passed and chosen.
 
 pub mod budget;
 mod lists;
@@ -32,25 +40,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use tuning::Tuning;
 
-/// How much a solver may do beyond its cheap heuristics, and what steers it.
+/// How much work a solver may do beyond its cheap heuristics, and the numbers that steer it.
 ///
-/// Effort is counted in search nodes, so that a result does not depend on the speed of the machine. A node is some twenty microseconds of work.
+/// Effort is counted in search nodes, so that a result does not depend on the speed of the machine. One
+/// node is about 20 microseconds of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Nodes that the exact search may visit in total; 0 runs the heuristics alone.
+    /// Number of nodes that the exact search may visit in total; with 0 only the heuristics run.
     pub nodes: u64,
     /// Numbers that steer the searches.
     pub tuning: Tuning,
 }
 
 impl Limit {
-    /// Limit of `nodes` search nodes with the default tuning.
+    /// Returns a limit of `nodes` search nodes with the default tuning.
     #[must_use]
     pub const fn nodes(nodes: u64) -> Self {
         Self { nodes, tuning: Tuning::DEFAULT }
     }
 
-    /// Replaces the number of nodes, and keeps the tuning.
+    /// Replaces the number of nodes and keeps the tuning.
     #[must_use]
     pub const fn with_nodes(self, nodes: u64) -> Self {
         Self { nodes, ..self }
@@ -58,16 +67,15 @@ impl Limit {
 }
 
 impl Default for Limit {
-    /// A limit that keeps graphs of some thousand operations well under half a second.
+    /// Returns a limit that takes well under half a second for graphs of some thousand operations.
     fn default() -> Self {
         Self::nodes(20_000)
     }
 }
 
-/// A request from outside that searches end early, with the best answer found until then.
+/// A flag by which a caller ends searches early; each search then returns the best answer found so far.
 ///
-/// Clones share one flag, so a clone kept by another thread ends the searches that hold the original. The default can never be requested, and changes
-/// no search.
+/// Without a flag (the default) searches run to their end.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Option<Arc<AtomicBool>>);
 
@@ -78,7 +86,7 @@ impl Stop {
         Self(Some(Arc::default()))
     }
 
-    /// Ends the searches that hold a clone of this stop. Does nothing on the default.
+    /// Whether a flag exists, so that a request to stop may come.
     pub fn request(&self) {
         if let Some(flag) = &self.0 {
             flag.store(true, Ordering::Relaxed);
@@ -91,7 +99,8 @@ impl Stop {
         self.0.is_some()
     }
 
-    /// Number of nodes for a search that does not look at the stop while it runs: 0 after a request, and at most the default limit if a request may come.
+    /// Returns the node limit for a search that cannot check the flag while it runs: 0 once the flag is
+    /// set, at most the default limit if a flag exists, otherwise `nodes`.
     #[must_use]
     pub fn bounded(&self, nodes: u64) -> u64 {
         match (self.is_due(), self.may_come()) {
@@ -101,7 +110,7 @@ impl Stop {
         }
     }
 
-    /// Whether a request came.
+    /// Whether the flag is set.
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.0.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
@@ -113,18 +122,18 @@ impl Stop {
 pub enum StopReason {
     /// The value equals the lower bound: nothing better exists.
     BoundReached,
-    /// The value keeps what was asked for, such as a capacity; it may not be the best one.
+    /// The value satisfies the requested target, such as a capacity; better values may exist.
     TargetReached,
-    /// The search ended: the value is the best one, or no solution exists.
+    /// The search is complete: the value is optimal, or no solution exists.
     Exhausted,
-    /// The node limit was reached before the search ended.
+    /// The node limit was reached before the search was complete.
     NodeLimit,
-    /// The problem is of a kind or size that only the heuristics take.
+    /// The kind or size of the problem allows only heuristics.
     HeuristicsOnly,
 }
 
 impl StopReason {
-    /// The reason as one lower-case word for tables and reports.
+    /// Returns the reason in lower case with hyphens, for tables and reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -137,21 +146,21 @@ impl StopReason {
     }
 }
 
-/// What is known of a problem after a solver ran.
+/// How good an answer is known to be after a solver ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// A solution whose value equals the lower bound.
+    /// The value of the solution equals the lower bound.
     Optimal,
-    /// A solution; a better one may exist.
+    /// A solution exists; a better one may exist too.
     Feasible,
-    /// Proven: there is no solution.
+    /// Proven: no solution exists.
     Infeasible,
     /// No solution was found, and none was excluded.
     Unknown,
 }
 
 impl Status {
-    /// The status as one lower-case word, as problem files and reports spell it.
+    /// Returns the status as one lower-case word, as problem files and reports spell it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -166,20 +175,22 @@ impl Status {
 /// The answer of a solver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome<S> {
-    /// The best solution that was found, if any.
+    /// Best solution found; `None` if the solver found none.
     pub solution: Option<S>,
-    /// The value of `solution` in bytes.
+    /// Value of `solution`, in the unit of the solver: bytes for orders and placements, time for budget
+    /// plans.
     pub value: Option<u64>,
-    /// No solution has a value below this many bytes.
+    /// Lower bound of the value, in the unit of `value`.
     pub lower_bound: u64,
     /// Why the solver stopped.
     pub stop: StopReason,
-    /// Search nodes that were visited; 0 if the heuristics sufficed.
+    /// Number of search nodes visited; 0 if the heuristics sufficed.
     pub effort: u64,
 }
 
 impl<S> Outcome<S> {
-    /// What is known: a proven optimum, a solution, a proof that there is none, or nothing.
+    /// Classifies the answer: a proven optimum, a solution, a proof that no solution exists, or none of
+    /// these.
     #[must_use]
     pub fn status(&self) -> Status {
         match self.value {

@@ -1,6 +1,6 @@
-//! Lists of numbers in one array.
+//! Many short lists of numbers, stored in one array.
 
-/// Lists of numbers, one after the other.
+/// Lists of numbers, stored back to back; list `key` is `entries[starts[key]..starts[key + 1]]`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lists {
     starts: Vec<u32>,
@@ -8,7 +8,8 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Groups pairs by their first number, each list in order, duplicates removed. Linear where the lists are in order already.
+    /// Groups pairs by their first number; sorts each list and removes duplicates. Linear if the lists
+    /// are already sorted.
     pub fn group(keys: usize, pairs: Vec<(u32, u32)>) -> Self {
         let all = Self::with_duplicates(keys, &pairs);
         let (mut starts, mut entries) = (Vec::with_capacity(keys + 1), Vec::with_capacity(pairs.len()));
@@ -32,7 +33,7 @@ impl Lists {
         Self { starts, entries }
     }
 
-    /// Groups pairs by their first number, in the order in which they stand. Linear.
+    /// Groups pairs by their first number, and keeps their order and duplicates. Linear.
     pub fn with_duplicates(keys: usize, pairs: &[(u32, u32)]) -> Self {
         let mut starts = vec![0; keys + 1];
         for (key, _) in pairs {

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Failed states that are remembered at most: 16 bytes each and the table's slack.
+/// Maximum number of failed states in memory: 16 bytes each, plus the slack of the table.
 pub(crate) const MAX_STATES: usize = 1 << 21;
 
-/// Keys are sums of well mixed numbers; their low half is a good hash as it is.
+/// A hasher that returns the low half of a key: keys are sums of well mixed numbers, so that half is
+/// already a good hash.
 #[derive(Default)]
 pub(crate) struct LowHalf(u64);
 
@@ -24,10 +25,10 @@ impl Hasher for LowHalf {
     }
 }
 
-/// Failed states.
+/// A set of failed states, by their hashes.
 pub(crate) type NoGoods = HashSet<u128, BuildHasherDefault<LowHalf>>;
 
-/// A well mixed number for an item at a place; where there is but one, that is 0.
+/// Returns a well mixed number for an item at a place; callers without places pass a constant.
 pub(crate) fn mix(item: u32, place: u32) -> u128 {
     let seed = u64::from(item) << 32 | u64::from(place);
     u128::from(scramble(seed)) << 64 | u128::from(scramble(seed ^ 0x6a09_e667_f3bc_c908))

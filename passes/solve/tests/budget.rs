@@ -1,4 +1,5 @@
-//! The budget solver: against exhaustive search on small problems, and held by the checker on random ones of all kinds.
+//! Tests of the budget solver: compares answers with exhaustive search on small problems, and checks the
+//! plans of random problems of all kinds.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,7 +17,8 @@ fn small_effort() -> Limit {
     Limit::nodes(100)
 }
 
-/// Plans from the most bytes to the least: what no plan can beat rises, and what no plan can keep stays so.
+/// Plans from the largest capacity to the smallest: bounds must not fall, and a capacity that was
+/// refused must stay refused.
 fn sweep_down(problem: &Problem, peak: u64, percents: &BTreeSet<u64>) -> Result<(), TestCaseError> {
     let mut bounds: Vec<(u64, u64)> = Vec::new();
     let mut is_refused = false;
@@ -104,7 +106,7 @@ proptest! {
     }
 }
 
-/// A chain there and back, as training has it: each step back reads what the same step made on the way there.
+/// Builds a chain as in training: each backward run reads the value of its forward counterpart.
 fn there_and_back(steps: u32, link: Option<Link>) -> Problem {
     let mut problem = Problem::default();
     for index in 0..2 * steps {
@@ -140,7 +142,7 @@ fn a_search_goes_on_from_a_plan() {
         assert_eq!(check(problem, capacity, &plan), Ok(()));
         plan
     };
-    // It begins there and not anew: without effort it only leaves out what there is room to keep.
+    // `improve` begins at the plan: without effort it only removes repeats that now have room.
     let is_within = |plan: &Plan| {
         let mut all = from.events.iter();
         plan.events.iter().all(|event| all.any(|other| other == event))
@@ -149,7 +151,7 @@ fn a_search_goes_on_from_a_plan() {
     assert!(!is_within(&solve(&problem, capacity, Limit::nodes(0)).unwrap().solution.unwrap()));
     let anew = solve(&problem, capacity, Limit::nodes(1000)).unwrap().solution.unwrap();
     assert!(anew.cost < from.cost && improved(&problem, &from, 1000).cost <= anew.cost);
-    // Where something may be moved it begins anew.
+    // With movable values it begins from the start.
     let link = Link { space: 0, store_rate: 20, load_rate: 20, store_latency: 0, load_latency: 0 };
     let linked = there_and_back(40, Some(link));
     assert_eq!(improved(&linked, &from, 0).makespan, given(&linked).unwrap().cost);
@@ -167,7 +169,8 @@ fn a_fast_link_hides_all() {
 
 #[test]
 fn results_run_late_where_what_they_are_made_of_is_moved_away() {
-    // A wide value and a result of it, which have room beside another wide value only if the first one is gone by then.
+    // A wide value and a kept result of it. The result fits next to another wide value only if the first
+    // wide value is gone by then.
     let run = |reads: &[u32], value: u32| Run {
         reads: reads.to_vec(),
         writes: vec![value],
@@ -203,7 +206,7 @@ fn what_runs_once_is_never_run_twice() {
 
 #[test]
 fn far_values_are_fetched_in_time() {
-    // Ten weights that lie far, of which two fit at once; each run reads one.
+    // Ten far weights, of which two fit at once; each run reads one weight.
     let link = Link { space: 0, store_rate: 1, load_rate: 10, store_latency: 0, load_latency: 0 };
     let mut problem = Problem { spaces: vec![Space::default()], links: vec![link], ..Problem::default() };
     for index in 0..10 {

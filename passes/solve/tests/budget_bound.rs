@@ -1,4 +1,4 @@
-//! Bounds of budget problems against the truth, found by trying every plan of small problems.
+//! Compares bounds of budget problems with the optimum, found by trying every plan of small problems.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::cmp::Reverse;
@@ -9,7 +9,7 @@ use memc_solve::budget::exact::{self, Exact};
 use memc_solve::budget::{Event, Origin, Problem, Run, Value, check, measure, plan};
 use memc_solve::{Limit, Status};
 
-/// Numbers below a bound, always the same ones.
+/// Pseudo-random numbers below a bound, from a fixed start.
 struct Numbers(u64);
 
 impl Numbers {
@@ -25,13 +25,14 @@ impl Numbers {
     }
 }
 
-/// Up to eight runs with one or two results, and at times an input, scratch, kept results, what may run only once, and what takes over.
+/// Builds up to eight runs with one or two results. Some problems have an input, workspaces, kept
+/// results, runs that execute only once, and takeovers.
 fn random_problem(numbers: &mut Numbers) -> Problem {
     let mut problem = Problem::default();
     if numbers.one_in(2) {
         problem.values.push(Value { size: numbers.below(9), origin: Origin::Near, ..Value::default() });
     }
-    // In a third of the problems much stays to the end.
+    // In a third of the problems many results are kept.
     let kept = if numbers.one_in(3) { 3 } else { 20 };
     for run in 0..5 + numbers.below(4) as u32 {
         let there = problem.values.len() as u64;
@@ -56,12 +57,13 @@ fn random_problem(numbers: &mut Numbers) -> Problem {
     problem
 }
 
-/// Bytes of a step: what is there and what is made, less the most that results take over from operands that end.
+/// Returns the bytes of a step: present and new values, less the most that results take over from ending
+/// operands.
 fn bytes(problem: &Problem, resident: u32, run: &Run, ends: u32) -> u64 {
     let made = run.writes.iter().fold(0, |made, value| made | 1_u32 << value);
     let size = |value: usize| problem.values[value].size;
     let held: u64 = (0..problem.values.len()).filter(|value| (resident | made) >> value & 1 == 1).map(size).sum();
-    // All ways to pair them, one taker after the other.
+    // All pairings, one taker after the other.
     let mut ways = vec![(ends, 0_u64)];
     for value in &run.writes {
         let taker = &problem.values[*value as usize];
@@ -73,7 +75,8 @@ fn bytes(problem: &Problem, resident: u32, run: &Run, ends: u32) -> u64 {
     held + run.scratch - ways.iter().map(|way| way.1).max().unwrap_or(0)
 }
 
-/// The least cost of a plan within a capacity, by Dijkstra's algorithm over what ran and what is there; `None` if there is none.
+/// Returns the least cost of a plan within a capacity, by Dijkstra's algorithm over executed runs and
+/// present values; `None` if no plan exists.
 fn cheapest(problem: &Problem, capacity: u64, keeps_order: bool) -> Option<u64> {
     let all = (1_u32 << problem.runs.len()) - 1;
     let is = |value: &u32, what: fn(&Value) -> bool| what(&problem.values[*value as usize]);

@@ -1,6 +1,8 @@
-//! Chaos: whatever the tuning says, answers are right. Every field of the tuning is drawn, and so are problems of the three kinds.
+//! Chaos tests: answers are right with any tuning. Every field of the tuning is random, and so are
+//! problems of the three kinds.
 //!
-//! A number that steers a search may make it slow or poor; it must not make it wrong, panic or run for ever. The checkers share no code with the solvers.
+//! A number that steers a search may make the search slow or poor. It must not cause a wrong answer, a
+//! panic or an endless search. The checkers share no code with the solvers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use memc_solve::tuning::{BudgetTuning, OrderTuning, Percent, PlaceTuning, Share, Tuning};
@@ -9,11 +11,12 @@ use proptest::prelude::*;
 
 mod problems;
 
-/// Raw numbers that become fields, one after the other.
+/// Raw random numbers, each used for one field.
 struct Draws(std::vec::IntoIter<u32>);
 
 impl Draws {
-    /// The next number from 0 to `most`: 0 and `most` itself in a quarter of all draws each, else any, small ones as often as large ones.
+    /// Returns a number from 0 to `most`: 0 and `most` in a quarter of all draws each; otherwise any
+    /// number, with small and large magnitudes equally likely.
     fn number(&mut self, most: u64) -> u64 {
         let raw = u64::from(self.0.next().expect("there is a number for each field"));
         let (kind, rest) = (raw & 3, raw >> 2);
@@ -41,7 +44,7 @@ impl Draws {
     }
 }
 
-/// Any tuning. All fields are named, so that a new one has to be drawn as well.
+/// Generates any tuning. All fields are named, so that a new field must be drawn as well.
 fn tuning() -> impl Strategy<Value = Tuning> {
     prop::collection::vec(any::<u32>(), 64).prop_map(|raw| {
         let mut draw = Draws(raw.into_iter());
@@ -108,7 +111,8 @@ fn budget_tuning(draw: &mut Draws) -> BudgetTuning {
     }
 }
 
-/// Operations that read one to three values of the ones before them, in an order that is none of the best.
+/// Generates operations that each read one to three earlier values, in an order that is far from
+/// optimal.
 fn network() -> impl Strategy<Value = order::Problem> {
     prop::collection::vec((1..64_u64, prop::collection::vec(1..24_u32, 1..4)), 30..70).prop_map(|list| {
         let mut problem = order::Problem::default();
@@ -122,12 +126,13 @@ fn network() -> impl Strategy<Value = order::Problem> {
     })
 }
 
-/// Tiny placements, with and without gaps and fixed offsets.
+/// Generates tiny placements, with and without gaps and fixed offsets.
 fn tiny_placement() -> impl Strategy<Value = place::Problem> {
     (any::<bool>(), any::<bool>()).prop_flat_map(|(gaps, fixed)| problems::place::problem(gaps, fixed))
 }
 
-/// Pieces of a rectangle that was cut by lines across and along: what the search for packings without waste takes.
+/// Generates the pieces of a rectangle after horizontal and vertical cuts: input for the search for
+/// packings without waste.
 fn pieces() -> impl Strategy<Value = place::Problem> {
     let cut = (any::<u16>(), any::<bool>(), 1..100_u64);
     prop::collection::vec(cut, 4..40).prop_map(|cuts| {
@@ -151,7 +156,7 @@ fn pieces() -> impl Strategy<Value = place::Problem> {
     })
 }
 
-/// Many buffers of all lengths and sizes, of which some are aligned.
+/// Generates many buffers of all lengths and sizes, some of them aligned.
 fn crowd() -> impl Strategy<Value = place::Problem> {
     let buffer = (0..200_u32, 0..9_u32, 1..4_000_u64, 0..7_u32);
     prop::collection::vec(buffer, 30..120).prop_map(|list| {
@@ -163,7 +168,7 @@ fn crowd() -> impl Strategy<Value = place::Problem> {
     })
 }
 
-/// Solves a placement twice and holds what every answer promises.
+/// Solves a placement twice and checks the guarantees of every answer.
 fn placed(problem: &place::Problem, limit: &Limit) -> Result<Option<u64>, TestCaseError> {
     let outcome = place::solve(problem, limit).unwrap();
     prop_assert_eq!(&outcome, &place::solve(problem, limit).unwrap());
@@ -206,7 +211,7 @@ proptest! {
         let limit = Limit { nodes, tuning };
         let default = order::solve(&large, &problems::order::given(&large), &Limit::nodes(100)).unwrap();
         let best = problems::order::optimum(&tiny);
-        // Of the large problem one order is known, and a bound.
+        // The large problem has a known order and a bound, the tiny one an optimum.
         for (problem, known, bound) in [(&tiny, best, best), (&large, default.value.unwrap(), default.lower_bound)] {
             let given = problems::order::given(problem);
             let before = order::peak(problem, &given).unwrap();
@@ -259,7 +264,8 @@ proptest! {
                 prop_assert!(outcome.lower_bound <= plan.makespan && base.cost <= plan.cost);
                 prop_assert!(best.is_none_or(|best| best <= plan.cost));
                 prop_assert!(!is_tiny || best.is_some());
-                // What goes on from a plan is no worse, and a stricter capacity is kept if a plan is found for it.
+                // An improved plan keeps the capacity, and so does a plan for a stricter capacity, if
+                // one exists.
                 let improved = budget::improve(problem, capacity, plan, limit, &Stop::default()).unwrap();
                 let next = improved.solution.as_ref().map(|plan| budget::check(problem, capacity, plan));
                 prop_assert!(next.is_none_or(|checked| checked == Ok(())));

@@ -1,4 +1,4 @@
-//! Ordering: heuristics and bounds against brute force, the checker against the definition.
+//! Tests of ordering: heuristics and bounds against brute force, the checker against the definition.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use memc_solve::order::{self, Buffer, Operation, OrderError, OrderViolation, Problem};
@@ -37,7 +37,7 @@ proptest! {
                 prop_assert_eq!(value, best);
             }
         }
-        // What is low enough ends the heuristics, and nothing else changes what they promise.
+        // A peak of at most `enough` ends the heuristics early; all other guarantees hold.
         let before = order::peak(&problem, &given(&problem)).unwrap();
         for enough in [best.saturating_sub(1), best, (best + before) / 2, before] {
             let outcome = order::portfolio(&problem, &given(&problem), enough).unwrap();
@@ -49,7 +49,7 @@ proptest! {
 
     #[test]
     fn what_is_no_better_than_known_is_excluded(mut problem in problem(7), off in 0..3_u64) {
-        // Of sizes with a common divisor, what is known need not have it.
+        // The sizes have a common divisor, but `below` need not be a multiple of it.
         problem.buffers.iter_mut().for_each(|buffer| buffer.size *= 3);
         problem.operations.iter_mut().for_each(|operation| operation.scratch *= 3);
         let best = optimum(&problem);
@@ -72,14 +72,14 @@ proptest! {
         prop_assert_eq!(problem.validate_order(&near), Ok(()));
         let (far, limit) = (order::peak(&problem, &reversed).unwrap(), order::peak(&problem, &given(&problem)).unwrap());
         prop_assert!(order::peak(&problem, &near).unwrap() <= far);
-        // The whole is a stretch too.
+        // The whole order is a span too.
         prop_assert!(limit > far || near == given(&problem));
     }
 }
 
 #[test]
 fn stretches_that_cost_nothing_keep_the_given_order() {
-    // Two wide values, each narrowed at once or both first, then four small ones.
+    // Two wide values, narrowed one after the other or both at the end; then four small values.
     let mut problem = Problem::default();
     for (index, (size, reads)) in [(8, None), (8, None), (1, Some(0)), (1, Some(1))].into_iter().chain([(1, None); 4]).enumerate()
     {
@@ -128,7 +128,7 @@ fn files_say_all_that_problems_say() {
         {"size": 8, "users": [4, 9], "live_from_start": true}, {"size": 7, "users": [9], "kept": true, "takes_over": [0]}]}"#;
     let problem = order::json::read(text).unwrap().problem().unwrap();
     assert_eq!((order::peak(&problem, &[0, 1]), problem.operations[0].scratch), (Ok(11), 3));
-    // Written and read again, all but the nodes' own empty values is the same.
+    // After writing and reading, only the nodes' own empty values differ.
     let again = serde_json::to_string(&order::json::Dag::of("again", &problem)).unwrap();
     let again = order::json::read(&again).unwrap().problem().unwrap();
     assert_eq!(again.operations, problem.operations);
@@ -141,7 +141,7 @@ fn files_say_all_that_problems_say() {
 
 #[test]
 fn the_default_order_goes_from_the_last_result_to_its_last_operand() {
-    // Two branches of two nodes and their sum, then a result of its own.
+    // Two branches of two nodes and their sum, then a separate result.
     let before: [&[u32]; 6] = [&[], &[], &[0], &[1], &[2, 3], &[0]];
     let operations = before.iter().map(|before| Operation { predecessors: before.to_vec(), scratch: 0 }).collect();
     let problem = Problem { operations, buffers: Vec::new() };

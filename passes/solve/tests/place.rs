@@ -1,4 +1,5 @@
-//! Placement: the heuristics against brute force, the checker against faults, the CSV form against itself.
+//! Tests of placement: the heuristics against brute force, the checker against faults, the CSV form in a
+//! round trip.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use memc_solve::place::{self, Buffer, Gap, Problem, Solution, Violation};
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 
 mod problems;
 
-/// Checks an outcome against brute force; with `proven`, also that the optimum is proven.
+/// Compares an outcome with brute force; with `proven`, also requires a proof of the optimum.
 fn holds(problem: &Problem, proven: bool) {
     let outcome = place::solve(problem, &Limit::default()).unwrap();
     let Some(best) = brute_force(problem) else {
@@ -84,7 +85,7 @@ proptest! {
     fn an_infeasible_subset_with_gaps_and_fixed_offsets_is_infeasible(problem in problem(true, true)) {
         let best = brute_force(&problem);
         prop_assume!(best != Some(0));
-        // Without any placement, every capacity is too small.
+        // If no placement exists, every capacity is too small.
         let capacity = best.map_or(1_000, |best| best - 1);
         let found = place::infeasible_subset(&Problem { capacity: Some(capacity), ..problem.clone() }, &Limit::default()).unwrap();
         let windowed = problem.buffers.iter().any(|buffer| buffer.gaps.iter().any(|gap| gap.window.is_some()));
@@ -142,7 +143,8 @@ fn sizes_beyond_64_bits_are_refused() {
     ));
 }
 
-/// Pieces of a rectangle that was cut in two again and again: a placement as high as the rectangle exists, and every step is full.
+/// Cuts a rectangle into pieces: a placement with the height of the rectangle exists, and every step is
+/// full.
 fn cut_rectangle(pieces: usize) -> Vec<Buffer> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = move |below: u64| {

@@ -2,19 +2,19 @@
 
 use std::time::Instant;
 
-/// CPU time of this thread where the system tells it, wall time elsewhere.
+/// CPU time of this thread if the system reports it, otherwise wall time.
 pub struct Clock {
     cpu: Option<u64>,
     wall: Instant,
 }
 
 impl Clock {
-    /// Starts now.
+    /// Starts the clock.
     pub fn start() -> Self {
         Self { cpu: cpu_nanoseconds(), wall: Instant::now() }
     }
 
-    /// Seconds since then.
+    /// Returns the seconds since the start.
     pub fn seconds(&self) -> f64 {
         match (self.cpu, cpu_nanoseconds()) {
             (Some(before), Some(after)) => after.saturating_sub(before) as f64 / 1e9,

@@ -1,14 +1,17 @@
-//! Solves instance files and prints a table: value, bound, status, effort and CPU time of each.
+//! Solves instance files and prints a table: value, bound, status, effort and CPU time of each instance.
 //!
-//! `cargo run --release -p memc-solve --example table -- [--nodes N] [--capacity BYTES] [--random BUFFERS] [--layered BUFFERS] [--dissect PIECES SEED]
-//! [--thin PIECES SEED] [--random-order OPERATIONS] [--cell NODES SEED] FILES…`
+//! `cargo run --release -p memc-solve --example table -- [--nodes N] [--capacity BYTES] [--random
+//! BUFFERS] [--layered BUFFERS] [--dissect PIECES SEED] [--thin PIECES SEED] [--random-order OPERATIONS]
+//! [--cell NODES SEED] FILES…`
 //!
-//! A file that ends in `.csv` is a placement problem, another one an ordering problem. `--random`, `--layered`, `--dissect`, `--thin` and
-//! `--random-order` generate one of so many buffers or operations, `--cell` a randomly wired network (Watts and Strogatz, 4 neighbors, rewired with
-//! probability 3/4).
+//! A file that ends in `.csv` is a placement problem, any other file an ordering problem. `--random`,
+//! `--layered`, `--dissect`, `--thin` and `--random-order` generate a problem with that number of
+//! buffers, pieces or operations. `--cell` generates a randomly wired network (Watts and Strogatz, 4
+//! neighbors, rewired with probability 3/4).
 //!
-//! `… --example table -- --budgets 90%,80% [--nodes N] [--layered-runs N SEED] [--training-runs N] FILES…` reads budget problems instead, and prints a row
-//! for each of them and each budget: extra cost and its bound in percent of the cost without repeats, for the scope of the bound.
+//! `… --example table -- --budgets 90%,80% [--nodes N] [--layered-runs N SEED] [--training-runs N]
+//! FILES…` reads budget problems instead. It prints a row for each problem and budget: extra cost and
+//! its bound in percent of the cost without repeats, with the scope of the bound.
 #![allow(clippy::print_stdout)]
 
 mod clock;
@@ -105,12 +108,12 @@ fn print_row<S>(name: &str, size: usize, outcome: &Outcome<S>, seconds: f64) {
     );
 }
 
-/// A generator of numbers below a bound, always the same ones.
+/// Returns a generator of pseudo-random numbers below a bound, from a fixed start.
 fn numbers() -> impl FnMut(u64) -> u64 {
     numbers_from(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The same with another start, which must not be 0.
+/// Returns a generator with another start, which must not be 0.
 fn numbers_from(mut state: u64) -> impl FnMut(u64) -> u64 {
     move |below| {
         state ^= state << 13;
@@ -120,7 +123,8 @@ fn numbers_from(mut state: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// Buffers as a long network has them: most live for some steps, some for long; sizes over four orders of magnitude.
+/// Builds buffers like those of a long network: most are live for a few steps, some for many; sizes span
+/// four orders of magnitude.
 fn random_buffers(buffers: u64) -> place::Problem {
     let mut next = numbers();
     let steps = buffers.max(8);
@@ -134,8 +138,8 @@ fn random_buffers(buffers: u64) -> place::Problem {
     place::Problem { buffers: list.collect(), capacity: None }
 }
 
-/// A training run of many layers: what the forward half computes lives until the backward half of the same layer, and each layer has short-lived
-/// scratch of its own.
+/// Builds a training run of many layers: values of the forward half are live until the backward half of
+/// their layer, and each layer has its own short-lived workspaces.
 fn layered_buffers(buffers: u64) -> place::Problem {
     let mut next = numbers();
     let layers = (buffers / 12).max(1);
@@ -154,13 +158,14 @@ fn layered_buffers(buffers: u64) -> place::Problem {
     place::Problem { buffers: list, capacity: None }
 }
 
-/// A rectangle of 1024 × 1024 cells cut into pieces, by straight cuts and by pinwheels of five: the bound is the optimum, and there is no slack at all.
+/// Cuts a rectangle of 1024 × 1024 cells into pieces, by straight cuts and by pinwheels of five: the
+/// bound is the optimum, and no slack exists.
 fn dissection(pieces: u64, seed: u64) -> place::Problem {
     let mut next = numbers_from(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    // First and last step, lowest and highest cell.
+    // First and last step, lowest and highest cell of each piece.
     let mut list: Vec<[u64; 4]> = vec![[0, 1024, 0, 1024]];
     while (list.len() as u64) < pieces {
-        // The largest of some, so that no piece stays very large.
+        // Cut the largest of four random pieces, so that no piece stays very large.
         let chosen = (0..4).map(|_| next(list.len() as u64) as usize);
         let area = |index: &usize| (list[*index][1] - list[*index][0]) * (list[*index][3] - list[*index][2]);
         let index = chosen.max_by_key(area).unwrap_or(0);
@@ -181,13 +186,14 @@ fn dissection(pieces: u64, seed: u64) -> place::Problem {
             list.push([left, right, cut, high]);
         }
     }
-    // Sorted by area, so that the order of the file tells nothing of the cuts.
+    // Sort by area, so that the order of the pieces does not reveal the cuts.
     list.sort_by_key(|[left, right, low, high]| ((right - left) * (high - low), *left));
     let buffers = list.iter().map(|[left, right, low, high]| place::Buffer::new(*left as u32, *right as u32, (high - low) << 10));
     place::Problem { buffers: buffers.collect(), capacity: None }
 }
 
-/// A dissection of so many pieces and a seventh more, of which an eighth is taken out, nothing that lives at one moment: the load of this moment is the optimum.
+/// Builds a dissection with a seventh more pieces, then removes an eighth of its pieces, none of them
+/// live at a chosen moment: the load of this moment is the optimum.
 fn thinned(pieces: u64, seed: u64) -> place::Problem {
     let mut problem = dissection(pieces * 8 / 7, seed);
     let mut next = numbers_from(seed.wrapping_mul(0x1234_5678_9abc_def1) | 1);
@@ -202,7 +208,8 @@ fn thinned(pieces: u64, seed: u64) -> place::Problem {
     problem
 }
 
-/// Operations that read one to three recent values, listed in a bad order; every eleventh one reads something old.
+/// Builds operations that read one to three recent values, listed in a bad order; about every eleventh
+/// also reads an old value.
 fn random_network(operations: u32) -> order::Problem {
     let mut next = numbers();
     let mut problem = order::Problem::default();
@@ -224,12 +231,17 @@ fn random_network(operations: u32) -> order::Problem {
     problem
 }
 
-/// A randomly wired cell after Xie, Kirillov, Girshick and He, *Exploring Randomly Wired Neural Networks for Image Recognition* (2019): a ring of nodes, each
-/// joined to its four neighbors, edges rewired with probability 3/4, directed from lower to higher numbers. Each node is a sum of its operands (one addition each),
-/// an activation, a depthwise and a pointwise convolution; activations and sums may take over an operand. Nodes without operands read the stem, four times as large.
+/// Builds a randomly wired cell after Xie, Kirillov, Girshick and He, *Exploring Randomly Wired Neural
+/// Networks for Image Recognition* (2019).
+///
+/// The graph is a ring of nodes, each joined to its four neighbors; edges are rewired with probability
+/// 3/4 and directed from lower to higher numbers. Each node is a sum of its operands (one addition
+/// each), an activation, a depthwise and a pointwise convolution. Activations and sums may take over an
+/// operand. Nodes without operands read the stem, which is four times as large.
 fn cell(nodes: u32, seed: u64) -> order::Problem {
     let mut next = numbers_from(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut edges = std::collections::BTreeSet::new();
+    // Draw the edges of the ring, and rewire them.
     for node in 0..nodes {
         for step in 1..=2 {
             let mut other = (node + step) % nodes;
@@ -242,6 +254,7 @@ fn cell(nodes: u32, seed: u64) -> order::Problem {
             edges.insert((node.min(other), node.max(other)));
         }
     }
+    // Build the operations of each node.
     let mut problem = order::Problem::default();
     let unit = 1 << 16;
     let stem = run(&mut problem, &[], 4 * unit, false);
@@ -263,7 +276,8 @@ fn cell(nodes: u32, seed: u64) -> order::Problem {
     problem
 }
 
-/// Adds an operation that reads buffers, each the result of the operation of the same number, and makes one.
+/// Adds an operation that reads buffers (each the result of the operation with its number) and makes a
+/// buffer.
 fn run(problem: &mut order::Problem, operands: &[u32], size: u64, takes_over: bool) -> u32 {
     let index = problem.operations.len() as u32;
     for operand in operands {

@@ -1,4 +1,4 @@
-//! Rows of budget problems: one for each instance and budget, each plan checked.
+//! Rows of budget problems: one for each instance and budget; every plan is checked.
 
 use std::error::Error;
 
@@ -9,7 +9,7 @@ use memc_solve::budget::{Event, Problem, Run, Value, check, measure, plan};
 use super::clock::Clock;
 use super::numbers_from;
 
-/// Reads options and files, prints the table.
+/// Reads options and files, and prints the table.
 pub fn table(mut arguments: impl Iterator<Item = String>) -> Result<(), Box<dyn Error>> {
     let (mut budgets, mut limit) = (Vec::new(), Limit::default());
     println!(
@@ -78,7 +78,8 @@ fn one_value_each(reads: Vec<Vec<u32>>, mut next: impl FnMut(u64) -> u64) -> Pro
     problem
 }
 
-/// Layers of random width; each run reads some of the layer before and at times something older.
+/// Builds layers of random width; each run reads some values of the previous layer and sometimes an
+/// older one.
 fn layered(runs: u32, seed: u64) -> Problem {
     let mut next = numbers_from(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut reads: Vec<Vec<u32>> = Vec::new();
@@ -96,7 +97,7 @@ fn layered(runs: u32, seed: u64) -> Problem {
     one_value_each(reads, next)
 }
 
-/// A forward half with skips, and a backward half that reads what the forward one made.
+/// Builds a forward half with skips, and a backward half that reads the values of the forward half.
 fn training(runs: u32) -> Problem {
     let mut next = numbers_from(0x9e37_79b9_7f4a_7c15);
     let half = runs / 2;

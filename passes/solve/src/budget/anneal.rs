@@ -1,8 +1,9 @@
-//! Simulated annealing over sequences with repeats: put a run in, take one out, move one.
+//! Simulated annealing over sequences with repeats: inserts, removes and moves runs.
 //!
-//! After FastSA (Imanishi et al. 2023), with three changes: the energy's price of a byte over the capacity follows the search (high while it is not
-//! feasible, lower while it is); the threshold is drawn before a change is tried, so that what costs too much is never tried; and changes aim at the
-//! worst slot while the capacity is exceeded.
+//! The method follows FastSA (Imanishi et al. 2023), with three changes. The price of a byte over the
+//! capacity follows the search: high while the search is infeasible, lower while it is feasible. The
+//! threshold is drawn before a change is tried, so that changes that cost too much are never made.
+//! Changes aim at the worst slot while the capacity is exceeded.
 
 use super::edits::Edits;
 use super::model::{Model, NONE};
@@ -11,33 +12,35 @@ use super::relief::STEEPEST;
 use super::state::State;
 use crate::Stop;
 
-/// Most values that are drawn to find one that lives over the worst slot: halving and doubling it moves plans by chance only.
+/// Maximum number of values drawn to find one that is live across the worst slot; halving and doubling
+/// it moves plans by chance only.
 const MAX_DRAWS: u32 = 8;
 
-/// How one annealing run goes.
+/// Parameters of one annealing run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schedule {
     pub steps: u64,
     /// Temperatures at the start and at the end, in units of cost.
     pub hot: f64,
     pub cold: f64,
-    /// Cost at which to stop: none is below.
+    /// Cost at which the run stops: no sequence costs less.
     pub enough: u64,
-    /// Sharpness of the soft maximum that stands for the peak until the capacity holds; `None` for the peak itself, to the end.
+    /// Sharpness of the soft maximum that replaces the peak until the capacity holds; `None` to use the
+    /// peak itself throughout.
     pub soft: Option<f64>,
 }
 
-/// The cheapest sequence within the capacity that was met.
+/// The cheapest sequence found within the capacity.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Best {
     pub sequence: Vec<u32>,
-    /// `None` until a sequence within the capacity was met.
+    /// `None` until a sequence within the capacity is found.
     pub cost: Option<u64>,
-    /// The lowest peak, until then.
+    /// Lowest peak until then, in bytes.
     pub peak: i64,
 }
 
-/// The search's state.
+/// State of the search.
 pub(super) struct Annealer<'s, 'm> {
     pub state: &'s mut State<'m>,
     pub capacity: i64,
@@ -46,11 +49,11 @@ pub(super) struct Annealer<'s, 'm> {
     pub price: f64,
     lowest_price: f64,
     pub best: Best,
-    /// Whether only what repeats may move, since transfers were planned for this order.
+    /// Whether only repeated runs may move, because transfers were planned for this order.
     pub keeps_order: bool,
     pub stop: Stop,
     edits: Edits,
-    /// Values that may be made again, and operations that move, by their bytes.
+    /// Values that can be recomputed, and operations that can move, weighted by their bytes.
     values: Weights,
     operations: Weights,
 }
@@ -78,7 +81,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
 
     fn energy(&self) -> f64 {
         let over = self.state.soft_top().unwrap_or((self.state.peak() - self.capacity) as f64);
-        // `max` would take what is no number for nothing.
+        // `max` would treat NaN as 0.
         self.state.cost() as f64 + if over < 0.0 { 0.0 } else { self.price * over }
     }
 
@@ -95,21 +98,24 @@ impl<'s, 'm> Annealer<'s, 'm> {
         }
     }
 
-    /// Begins anew at the best sequence.
+    /// Restarts at the best sequence.
     pub fn restart(&mut self) {
         *self.state = State::new(self.state.model, &self.best.sequence);
     }
 
-    /// Anneals, and leaves the state where it ended.
+    /// Anneals, and leaves the state at the last sequence.
     pub fn run(&mut self, schedule: Schedule) {
         let cooling = (schedule.cold / schedule.hot).ln();
         let mut energy = self.energy();
         let mut temperature = schedule.hot;
         let mut fitting = 0_u32;
         for step in 0..schedule.steps {
+            // Every 1,024 steps: cool, adapt the price, check for the end, and spread the sequence
+            // again.
             if step & 0x3ff == 0 {
                 temperature = schedule.hot * (cooling * step as f64 / schedule.steps as f64).exp();
-                // About a third of the time within the capacity: the search crosses the boundary again and again.
+                // About a third of the steps stay within the capacity, so that the search crosses the
+                // boundary again and again.
                 if step > 0 {
                     self.price = (self.price * if fitting < 300 { 1.02 } else { 0.98 })
                         .clamp(self.lowest_price, 300.0 * self.lowest_price);
@@ -122,7 +128,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
                     *self.state = State::new(self.state.model, &self.state.sequence());
                 }
                 match schedule.soft {
-                    // Rounding errors add up.
+                    // Rebuild regularly: rounding errors add up.
                     Some(sharpness) if step & 0x3fff == 0 || self.state.soft_top().is_none() => self.soften(sharpness),
                     Some(_) => {}
                     None => self.state.harden(),
@@ -133,7 +139,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
             self.edits.settle();
             if self.change(threshold) {
                 let after = self.energy();
-                // What is no number is no better.
+                // NaN counts as no improvement.
                 if after <= threshold {
                     energy = after;
                     self.note_best();
@@ -152,7 +158,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
         }
     }
 
-    /// Keeps a soft maximum whose weights are numbers: what is no number could not be told from anything else.
+    /// Maintains a soft maximum whose weights stay finite, since infinite weights cannot be compared.
     fn soften(&mut self, sharpness: f64) {
         let over = self.state.peak().saturating_sub(self.capacity).max(1) as f64;
         self.state.soften(self.capacity, sharpness.min(STEEPEST / over));
@@ -170,7 +176,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
         self.edits.take_out(self.state, slot);
     }
 
-    /// Tries a random change; `false` if it could not be made.
+    /// Tries a random change; `false` if the change is impossible.
     fn change(&mut self, threshold: f64) -> bool {
         match self.random.below(16) {
             0..=4 => self.repeat(threshold),
@@ -180,7 +186,8 @@ impl<'s, 'm> Annealer<'s, 'm> {
         }
     }
 
-    /// A value that may be made again; if a slot is given, one that lives over it, if a few draws find one.
+    /// Draws a value that can be recomputed. If a slot is given, tries a few draws to find a value that
+    /// is live across the slot.
     fn draw_value(&mut self, over: Option<u32>) -> Option<u32> {
         let mut value = self.values.draw(&mut self.random)?;
         for _ in 0..over.map_or(0, |_| MAX_DRAWS) {
@@ -192,7 +199,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
         Some(value)
     }
 
-    /// Makes a value again before one of its uses.
+    /// Recomputes a value before one of its uses.
     fn repeat(&mut self, threshold: f64) -> bool {
         let model = self.state.model;
         let worst = (self.state.peak() > self.capacity).then(|| self.state.bad_slot(self.random.unit()));
@@ -205,6 +212,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
             return false;
         }
         let used = self.state.used(value);
+        // Choose the range of slots: after the worst slot, or between two uses.
         let (low, high) = if let Some(worst) = worst {
             let next = used.partition_point(|slot| *slot <= worst);
             let Some((_, last)) = self.state.copy_at(value, worst) else { return false };
@@ -232,7 +240,8 @@ impl<'s, 'm> Annealer<'s, 'm> {
         true
     }
 
-    /// Makes operands again that live longer for what was put in at a slot: those that were used last at or before `low`, and some of the others.
+    /// Recomputes operands that stay live longer because of the insertion at a slot: those with their
+    /// last use at or before `low`. Skips each at random.
     fn repeat_operands(&mut self, slot: u32, low: u32, threshold: f64) {
         let model = self.state.model;
         let mut open = vec![slot];
@@ -270,7 +279,8 @@ impl<'s, 'm> Annealer<'s, 'm> {
         true
     }
 
-    /// Moves what makes or last uses a value over a bad slot to its other side.
+    /// Moves the maker or the last user of a value that is live across a bad slot to the other side of
+    /// that slot.
     fn relieve(&mut self) -> bool {
         let worst = self.state.bad_slot(self.random.unit());
         let value = self.random.below(self.state.model.values() as u32);
@@ -289,7 +299,7 @@ impl<'s, 'm> Annealer<'s, 'm> {
         } else {
             return false;
         };
-        // The start and the end are no operations.
+        // The start and the end hold no operations.
         if self.state.operation(slot) as usize >= self.state.model.fixed {
             return false;
         }
@@ -338,7 +348,8 @@ impl<'s, 'm> Annealer<'s, 'm> {
     }
 }
 
-/// The root of each value's bytes, if it may be made again: what is small matters less, but not nothing.
+/// Returns the square root of each value's bytes if it can be recomputed, otherwise 0: small values are
+/// drawn rarely, but not never.
 fn value_weights(model: &Model) -> Weights {
     let may_repeat = |value: u32| model.makers.of(value).first().is_some_and(|maker| model.repeatable[*maker as usize]);
     Weights::new(
@@ -346,7 +357,7 @@ fn value_weights(model: &Model) -> Weights {
     )
 }
 
-/// The root of the bytes that each operation reads and makes.
+/// Returns the square root of the bytes that each operation reads and makes.
 fn operation_weights(model: &Model) -> Weights {
     let bytes = |operation: u32| {
         let values = model.reads.of(operation).iter().chain(model.writes.of(operation));

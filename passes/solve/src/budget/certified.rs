@@ -1,4 +1,4 @@
-//! A plan with its certificate: the solver's answer beside the bounds.
+//! A plan with its certificate: the solver's answer together with the bounds.
 
 use super::bound::{Bounding, Certificate, Conflict, Scope};
 use super::check::measure;
@@ -7,32 +7,36 @@ use super::problem::{BudgetError, Plan, Problem};
 use super::solve;
 use crate::{Limit, Outcome, StopReason};
 
-/// What is known of a problem at a capacity.
+/// The best plan and the bounds of a problem at a capacity.
 #[derive(Clone, Debug)]
 pub struct Certified {
-    /// The plan; its value is its makespan, its bound that of the certificate. Without a plan, [`crate::Status::Infeasible`] is a proof.
+    /// The plan; its value is its makespan, its lower bound is that of the certificate. Without a plan,
+    /// [`crate::Status::Infeasible`] is a proof.
     pub outcome: Outcome<Plan>,
-    /// What to print as the bound: of any order if that one is reached, or if the plan is better than all that keep the given order; else of the given order.
+    /// Bound to report: for any order if the plan reaches it, or if the plan is better than every plan
+    /// in the given order; otherwise for the given order.
     pub certificate: Certificate,
-    /// Without a plan: a run that fits in none, if one alone proves it.
+    /// Without a plan: a run that fits in no plan, if a single run proves it.
     pub conflict: Option<Conflict>,
 }
 
 /// Solves the problem and bounds it.
 ///
 /// # Errors
-/// The problem is not valid.
+/// Returns an error if the problem is not valid.
 pub fn plan(problem: &Problem, capacity: u64, limit: Limit) -> Result<Certified, BudgetError> {
     problem.validate()?;
     let order: Vec<u32> = (0..problem.runs.len() as u32).collect();
     let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
     let bounding = Bounding::new(problem, &order, capacity);
+    // A run that cannot fit proves that no plan exists.
     let peak = bounding.least_peak();
     if let Err(conflict) = bounding.any_order(0, base) {
         let certificate = Certificate { cost: base, scope: Scope::AnyOrder, makespan: base, peak };
         let outcome = Outcome { solution: None, value: None, lower_bound: base, stop: StopReason::Exhausted, effort: 0 };
         return Ok(Certified { outcome, certificate, conflict: Some(conflict) });
     }
+    // Search for a plan, and bound all orders up to its cost.
     let mut outcome = solve(problem, capacity, limit)?;
     let mut certificate = Certificate { cost: base, scope: Scope::AnyOrder, makespan: base, peak };
     let reached =
@@ -45,6 +49,7 @@ pub fn plan(problem: &Problem, capacity: u64, limit: Limit) -> Result<Certified,
     if reached(&outcome).1 > certificate.makespan && exact::takes(problem) {
         certificate = settle(problem, capacity, limit, &mut outcome, certificate);
     }
+    // Bound the given order if that may prove more.
     let (cost, makespan) = reached(&outcome);
     if makespan > certificate.makespan
         && outcome.stop != StopReason::Exhausted
@@ -62,7 +67,7 @@ pub fn plan(problem: &Problem, capacity: u64, limit: Limit) -> Result<Certified,
     Ok(Certified { outcome, certificate, conflict: None })
 }
 
-/// Asks the exact search, which may find the best plan, or that there is none, or a better bound.
+/// Runs the exact search, which may find the best plan, prove that none exists, or raise the bound.
 fn settle(problem: &Problem, capacity: u64, limit: Limit, outcome: &mut Outcome<Plan>, certificate: Certificate) -> Certificate {
     let proven =
         |cost: u64| Certificate { cost: certificate.cost.max(cost), makespan: certificate.makespan.max(cost), ..certificate };

@@ -1,48 +1,53 @@
-//! What runs again, and what lives on instead, where a run is to stand late: a minimum cut.
+//! Chooses, by a minimum cut, which runs repeat and which values stay live instead if a run moves to a
+//! later step.
 //!
-//! Each operand of what runs late either lives until there, which weighs on the steps between, or its maker runs late as well, which takes time. Both
-//! together are least where a minimum cut parts the runs that are late from the others (as in the selection of projects, Picard 1976, *Maximal closure of a
-//! graph and applications to combinatorial problems*). What a unit of weight is worth in time is found as for any ratio (Dinkelbach 1967).
+//! Each operand of a late run either stays live until then, which adds weight to the steps between, or
+//! its maker runs late as well, which takes time. The sum of both is least at a minimum cut that
+//! separates the late runs from the others (as in the selection of projects, Picard 1976, *Maximal
+//! closure of a graph and applications to combinatorial problems*). The price of a unit of weight, in
+//! time, follows from the method for ratios (Dinkelbach 1967).
 
 use std::collections::BTreeMap;
 
 use super::model::NONE;
 use super::state::State;
 
-/// Most operations that are looked at for one chain, and most prices that are tried for it: both guard the time of one chain.
+/// Maximum number of operations examined for one chain, and maximum number of prices tried: both bound
+/// the time of a chain.
 const MAX_MAKERS: usize = 192;
 const MAX_PRICES: u32 = 5;
 
-/// The nodes of what is late for certain, and of what is not.
+/// Nodes of the network: the late side and the other side of the cut.
 const SOURCE: u32 = 0;
 const SINK: u32 = 1;
-/// What a time or a weight counts as, at most, and the capacity of an arc that is never full.
+/// Upper bound of a time or a weight in the network, and the capacity of an arc that never fills.
 const LARGEST: u64 = 1 << 50;
 const UNLIMITED: u64 = 1 << 62;
 
-/// What runs again before a run that stands late.
+/// Operations that run again before a late run.
 #[derive(Debug)]
 struct Chain {
-    /// In the order of first runs, without the late run itself.
+    /// Operations in the order of their first runs, without the late run itself.
     operations: Vec<u32>,
-    /// Time that these take.
+    /// Sum of the times of the operations.
     cost: f64,
-    /// What lives on for them adds to the sum of weights.
+    /// Increase of the sum of weights by values that stay live for the chain.
     burden: f64,
 }
 
-/// The chain with the best ratio of what the absence takes off the sum of weights to the time that it takes; `None` where what lives on always weighs more.
-/// `worth` and `cost` are those of the absence alone. O(prices x blocking flows x arcs looked at), few flows in practice.
+/// Returns the chain with the best ratio of time to weight saved; `None` if values that stay live always
+/// weigh more than the absence saves. `worth` is the weight that the absence alone saves, `cost` its
+/// time. O(prices x blocking flows x examined arcs), with few flows in practice.
 pub(super) fn best(state: &State, operation: u32, before: u32, worth: f64, cost: f64) -> Option<Vec<u32>> {
     let mut chains = Chains { state, operation, before, burdens: BTreeMap::new() };
     let least = cost + 1.0;
     let mut best = chains.first(worth, least)?;
     let mut price = best.ratio(worth, least);
     for _ in 1..MAX_PRICES {
-        // At this price, what is as good as the best one is worth nothing.
+        // At this price a chain as good as the best one has no net gain.
         let Some(chain) = chains.cheapest(price, worth * price - least) else { break };
         let ratio = chain.ratio(worth, least);
-        // What is worth nothing only by rounding has no ratio that is a price.
+        // A rounding error can make a worthless chain look better; its ratio is then not a valid price.
         if !(0.0..price).contains(&ratio) {
             break;
         }
@@ -52,40 +57,42 @@ pub(super) fn best(state: &State, operation: u32, before: u32, worth: f64, cost:
 }
 
 impl Chain {
-    /// Time for each unit of weight, of an absence that is worth so much and takes so long alone.
+    /// Returns the time for each unit of weight saved, if the absence alone saves `worth` and takes
+    /// `least`.
     fn ratio(&self, worth: f64, least: f64) -> f64 {
         (least + self.cost) / (worth - self.burden)
     }
 }
 
-/// The chains for one run that stands right before a slot.
+/// Finds the chains for one run that is inserted right before a slot.
 struct Chains<'s, 'm> {
     state: &'s State<'m>,
     operation: u32,
     before: u32,
-    /// What the values that were asked for add to the sum of weights if they live until there.
+    /// Increase of the sum of weights for each examined value if it stays live until `before`.
     burdens: BTreeMap<u32, f64>,
 }
 
-/// What of the network was looked at.
+/// The part of the network that was examined.
 struct Part {
     network: Network,
     makers: Vec<Maker>,
-    /// The places of operations in this list.
+    /// Index of each operation in `makers`.
     places: BTreeMap<u32, usize>,
-    /// The node of each value that somebody needs, what it weighs, and who may make it again.
+    /// The values that the chain needs, by their indices.
     values: BTreeMap<u32, Needed>,
 }
 
-/// An operation that may be late.
+/// An operation that may run late.
 struct Maker {
     operation: u32,
     node: u32,
-    /// Whether what it needs is in the network.
+    /// Whether its operands are in the network.
     is_open: bool,
 }
 
-/// A value that lives on, or is made again.
+/// A value that stays live or is recomputed: its node, its weight, and its maker's node if the maker may
+/// run late.
 #[derive(Clone, Copy)]
 struct Needed {
     node: u32,
@@ -94,7 +101,7 @@ struct Needed {
 }
 
 impl Chains<'_, '_> {
-    /// A chain that is worth something, at the lowest of some prices at which there is one.
+    /// Returns a chain that saves weight, at the lowest price tried that gives one; `None` if none does.
     fn first(&mut self, worth: f64, least: f64) -> Option<Chain> {
         let mut price = least / worth;
         for _ in 0..MAX_PRICES {
@@ -107,10 +114,13 @@ impl Chains<'_, '_> {
         None
     }
 
-    /// The chain for which time, and weight at a price, are least together; `None` if that is not below `most`.
+    /// Returns the chain with the least sum of time and priced weight; `None` if that sum is not below
+    /// `most`.
     ///
-    /// What an operation needs is looked at when a cut has it late. Until then it takes nothing but its own time, so the cut is no more than the whole
-    /// network's; where all that is late has been looked at, it is just that. Mostly a few operations of hundreds are.
+    /// The operands of an operation enter the network only when a cut puts the operation on the late
+    /// side. Until then the operation costs only its own time, so the cut is at most that of the whole
+    /// network; once all late operations are expanded, both cuts are equal. Usually only a few of
+    /// hundreds of operations are examined.
     fn cheapest(&mut self, price: f64, most: f64) -> Option<Chain> {
         let mut part = Part::new(self.operation);
         loop {
@@ -127,7 +137,7 @@ impl Chains<'_, '_> {
         }
     }
 
-    /// Puts what an operation needs into the network.
+    /// Adds the operands of an operation to the network.
     fn open(&mut self, part: &mut Part, place: usize, price: f64) {
         let (reader, node) = (part.makers[place].operation, part.makers[place].node);
         part.makers[place].is_open = true;
@@ -146,12 +156,12 @@ impl Chains<'_, '_> {
         }
     }
 
-    /// Puts a value into the network, which lives on for its weight unless its maker is late.
+    /// Adds a value to the network: it stays live for its weight unless its maker is late.
     fn need(&self, part: &mut Part, value: u32, burden: f64, price: f64) -> Needed {
         let model = self.state.model;
         let weight = ((burden * price) as u64).clamp(1, LARGEST);
         let maker = model.makers.of(value).first().copied();
-        // Where a run alone takes longer, what it makes lives on.
+        // If the maker alone takes longer, the value stays live.
         let maker = maker.filter(|maker| *maker != self.operation && may_repeat(self.state, *maker, weight));
         let maker = maker.and_then(|maker| part.maker(maker, model.costs[maker as usize]));
         let needed = Needed { node: part.network.node(), burden, maker };
@@ -185,7 +195,8 @@ impl Part {
         Self { network, makers, places: BTreeMap::new(), values: BTreeMap::new() }
     }
 
-    /// The node of an operation that may be late and then takes so much time; `None` where too many are there already.
+    /// Returns the node of an operation that may run late at a time of `cost`; `None` if the network
+    /// already has the maximum number of operations.
     fn maker(&mut self, operation: u32, cost: u64) -> Option<u32> {
         if let Some(place) = self.places.get(&operation) {
             return Some(self.makers[*place].node);
@@ -201,13 +212,15 @@ impl Part {
     }
 }
 
-/// Whether an operation may run again, and in less than so much time.
+/// Whether an operation may run again, in less time than `weight`. An operation with several results may
+/// take longer.
 fn may_repeat(state: &State, operation: u32, weight: u64) -> bool {
     let model = state.model;
     model.repeatable[operation as usize] && (model.costs[operation as usize] < weight || model.writes.of(operation).len() > 1)
 }
 
-/// What a value adds to the sum of weights if it lives until a slot.
+/// Returns the increase of the sum of weights if a value stays live until a slot; 0 if it is live there
+/// anyway.
 fn burden(state: &State, value: u32, before: u32) -> f64 {
     let Some((start, _)) = state.copy_at(value, before) else { return 0.0 };
     let used = state.used(value);
@@ -224,20 +237,20 @@ fn burden(state: &State, value: u32, before: u32) -> f64 {
 /// A flow network that grows.
 #[derive(Default)]
 struct Network {
-    /// The arc that leaves each node and was joined last, or none.
+    /// Last arc added that leaves each node, or `NONE`.
     last: Vec<u32>,
-    /// Arcs; each and its opposite stand side by side.
+    /// Arcs; each arc and its reverse are neighbors.
     arcs: Vec<Arc>,
-    /// What flows from the source to the sink.
+    /// Current flow from the source to the sink.
     flow: u64,
 }
 
 #[derive(Clone, Copy)]
 struct Arc {
     head: u32,
-    /// The arc that leaves the same node and was joined before, or none.
+    /// Previous arc that leaves the same node, or `NONE`.
     next: u32,
-    /// What still fits.
+    /// Residual capacity.
     left: u64,
 }
 
@@ -254,7 +267,8 @@ impl Network {
         }
     }
 
-    /// The nodes that reach no sink across a minimum cut, the fewest there are: blocking flows (Dinic 1970), beginning with what flows already.
+    /// Returns the nodes on the source side of a minimum cut, as few as possible. Blocking flows (Dinic
+    /// 1970), continued from the current flow.
     fn cut(&mut self, source: u32, sink: u32) -> Vec<bool> {
         loop {
             let levels = self.levels(source, sink);
@@ -265,7 +279,8 @@ impl Network {
         }
     }
 
-    /// How many arcs that are not full lie between the source and each node, at least: of all nodes that are no farther than the sink.
+    /// Returns the distance of each node from the source, in arcs with residual capacity; `NONE` for
+    /// nodes that are not reached before the sink.
     fn levels(&self, source: u32, sink: u32) -> Vec<u32> {
         let mut levels = vec![NONE; self.last.len()];
         levels[source as usize] = 0;
@@ -288,7 +303,7 @@ impl Network {
         levels
     }
 
-    /// Sends as much as there is room for along paths that rise one level with each arc.
+    /// Sends a blocking flow: fills paths on which each arc leads one level up.
     fn block(&mut self, source: u32, sink: u32, levels: &[u32]) {
         let (mut open, mut path, mut node) = (self.last.clone(), Vec::new(), source);
         loop {
@@ -304,7 +319,7 @@ impl Network {
                 }
                 Some(Arc { next, .. }) => open[node as usize] = *next,
                 None => {
-                    // Nothing leads on from here any more.
+                    // No arc leads on from here.
                     let Some(arc) = path.pop() else { return };
                     node = self.arcs[arc as usize ^ 1].head;
                     open[node as usize] = self.arcs[arc as usize].next;
@@ -313,7 +328,8 @@ impl Network {
         }
     }
 
-    /// Sends as much along a path as its arcs take; what is left of the path ends before the first full arc, at the node that is returned.
+    /// Fills a path up to its smallest residual capacity. Cuts the path before its first full arc, and
+    /// returns the node there.
     fn fill(&mut self, path: &mut Vec<u32>) -> u32 {
         let flow = path.iter().map(|arc| self.arcs[*arc as usize].left).min().unwrap_or(0);
         self.flow = self.flow.saturating_add(flow);
@@ -337,7 +353,8 @@ mod tests {
     use super::*;
     use crate::tuning::BudgetTuning;
 
-    /// Values of these sizes, each but the first made from the one before at a cost; then a run for which memory is short, and a use of the last value.
+    /// Builds values of these sizes, each made from the previous value at a cost; then a run with a
+    /// large workspace, and a use of the last value.
     fn row(sizes: &[u64], costs: &[u64]) -> Problem {
         let mut problem = Problem::default();
         for (index, (size, cost)) in (0..).zip(sizes.iter().zip(costs)) {
@@ -350,7 +367,7 @@ mod tests {
         problem
     }
 
-    /// The chain for the last value but for its own maker, at the end.
+    /// Returns the chain for the last value, without its own maker, at the end.
     fn chain(problem: &Problem) -> Option<Vec<u32>> {
         let model = Model::new(problem, &BudgetTuning::DEFAULT);
         let mut state = State::new(&model, &model.given());
@@ -363,12 +380,13 @@ mod tests {
     #[test]
     fn what_is_small_and_dear_lives_on_for_what_is_wide_and_cheap() {
         assert_eq!(chain(&row(&[900, 100, 900, 900, 500], &[10, 1000, 10, 10, 10])), Some(vec![2, 3]));
-        // The narrow one is cheap here, but what it is made of is not, and wide.
+        // The narrow value is cheap here, but its operand is expensive and wide.
         assert_eq!(chain(&row(&[900, 100, 900, 900, 500], &[1_000_000, 1, 10, 10, 10])), Some(vec![2, 3]));
         assert_eq!(chain(&row(&[100, 900, 900, 900, 500], &[1000, 10, 10, 10, 10])), Some(vec![1, 2, 3]));
     }
 
-    /// Each run makes a value of some of the ones before; the last reads all that nobody reads.
+    /// Builds runs that each make a value from some earlier values; the last run reads every value
+    /// without a reader.
     fn random_problem(random: &mut Random) -> Problem {
         let mut problem = Problem::default();
         let mut is_read = [false; 9];
@@ -407,7 +425,7 @@ mod tests {
             };
             let may_be_late = |late: &u32| (0..8).all(|run| late >> run & 1 == 0 || model.repeatable[run as usize]);
             let least = (0..1 << 8).filter(may_be_late).map(total).fold(f64::INFINITY, f64::min);
-            // Weights are rounded down, one for each value.
+            // Weights are rounded down once for each value.
             assert!((found - least).abs() < 10.0, "{found} {least}");
             assert!(chains.cheapest(price, least - 20.0).is_none() && chains.cheapest(price, least + 20.0).is_some());
         }
@@ -419,7 +437,7 @@ mod tests {
         assert_eq!(chain(&problem), Some(vec![0, 1, 2, 3]));
         problem.runs[1].repeatable = false;
         assert_eq!(chain(&problem), Some(vec![2, 3]));
-        // It weighs more than what is gone.
+        // The value weighs more than the absence saves.
         problem.values[1].size = 5000;
         assert_eq!(chain(&problem), None);
     }

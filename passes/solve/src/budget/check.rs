@@ -1,4 +1,5 @@
-//! The independent checker of budget plans: replays the events as copies with times; simple before fast, it shares no code with the solver.
+//! The independent checker of budget plans: replays the events as copies with times. It prefers simple
+//! code to fast code and shares none with the solver.
 
 use std::collections::BTreeMap;
 
@@ -12,98 +13,100 @@ mod tests;
 /// Why a plan is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BudgetViolation {
-    /// The problem itself is none.
+    /// The problem itself is invalid.
     #[error(transparent)]
     NoProblem(BudgetError),
-    /// An event that names a run, value or link that does not exist.
+    /// An event names a run, value or link that does not exist.
     #[error("event {event} names what does not exist")]
     NoSuchThing {
         /// Position of the event.
         event: usize,
     },
-    /// A run that is not in the plan.
+    /// The plan never executes a run.
     #[error("run {run} never runs")]
     NeverRuns {
-        /// The run.
+        /// Index of the run.
         run: u32,
     },
-    /// A run that is there twice and is not repeatable, or makes a value that is never made again.
+    /// A run executes twice although it is not repeatable or makes a kept value.
     #[error("event {event} runs {run} again, which may run only once")]
     RunsAgain {
         /// Position of the event.
         event: usize,
-        /// The run.
+        /// Index of the run.
         run: u32,
     },
-    /// A run before the first run of one of its predecessors.
+    /// A run executes before the first execution of one of its predecessors.
     #[error("event {event} runs {run} before {predecessor}")]
     BeforePredecessor {
         /// Position of the event.
         event: usize,
-        /// The run.
+        /// Index of the run.
         run: u32,
-        /// The run that must stand before it.
+        /// The run that must execute before it.
         predecessor: u32,
     },
-    /// A value that an event reads and that is not where it reads it.
+    /// An event reads a value from a space that holds no copy of it.
     #[error("event {event} reads value {value}, which is not there")]
     NotThere {
         /// Position of the event.
         event: usize,
-        /// The value.
+        /// Index of the value.
         value: u32,
     },
-    /// A transfer of a value that may not be moved, or a store of a value that must stay.
+    /// An event moves a value that is not movable, or stores a value that must stay.
     #[error("event {event} moves value {value}, which may not move")]
     MayNotMove {
         /// Position of the event.
         event: usize,
-        /// The value.
+        /// Index of the value.
         value: u32,
     },
-    /// A space that holds more than it can; no space is the near one.
+    /// A space holds more bytes than its capacity.
     #[error("{needed} bytes are held at one time where {capacity} fit")]
     OverCapacity {
-        /// The farther space, or `None` for the near one.
+        /// The farther space; `None` for the near space.
         space: Option<u32>,
-        /// The most bytes at one time.
+        /// Peak of the space, in bytes.
         needed: u128,
-        /// What it can hold.
+        /// Capacity of the space, in bytes.
         capacity: u64,
     },
-    /// A stated peak that is not the plan's.
+    /// The plan states a wrong peak.
     #[error("the peak is stated as {stated} and is {actual}")]
     WrongPeak {
-        /// What the plan states.
+        /// Peak that the plan states, in bytes.
         stated: u64,
-        /// What its events need.
+        /// Peak of its events, in bytes.
         actual: u128,
     },
-    /// A stated cost that is not the plan's.
+    /// The plan states a wrong cost.
     #[error("the cost is stated as {stated} and is {actual}")]
     WrongCost {
-        /// What the plan states.
+        /// Cost that the plan states.
         stated: u64,
-        /// What its runs cost.
+        /// Sum of the costs of its runs.
         actual: u128,
     },
-    /// A stated makespan that is not the plan's.
+    /// The plan states a wrong makespan.
     #[error("the makespan is stated as {stated} and is {actual}")]
     WrongMakespan {
-        /// What the plan states.
+        /// Makespan that the plan states.
         stated: u64,
-        /// When its last event ends.
+        /// End of its last event.
         actual: u128,
     },
 }
 
-/// Judges a plan: every rule of [`Problem`], `capacity` bytes of the near space, the capacities of the farther ones, and the stated sums.
+/// Checks a plan against every rule of [`Problem`], `capacity` bytes of the near space, the capacities
+/// of the farther spaces, and the sums that the plan states.
 ///
-/// At one moment, what ends is freed before what starts is taken. What takes over a dying operand takes its bytes when the run ends; among several
-/// pairs of a run the best matching counts. O((events + uses) log), plus the matching.
+/// At one moment, ending events free their bytes before starting events take theirs. A result that takes
+/// over a dying operand takes its bytes when the run ends; if a run has several candidate pairs, the
+/// best matching counts. O((events + uses) log), plus the matching.
 ///
 /// # Errors
-/// The first rule that is broken.
+/// Returns the first rule that the plan breaks.
 pub fn check(problem: &Problem, capacity: u64, plan: &Plan) -> Result<(), BudgetViolation> {
     let replayed = replay(problem, &plan.events)?;
     let peaks = replayed.peaks(problem.spaces.len());
@@ -132,10 +135,11 @@ pub fn check(problem: &Problem, capacity: u64, plan: &Plan) -> Result<(), Budget
     Ok(())
 }
 
-/// States what events need and take, without limits. O(events log events + uses).
+/// Returns a plan with the peak, cost and makespan of the events, without checking limits. O(events log
+/// events + uses).
 ///
 /// # Errors
-/// The first rule that an event breaks.
+/// Returns the first rule that an event breaks.
 pub fn measure(problem: &Problem, events: &[Event]) -> Result<Plan, BudgetViolation> {
     let replayed = replay(problem, events)?;
     let peak = replayed.peaks(problem.spaces.len())[0];
@@ -144,7 +148,8 @@ pub fn measure(problem: &Problem, events: &[Event]) -> Result<Plan, BudgetViolat
     Ok(Plan { events: events.to_vec(), peak, cost, makespan })
 }
 
-/// A point in time: what ends after a while (phase 0) comes before what starts or takes no time (phase 1); then the order of the events.
+/// A point in time. At equal times, ends of events with a duration (phase 0) come before starts and
+/// before ends of events without a duration (phase 1); then the order of the events decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Moment {
     time: u128,
@@ -152,32 +157,32 @@ struct Moment {
     place: usize,
 }
 
-/// One copy of a value, or the scratch of a run.
+/// One copy of a value, or the workspace of a run.
 struct Copy {
-    /// 0 for the near space, then the farther ones.
+    /// 0 for the near space, then the farther spaces in order.
     space: usize,
     bytes: u64,
     taken: Moment,
-    /// When its bytes are free again; `None` if they never are.
+    /// Moment at which its bytes are free again; `None` if never.
     freed: Option<Moment>,
-    /// When it can be read.
+    /// Time from which the copy can be read.
     ready: u128,
-    /// Last event that touches it; 0 for none.
+    /// Position, plus 1, of the last event that touches the copy; 0 for none.
     last: usize,
 }
 
-/// A run that has ended, for what it may have taken over.
+/// A finished run, kept until its takeovers are decided.
 struct Finished {
     event: usize,
     run: u32,
     ends: Moment,
-    /// Its results are this copy and those after it.
+    /// Index of the copy of its first result; the other results follow.
     first_made: usize,
-    /// The copies that it read, one for each operand.
+    /// Copies that it read, one for each operand.
     found: Vec<usize>,
 }
 
-/// What the events amount to.
+/// Result of a replay.
 struct Replayed {
     copies: Vec<Copy>,
     cost: u128,
@@ -185,12 +190,13 @@ struct Replayed {
 }
 
 impl Replayed {
-    /// The most bytes of each space at one time.
+    /// Returns the peak of each space, in bytes.
     fn peaks(&self, spaces: usize) -> Vec<u128> {
         let mut changes: Vec<(Moment, bool, usize, u64)> = Vec::new();
-        // A result that takes over an operand and is never read hides below it.
+        // A result that takes over an operand and is never read needs no bytes of its own.
         for copy in self.copies.iter().filter(|copy| copy.freed.is_none_or(|freed| freed > copy.taken)) {
-            // A copy that is taken over and one that takes over change at the same moment: frees first.
+            // The copy that is taken over and the copy that takes over change at one moment: frees sort
+            // first.
             changes.push((copy.taken, true, copy.space, copy.bytes));
             changes.extend(copy.freed.map(|freed| (freed, false, copy.space, copy.bytes)));
         }
@@ -208,15 +214,15 @@ impl Replayed {
     }
 }
 
-/// Replays events one after the other.
+/// State of a replay, event by event.
 struct Replay<'a> {
     problem: &'a Problem,
     copies: Vec<Copy>,
-    /// The copy that a reader finds, by space and value.
+    /// Current copy of each value in each space, by space and value.
     here: BTreeMap<(usize, u32), usize>,
-    /// When the engines are free: compute, then for each link the store and the load engine.
+    /// Time from which each engine is free: compute, then the store and the load engine of each link.
     free: Vec<u128>,
-    /// When the last run that is listed before has started.
+    /// Start of the last run listed so far.
     issued: u128,
     ran: Vec<bool>,
     finished: Vec<Finished>,
@@ -257,7 +263,7 @@ impl<'a> Replay<'a> {
             makespan: 0,
         };
         let taken = Moment { time: 0, phase: 0, place: 0 };
-        // Whoever is never read is gone before the first event.
+        // A value that is never read is freed before the first event.
         let unread = Moment { time: 0, phase: 1, place: 0 };
         for (index, value) in problem.values.iter().enumerate() {
             let (space, freed) = match value.origin {
@@ -270,20 +276,21 @@ impl<'a> Replay<'a> {
         replay
     }
 
-    /// A new copy of a value, which readers find from here on.
+    /// Adds a copy of a value; later readers find this copy.
     fn appear(&mut self, space: usize, value: u32, copy: Copy) {
         self.here.insert((space, value), self.copies.len());
         self.copies.push(copy);
     }
 
-    /// The copy that an event finds, marked as touched by it.
+    /// Returns the copy that an event finds, and records that the event touches it.
     fn find(&mut self, event: usize, space: usize, value: u32) -> Result<usize, BudgetViolation> {
         let index = *self.here.get(&(space, value)).ok_or(BudgetViolation::NotThere { event, value })?;
         self.copies[index].last = event + 1;
         Ok(index)
     }
 
-    /// Occupies an engine from the earliest moment after `earliest` at which all copies are ready, and keeps these until the end.
+    /// Occupies an engine from the first moment, at or after `earliest`, at which the engine is free and
+    /// all copies are ready. Keeps the copies until the end; returns start and end.
     fn occupy(&mut self, event: usize, engine: usize, earliest: u128, length: u64, found: &[usize]) -> (Moment, Moment) {
         let ready = found.iter().map(|copy| self.copies[*copy].ready);
         let begin = ready.fold(self.free[engine].max(earliest), u128::max);
@@ -369,17 +376,21 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Which takers get one of their partners, no partner for two, so that their sizes add up to the most: in falling size, each looks for a
-/// way to move others on (augmenting paths; the sets that can be matched form a matroid, so greedy by size is best).
+/// Chooses the takers that get one of their partners, so that the sum of their sizes is the largest; no
+/// partner serves two takers.
+///
+/// Takers come in falling size, and each searches an augmenting path. The sets of takers that can be
+/// matched form a matroid, so this greedy choice is optimal.
 fn best_matching(wishes: &[(u64, Vec<usize>)]) -> Vec<usize> {
     let mut takers: Vec<usize> = (0..wishes.len()).filter(|taker| !wishes[*taker].1.is_empty()).collect();
     takers.sort_by_key(|taker| std::cmp::Reverse(wishes[*taker].0));
     let mut holder: BTreeMap<usize, usize> = BTreeMap::new();
     for &taker in &takers {
-        // Who asked for each partner that was reached.
+        // For each partner reached, the taker from which it was reached.
         let mut asked_by: BTreeMap<usize, usize> = BTreeMap::new();
         let mut asking = vec![taker];
         let mut open = None;
+        // Search an augmenting path to a partner that no taker holds.
         while let Some(who) = asking.pop().filter(|_| open.is_none()) {
             for &partner in &wishes[who].1 {
                 if asked_by.contains_key(&partner) {
@@ -392,6 +403,7 @@ fn best_matching(wishes: &[(u64, Vec<usize>)]) -> Vec<usize> {
                 }
             }
         }
+        // Shift the partners along the path.
         while let Some(partner) = open {
             let who = asked_by[&partner];
             open = holder.iter().find(|(_, owner)| **owner == who).map(|(held, _)| *held);

@@ -1,33 +1,33 @@
-//! Changes of a sequence that can be taken back.
+//! Changes of a sequence that can be undone.
 
 use super::model::NONE;
 use super::state::State;
 
-/// A change: what was put in or taken out.
+/// One insertion (its slot) or one removal (the operation and its slot).
 #[derive(Clone, Copy)]
 enum Edit {
     In(u32),
     Out(u32, u32),
 }
 
-/// What was put in and taken out, in order.
+/// A log of insertions and removals, in order.
 #[derive(Default)]
 pub(super) struct Edits {
     list: Vec<Edit>,
 }
 
 impl Edits {
-    /// Forgets how to take back what was changed so far.
+    /// Forgets the log, so that earlier changes can no longer be undone.
     pub fn settle(&mut self) {
         self.list.clear();
     }
 
-    /// A mark for [`Edits::undo`].
+    /// Returns a mark for [`Edits::undo`].
     pub fn mark(&self) -> usize {
         self.list.len()
     }
 
-    /// Takes back what was changed since a mark.
+    /// Undoes all changes since a mark.
     pub fn undo(&mut self, state: &mut State, mark: usize) {
         for edit in self.list.drain(mark.min(self.list.len())..).rev() {
             match edit {
@@ -38,7 +38,7 @@ impl Edits {
         state.commit();
     }
 
-    /// What was put in since a mark: operations with their slots.
+    /// Returns the operations inserted since a mark, with their slots.
     pub fn put_in_since(&self, state: &State, mark: usize) -> Vec<(u32, u32)> {
         let slot = |edit: &Edit| match edit {
             Edit::In(slot) => Some((state.operation(*slot), *slot)),
@@ -47,13 +47,14 @@ impl Edits {
         self.list[mark..].iter().filter_map(slot).collect()
     }
 
-    /// Puts an operation into a free slot.
+    /// Inserts an operation into a free slot.
     pub fn put_in(&mut self, state: &mut State, operation: u32, slot: u32) {
         state.insert(operation, slot);
         self.list.push(Edit::In(slot));
     }
 
-    /// Puts operations in instead of those that were put in since a mark; nothing changes where these are the same.
+    /// Replaces the insertions since a mark by a chain of operations with slots; does nothing if they
+    /// are equal.
     pub fn replace(&mut self, state: &mut State, mark: usize, chain: &[(u32, u32)]) {
         if self.put_in_since(state, mark) == chain {
             return;
@@ -66,13 +67,13 @@ impl Edits {
         state.commit();
     }
 
-    /// Takes out what is at a slot.
+    /// Removes the operation at a slot.
     pub fn take_out(&mut self, state: &mut State, slot: u32) {
         self.list.push(Edit::Out(state.operation(slot), slot));
         state.remove(slot);
     }
 
-    /// Moves what is at a slot to a free one.
+    /// Moves the operation at a slot to a free slot.
     pub fn shift(&mut self, state: &mut State, slot: u32, to: u32) {
         let operation = state.operation(slot);
         self.list.extend([Edit::Out(operation, slot), Edit::In(to)]);
@@ -81,7 +82,8 @@ impl Edits {
         state.commit();
     }
 
-    /// Takes out, from a slot downward, what made operands for an operation that is no longer there, if nothing else reads them.
+    /// Removes repeated runs before `slot` that made operands only for an `operation` which is no longer
+    /// at `slot`, and so on for the operands of the removed runs.
     pub fn take_out_unread(&mut self, state: &mut State, operation: u32, slot: u32) {
         let model = state.model;
         let mut open = vec![(operation, slot)];

@@ -1,12 +1,14 @@
-//! From a sequence of operations to the events of a plan.
+//! Turns a sequence of operations into the events of a plan.
 
 use super::model::{Kind, Model, NONE};
 use super::problem::Event;
 
-/// The events of a sequence.
+/// Returns the events of a sequence.
 ///
-/// A value is stored once, as soon as the copy that it says is stored has no later reader, and in the order in which the stores are to end. A load
-/// stands after the run that follows it, so that it starts when that run starts; before it if that run reads the value.
+/// Each value is stored once. Its store is listed as soon as the copy that it stores has no later
+/// reader; the stores of a link keep the order in which they end in the sequence. A load is listed after
+/// the run that follows it, so that it starts together with that run. If that run reads the value, the
+/// load is listed before the run.
 pub(super) fn events(model: &Model, sequence: &[u32]) -> Vec<Event> {
     let mut keyed: Vec<((u32, u8, u32), Event)> = Vec::with_capacity(sequence.len());
     let stores = stores(model, sequence);
@@ -39,9 +41,10 @@ pub(super) fn events(model: &Model, sequence: &[u32]) -> Vec<Event> {
     keyed.into_iter().map(|(_, event)| event).collect()
 }
 
-/// Where each store is listed: after which place of the sequence, with value and link, in the order in which they are to end.
+/// Lists each store: the place of the sequence after which it is issued, its value and its link, in the
+/// order in which the stores end.
 fn stores(model: &Model, sequence: &[u32]) -> Vec<(u32, u32, u32)> {
-    // For each copy of a value, the place of its last reader; for each value, its copy.
+    // `last_use`: place of the last reader of each copy. `copy`: current copy of each value.
     let mut last_use: Vec<u32> = vec![0; model.values()];
     let mut copy: Vec<u32> = (0..model.values() as u32).collect();
     let mut wanted = Vec::new();

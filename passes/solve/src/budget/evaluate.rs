@@ -1,9 +1,10 @@
-//! What a sequence of events needs and takes: peaks of all spaces, cost, makespan. The definition that the search is held against.
+//! Replays a sequence of events: returns the peaks of all spaces, the cost and the makespan. The search
+//! is tested against this definition.
 
 use super::model::{Model, NONE};
 use super::problem::{Event, Origin, Plan, Problem};
 
-/// What the events of a plan amount to, farther spaces included.
+/// Result of a replay, farther spaces included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Evaluated {
     pub plan: Plan,
@@ -11,10 +12,12 @@ pub(super) struct Evaluated {
     pub far_fits: bool,
 }
 
-/// Replays events; `None` if one of them cannot happen, a run is missing, or one that may run only once runs again. The problem is valid.
+/// Replays the events of a valid problem. Returns `None` if an event cannot happen, a run is missing, or
+/// a run that may execute only once executes again.
 ///
-/// Times are those of [`Event`]; without transfers and with them, at one moment what ends is freed before what starts is taken, and what takes no
-/// time keeps its place in the sequence. O(events log events + uses).
+/// Times follow the rules of [`Event`], with and without transfers. At one moment, ending events free
+/// their bytes before starting events take theirs; an event without duration keeps its place in the
+/// sequence. O(events log events + uses).
 pub(super) fn evaluate(problem: &Problem, model: &Model, events: &[Event]) -> Option<Evaluated> {
     let mut replay = Replay::new(problem, model);
     for (index, event) in events.iter().enumerate() {
@@ -23,7 +26,8 @@ pub(super) fn evaluate(problem: &Problem, model: &Model, events: &[Event]) -> Op
     replay.ran.iter().all(|ran| *ran).then(|| replay.finish(events))
 }
 
-/// A time, with what breaks ties: what ends after a while first, then the sequence.
+/// A time with its tie breakers: ends of events with a duration come first, then the order of the
+/// sequence decides.
 type Moment = (u64, u8, u64);
 
 struct Copy {
@@ -31,19 +35,20 @@ struct Copy {
     value: u32,
     taken: Moment,
     last: Moment,
-    /// The last event of the sequence that reads it: a store that is listed behind a run may end before it, and still forbids to overwrite.
+    /// Last event of the sequence that reads the copy. A store that is listed after a run may end before
+    /// that run, and still forbids the run to overwrite the copy.
     reader: u64,
     ready: u64,
-    /// Stays to the end of the plan.
+    /// Whether the copy stays to the end of the plan.
     stays: bool,
 }
 
-/// A run that may let results take over operands; which ones is known only when all readers are.
+/// A run whose results may take over operands; the takeovers are decided once all readers are known.
 struct Handover {
     run: u32,
     place: u64,
     end: Moment,
-    /// Copies of its operands, and of its results.
+    /// Copies of the operands, and copies of the results.
     operands: Vec<u32>,
     results: Vec<u32>,
 }
@@ -54,7 +59,7 @@ struct Replay<'a> {
     copies: Vec<Copy>,
     scratch: Vec<(Moment, Moment, u64)>,
     handovers: Vec<Handover>,
-    /// The copy that a reader finds, for each space and value.
+    /// Current copy of each value in each space; `NONE` if the space holds none.
     here: Vec<Vec<u32>>,
     free: Vec<u64>,
     issued: u64,
@@ -96,7 +101,8 @@ impl<'a> Replay<'a> {
         index
     }
 
-    /// When an event with these operands begins and ends; its operands stay at least to its end.
+    /// Returns start and end of an event with these operands, and keeps the operands at least to the
+    /// end.
     fn occupy(&mut self, place: u64, engine: usize, earliest: u64, length: u64, operands: &[u32]) -> (Moment, Moment) {
         let ready = operands.iter().map(|copy| self.copies[*copy as usize].ready);
         let begin = ready.fold(self.free[engine].max(earliest), u64::max);
@@ -154,7 +160,7 @@ impl<'a> Replay<'a> {
         let way = self.problem.links.get(link as usize)?;
         let data = self.problem.values.get(value as usize)?;
         let (far, engine) = (1 + way.space as usize, 1 + 2 * link as usize + usize::from(!stores));
-        // A far value has its first copy there; what is kept stays where it is.
+        // A far value has its first copy in the farther space; a kept value cannot be stored.
         if !(data.movable || (!stores && matches!(data.origin, Origin::Far(_)))) || (stores && data.kept) {
             return None;
         }
@@ -171,7 +177,8 @@ impl<'a> Replay<'a> {
         Some(())
     }
 
-    /// Which results took over an operand: their bytes are taken when the run ends.
+    /// Decides which results take over an operand; those results take their bytes only when the run
+    /// ends.
     fn hand_over(&mut self) {
         for handover in std::mem::take(&mut self.handovers) {
             let ends = |value: u32| {
@@ -191,7 +198,8 @@ impl<'a> Replay<'a> {
 
     fn finish(mut self, events: &[Event]) -> Evaluated {
         self.hand_over();
-        // Of what changes at one moment: frees, then takings, then frees of what was taken at that moment only.
+        // Order of changes at one moment: frees, then allocations, then frees of bytes that were
+        // allocated at this moment.
         let mut changes: Vec<(Moment, u8, usize, i64)> = Vec::with_capacity(2 * self.copies.len());
         for copy in &self.copies {
             let size = self.model.sizes[copy.value as usize];
@@ -239,7 +247,7 @@ mod tests {
             spaces: vec![Space::default()],
             links: vec![Link { store_rate: 5, load_rate: 5, ..Link::default() }],
         };
-        // The store begins with run 1 and is over long before it.
+        // The store begins with run 1 and ends long before it.
         let (store, load) = (Event::Store { value: 0, link: 0 }, Event::Load { value: 0, link: 0 });
         let events = [Event::Run(0), Event::Run(1), store, load, Event::Run(2)];
         let found = evaluate(&problem, &Model::new(&problem, &BudgetTuning::DEFAULT), &events).unwrap();

@@ -1,41 +1,42 @@
-//! The truth for small problems: cheapest first over sets of what ran and what is there.
+//! The exact search for small problems: Dijkstra's algorithm over sets of executed runs and present
+//! values.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::problem::{Event, Origin, Problem};
 
-/// Most runs and most values: sets are words.
+/// Maximum number of runs and of values: a set is a 64-bit word.
 const MAX_MEMBERS: usize = 64;
 
-/// Ways to make room that are looked at for a node of a limit.
+/// Number of ways to make room that count as one node of a limit.
 const WAYS_PER_NODE: u64 = 40;
 
-/// What the search found.
+/// Result of the exact search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exact {
-    /// A cheapest plan of all.
+    /// A cheapest plan.
     Plan(Vec<Event>),
-    /// There is no plan.
+    /// Proven: no plan exists.
     Impossible,
-    /// The effort ran out: no plan costs less than this beyond all runs once.
+    /// The effort is spent; lower bound of the cost beyond all runs once.
     AtLeast(u64),
 }
 
-/// Whether the search takes the problem: no more than 64 runs and values, and no links.
+/// Whether the search accepts the problem: at most 64 runs and values, and no links.
 #[must_use]
 pub fn takes(problem: &Problem) -> bool {
     problem.runs.len() <= MAX_MEMBERS && problem.values.len() <= MAX_MEMBERS && problem.links.is_empty()
 }
 
-/// What ran so far, and what is in the near space.
+/// Runs executed so far, and values in the near space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct State {
     ran: u64,
     there: u64,
 }
 
-/// A state that was reached: at which extra cost, from where, by which run.
+/// A reached state: its extra cost, its previous state and the run that leads to it.
 struct Reached {
     state: State,
     extra: u64,
@@ -43,8 +44,11 @@ struct Reached {
     run: u32,
 }
 
-/// A cheapest plan for a valid problem that [`takes`] accepts. Dijkstra's algorithm over states. Values are dropped only to make room, as few as
-/// possible, since more that is there never hurts; what nothing can read any more is dropped at once.
+/// Searches a cheapest plan for a valid problem that [`takes`] accepts, by Dijkstra's algorithm over
+/// states.
+///
+/// Values are dropped only to make room, and as few as possible, since present values never hurt. Values
+/// that no run can read any more are dropped at once.
 #[must_use]
 pub fn solve(problem: &Problem, capacity: u64, effort: u64) -> Exact {
     let near = (0..problem.values.len()).filter(|value| problem.values[*value].origin == Origin::Near);
@@ -84,9 +88,10 @@ struct Search<'a> {
     capacity: u64,
     reached: Vec<Reached>,
     best: HashMap<State, u32>,
-    /// Least extra cost first, then the most that ran, then the first that was reached.
+    /// Least extra cost first, then the most executed runs, then the first state reached.
     queue: BinaryHeap<(Reverse<u64>, u32, Reverse<u32>)>,
-    /// Effort that is left; without any, what is not reached yet costs as much as the state that is looked at.
+    /// Remaining effort, in ways to make room. Once it is spent, every state not yet reached costs at
+    /// least the extra cost of the current state.
     ways_left: u64,
 }
 
@@ -121,7 +126,7 @@ impl Search<'_> {
         self.queue.push((Reverse(extra), state.ran.count_ones(), Reverse(index)));
     }
 
-    /// Values that some run may still read, or that are kept.
+    /// Returns the values that a run may still read, or that are kept.
     fn useful(&self, state: State) -> u64 {
         let mut useful = 0;
         for (value, data) in self.problem.values.iter().enumerate() {
@@ -147,7 +152,7 @@ impl Search<'_> {
             let again = state.ran >> index & 1 == 1;
             let (reads, writes) = (set(&run.reads), set(&run.writes));
             let waits = run.predecessors.iter().any(|other| state.ran >> other & 1 == 0);
-            // To run again what is all there gains nothing.
+            // A repeat gains nothing if all its results are present.
             let idle = again && (!self.may_repeat(index) || writes & !state.there == 0);
             if idle || waits || reads & !state.there != 0 {
                 continue;
@@ -158,20 +163,20 @@ impl Search<'_> {
         }
     }
 
-    /// Spends one way; false if none is left.
+    /// Spends one way; `false` if none is left.
     fn spend(&mut self) -> bool {
         self.ways_left = self.ways_left.saturating_sub(1);
         self.ways_left > 0
     }
 
-    /// Reaches the state after a run in every way that drops as little as possible to make room for it.
+    /// Reaches the state after a run in every minimal way to make room for the run.
     fn make_room(&mut self, next: State, run: usize, extra: u64, from: u32) {
         let problem = self.problem;
         let data = &problem.runs[run];
         let needed = self.bytes(next.there) + data.scratch;
         let (reads, writes) = (set(&data.reads), set(&data.writes));
         let kept = members(next.there).filter(|value| self.problem.values[*value].kept).fold(0, |set, value| set | 1 << value);
-        // Operands that may end here so that a result takes them over.
+        // Operands that may end here, so that a result takes them over.
         let partners = data.writes.iter().fold(0, |all, value| all | set(&self.problem.values[*value as usize].takes_over));
         let partners = partners & reads & !kept;
         let others: Vec<usize> =
@@ -183,7 +188,7 @@ impl Search<'_> {
             if excess == 0 || self.bytes(others.iter().fold(0, |set, value| set | 1 << value)) >= excess {
                 self.drop_some(State { there: next.there & !ends, ..next }, &others, excess, (run as u32, extra, from));
             }
-            // The next subset of the partners.
+            // Step to the next subset of the partners.
             ends = ends.wrapping_sub(partners) & partners;
             if ends == 0 {
                 break;
@@ -191,12 +196,13 @@ impl Search<'_> {
         }
     }
 
-    /// Every least set of `others` that frees `excess` bytes: sets to which each member is needed.
+    /// Reaches a state for every minimal set of `others` that frees `excess` bytes: no member can be
+    /// left out.
     fn drop_some(&mut self, state: State, others: &[usize], excess: u64, (run, extra, from): (u32, u64, u32)) {
         let problem = self.problem;
         let size = |value: usize| problem.values[value].size;
         let mut least = Vec::new();
-        // Dropped so far, its bytes, and where to go on.
+        // Dropped set so far, its bytes, and the index of the next candidate.
         let mut open = vec![(0_u64, 0_u64, 0_usize)];
         while let Some((dropped, bytes, place)) = open.pop().filter(|_| self.spend()) {
             if bytes >= excess {
@@ -213,7 +219,7 @@ impl Search<'_> {
         }
     }
 
-    /// The most bytes that results of a run take over from operands that end: every way to pair them.
+    /// Returns the most bytes that results of a run take over from ending operands; tries every pairing.
     fn taken_over(&mut self, run: usize, ends: u64) -> u64 {
         let mut ways = vec![(ends, 0_u64)];
         let problem = self.problem;
@@ -230,7 +236,7 @@ impl Search<'_> {
         ways.into_iter().map(|way| way.1).max().unwrap_or(0)
     }
 
-    /// The runs that led to a state.
+    /// Returns the runs that led to a state.
     fn events(&self, last: u32) -> Vec<Event> {
         let reached = |index: &u32| self.reached.get(*index as usize);
         let path = std::iter::successors(Some(last), |index| reached(index).map(|at| at.from)).map_while(|index| reached(&index));

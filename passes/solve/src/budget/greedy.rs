@@ -1,23 +1,27 @@
-//! The greedy warm start: while the worst step is over the capacity, drop there what frees the most bytes for the longest time at the least cost.
+//! The greedy warm start: while the worst step is over the capacity, drops the value there that frees
+//! the most bytes for the longest time at the least cost.
 
 use super::model::{MAX_CHAIN, NONE};
 use super::state::State;
 
-/// A copy that lives over the worst slot and could be made again before its next use.
+/// A copy that is live across the worst slot and can be recomputed before its next use.
 struct Candidate {
     maker: u32,
     next_use: u32,
     score: f64,
 }
 
-/// Puts recomputations in until the capacity holds, nothing helps, or all together costs as much as `dearest`; says whether it holds for less.
+/// Inserts recomputations until the capacity holds, no insertion helps, or the cost of the sequence
+/// reaches `dearest`. Returns whether the capacity holds at a cost below `dearest`.
 ///
-/// The score is that of XLA's and DTR's rematerialization: bytes x slots / cost. O(recomputations x values log slots).
+/// The score follows the rematerialization of XLA and DTR: bytes x slots / cost. O(recomputations x
+/// values log slots).
 pub(super) fn reduce(state: &mut State, capacity: i64, dearest: u64) -> bool {
     let operations = state.model.operations();
     let most = 8 * operations + 64;
     let patience = operations / 16 + 64;
-    // Chains that are put in one after the other at the same peak: many steps may be equally full, but not without end.
+    // Number of chains inserted in a row without a lower peak: many steps may be equally full, but the
+    // search must end.
     let (mut lowest, mut idle) = (state.peak(), 0);
     while state.peak() > capacity {
         idle = if state.peak() < lowest { 0 } else { idle + 1 };
@@ -26,7 +30,7 @@ pub(super) fn reduce(state: &mut State, capacity: i64, dearest: u64) -> bool {
             return false;
         }
         if !lower_peak(state, capacity) {
-            // Perhaps only free slots were missing.
+            // Perhaps only free slots were missing: spread the sequence and try again.
             *state = State::new(state.model, &state.sequence());
             if !lower_peak(state, capacity) {
                 return false;
@@ -36,7 +40,7 @@ pub(super) fn reduce(state: &mut State, capacity: i64, dearest: u64) -> bool {
     state.cost() < dearest
 }
 
-/// Frees bytes at the worst slot; `false` if nothing does.
+/// Frees bytes at the worst slot; `false` if no candidate does.
 fn lower_peak(state: &mut State, capacity: i64) -> bool {
     let worst = state.tree.peak();
     let before = state.peak();
@@ -57,7 +61,8 @@ fn lower_peak(state: &mut State, capacity: i64) -> bool {
     false
 }
 
-/// All copies that live over a slot and are neither made nor used there.
+/// Returns all copies that are live across a slot, are neither made nor used there, and can be
+/// recomputed.
 fn candidates(state: &State, worst: u32) -> Vec<Candidate> {
     let model = state.model;
     let mut found = Vec::new();
@@ -77,9 +82,12 @@ fn candidates(state: &State, worst: u32) -> Vec<Candidate> {
     found
 }
 
-/// Makes an operation run again right before a slot, with those of its operands that no longer live there; the slots that were filled are in `added`.
+/// Inserts an operation right before a slot, together with those of its operands that are no longer live
+/// there. Pushes the filled slots to `added`. Returns `false` if a free slot is missing, the chain is
+/// too long or an operation may not run again.
 ///
-/// Operands that would live on over the worst slot or over a full one are made again as well.
+/// An operand is recomputed as well if it would otherwise stay live across the worst slot or across a
+/// slot over the capacity.
 fn regenerate(state: &mut State, operation: u32, before: u32, worst: u32, capacity: i64, added: &mut Vec<u32>) -> bool {
     let mut open = vec![(operation, before)];
     while let Some((operation, before)) = open.pop() {

@@ -1,7 +1,8 @@
-//! Budget problems as JSON: the file of [`crate::order::json`], with links; and the answer, with its certificate.
+//! Budget problems as JSON: reads the file format of [`crate::order::json`], with links, and writes the
+//! answer with its certificate.
 //!
-//! Each node is a run that makes one value and may run again; a run that nobody reads holds its value at its own step. Links join the spaces `device`
-//! and `host`.
+//! Each node is a run that makes one value and may execute again. The value of a run without readers is
+//! live at its own step only. Links join the spaces `device` and `host`.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -14,31 +15,31 @@ pub use crate::order::json::{Dag, DagError, Node, Way, read};
 use super::certified::Certified;
 use super::problem::{Event, Link, Plan, Problem, Run, Space, Value};
 
-/// The space where everything is computed.
+/// Name of the near space, in which every run executes.
 const NEAR: &str = "device";
-/// The other end of the links.
+/// Name of the farther space, at the other end of the links.
 const FAR: &str = "host";
 
-/// Why a file is no budget problem.
+/// Why a file is not a budget problem.
 #[derive(Debug, Error)]
 pub enum BudgetFileError {
     /// Nodes or edges are wrong.
     #[error(transparent)]
     Dag(#[from] DagError),
-    /// A link between other spaces.
+    /// A link joins other spaces.
     #[error("a link leads from `{from}` to `{to}`; links join `device` and `host`")]
     UnknownLink {
-        /// Where it begins.
+        /// Space at which the link starts.
         from: String,
-        /// Where it leads.
+        /// Space at which the link ends.
         to: String,
     },
-    /// Two links in the same direction.
+    /// Two links have one direction.
     #[error("two links lead from `{from}` to `{to}`")]
     RepeatedLink {
-        /// Where they begin.
+        /// Space at which both links start.
         from: String,
-        /// Where they lead.
+        /// Space at which both links end.
         to: String,
     },
 }
@@ -46,33 +47,33 @@ pub enum BudgetFileError {
 /// A budget as users write it: bytes, or a share of the given order's peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
     /// A fraction of a peak.
     Share {
-        /// Above the line.
+        /// Numerator.
         numerator: u64,
-        /// Below the line; at least 1.
+        /// Denominator; at least 1.
         denominator: u64,
     },
 }
 
-/// A text that is no budget.
+/// The error for a text that is not a budget.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is neither a number of bytes nor a percentage such as 62.5%")]
 pub struct NoBudget {
-    /// The text.
+    /// The rejected text.
     pub text: String,
 }
 
 impl FromStr for Budget {
     type Err = NoBudget;
 
-    /// Reads `BYTES` or `P%`, with up to nine decimals, exactly.
+    /// Reads `BYTES` or `P%` with up to nine decimals, exactly.
     fn from_str(text: &str) -> Result<Self, NoBudget> {
         let wrong = || NoBudget { text: text.to_owned() };
         let number = |digits: &str| -> Result<u64, NoBudget> {
-            // `parse` alone would take a sign.
+            // `parse` alone would accept a sign.
             if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().map_err(|_| wrong()) } else { Err(wrong()) }
         };
         let Some(percent) = text.strip_suffix('%') else { return Ok(Self::Bytes(number(text)?)) };
@@ -86,7 +87,7 @@ impl FromStr for Budget {
 }
 
 impl Budget {
-    /// The bytes that it means where the given order's peak is `peak`; shares round down.
+    /// Returns the budget in bytes, if `peak` is the peak of the given order; shares round down.
     #[must_use]
     pub fn bytes(self, peak: u64) -> u64 {
         match self {
@@ -103,55 +104,58 @@ impl Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
-    /// Runs a node.
+    /// Executes a node.
     Run(u64),
     /// Copies a node's value to the host and ends the copy on the device.
     Store(u64),
-    /// Copies a node's value back.
+    /// Copies a node's value back to the device.
     Load(u64),
 }
 
 /// An answer file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Node ids in the order of their runs, with repeats; missing without a plan.
+    /// Node ids in the order of their runs, with repeats; absent without a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence: Option<Vec<u64>>,
     /// All events in issue order, for problems with links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<Step>>,
-    /// The most bytes on the device at one time.
+    /// Peak on the device, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak: Option<u64>,
-    /// Cost of all runs.
+    /// Sum of the costs of all runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<u64>,
     /// End of the last event, for problems with links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub makespan: Option<u64>,
-    /// The bytes that were allowed.
+    /// Budget, in bytes.
     pub budget: u64,
     /// Cost of running each node once.
     pub base_cost: u64,
     /// Peak of the given order.
     pub base_peak: u64,
-    /// No plan within the budget costs less, among those that the scope names.
+    /// Lower bound of the cost within the budget, for all plans of the scope.
     pub lower_bound_cost: u64,
-    /// `given order`: plans whose first runs keep the given order; `any order`: all plans.
+    /// Scope of the lower bound: `given order` for plans whose first runs keep the given order; `any
+    /// order` for all plans.
     pub lower_bound_scope: String,
-    /// No plan within the budget ends earlier, for problems with links.
+    /// Lower bound of the makespan within the budget, for problems with links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lower_bound_makespan: Option<u64>,
-    /// No plan needs less than this on the device.
+    /// Lower bound of the peak on the device, in bytes.
     pub lower_bound_peak: u64,
     /// `optimal`, `feasible`, `infeasible` or `unknown`.
     pub status: String,
 }
 
-/// The pure problem of a file: node `i` of the list is run `i` and makes value `i`; the given order is `0, 1, 2, …`. O((n + edges) log n).
+/// Converts a file to a problem: node `i` of the list is run `i` and makes value `i`; the given order is
+/// `0, 1, 2, …`. O((n + edges) log n).
 ///
 /// # Errors
-/// Repeated or unknown ids, an edge against the given order, or links between other spaces than `device` and `host`.
+/// Rejects repeated or unknown ids, an edge against the given order, and links between other spaces than
+/// `device` and `host`.
 pub fn problem(dag: &Dag) -> Result<Problem, BudgetFileError> {
     let link = link(&dag.links)?;
     let mut problem = Problem::default();
@@ -167,7 +171,8 @@ pub fn problem(dag: &Dag) -> Result<Problem, BudgetFileError> {
     Ok(problem)
 }
 
-/// The two directions as one link; one direction alone moves nothing there and back, so it is none.
+/// Joins the two directions to one link; returns `None` if a direction is missing, since a value could
+/// not go and come back.
 fn link(ways: &[Way]) -> Result<Option<Link>, BudgetFileError> {
     let (mut store, mut load) = (None, None);
     for way in ways {
@@ -190,7 +195,7 @@ fn link(ways: &[Way]) -> Result<Option<Link>, BudgetFileError> {
     }))
 }
 
-/// The answer file for what is known of a problem at a budget; `base_peak` is the given order's.
+/// Writes the answer of a problem at a budget; `base_peak` is the peak of the given order.
 #[must_use]
 pub fn answer(dag: &Dag, budget: u64, base_peak: u64, certified: &Certified) -> Answer {
     let (plan, certificate) = (certified.outcome.solution.as_ref(), &certified.certificate);
@@ -230,7 +235,7 @@ mod tests {
     fn budgets_are_exact() {
         let bytes = |text: &str, peak| text.parse::<Budget>().unwrap().bytes(peak);
         assert_eq!((bytes("17", 5), bytes("70%", 10), bytes("62.5%", 15), bytes("100%", u64::MAX)), (17, 7, 9, u64::MAX));
-        // One byte less than two thirds, and what floating point would round up.
+        // One byte less than two thirds, and a share that floating point would round up.
         assert_eq!((bytes("66.666666%", 3), bytes("99.999999999%", 1 << 60)), (1, 1_152_921_504_595_317_760));
         for wrong in ["", "%", "-1%", "+5", "1e3", "5 %", "1.2.3%", "1.0000000000%", "99999999999999999999", "4KiB"] {
             assert!(wrong.parse::<Budget>().is_err(), "{wrong}");

@@ -1,7 +1,9 @@
-//! Which values to keep, to compute again or to move away, so that memory stays within a capacity at the least extra time.
+//! Budget planning: chooses which values to keep, to recompute or to move away, so that memory stays
+//! within a capacity at the least extra time.
 //!
-//! [`Problem`] says what runs and what it reads; a [`Plan`] is a sequence of [`Event`]s, which [`plan`] finds and [`check`] judges. [`bound`] says what
-//! no plan can beat, [`json`] reads problems and writes answers.
+//! [`Problem`] lists the runs and the values that they read and make. A [`Plan`] is a sequence of
+//! [`Event`]s: [`plan`] searches for one, and [`check`] judges it. [`bound`] proves lower bounds for all
+//! plans; [`json`] reads problems and writes answers.
 
 mod anneal;
 pub mod bound;

@@ -1,50 +1,53 @@
-//! A valid budget problem in flat arrays: what the search works on.
+//! A valid budget problem in flat arrays, as the searches use it.
 
 use super::problem::{Origin, Problem};
 use crate::lists::Lists;
 use crate::tuning::BudgetTuning;
 
-/// What no index is.
+/// An index that names nothing.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Most operations of a chain of recomputations: chains are built by recursion, and halving or doubling this moves plans by chance only.
+/// Maximum number of operations in a chain of recomputations: chains are built by recursion, and halving
+/// or doubling this moves plans by chance only.
 pub(super) const MAX_CHAIN: usize = 64;
 
-/// What an operation of the model does.
+/// Kind of an operation of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Runs a run of the problem.
+    /// Executes a run of the problem.
     Run,
-    /// Brings a value from a farther space.
+    /// Loads a value from a farther space.
     Load { value: u32, link: u32 },
-    /// The moment at which a value has arrived in a farther space: it uses the near copy, which may end there.
+    /// The moment at which a value has arrived in a farther space. It uses the near copy, which may end
+    /// there.
     Stored { value: u32, link: u32 },
 }
 
-/// Operations and the values that they read and make: runs first, in the given order; then loads of far values; then, fixed where transfers are planned,
-/// stores and loads of movable values.
+/// Operations and the values that they read and make. Runs come first, in the given order; then loads of
+/// far values; then stores and loads of movable values, which only the planner of transfers inserts and
+/// moves.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
-    /// What steers the searches.
+    /// Numbers that steer the searches.
     pub tuning: BudgetTuning,
-    /// Operations below this index are runs of the problem.
+    /// Number of runs; operations below this index are runs of the problem.
     pub runs: usize,
-    /// Operations from this index on are put in and moved by the planner of transfers alone.
+    /// First operation that only the planner of transfers inserts and moves.
     pub fixed: usize,
-    /// The operations that say that a value is stored, and that load it again; none for a value that does not move.
+    /// For each value, the operations that store and load it; `None` for a value that does not move.
     pub moves: Vec<Option<(u32, u32)>>,
     pub kinds: Vec<Kind>,
     pub reads: Lists,
     pub writes: Lists,
-    /// Operations whose first time must be earlier, or later, than that of another.
+    /// Operations whose first execution must come before, or after, that of another operation.
     pub predecessors: Lists,
     pub successors: Lists,
-    /// The operations that read a value.
+    /// Operations that read each value.
     pub readers: Lists,
-    /// The operations that make a value; the one that makes it first stands first.
+    /// Operations that make each value; the first maker comes first.
     pub makers: Lists,
     pub takes_over: Lists,
-    /// Whether something may take over a value.
+    /// For each value, whether a result may take it over.
     pub is_taken: Vec<bool>,
     pub sizes: Vec<i64>,
     pub kept: Vec<bool>,
@@ -52,17 +55,18 @@ pub(super) struct Model {
     pub costs: Vec<u64>,
     pub scratch: Vec<i64>,
     pub repeatable: Vec<bool>,
-    /// Whether an operation makes something that may take over an operand.
+    /// For each operation, whether it makes a result that may take over an operand.
     pub takes: Vec<bool>,
     pub has_takeovers: bool,
 }
 
 impl Model {
-    /// Needs a valid problem. O(n + uses, sorted).
+    /// Builds the arrays of a valid problem. O(n + uses), plus sorting.
     pub fn new(problem: &Problem, tuning: &BudgetTuning) -> Self {
         let (runs, values) = (problem.runs.len(), problem.values.len());
         let mut kinds = vec![Kind::Run; runs];
         let (mut reads, mut writes, mut before, mut takes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        // Collect the runs, then a load for each far value.
         for (index, run) in problem.runs.iter().enumerate() {
             reads.extend(run.reads.iter().map(|value| (index as u32, *value)));
             writes.extend(run.writes.iter().map(|value| (index as u32, *value)));
@@ -80,6 +84,7 @@ impl Model {
                 repeatable.push(!value.kept);
             }
         }
+        // Add the store and the load of each movable value.
         let fixed = kinds.len();
         let readers = Lists::group(values, swapped(&reads));
         let mut moves = vec![None; values];
@@ -127,17 +132,17 @@ impl Model {
         }
     }
 
-    /// How many operations there are.
+    /// Returns the number of operations.
     pub fn operations(&self) -> usize {
         self.kinds.len()
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn values(&self) -> usize {
         self.sizes.len()
     }
 
-    /// The given order, with a load of each far value before its first reader.
+    /// Returns the given order, with a load of each far value before its first reader.
     pub fn given(&self) -> Vec<u32> {
         let mut loaded = vec![false; self.values()];
         let mut order = Vec::with_capacity(self.operations());
@@ -153,12 +158,12 @@ impl Model {
         order
     }
 
-    /// The bytes that results need not have of their own at a step, since operands that end there make room.
+    /// Returns the bytes that results save at a step because they take over operands that end there.
     pub fn saved(&self, operation: u32, ends: impl Fn(u32) -> bool) -> i64 {
         if !self.takes[operation as usize] {
             return 0;
         }
-        // One result, as nearly always, needs no matching.
+        // A single candidate, the usual case, needs no matching.
         let mut may_take = self.may_take(operation);
         if let (Some(taker), None) = (may_take.next(), may_take.next()) {
             return if self.takes_over.of(taker).iter().any(|other| ends(*other)) { self.sizes[taker as usize] } else { 0 };
@@ -166,25 +171,26 @@ impl Model {
         self.takers(operation, ends).into_iter().map(|taker| self.sizes[taker as usize]).sum()
     }
 
-    /// The results that take over an operand which ends at their step: the best matching, by size (greedy over the transversal matroid, each by an
-    /// augmenting path).
+    /// Returns the results that take over an operand which ends at their step: the best matching by size
+    /// (greedy over the transversal matroid, with one augmenting path for each result).
     pub fn takers(&self, operation: u32, ends: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut takers: Vec<u32> = self.may_take(operation).collect();
         takers.sort_by_key(|value| std::cmp::Reverse(self.sizes[*value as usize]));
         matched(&takers, |taker| self.takes_over.of(taker).iter().copied().filter(|other| ends(*other)).collect())
     }
 
-    /// The results that may take over an operand.
+    /// Returns the results that may take over an operand.
     fn may_take(&self, operation: u32) -> impl Iterator<Item = u32> {
         self.writes.of(operation).iter().copied().filter(|value| !self.takes_over.of(*value).is_empty())
     }
 }
 
-/// The takers that find a partner.
+/// Returns the takers that find a partner.
 fn matched(takers: &[u32], candidates: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
     let mut taken: Vec<(u32, u32)> = Vec::new();
     for &taker in takers {
-        // Breadth first over (taker, the partner through which it was reached).
+        // Search breadth first over takers; each entry has its parent and the partner through which it
+        // was reached.
         let (mut queue, mut reached, mut next) = (vec![(taker, usize::MAX, NONE)], Vec::new(), 0);
         let mut end = None;
         'search: while let Some(&(from, _, _)) = queue.get(next) {
@@ -213,7 +219,8 @@ fn matched(takers: &[u32], candidates: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
     taken.into_iter().map(|(taker, _)| taker).collect()
 }
 
-/// The link with the fastest load of a far value, and the time that takes.
+/// Returns the link with the fastest load of a far value, and the time of that load; `None` if the value
+/// is not far or no link leads to its space.
 fn fetch(problem: &Problem, value: usize) -> Option<(u32, u64)> {
     let Origin::Far(space) = problem.values[value].origin else { return None };
     let time = |index: usize| {
@@ -224,7 +231,8 @@ fn fetch(problem: &Problem, value: usize) -> Option<(u32, u64)> {
     links.map(|index| (time(index), index)).min().map(|(time, index)| (index as u32, time))
 }
 
-/// The link over which a value goes and comes back soonest; none for far values, which need not go.
+/// Returns the link over which a value is stored and loaded in the least time; `None` for far values,
+/// which need no store.
 fn there_and_back(problem: &Problem, value: usize) -> Option<u32> {
     if matches!(problem.values[value].origin, Origin::Far(_)) {
         return None;

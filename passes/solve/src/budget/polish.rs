@@ -1,8 +1,9 @@
-//! Descent: takes out repeated runs that the capacity can do without.
+//! Descent: removes repeated runs that the capacity does not need.
 
 use super::state::State;
 
-/// Takes out repeated runs, the costliest first, as long as the peak stays within the capacity. O(rounds x runs log slots).
+/// Removes repeated runs, the costliest first, as long as the peak stays within the capacity. O(rounds x
+/// runs log slots).
 pub(super) fn drop_spare(state: &mut State, capacity: i64) {
     loop {
         let mut spare = spare_slots(state);
@@ -26,13 +27,14 @@ pub(super) fn drop_spare(state: &mut State, capacity: i64) {
     }
 }
 
-/// The cost from which on a sequence need not be descended from, where one of cost `best` is there and `least` is that of all runs once: twice the extra
-/// cost of the best one, as leaving out spare runs seldom saves more than half.
+/// Returns the cost from which descent from a sequence is not worthwhile, if the best sequence costs
+/// `best` and all runs together cost `least`: twice the extra cost of the best sequence, since removing
+/// repeated runs seldom saves more than half.
 pub(super) fn dearest(least: u64, best: u64) -> u64 {
     least.saturating_add(2_u64.saturating_mul(best.saturating_sub(least))).max(best)
 }
 
-/// The slots of all operations that are there more than once.
+/// Returns the slots of all operations that run more than once.
 fn spare_slots(state: &State) -> Vec<u32> {
     let operations = 0..state.model.fixed as u32;
     operations.map(|operation| state.slots_of(operation)).filter(|slots| slots.len() > 1).flatten().copied().collect()

@@ -1,82 +1,91 @@
-//! The budget problem: runs, the values that they read and make, memory spaces and the links between them.
+//! The budget problem: runs, the values that they read and make, memory spaces and the links between
+//! them.
 
 use thiserror::Error;
 
-/// A budget problem: run everything at least once, never hold more bytes in the near space than its capacity, in as little time as possible.
+/// A budget problem: execute every run at least once, never hold more bytes in the near space than its
+/// capacity, and take as little time as possible.
 ///
-/// Runs are listed in the *given order*, which is valid: each run's operands are made by earlier runs, and its predecessors stand before it.
+/// Runs are listed in the *given order*, which is valid: each run's operands are made by earlier runs,
+/// and its predecessors are listed before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
-    /// The runs, in the given order; a run is named by its index.
+    /// Runs, in the given order; a run is named by its index.
     pub runs: Vec<Run>,
-    /// The values; a value is named by its index.
+    /// Values; a value is named by its index.
     pub values: Vec<Value>,
-    /// The farther spaces; the near one, where everything is computed, is not listed.
+    /// Farther spaces. The near space, in which every run executes, is not listed.
     pub spaces: Vec<Space>,
-    /// Ways between the near space and a farther one.
+    /// Links between the near space and a farther space.
     pub links: Vec<Link>,
 }
 
-/// One operation that may run once or, if it is repeatable, several times.
+/// An operation that executes once or, if it is repeatable, several times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// Values that it reads; each must be in the near space while it runs.
+    /// Values that the run reads; each must be in the near space while the run executes.
     pub reads: Vec<u32>,
-    /// Values that it makes, all of them each time that it runs.
+    /// Values that the run makes; every execution makes all of them.
     pub writes: Vec<u32>,
-    /// Runs that must have run once before this one first runs, beyond those that make what it reads.
+    /// Runs that must have executed once before this run first executes, in addition to the makers of
+    /// its operands.
     pub predecessors: Vec<u32>,
-    /// Time that it takes, in the problem's unit.
+    /// Time of one execution, in the problem's unit.
     pub cost: u64,
-    /// Bytes of the near space that it needs while it runs, beside operands and results.
+    /// Workspace: bytes of the near space that the run needs while it executes, in addition to operands
+    /// and results.
     pub scratch: u64,
-    /// Whether it may run more than once (pure: no random numbers, no state).
+    /// Whether the run may execute more than once: it is pure, without random numbers and without state.
     pub repeatable: bool,
 }
 
-/// Where a value's first copy comes from.
+/// Source of a value's first copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// A run makes it.
+    /// A run makes the value.
     #[default]
     Made,
-    /// It lies in the near space from the start (an input in the same memory). It can be dropped only if it was stored before.
+    /// The value is in the near space from the start (an input in the same memory). It can be dropped
+    /// only if it was stored before.
     Near,
-    /// It lies in a farther space, named by its index, from the start to the end (a weight): it can be loaded at any time.
+    /// The value is in a farther space, named by its index, from the start to the end (a weight). It can
+    /// be loaded at any time.
     Far(u32),
 }
 
-/// Bytes that live together: a value with all views of it.
+/// A buffer: a value together with all views of it, which are live together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Value {
     /// Size in bytes.
     pub size: u64,
-    /// Where its first copy comes from.
+    /// Source of the first copy.
     pub origin: Origin,
-    /// A result: from its first run to the end it is in the near space, is never dropped and never made again.
+    /// Whether the value is a result: from its first run to the end it stays in the near space, is never
+    /// dropped and never recomputed.
     pub kept: bool,
-    /// Whether it may be stored and loaded.
+    /// Whether the value may be stored and loaded.
     pub movable: bool,
-    /// Values that the run which makes this one reads, not smaller than this one, whose bytes it may take over: if that run is the last reader of
-    /// that copy, both count once at its step. One value takes over at most one other.
+    /// Operands of the run that makes this value, each at least as large as this value, whose bytes this
+    /// value may take over. If that run is the last reader of the operand's copy, the step counts the
+    /// bytes of both only once. One value takes over at most one operand.
     pub takes_over: Vec<u32>,
 }
 
 /// A farther memory space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// How much it holds; `None` for no limit.
+    /// Capacity in bytes; `None` for no limit.
     pub capacity: Option<u64>,
 }
 
-/// A way between the near space and a farther one, in both directions, each an engine of its own.
+/// A link between the near space and a farther space, with one engine for each direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// The farther space, by its index.
+    /// Index of the farther space.
     pub space: u32,
-    /// Bytes a unit of time from the near space; at least 1.
+    /// Bytes per unit of time from the near space to the farther one; at least 1.
     pub store_rate: u64,
-    /// Bytes a unit of time to the near space; at least 1.
+    /// Bytes per unit of time from the farther space to the near one; at least 1.
     pub load_rate: u64,
     /// Time before the first byte of a store arrives.
     pub store_latency: u64,
@@ -87,86 +96,92 @@ pub struct Link {
 /// One entry of a plan. Indices name runs, values and links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Runs an operation, for the first time or again. What it makes replaces earlier copies of the same values for all events listed after it.
+    /// Executes a run, for the first time or again. For all events listed later, its results replace
+    /// earlier copies of these values.
     Run(u32),
-    /// Copies a value over a link to the farther space. Ends the near copy for all events listed after it; its bytes stay until the store and every
-    /// reader listed before have ended.
+    /// Copies a value over a link to the farther space. For all events listed later, the near copy no
+    /// longer exists; its bytes stay in use until the store and every reader listed before it have
+    /// ended.
     Store {
-        /// The value.
+        /// Index of the value.
         value: u32,
-        /// The link.
+        /// Index of the link.
         link: u32,
     },
-    /// Copies a value over a link from the farther space; the near copy's bytes are taken from the start of the load.
+    /// Copies a value over a link from the farther space. The near copy takes its bytes from the start
+    /// of the load.
     Load {
-        /// The value.
+        /// Index of the value.
         value: u32,
-        /// The link.
+        /// Index of the link.
         link: u32,
     },
 }
 
-/// A sequence of events, with what it needs and takes.
+/// A sequence of events, with its peak and its times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The events, in issue order.
+    /// Events, in issue order.
     pub events: Vec<Event>,
-    /// The most bytes in the near space at one time.
+    /// Peak of the near space, in bytes.
     pub peak: u64,
-    /// Sum of the costs of all runs, repeated ones included.
+    /// Sum of the costs of all runs; a repeated run counts each time.
     pub cost: u64,
-    /// End of the last event, with one engine for runs and one for each direction of each link. Equals `cost` without transfers.
+    /// End of the last event, with one engine for runs and one for each direction of each link. Equals
+    /// `cost` without transfers.
     pub makespan: u64,
 }
 
 impl Plan {
-    /// The runs in their order, where nothing is moved.
+    /// Returns the runs in their order; `None` if the plan has transfers.
     pub(super) fn runs(&self) -> Option<Vec<u32>> {
         let run = |event: &Event| if let Event::Run(run) = event { Some(*run) } else { None };
         self.events.iter().map(run).collect()
     }
 }
 
-/// Why something is no budget problem.
+/// Why a problem is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BudgetError {
-    /// A run that is named and does not exist.
+    /// A named run does not exist.
     #[error("run {run} does not exist")]
     NoSuchRun {
         /// The index that is out of range.
         run: u32,
     },
-    /// A value that is named and does not exist.
+    /// A named value does not exist.
     #[error("value {value} does not exist")]
     NoSuchValue {
         /// The index that is out of range.
         value: u32,
     },
-    /// A farther space that is named and does not exist.
+    /// A named farther space does not exist.
     #[error("space {space} does not exist")]
     NoSuchSpace {
         /// The index that is out of range.
         space: u32,
     },
-    /// A link that moves nothing.
+    /// A link has a rate of 0.
     #[error("link {link} moves no bytes")]
     DeadLink {
-        /// The link.
+        /// Index of the link.
         link: u32,
     },
-    /// A run that reads what no earlier run makes, or stands before its predecessor.
+    /// A run reads a value that no earlier run makes, or is listed before its predecessor.
     #[error("run {run} stands before what it needs")]
     TooEarly {
-        /// The run.
+        /// Index of the run.
         run: u32,
     },
-    /// A value that two runs make, or that is made although it has another origin.
+    /// A value has two makers, has a maker although its origin is another one, or has no maker although
+    /// it needs one.
     #[error("value {value} has more than one maker, or none")]
     Maker {
-        /// The value.
+        /// Index of the value.
         value: u32,
     },
-    /// A value that may take over something that it cannot.
+    /// A value lists an operand that it cannot take over: the maker does not read the operand, or the
+    /// operand is smaller.
     #[error("value {value} cannot take over value {other}")]
     CannotTakeOver {
         /// The value that would take over.
@@ -174,16 +189,17 @@ pub enum BudgetError {
         /// The value that would be taken over.
         other: u32,
     },
-    /// Sizes, costs or transfer times add up to more than 62 bits hold.
+    /// Sizes and workspaces, or costs and latencies, add up to 2^61 or more.
     #[error("sizes or times add up to too much")]
     TooLarge,
 }
 
-/// All sums stay below this, so that signed differences never overflow.
+/// Upper bound of all sums, so that signed differences never overflow.
 const MAX_SUM: u64 = 1 << 61;
 
 impl Problem {
-    /// Bytes that a run of that index needs at least: what it reads, what it makes but for what takes over an operand, and its workspace.
+    /// Returns the bytes that a run needs at least: its operands, its results except those that may take
+    /// over an operand, and its workspace. Returns 0 for an index out of range.
     #[must_use]
     pub fn need(&self, run: usize) -> u64 {
         let Some(run) = self.runs.get(run) else { return 0 };
@@ -196,7 +212,7 @@ impl Problem {
     /// Checks indices, the given order, makers and sums. O(n + uses).
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// Returns the first rule that does not hold.
     pub fn validate(&self) -> Result<(), BudgetError> {
         self.validate_sums()?;
         self.validate_links()?;

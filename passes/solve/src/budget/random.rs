@@ -1,11 +1,11 @@
-//! Numbers that look random and are the same each time.
+//! Pseudo-random numbers from fixed seeds, so that searches are reproducible.
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// The generator SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
 impl Random {
-    /// A sequence for each seed.
+    /// Creates the sequence of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -18,30 +18,30 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 if that is 0.
+    /// Returns a number below `bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u32) -> u32 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u32
     }
 
-    /// A number from 0 to 1, 1 excluded.
+    /// Returns a number in `0.0..1.0`.
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// An entry of a list; `None` if it is empty.
+    /// Returns a random entry of a list; `None` if the list is empty.
     pub fn pick(&mut self, list: &[u32]) -> Option<u32> {
         list.get(self.below(list.len() as u32) as usize).copied()
     }
 }
 
-/// Indices that are drawn in proportion to their weights.
+/// A distribution over indices, in proportion to their weights.
 #[derive(Clone, Debug)]
 pub(super) struct Weights {
     sums: Vec<f64>,
 }
 
 impl Weights {
-    /// Weights are not negative.
+    /// Creates the distribution; weights must not be negative.
     pub fn new(weights: impl Iterator<Item = f64>) -> Self {
         let mut sum = 0.0;
         let add = |weight: f64| {
@@ -51,7 +51,7 @@ impl Weights {
         Self { sums: weights.map(add).collect() }
     }
 
-    /// An index; `None` if no weight is above zero. O(log n).
+    /// Draws an index; `None` if no weight is above zero. O(log n).
     pub fn draw(&self, random: &mut Random) -> Option<u32> {
         let all = self.sums.last().copied().filter(|all| *all > 0.0)?;
         let at = random.unit() * all;

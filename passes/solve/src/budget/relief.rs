@@ -1,8 +1,10 @@
-//! Recomputation where it pays most: while the worst step is over the capacity, the absence that lowers a soft maximum most for its cost.
+//! Recomputation at the best price: while the worst step is over the capacity, makes the absence that
+//! lowers a soft maximum most for its cost.
 //!
-//! The soft maximum gives each step a weight that grows exponentially with its bytes: a price that says where memory is short, kept up to date with
-//! each change (as in multiplicative weights for covering programs). What an absence is worth is what it takes off the sum of weights, with all that its
-//! recomputation needs: operands that are made again too, or that live longer.
+//! The soft maximum gives each step a weight that grows exponentially with its bytes. The weight is a
+//! price that shows at which steps memory is short, and each change updates it (as in multiplicative
+//! weights for covering programs). The worth of an absence is its reduction of the sum of weights, all
+//! effects of the recomputation included: operands that are recomputed too, or that stay live longer.
 
 use std::collections::BTreeSet;
 
@@ -12,33 +14,34 @@ use super::model::{MAX_CHAIN, NONE};
 use super::random::Random;
 use super::state::State;
 
-/// The largest logarithm of a weight.
+/// Maximum logarithm of a weight.
 pub(super) const STEEPEST: f64 = 600.0;
 
-/// A copy that lives over the worst slot and could be made again before its next use.
+/// A copy that is live across the worst slot and can be recomputed before its next use.
 struct Absence {
     maker: u32,
     next_use: u32,
-    /// What its absence would be worth if all that it needs were there, for its own cost.
+    /// Worth of the absence if all operands of the maker were live, divided by the cost of the maker.
     score: f64,
 }
 
-/// Where a chain is put, and what it is worth so far.
+/// The target of a chain of recomputations, and its worth so far.
 struct Aim {
     worst: u32,
-    /// What the absence takes off the sum of weights, and what it costs.
+    /// Reduction of the sum of weights by the absence.
     worth: f64,
+    /// Cost of the maker.
     cost: f64,
-    /// Cost of all operations from which on the chain is of no use.
+    /// Cost of the whole sequence above which the chain is useless.
     dearest: u64,
 }
 
-/// Chance in the choice of absences, for searches.
+/// Randomness in the choice of absences, for searches.
 pub(super) struct Whim {
     pub random: Random,
-    /// By how much scores differ by chance, either way.
+    /// Random variation of scores, as a factor in either direction.
     pub noise: f64,
-    /// Operations whose results are not made absent for themselves.
+    /// Operations whose results must not be chosen as absences.
     pub banned: BTreeSet<u32>,
 }
 
@@ -48,20 +51,21 @@ impl Whim {
     }
 }
 
-/// Keeps the soft maximum of a state at the steepness that relief works with.
+/// Gives a state the soft maximum with the steepness that relief uses.
 pub(super) fn soften(state: &mut State, capacity: i64) {
     let steepest = STEEPEST / state.peak().max(1) as f64;
     let steepness = state.model.tuning.steepness as f64;
     state.soften(capacity, (steepness / capacity.max(1) as f64).min(steepest));
 }
 
-/// Puts recomputations in until the capacity holds, nothing helps, or all together costs as much as `dearest`; says whether it holds for less.
+/// Inserts recomputations until the capacity holds, no insertion helps, or the cost of the sequence
+/// reaches `dearest`. Returns whether the capacity holds at a cost below `dearest`.
 ///
 /// O(absences x (values + tried chains) log slots).
 pub(super) fn reduce(state: &mut State, capacity: i64, dearest: u64) -> bool {
     let most = 8 * state.model.operations() + 64;
     let mut count = 0;
-    // Where nothing helps, perhaps only free slots were missing.
+    // If no absence helps, perhaps only free slots were missing: spread the sequence and try again.
     while state.peak() > capacity && state.count() > count {
         count = state.count();
         *state = State::new(state.model, &state.sequence());
@@ -79,14 +83,15 @@ pub(super) fn reduce(state: &mut State, capacity: i64, dearest: u64) -> bool {
     state.peak() <= capacity && state.cost() < dearest
 }
 
-/// Frees bytes at the worst slot of a softened state, for at most so much cost in all; `false` if nothing does. Not always in the best way, where there
-/// is a whim.
+/// Frees bytes at the worst slot of a softened state, at a total cost of at most `allowed`. Returns
+/// `false` if no change does. With a whim the choice is partly random.
 pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, allowed: u64, mut whim: Option<&mut Whim>) -> bool {
     let worst = state.tree.peak();
     let (level, weight) = (state.peak(), state.weight());
     let absences = chosen(absences(state, worst), state.model.tuning.tried, whim.as_deref_mut());
     let mut best: Option<(f64, Vec<(u32, u32)>)> = None;
     let mut is_too_dear = false;
+    // Try the absences in falling score, and keep the best chain.
     for absence in &absences {
         if best.as_ref().is_some_and(|(score, _)| *score >= absence.score) {
             break;
@@ -95,7 +100,7 @@ pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, allowed: u64, mut
         let cost = state.cost();
         let own = state.model.costs[absence.maker as usize] as f64;
         let worth = absence.score * (own + 1.0);
-        // A chain that takes longer than this is worth less than the best one.
+        // A chain with a higher cost is worth less than the best chain so far.
         let useful = best.as_ref().map_or(f64::INFINITY, |(score, _)| (1.0 + state.model.tuning.noise.factor()) * worth / score);
         let dearest = allowed.min(cost.saturating_add(useful as u64));
         let aim = Aim { worst, worth, cost: own, dearest };
@@ -124,7 +129,7 @@ pub(super) fn lower_peak(state: &mut State, edits: &mut Edits, allowed: u64, mut
     true
 }
 
-/// The absences that are tried, those with the best scores first.
+/// Returns the absences to try, best score first.
 fn chosen(mut absences: Vec<Absence>, most: usize, whim: Option<&mut Whim>) -> Vec<Absence> {
     if let Some(whim) = whim {
         absences.retain(|absence| !whim.banned.contains(&absence.maker));
@@ -135,8 +140,9 @@ fn chosen(mut absences: Vec<Absence>, most: usize, whim: Option<&mut Whim>) -> V
     absences
 }
 
-/// Frees bytes at the worst slot where no absence alone does: by a run that nobody needs up to there and that may stand later, with what has to run again
-/// for it by then; `false` if nothing does.
+/// Frees bytes at the worst slot if no single absence does: moves a run whose results have no reader up
+/// to that slot to a later slot, and inserts the recomputations that it needs there. Returns `false` if
+/// no move helps.
 fn make_late(state: &mut State, edits: &mut Edits, worst: u32, mut whim: Option<&mut Whim>) -> bool {
     let (level, weight, cost) = (state.peak(), state.weight(), state.cost());
     let mut best: Option<(f64, Absence, Vec<u32>)> = None;
@@ -159,10 +165,11 @@ fn make_late(state: &mut State, edits: &mut Edits, worst: u32, mut whim: Option<
     best.is_some_and(|(_, absence, chain)| put_late(state, edits, &absence, worst, &chain))
 }
 
-/// Runs whose results live over a slot and are not used up to there, with the slot before which they may stand.
+/// Returns the runs whose results are live across a slot and not used up to it, each with the slot
+/// before which it must run.
 fn movable(state: &State, worst: u32) -> Vec<Absence> {
     let model = state.model;
-    // Transfers are planned for an order.
+    // Transfers fit only the order that they were planned for.
     if model.moves.iter().flatten().any(|(stored, _)| !state.slots_of(*stored).is_empty()) {
         return Vec::new();
     }
@@ -176,7 +183,9 @@ fn movable(state: &State, worst: u32) -> Vec<Absence> {
     (0..model.values() as u32).filter(|value| state.spans(*value, worst)).filter_map(|value| made(&value)).collect()
 }
 
-/// The slot before which a run may stand that nobody needs up to the worst slot: where an operand is made again behind that, or else the last one.
+/// Returns the slot before which a run must stand if its results have no reader up to the worst slot:
+/// near a later slot that remakes an operand, if one exists, or else the last possible slot. `None` if
+/// that slot is not after the worst one.
 fn latest(state: &State, start: u32, worst: u32) -> Option<u32> {
     let (model, operation) = (state.model, state.operation(start));
     let used = model.writes.of(operation).iter().map(|value| state.next_used(*value, start)).min();
@@ -186,7 +195,8 @@ fn latest(state: &State, start: u32, worst: u32) -> Option<u32> {
     (before > worst + 1).then_some(before)
 }
 
-/// Moves a run to where it is needed, and lets a chain run again right before; `false`, and some of it done, if there are too few free slots.
+/// Moves a run to the slot of its need, and inserts its chain right before it. Returns `false`, with
+/// part of the changes made, if free slots are missing.
 fn put_late(state: &mut State, edits: &mut Edits, absence: &Absence, worst: u32, chain: &[u32]) -> bool {
     let Some(&from) = state.slots_of(absence.maker).iter().rfind(|slot| **slot < worst) else { return false };
     edits.take_out(state, from);
@@ -199,7 +209,7 @@ fn put_late(state: &mut State, edits: &mut Edits, absence: &Absence, worst: u32,
     true
 }
 
-/// All copies that live over a slot and are neither made nor used there.
+/// Returns all copies that are live across a slot and can be recomputed before their next use.
 fn absences(state: &State, worst: u32) -> Vec<Absence> {
     let model = state.model;
     let mut found = Vec::new();
@@ -208,7 +218,7 @@ fn absences(state: &State, worst: u32) -> Vec<Absence> {
             continue;
         };
         let Some((start, last)) = state.copy_at(value, worst) else { continue };
-        // An operand that ends here may be taken over by a result.
+        // A result may take over an operand that ends here, so the operand stays a candidate.
         let is_used = state.next_used(value, worst.saturating_sub(1)) == worst;
         if last <= worst || (is_used && !model.is_taken[value as usize]) {
             continue;
@@ -223,8 +233,9 @@ fn absences(state: &State, worst: u32) -> Vec<Absence> {
     found
 }
 
-/// Makes an operation run again right before a slot, with those of its operands that it pays not to let live until there; `false`, and nothing
-/// changed, if that cannot be. Unfinished where it is too dear.
+/// Inserts an operation right before a slot, together with those of its operands whose recomputation
+/// costs less than keeping them live. Returns `false`, without changes, if the operation cannot run
+/// there. Stops early, with an incomplete chain, once the cost exceeds the aim.
 fn run_again(state: &mut State, edits: &mut Edits, operation: u32, before: u32, first: usize, aim: &Aim) -> bool {
     let model = state.model;
     if edits.mark() - first >= MAX_CHAIN || !model.repeatable[operation as usize] {
@@ -243,7 +254,7 @@ fn run_again(state: &mut State, edits: &mut Edits, operation: u32, before: u32, 
         let burden = state.weight_of(previous + 1, slot) * state.relief(model.sizes[value as usize]);
         let cost = model.costs[maker as usize] as f64;
         if burden * (aim.cost + cost + 1.0) > aim.worth * (cost + 1.0) {
-            // If it cannot run again, it lives on.
+            // An operand that cannot be recomputed stays live.
             run_again(state, edits, maker, slot, first, aim);
             if state.cost() > aim.dearest {
                 break;
@@ -253,7 +264,8 @@ fn run_again(state: &mut State, edits: &mut Edits, operation: u32, before: u32, 
     true
 }
 
-/// A chain in the order of first runs: what an operand needs runs before what needs it, and seldom lies around for longer than in that order.
+/// Sorts a chain by the first runs of its operations: makers then run before their readers, and values
+/// seldom stay live longer than in that order.
 fn sorted(state: &State, chain: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let mut operations: Vec<u32> = chain.iter().map(|(operation, _)| *operation).collect();
     let mut slots: Vec<u32> = chain.iter().map(|(_, slot)| *slot).collect();
@@ -270,7 +282,8 @@ mod tests {
     use super::*;
     use crate::tuning::BudgetTuning;
 
-    /// A wide value is made of a small one, and a result of it; then come two results that leave room for either of both, but not for both.
+    /// A wide value is made from a small one, and a kept result from the wide value. Two further results
+    /// leave room for either the wide value or the kept result, but not for both.
     fn results_that_meet() -> Problem {
         let value = |(size, kept): (u64, bool)| Value { size, kept, ..Value::default() };
         let run = |reads: &[u32], writes: &[u32], cost: u64| Run {
@@ -292,12 +305,13 @@ mod tests {
         let mut state = State::new(&model, &model.given());
         assert_eq!(state.peak(), 2100);
         assert!(reduce(&mut state, 1901, u64::MAX));
-        // The wide value is made again for it; what that is made of lives on, since to make it again takes longer.
+        // The wide value is recomputed for the result. Its small operand stays live, because recomputing
+        // it takes longer.
         assert_eq!((state.sequence(), state.cost()), (vec![0, 1, 3, 4, 1, 2], 250));
-        // What costs as much as another plan is given up.
+        // A sequence whose cost reaches `dearest` is given up.
         assert!(!reduce(&mut State::new(&model, &model.given()), 1901, 250));
         assert!(reduce(&mut State::new(&model, &model.given()), 1901, 251));
-        // The last results and what they are made of need as much by themselves.
+        // The last results and their operands need 1,900 bytes by themselves.
         let mut state = State::new(&model, &model.given());
         assert!(!reduce(&mut state, 1899, u64::MAX));
     }

@@ -1,9 +1,10 @@
-//! Reordering first: what costs no time at all.
+//! Reorders runs before anything is recomputed: a better order costs no time.
 
 use super::model::Model;
 use crate::{Limit, order};
 
-/// A better order of all operations once, if the ordering solver finds one. Its cost.
+/// Returns a better order of all operations, each once, if the ordering solver finds one; `None`
+/// otherwise. Takes the time of the ordering solver.
 pub(super) fn reorder(model: &Model, given: &[u32], limit: Limit) -> Option<Vec<u32>> {
     let mut place = vec![0_u32; model.operations()];
     given.iter().enumerate().for_each(|(index, operation)| place[*operation as usize] = index as u32);

@@ -1,7 +1,9 @@
-//! Ruin and recreate: some of what runs again is taken out of a plan, or runs elsewhere, and what pays most is put in until the capacity holds again.
+//! Ruin and recreate: removes or moves some repeated runs of a plan, then inserts the best
+//! recomputations until the capacity holds again.
 //!
-//! A large neighborhood search (Shaw 1998; Schrimpf, Schneider, Stamm-Wilbrandt and Dueck 2000) around `relief.rs`: each round decides anew what only makes
-//! sense together, where annealing would have to pass through sequences that are far over the capacity.
+//! This is a large neighborhood search (Shaw 1998; Schrimpf, Schneider, Stamm-Wilbrandt and Dueck 2000)
+//! around `relief.rs`. Each round changes together the decisions that depend on each other; annealing
+//! would have to pass through sequences far over the capacity.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,33 +15,33 @@ use super::relief::{self, Whim};
 use super::state::State;
 use crate::Stop;
 
-/// Rounds after which weights are computed anew: rounding errors add up.
+/// Number of rounds after which weights are recomputed, because rounding errors add up.
 const FRESH: u64 = 64;
 
-/// How many rounds an effort is, for a model.
+/// Returns the number of rounds of an effort.
 pub(super) fn rounds(model: &Model, effort: u64) -> u64 {
     model.tuning.effort_per_round.of(effort)
 }
 
-/// The search's state.
+/// State of the search.
 pub(super) struct Ruin<'s, 'm> {
     state: &'s mut State<'m>,
     capacity: i64,
-    /// What sequences keep now: the capacity, or more for a while.
+    /// Current limit of the sequences, in bytes: the capacity, or more for part of the rounds.
     room: i64,
     whim: Whim,
     edits: Edits,
-    /// How many repeats were looked at to let their readers run earlier: in turn, since few are worth it.
+    /// Number of repeats tried by `advance` so far; they take turns, since few are worth it.
     turn: usize,
-    /// Operations that states before this one put in or took out.
+    /// Number of operations inserted or removed in earlier states.
     work: u64,
-    /// Whether only what repeats may move, since transfers were planned for this order.
+    /// Whether only repeated runs may move, because transfers were planned for this order.
     keeps_order: bool,
     stop: Stop,
 }
 
 impl<'s, 'm> Ruin<'s, 'm> {
-    /// A search from a state that keeps the capacity.
+    /// Creates a search from a state that keeps the capacity.
     pub fn new(state: &'s mut State<'m>, capacity: i64, keeps_order: bool, stop: &Stop) -> Self {
         let noise = state.model.tuning.noise.factor();
         Self {
@@ -55,13 +57,14 @@ impl<'s, 'm> Ruin<'s, 'm> {
         }
     }
 
-    /// The same by other chances: the first turn goes by those of a new search.
+    /// Changes the random numbers to those of a turn; turn 0 equals a new search.
     pub fn in_turn(mut self, turn: u64) -> Self {
         self.whim.random = Random::new(1 + turn);
         self
     }
 
-    /// Leaves the state at the cheapest sequence within the capacity that was met. O(rounds x absences x (values + tried chains) log slots).
+    /// Searches, and leaves the state at the cheapest sequence found within the capacity. O(rounds x
+    /// absences x (values + tried chains) log slots).
     pub fn run(&mut self, rounds: u64) {
         if rounds == 0 {
             return;
@@ -74,6 +77,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
         let restarts = tuning.rounds;
         let (mut round, mut halves) = (0, 0);
         loop {
+            // The search is done when its rounds, or the work expected of them, are spent.
             let worked = (self.work + self.state.work) as f64 / work;
             let done = worked.max(round as f64 / rounds as f64);
             let is_bare = self.room == self.capacity && self.state.repeated().is_empty();
@@ -87,6 +91,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
                 self.begin(&self.state.sequence());
             }
             round += 1;
+            // One round: ruin, recreate, and keep the result if it costs little enough.
             let heat = hot * (1.0 - done);
             let allowed = self.state.cost() as f64 - heat * self.whim.random.unit().max(1e-300).ln();
             self.edits.settle();
@@ -101,7 +106,8 @@ impl<'s, 'm> Ruin<'s, 'm> {
         *self.state = State::new(self.state.model, &best.1);
     }
 
-    /// Begins every other half anew at the best sequence; what a half found with more room is changed by the next one to keep the capacity.
+    /// Restarts every other half at the best sequence. A half may use more room; the next half changes
+    /// its result so that it keeps the capacity.
     fn begin_half(&mut self, half: u32, best: &[u32]) {
         let tuning = &self.state.model.tuning;
         let loose = tuning.rounds / 2;
@@ -113,7 +119,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
         }
     }
 
-    /// Makes absences until the room holds, whatever that costs; `false` where it does not.
+    /// Makes absences at any cost until the limit holds; `false` if it does not hold.
     fn tighten(&mut self) -> bool {
         self.begin(&self.state.sequence());
         self.edits.settle();
@@ -136,7 +142,8 @@ impl<'s, 'm> Ruin<'s, 'm> {
         }
     }
 
-    /// Makes absences until the room holds, and takes out what it can do without; `false` if that costs more than is allowed.
+    /// Makes absences until the limit holds, then removes unnecessary repeats; `false` if the result
+    /// costs more than `allowed`.
     fn recreate(&mut self, allowed: f64) -> bool {
         for _ in 0..MAX_CHAIN {
             if self.state.peak() <= self.room || self.state.cost() as f64 > allowed {
@@ -153,7 +160,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
         self.state.cost() as f64 <= allowed
     }
 
-    /// The slots of what runs more than once, ascending.
+    /// Returns the slots of operations that run more than once, ascending.
     fn repeats(&self) -> Vec<u32> {
         let repeated = self.state.repeated().iter().filter(|operation| self.is_free(**operation));
         let mut slots: Vec<u32> = repeated.flat_map(|operation| self.state.slots_of(*operation)).copied().collect();
@@ -161,12 +168,13 @@ impl<'s, 'm> Ruin<'s, 'm> {
         slots
     }
 
-    /// Whether an operation may be taken out and moved: transfers stay as they were planned.
+    /// Whether an operation may be removed and moved; transfers stay as planned.
     fn is_free(&self, operation: u32) -> bool {
         operation != NONE && (operation as usize) < self.state.model.fixed
     }
 
-    /// Takes out what is at a slot, if it runs elsewhere too, with what served it alone.
+    /// Removes the operation at a slot, if it also runs elsewhere, together with runs that served it
+    /// alone.
     fn take_out(&mut self, slot: u32) {
         let operation = self.state.operation(slot);
         if self.is_free(operation) && self.state.is_spare(slot) {
@@ -175,7 +183,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
         }
     }
 
-    /// Takes out repeats that follow each other.
+    /// Removes repeats that follow each other.
     fn take_row(&mut self) {
         let slots = self.repeats();
         let count = slots.len() as u32;
@@ -189,7 +197,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
         }
     }
 
-    /// Takes out some repeats.
+    /// Removes some repeats at random places.
     fn take_anywhere(&mut self) {
         let slots = self.repeats();
         for _ in 0..=self.whim.random.below(self.state.model.tuning.changes.max(1)) {
@@ -199,8 +207,8 @@ impl<'s, 'm> Ruin<'s, 'm> {
         }
     }
 
-    /// Lets everything that reads one repeat run as early as it can, and no second time, and takes the repeat out: what is made early may be smaller
-    /// than what it is made of.
+    /// Moves every reader of one repeat as early as possible, bans these readers from repeats in this
+    /// round, and removes the repeat. A result that is made early may be smaller than its operands.
     fn advance(&mut self) {
         let is_first = |slot: &u32| self.state.slots_of(self.state.operation(*slot)).first() == Some(slot);
         let slots: Vec<u32> = self.repeats().into_iter().filter(|slot| !is_first(slot)).collect();
@@ -222,7 +230,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
         }
     }
 
-    /// Lets some operations run elsewhere, and takes out some repeats.
+    /// Moves some operations, and removes some repeats.
     fn displace(&mut self) {
         for _ in 0..=self.whim.random.below((self.state.model.tuning.changes / 2).max(1)) {
             let operation = self.whim.random.below(self.state.model.fixed as u32);
@@ -240,7 +248,8 @@ impl<'s, 'm> Ruin<'s, 'm> {
         self.take_anywhere();
     }
 
-    /// Moves what is at a slot to or near another one between two (both excluded), if there is room.
+    /// Moves the operation at a slot to or near a target slot between `low` and `high` (both excluded),
+    /// if there is room.
     fn put_at(&mut self, slot: u32, target: u32, (low, high): (u32, u32)) {
         let operation = self.state.operation(slot);
         if !self.is_free(operation) || high <= low + 1 {
@@ -251,7 +260,7 @@ impl<'s, 'm> Ruin<'s, 'm> {
         }
     }
 
-    /// Takes out repeats that the capacity can do without, the costliest first.
+    /// Removes repeats that the capacity does not need, the costliest first.
     fn drop_spare(&mut self) {
         let mut slots = self.repeats();
         slots.sort_by_key(|slot| (Reverse(self.state.model.costs[self.state.operation(*slot) as usize]), *slot));
@@ -271,7 +280,8 @@ mod tests {
     use super::*;
     use crate::tuning::BudgetTuning;
 
-    /// `a` (ten bytes) is read early, and late by what makes `c` of it (one byte); two runs with ten bytes stand between.
+    /// Value 0 (ten bytes) is read early, and late by the maker of value 4 (one byte). Between them two
+    /// runs make and read another value of ten bytes.
     fn read_early_and_late() -> Problem {
         let sizes = [10, 1, 10, 1, 1];
         let run = |reads: &[u32], writes: &[u32]| Run {
@@ -285,7 +295,7 @@ mod tests {
         Problem { runs, values: sizes.map(|size| Value { size, ..Value::default() }).to_vec(), ..Problem::default() }
     }
 
-    /// `a` and `c`, both wide, are there together in the given order.
+    /// Values 0 and 2, both wide, are live together in the given order.
     fn wide_ones_that_meet() -> Problem {
         let run = |reads: &[u32], writes: &[u32]| Run {
             reads: reads.to_vec(),
@@ -312,7 +322,7 @@ mod tests {
         search.begin_half(3, &best);
         assert_eq!((search.room, search.state.cost()), (129, 60));
         assert!(search.state.peak() <= 129);
-        // What only fits where there is more room is no answer.
+        // A sequence that fits only with more room is no answer.
         search.run(40);
         assert_eq!((search.state.cost(), search.state.peak() <= 129), (60, true));
     }
@@ -330,7 +340,7 @@ mod tests {
             (state.cost(), state.sequence())
         };
         assert_eq!(searched(false).0, 60);
-        // Nothing may move there, and nothing can be done without.
+        // With the order kept no run may move, and no repeat is unnecessary.
         assert_eq!(searched(true), (70, sequence.to_vec()));
         assert_eq!((rounds(&model, 0), rounds(&model, 120)), (0, 30));
     }

@@ -1,18 +1,22 @@
-//! A smooth stand-in for the highest sum of a tree: the logarithm of a sum of exponentials over the occupied slots.
+//! A smooth approximation of the highest sum of a tree: the logarithm of a sum of exponentials over the
+//! occupied slots.
 //!
-//! Its slope sees every slot near or over the capacity, where the maximum sees one: what brings sequences with several peaks below a capacity
-//! (the variant that FastSA describes for such graphs). Adding to a range multiplies its exponentials by one number.
+//! Its slope reflects every slot near or over the capacity, while the maximum reflects a single slot.
+//! This brings sequences with several peaks below a capacity (FastSA describes this variant for graphs
+//! with several peaks). Adding bytes to a range multiplies its exponentials by one number.
 
-/// Factors from which on they are handed down: a product of one for each level is still a number.
+/// A node hands a larger factor down to its children, so that the product of the factors on a path, one
+/// for each level, remains finite.
 const EXTREME: f64 = 1e15;
 
-/// Weights of slots, each `exp(sharpness x bytes)` where something runs, with range changes in O(log slots).
+/// Weights of slots, with range changes in O(log slots): an occupied slot weighs `exp(sharpness x
+/// bytes)`, any other 0.
 #[derive(Clone, Debug)]
 pub(super) struct SoftTree {
     leaves: usize,
     sharpness: f64,
     nodes: Vec<Node>,
-    /// How many nodes above the leaves have extreme factors.
+    /// Number of nodes above the leaves with extreme factors.
     extremes: usize,
 }
 
@@ -23,29 +27,31 @@ struct Node {
 }
 
 impl SoftTree {
-    /// All slots at zero bytes and not occupied. `sharpness` is the inverse of the bytes over which the sum fades.
+    /// Creates a tree with all slots at zero bytes and unoccupied. `sharpness` is the inverse of the
+    /// bytes over which a weight fades.
     pub fn new(slots: usize, sharpness: f64) -> Self {
         let leaves = slots.max(2).next_power_of_two();
         Self { leaves, sharpness, nodes: vec![Node { factor: 1.0, sum: 0.0 }; 2 * leaves], extremes: 0 }
     }
 
-    /// Bytes of the soft maximum; no number once weights were too large for numbers.
+    /// Returns the soft maximum in bytes; not finite once a weight was too large for a floating-point
+    /// number.
     pub fn top(&self) -> f64 {
         let sum = self.nodes[1].sum;
         if sum < f64::MIN_POSITIVE { f64::MIN_POSITIVE.ln() / self.sharpness } else { sum.ln() / self.sharpness }
     }
 
-    /// The part of its weight that a slot loses with so many bytes.
+    /// Returns the part of its weight that a slot loses if it holds `bytes` less.
     pub fn relief(&self, bytes: i64) -> f64 {
         -(-self.sharpness * bytes as f64).exp_m1()
     }
 
-    /// The weights of all occupied slots together.
+    /// Returns the sum of the weights of all occupied slots.
     pub fn sum(&self) -> f64 {
         self.nodes[1].sum
     }
 
-    /// The weights of the occupied slots in `first..=last` together.
+    /// Returns the sum of the weights of the occupied slots in `first..=last`.
     pub fn sum_of(&self, first: u32, last: u32) -> f64 {
         if first > last {
             return 0.0;
@@ -74,7 +80,7 @@ impl SoftTree {
         sum
     }
 
-    /// An occupied slot, each as likely as its weight; `draw` is from 0 to 1.
+    /// Draws an occupied slot in proportion to its weight; `draw` is from 0 to 1.
     pub fn sample(&self, draw: f64) -> u32 {
         let (mut node, mut rest) = (1, draw);
         while node < self.leaves {
@@ -101,7 +107,7 @@ impl SoftTree {
         }
     }
 
-    /// Adds bytes to the slots `first..=last`; nothing if there are none.
+    /// Adds bytes to the slots `first..=last`; does nothing if the range is empty.
     pub fn add(&mut self, first: u32, last: u32, delta: i64) {
         if first > last || delta == 0 {
             return;
@@ -134,8 +140,8 @@ impl SoftTree {
         }
     }
 
-    /// Hands extreme factors above a leaf down. Were they left there, what is added over a node and taken off below it would grow in both without end, up
-    /// to products that are no numbers.
+    /// Hands extreme factors above a leaf down to children. Otherwise adding over a node and subtracting
+    /// below it would let both factors grow without limit, until their products overflow.
     fn hand_down(&mut self, leaf: usize) {
         for level in (1..=self.leaves.trailing_zeros()).rev() {
             let node = leaf >> level;
@@ -167,7 +173,7 @@ impl SoftTree {
     }
 }
 
-/// Whether a factor is handed down.
+/// Whether a factor is extreme enough to be handed down.
 fn is_extreme(factor: f64) -> bool {
     !(1.0 / EXTREME..EXTREME).contains(&factor)
 }
@@ -202,12 +208,12 @@ mod tests {
         let mut tree = SoftTree::new(64, 0.5);
         tree.occupy(5, true);
         for _ in 0..1000 {
-            // Over a node, and off again by what lies below it.
+            // Add bytes over a node, and subtract them at the leaves below it.
             tree.add(0, 63, 40);
             (0..64).for_each(|slot| tree.add(slot, slot, -40));
         }
         assert!(tree.top().abs() < 1e-6);
-        // What is too large for a number is none, and not the least one.
+        // A weight that overflows must not count as the least weight.
         tree.add(5, 5, 100_000);
         tree.occupy(6, true);
         tree.add(5, 5, -200_000);

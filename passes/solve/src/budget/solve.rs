@@ -1,4 +1,5 @@
-//! The solver: the given order if it fits, else reordering, greedy recomputation, hidden transfers and annealing; the fastest plan of all.
+//! The budget solver: returns the given order if it fits; otherwise runs reordering, recomputation,
+//! hidden transfers, ruin and recreate, and annealing, and returns the fastest plan.
 
 use super::anneal::{Annealer, Best, Schedule};
 use super::emit::events;
@@ -14,37 +15,44 @@ use super::{greedy, polish, relief, ruin};
 use crate::tuning::Share;
 use crate::{Limit, Outcome, Stop, StopReason};
 
-/// Most searches from each kind of start with more effort than usual, each with the usual one: what these find depends more on chance than on length.
+/// Maximum number of searches from each kind of start. More effort than the default goes into more
+/// searches of the default length, because their results depend more on chance than on length.
 const MAX_SEARCHES: u64 = 16;
 
-/// Most annealing steps for each operation: small problems are searched through long before the effort ends.
+/// Maximum number of annealing steps for each operation: searches of small problems run dry long before
+/// the effort is spent.
 const MAX_STEPS_PER_OPERATION: u64 = 30_000;
 
-/// How often a plan with transfers is made anew for less bytes, where their times made it exceed the capacity.
+/// Maximum number of attempts for a plan with transfers; if the times of transfers push it over the
+/// capacity, the next attempt aims at fewer bytes.
 const MAX_REPAIRS: u32 = 4;
 
-/// Puts recomputations into a sequence until a capacity holds, or until it costs too much; says whether it holds for less.
+/// Inserts recomputations into a sequence until a capacity holds or a cost is reached; returns whether
+/// the capacity holds at a lower cost.
 type Reduce = fn(&mut State, i64, u64) -> bool;
 
-/// A plan that keeps the near space within `capacity` bytes, in as little time as the search finds.
+/// Returns the fastest plan found that keeps the near space within `capacity` bytes.
 ///
-/// [`Outcome::value`] and [`Outcome::lower_bound`] are times: the makespan, and the sum of all costs, which no plan can beat. If the given order keeps
-/// the capacity, it is the answer. Without a solution nothing is proven: the outcome is [`crate::Status::Unknown`]. With no effort the answer is that
-/// of the heuristics: reordering, greedy recomputation, hidden transfers, descent. Each unit of effort is 200 annealing steps and one
-/// more for two operations, up to 700 more, each O(operands log n): the default effort is 5 million steps for 100 operations, 18 million from 1,400
-/// operations on; about a third of that where short searches agree. More than the default effort goes into up to 16 such searches, so that it loses nothing of what
-/// the default finds.
+/// [`Outcome::value`] and [`Outcome::lower_bound`] are times: the makespan, and the sum of all costs,
+/// which no plan can beat. If the given order keeps the capacity, it is the answer. Without a solution
+/// nothing is proven: the outcome is [`crate::Status::Unknown`]. Without effort only the heuristics run:
+/// reordering, greedy recomputation, hidden transfers, descent.
+///
+/// A unit of effort is 200 annealing steps, plus one for every two operations, up to 700 more; each step
+/// is O(operands log n). The default effort is 5 million steps for 100 operations, 18 million from 1,400
+/// operations; about a third of that if short searches agree. More than the default effort goes into up
+/// to 16 searches of default length, so that the answer is never worse than with the default.
 ///
 /// # Errors
-/// The problem is not valid.
+/// Returns an error if the problem is not valid.
 pub fn solve(problem: &Problem, capacity: u64, limit: Limit) -> Result<Outcome<Plan>, BudgetError> {
     solve_until(problem, capacity, limit, &Stop::default())
 }
 
-/// The same, ended early if somebody asks: with the best plan until then.
+/// Solves as [`solve`] does, but ends early, with the best plan so far, if `stop` is due.
 ///
 /// # Errors
-/// The problem is not valid.
+/// Returns an error if the problem is not valid.
 pub fn solve_until(problem: &Problem, capacity: u64, limit: Limit, stop: &Stop) -> Result<Outcome<Plan>, BudgetError> {
     problem.validate()?;
     let model = Model::new(problem, &limit.tuning.budget);
@@ -53,11 +61,11 @@ pub fn solve_until(problem: &Problem, capacity: u64, limit: Limit, stop: &Stop) 
     Ok(search.outcome(limit))
 }
 
-/// The same from a plan at hand that keeps the capacity: what it runs again is decided anew, in the rounds and steps of so much effort. A plan with transfers, and
-/// one where anything may be moved, is looked for from the beginning.
+/// Improves a plan that keeps the capacity: searches for other repeats with the given effort. Searches
+/// from the beginning instead if the plan has transfers or if any value may be moved.
 ///
 /// # Errors
-/// The problem is not valid.
+/// Returns an error if the problem is not valid.
 pub fn improve(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: &Stop) -> Result<Outcome<Plan>, BudgetError> {
     problem.validate()?;
     let model = Model::new(problem, &limit.tuning.budget);
@@ -69,13 +77,13 @@ pub fn improve(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop
     Ok(search.outcome(limit))
 }
 
-/// Where annealing can begin.
+/// A sequence at which annealing can begin.
 #[derive(Clone)]
 struct Start {
     sequence: Vec<u32>,
     peak: i64,
     cost: u64,
-    /// Cost of a byte over the capacity, and a usual difference in cost, for the temperatures.
+    /// Cost of a byte over the capacity; and a typical difference in cost, as the unit of temperatures.
     price: f64,
     unit: f64,
     has_transfers: bool,
@@ -85,13 +93,13 @@ struct Search<'m> {
     problem: &'m Problem,
     model: &'m Model,
     capacity: u64,
-    /// The capacity as the searches see it.
+    /// The capacity as a signed number for the searches.
     ceiling: i64,
     lower_bound: u64,
     stop: Stop,
     best: Option<Plan>,
     starts: Vec<Start>,
-    /// Which of the searches from the same starts this is.
+    /// Number of this search among the searches from equal starts.
     turn: u64,
 }
 
@@ -102,7 +110,7 @@ impl<'m> Search<'m> {
         Self { problem, model, capacity, ceiling, lower_bound, stop: stop.clone(), best: None, starts: Vec::new(), turn: 0 }
     }
 
-    /// What was found.
+    /// Converts the search to its outcome.
     fn outcome(self, limit: Limit) -> Outcome<Plan> {
         let effort = if self.is_done() { 0 } else { limit.nodes };
         let Self { best: solution, lower_bound, .. } = self;
@@ -115,7 +123,7 @@ impl<'m> Search<'m> {
         Outcome { solution, value, lower_bound, stop, effort }
     }
 
-    /// Looks for better plans from a sequence of runs that keeps the capacity.
+    /// Searches for better plans from a sequence of runs that keeps the capacity.
     fn go_on(&mut self, sequence: &[u32], limit: Limit) {
         let given = self.model.given();
         let (plain, state) = (State::new(self.model, &given), State::new(self.model, sequence));
@@ -126,7 +134,7 @@ impl<'m> Search<'m> {
         self.in_turns(limit, Self::improve_starts);
     }
 
-    /// Annealing steps of so much effort.
+    /// Returns the number of annealing steps of an effort.
     fn steps(&self, limit: Limit) -> u64 {
         let (operations, tuning) = (self.model.fixed as u64, &self.model.tuning);
         let steps = limit.nodes.saturating_mul(tuning.steps.saturating_add((operations / 2).min(tuning.large as u64)));
@@ -138,7 +146,8 @@ impl<'m> Search<'m> {
         self.in_turns(limit, Self::search);
     }
 
-    /// Searches once, and with more effort than usual again by other chances from the same starts.
+    /// Searches once. With more effort than the default, searches again from the starts with other
+    /// random numbers.
     fn in_turns(&mut self, limit: Limit, search: impl FnOnce(&mut Self, Limit)) {
         let usual = limit.with_nodes(limit.nodes.min(Limit::default().nodes));
         search(self, usual);
@@ -152,9 +161,10 @@ impl<'m> Search<'m> {
         }
     }
 
-    /// Makes starts of all kinds from all orders, and looks for better plans from the best of them.
+    /// Makes starts of all kinds from all orders, and searches for better plans from the best of them.
     fn search(&mut self, limit: Limit) {
         let given = self.model.given();
+        // An order that fits is the answer.
         let mut orders = vec![given.clone()];
         if State::new(self.model, &given).peak() <= self.ceiling {
             self.warm_start(&given, None, relief::reduce);
@@ -162,6 +172,7 @@ impl<'m> Search<'m> {
         }
         let reordered = reorder(self.model, &given, limit.with_nodes(self.stop.bounded(limit.nodes)));
         orders.extend(reordered.filter(|order| *order != given));
+        // Recompute, by relief and greedily, in each order.
         for reduce in [relief::reduce, greedy::reduce] {
             for order in orders.iter().rev() {
                 if !self.is_done() {
@@ -169,20 +180,20 @@ impl<'m> Search<'m> {
                 }
             }
         }
-        // Covers help where greedy recomputation works at all; elsewhere chains are too long for them.
+        // Covers help only if greedy recomputation works; otherwise their chains are too long.
         for order in orders.iter().filter(|_| self.problem.links.is_empty()) {
             if self.best.is_some() && !self.is_done() {
                 self.gap_starts(order, limit);
             }
         }
-        // What makes room by running late may as well run late for what is moved away.
+        // A run that makes room by running late may do so for moved values, too.
         let late = self.best_start(false).map(|start| first_runs(self.model, &start.sequence));
         orders.extend(late.filter(|late| !orders.contains(late)));
         orders.iter().for_each(|order| self.transfer_starts(order));
         self.improve_starts(limit);
     }
 
-    /// Looks for better plans from the best start of each kind.
+    /// Searches for better plans from the best start of each kind.
     fn improve_starts(&mut self, limit: Limit) {
         let steps = self.steps(limit);
         let kinds = if self.moves() { 2 } else { 1 };
@@ -200,17 +211,18 @@ impl<'m> Search<'m> {
         }
     }
 
-    /// The best plan so far if this turn begins there and it moves nothing: every other one does.
+    /// Returns the best plan so far if this turn begins there and the plan has no transfers; every other
+    /// turn does.
     fn goes_on(&self) -> Option<Vec<u32>> {
         if self.turn % 2 == 1 { self.best.as_ref().and_then(Plan::runs) } else { None }
     }
 
-    /// Whether anything may be moved away.
+    /// Whether any value may be moved away.
     fn moves(&self) -> bool {
         self.model.moves.iter().any(Option::is_some)
     }
 
-    /// Starts from an order from which things are moved away, if they may be.
+    /// Makes starts with transfers from an order, if any value may be moved.
     fn transfer_starts(&mut self, order: &[u32]) {
         for score in [Score::Longest, Score::Dearest] {
             for reduce in [greedy::reduce, relief::reduce] {
@@ -221,13 +233,15 @@ impl<'m> Search<'m> {
         }
     }
 
-    /// The start of one kind that keeps the capacity and is cheapest; without such a one, what comes nearest to it.
+    /// Returns the cheapest start of a kind that keeps the capacity; without one, the start with the
+    /// lowest peak.
     fn best_start(&self, has_transfers: bool) -> Option<&Start> {
         let of_kind = self.starts.iter().filter(|start| start.has_transfers == has_transfers);
         of_kind.min_by_key(|start| (start.peak.max(self.ceiling), start.cost))
     }
 
-    /// Looks for better plans from a start: by ruin and recreate, then by annealing; the other way round where only annealing keeps the capacity.
+    /// Searches for better plans from a start: by ruin and recreate, then by annealing. Annealing comes
+    /// first if no start keeps the capacity.
     fn improve(&mut self, start: &mut Start, effort: u64, steps: u64) {
         let tuning = &self.model.tuning;
         let is_large = self.model.fixed > tuning.large;
@@ -249,12 +263,13 @@ impl<'m> Search<'m> {
         }
     }
 
-    /// What a sequence of so much time takes longer than all runs once.
+    /// Returns the extra time of a sequence: its cost beyond all runs once.
     fn extra(&self, cost: u64) -> u64 {
         cost.saturating_sub(self.lower_bound)
     }
 
-    /// Lets a start that keeps the capacity begin where ruin and recreate ends, and says how much time that takes.
+    /// Runs ruin and recreate from a start that keeps the capacity, moves the start to the result, and
+    /// returns its cost.
     fn rebuild(&mut self, start: &mut Start, effort: u64) -> u64 {
         let mut state = State::new(self.model, &start.sequence);
         let rounds = ruin::rounds(self.model, effort);
@@ -264,17 +279,17 @@ impl<'m> Search<'m> {
         state.cost()
     }
 
-    /// Time from which on a sequence is of no use.
+    /// Returns the cost above which a sequence is useless.
     fn dearest(&self) -> u64 {
         self.best.as_ref().map_or(u64::MAX, |best| polish::dearest(self.lower_bound, best.makespan))
     }
 
-    /// Whether nothing can be better.
+    /// Whether the best plan is proven optimal.
     fn is_done(&self) -> bool {
         self.best.as_ref().is_some_and(|best| best.makespan <= self.lower_bound)
     }
 
-    /// Makes an order fit, by hidden transfers if a score for them is given, then by recomputation.
+    /// Makes an order fit: by hidden transfers if a score for them is given, then by recomputation.
     fn warm_start(&mut self, order: &[u32], transfers: Option<Score>, reduce: Reduce) {
         let mut ceiling = self.ceiling;
         for repair in 0..MAX_REPAIRS {
@@ -301,14 +316,14 @@ impl<'m> Search<'m> {
         }
     }
 
-    /// Starts from the gap cover of an order.
+    /// Makes starts from the gap cover of an order.
     fn gap_starts(&mut self, order: &[u32], limit: Limit) {
         let plain = State::new(self.model, order);
         let (base, top) = (plain.cost(), plain.peak());
         for sequence in sequences(self.problem, order, self.capacity, self.model.tuning.trial.of(self.stop.bounded(limit.nodes)))
         {
             let mut state = State::new(self.model, &sequence);
-            // Where one round is far from fitting, the others are too.
+            // If one round is far from fitting, the other rounds are too.
             let dearest = self.dearest();
             if !greedy::reduce(&mut state, self.ceiling, dearest) {
                 if state.cost() >= dearest {
@@ -335,7 +350,8 @@ impl<'m> Search<'m> {
         self.starts.push(Start { sequence, peak, cost, price, unit, has_transfers });
     }
 
-    /// Keeps a sequence as a plan if it fits and is the fastest; how many bytes it is over the capacity, once times are taken into account.
+    /// Keeps a sequence as a plan if it fits and is the fastest so far. Returns the bytes by which it
+    /// exceeds the capacity, times of transfers included.
     fn offer(&mut self, state: &State) -> u64 {
         let over = self.offer_sequence(&state.sequence());
         if self.problem.links.is_empty() || self.is_done() {
@@ -355,17 +371,22 @@ impl<'m> Search<'m> {
         over
     }
 
-    /// Offers the cheapest sequence that annealing finds from a start, if any keeps the capacity: some short searches that differ by chance, then one from
-    /// the best of them, a short one too if all came to the same cost; else a cool one from the start as well.
+    /// Offers the cheapest sequence within the capacity that annealing finds from a start, and returns
+    /// it.
+    ///
+    /// Some short searches differ only in their random numbers; the next search begins at the best
+    /// result. It is short too if all short searches end at an equal cost; otherwise it is long, and a
+    /// cool search from the start follows.
     fn anneal(&mut self, start: &Start, steps: u64) -> Best {
         let tuning = &self.model.tuning;
         let (short, seeds) = (tuning.trial.of(steps), tuning.seeds);
-        // One search stays near its start, the others may tear down much of it.
+        // The cool search stays near its start; the hot searches may remove many of its repeats.
         let hot = tuning.hot.factor().max(0.01);
         let cool = 0.05 * hot;
         let is_telling = short >= tuning.steps.saturating_mul(self.model.fixed as u64);
         let [part, little] = [tuning.much, tuning.little].map(|share| share.of(self.ceiling.max(0) as u64) as i64);
         let over = |best: &Best| if is_telling && best.cost.is_none() { best.peak.saturating_sub(self.ceiling) } else { 0 };
+        // Run the short searches; give up early if the first one ends far above the capacity.
         let mut found = vec![self.annealed(start, &start.sequence, short, hot, 1)];
         if over(&found[0]) > part {
             return found.swap_remove(0);
@@ -378,6 +399,7 @@ impl<'m> Search<'m> {
         if over(first) > little {
             return found.swap_remove(0);
         }
+        // Search from the best result.
         let mut best = self.annealed(start, &first.sequence, if agree { short } else { steps / 2 }, hot, seeds + 1);
         if !agree {
             let near = self.annealed(start, &start.sequence, short, cool, seeds + 2);
@@ -391,7 +413,8 @@ impl<'m> Search<'m> {
         best
     }
 
-    /// The best sequence of one search that begins with a sequence, at the prices and in the units of a start.
+    /// Runs one search from a sequence, with the price and unit of a start, and returns its best
+    /// sequence.
     fn annealed(&self, start: &Start, sequence: &[u32], steps: u64, heat: f64, seed: u64) -> Best {
         let tuning = &self.model.tuning;
         let mut state = State::new(self.model, sequence);
@@ -405,6 +428,7 @@ impl<'m> Search<'m> {
         let rounds = tuning.rounds.max(1);
         let mut schedule = Schedule { steps: steps / u64::from(rounds), hot, cold: 0.01 * hot, enough, soft: None };
         let mut sharpness = 50.0 / self.ceiling.max(1) as f64;
+        // Lower the soft maximum until the capacity holds, then anneal in cooling rounds.
         for _ in 0..rounds {
             if annealer.best.cost.is_some() {
                 break;
@@ -422,7 +446,7 @@ impl<'m> Search<'m> {
     }
 }
 
-/// The order in which operations of a sequence run for the first time.
+/// Returns the operations of a sequence in the order of their first runs.
 fn first_runs(model: &Model, sequence: &[u32]) -> Vec<u32> {
     let mut met = vec![false; model.operations()];
     sequence.iter().copied().filter(|operation| !std::mem::replace(&mut met[*operation as usize], true)).collect()
@@ -436,7 +460,7 @@ mod tests {
     use super::*;
     use crate::tuning::BudgetTuning;
 
-    /// Runs that read up to three of the sixty values before them, more than are few.
+    /// Builds more runs than `large`, each reading up to three of the 60 values before it.
     fn many_at_random() -> Problem {
         let mut random = Random::new(7);
         let mut problem = Problem::default();
@@ -475,7 +499,7 @@ mod tests {
         let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let peak = State::new(&model, &model.given()).peak();
         let limit = Limit::nodes(800);
-        // Where a start keeps the capacity, and where only annealing does.
+        // A start that keeps the capacity, and a start from which only annealing keeps it.
         for (part, fits) in [(70, true), (39, false)] {
             let search = || {
                 let mut search = Search::new(&problem, &model, (peak * part / 100) as u64, &Stop::default());

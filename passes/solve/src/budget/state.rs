@@ -1,46 +1,52 @@
-//! A sequence of operations in slots, with the bytes at each slot kept up to date as operations are put in and taken out.
+//! A sequence of operations in slots, with the bytes at each slot kept up to date as operations are
+//! inserted and removed.
 //!
-//! The representation follows FastSA (Imanishi et al., "A fast heuristic to optimize time-space tradeoff for large models", NeurIPS 2023): far more
-//! slots than operations, so that one can be put between two others without renumbering; for each value the slots that make and that use it; and a segment tree
-//! of bytes over the slots. Putting in or taking out is O((operands + results) log slots).
+//! The representation follows FastSA (Imanishi et al., "A fast heuristic to optimize time-space tradeoff
+//! for large models", NeurIPS 2023). It has far more slots than operations, so that an operation can be
+//! inserted between two others without renumbering; for each value the slots that make it and the slots
+//! that use it; and a segment tree of bytes over the slots. An insertion or removal is O((operands +
+//! results) log slots).
 
 use super::model::{Model, NONE};
 use super::soft::SoftTree;
 use super::tree::Tree;
 
-/// Operations in slots. Slot 0 is the start, where near values lie; the last slot is the end, which uses what is kept.
+/// A sequence of operations in slots. Slot 0 is the start, which makes the near values; the last slot is
+/// the end, which uses the kept values.
 #[derive(Clone)]
 pub(super) struct State<'a> {
     pub model: &'a Model,
-    /// The operation at each slot, or none.
+    /// Operation at each slot, or `NONE`.
     slots: Vec<u32>,
-    /// The slots of each operation, ascending.
+    /// Slots of each operation, ascending.
     at: Vec<Vec<u32>>,
-    /// The slots that make each value, ascending; near values are made at slot 0.
+    /// Slots that make each value, ascending; near values are made at slot 0.
     made: Vec<Vec<u32>>,
-    /// The slots that use each value, ascending.
+    /// Slots that use each value, ascending.
     used: Vec<Vec<u32>>,
-    /// The first slot that makes each value and the last one that uses it, if there are any.
+    /// First slot that makes each value, and last slot that uses it; `NONE` and 0 if no slot does.
     spans: Vec<(u32, u32)>,
     pub tree: Tree,
     soft: Option<SoftTree>,
-    /// What is taken over at each slot; empty if nothing ever is.
+    /// Bytes saved by takeovers at each slot; empty if the model has no takeovers.
     saved: Vec<i64>,
     cost: u64,
     count: usize,
-    /// Operations that are there more than once, in no order that matters, and where each stands in this list.
+    /// Operations that are in the sequence more than once, in arbitrary order; and the index of each in
+    /// this list.
     repeated: Vec<u32>,
     place: Vec<u32>,
-    /// How often an operation was put in or taken out.
+    /// Number of insertions and removals so far.
     pub work: u64,
     /// Slots whose savings may have changed.
     stale: Vec<u32>,
-    /// From which slots on how many bytes are added, which the trees do not know yet.
+    /// Differences of bytes that the trees do not contain yet: a slot, and the bytes added from that
+    /// slot to the end.
     pending: Vec<(u32, i64)>,
 }
 
 impl<'a> State<'a> {
-    /// The sequence, spread evenly over at least `8` slots an operation. O(length log length).
+    /// Spreads the sequence evenly over at least `8` slots an operation. O(length log length).
     pub fn new(model: &'a Model, sequence: &[u32]) -> Self {
         let slots = (8 * sequence.len() + 64).next_power_of_two();
         let end = slots as u32 - 1;
@@ -79,58 +85,61 @@ impl<'a> State<'a> {
         state
     }
 
-    /// The operations in order.
+    /// Returns the operations in order.
     pub fn sequence(&self) -> Vec<u32> {
         self.slots.iter().copied().filter(|operation| *operation != NONE).collect()
     }
 
-    /// The most bytes at a slot.
+    /// Returns the highest number of bytes at a slot.
     pub fn peak(&self) -> i64 {
         self.tree.top()
     }
 
-    /// Summed costs of all operations in slots.
+    /// Returns the sum of the costs of all operations in slots.
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// Operations that are there more than once.
+    /// Returns the operations that are in the sequence more than once.
     pub fn repeated(&self) -> &[u32] {
         &self.repeated
     }
 
-    /// The last slot, which holds no operation.
+    /// Returns the last slot, which holds no operation.
     pub fn end(&self) -> u32 {
         self.slots.len() as u32 - 1
     }
 
-    /// How many slots are occupied.
+    /// Returns the number of occupied slots.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The operation at a slot, or none.
+    /// Returns the operation at a slot, or `NONE`.
     pub fn operation(&self, slot: u32) -> u32 {
         self.slots[slot as usize]
     }
 
-    /// The slots of an operation.
+    /// Returns the slots of an operation, ascending.
     pub fn slots_of(&self, operation: u32) -> &[u32] {
         &self.at[operation as usize]
     }
 
-    /// The slots that use a value.
+    /// Returns the slots that use a value, ascending.
     pub fn used(&self, value: u32) -> &[u32] {
         &self.used[value as usize]
     }
 
-    /// Whether a value is made before a slot and used behind it: no copy lives over it otherwise.
+    /// Whether a value is first made before a slot and last used after it; otherwise no copy of the
+    /// value is live across the slot.
     pub fn spans(&self, value: u32, slot: u32) -> bool {
         let (first, last) = self.spans[value as usize];
         first < slot && slot < last
     }
 
-    /// The copy of a value that a use at `slot` reads: where it is made, and the last slot that uses it (where it is made, if none does).
+    /// Returns the copy of a value that a use at `slot` reads: the slot that makes it, and the last slot
+    /// that uses it (the slot that makes it, if it has no use). `None` if no slot before `slot` makes
+    /// the value.
     pub fn copy_at(&self, value: u32, slot: u32) -> Option<(u32, u32)> {
         let made = &self.made[value as usize];
         let next = made.partition_point(|other| *other < slot);
@@ -139,14 +148,15 @@ impl<'a> State<'a> {
         Some((start, self.last_use(value, start, stop)))
     }
 
-    /// The last use of a value in `start..stop`, or `start`.
+    /// Returns the last use of a value in `start..stop`, or `start` if it has none.
     fn last_use(&self, value: u32, start: u32, stop: u32) -> u32 {
         let used = &self.used[value as usize];
         let count = used.partition_point(|slot| *slot < stop);
         count.checked_sub(1).map_or(start, |index| used[index].max(start))
     }
 
-    /// Whether what is at a slot runs elsewhere too, and early enough for all that needs it.
+    /// Whether the operation at a slot also runs at another slot, early enough for its successors and
+    /// for all readers of its results.
     pub fn is_spare(&self, slot: u32) -> bool {
         let model = self.model;
         let operation = self.operation(slot);
@@ -164,7 +174,8 @@ impl<'a> State<'a> {
             })
     }
 
-    /// The slots between which what is at a slot may stand, so that all that needs it finds it and it finds what it needs.
+    /// Returns the slots between which (both excluded) the operation at a slot may move, so that it
+    /// finds its operands and its readers find its results.
     pub fn bounds(&self, slot: u32) -> (u32, u32) {
         let model = self.model;
         let operation = self.operation(slot);
@@ -172,13 +183,13 @@ impl<'a> State<'a> {
         for &value in model.reads.of(operation) {
             low = low.max(self.made[value as usize].first().copied().unwrap_or(0));
         }
-        // A repetition may become the first run.
+        // This repetition may become the first run of its operation, so it stays after its predecessors.
         for &other in model.predecessors.of(operation) {
             low = low.max(self.slots_of(other).first().copied().unwrap_or(0));
         }
         let runs = self.slots_of(operation);
         if runs.first() == Some(&slot) {
-            // The next run of the same operation could stand in; a move past it is the same as none.
+            // The next run of the operation could replace this run, so a move past it has no effect.
             high = runs.get(1).copied().unwrap_or(high);
             for &other in model.successors.of(operation) {
                 high = high.min(self.slots_of(other).first().copied().unwrap_or(high));
@@ -192,26 +203,27 @@ impl<'a> State<'a> {
         (low, high)
     }
 
-    /// A free slot at or near `slot`, between `low` and `high` (both excluded).
+    /// Returns a free slot at or near `slot`, between `low` and `high` (both excluded). Searches 64
+    /// slots in each direction.
     pub fn free_near(&self, slot: u32, low: u32, high: u32) -> Option<u32> {
         let free = |other: &u32| self.slots[*other as usize] == NONE;
         let above = (slot.max(low + 1)..high).take(64).find(free);
         above.or_else(|| (low + 1..slot.min(high)).rev().take(64).find(free))
     }
 
-    /// Puts an operation into a free slot.
+    /// Inserts an operation into a free slot.
     pub fn insert(&mut self, operation: u32, slot: u32) {
         self.place(operation, slot);
         self.commit();
     }
 
-    /// Takes the operation out of a slot.
+    /// Removes the operation at a slot.
     pub fn remove(&mut self, slot: u32) {
         self.clear(slot);
         self.commit();
     }
 
-    /// Puts an operation into a free slot; the bytes at slots are as before until [`State::commit`].
+    /// Inserts an operation into a free slot; the bytes at slots change only with [`State::commit`].
     pub fn place(&mut self, operation: u32, slot: u32) {
         let model = self.model;
         self.work += 1;
@@ -244,7 +256,7 @@ impl<'a> State<'a> {
         self.refresh(slot);
     }
 
-    /// Takes the operation out of a slot; the bytes at slots are as before until [`State::commit`].
+    /// Removes the operation at a slot; the bytes at slots change only with [`State::commit`].
     pub fn clear(&mut self, slot: u32) {
         let model = self.model;
         self.work += 1;
@@ -269,7 +281,7 @@ impl<'a> State<'a> {
             if let Some((_, last)) = self.copy_at(value, slot)
                 && slot > last
             {
-                // No later use of the same copy: it ends earlier now.
+                // The copy has no later use, so it ends earlier now.
                 let next_make = self.next_made(value, slot);
                 if self.next_used(value, slot) > next_make || self.next_used(value, slot) == NONE {
                     self.add(last + 1, slot, -model.sizes[value as usize]);
@@ -283,19 +295,19 @@ impl<'a> State<'a> {
         self.refresh(slot);
     }
 
-    /// The first slot after `slot` that uses a value, or none.
+    /// Returns the first slot after `slot` that uses a value, or `NONE`.
     pub fn next_used(&self, value: u32, slot: u32) -> u32 {
         let used = &self.used[value as usize];
         used.get(used.partition_point(|other| *other <= slot)).copied().unwrap_or(NONE)
     }
 
-    /// The first slot after `slot` that makes a value, or none.
+    /// Returns the first slot after `slot` that makes a value, or `NONE`.
     pub fn next_made(&self, value: u32, slot: u32) -> u32 {
         let made = &self.made[value as usize];
         made.get(made.partition_point(|other| *other <= slot)).copied().unwrap_or(NONE)
     }
 
-    /// The last slot before `slot` that makes a value, or the start.
+    /// Returns the last slot before `slot` that makes a value, or 0.
     pub fn last_made(&self, value: u32, slot: u32) -> u32 {
         let made = &self.made[value as usize];
         made.partition_point(|other| *other < slot).checked_sub(1).map_or(0, |index| made[index])
@@ -307,7 +319,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Brings the bytes at slots up to date: what several changes do together, or what one does and another takes back, is done once.
+    /// Updates the bytes at slots. Several pending changes are applied together, and changes that cancel
+    /// are dropped.
     pub fn commit(&mut self) {
         let mut pending = std::mem::take(&mut self.pending);
         if let Some(soft) = &mut self.soft {
@@ -331,7 +344,8 @@ impl<'a> State<'a> {
         self.pending = pending;
     }
 
-    /// Keeps a soft maximum from here on, of the bytes over `capacity`; bytes fade over `1 / sharpness`.
+    /// Maintains a soft maximum of the bytes over `capacity` from here on; its weights fade over `1 /
+    /// sharpness` bytes.
     pub fn soften(&mut self, capacity: i64, sharpness: f64) {
         let mut soft = SoftTree::new(self.slots.len(), sharpness);
         for (slot, operation) in self.slots.iter().enumerate() {
@@ -344,32 +358,34 @@ impl<'a> State<'a> {
         self.soft = Some(soft);
     }
 
-    /// Keeps no soft maximum from here on.
+    /// Stops maintaining a soft maximum.
     pub fn harden(&mut self) {
         self.soft = None;
     }
 
-    /// The soft maximum of bytes over the capacity, if one is kept.
+    /// Returns the soft maximum of the bytes over the capacity; `None` without a soft maximum.
     pub fn soft_top(&self) -> Option<f64> {
         self.soft.as_ref().map(SoftTree::top)
     }
 
-    /// The soft maximum's weights of the occupied slots in `first..=last` together; nothing if none is kept.
+    /// Returns the sum of the weights of the occupied slots in `first..=last`; 0 without a soft maximum.
     pub fn weight_of(&self, first: u32, last: u32) -> f64 {
         self.soft.as_ref().map_or(0.0, |soft| soft.sum_of(first, last))
     }
 
-    /// The soft maximum's weights of all occupied slots together.
+    /// Returns the sum of the weights of all occupied slots; 0 without a soft maximum.
     pub fn weight(&self) -> f64 {
         self.soft.as_ref().map_or(0.0, SoftTree::sum)
     }
 
-    /// The part of its weight that a slot loses with so many bytes.
+    /// Returns the part of its weight that a slot loses if it holds `bytes` less; 0 without a soft
+    /// maximum.
     pub fn relief(&self, bytes: i64) -> f64 {
         self.soft.as_ref().map_or(0.0, |soft| soft.relief(bytes))
     }
 
-    /// A slot that is among the worst: the worst one, or one drawn by its weight in the soft maximum.
+    /// Returns one of the worst slots: drawn by its weight in the soft maximum, or the peak slot without
+    /// a soft maximum.
     pub fn bad_slot(&self, draw: f64) -> u32 {
         self.soft.as_ref().map_or_else(|| self.tree.peak(), |soft| soft.sample(draw))
     }
@@ -419,14 +435,14 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Remembers that a copy may end, or no longer end, at a slot.
+    /// Records that a copy may end, or no longer end, at a slot.
     fn note(&mut self, value: u32, slot: u32) {
         if self.model.has_takeovers && self.model.is_taken[value as usize] {
             self.stale.push(slot);
         }
     }
 
-    /// Brings the savings of stale slots and of one more up to date.
+    /// Updates the savings at all stale slots and at `slot`.
     fn refresh(&mut self, slot: u32) {
         if !self.model.has_takeovers {
             return;
@@ -440,19 +456,20 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Whether the copy of a value that is used at a slot is not used later.
+    /// Whether the copy of a value that a slot uses has no later use.
     fn ends_at(&self, value: u32, slot: u32) -> bool {
         let next = self.next_used(value, slot);
         next == NONE || self.next_made(value, slot) < next
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     #[cfg(test)]
     pub fn tree_slots(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// The nearest free slot below `slot` and above `low`, if there is one.
+    /// Returns the nearest free slot below `slot` and above `low`; `None` if every slot between them is
+    /// occupied.
     pub fn free_before(&self, slot: u32, low: u32) -> Option<u32> {
         (low + 1..slot).rev().find(|other| self.slots[*other as usize] == NONE)
     }

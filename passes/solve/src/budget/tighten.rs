@@ -1,4 +1,4 @@
-//! Plans from plans: what keeps a capacity is changed a little, so that it keeps a stricter one.
+//! Plans from plans: changes a plan a little, so that it keeps a stricter capacity.
 
 use super::emit::events;
 use super::evaluate::evaluate;
@@ -9,14 +9,17 @@ use super::state::State;
 use super::{greedy, polish, relief, ruin};
 use crate::{Limit, Stop};
 
-/// A plan within `capacity` that differs from `from` by what is run again where it needs more, and by what need not run again then.
+/// Returns a plan within `capacity` that stays close to `from`: runs are repeated at the steps that need
+/// room, and repeats are removed if they are no longer necessary.
 ///
-/// `from` is a plan of this problem, or of one that differs in scratch alone. `None` where recomputation alone does not get there, and where `from` has
-/// transfers. Of two ways to choose what runs again, greedy and by relief, the cheaper one. With effort, parts of it are decided anew: it takes less time, and much lies
-/// elsewhere than in `from`. O(changes x operations log n), and the rounds of ruin and recreate.
+/// `from` is a plan of this problem, or of a problem that differs in workspaces only. Returns `None` if
+/// recomputation alone does not reach the capacity, and if `from` has transfers. Greedy and relief both
+/// choose repeats; the cheaper result is kept. With effort, ruin and recreate decides parts of it again:
+/// this takes less time, but places many runs elsewhere than `from` does. O(changes x operations log n),
+/// plus the rounds of ruin and recreate.
 ///
 /// # Errors
-/// The problem is not valid.
+/// Returns an error if the problem is not valid.
 pub fn tighten(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: &Stop) -> Result<Option<Plan>, BudgetError> {
     problem.validate()?;
     let Some(sequence) = from.runs() else { return Ok(None) };
@@ -51,7 +54,8 @@ mod tests {
     use super::super::{check, measure};
     use super::*;
 
-    /// A value of each size in a row, each made from the one before, then read again in the opposite order.
+    /// Builds a row of values of these sizes, each made from the previous value; then the values are
+    /// read in reverse order.
     fn there_and_back(sizes: &[u64]) -> Problem {
         let mut problem = Problem::default();
         for (index, size) in (0..).zip(sizes) {
@@ -80,7 +84,7 @@ mod tests {
         let searched = tighten(&problem, 20, &first, Limit::nodes(100), &stop).unwrap().unwrap();
         assert_eq!(check(&problem, 20, &searched), Ok(()));
         assert!(searched.cost <= second.cost);
-        // Nothing changes where nothing has to.
+        // A plan that already fits does not change.
         assert_eq!(tighten(&problem, 25, &first, none, &stop).unwrap().unwrap(), first);
         // No run leaves room for what it needs and a scratch of the whole capacity.
         problem.runs[3].scratch = 25;

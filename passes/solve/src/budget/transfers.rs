@@ -1,28 +1,30 @@
-//! Transfers that hide behind compute: while the worst step is over the capacity, move away what lives there and is not used for long.
+//! Transfers that hide behind compute: while the worst step is over the capacity, moves away a value
+//! that is live there and unused for long.
 //!
-//! Each link has a calendar for each direction. A value can go if, after its last use, its store fits into the calendar before the worst step, and its
-//! load fits between that step and the next use: then it costs no time. Stores take the first hole, loads the last one (as MAGIS does: stores as
-//! early as possible, loads as late as still hidden).
+//! Each link has a calendar for each direction. A value can move if its store fits into the calendar
+//! between its last use and the worst step, and its load fits between that step and the next use; the
+//! transfer then costs no time. Stores take the first hole, loads the last one (as MAGIS does: stores as
+//! early as possible, loads as late as they still hide).
 
 use super::model::{Kind, Model};
 use super::problem::{Origin, Problem};
 use super::state::State;
 
-/// What a value that may go is judged by.
+/// Score of a value that may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Score {
-    /// Time for which bytes are freed, by the link time that this takes.
+    /// Time for which bytes are freed, divided by the link time of the transfer.
     Longest,
-    /// The same, times what making the value again would cost.
+    /// The score `Longest`, times the cost to recompute the value.
     Dearest,
 }
 
-/// Taken intervals of an engine, sorted, without overlap.
+/// Busy intervals of an engine, sorted, without overlap.
 #[derive(Clone, Debug, Default)]
 struct Calendar(Vec<(u64, u64)>);
 
 impl Calendar {
-    /// The first free interval of a length that begins at or after a time.
+    /// Returns the begin of the first free interval of a length that begins at or after `from`.
     fn first(&self, from: u64, length: u64) -> u64 {
         let mut begin = from;
         for &(taken, free) in &self.0[self.0.partition_point(|(_, end)| *end <= from)..] {
@@ -34,7 +36,8 @@ impl Calendar {
         begin
     }
 
-    /// The last free interval of a length that ends at or before a time: its begin.
+    /// Returns the begin of the last free interval of a length that ends at or before `to`; `None` if
+    /// there is none.
     fn last(&self, to: u64, length: u64) -> Option<u64> {
         let mut end = to;
         for &(taken, free) in self.0[..self.0.partition_point(|(begin, _)| *begin < to)].iter().rev() {
@@ -52,7 +55,7 @@ impl Calendar {
     }
 }
 
-/// A run in its slot, with its time if nothing waits.
+/// A run in its slot, with its times if nothing waits.
 #[derive(Clone, Copy)]
 struct Timed {
     slot: u32,
@@ -60,14 +63,14 @@ struct Timed {
     end: u64,
 }
 
-/// A way to free the worst step.
+/// A transfer that frees bytes at the worst step.
 #[derive(Clone, Copy)]
 struct Move {
     value: u32,
     link: usize,
     store: Option<(u64, u64)>,
     load: (u64, u64),
-    /// The bytes are free at the runs `first..last`.
+    /// The bytes are free during the runs `first..last`.
     first: usize,
     last: usize,
     score: f64,
@@ -80,15 +83,16 @@ struct Planner<'p, 's, 'm> {
     runs: Vec<Timed>,
     /// For each link, the calendars of stores and of loads.
     calendars: Vec<[Calendar; 2]>,
-    /// What each farther space can still take.
+    /// Remaining capacity of each farther space, in bytes; `None` for no limit.
     left: Vec<Option<u64>>,
     stored: Vec<bool>,
 }
 
-/// Bytes that no sum reaches: takes a slot out of the search for the worst one.
+/// More bytes than any sum; subtracting them excludes a slot from the search for the worst slot.
 const ASIDE: i64 = 1 << 61;
 
-/// Moves values away until the capacity holds or no hidden transfer helps. O(transfers x (values + runs) log slots).
+/// Moves values away until the capacity holds or no hidden transfer helps. O(transfers x (values + runs)
+/// log slots).
 pub(super) fn hide(problem: &Problem, state: &mut State, capacity: i64, score: Score) {
     let runs = timed(state);
     let model = state.model;
@@ -106,6 +110,7 @@ pub(super) fn hide(problem: &Problem, state: &mut State, capacity: i64, score: S
         stored: vec![false; model.values()],
         state,
     };
+    // Slots that no transfer relieves are set aside, and restored at the end.
     let mut stuck = Vec::new();
     while planner.state.peak() > capacity {
         let worst = planner.state.tree.peak();
@@ -119,7 +124,7 @@ pub(super) fn hide(problem: &Problem, state: &mut State, capacity: i64, score: S
     }
 }
 
-/// The runs in their slots, one after the other.
+/// Returns the runs in their slots, executed one after the other.
 fn timed(state: &State) -> Vec<Timed> {
     let mut now = 0_u64;
     let mut runs = Vec::with_capacity(state.count());
@@ -147,7 +152,8 @@ impl Planner<'_, '_, '_> {
         best.is_some_and(|best| self.apply(best))
     }
 
-    /// The way to free a slot of a value, if it lives over it and there is one.
+    /// Returns the transfer of a value that frees bytes at a slot; `None` if the value is not live
+    /// across the slot or no transfer hides.
     fn option(&self, value: u32, worst: u32, place: usize) -> Option<Move> {
         let (stored_operation, load_operation) = self.state.model.moves[value as usize]?;
         let (start, last) = self.state.copy_at(value, worst)?;
@@ -161,9 +167,10 @@ impl Planner<'_, '_, '_> {
         let size = self.problem.values[value as usize].size;
         let (previous, next_use) = (next.checked_sub(1).map_or(start, |index| used[index].max(start)), used[next]);
         let after = self.runs.partition_point(|run| run.slot <= previous);
-        // A reader's operand can go while it is read, a result when it is made.
+        // An operand can leave while its last reader executes; a result only when its maker ends.
         let ready =
             after.checked_sub(1).map_or(0, |run| if previous == start { self.runs[run].end } else { self.runs[run].start });
+        // Find the store, unless the value was stored before.
         let store = (!self.stored[value as usize]).then(|| {
             let length = way.store_latency.saturating_add(size.div_ceil(way.store_rate));
             (self.calendars[link as usize][0].first(ready, length), length)
@@ -179,6 +186,7 @@ impl Planner<'_, '_, '_> {
                 run.checked_sub(1).map_or(0, |run| self.runs[run].end)
             }
         };
+        // Find the load that ends before the next use.
         let length = way.load_latency.saturating_add(size.div_ceil(way.load_rate));
         let needed = self.runs.partition_point(|run| run.slot < next_use);
         let until = self.runs.get(needed).or(self.runs.last())?.start;
@@ -198,7 +206,8 @@ impl Planner<'_, '_, '_> {
         Some(Move { value, link: link as usize, store, load: (begin, length), first, last: issued, score })
     }
 
-    /// What making a value again costs at least; what cannot be made again costs more than all.
+    /// Returns the least cost to recompute a value; a value that cannot be recomputed costs more than
+    /// any other.
     fn again(&self, value: u32) -> f64 {
         let model: &Model = self.state.model;
         match model.makers.of(value).first() {
@@ -233,7 +242,8 @@ impl Planner<'_, '_, '_> {
     }
 }
 
-/// Moves each load to where it still hides, or as far toward that as the capacity allows. O(loads x runs log slots).
+/// Moves each load to the slot at which it just hides, or as far toward that slot as the capacity
+/// allows. O(loads x runs log slots).
 pub(super) fn hoist(problem: &Problem, state: &mut State, capacity: i64) {
     let runs = timed(state);
     let model = state.model;
@@ -244,7 +254,7 @@ pub(super) fn hoist(problem: &Problem, state: &mut State, capacity: i64) {
         let Kind::Load { value, .. } = model.kinds[operation as usize] else { continue };
         placed.extend(state.slots_of(operation).iter().map(|slot| (state.next_used(value, *slot), *slot, operation)));
     }
-    // The last to be needed first: its interval is the last.
+    // Place the load that is needed last first: it takes the last interval.
     placed.sort_unstable();
     let mut calendars = vec![Calendar::default(); problem.links.len()];
     for (needed, slot, operation) in placed.into_iter().rev() {

@@ -1,13 +1,14 @@
-//! A segment tree over slots: adds to ranges, the highest sum of a range, and where it is.
+//! A segment tree over slots: adds bytes to ranges and finds the highest sum and its slot.
 
 use std::cell::{RefCell, RefMut};
 
-/// Numbers at `2^k` slots, all zero at first; every operation is O(log slots).
+/// Sums at `2^k` slots, all zero at first; every operation is O(log slots).
 ///
-/// A node keeps by how much the number changes over its slots, and the highest number there, counted from what it was before the first of them: to add to
-/// a range is to change two differences. What several ranges change together climbs once, and no further than something changes.
+/// A node keeps the total change over its slots, and the highest sum among them relative to the sum
+/// before its first slot. So adding to a range changes only two differences. Several ranges that change
+/// together are propagated upward once, and only as far as a node changes.
 ///
-/// Changes wait until somebody asks for what depends on them: many are taken back before.
+/// Changes wait until a query needs them, because many are undone before.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     leaves: usize,
@@ -17,9 +18,9 @@ pub(super) struct Tree {
 #[derive(Clone, Debug)]
 struct Sums {
     nodes: Vec<Node>,
-    /// Nodes to renew, of one level.
+    /// Nodes to recompute, all on one level.
     front: Vec<u32>,
-    /// What is added from some slots on, which the nodes do not know yet.
+    /// Changes that the nodes do not contain yet: a slot, and the bytes added from that slot to the end.
     waiting: Vec<(u32, i64)>,
 }
 
@@ -29,25 +30,26 @@ struct Node {
     top: i64,
 }
 
-/// Changes that wait, at most: more take longer to order than to carry out.
+/// Maximum number of waiting changes: sorting more takes longer than applying them.
 const MAX_WAITING: usize = 256;
 
 impl Tree {
-    /// A tree over at least `slots` slots.
+    /// Creates a tree over at least `slots` slots.
     pub fn new(slots: usize) -> Self {
         let leaves = slots.max(2).next_power_of_two();
         let sums = Sums { nodes: vec![Node::default(); 2 * leaves], front: Vec::new(), waiting: Vec::new() };
         Self { leaves, sums: RefCell::new(sums) }
     }
 
-    /// Adds to the slots `first..=last`; nothing if there are none.
+    /// Adds `delta` to the slots `first..=last`; does nothing if the range is empty.
     pub fn add(&mut self, first: u32, last: u32, delta: i64) {
         if first <= last {
             self.change(&[(first, delta), (last + 1, -delta)]);
         }
     }
 
-    /// Adds to all slots from one on, for each of some slots; nothing for a slot behind the last.
+    /// Applies differences: each pair adds its bytes to all slots from its slot to the end. Ignores
+    /// slots past the last one.
     pub fn change(&mut self, differences: &[(u32, i64)]) {
         let sums = self.sums.get_mut();
         sums.waiting.extend_from_slice(differences);
@@ -56,19 +58,19 @@ impl Tree {
         }
     }
 
-    /// The sums with all changes.
+    /// Returns the sums with all changes applied.
     fn settled(&self) -> RefMut<'_, Sums> {
         let mut sums = self.sums.borrow_mut();
         sums.settle(self.leaves);
         sums
     }
 
-    /// The highest sum of all slots.
+    /// Returns the highest sum of all slots.
     pub fn top(&self) -> i64 {
         self.settled().nodes[1].top
     }
 
-    /// The first slot with the highest sum.
+    /// Returns the first slot with the highest sum.
     pub fn peak(&self) -> u32 {
         let (mut node, sums) = (1, self.settled());
         while node < self.leaves {
@@ -80,7 +82,7 @@ impl Tree {
         (node - self.leaves) as u32
     }
 
-    /// The highest sum of the slots `first..=last`; the lowest number if there are none.
+    /// Returns the highest sum of the slots `first..=last`; `i64::MIN` if the range is empty.
     pub fn top_of(&self, first: u32, last: u32) -> i64 {
         if first > last {
             return i64::MIN;
@@ -104,7 +106,7 @@ impl Tree {
         joined(found, end).top + sums.before(first as usize + self.leaves)
     }
 
-    /// The sum at a slot.
+    /// Returns the sum at a slot.
     pub fn at(&self, slot: u32) -> i64 {
         let (sums, leaf) = (self.sums.borrow(), slot as usize + self.leaves);
         let waiting = sums.waiting.iter().filter(|(from, _)| *from <= slot).map(|(_, delta)| delta);
@@ -113,11 +115,12 @@ impl Tree {
 }
 
 impl Sums {
-    /// Carries out what waits.
+    /// Applies the waiting changes.
     fn settle(&mut self, leaves: usize) {
         if self.waiting.is_empty() {
             return;
         }
+        // Apply the differences at the leaves, one for each slot.
         self.waiting.sort_unstable_by_key(|(slot, _)| *slot);
         self.front.clear();
         for same in self.waiting.chunk_by(|one, other| one.0 == other.0) {
@@ -130,6 +133,7 @@ impl Sums {
             }
         }
         self.waiting.clear();
+        // Propagate level by level while several nodes change, then along the single path that is left.
         while self.front.len() > 1 {
             let mut kept = 0;
             for index in 0..self.front.len() {
@@ -148,14 +152,14 @@ impl Sums {
         }
     }
 
-    /// Whether what a node keeps has changed.
+    /// Recomputes a node from its children; returns whether it changed.
     fn renew(&mut self, node: usize) -> bool {
         let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
         let new = joined(left, right);
         std::mem::replace(&mut self.nodes[node], new) != new
     }
 
-    /// The sum of all changes before a leaf.
+    /// Returns the sum of all changes before a leaf.
     fn before(&self, leaf: usize) -> i64 {
         let (mut node, mut sum) = (leaf, 0);
         while node > 1 {
@@ -204,7 +208,7 @@ mod tests {
                 plain.iter_mut().skip(slot as usize).for_each(|sum| *sum += delta);
             }
             let highest = plain.iter().copied().max().unwrap_or(0);
-            // What waits counts, too.
+            // Waiting changes count, too.
             let slot = next(64) as u32;
             assert_eq!(tree.at(slot), plain[slot as usize]);
             if next(4) == 0 {

@@ -1,18 +1,20 @@
-//! A warm start from the gap cover: what it makes absent runs again right before its next use, with what that needs.
+//! A warm start from the gap cover: each absent value is recomputed right before its next use, with the
+//! runs that this needs.
 //!
-//! The cover knows nothing of what a repetition needs itself. So it is solved in rounds: where a value was absent, all that its chain reads is needed at
-//! the end of the gap in the next round; where it was there, its absence costs the chain. Both are guesses, so every round's sequence counts.
+//! The cover ignores the needs of a recomputation, so it is solved in rounds. If a value was absent, the
+//! next round requires all operands of its chain at the end of the gap; if it was present, its absence
+//! costs the chain. Both are guesses, so the sequence of every round is a candidate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bound::{Gap, GapCover, Guess, gap_cover_with};
 use super::problem::Problem;
 
-/// Times that the gap cover is solved anew with the costs of whole chains.
+/// Maximum number of rounds, each solving the gap cover with the costs of whole chains.
 const MAX_ROUNDS: u32 = 16;
 
-/// Sequences of runs that hold about as many bytes as the capacity, for an order of first runs: one for each round, until they repeat. For problems
-/// without links.
+/// Returns sequences of runs that need about as many bytes as the capacity, for an order of first runs:
+/// one for each round, until they repeat. For problems without links.
 pub(super) fn sequences(problem: &Problem, order: &[u32], capacity: u64, effort: u64) -> Vec<Vec<u32>> {
     let mut makers = vec![None; problem.values.len()];
     for (index, run) in problem.runs.iter().enumerate() {
@@ -23,7 +25,7 @@ pub(super) fn sequences(problem: &Problem, order: &[u32], capacity: u64, effort:
     let mut guess = Guess::default();
     let mut sequences: Vec<Vec<u32>> = Vec::new();
     for round in 0..MAX_ROUNDS {
-        // The first cover may be all there is to say; later ones are guesses.
+        // The first cover may suffice; later covers rest on guesses and get less effort.
         let effort = if round == 0 { effort } else { effort / 8 };
         let cover = gap_cover_with(problem, order, capacity, effort, &guess);
         if cover.impossible.is_some() {
@@ -31,7 +33,8 @@ pub(super) fn sequences(problem: &Problem, order: &[u32], capacity: u64, effort:
         }
         let chains = Chains::new(problem, order, &makers, &cover);
         let sequence = chains.sequence();
-        // Chains that long would need nearly everything nearly everywhere: a larger problem each round, and no start.
+        // Longer chains need nearly every value at nearly every step: the program grows each round and
+        // gives no start.
         if sequences.contains(&sequence) || sequence.len() > MAX_LENGTH * order.len() {
             break;
         }
@@ -44,13 +47,14 @@ pub(super) fn sequences(problem: &Problem, order: &[u32], capacity: u64, effort:
     sequences
 }
 
-/// Most positions at which a value is needed besides, on average; more makes the programs too large.
+/// Maximum average number of additional positions at which a value is needed; more make the programs too
+/// large.
 const MAX_CUTS: usize = 16;
 
-/// A sequence that is more than so many times as long as the order ends the rounds.
+/// The rounds end once a sequence is longer than this multiple of the order.
 const MAX_LENGTH: usize = 2;
 
-/// Who runs again for what, given which gaps are empty.
+/// Finds the runs that repeat, given the empty gaps.
 struct Chains<'a> {
     problem: &'a Problem,
     order: &'a [u32],
@@ -58,11 +62,11 @@ struct Chains<'a> {
     position: Vec<u32>,
     makers: &'a [Option<u32>],
     cover: &'a GapCover,
-    /// Gaps of each value by their place in the list, rising.
+    /// Indices of each value's gaps, ascending.
     gaps: Vec<Vec<u32>>,
-    /// Positions that use each value, rising.
+    /// Positions that use each value, ascending.
     uses: Vec<Vec<u32>>,
-    /// Sums of prices before each position.
+    /// Sum of the prices before each position.
     prices: Vec<f64>,
 }
 
@@ -90,7 +94,8 @@ impl<'a> Chains<'a> {
         Self { problem, order, position, makers, cover, gaps, uses, prices }
     }
 
-    /// Whether an operand is there right before a position, or is better kept until then than made again.
+    /// Whether an operand is present right before a position, or is cheaper to keep until then than to
+    /// recompute.
     fn is_there(&self, value: u32, position: u32) -> bool {
         let Some(maker) = self.makers[value as usize] else { return true };
         let run = &self.problem.runs[maker as usize];
@@ -114,7 +119,7 @@ impl<'a> Chains<'a> {
         &self.cover.gaps[index as usize]
     }
 
-    /// The runs that bring values back right before a position, in order.
+    /// Returns the runs that bring values back right before a position, in order.
     fn chain(&self, values: impl Iterator<Item = u32>, position: u32) -> Vec<u32> {
         let maker = |value: u32| self.makers[value as usize].filter(|maker| self.position[*maker as usize] < position);
         let mut open: Vec<u32> = values.filter_map(maker).collect();
@@ -130,7 +135,7 @@ impl<'a> Chains<'a> {
         chain
     }
 
-    /// The gap of a value that is open right before a position.
+    /// Returns the gap of a value that is open right before a position.
     fn gap_before(&self, value: u32, position: u32) -> Option<u32> {
         let gaps = &self.gaps[value as usize];
         let next = gaps.partition_point(|gap| self.gap(*gap).before_use < position);
@@ -141,7 +146,8 @@ impl<'a> Chains<'a> {
         self.gap_before(value, position).filter(|gap| self.gap(*gap).fraction >= 0.5)
     }
 
-    /// Where values are needed besides because others run again there; and what the absence of a value costs beside the run that makes it.
+    /// Returns the guess for the next round: positions at which the chains need values, and the cost of
+    /// a value's absence beyond its own maker.
     fn consequences(&self) -> Guess {
         let mut cuts = vec![Vec::new(); self.problem.values.len()];
         let mut more = BTreeMap::new();
@@ -168,7 +174,8 @@ impl<'a> Chains<'a> {
         Guess { cuts, more }
     }
 
-    /// All runs in the given order, each after what its empty gaps need; a gap ends where its value is made for whatever it is.
+    /// Returns all runs in the given order, each after the chains of the empty gaps that end there. A
+    /// chain run fills the gaps of all its results.
     fn sequence(&self) -> Vec<u32> {
         let mut ends = vec![Vec::new(); self.problem.runs.len()];
         for (index, gap) in self.cover.gaps.iter().enumerate().filter(|(_, gap)| gap.fraction >= 0.5) {

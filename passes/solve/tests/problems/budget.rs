@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use memc_solve::budget::{Event, Link, Origin, Plan, Problem, Run, Space, Value, measure};
 use proptest::prelude::*;
 
-/// A run: size, cost, scratch, reads (as numbers that are reduced to earlier values), and flags.
+/// Data of a run: size of its value, cost, workspace, reads (numbers reduced to earlier values), and
+/// flags.
 pub type Seed = (u64, u64, u64, Vec<u16>, u8);
 
 pub fn seeds(most: usize) -> impl Strategy<Value = Vec<Seed>> {
@@ -13,7 +14,7 @@ pub fn seeds(most: usize) -> impl Strategy<Value = Vec<Seed>> {
     prop::collection::vec(run, 2..most)
 }
 
-/// Each run makes one value, can run again and has no scratch.
+/// Builds a problem in which each run makes one value, is repeatable and has no workspace.
 pub fn plain(seeds: &[Seed]) -> Problem {
     let mut problem = Problem::default();
     for (index, (size, cost, _, reads, _)) in seeds.iter().enumerate() {
@@ -26,7 +27,7 @@ pub fn plain(seeds: &[Seed]) -> Problem {
     problem
 }
 
-/// All that a problem may have, but farther spaces.
+/// Builds a problem with every feature except farther spaces.
 pub fn rich(seeds: &[Seed]) -> Problem {
     let mut problem = Problem::default();
     for (index, (size, cost, scratch, reads, flags)) in seeds.iter().enumerate() {
@@ -53,7 +54,7 @@ pub fn rich(seeds: &[Seed]) -> Problem {
     problem
 }
 
-/// The same with a link, and with values that lie far.
+/// Builds the problem of `rich` with a link and with far values.
 pub fn with_link(seeds: &[Seed], rate: u64) -> Problem {
     let mut problem = rich(seeds);
     problem.spaces.push(Space { capacity: Some(400) });
@@ -67,7 +68,7 @@ pub fn with_link(seeds: &[Seed], rate: u64) -> Problem {
     problem
 }
 
-/// The same with a second space, which is slower and has less room.
+/// Builds the problem of `with_link` with a second space, which is slower and smaller.
 pub fn with_links(seeds: &[Seed], rate: u64) -> Problem {
     let mut problem = with_link(seeds, rate);
     problem.spaces.push(Space { capacity: Some(60) });
@@ -75,7 +76,8 @@ pub fn with_links(seeds: &[Seed], rate: u64) -> Problem {
     problem
 }
 
-/// The cheapest cost within a capacity, by Dijkstra's algorithm over what has run and what is there.
+/// Returns the least cost within a capacity, by Dijkstra's algorithm over executed runs and present
+/// values.
 pub fn cheapest(problem: &Problem, capacity: u64) -> Option<u64> {
     let count = problem.runs.len();
     let bytes = |set: u32| (0..count).filter(|value| set >> value & 1 == 1).map(|value| problem.values[value].size).sum::<u64>();
@@ -93,7 +95,8 @@ pub fn cheapest(problem: &Problem, capacity: u64) -> Option<u64> {
             if run.reads.iter().any(|value| here >> value & 1 == 0) || here >> index & 1 == 1 {
                 continue;
             }
-            // Anything may be dropped before, but operands: what stays beside them is chosen here.
+            // Any value except operands may be dropped before the run; this loop chooses the other
+            // values that stay.
             let forced = run.reads.iter().fold(1 << index, |set, value| set | 1 << value);
             let mut kept = all & !forced;
             loop {

@@ -3,7 +3,8 @@
 use memc_solve::order::{Buffer, Operation, Problem};
 use proptest::prelude::*;
 
-/// The peak by the definition: what lives at each step, and the best way to take over bytes by trying all.
+/// Returns the peak by its definition: the buffers live at each step, with the best takeovers found by
+/// trying all.
 pub fn definition(problem: &Problem, order: &[u32]) -> u64 {
     let place = |operation: &u32| order.iter().position(|other| other == operation).unwrap();
     let range = |buffer: &Buffer| {
@@ -60,7 +61,7 @@ pub fn optimum(problem: &Problem) -> u64 {
     best
 }
 
-/// Values with readers, some views by shared use, scratch, inputs, results and bytes to take over.
+/// Generates values with readers, shared views, workspaces, inputs, results and takeovers.
 pub fn problem(most: usize) -> impl Strategy<Value = Problem> {
     let operation = (0..8_u64, 0..10_u8, any::<u16>(), any::<u16>(), any::<u8>());
     prop::collection::vec(operation, 1..=most).prop_map(|list| {
@@ -82,7 +83,7 @@ pub fn problem(most: usize) -> impl Strategy<Value = Problem> {
                 takes_over,
             });
         }
-        // One more buffer that several operations may be the first to use.
+        // Add a buffer that several operations may be the first to use.
         let users = (0..problem.operations.len() as u32).step_by(3).collect();
         let takes_over = (0..problem.buffers.len() as u32).filter(|other| problem.buffers[*other as usize].size > 5).collect();
         problem.buffers.push(Buffer { size: 5, users, takes_over, ..Buffer::default() });

@@ -3,7 +3,8 @@
 use memc_solve::place::{Buffer, Gap, Problem};
 use proptest::prelude::*;
 
-/// The smallest height, by trying for every sequence of buffers the lowest place of each; fixed buffers lie first.
+/// Returns the least height: places the buffers in every sequence, each at its lowest offset after the
+/// fixed buffers. `None` if fixed buffers overlap.
 pub fn brute_force(problem: &Problem) -> Option<u64> {
     let mut offsets = vec![None; problem.buffers.len()];
     for (index, buffer) in problem.buffers.iter().enumerate() {
@@ -23,7 +24,7 @@ pub fn brute_force(problem: &Problem) -> Option<u64> {
     Some(best)
 }
 
-/// The rectangles of a buffer: steps and bytes.
+/// Returns the rectangles of a buffer: first and last step, low and high byte.
 pub fn rectangles(buffer: &Buffer) -> Vec<(u32, u32, u64, u64)> {
     (buffer.start..buffer.end)
         .filter_map(|step| match buffer.gaps.iter().find(|gap| gap.start <= step && step < gap.end) {

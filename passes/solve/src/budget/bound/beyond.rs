@@ -1,16 +1,17 @@
-//! What rows are covered beyond their needs: a tree of minima from which ranges can be taken.
+//! The surplus of each row: covered bytes beyond its need, in a tree of minima from which ranges can be
+//! reduced.
 
-/// Bytes for each row.
+/// Surplus bytes of each row.
 pub struct Beyond {
     rows: usize,
-    /// Least of each subtree, without what was taken from whole subtrees above it.
+    /// Minimum of each subtree, without the bytes taken from whole subtrees above it.
     least: Vec<u64>,
-    /// Taken from all rows of a subtree.
+    /// Bytes taken from all rows of a subtree.
     taken: Vec<u64>,
 }
 
 impl Beyond {
-    /// A tree over so many bytes of each row. O(rows).
+    /// Creates a tree over the surplus of each row. O(rows).
     pub fn new(bytes: Vec<u64>) -> Self {
         let rows = bytes.len();
         let leaves = rows.next_power_of_two();
@@ -22,7 +23,8 @@ impl Beyond {
         Self { rows, taken: vec![0; 2 * leaves], least }
     }
 
-    /// Takes bytes from all rows of a range, if each has so many. O(log rows).
+    /// Takes bytes from every row of a range; does nothing and returns `false` if a row has less. O(log
+    /// rows).
     pub fn take(&mut self, first: usize, last: usize, bytes: u64) -> bool {
         let leaves = self.least.len() / 2;
         let enough = self.least_of(1, (0, leaves), (first, last)) >= bytes;
@@ -59,7 +61,7 @@ impl Beyond {
         self.least[node] = self.least[2 * node].min(self.least[2 * node + 1]).saturating_sub(self.taken[node]);
     }
 
-    /// What is left of each row. O(rows log rows).
+    /// Returns the remaining surplus of each row. O(rows log rows).
     pub fn into_rows(self) -> Vec<u64> {
         let leaves = self.least.len() / 2;
         let row = |row: usize| {

@@ -1,4 +1,5 @@
-//! Any order, one question at a time: on which side of a row does a run stand that the rows leave open? Each answer is a part of all orders, with more rows.
+//! Bounds for any order by branching: each decision puts a run before or after a row whose side of it is
+//! open. Each answer is a part of all orders, with more rows.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -7,44 +8,48 @@ use super::gaps::own_bytes;
 use super::rows::{Rows, predecessors};
 use crate::budget::problem::Problem;
 
-/// A part of so many runs and uses takes about as long to look at as a node of a limit.
+/// Number of runs and uses of a part that takes about as long to examine as a node of a limit.
 const SIZE_PER_NODE: u64 = 32;
 
-/// Effort of one look at a part, in nodes of a limit.
+/// Effort of one thorough examination of a part, in nodes of a limit.
 const LOOK: u64 = 400;
 
-/// Parts of all orders, and what bounds each.
+/// Branches over parts of all orders, each with a bound.
 pub struct Branches<'a, F> {
     problem: &'a Problem,
-    /// How much it matters where each run stands: nothing at 1.
+    /// Weight of each run's position; 1 means that the position does not matter.
     weights: &'a [u64],
-    /// What plans cost at least beyond all runs once whose first runs keep to some rows, with some effort; `None` if there are none.
+    /// Lower bound of the cost beyond all runs once, for plans whose first runs respect some rows, at
+    /// some effort; `None` if no plan exists.
     bound: F,
-    /// Who stands before whom in all orders.
+    /// Runs that execute before each run in all orders.
     before: Vec<Vec<u32>>,
 }
 
-/// Some orders: those in which, for each pair, the first run stands before the second.
+/// A set of orders: in each pair, the first run comes before the second.
 #[derive(Clone, Default)]
 struct Part {
     pairs: Vec<(u32, u32)>,
-    /// Whether its bound is all that one look at it gives.
+    /// Whether the bound is the result of a thorough examination.
     is_sharp: bool,
 }
 
 impl<'a, F: Fn(&Rows, u64) -> Option<u128>> Branches<'a, F> {
-    /// All orders of a valid problem.
+    /// Covers all orders of a valid problem.
     pub fn new(problem: &'a Problem, weights: &'a [u64], bound: F) -> Self {
         Self { problem, weights, bound, before: predecessors(problem) }
     }
 
-    /// What all plans cost at least: the least bound of parts that together are all orders. Best first, until it is `enough` or the effort is spent, in
-    /// nodes of a [`crate::Limit`]; `None` if no part has a plan. A part is looked at twice, since most are never the best again.
+    /// Returns a lower bound for all plans: the least bound of parts that together contain all orders.
+    /// Works best first, until the bound reaches `enough` or the effort is spent, in nodes of a
+    /// [`crate::Limit`]. Returns `None` if no part has a plan.
+    ///
+    /// Each part is examined twice, first roughly: most parts never have the least bound again.
     pub fn least(&self, effort: u64, enough: u128) -> Option<u128> {
         let uses: usize = self.problem.runs.iter().map(|run| run.reads.len() + run.writes.len()).sum();
         let glance = 1 + (self.problem.runs.len() + uses) as u64 / SIZE_PER_NODE;
         let mut parts = vec![Part::default()];
-        // Of equal bounds the part with the most answers, then the last.
+        // Among equal bounds, take the part with the most answers, then the last part.
         let mut queue = BinaryHeap::from([(Reverse(0), 0, 0)]);
         let mut spent = 0;
         while let Some((Reverse(least), answers, index)) = queue.pop() {
@@ -54,6 +59,7 @@ impl<'a, F: Fn(&Rows, u64) -> Option<u128>> Branches<'a, F> {
             let part = std::mem::take(&mut parts[index]);
             let Some(rows) = self.rows(&part.pairs) else { continue };
             let mut open = vec![part.clone()];
+            // A thoroughly examined part is split; a roughly examined part is examined again.
             if part.is_sharp {
                 let Some((run, row)) = self.question(&rows) else { return Some(least) };
                 let answer = |pair| Part { pairs: part.pairs.iter().copied().chain([pair]).collect(), is_sharp: false };
@@ -72,7 +78,8 @@ impl<'a, F: Fn(&Rows, u64) -> Option<u128>> Branches<'a, F> {
         None
     }
 
-    /// The rows of the orders that keep to pairs; `None` if there are no such orders. O((runs + uses) log).
+    /// Returns the rows of the orders that respect the pairs; `None` if the pairs form a cycle. O((runs
+    /// + uses) log).
     fn rows(&self, pairs: &[(u32, u32)]) -> Option<Rows> {
         let mut before = self.before.clone();
         for (first, second) in pairs {
@@ -97,7 +104,8 @@ impl<'a, F: Fn(&Rows, u64) -> Option<u128>> Branches<'a, F> {
         (order.len() == before.len()).then(|| Rows::of_heaviest_chain(&before, &order, self.weights))
     }
 
-    /// The run off the rows that matters most, and a row whose side of it is open: the first one behind it in the given order, or the last.
+    /// Returns the run that is no row and matters most, and a row whose side of it is open: the first
+    /// such row after the run in the given order, or else the last one. `None` if no side is open.
     fn question(&self, rows: &Rows) -> Option<(u32, u32)> {
         let mut is_row = vec![false; self.weights.len()];
         rows.runs.iter().for_each(|run| is_row[*run as usize] = true);
@@ -116,13 +124,14 @@ mod tests {
     use super::{Branches, Rows};
     use crate::budget::problem::{Problem, Run, Value};
 
-    /// Three runs that need nothing of each other.
+    /// Three runs without dependencies.
     fn problem() -> Problem {
         let run = |value| Run { writes: vec![value], ..Run::default() };
         Problem { runs: (0..3).map(run).collect(), values: vec![Value { size: 1, ..Value::default() }; 3], ..Problem::default() }
     }
 
-    /// What an order costs: dear where run 2 stands before run 1, and less dear elsewhere; nothing as long as that is open.
+    /// Returns the cost of an order: 7 if run 2 comes before run 1, otherwise 5; `None` while their
+    /// order is open.
     fn cost(rows: &Rows) -> Option<u128> {
         let place = |run: u32| rows.runs.iter().position(|row| *row == run);
         let (one, two) = (place(1)?, place(2)?);
@@ -134,7 +143,7 @@ mod tests {
         let problem = problem();
         let bound = |rows: &Rows, _| cost(rows).or(Some(0));
         assert_eq!(Branches::new(&problem, &[2; 3], bound).least(100_000, u128::MAX), Some(5));
-        // Nothing to ask, nothing to ask it with, and enough.
+        // Without weights, without effort, and with a bound that is already enough.
         assert_eq!(Branches::new(&problem, &[1; 3], bound).least(100_000, u128::MAX), Some(0));
         assert_eq!(Branches::new(&problem, &[2; 3], bound).least(1, u128::MAX), Some(0));
         assert_eq!(Branches::new(&problem, &[2; 3], bound).least(100_000, 0), Some(0));

@@ -1,30 +1,34 @@
-//! Chains: what the return of a value costs beside the run that makes it, where what that run reads is gone by then.
+//! Chains: the cost to bring back a value, beyond its own maker, if the operands of the maker are gone
+//! by then.
 //!
-//! Let the run that makes `v` read `u`, and let every first run that uses `u` stand before a gap of `v`. At each row of the gap, one of the two is there, or
-//! `u` is made again as well before `v` comes back. So of the bytes of `v`, as many as `u` is smaller are free at the cost of `v`; the rest at the cost of both;
-//! and so on, from `u` to what its maker reads. What cannot be made again ends the chain: the least size so far is then there whatever is absent.
+//! Let the maker of `v` read `u`, and let every first run that uses `u` come before a gap of `v`. At
+//! each row of the gap, either one of both values is present, or `u` is recomputed as well before `v`
+//! comes back. So at most size(`v`) − size(`u`) bytes become free at the cost of `v` alone; the rest
+//! also costs `u`; and so on, from `u` to the operands of its maker. A value that cannot be recomputed
+//! ends the chain: the least size so far then stays present in any case.
 
 use super::gaps::{Absence, Parts, distinct};
 use super::rows::Rows;
 use crate::budget::model::MAX_CHAIN;
 use crate::budget::problem::Problem;
 
-/// What no value is.
+/// An index that names no value.
 const NOBODY: u32 = u32::MAX;
 
-/// Who stands behind whom.
+/// The links of all chains so far.
 pub struct Chains<'a> {
     problem: &'a Problem,
     rows: &'a Rows,
     absences: &'a [Absence],
     users: &'a [Vec<u32>],
     makers: Vec<Option<u32>>,
-    /// The one value whose return each value stands behind: the bytes and runs of a chain are counted once.
+    /// For each value, the single value whose chain contains it, so that bytes and runs of a chain count
+    /// once.
     stands_behind: Vec<u32>,
 }
 
 impl<'a> Chains<'a> {
-    /// For problems without links: what is loaded needs no operands.
+    /// Creates chains for a problem without links, since a load needs no operands.
     pub fn new(problem: &'a Problem, rows: &'a Rows, absences: &'a [Absence], users: &'a [Vec<u32>]) -> Self {
         let mut makers = vec![None; problem.values.len()];
         for (index, run) in problem.runs.iter().enumerate() {
@@ -33,7 +37,7 @@ impl<'a> Chains<'a> {
         Self { problem, rows, absences, users, makers, stands_behind: vec![NOBODY; problem.values.len()] }
     }
 
-    /// The parts of a value in a gap that begins at a row.
+    /// Returns the parts of a value in a gap that begins at row `first`.
     pub fn parts(&mut self, value: u32, first: u32) -> Parts {
         let mut parts = Parts::default();
         let mut least = self.problem.values[value as usize].size;
@@ -58,7 +62,8 @@ impl<'a> Chains<'a> {
         parts
     }
 
-    /// The largest operand of the run that makes a value, of those that no first run uses from a row on.
+    /// Returns the largest operand of a value's maker that no first run uses from row `first` on; `None`
+    /// if every operand is used later or belongs to another chain.
     fn behind(&self, value: u32, first: u32) -> Option<u32> {
         let maker = self.makers[value as usize]?;
         let is_gone = |operand: &u32| {
@@ -80,7 +85,8 @@ mod tests {
     use super::{Chains, Parts, Rows};
     use crate::budget::problem::{Problem, Run, Value};
 
-    /// A run of each size and cost that reads the one before; the last value is used again at the end, where `also` is used too.
+    /// Builds a chain of runs with these sizes and costs, each reading the previous value. The last run
+    /// reads the last value, and `also` if given.
     fn chain(values: &[(u64, u64)], also: Option<u32>) -> Problem {
         let mut problem = Problem::default();
         for (index, &(size, cost)) in values.iter().enumerate() {
@@ -95,7 +101,7 @@ mod tests {
         problem
     }
 
-    /// The parts of the last value in its gap; costs in the problem's unit.
+    /// Returns the parts of the last value in its gap, with costs in the problem's unit.
     fn parts(problem: &Problem) -> Parts {
         let order: Vec<u32> = (0..problem.runs.len() as u32).collect();
         let (rows, absences) = (Rows::of_order(&order), absences(problem));
@@ -108,10 +114,11 @@ mod tests {
 
     #[test]
     fn a_return_costs_the_runs_behind_it() {
-        // Of 8 bytes, 3 are free for the last run alone, 3 more if the one before runs again; the first can not.
+        // Of 8 bytes, 3 are free for the last run alone, and 3 more if the run before it repeats; the
+        // first run cannot repeat.
         let problem = chain(&[(2, 100), (5, 10), (8, 1)], None);
         assert_eq!(parts(&problem), Parts { absent: vec![(3, 1), (3, 10)], stays: 2 });
-        // What is larger holds back nothing by itself.
+        // A value larger than its reader's result keeps no bytes by itself.
         let problem = chain(&[(0, 100), (9, 10), (8, 1)], None);
         assert_eq!(parts(&problem), Parts { absent: vec![(8, 11)], stays: 0 });
     }

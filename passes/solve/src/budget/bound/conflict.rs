@@ -1,10 +1,10 @@
-//! Why there is no plan: a run that fits in none.
+//! The reason why no plan exists: a run that fits in none.
 
-/// A run that no plan of a scope can fit.
+/// A run that fits in no plan of a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The run.
+    /// Index of the run.
     pub run: u32,
-    /// Bytes of the near space while it runs for the first time, at least.
+    /// Lower bound of the bytes in the near space during its first execution.
     pub needed: u64,
 }

@@ -1,20 +1,21 @@
-//! Covering rows by intervals at the least cost: the linear program behind every bound, and its exact dual value.
+//! Covers rows by intervals at the least cost: the linear program of every bound, and its exact dual
+//! value.
 
 use super::interval::Interval;
 use super::simplex;
 
-/// Pivots of one linear program; a bound that needs more is valid and weaker.
+/// Maximum number of pivots of one linear program; at the limit the bound is valid but weaker.
 pub const MAX_PIVOTS: u64 = 2_000_000;
 
-/// Prices of bytes that matter have about so many binary digits.
+/// Number of significant binary digits of the prices that matter.
 const UNIT_COST_DIGITS: f64 = 34.0;
 
-/// Rows that each need some bytes to be absent, and intervals of rows over which something can be absent at a cost.
+/// Rows that each need absent bytes, and intervals of rows over which bytes can be absent at a cost.
 #[derive(Clone, Debug, Default)]
 pub struct Cover {
-    /// Bytes that must be absent, for each row.
+    /// Bytes that must be absent at each row.
     pub needs: Vec<u64>,
-    /// What can be absent.
+    /// Intervals that can be absent.
     pub gaps: Vec<Interval>,
 }
 
@@ -23,26 +24,27 @@ pub struct Cover {
 pub struct Solution {
     /// Absent bytes of each interval.
     pub absent: Vec<u64>,
-    /// Price of a byte for each row, in units of cost divided by two to the power of `shift`.
+    /// Price of a byte at each row, in units of cost divided by 2^`shift`.
     pub prices: Vec<u64>,
-    /// Binary digits behind the point of the prices.
+    /// Number of binary digits after the point of the prices.
     pub shift: u32,
-    /// The dual value of the prices, rounded up: whole intervals cost at least this. Exact, whatever the prices are.
+    /// Dual value of the prices, rounded up: a lower bound of the cost of whole intervals, valid for any
+    /// prices.
     pub bound: u128,
 }
 
-/// A smaller cover, and where its parts come from.
+/// A smaller cover, with the origin of its rows and intervals.
 pub struct Core {
-    /// The cover.
+    /// The smaller cover.
     pub cover: Cover,
-    /// The row behind each of its rows.
+    /// Original row of each row.
     pub rows: Vec<u32>,
-    /// The interval behind each of its intervals.
+    /// Original interval of each interval.
     pub gaps: Vec<u32>,
 }
 
 impl Cover {
-    /// The first row that cannot be covered with everything absent.
+    /// Returns the first row that all intervals together cannot cover; `None` if they cover every row.
     #[must_use]
     pub fn uncoverable(&self) -> Option<usize> {
         let mut steps = vec![0_i128; self.needs.len() + 1];
@@ -57,14 +59,15 @@ impl Cover {
         })
     }
 
-    /// The linear program: any part of an interval may be absent. `pivots` limits the work; every bound is valid. For covers that are not
-    /// [`Cover::uncoverable`]. Every pivot costs O(rows) at worst.
+    /// Solves the linear program, in which any part of an interval may be absent. `pivots` limits the
+    /// work; every bound is valid. The cover must not be [`Cover::uncoverable`]. A pivot is O(rows) at
+    /// worst.
     #[must_use]
     pub fn solve(&self, pivots: u64) -> Solution {
         self.solve_with(pivots, self.shift())
     }
 
-    /// [`Cover::solve`] with prices of so many binary digits behind the point.
+    /// Solves as [`Cover::solve`] does, with `shift` binary digits after the point of prices.
     #[must_use]
     pub fn solve_with(&self, pivots: u64, shift: u32) -> Solution {
         let core = self.core();
@@ -80,11 +83,12 @@ impl Cover {
         solution
     }
 
-    /// The same problem without rows that others imply, and without intervals that cover none of the rest. O(rows + intervals).
+    /// Removes rows that other rows imply, and intervals that cover none of the rest. O(rows +
+    /// intervals).
     #[must_use]
     pub fn core(&self) -> Core {
         let rows = self.undominated_rows();
-        // Position of a row among those that are kept: first one at or after it.
+        // For each row, the index of the first kept row at or after it.
         let mut place = vec![0_u32; self.needs.len() + 1];
         let mut next = 0;
         for (row, place) in place.iter_mut().enumerate() {
@@ -103,14 +107,16 @@ impl Cover {
         core
     }
 
-    /// Rows that need something and are not implied by a neighbor: one that no interval leaves, or enters, on the way there and that needs no less.
+    /// Returns the rows that have a need and are not implied by a neighbor. A neighbor implies a row if
+    /// its need is at least as large and every interval that covers the neighbor covers the row.
     fn undominated_rows(&self) -> Vec<u32> {
         let (mut starts, mut ends) = (vec![0_u32; self.needs.len() + 1], vec![0_u32; self.needs.len() + 1]);
         for gap in &self.gaps {
             starts[gap.first as usize] += 1;
             ends[gap.last as usize + 1] += 1;
         }
-        // Intervals that start or end after the first row, up to each row: differences tell whether any does between two rows.
+        // Count the starts and ends up to each row: a difference of counts shows whether any is between
+        // two rows.
         for counts in [&mut starts, &mut ends] {
             for row in 1..counts.len() {
                 counts[row] += counts[row - 1];
@@ -121,7 +127,7 @@ impl Cover {
             let mut implied = false;
             while let Some(&before) = kept.last() {
                 let before = before as usize;
-                // No interval ends on the way: all that cover `before` cover `row`.
+                // No interval ends on the way, so all that cover `before` cover `row`.
                 if ends[row] == ends[before] && self.needs[before] >= self.needs[row] {
                     implied = true;
                 } else if starts[row] == starts[before] && self.needs[row] >= self.needs[before] {
@@ -137,13 +143,14 @@ impl Cover {
         kept
     }
 
-    /// Binary digits for prices: many for the cheap bytes that suffice to cover everything, and so few that no sum overflows.
+    /// Returns the number of binary digits of prices: enough for the cheap bytes that suffice to cover
+    /// every row, and few enough that no sum overflows.
     #[must_use]
     pub fn shift(&self) -> u32 {
         let unit = |gap: &Interval| gap.cost as f64 / gap.size.max(1) as f64;
         let mut by_unit: Vec<&Interval> = self.gaps.iter().collect();
         by_unit.sort_by(|a, b| unit(a).total_cmp(&unit(b)));
-        // Fewest of the cheapest that cover all rows.
+        // Binary search for the fewest of the cheapest intervals that cover all rows.
         let (mut low, mut high) = (0, by_unit.len());
         while low < high {
             let middle = low.midpoint(high);
@@ -158,10 +165,12 @@ impl Cover {
         wanted.min(most)
     }
 
-    /// Sum of price times need, less what each interval gains: a lower bound on whole and on partial covers for any prices, by weak duality.
+    /// Returns the sum of price times need, less the gain of each interval: by weak duality a lower
+    /// bound of whole and partial covers, for any prices.
     #[must_use]
     pub fn dual_value(&self, prices: &[u64], shift: u32) -> u128 {
-        // Costs are whole, so the bound may be rounded up. Zero is a bound of anything, also of what does not fit in 128 bits.
+        // Costs are whole, so the bound may be rounded up. Values that do not fit in 128 bits become 0,
+        // which is always a bound.
         self.exact_dual_value(prices, shift).map_or(0, |value| (value.max(0) as u128).div_ceil(1 << shift))
     }
 
@@ -186,7 +195,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
 
-    /// A cover of a few rows; the gaps cover it with everything absent.
+    /// Returns a cover of a few rows that the gaps can cover.
     fn random_cover(seed: u64) -> Cover {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = |below: u64| {
@@ -237,7 +246,7 @@ mod tests {
             let paid =
                 cover.gaps.iter().zip(&solution.absent).map(|(gap, absent)| gap.cost as f64 * *absent as f64 / gap.size as f64);
             let paid: f64 = paid.sum();
-            // Equal up to the rounding of the bound and of prices: the solution is optimal.
+            // Equal up to rounding of the bound and of prices, so the solution is optimal.
             assert!(
                 (solution.bound as f64 - paid) < 1.0 + 1e-6 && (solution.bound as f64) > paid - 1e-3,
                 "{paid} {cover:?} {solution:?}"

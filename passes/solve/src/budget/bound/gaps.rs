@@ -1,25 +1,27 @@
-//! Gaps: where a value is needed later and not now, what its absence costs, and the rows of bytes that must be absent.
+//! Gaps: rows at which a value is unused and needed later, the costs of its absence, and the bytes that
+//! must be absent at each row.
 
 use super::cover::Cover;
 use super::interval::Interval;
 use super::rows::Rows;
 use crate::budget::problem::{Origin, Problem, Value};
 
-/// Costs are counted in such parts of the problem's unit, so that the results of one run can share its cost.
+/// Number of parts of the problem's cost unit, so that the results of one run can share its cost.
 pub const COST_PARTS: u64 = 1 << 16;
 
-/// What the absence of a value can cost at least, in each way of bringing it back; `None` for a way that does not exist.
+/// Lower bounds of the cost of a value's absence, for each way to bring the value back; `None` if that
+/// way does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Absence {
-    /// Its share of the cost of the run that makes it, in parts.
+    /// The value's share of the cost of its maker, in 1/`COST_PARTS` of the unit.
     pub again: Option<u64>,
-    /// Time on the engine that loads it.
+    /// Time on the engine that loads the value.
     pub load: Option<u64>,
-    /// Time on the engine that stores it; nothing for what lies far anyway.
+    /// Time on the engine that stores the value; 0 for far values.
     pub store: u64,
 }
 
-/// Shares and ways of every value, by its index.
+/// Returns the absence costs of every value, by its index.
 #[must_use]
 pub fn absences(problem: &Problem) -> Vec<Absence> {
     let mut absences = vec![Absence::default(); problem.values.len()];
@@ -30,7 +32,7 @@ pub fn absences(problem: &Problem) -> Vec<Absence> {
             if far || (value.movable && !value.kept) {
                 let load = link.load_latency + value.size.div_ceil(link.load_rate.max(1));
                 let store = if far { 0 } else { link.store_latency + value.size.div_ceil(link.store_rate.max(1)) };
-                // The least of each, over all links: a bound whichever is taken.
+                // Each minimum over all links is a bound for any choice of link.
                 absence.store = if absence.load.is_some() { absence.store.min(store) } else { store };
                 absence.load = Some(absence.load.map_or(load, |other| other.min(load)));
             }
@@ -40,7 +42,7 @@ pub fn absences(problem: &Problem) -> Vec<Absence> {
         if !run.repeatable || run.writes.iter().any(|value| problem.values[*value as usize].kept) {
             continue;
         }
-        // One more run can bring back each result once, so the shares add up to its cost.
+        // One more execution can bring back each result once, so the shares add up to its cost.
         let bytes: u128 = run.writes.iter().map(|value| u128::from(problem.values[*value as usize].size)).sum();
         for &value in &run.writes {
             let size = u128::from(problem.values[value as usize].size);
@@ -51,7 +53,7 @@ pub fn absences(problem: &Problem) -> Vec<Absence> {
     absences
 }
 
-/// The most bytes that results of a run can have in common with operands, whatever becomes of these: a bound for every plan.
+/// Returns an upper bound of the bytes that results of a run can share with operands, in every plan.
 #[must_use]
 pub fn most_taken_over(problem: &Problem, run: u32) -> u64 {
     let run = &problem.runs[run as usize];
@@ -62,7 +64,8 @@ pub fn most_taken_over(problem: &Problem, run: u32) -> u64 {
     shared.min(operands)
 }
 
-/// Bytes that the first execution of a run needs for itself: operands, results and scratch, with as much taken over as can be.
+/// Returns the bytes that the first execution of a run needs at least: operands, results and workspace,
+/// less the most that results can take over.
 #[must_use]
 pub fn own_bytes(problem: &Problem, run: u32) -> u64 {
     let data = &problem.runs[run as usize];
@@ -71,7 +74,7 @@ pub fn own_bytes(problem: &Problem, run: u32) -> u64 {
     bytes + data.scratch - most_taken_over(problem, run)
 }
 
-/// Each index once, rising.
+/// Returns each index once, ascending.
 #[must_use]
 pub fn distinct(list: &[u32]) -> Vec<u32> {
     let mut list = list.to_vec();
@@ -80,38 +83,40 @@ pub fn distinct(list: &[u32]) -> Vec<u32> {
     list
 }
 
-/// What the rows ask for.
+/// A cover problem with the values of its intervals.
 pub struct CoverProblem {
-    /// The value of each interval of the cover.
+    /// Value of each interval of the cover.
     pub values: Vec<u32>,
-    /// Rows of bytes alive beyond the capacity, and the gaps of values that can be absent, by value and rising; several for a gap whose bytes cost
-    /// differently.
+    /// For each row, the bytes live beyond the capacity; and the gaps of values that can be absent, by
+    /// value and ascending. A gap whose bytes have different costs has several intervals.
     pub cover: Cover,
-    /// Bytes that are there whatever is absent, for each row.
+    /// For each row, the bytes that are present in any case.
     pub fixed: Vec<u64>,
 }
 
 /// The bytes of a value in a gap.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// Bytes that can be absent, with what that costs beyond the parts before; each part may be absent without the others.
+    /// Bytes that can be absent, each with its cost beyond the previous parts. A part may be absent
+    /// without the others.
     pub absent: Vec<(u64, u64)>,
-    /// Bytes that are there in any case.
+    /// Bytes that are present in any case.
     pub stays: u64,
 }
 
-/// Gaps and rows, at no cost. `can_be_absent` tells it by value; `cuts` are rows before which a value is needed besides, by value, or nothing.
-/// O((runs + uses) log).
+/// Builds gaps and rows without costs. `can_be_absent` has an entry for each value; `cuts` lists
+/// additional rows before which each value is needed, or is empty. O((runs + uses) log).
 ///
-/// A value that was used before a row and will be used after it is either there at the row, or must come back before its next use. Absences on two sides of
-/// a use need two returns; so a use that stands between two rows for certain ends a gap.
+/// A value that is used before a row and after it is either present at the row, or must come back before
+/// its next use. Two absences separated by a use need two returns, so a use that certainly is between
+/// two rows ends a gap.
 #[must_use]
 pub fn model(problem: &Problem, rows: &Rows, capacity: u64, can_be_absent: &[bool], cuts: &[Vec<u32>]) -> CoverProblem {
     let whole = |value: u32, _| Parts { absent: vec![(problem.values[value as usize].size, 0)], stays: 0 };
     model_in_parts(problem, rows, capacity, &users(problem), can_be_absent, cuts, whole)
 }
 
-/// The same, with the parts of each value in each gap that begins at a row.
+/// Builds gaps and rows; `parts` splits a value in a gap that begins at a row.
 #[must_use]
 pub fn model_in_parts(
     problem: &Problem,
@@ -123,7 +128,7 @@ pub fn model_in_parts(
     mut parts: impl FnMut(u32, u32) -> Parts,
 ) -> CoverProblem {
     let count = rows.runs.len();
-    // Changes of bytes alive, and of those that stay, from one row to the next.
+    // Differences, from each row to the next, of the bytes live and of the bytes that stay.
     let (mut alive, mut fixed) = (vec![0_i64; count + 1], vec![0_i64; count + 1]);
     let mut model = CoverProblem { values: Vec::new(), cover: Cover::default(), fixed: Vec::new() };
     for (index, users) in users.iter().enumerate() {
@@ -155,7 +160,7 @@ pub fn model_in_parts(
     model
 }
 
-/// The runs that use each value: the one that makes it first, then its readers.
+/// Returns the runs that use each value: its maker first, then its readers.
 pub fn users(problem: &Problem) -> Vec<Vec<u32>> {
     let mut users = vec![Vec::new(); problem.values.len()];
     for (index, run) in problem.runs.iter().enumerate() {
@@ -166,7 +171,8 @@ pub fn users(problem: &Problem) -> Vec<Vec<u32>> {
     users
 }
 
-/// Ranges of rows, rising, at which a value is surely alive and not in use, and between which a use stands for certain.
+/// Returns the ranges of rows, ascending, at which a value is certainly live and unused; a certain use
+/// separates them.
 fn gaps(rows: &Rows, value: &Value, users: &[u32], can_be_absent: bool, cuts: &[u32]) -> Vec<(u32, u32)> {
     let (from, to) = (|run: &u32| rows.from[*run as usize], |run: &u32| rows.to[*run as usize]);
     let start = match value.origin {
@@ -179,7 +185,8 @@ fn gaps(rows: &Rows, value: &Value, users: &[u32], can_be_absent: bool, cuts: &[
     let mut uses: Vec<(u32, u32, bool)> = users
         .iter()
         .map(|run| (from(run), to(run), rows.runs.get(from(run) as usize) == Some(run)))
-        // A use off the rows separates two returns, at the price of the rows that it may be before or after.
+        // A use that is no row separates two returns, but the rows that it may come before or after then
+        // drop out of the gaps.
         .filter(|(from, to, is_row)| *is_row || (can_be_absent && to - from <= 1))
         .chain(cuts.iter().map(|cut| (*cut, *cut, false)))
         .collect();
@@ -190,7 +197,8 @@ fn gaps(rows: &Rows, value: &Value, users: &[u32], can_be_absent: bool, cuts: &[
         if from > start {
             gaps.push((start, from));
         }
-        // At a row that uses the value it is an operand; a use off the rows with nothing before it separates nothing.
+        // A row that uses the value counts it as an operand. A use that is no row and has no gap before
+        // it separates nothing.
         if from > start || is_row {
             start = start.max(to);
         }
@@ -201,18 +209,18 @@ fn gaps(rows: &Rows, value: &Value, users: &[u32], can_be_absent: bool, cuts: &[
     gaps
 }
 
-/// Which values can be absent between two uses.
+/// Returns, for each value, whether it can be absent between two uses.
 pub fn can_be_absent(problem: &Problem, absences: &[Absence]) -> Vec<bool> {
     let can = |(absence, value): (&Absence, &Value)| !value.kept && (absence.again.is_some() || absence.load.is_some());
     absences.iter().zip(&problem.values).map(can).collect()
 }
 
-/// What an absence adds to the cost of runs: nothing where a transfer can end it.
+/// Returns the cost that an absence adds to the runs: 0 if a transfer can end the absence.
 pub fn run_cost(absence: &Absence) -> u64 {
     if absence.load.is_some() { 0 } else { absence.again.unwrap_or(0) }
 }
 
-/// Parts of the cost unit as whole units, rounded up: costs of plans are whole.
+/// Converts parts of the cost unit to whole units, rounded up because costs of plans are whole.
 pub fn whole_units(parts: u128) -> u64 {
     u64::try_from(parts.div_ceil(u128::from(COST_PARTS))).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,5 @@
-//! Whole intervals: best-first branch and bound over the linear program, which raises its bound as far as a node limit allows.
+//! Whole intervals: best-first branch and bound over the linear program; raises its bound as far as a
+//! node limit allows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,21 +7,21 @@ use std::collections::BinaryHeap;
 use super::cover::Cover;
 use super::interval::Interval;
 
-/// A program of so many rows and intervals takes about as long as a node of a limit.
+/// Number of rows and intervals of a program that takes about as long as a node of a limit.
 const SIZE_PER_NODE: u64 = 64;
 
-/// Pivots of one program inside the tree.
+/// Maximum number of pivots of one program inside the tree.
 const MAX_TREE_PIVOTS: u64 = 100_000;
 
-/// What branching found out.
+/// Result of branch and bound.
 pub struct Integral {
-    /// Whole covers cost at least this.
+    /// Lower bound of the cost of whole covers.
     pub bound: u128,
-    /// The intervals of a cheapest cover, if the search ended: its cost is `bound`.
+    /// Intervals of a cheapest cover, if the search completed; their cost is `bound`.
     pub absent: Option<Vec<bool>>,
 }
 
-/// One decision and those before it.
+/// One decision, linked to the previous one.
 struct Decision {
     parent: Option<u32>,
     gap: u32,
@@ -29,15 +30,16 @@ struct Decision {
 
 /// A part of the search space, with its bound.
 struct Part {
-    /// Last decision of the part; `None` for the whole.
+    /// Last decision of the part; `None` for the whole space.
     last: Option<u32>,
-    /// The interval to decide next, or `None` if the program's solution is whole.
+    /// Interval to decide next; `None` if the solution of the program is whole.
     branch: Option<u32>,
     absent: Vec<bool>,
 }
 
-/// Searches until the cheapest part is a whole cover, costs `enough`, or the effort is spent, counted in nodes of a [`crate::Limit`]. For covers that are
-/// not [`Cover::uncoverable`]. One program is solved in any case.
+/// Searches until the cheapest part is a whole cover, its bound reaches `enough`, or the effort is
+/// spent, in nodes of a [`crate::Limit`]. The cover must not be [`Cover::uncoverable`]. At least one
+/// program is solved.
 #[must_use]
 pub fn solve(cover: &Cover, effort: u64, enough: u128) -> Integral {
     let core = cover.core();
@@ -78,19 +80,19 @@ pub fn solve(cover: &Cover, effort: u64, enough: u128) -> Integral {
 
 struct Search<'a> {
     cover: &'a Cover,
-    /// Binary digits of prices.
+    /// Number of binary digits after the point of prices.
     shift: u32,
-    /// All costs are multiples of this, so bounds are rounded up to one.
+    /// Common divisor of all costs, to whose multiples bounds are rounded up.
     step: u128,
     decisions: Vec<Decision>,
     parts: Vec<Part>,
-    /// Least bound first; of equal ones the deepest, which is the last.
+    /// Parts by least bound; of equal bounds the deepest part first, then the last one.
     queue: BinaryHeap<(Reverse<u128>, u32, u32)>,
     nodes: u64,
 }
 
 impl Search<'_> {
-    /// Bounds a part and puts it into the queue, unless it has no cover.
+    /// Bounds a part and adds it to the queue, unless it has no cover.
     fn add(&mut self, last: Option<u32>) {
         self.nodes += 1;
         let cover = self.cover;
@@ -110,7 +112,7 @@ impl Search<'_> {
         for ((index, gap), part) in open.iter().zip(&rest.gaps).zip(&solution.absent) {
             absent[*index as usize] = *part >= gap.size;
             if *part > 0 && *part < gap.size {
-                // The larger the smaller side of the split, the more both bounds rise.
+                // Both bounds rise more if the smaller side of the split is larger.
                 let part = *part as f64 / gap.size as f64;
                 let width = part.min(1.0 - part) * (gap.cost as f64 + 1.0);
                 if width > widest {
@@ -123,7 +125,8 @@ impl Search<'_> {
     }
 }
 
-/// What is left to cover, which intervals it has, and the cost of the decided ones; `None` if they cannot cover it.
+/// Returns the remaining cover, its intervals, and the cost of the decided absences; `None` if the
+/// intervals cannot cover the rest.
 fn remainder(cover: &Cover, decided: &[Option<bool>]) -> Option<(Cover, Vec<u32>, u128)> {
     let mut freed = vec![0_i128; cover.needs.len() + 1];
     let (mut paid, mut open) = (0, Vec::new());
@@ -154,10 +157,10 @@ fn remainder(cover: &Cover, decided: &[Option<bool>]) -> Option<(Cover, Vec<u32>
     Some((rest, open, paid))
 }
 
-/// No whole interval frees more than the greatest need of its rows, so its part above that is worth nothing (a knapsack cover inequality for what is
-/// decided, Carr et al. 2000). O((rows + intervals) log rows).
+/// Caps each interval at the greatest need of its rows, since a whole interval cannot use more (a
+/// knapsack cover inequality for the decided part, Carr et al. 2000). O((rows + intervals) log rows).
 fn trim(cover: &mut Cover) {
-    // Greatest needs of 1, 2, 4, … rows from each row on.
+    // Greatest need among 1, 2, 4, … rows from each row on.
     let mut greatest = vec![cover.needs.clone()];
     let mut width = 1;
     while width * 2 <= cover.needs.len() {

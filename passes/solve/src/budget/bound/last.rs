@@ -1,27 +1,31 @@
-//! What stays to the end: of a set of runs that make kept values one is the last, and beside it lies what all others of the set made.
+//! Kept values: in any set of runs that make kept values, the last run executes while the kept results
+//! of all others are present.
 
 use super::conflict::Conflict;
 use super::gaps::{distinct, own_bytes};
 use super::rows::predecessors;
 use crate::budget::problem::{Origin, Problem};
 
-/// A run that makes something that stays, and what is said of it.
+/// A run that makes kept values, with its bytes and dependencies.
 struct Maker {
     run: u32,
-    /// Bytes that it needs for itself.
+    /// Bytes that the run itself needs.
     own: u64,
-    /// Bytes of its results that stay.
+    /// Bytes of its kept results.
     kept: u64,
-    /// Its operands that stay, with the place of their maker in the list.
+    /// Its kept operands: the index of their maker in the list, and their bytes.
     operands: Vec<(usize, u64)>,
-    /// How many makers of the set need it to run before them, and which makers it needs.
+    /// Number of makers in the set that must execute after this run, and the makers that must execute
+    /// before it.
     needed_by: u32,
     needs: Vec<usize>,
 }
 
-/// The run that needs most beside kept values, in any plan: over all sets of makers, the least that any of them needs as the last of its set.
+/// Returns the run with the highest proven need while other kept values are present: over all sets of
+/// makers, the greatest of the least needs of a last run.
 ///
-/// What the best set is follows greedily: who needs least limits every set that it is in, so it leaves. O(makers² + runs x makers / 64).
+/// A greedy rule finds the best set: the run with the least need limits every set that contains it, so
+/// it leaves. O(makers² + runs x makers / 64).
 #[must_use]
 pub fn last_of_kept(problem: &Problem) -> Option<Conflict> {
     let mut makers = makers(problem);
@@ -51,10 +55,11 @@ pub fn last_of_kept(problem: &Problem) -> Option<Conflict> {
     most
 }
 
-/// The runs that make kept values, in the given order.
+/// Returns the runs that make kept values, in the given order.
 fn makers(problem: &Problem) -> Vec<Maker> {
     let kept = |value: &u32| problem.values[*value as usize].kept;
     let bytes = |value: u32| problem.values[value as usize].size;
+    // Collect the makers with their bytes and kept operands.
     let runs = (0..problem.runs.len() as u32).filter(|run| problem.runs[*run as usize].writes.iter().any(kept));
     let mut makers: Vec<Maker> = Vec::new();
     let mut maker_of = vec![None; problem.values.len()];
@@ -71,7 +76,7 @@ fn makers(problem: &Problem) -> Vec<Maker> {
     let words = makers.len().div_ceil(64);
     let mut place_of = vec![None; problem.runs.len()];
     makers.iter().enumerate().for_each(|(place, maker)| place_of[maker.run as usize] = Some(place));
-    // For each run, the makers that stand before it in every plan.
+    // For each run, the set of makers that execute before it in every plan.
     let mut behind: Vec<Vec<u64>> = Vec::with_capacity(problem.runs.len());
     for (run, before) in predecessors(problem).into_iter().enumerate() {
         let mut set = vec![0_u64; words];
@@ -86,6 +91,7 @@ fn makers(problem: &Problem) -> Vec<Maker> {
         }
         behind.push(set);
     }
+    // Count, for each maker, the makers that need it.
     for place in 0..makers.len() {
         for other in makers[place].needs.clone() {
             makers[other].needed_by += 1;
@@ -99,7 +105,7 @@ mod tests {
     use super::last_of_kept;
     use crate::budget::problem::{Problem, Run, Value};
 
-    /// Runs that each read a value of some bytes, made before, and make one that stays.
+    /// Builds pairs of runs: the first makes an operand, the second reads it and makes a kept result.
     fn problem(parts: &[(u64, u64)]) -> Problem {
         let mut problem = Problem::default();
         for (index, &(operand, result)) in parts.iter().enumerate() {
@@ -114,17 +120,18 @@ mod tests {
 
     #[test]
     fn the_last_of_a_set_needs_all_that_the_others_made() {
-        // The small one may be the last of all three; of the two others one is, beside one of them.
+        // The small run may be the last of all three. Of the other two runs one is last, while the
+        // result of the other is present.
         let found = last_of_kept(&problem(&[(70, 10), (80, 10), (1, 1)])).map(|conflict| conflict.needed);
         assert_eq!(found, Some(10 + 70 + 10));
-        // All three together need as much at the end.
+        // All three together need this at the end.
         let found = last_of_kept(&problem(&[(5, 10), (5, 10), (1, 1)])).map(|conflict| conflict.needed);
         assert_eq!(found, Some(10 + 10 + 5));
     }
 
     #[test]
     fn who_is_needed_by_another_is_not_the_last() {
-        // The cheapest to be last must stand before the dearest.
+        // The run with the least need as last must execute before the other run.
         let mut given = problem(&[(1, 10), (70, 10)]);
         given.runs[3].predecessors = vec![1];
         assert_eq!(last_of_kept(&given).map(|conflict| conflict.needed), Some(10 + 70 + 10));

@@ -1,4 +1,4 @@
-//! Both scopes together: the given order of first runs, and any order.
+//! Lower bounds for both scopes: the given order of first runs, and any order.
 
 use super::branches::Branches;
 use super::chains::Chains;
@@ -10,28 +10,28 @@ use super::last::last_of_kept;
 use super::rows::{Rows, predecessors};
 use crate::budget::problem::{Origin, Problem};
 
-/// What plans of one scope need at least.
+/// Lower bounds of the plans of one scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Least {
     /// Sum of the costs of all runs.
     pub cost: u64,
-    /// End of the last event; the same without links.
+    /// End of the last event; equals `cost` without links.
     pub makespan: u64,
 }
 
 /// Lower bounds of a problem at a capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// For plans whose first runs keep the given order, or why there is none.
+    /// Bounds of plans whose first runs keep the given order; `Err` if no plan exists.
     pub given_order: Result<Least, Conflict>,
-    /// For all plans, or why there is none.
+    /// Bounds of all plans; `Err` if no plan exists.
     pub any_order: Result<Least, Conflict>,
-    /// Bytes of the near space that every plan needs at some time.
+    /// Lower bound of the peak in the near space of every plan, in bytes.
     pub least_peak: u64,
 }
 
-/// Bounds for a valid problem. `order` lists all runs; `effort` limits the search that makes the bound of each
-/// scope whole, in nodes of a [`crate::Limit`].
+/// Returns lower bounds of a valid problem. `order` lists all runs; `effort` limits the search for whole
+/// absences in each scope, in nodes of a [`crate::Limit`].
 #[must_use]
 pub fn lower_bounds(problem: &Problem, order: &[u32], capacity: u64, effort: u64) -> Bounds {
     let bounding = Bounding::new(problem, order, capacity);
@@ -39,27 +39,28 @@ pub fn lower_bounds(problem: &Problem, order: &[u32], capacity: u64, effort: u64
     Bounds { given_order: bounding.given_order(any_order, effort, u64::MAX), any_order, least_peak: bounding.least_peak() }
 }
 
-/// What both scopes share.
+/// Data that the bounds of both scopes share.
 pub struct Bounding<'a> {
     problem: &'a Problem,
     capacity: u64,
     absences: Vec<Absence>,
     in_order: CoverProblem,
     chain: CoverProblem,
-    /// How far the given order is above the capacity at each run.
+    /// Excess of the given order over the capacity at each run, plus 1.
     weights: Vec<u64>,
-    /// The run that needs most in every plan, and in those that keep the order.
+    /// Run with the highest need in every plan, and run with the highest need in plans that keep the
+    /// order.
     worst: Option<Conflict>,
     worst_in_order: Option<Conflict>,
 }
 
 impl<'a> Bounding<'a> {
-    /// Gathers rows for a valid problem. O((runs + uses) log).
+    /// Builds the rows of a valid problem. O((runs + uses) log).
     #[must_use]
     pub fn new(problem: &'a Problem, order: &[u32], capacity: u64) -> Self {
         let absences = gaps::absences(problem);
         let in_order = priced_model(problem, &Rows::of_order(order), capacity, &absences);
-        // The chain should pass where memory is short.
+        // The weights lead the chain through the steps at which memory is short.
         let mut weights = vec![1_u64; problem.runs.len()];
         for (run, need) in order.iter().zip(&in_order.cover.needs) {
             weights[*run as usize] = need.saturating_add(1);
@@ -72,16 +73,16 @@ impl<'a> Bounding<'a> {
         Self { problem, capacity, absences, in_order, chain, weights, worst, worst_in_order }
     }
 
-    /// Bytes of the near space that every plan needs at some time.
+    /// Returns a lower bound of the peak in the near space of every plan, in bytes.
     #[must_use]
     pub fn least_peak(&self) -> u64 {
         self.worst.map_or(0, |worst| worst.needed)
     }
 
-    /// What all plans need. Stops early at a cost of `enough`.
+    /// Returns lower bounds of all plans. Stops early once the cost reaches `enough`.
     ///
     /// # Errors
-    /// There is no plan.
+    /// Returns a conflict if no plan exists.
     pub fn any_order(&self, effort: u64, enough: u64) -> Result<Least, Conflict> {
         self.refuse(self.worst)?;
         let chain = least(self.problem, &self.absences, &self.chain, effort, enough);
@@ -99,10 +100,11 @@ impl<'a> Bounding<'a> {
         Ok(Least { cost, makespan: cost })
     }
 
-    /// What plans need whose first runs keep the order; `any_order` holds for them too.
+    /// Returns lower bounds of the plans whose first runs keep the order; includes the bounds of
+    /// `any_order`.
     ///
     /// # Errors
-    /// There is no such plan.
+    /// Returns a conflict if no plan with this order exists.
     pub fn given_order(&self, any_order: Result<Least, Conflict>, effort: u64, enough: u64) -> Result<Least, Conflict> {
         let any = any_order?;
         self.refuse(self.worst_in_order)?;
@@ -115,7 +117,7 @@ impl<'a> Bounding<'a> {
     }
 }
 
-/// Gaps and rows with their costs: those of chains, if the problem has no links.
+/// Builds gaps and rows with their costs; these are costs of chains if the problem has no links.
 fn priced_model(problem: &Problem, rows: &Rows, capacity: u64, absences: &[Absence]) -> CoverProblem {
     let users = gaps::users(problem);
     let mut chains = problem.links.is_empty().then(|| Chains::new(problem, rows, absences, &users));
@@ -137,12 +139,12 @@ fn most_needed(conflicts: impl Iterator<Item = Conflict>) -> Option<Conflict> {
     conflicts.max_by_key(|conflict| (conflict.needed, std::cmp::Reverse(conflict.run)))
 }
 
-/// The cost of all runs once.
+/// Returns the cost of all runs once.
 fn all_once(problem: &Problem) -> u64 {
     problem.runs.iter().map(|run| run.cost).sum()
 }
 
-/// Bounds from one set of rows, which can be covered.
+/// Returns bounds from one set of rows, which must be coverable.
 fn least(problem: &Problem, absences: &[Absence], model: &CoverProblem, effort: u64, enough: u64) -> Least {
     let base = all_once(problem);
     let enough = u128::from(enough.saturating_sub(base)) * u128::from(COST_PARTS);
@@ -151,11 +153,12 @@ fn least(problem: &Problem, absences: &[Absence], model: &CoverProblem, effort: 
     Least { cost, makespan }
 }
 
-/// Shares of an engine in a mix, in so many parts.
+/// Number of parts of a mix; the shares of the engines in a mix add up to it.
 const MIX_PARTS: u64 = 64;
 
-/// A bound on the end: no engine is busy for longer than until then, so neither is any mix of them. What an absence costs in a mix is the cheaper way
-/// back; the best of some mixes counts.
+/// Returns a lower bound of the makespan. No engine is busy for longer than the plan, so no weighted mix
+/// of engines is either. In a mix, an absence costs the cheaper way back; the best of all tried mixes
+/// counts.
 fn least_makespan(problem: &Problem, absences: &[Absence], model: &CoverProblem, least_cost: u64) -> u64 {
     let mut cover = model.cover.clone();
     let base = all_once(problem);
@@ -164,14 +167,14 @@ fn least_makespan(problem: &Problem, absences: &[Absence], model: &CoverProblem,
         absences_of[*value as usize] += 1;
     }
     let mut best = least_cost;
-    // Shares of computing, of loading, and of storing.
+    // Try shares of compute, store and load.
     for compute in (0..MIX_PARTS).step_by(8) {
         for store in [0, (MIX_PARTS - compute) / 2] {
             let load = MIX_PARTS - compute - store;
             for (gap, value) in cover.gaps.iter_mut().zip(&model.values) {
                 let absence = &absences[*value as usize];
                 let again = absence.again.map(|parts| mixed(parts, compute));
-                // A value is stored once at least, however often it is absent.
+                // A value is stored once, and its absences share that cost.
                 let stored = absence.store.saturating_mul(COST_PARTS) / absences_of[*value as usize].max(1);
                 let moved =
                     absence.load.map(|time| mixed(time.saturating_mul(COST_PARTS), load).saturating_add(mixed(stored, store)));
@@ -188,12 +191,12 @@ fn least_makespan(problem: &Problem, absences: &[Absence], model: &CoverProblem,
     best
 }
 
-/// A share of a time or cost, rounded down.
+/// Returns a share of a time or cost, rounded down.
 fn mixed(amount: u64, parts: u64) -> u64 {
     (u128::from(amount) * u128::from(parts) / u128::from(MIX_PARTS)) as u64
 }
 
-/// Time to load once what lies far and is read.
+/// Returns the time to load each read far value once.
 fn first_loads(problem: &Problem, absences: &[Absence]) -> u64 {
     let mut is_read = vec![false; problem.values.len()];
     for value in problem.runs.iter().flat_map(|run| &run.reads) {

@@ -1,4 +1,5 @@
-//! What no plan can beat: lower bounds on cost, end time and bytes, for the given order of first runs and for any order.
+//! Lower bounds of all plans: on cost, end time and bytes, for the given order of first runs and for any
+//! order.
 
 mod beyond;
 mod branches;
@@ -21,7 +22,7 @@ pub use self::lower::{Bounding, Bounds, Least, lower_bounds};
 use self::rows::Rows;
 use super::problem::Problem;
 
-/// Which plans a bound speaks of.
+/// The set of plans for which a bound holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Plans whose first runs keep the given order.
@@ -31,7 +32,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The scope as problem files and reports spell it.
+    /// Returns the scope as problem files and reports spell it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -41,64 +42,70 @@ impl Scope {
     }
 }
 
-/// The proofs that are printed with a plan, or instead of one.
+/// The proven bounds reported with a plan, or instead of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// No plan of the scope costs less.
+    /// Lower bound of the cost of plans in `scope`.
     pub cost: u64,
-    /// Which plans `cost` speaks of.
+    /// Plans for which `cost` holds.
     pub scope: Scope,
-    /// No plan ends earlier.
+    /// Lower bound of the makespan.
     pub makespan: u64,
-    /// No plan needs less bytes of the near space.
+    /// Lower bound of the peak in the near space, in bytes.
     pub peak: u64,
 }
 
 /// A gap between two uses of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gap {
-    /// The value.
+    /// Index of the value.
     pub value: u32,
-    /// Position in the order of the use before it; `None` for the start.
+    /// Position in the order of the use before the gap; `None` for the start.
     pub after_use: Option<u32>,
-    /// Position in the order of the use behind it.
+    /// Position in the order of the use after the gap.
     pub before_use: u32,
-    /// Part of its bytes that is absent, from 0 to 1.
+    /// Absent part of the bytes, from 0 to 1.
     pub fraction: f64,
 }
 
-/// The gap-cover linear program of an order: the least that absences can cost so that all first runs fit.
+/// The gap-cover linear program of an order: the least cost of absences with which all first runs fit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GapCover {
-    /// No plan with this order of first runs costs less; all runs once included.
+    /// Lower bound of the cost of plans with this order of first runs; includes the cost of all runs
+    /// once.
     pub lower_bound: u64,
     /// All gaps of values that can be absent, by value and position.
     pub gaps: Vec<Gap>,
-    /// What a byte costs at each position of the order.
+    /// Price of a byte at each position of the order.
     pub prices: Vec<f64>,
-    /// A position that does not fit with everything absent: no plan with this order of first runs keeps the capacity.
+    /// A position that does not fit even with all gaps absent: no plan with this order of first runs
+    /// keeps the capacity.
     pub impossible: Option<u32>,
 }
 
-/// Solves the gap-cover program of an order of first runs, for a valid problem; what moves for nothing costs nothing.
+/// Solves the gap-cover program of an order of first runs, for a valid problem. A value that can be
+/// loaded costs nothing.
 ///
-/// `effort` limits a search for whole absences, in nodes of a [`crate::Limit`]: if it ends, fractions are 0 or 1. Prices are always those of the linear program.
+/// `effort` limits a search for whole absences, in nodes of a [`crate::Limit`]. If the search completes,
+/// fractions are 0 or
+/// 1. Prices are always those of the linear program.
 #[must_use]
 pub fn gap_cover(problem: &Problem, order: &[u32], capacity: u64, effort: u64) -> GapCover {
     gap_cover_with(problem, order, capacity, effort, &Guess::default())
 }
 
-/// What a program assumes beyond the rules that hold for every plan.
+/// Assumptions of a program beyond the rules that hold for every plan.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guess {
-    /// Positions at which values are needed besides, by value, rising.
+    /// Additional positions at which each value is needed, by value, ascending.
     pub cuts: Vec<Vec<u32>>,
-    /// What the absence of a value before a position costs besides.
+    /// Additional cost of the absence of a value before a position.
     pub more: BTreeMap<(u32, u32), u64>,
 }
 
-/// The same under a guess: no bound any more, and closer to a plan.
+/// Solves the gap-cover program under a guess. The result is no lower bound, but is closer to a plan.
 pub(super) fn gap_cover_with(problem: &Problem, order: &[u32], capacity: u64, effort: u64, guess: &Guess) -> GapCover {
+    // Build the gaps of the order, with their costs.
     let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
     let absences = gaps::absences(problem);
     let mut model = gaps::model(problem, &Rows::of_order(order), capacity, &gaps::can_be_absent(problem, &absences), &guess.cuts);
@@ -109,6 +116,7 @@ pub(super) fn gap_cover_with(problem: &Problem, order: &[u32], capacity: u64, ef
     if let Some(position) = model.cover.uncoverable() {
         return GapCover { lower_bound: base, impossible: Some(position as u32), ..GapCover::default() };
     }
+    // Solve the linear program, then search for whole absences.
     let solution = model.cover.solve(cover::MAX_PIVOTS);
     let whole_gaps = integral::solve(&model.cover, effort, u128::MAX);
     let gap = |(index, value): (usize, &u32)| {

@@ -1,19 +1,21 @@
-//! Rows: runs whose first executions stand in a known order, and what is known of all others.
+//! Rows: runs whose first executions have a known order, and the known positions of all other runs among
+//! them.
 
 use crate::budget::problem::Problem;
 
-/// Runs whose first executions follow each other in every plan that a bound speaks of.
+/// Runs whose first executions follow each other in every plan for which a bound holds.
 pub struct Rows {
-    /// The runs, in order.
+    /// Runs of the rows, in order.
     pub runs: Vec<u32>,
-    /// For each run of the problem, how many rows come before it for certain.
+    /// For each run of the problem, the number of rows that certainly come before it.
     pub from: Vec<u32>,
-    /// For each run of the problem, the first row that comes after it for certain; their number if none does. At a row of its own, the next one.
+    /// For each run of the problem, the first row that certainly comes after it; the number of rows if
+    /// none does. For a run that is a row, the next row.
     pub to: Vec<u32>,
 }
 
 impl Rows {
-    /// Every run is a row: plans whose first runs keep this order.
+    /// Makes every run a row, for plans whose first runs keep this order.
     #[must_use]
     pub fn of_order(order: &[u32]) -> Self {
         let mut from = vec![0; order.len()];
@@ -24,12 +26,15 @@ impl Rows {
         Self { runs: order.to_vec(), from, to }
     }
 
-    /// A chain of runs of which each needs the one before, so that every plan has them in this order: the one of the most weight. A run that all others
-    /// precede or follow can always be in it. `before` lists who stands before each run, and `order` is an order that keeps to it. O(n + uses).
+    /// Makes rows of the heaviest chain of runs in which each run needs the previous one, so that every
+    /// plan has them in this order.
+    ///
+    /// A run that precedes or follows all others can always be part of the chain. `before` lists the
+    /// predecessors of each run; `order` is an order that respects them. O(n + uses).
     #[must_use]
     pub fn of_heaviest_chain(before: &[Vec<u32>], order: &[u32], weights: &[u64]) -> Self {
         let count = before.len();
-        // Weight of the heaviest chain that ends at each run, and who stands before it there.
+        // Weight of the heaviest chain that ends at each run, and the previous run in that chain.
         let mut heaviest: Vec<(u64, Option<u32>)> = vec![(0, None); count];
         for &run in order {
             let others = before[run as usize].iter().copied();
@@ -48,6 +53,8 @@ impl Rows {
         for (place, run) in runs.iter().enumerate() {
             row[*run as usize] = Some(place as u32);
         }
+        // Count the rows before each run, in order; then find the first row after each run, in reverse
+        // order.
         let mut from = vec![0; count];
         for &run in order {
             let (run, before) = (run as usize, &before[run as usize]);
@@ -70,7 +77,7 @@ impl Rows {
     }
 }
 
-/// The runs that must have run before each run, by its index; all have lower indices.
+/// Returns the runs that must execute before each run, by its index; all have lower indices.
 pub fn predecessors(problem: &Problem) -> Vec<Vec<u32>> {
     let mut maker = vec![None; problem.values.len()];
     let mut lists = Vec::with_capacity(problem.runs.len());

@@ -1,8 +1,11 @@
-//! A primal network simplex for covers by intervals: the rows are a path of nodes, each interval is an arc that jumps over its rows.
+//! A primal network simplex for covers by intervals: rows form a path of nodes, and each interval is an
+//! arc that jumps over its rows.
 //!
-//! Node `t` stands before row `t`. An interval is an arc from before its first row to behind its last one; what covers a row beyond its need flows
-//! back over an arc from node `t + 1` to `t`. The first basis makes the dearest bytes present as far as whole intervals allow. Strongly feasible trees (Cunningham 1976) keep it from cycling;
-//! the entering arc is the best of a block (Grigoriadis 1986).
+//! Node `t` comes before row `t`. An interval is an arc from the node before its first row to the node
+//! after its last row. Cover beyond the need of a row flows back over an arc from node `t + 1` to `t`.
+//! The first basis makes the bytes with the highest unit cost present, as far as whole intervals allow.
+//! Strongly feasible trees (Cunningham 1976) prevent cycling; the entering arc is the best arc of a
+//! block (Grigoriadis 1986).
 
 use super::beyond::Beyond;
 use super::interval::Interval;
@@ -13,14 +16,15 @@ pub struct Answer {
     pub prices: Vec<u64>,
 }
 
-/// Costs per byte are cut to this divided by the number of rows, so that potentials, which are sums over paths, fit.
+/// Upper bound of a potential. Costs per byte are cut to this bound divided by the number of rows,
+/// because potentials are sums over paths.
 const MAX_POTENTIAL: u128 = 1 << 61;
 
-/// Marks the absence of a node or an arc.
+/// Marks an absent node or arc.
 const NONE: u32 = u32::MAX;
 
 struct Network {
-    /// Arcs: first one for each row, back over it; then one for each interval.
+    /// Arcs: one for each row, back over the row; then one for each interval.
     tail: Vec<u32>,
     head: Vec<u32>,
     cost: Vec<i64>,
@@ -37,7 +41,8 @@ struct Network {
     previous_sibling: Vec<u32>,
 }
 
-/// Solves the program to optimality or until so many pivots are spent. Everything absent must cover all rows.
+/// Solves the program to optimality, or stops after `pivots` pivots. With all intervals absent, every
+/// row must be covered.
 pub fn solve(needs: &[u64], gaps: &[Interval], shift: u32, pivots: u64) -> Answer {
     let mut network = Network::new(needs, gaps, shift);
     let arcs = network.tail.len();
@@ -48,7 +53,7 @@ pub fn solve(needs: &[u64], gaps: &[Interval], shift: u32, pivots: u64) -> Answe
         network.pivot(entering);
     }
     let rows = needs.len();
-    // Prices below zero appear only if the work was cut short.
+    // Negative prices appear only if the pivot limit ended the work.
     let price = |row: usize| network.potential[row + 1].saturating_sub(network.potential[row]).max(0) as u64;
     Answer { absent: network.flow[rows..].to_vec(), prices: (0..rows).map(price).collect() }
 }
@@ -68,7 +73,8 @@ impl Network {
         });
         let mut beyond = Beyond::new(beyond.collect());
         let mut absent: Vec<u64> = gaps.iter().map(|gap| gap.size).collect();
-        // The dearest first: whatever need not be absent beside the cheaper ones.
+        // Visit the highest unit costs first: make each interval present that the remaining intervals
+        // allow.
         let mut dearest: Vec<usize> = (0..gaps.len()).collect();
         let unit_cost = |gap: &Interval| gap.cost as f64 / gap.size.max(1) as f64;
         dearest.sort_by(|a, b| unit_cost(&gaps[*b]).total_cmp(&unit_cost(&gaps[*a])));
@@ -99,7 +105,8 @@ impl Network {
         }
     }
 
-    /// How much an arc wants to enter: its reduced cost against the bound that it lies on.
+    /// Returns by how much an arc violates optimality: its reduced cost, relative to the bound that its
+    /// flow is at.
     fn violation(&self, arc: usize) -> i64 {
         if self.in_tree[arc] {
             return 0;
@@ -108,7 +115,8 @@ impl Network {
         if self.flow[arc] == 0 { -reduced } else { reduced }
     }
 
-    /// The most violating arc of the first block, from `next` on, that has one.
+    /// Returns the most violating arc of the first block from `next` that has a violating arc; `None` if
+    /// no arc violates.
     fn find_entering(&self, next: &mut usize, block: usize) -> Option<usize> {
         let arcs = self.tail.len();
         let (mut best, mut most, mut left) = (None, 0, block);
@@ -129,7 +137,8 @@ impl Network {
         best
     }
 
-    /// Flow that the tree arc above `node` can still take in the direction of a walk, up or down the tree.
+    /// Returns the residual capacity of the tree arc above `node` in the direction of a walk, up or down
+    /// the tree.
     fn residual(&self, node: u32, upward: bool) -> u64 {
         let arc = self.arc[node as usize] as usize;
         if (self.tail[arc] == node) == upward { self.capacity[arc] - self.flow[arc] } else { self.flow[arc] }
@@ -144,12 +153,14 @@ impl Network {
         }
     }
 
-    /// Sends as much as possible around the cycle that an arc closes, and changes the tree if a tree arc blocks.
+    /// Sends the maximum flow around the cycle that an arc closes, and changes the tree if a tree arc
+    /// blocks.
     fn pivot(&mut self, entering: usize) {
         let rises = self.flow[entering] == 0;
         let (from, to) =
             if rises { (self.tail[entering], self.head[entering]) } else { (self.head[entering], self.tail[entering]) };
-        // The last blocking arc of the cycle, seen from its top: arcs on the way down to `from`, the entering one, arcs on the way up from `to`.
+        // Find the last blocking arc of the cycle as seen from its top: arcs down to `from`, the
+        // entering arc, arcs up from `to`.
         let (mut amount, mut leaving, mut below_from) = (self.capacity[entering], NONE, false);
         let (mut down, mut up) = (from, to);
         let (mut amount_down, mut leaving_down) = (u64::MAX, NONE);
@@ -176,6 +187,7 @@ impl Network {
         if amount_up <= amount {
             (amount, leaving, below_from) = (amount_up, leaving_up, false);
         }
+        // Send the flow around the cycle.
         if amount > 0 {
             let mut node = from;
             while node != top {
@@ -199,7 +211,8 @@ impl Network {
         }
     }
 
-    /// Cuts the tree above `leaving` and hangs the part below, turned around, under `outside` by the entering arc at `inside`.
+    /// Cuts the tree above `leaving`, reverses the part below, and attaches it under `outside` by the
+    /// entering arc at `inside`.
     fn exchange(&mut self, entering: usize, leaving: u32, inside: u32, outside: u32) {
         self.in_tree[self.arc[leaving as usize] as usize] = false;
         self.in_tree[entering] = true;
@@ -218,7 +231,8 @@ impl Network {
         let reduced =
             self.cost[entering] + self.potential[self.tail[entering] as usize] - self.potential[self.head[entering] as usize];
         let change = if self.tail[entering] == inside { -reduced } else { reduced };
-        // Every node of the part that moved: new depths, and potentials by which the entering arc's reduced cost becomes zero.
+        // Update every node of the moved part: new depths, and potentials that make the reduced cost of
+        // the entering arc zero.
         let mut node = inside;
         loop {
             self.depth[node as usize] = self.depth[self.parent[node as usize] as usize] + 1;

@@ -1,10 +1,11 @@
-//! Tests of the checker: sums by hand, and each violation once.
+//! Tests of the checker: sums computed by hand, and each violation once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::*;
 use crate::budget::{Link, Run, Space, Value};
 
-/// `0 → 1 → 2 → 3`, and 3 reads 0 too: sizes 10, 20, 30, 5; costs 1, 2, 3, 4; one link of 10 bytes a unit to a host of 15 bytes.
+/// A chain `0 → 1 → 2 → 3`, in which 3 also reads 0. Sizes are 10, 20, 30 and 5, costs 1, 2, 3 and 4.
+/// One link moves 10 bytes a unit to a host of 15 bytes.
 fn chain() -> Problem {
     let run = |cost: u64, reads: &[u32], value: u32| Run {
         reads: reads.to_vec(),
@@ -35,7 +36,7 @@ const LOAD: Event = Event::Load { value: 0, link: 0 };
 
 #[test]
 fn keeping_all_counts_operands_and_results() {
-    // Step 2 holds 0, 1 and 2.
+    // Values 0, 1 and 2 are live at step 2.
     assert_eq!(check(&chain(), 60, &plan(&runs(&[0, 1, 2, 3]), 60, 10, 10)), Ok(()));
 }
 
@@ -46,10 +47,11 @@ fn running_again_frees_the_gap() {
 
 #[test]
 fn a_store_keeps_its_bytes_until_it_and_its_readers_end() {
-    // 0 runs 0..1, the store waits for run 1 to start and takes 1..3, as long as run 1; run 2 takes 3..6 and the load 3..5.
+    // Run 0 takes 0..1. The store waits for run 1 to start and takes 1..3, as long as run 1. Run 2 takes
+    // 3..6 and the load 3..5.
     let events = [Event::Run(0), Event::Run(1), STORE, Event::Run(2), LOAD, Event::Run(3)];
     assert_eq!(check(&chain(), 60, &plan(&events, 60, 10, 10)), Ok(()));
-    // A load issued after run 3's operands: nothing overlaps, run 3 waits.
+    // Run 1 reads value 0 after its near copy was stored away.
     let events = [Event::Run(0), Event::Run(1), STORE, Event::Run(2), Event::Run(1), LOAD, Event::Run(3)];
     assert!(matches!(check(&chain(), 60, &plan(&events, 60, 12, 10)), Err(BudgetViolation::NotThere { event: 4, value: 0 })));
 }
@@ -59,11 +61,12 @@ fn what_takes_over_counts_once() {
     let mut problem = chain();
     problem.values[3].takes_over = vec![0, 2];
     problem.values[1].takes_over = vec![];
-    // 1 is not smaller than 0, so only 3 takes over: the last step holds 0 and 2.
+    // Value 1 is larger than value 0, so only value 3 takes over: values 0 and 2 are live at the last
+    // step.
     assert_eq!(check(&problem, 60, &plan(&runs(&[0, 1, 2, 0, 3]), 50, 11, 11)), Ok(()));
     problem.runs[3].scratch = 11;
     assert_eq!(check(&problem, 60, &plan(&runs(&[0, 1, 2, 0, 3]), 51, 11, 11)), Ok(()));
-    // A kept operand cannot be taken over, another one still can.
+    // A kept operand cannot be taken over; the other operand still can.
     problem.values[2].kept = true;
     assert_eq!(check(&problem, 60, &plan(&runs(&[0, 1, 2, 0, 3]), 51, 11, 11)), Ok(()));
     problem.values[3].takes_over = vec![2];
@@ -89,7 +92,7 @@ fn near_values_live_from_the_start_and_far_ones_can_be_loaded() {
     assert_eq!(check(&problem, 67, &plan(&runs(&[0, 1, 2, 3]), 67, 10, 10)), Err(late));
     let mut events = runs(&[0, 1, 2, 3]);
     events.insert(3, Event::Load { value: 4, link: 0 });
-    // Issued when run 2 has started, 2 units long, run 2 takes 3.
+    // The load starts together with run 2 and takes 2 units; run 2 takes 3.
     assert_eq!(check(&problem, 67, &plan(&events, 67, 10, 10)), Ok(()));
 }
 

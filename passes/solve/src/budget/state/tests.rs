@@ -1,4 +1,4 @@
-//! The state against a plain replay, on random problems and random changes.
+//! Compares the state with a plain replay, on random problems and random changes.
 
 use super::super::check;
 use super::super::emit::events;
@@ -8,7 +8,7 @@ use super::super::problem::{Origin, Problem, Run, Value};
 use super::State;
 use crate::tuning::BudgetTuning;
 
-/// SplitMix64.
+/// The generator SplitMix64: returns a number below `below`.
 fn next(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
