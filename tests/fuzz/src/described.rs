@@ -1,4 +1,4 @@
-//! What describes a machine and a request: target files, profiles, sizes and links.
+//! Descriptions of machines and requests: target files, profiles, sizes and links.
 
 use memc::cost::{Target, timings};
 use memc::passes::Options;
