@@ -1,4 +1,5 @@
-//! The report page in a real browser: its script runs, fills the table of who is alive at the peak, and asks for nothing from outside.
+//! The report page in a real browser: its script runs, fills the table of tensors live at the peak, and
+//! loads nothing external.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -9,7 +10,7 @@ use memc::proto::ModelFile;
 use memc::report::HtmlOptions;
 use memc::{OptimizeOptions, Silent, optimize};
 
-/// The page as it stands after its script ran.
+/// Returns the page's DOM after its script ran.
 fn rendered(page: &Path) -> String {
     let browser = std::env::var("MEMC_CHROMIUM")
         .expect("MEMC_CHROMIUM names no browser: run the tests with `cargo xtask test`, which looks for one or installs it");
@@ -34,7 +35,7 @@ fn the_page_fills_itself_in_a_browser() {
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page.html");
     fs::write(&page, &html).unwrap();
     let dom = rendered(&page);
-    // The largest tensor at the peak stands in a table row that only the script makes.
+    // The row of the largest tensor at the peak exists only if the script ran.
     let rows = dom.matches("<tr").count();
     assert!(rows > html.matches("<tr").count() && rows > 3, "the script made no rows: {rows}");
     let body = &dom[dom.find("<tbody").expect("a table body")..];
@@ -50,7 +51,7 @@ fn a_budget_plan_shows_what_was_computed_again() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = ModelFile::open(root.join("tests/models/unet_grad_tiny.onnx")).unwrap();
     let mut options = OptimizeOptions { budget: vec![(String::new(), memc::Size::Percent(75.0))], ..OptimizeOptions::default() };
-    // Regions in parts would keep the budget without it.
+    // Without `exact`, splitting regions would keep the budget without recomputation.
     options.plan.rewrite.exact = true;
     let optimized = optimize(&file, &options, &mut Silent).unwrap();
     let again = optimized.layout.tensors.iter().filter(|tensor| tensor.recompute_of.is_some()).count();

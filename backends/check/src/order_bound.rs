@@ -186,7 +186,7 @@ impl Owners {
         (over != under).then_some((over, under))
     }
 
-    /// Stops counting results that may be placed within a larger owner. The larger owner stays live, so
+    /// Stops counting results that may be placed within a larger owner. The larger owner may stay live, so
     /// that the two share bytes at several nodes and the argument of one shared node fails.
     fn drop_parts(&mut self, ctx: &Ctx<'_>) {
         for step in 0..ctx.steps() {

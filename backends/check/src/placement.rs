@@ -119,7 +119,7 @@ fn sizes(arena: &Arena, space: Option<&Space>, top: u64, findings: &mut Findings
     }
 }
 
-/// Checks that only transfers and fetches cross spaces.
+/// Checks that every node except transfers uses a single space.
 fn mixed(ctx: &Ctx<'_>, findings: &mut Findings) {
     let mut scratch: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
     for tensor in ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch) {

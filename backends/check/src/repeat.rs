@@ -12,8 +12,8 @@ use crate::side::Side;
 /// which is safe.
 const MAX_FUNCTION_NODES: usize = 100_000;
 
-/// Domains of operators that depend on their operands only. `com.microsoft.nchwc` is ONNX Runtime's
-/// blocked image layout on one machine.
+/// Domains of operators that depend on their operands only. Operators of `com.microsoft.nchwc` (images in
+/// blocks of channels) do so on one machine.
 const KNOWN_DOMAINS: [&str; 4] = ["", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"];
 
 impl Side<'_> {
