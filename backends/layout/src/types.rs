@@ -105,9 +105,9 @@ pub enum StatedBy {
 #[serde(from = "[u64; 2]", into = "[u64; 2]")]
 #[schemars(with = "[u64; 2]")]
 pub struct Busy {
-    /// When it begins.
+    /// Start, in nanoseconds from the start of the run.
     pub start_ns: u64,
-    /// When it has ended.
+    /// End, in nanoseconds from the start of the run.
     pub end_ns: u64,
 }
 
@@ -393,7 +393,7 @@ impl Class {
 pub struct LiveRange {
     /// First step.
     pub start: u64,
-    /// Step after the last one.
+    /// Step after the last step of the range.
     pub end: u64,
 }
 
