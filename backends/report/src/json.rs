@@ -14,9 +14,9 @@ use crate::facts::{Facts, Gap, SpaceFacts};
 ///   [`crate::summary_line`]; null if unknown.
 /// - `spaces`: one object for each space in use, the target's first space first: `space`, `arena`,
 ///   `before|null`, `budget|null`, `capacity|null`, `optimal`, `gap|null` (fraction of the bound),
-///   `bound {placement, order|null, order_proved, placement_proved}|null`, `peak {bytes, step,
-///   node|null, op|null}`, and `alive_at_peak`, largest first: `[{tensor, class, bytes, share, offset,
-///   live [start, end), aliases, producer|null}]`.
+///   `bound {placement, order|null, order_proved, placement_proved}|null`,
+///   `peak {bytes, step, node|null, op|null}`, and `alive_at_peak`, largest first:
+///   `[{tensor, class, bytes, share, offset, live [start, end), aliases, producer|null}]`.
 /// - `weights`, `callers {inputs, outputs, state}`: bytes outside the arenas.
 /// - `weights_before`: bytes of the input model's weights; 0 if the layout does not state them.
 /// - `counts`: `nodes`, `nodes_before`, `tensors`, `views`, `in_place`, `recomputed_nodes`,

@@ -9,8 +9,8 @@ use crate::{
 
 /// Returns the line that ends every summary, without a line end. Its format never changes:
 ///
-/// `peak 640.0 KiB -> 384.0 KiB  arena 384.0 KiB  bound 384.0 KiB (optimal)  +1 recompute +2.1 % time,
-/// 2 transfers`
+/// `peak 640.0 KiB -> 384.0 KiB  arena 384.0 KiB  bound 384.0 KiB (optimal)
+/// +1 recompute +2.1 % time, 2 transfers`
 ///
 /// - *peak*: of the input model in file order (`?` if the layout does not state it), and of the plan.
 /// - *bound*: lower bound of the arena for the plan's live ranges. `(optimal)` if the arena equals it.
@@ -20,12 +20,12 @@ use crate::{
 /// - *time*: modelled time against the input model.
 /// - *transfers*: pairs of store and load.
 ///
-/// If the arena leaves out values of unknown size, the sums are lower bounds: `peak 64.1 KiB -> at
-/// least 64.1 KiB, 9 values without size are not in it`. If all these values have upper bounds, `(at
-/// most 300.0 KiB with them)` follows. The bound is then `(of values with a size)`.
+/// If the arena leaves out values of unknown size, the sums are lower bounds:
+/// `peak 64.1 KiB -> at least 64.1 KiB, 9 values without size are not in it`. If all these values have
+/// upper bounds, `(at most 300.0 KiB with them)` follows. The bound is then `(of values with a size)`.
 ///
-/// The line is about the target's first space. Each other space in use has a line before it: `space
-/// host  peak … (optimal)`.
+/// The line is about the target's first space. Each other space in use has a line before it:
+/// `space host  peak … (optimal)`.
 pub fn summary_line(layout: &Layout) -> String {
     lines(&Facts::of(layout)).join("\n")
 }
