@@ -1,4 +1,5 @@
-//! Input that is wrong: each gets one clear error with a code, a line of help and its exit code; nothing is written, nothing panics.
+//! Rejected input: each case gets one clear error with a code, a line of help and its exit code;
+//! nothing is written or panics.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod command;
@@ -8,7 +9,7 @@ use command::{Folder, Ran};
 use memc_onnx_proto::onnx::ModelProto;
 use models_made::*;
 
-/// Runs `memc optimize` on bytes that it must refuse.
+/// Runs `memc optimize` on bytes that it must reject.
 fn refuse(name: &str, bytes: &[u8], options: &str, exit: i32, code: &str) -> Ran {
     let folder = Folder::new(name);
     folder.write("in.onnx", bytes);
@@ -71,7 +72,7 @@ fn random_bytes_are_refused() {
 
 #[test]
 fn damaged_models_never_panic() {
-    // One byte of a sound model is another: it is refused, or planned.
+    // Change one byte of a valid model: memc rejects it or plans it.
     let whole = bytes(&hungry());
     let folder = Folder::new("damaged");
     for at in 0..whole.len() {
@@ -97,7 +98,7 @@ fn graphs_that_make_no_sense() {
     refuse_model("unnamed-initializer", &no_name, "E0113", "initializer 0");
     let default = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.initializer = vec![external("x", &[5], "w.bin")]);
     refuse_model("default", &default, "E0121", "f32[5]");
-    // The body of a Loop begins with the number of the iteration, a scalar integer.
+    // The body of a Loop begins with the iteration number, a scalar integer.
     let mut looped = branch(vec![], "i");
     looped.input = vec![fixed("i", &[4]), fixed("more", &[])];
     looped.input[0].r#type = None;
@@ -139,7 +140,7 @@ fn impossible_dimensions() {
     {
         let input = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.input = vec![fixed("x", dims)]);
         if dims[0] < 0 {
-            // In a stated type, what is below zero is what the exporter does not know.
+            // In a stated type, a negative extent means that the exporter does not know it.
             refuse(&format!("input-{name}"), &bytes(&input), "", 2, "E0114");
         } else {
             refuse_model(&format!("input-{name}"), &input, "E0109", "`x`");
@@ -148,7 +149,7 @@ fn impossible_dimensions() {
             with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![external("w", dims, "w.bin")]);
         refuse_model(&format!("initializer-{name}"), &initializer, "E0109", "`w`");
     }
-    // Sound alone, absurd together: 40 tensors of 2^57 bytes.
+    // Each tensor alone is valid, but 40 tensors of 2^57 bytes are too much.
     let mut nodes: Vec<_> = (0..40).map(|index| node("Exp", &["x"], &[&format!("v{index}")])).collect();
     let all: Vec<String> = (0..40).map(|index| format!("v{index}")).collect();
     nodes.push(node("Sum", &all.iter().map(String::as_str).collect::<Vec<_>>(), &["y"]));
@@ -171,7 +172,7 @@ fn external_data_stays_in_the_folder() {
         let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![external("w", &[4], location)]);
         refuse_model(&format!("external-{name}"), &model, "E0110", "`w`");
     }
-    // A file that is missing is nothing wrong: planning needs no weights.
+    // A missing weight file is not an error: planning needs no weights.
     let folder = Folder::new("external-missing");
     let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![external("w", &[4], "sub/w.bin")]);
     folder.write("in.onnx", bytes(&model));
@@ -207,7 +208,7 @@ fn functions_without_end() {
     let mut recursive = model(vec![call("f", &["x"], &["y"])]);
     recursive.functions = vec![function("f", vec![call("g", &["a"], &["b"])]), function("g", vec![call("f", &["a"], &["b"])])];
     refuse_model("recursive", &recursive, "E0115", "local::");
-    // Twenty-four functions, each calling the next one twice: 2^24 nodes.
+    // Twenty-four functions that each call the next function twice: 2^24 nodes.
     let mut exponential = model(vec![call("f0", &["x"], &["y"])]);
     exponential.functions = (0..24)
         .map(|level| {
@@ -262,7 +263,7 @@ fn files_that_the_system_refuses() {
     folder.memc("optimize folder -o out.onnx").refused(1, "E0116");
     folder.memc("optimize in.onnx -o missing/out.onnx").refused(1, "E0401");
     folder.memc("optimize in.onnx -o folder").refused(1, "E0401");
-    // One of several outputs cannot be written: none is.
+    // If memc cannot write one of several outputs, it writes none.
     folder.memc("optimize in.onnx -o out.onnx --layout missing/out.json").refused(1, "E0401");
     folder.memc("optimize in.onnx -o out.onnx --report missing/out.html").refused(1, "E0401");
     folder.memc("report in.onnx -o missing/out.html").refused(1, "E0401");
@@ -303,7 +304,8 @@ fn pipelines_that_do_not_plan() {
 #[test]
 fn budgets_that_cannot_be_kept() {
     let model = bytes(&hungry());
-    // %wide is 4096 bytes and %y 8192, both at the last step: 12288 in any order, where %wide cannot be a window of %y.
+    // %wide has 4096 bytes and %y 8192, both at the last step: 12288 in any order, because %wide cannot
+    // be a sub-view of %y.
     let ran = refuse("budget", &model, "--runtime ort --budget 12287", 3, "E0301");
     for part in [
         "a budget of 12,287 B in device is too small",
@@ -331,7 +333,7 @@ fn budgets_that_cannot_be_kept() {
 fn arguments_that_are_wrong() {
     let folder = Folder::new("usage");
     folder.write("in.onnx", bytes(&sound()));
-    // What the grammar of the command line refuses.
+    // Arguments that the grammar of the command line rejects.
     for arguments in [
         "",
         "frobnicate",
@@ -356,7 +358,7 @@ fn arguments_that_are_wrong() {
         let ran = folder.memc(arguments);
         assert!(ran.code == Some(2) && !ran.err.contains("panicked") && ran.out.is_empty(), "{ran:#?}");
     }
-    // What only memc knows.
+    // Arguments that only memc can check.
     for arguments in [
         "optimize in.onnx -o out.onnx --layout out.yaml",
         "optimize in.onnx -o out.onnx --report out.pdf",
@@ -461,7 +463,7 @@ fn texts_that_contradict_themselves_about_memory() {
             "opset \"\" 21\nstage typed\ngraph @g {{\ninput %x : f32[8,7]\n%a = Relu(%x) : {of}\nconst %to : i64[1] = [64]\n%v = Reshape(%a, %to) : f32[64] view(%a)\nreturn %v\n}}\n"
         )
     };
-    // Either the text itself says that 256 bytes lie in 224, or it leaves that to what is derived.
+    // The text puts 256 bytes into 224. It states this itself, or leaves an extent to inference.
     for (name, of) in [("stated.mem", "f32[8,7]"), ("derived.mem", "f32[8,?]")] {
         folder.write(name, text(of));
         let ran = folder.memc(&format!("opt {name} --passes in-place,place"));

@@ -1,4 +1,5 @@
-//! Images in blocks of channels: planned, checked, and run on ONNX Runtime's kernels beside the model as given.
+//! Images in blocks of channels: planned, checked, and run on ONNX Runtime's kernels together with the
+//! input model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod command;
@@ -8,7 +9,7 @@ use command::Folder;
 use memc_onnx_proto::onnx::{ModelProto, TensorProto};
 use models_made::{bytes, fixed, int, ints, node, raw, stated, with};
 
-/// Channels of a block on this machine.
+/// Returns the number of channels of a block on this machine.
 fn block() -> Option<u32> {
     #[cfg(target_arch = "x86_64")]
     return Some(if std::arch::is_x86_feature_detected!("avx512f") { 16 } else { 8 });
@@ -22,8 +23,9 @@ fn weights(name: &str, dims: &[i64]) -> TensorProto {
     raw(name, dims, &numbers.collect::<Vec<u8>>())
 }
 
-/// Every form that is laid out, with channels that fill blocks and channels that do not: a plain image, depthwise and grouped convolutions, one
-/// that adds, an activation, pools, a join, a scale for each channel.
+/// Returns a network with every operator that has a blocked form, with channels that fill blocks and
+/// channels that do not: a plain image, depthwise and grouped convolutions, a convolution with an added
+/// operand, an activation, pools, a join, and a scale for each channel.
 fn network() -> ModelProto {
     let same = || ints("pads", &[1, 1, 1, 1]);
     let nodes = vec![

@@ -1,4 +1,5 @@
-//! Limits, state and boards: which option helps where a budget is too small, pairs of state by name, room for weights, and headers.
+//! Limits, state and boards: hints of options for small budgets, pairs of state by name, space for
+//! weights, and headers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod command;
@@ -11,7 +12,8 @@ use memc_onnx_proto::onnx::ModelProto;
 use models_made::{bytes, fixed, floats, int, ints, node, raw, stated, with};
 use serde_json::Value;
 
-/// A training step by hand: parameters, moments and their gradients come in, new moments and parameters go out.
+/// Returns a training step: parameters, moments and gradients are inputs, new moments and parameters
+/// are outputs.
 fn momentum(count: usize) -> ModelProto {
     let scalar = |name: &str, value: f32| raw(name, &[], &value.to_le_bytes());
     let (mut nodes, mut inputs, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
@@ -36,7 +38,7 @@ fn momentum(count: usize) -> ModelProto {
     })
 }
 
-/// A convolution of images with a weight of 4,608 bytes.
+/// Returns a convolution of images with a weight of 4,608 bytes.
 fn convolution() -> ModelProto {
     let conv = stated(node("Conv", &["x", "w"], &["c"]), vec![ints("kernel_shape", &[3, 3]), ints("pads", &[1, 1, 1, 1])]);
     with(vec![conv, node("Relu", &["c"], &["y"])], |graph| {
@@ -56,7 +58,7 @@ fn folder(name: &str, model: &ModelProto) -> Folder {
     folder
 }
 
-/// A target with the spaces that are given.
+/// Returns a target with the given spaces.
 fn board(spaces: &str) -> String {
     let machine = "[machine]\nbytes_per_second = 320e6\noverhead_ns = 5000\n[machine.flops_per_second]\nfloat = 0.1e9\n";
     format!("name = \"board\"\n{machine}{spaces}")
@@ -67,7 +69,7 @@ fn the_help_names_the_option_that_frees_most() {
     let state = folder("help-state", &momentum(6));
     let ran = state.memc("optimize in.onnx -o out.onnx --budget 50%").refused(3, "E0301");
     assert!(ran.err.contains("`--alias-state`") && ran.err.contains("`--state NEW=OLD`"), "{ran:#?}");
-    // Outputs that follow from nothing of their own type.
+    // Outputs that depend on no input of their type.
     let outputs: Vec<String> = (0..6).map(|index| format!("y{index}")).collect();
     let wide = with(outputs.iter().map(|name| node("MatMul", &["x", "w"], &[name])).collect(), |graph| {
         graph.input = vec![fixed("x", &[32, 8])];
@@ -76,7 +78,7 @@ fn the_help_names_the_option_that_frees_most() {
     });
     let ran = folder("help-outputs", &wide).memc("optimize in.onnx -o out.onnx --budget 50% --exact").refused(3, "E0301");
     assert!(ran.err.contains("`--io external` leaves graph outputs to the caller"), "{ran:#?}");
-    // One step that needs all of it.
+    // A single step that needs all the memory.
     let soft = stated(node("Softmax", &["a"], &["b"]), vec![int("axis", 0)]);
     let sum = stated(node("ReduceSum", &["c"], &["y"]), vec![int("keepdims", 0)]);
     let one = with(vec![node("Relu", &["x"], &["a"]), soft, node("MatMul", &["a", "b"], &["c"]), sum], |graph| {
@@ -103,7 +105,7 @@ fn what_alias_state_does_not_pair_is_listed_and_pairs_can_be_named() {
     assert_eq!((summary["state"].as_array().unwrap().len(), summary["unpaired"].as_array().unwrap().len()), (6, 0));
     folder.memc("check in.onnx out.onnx out.layout.json").done();
     folder.memc("verify in.onnx out.onnx").equal();
-    // By itself the option pairs what it names, and outputs are the caller's.
+    // `--state` alone pairs only the named tensors, and leaves outputs to the caller.
     folder.memc("optimize in.onnx -o out.onnx --state new_m1=m1").done();
     let layout = json(&folder.read("out.layout.json"));
     assert_eq!((layout["state"].as_array().unwrap().len(), layout["io"].as_str()), (1, Some("external")));
@@ -135,22 +137,22 @@ fn weights_are_held_to_the_space_that_they_lie_in() {
         folder.memc("optimize in.onnx -o out.onnx --target board.toml")
     };
     let sram = "[[spaces]]\nname = \"sram\"\ncapacity = \"128KiB\"\n";
-    // No link leads there, so that it can hold nothing but constants.
+    // No link leads to this space, so it can hold only constants.
     let ran = plan(&format!("{sram}[[spaces]]\nname = \"flash\"\ncapacity = 4607\n")).refused(3, "E0312");
     assert!(ran.err.contains("the weights need 4,608 B, and `flash` has 4,607 B"), "{ran:#?}");
     plan(&format!("{sram}[[spaces]]\nname = \"flash\"\ncapacity = 4608\n")).done();
-    // Two spaces hold them together.
+    // Two spaces together hold the weights.
     let two =
         "[[spaces]]\nname = \"flash\"\ncapacity = 4000\n[[spaces]]\nname = \"rom\"\ncapacity = \"1 KiB\"\nconstants = true\n";
     plan(&format!("{sram}{two}")).done();
-    // Where the file says so, they lie beside the arena.
+    // If the target allows it, a space holds the weights next to the arena.
     plan(sram).done();
     let beside = |capacity: u64| format!("[[spaces]]\nname = \"sram\"\ncapacity = {capacity}\nconstants = true\n");
     let arena = json(&folder.read("out.layout.json"))["arenas"][0]["size"].as_u64().unwrap();
     plan(&beside(arena + 4608)).done();
     let ran = plan(&beside(arena + 4607)).refused(3, "E0312");
     assert!(ran.err.contains("beside the arena"), "{ran:#?}");
-    // A size that is none is refused with its line.
+    // An invalid size is rejected with its line number.
     let ran = plan("[[spaces]]\nname = \"sram\"\ncapacity = \"12 apples\"\n").refused(1, "E0308");
     assert!(ran.err.contains("line 9: `12 apples` is no size"), "{ran:#?}");
 }
@@ -168,7 +170,7 @@ fn a_board_needs_no_workspace_of_another_runtime() {
     assert!(folder.read("out.h").contains("In it is workspace of 1 steps"));
     assert_eq!(scratch("--target esp32-s3"), 0);
     assert!(folder.read("out.h").contains("No workspace of kernels is in it."));
-    // Kernels of ONNX Runtime need theirs wherever they run.
+    // Kernels of ONNX Runtime need their workspace on any target.
     assert_eq!(scratch("--target esp32-s3 --runtime player"), 1);
 }
 

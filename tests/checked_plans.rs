@@ -1,4 +1,5 @@
-//! Odd models through the whole command: functions, nodes without names, and the checker takes each plan.
+//! Odd models through the whole command: functions, and nodes without names. The checker must accept
+//! each plan.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod models_made;
@@ -9,7 +10,7 @@ use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::ModelProto;
 use models_made::{bytes, call, fixed, function, node, with};
 
-/// Plans a model, and holds that the checker has nothing to say.
+/// Plans a model, and asserts that the checker accepts the plan.
 fn planned(model: &ModelProto) -> Planned {
     planned_by(model, Request::new())
 }
@@ -38,7 +39,7 @@ fn operator_sets_of_inlined_nodes_are_stated() {
 
 #[test]
 fn an_operand_that_is_a_result_keeps_the_stated_type() {
-    // The function hands its operand on. Nothing says what `x` is; the model says what `y` is.
+    // The function returns its operand unchanged. The model states no type for `x`, but a type for `y`.
     let mut model = with(vec![call("F", &["x"], &["y"])], |graph| {
         graph.input[0].r#type = None;
         graph.output = vec![fixed("y", &[4])];

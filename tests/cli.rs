@@ -1,4 +1,5 @@
-//! The command as people run it: plans of real models that the checker accepts, reports in every form, and words that stay the same.
+//! The command line: plans of real models that the checker accepts, reports in every form, and stable
+//! texts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod command;
@@ -9,7 +10,7 @@ use command::{Folder, model};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-/// The models that ship with the tests, and what their dimensions need.
+/// Models of the test suite, with options for their dimensions.
 const MODELS: &[(&str, &str)] = &[
     ("bert_base_dynamic", "--dim batch=1 --dim seq=16"),
     ("control_flow_loop_if", ""),
@@ -24,7 +25,7 @@ const MODELS: &[(&str, &str)] = &[
     ("unet_grad_tiny", ""),
 ];
 
-/// A folder with a copy of a model as `in.onnx`.
+/// Returns a folder with a copy of a model as `in.onnx`.
 fn with_model(test: &str, name: &str) -> Folder {
     let folder = Folder::new(test);
     fs::copy(model(name), folder.path("in.onnx")).unwrap();
@@ -135,7 +136,7 @@ fn a_time_limit_ends_searches_with_a_plan() {
     folder.memc("optimize in.onnx -o out.onnx --time-limit 0").done();
     let arena = json(&folder.read("out.layout.json"))["arenas"][0]["size"].as_u64().unwrap();
     for (seconds, budget) in [("0", arena), ("0.05", arena), ("600", arena), ("0.05", arena * 2 / 3)] {
-        // At an effort that would take hours.
+        // Except for 600 seconds, the effort would take hours.
         let effort = if seconds == "600" { "100" } else { "2000000000" };
         let line = format!("optimize in.onnx -o out.onnx --effort {effort} --budget {budget} --time-limit {seconds}");
         let ran = folder.memc(&line);
@@ -159,7 +160,7 @@ fn layouts_come_in_four_forms() {
     for name in ["a.h", "a.rs"] {
         assert!(folder.read(name).contains(&arena.to_string()), "{name} does not state the arena of {arena} bytes");
     }
-    // The solver alone finds an arena of that size in the CSV, and the planner's offsets are no worse.
+    // The solver alone finds an arena of equal size for the CSV, so the planner's offsets are as good.
     let solved = folder.memc("solve place a.csv -o b.csv").done();
     assert!(solved.err.starts_with(&format!("value {arena}  bound ")), "{solved:#?}");
     assert_eq!(folder.read("a.csv").lines().count(), folder.read("b.csv").lines().count());
@@ -185,7 +186,7 @@ fn reports_come_in_every_form() {
             assert!(!page.replace("http://www.w3.org", "").contains(outside), "{name} loads something by {outside}");
         }
     }
-    // Without a layout the model is planned in its own order, which is no better.
+    // Without a layout, the report plans the model in file order.
     let own = json(&folder.memc("report in.onnx --json").done().out);
     assert!(own.is_object(), "{own}");
 }
@@ -232,7 +233,7 @@ fn the_checker_finds_what_was_changed() {
         json(&ran.out)["ok"] == Value::Bool(false) && !json(&ran.out)["violations"].as_array().unwrap().is_empty(),
         "{ran:#?}"
     );
-    // Another model than the one that the layout is of.
+    // Check the layout against another model than its own.
     fs::copy(model("mlp_grad_tiny"), folder.path("other.onnx")).unwrap();
     let ran = folder.memc("check other.onnx out.onnx out.layout.json");
     assert!(ran.code == Some(1) && ran.err.contains("error[E0501]"), "{ran:#?}");
@@ -285,7 +286,7 @@ fn a_plan_says_how_it_was_found_and_is_repeated_by_its_trace() {
     for key in ["arenas", "schedule", "tensors"] {
         assert_eq!(first[key], again[key], "{key}");
     }
-    // The text form repeats it, too.
+    // The text form repeats the plan as well.
     folder.memc("print in.onnx -o in.mem --quiet").done();
     folder.memc(&format!("opt in.mem --passes {trace} -o out.mem")).done();
     let size = first["arenas"][0]["size"].as_u64().unwrap();
@@ -301,7 +302,7 @@ fn what_it_knows_in_its_own_words() {
     assert_snapshot!("ops-fused-conv", say("ops com.microsoft::FusedConv"));
     assert_snapshot!("explain-e0301", say("explain E0301"));
     assert_snapshot!("targets", say("targets"));
-    // Strategies stand behind the passes.
+    // The list of passes ends at an empty line. Strategies follow.
     for line in say("passes").lines().take_while(|line| !line.is_empty()) {
         let name = line.split_whitespace().next().unwrap();
         assert!(say(&format!("passes {name}")).starts_with(&format!("# {name}\n")), "{line}");
@@ -333,7 +334,7 @@ fn a_plan_is_made_for_a_target() {
     assert_eq!(linked["links"][1]["latency_ns"], 20_000);
     let (small, _) = target("--target esp32-s3");
     assert_eq!((&small["spaces"][0]["capacity"], &small["spaces"][0]["alignment"]), (&Value::from(524_288), &Value::from(16)));
-    // A target of one's own starts from one that comes with memc.
+    // A custom target starts from a target that comes with memc.
     let text = folder.memc("targets cpu").done().out.replace("float = 50e9", "float = 50e3").replace("\"cpu\"", "\"abacus\"");
     folder.write("abacus.toml", &text);
     let (own, slower) = target("--target abacus.toml");
@@ -341,7 +342,7 @@ fn a_plan_is_made_for_a_target() {
     folder.write("abacus.toml", format!("{text}capacity = 4096\n"));
     let ran = folder.memc("optimize in.onnx -o other.onnx --target abacus.toml").refused(3, "E0301");
     assert!(ran.err.contains("the capacity of device, 4,096 B, is too small") && !folder.path("other.onnx").exists(), "{ran:#?}");
-    // A budget that the space cannot hold is no advice.
+    // The help must not suggest a budget above the space's capacity.
     assert!(ran.err.contains("device holds 4,096 B and no more") && !ran.err.contains("is kept"), "{ran:#?}");
 }
 
@@ -421,7 +422,7 @@ fn summary_and_check_in_words() {
 #[test]
 fn solvers_alone() {
     let folder = Folder::new("solvers");
-    // Two of three meet at each step; the best arena is 8 + 4.
+    // Two of three buffers are live at each step. The best arena is 8 + 4.
     folder.write("a.csv", "id,lower,upper,size\na,0,2,8\nb,1,3,4\nc,2,4,8\n");
     let ran = folder.memc("solve place a.csv -o b.csv").done();
     assert!(ran.err.starts_with("value 12  bound 12  optimal  "), "{ran:#?}");
@@ -429,7 +430,8 @@ fn solvers_alone() {
     let ran = folder.memc("solve place a.csv -o c.csv --capacity 11");
     assert!(ran.code == Some(3) && !folder.path("c.csv").exists(), "{ran:#?}");
     folder.memc("solve place a.csv -o c.csv --capacity 12").done();
-    // Two wide values, each narrowed by its reader: one branch after the other needs 8 + 1 + 1, not 16 + 1.
+    // Two wide values, each reduced by its reader: one branch after the other needs 8 + 1 + 1 bytes
+    // instead of 16 + 1.
     folder.write(
         "a.json",
         r#"{"nodes": [{"id": 0, "size": 8}, {"id": 1, "size": 8}, {"id": 2, "size": 1}, {"id": 3, "size": 1}, {"id": 4, "size": 1}],
@@ -438,7 +440,8 @@ fn solvers_alone() {
     let ran = folder.memc("solve order a.json -o b.json").done();
     assert!(ran.err.starts_with("value 10  bound 10  optimal  "), "{ran:#?}");
     assert_snapshot!("solve-order", folder.read("b.json"));
-    // The last node reads the first: keeping its 4 bytes makes 8 + 2 + 4 at the peak, running it again costs 3.
+    // The last node reads the first value. Keeping its 4 bytes makes 8 + 2 + 4 at the peak;
+    // recomputation costs 3.
     folder.write(
         "c.json",
         r#"{"nodes": [{"id": 5, "size": 4, "cost": 3}, {"id": 6, "size": 2, "cost": 1}, {"id": 7, "size": 8, "cost": 1},

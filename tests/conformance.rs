@@ -1,5 +1,6 @@
-//! The conformance models of the onnx package: each is imported, survives the text form, optimize, check and export; derived shapes are
-//! those of the stored outputs, and the exported model gives the bits of the original in ONNX Runtime wherever that runs.
+//! Runs memc on the conformance models of the onnx package. Each model passes import, the text form,
+//! optimize, check and export. Derived shapes equal those of the stored outputs. If ONNX Runtime runs a
+//! model, the exported model gives results equal bit for bit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 use std::fs;
@@ -11,7 +12,7 @@ use memc_ir::{Module, text};
 use memc_onnx_import::{ImportOptions, import};
 use memc_onnx_proto::ModelFile;
 
-/// At most this share of the cases may be refused.
+/// Maximum share of rejected cases, in per cent.
 const REFUSED_PER_CENT: usize = 2;
 
 fn python(script: &str, arguments: &[&Path]) -> String {
@@ -23,7 +24,7 @@ fn python(script: &str, arguments: &[&Path]) -> String {
     String::from_utf8(output.stdout).expect("python prints UTF-8")
 }
 
-/// The models below `root`, two folders down, sorted.
+/// Returns the models two folders below `root`, sorted.
 fn cases(root: &Path) -> Vec<PathBuf> {
     let list = |folder: &Path| {
         let mut all: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -33,14 +34,15 @@ fn cases(root: &Path) -> Vec<PathBuf> {
     list(root).iter().flat_map(|kind| list(kind)).filter(|case| case.join("model.onnx").exists()).collect()
 }
 
-/// The text form prints the same after it was read back.
+/// Checks that a module prints as equal text after parsing its text.
 fn survives_text(module: &Module) -> Result<(), String> {
     let printed = text::print(module);
     let parsed = text::parse(&printed).map_err(|diagnostics| diagnostics[0].to_string())?;
     if text::print(&parsed) == printed { Ok(()) } else { Err("the text form changes when it is read back".to_owned()) }
 }
 
-/// Everything that memc does with one model; writes the exported model, of which every bit is promised, and the derived output types into `made`.
+/// Runs all steps of memc on one model. Writes into `made` the model planned with `--exact`, whose
+/// results must be equal bit for bit, and the derived output types.
 fn process(case: &Path, made: &Path) -> Result<(), String> {
     let file = ModelFile::open(case.join("model.onnx")).map_err(|error| error.to_string())?;
     let options = ImportOptions { allow_unbound: true, ..ImportOptions::default() };
@@ -57,7 +59,7 @@ fn process(case: &Path, made: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The model as planned and checked, rewritten in ways that change no bit or in all.
+/// Plans and checks a model. `exact` limits rewriting to forms that change no bit.
 fn planned(file: &ModelFile, import: &ImportOptions, exact: bool) -> Result<ModelFile, String> {
     let request = Request { import: import.clone(), verify: true, ..Request::default() }.exact(exact);
     let optimized = plan(file, &request).map_err(|error| error.diagnostic().to_string())?;
@@ -95,7 +97,7 @@ fn conformance_models_survive_and_compute_the_same() {
     for kind in ["shapes_wrong", "broken", "different"] {
         assert_eq!(found[kind], serde_json::json!([]), "{kind}");
     }
-    // The comparison must have happened: most operators have a kernel.
+    // Make sure that the comparison took place: most operators have a kernel.
     assert!(found["same"].as_u64().unwrap() > 1_000, "{found:#}");
     assert!(found["shapes_right"].as_u64().unwrap() > 2_000, "{found:#}");
 }

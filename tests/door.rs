@@ -1,5 +1,5 @@
-//! What comes in and goes out at the door: dimensions that are bound, names in bodies, weights that are inputs, files of weights, constants
-//! that stand twice. What is written is run where there is an ONNX Runtime.
+//! Interface of written models: bound dimensions, names in bodies, weights among the inputs, weight
+//! files, and constants that are defined twice. Written models are run if an ONNX Runtime is available.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod command;
@@ -26,7 +26,7 @@ fn constant(name: &str, value: TensorProto) -> NodeProto {
     stated(node("Constant", &[], &[name]), vec![tensor("value", value)])
 }
 
-/// A value of another element type: 7 for integers, 9 for truth values.
+/// Returns a value with another element type: 7 for integers, 9 for Booleans.
 fn of_type(mut info: ValueInfoProto, element: i32) -> ValueInfoProto {
     if let Some(Kind::TensorType(tensor)) = info.r#type.as_mut().and_then(|ty| ty.value.as_mut()) {
         tensor.elem_type = Some(element);
@@ -34,12 +34,12 @@ fn of_type(mut info: ValueInfoProto, element: i32) -> ValueInfoProto {
     info
 }
 
-/// What `memc optimize` wrote.
+/// Returns the model that `memc optimize` wrote.
 fn written(folder: &Folder) -> ModelProto {
     ModelProto::decode(std::fs::read(folder.path("out.onnx")).unwrap().as_slice()).unwrap()
 }
 
-/// Extents that an entry states; symbols as 0.
+/// Returns the extents of an entry; 0 for a symbol.
 fn extents(info: &ValueInfoProto) -> Vec<i64> {
     let Some(Kind::TensorType(tensor)) = info.r#type.as_ref().and_then(|ty| ty.value.as_ref()) else { return Vec::new() };
     let dims = tensor.shape.iter().flat_map(|shape| &shape.dim);
@@ -50,7 +50,8 @@ fn names(infos: &[ValueInfoProto]) -> Vec<&str> {
     infos.iter().map(|info| info.name()).collect()
 }
 
-/// Plans a model that must be right: the checker finds nothing, and both models give the same bits where a runtime is here.
+/// Plans a model. Asserts that the checker accepts the plan and that both models give equal bits if a
+/// runtime is available.
 fn sound_plan(test: &str, model: &ModelProto, options: &str) -> (Folder, Ran) {
     let folder = Folder::new(test);
     folder.write("in.onnx", bytes(model));
@@ -60,7 +61,8 @@ fn sound_plan(test: &str, model: &ModelProto, options: &str) -> (Folder, Ran) {
     (folder, ran)
 }
 
-/// Plans a model that must be refused: one error of this code, and nothing is left.
+/// Plans a model that memc must reject. Asserts a single error of this code and no written files.
+/// Returns stderr.
 fn refused_plan(test: &str, model: &ModelProto, options: &str, exit: i32, code: &str) -> String {
     let folder = Folder::new(test);
     folder.write("in.onnx", bytes(model));
@@ -69,7 +71,7 @@ fn refused_plan(test: &str, model: &ModelProto, options: &str, exit: i32, code: 
     ran.err
 }
 
-/// `y = Relu(Neg(x))` of a batch, with a third value described by the file.
+/// Returns `y = Relu(Neg(x))` of a batch, with a type for the value in between.
 fn batched() -> ModelProto {
     with(vec![node("Neg", &["x"], &["n"]), node("Relu", &["n"], &["y"])], |graph| {
         graph.input = vec![symbolic("x", &["batch", "width"])];
@@ -92,7 +94,7 @@ fn a_plan_for_bound_dimensions_says_so_wherever_it_goes() {
     assert_eq!(layout["model"]["dims"], serde_json::json!({"batch": 4, "width": 3}));
     assert_eq!(layout["model"]["bound"], true);
 
-    // A model that a runtime would run for any batch is no model of this plan, even if its layout speaks of it.
+    // A model that accepts any batch does not match this plan, even if the layout has its hash.
     let mut open = model.clone();
     open.graph.as_mut().unwrap().input = vec![symbolic("x", &["batch", "width"])];
     folder.write("out.onnx", bytes(&open));
@@ -114,7 +116,7 @@ fn what_nobody_bound_stays_as_the_file_says() {
     let (given, out) = (model.graph.unwrap(), written(&folder).graph.unwrap());
     assert_eq!((&out.input[0].r#type, &out.output[0].r#type), (&given.input[0].r#type, &given.output[0].r#type));
     assert!(!folder.read("out.layout.json").contains("\"bound\""));
-    // Half is bound: that half is stated.
+    // If only `width` is bound, the model states only `width`.
     folder.memc("optimize in.onnx -o out.onnx --allow-unbound --dim width=3").done();
     assert_eq!(extents(&written(&folder).graph.unwrap().input[0]), [0, 3]);
     folder.memc("check in.onnx out.onnx out.layout.json").done();
@@ -129,7 +131,7 @@ fn unnamed_dimensions_are_bound_by_where_they_stand() {
     let (folder, ran) = sound_plan("door-unnamed", &unnamed, "--dim ?=5");
     assert!(ran.err.contains("for x.0 = 5 only"), "{ran:#?}");
     assert_eq!(extents(&written(&folder).graph.unwrap().input[0]), [5, 3]);
-    // Nothing is unnamed: that is worth a remark, and no more.
+    // If no dimension is unnamed, the option causes only a remark.
     let (_, ran) = sound_plan("door-named", &batched(), "--dim batch=4 --dim width=3 --dim ?=5");
     assert!(ran.err.contains("remark[W0107]"), "{ran:#?}");
 }
@@ -142,7 +144,7 @@ fn dimensions_that_contradict_are_told_by_their_options() {
     });
     let err = refused_plan("door-sum", &sum, "--dim a=2 --dim b=3 --dim c=9", 2, "E0123");
     assert!(err.contains("`--dim a=2` and `--dim b=3` contradict") && !err.contains("c=9") && err.contains("/y"), "{err}");
-    // Rows in pairs; the conflict shows behind other nodes only.
+    // Pairs of rows. The contradiction appears only after other nodes.
     let pairs =
         with(vec![node("Exp", &["x"], &["e"]), node("Neg", &["e"], &["n"]), node("Reshape", &["n", "pairs"], &["y"])], |graph| {
             graph.input = vec![symbolic("x", &["rows"])];
@@ -152,7 +154,7 @@ fn dimensions_that_contradict_are_told_by_their_options() {
     let err = refused_plan("door-pairs", &pairs, "--dim rows=5", 2, "E0123");
     assert!(err.contains("`--dim rows=5` contradicts the model"), "{err}");
     sound_plan("door-pairs-fit", &pairs, "--dim rows=6");
-    // A node that fits in no case is the file's fault, whatever is bound.
+    // A node that is invalid for all extents is an error of the file, not of the options.
     let wrong = with(vec![node("Add", &["x", "w"], &["s"]), node("Relu", &["b"], &["y"])], |graph| {
         graph.input = vec![fixed("x", &[2]), fixed("w", &[3]), symbolic("b", &["batch"])];
         graph.output = vec![symbolic("y", &["batch"])];
@@ -162,7 +164,7 @@ fn dimensions_that_contradict_are_told_by_their_options() {
     assert!(folder.memc("optimize in.onnx -o out.onnx --dim batch=4").done().err.contains("warning[W0105]"));
 }
 
-/// Writes arrays of zeros of these shapes.
+/// Writes arrays of zeros with these shapes.
 #[cfg(feature = "ort")]
 fn feed(folder: &Folder, arrays: &[(&str, &[u64])]) {
     let element = memc_ort::Element::from_onnx(1).unwrap();
@@ -170,7 +172,7 @@ fn feed(folder: &Folder, arrays: &[(&str, &[u64])]) {
     let view = |((name, dims), bytes): (&(&str, &[u64]), &'static [u8])| {
         ((*name).to_owned(), memc_ort::Content::View(memc_ort::TensorView { element, shape: dims.to_vec(), bytes }))
     };
-    // A test may leave a few bytes behind: views borrow what they show.
+    // Leak a few bytes in this test, because views borrow their data.
     let views: BTreeMap<_, _> =
         arrays.iter().zip(zeros).map(|(array, bytes)| view((array, Box::leak(bytes.into_boxed_slice())))).collect();
     let mut file = Vec::new();
@@ -221,12 +223,12 @@ fn real_inputs_bind_dimensions() {
     assert_eq!(folder.names(), ["feed.npz", "in.onnx"], "nothing was written");
 }
 
-/// A branch that defines one name, whatever stands around it.
+/// Returns a branch that defines one name, regardless of names in enclosing graphs.
 fn naming(op: &str, reads: &str, result: &str) -> GraphProto {
     branch(vec![node(op, &[reads], &[result])], result)
 }
 
-/// An If over `%flag`.
+/// Returns an If over `%flag`.
 fn choose(then_branch: GraphProto, else_branch: GraphProto, result: &str) -> NodeProto {
     stated(node("If", &["flag"], &[result]), vec![body("then_branch", then_branch), body("else_branch", else_branch)])
 }
@@ -235,7 +237,7 @@ fn flag() -> ValueInfoProto {
     of_type(fixed("flag", &[]), 9)
 }
 
-/// A body of a Loop that carries a vector: `result = Add(carried, one)`.
+/// Returns the body of a Loop that carries a vector: `result = Add(carried, one)`.
 fn adding(carried: &str, result: &str) -> GraphProto {
     GraphProto {
         name: Some("body".into()),
@@ -277,7 +279,7 @@ fn bodies_may_give_their_results_the_names_of_what_the_node_gives() {
 
 #[test]
 fn names_in_bodies_that_hide_others_never_change_what_is_read() {
-    // %i is %t, and the body that reads %i has a %t of its own.
+    // %i equals %t, and the body that reads %i defines its own %t.
     let hiding = |inside: GraphProto| {
         let nodes = vec![
             node("Relu", &["x"], &["t"]),
@@ -290,13 +292,13 @@ fn names_in_bodies_that_hide_others_never_change_what_is_read() {
     let initializer =
         GraphProto { initializer: vec![numbers("t", &[5.0; 4])], ..branch(vec![node("Add", &["t", "i"], &["s"])], "s") };
     sound_plan("door-hidden-initializer", &hiding(initializer), "--exact");
-    // A Loop inside whose carried vector has the name.
+    // A nested Loop whose carried vector has the hidden name.
     let mut inner = stated(node("Loop", &["turns", "", "i"], &["s"]), vec![body("body", adding("t", "u"))]);
     inner.input[2] = "i".into();
     let mut looped = hiding(branch(vec![inner, node("Add", &["s", "i"], &["v"])], "v"));
     looped.graph.as_mut().unwrap().initializer = vec![TensorProto { dims: vec![], ..integers("turns", &[2]) }];
     sound_plan("door-hidden-input", &looped, "--exact");
-    // A result that hides what is computed only behind the node.
+    // A result that hides a value computed only after the node.
     let later = vec![
         choose(branch(vec![node("Abs", &["x"], &["z"]), node("Exp", &["z"], &["s"])], "s"), naming("Neg", "x", "e"), "r"),
         node("Relu", &["r"], &["z"]),
@@ -304,7 +306,7 @@ fn names_in_bodies_that_hide_others_never_change_what_is_read() {
         node("Add", &["n", "z"], &["y"]),
     ];
     sound_plan("door-hidden-later", &with(later, |graph| graph.input.push(flag())), "--exact");
-    // A cycle is still one, also through a body, and a body may not wait for itself.
+    // Cycles are still detected, also through a body, and a body must not depend on its own node.
     let waits = vec![choose(naming("Relu", "z", "s"), naming("Neg", "x", "e"), "y"), node("Relu", &["y"], &["z"])];
     let err = refused_plan("door-cycle", &with(waits, |graph| graph.input.push(flag())), "", 1, "E0106");
     assert!(!err.contains("onnx.checker"), "{err}");
@@ -312,7 +314,7 @@ fn names_in_bodies_that_hide_others_never_change_what_is_read() {
     refused_plan("door-own-cycle", &with(vec![own], |graph| graph.input.push(flag())), "", 1, "E0106");
 }
 
-/// `y = (x + w) * Relu(b)` of a file that lists its weights among the inputs.
+/// Returns `y = (x + w) * Relu(b)` as a file that lists its weights among the inputs.
 fn of_version_3(version: i64) -> ModelProto {
     let nodes = vec![node("Add", &["x", "w"], &["s"]), node("Relu", &["b"], &["c"]), node("Mul", &["s", "c"], &["y"])];
     let mut model = with(nodes, |graph| {
@@ -333,10 +335,10 @@ fn weights_leave_the_inputs_where_the_version_rises_past_3() {
     assert_eq!(names(&graph.input), ["x"]);
     let weights: Vec<&str> = graph.initializer.iter().map(|tensor| tensor.name()).collect();
     assert_eq!(weights, ["w", "c"], "a folded one is a weight like others, and what nobody reads goes");
-    // From 4 on they are defaults that a caller may replace.
+    // From IR version 4 on, these are defaults that a caller may replace.
     let (folder, _) = sound_plan("door-ir-4", &of_version_3(4), "--exact");
     assert_eq!(names(&written(&folder).graph.unwrap().input), ["x", "w", "b", "unread"]);
-    // So it is in bodies.
+    // The rule applies to bodies as well.
     let mut inside = naming("Relu", "v", "r");
     inside.node.insert(0, node("Add", &["x", "w"], &["v"]));
     inside.input = vec![fixed("w", &[4])];
@@ -393,6 +395,7 @@ fn weight_files_are_found_wherever_they_are_named() {
         assert_eq!(std::fs::read_dir(folder.path("out")).unwrap().count(), 0, "nothing was written");
         folder.write(&format!("given/{file}"), [count as u8; 16]);
     }
+    // Without `--copy-weights`, memc names the weight files that the written model lacks.
     let missed = optimize("").done().err;
     assert!(missed.contains("warning[W0401]") && missed.contains("and 4 more"), "{missed}");
     assert!(!optimize("--copy-weights").done().err.contains("W0401"));
@@ -401,6 +404,7 @@ fn weight_files_are_found_wherever_they_are_named() {
     }
     assert!(!folder.path("out/unread.bin").exists(), "nobody reads it");
 
+    // Locations outside the model's folder are rejected.
     for escape in ["../w.bin", "/etc/passwd"] {
         let mut model = model.clone();
         model.functions[0].node[0] = constant("k", place("", escape));
@@ -462,6 +466,7 @@ fn equal_constants_of_one_name_are_one() {
     let mut called = model(vec![call("f", &["x"], &["y"])]);
     let double = vec![constant("k", k()), constant("k", typed), node("Add", &["a", "k"], &["b"])];
     called.functions = vec![function("f", double)];
+    // In each case one definition is kept, with a warning.
     for (name, model) in
         [("nodes", &twice), ("beside", &beside), ("initializers", &initializers), ("body", &inside), ("function", &called)]
     {
@@ -478,16 +483,17 @@ fn equal_constants_of_one_name_are_one() {
             };
             let bodies = out.node.iter().flat_map(|node| &node.attribute).filter_map(|attribute| attribute.g.as_ref());
             assert!(bodies.chain([&out]).all(|graph| all(graph) <= 1), "{name}: {out:?}");
-            // The written model stands for itself: a runtime need not take the given one.
+            // The written model is complete: optimizing it again gives equal results.
             folder.memc("optimize out.onnx -o again.onnx").done();
             folder.memc("verify out.onnx again.onnx").equal();
         }
     }
+    // Different constants of one name are rejected.
     let other = model(nodes(vec![constant("k", k())], vec![constant("k", numbers("", &[1.0, 2.0, 3.0, 5.0]))]));
     refused_plan("door-twice-other", &other, "", 1, "E0107");
     let other = with(adds(), |graph| graph.initializer = vec![named(k()), named(numbers("", &[0.0; 4]))]);
     refused_plan("door-twice-weights", &other, "", 1, "E0107");
-    // What a caller may replace is no constant.
+    // A default that a caller may replace is not a constant.
     let default = with(nodes(vec![], vec![constant("k", k())]), |graph| {
         graph.input.push(fixed("k", &[4]));
         graph.initializer = vec![named(k())];

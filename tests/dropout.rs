@@ -1,4 +1,5 @@
-//! Dropout under a budget: no random operator ever runs twice, and with seeds the gradients are those of the model as given, bit for bit.
+//! Dropout under a budget: no random operator runs twice, and with seeds the gradients equal the input
+//! model's bit for bit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 mod command;
@@ -23,7 +24,8 @@ fn planned(file: &ModelFile, budget: Option<u64>, returns: Returns) -> Result<Pl
     plan(file, &request)
 }
 
-/// Plans within budgets below what the model needs freely, and holds what holds for each; gives the plans that were found.
+/// Plans within budgets below the unlimited plan's arena, and checks each plan. Returns the plans that
+/// were found.
 fn sweep(file: &ModelFile, returns: Returns) -> Vec<(u64, Planned)> {
     let free = planned(file, None, returns).unwrap().layout.arenas[0].size;
     let mut found = Vec::new();
@@ -66,7 +68,7 @@ fn with_seeds_a_step_of_adam_over_its_own_state_is_that_of_the_model_as_given() 
     same_bits(Returns::Adam, "dropout-adam");
 }
 
-/// Plays plans within several budgets.
+/// Runs plans within several budgets, and asserts results equal bit for bit.
 fn same_bits(returns: Returns, name: &str) {
     let folder = Folder::new(name);
     let bytes = bytes(&step(true, returns));

@@ -1,4 +1,5 @@
-//! Quantized models with integer kernels: planned, checked, and run on ONNX Runtime's kernels beside the model as given.
+//! Quantized models with integer kernels: planned, checked, and run on ONNX Runtime's kernels together
+//! with the input model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod command;
@@ -12,13 +13,13 @@ const UINT8: i32 = 2;
 const INT8: i32 = 3;
 const INT32: i32 = 6;
 
-/// A constant of these integers of 8 bits.
+/// Returns a constant of 8-bit integers with these values.
 fn small(name: &str, dims: &[i64], ty: i32, values: impl Iterator<Item = i64>) -> TensorProto {
     let values: Vec<u8> = values.map(|value| (value & 255) as u8).collect();
     TensorProto { data_type: Some(ty), ..raw(name, dims, &values) }
 }
 
-/// A quantized network under construction: nodes, and constants.
+/// A quantized network under construction: nodes and constants.
 struct Network {
     nodes: Vec<NodeProto>,
     constants: Vec<TensorProto>,
@@ -27,7 +28,7 @@ struct Network {
 }
 
 impl Network {
-    /// A constant scale and zero point for activations; their names.
+    /// Adds a constant scale and zero point for activations, and returns their names.
     fn scale(&mut self, name: &str, scale: f32, zero: i64) -> [String; 2] {
         let names = [format!("{name}_scale"), format!("{name}_zero")];
         if self.constants.iter().all(|constant| constant.name() != names[0]) {
@@ -37,7 +38,7 @@ impl Network {
         names
     }
 
-    /// Numbers made integers and numbers again.
+    /// Quantizes and dequantizes a value.
     fn requantized(&mut self, value: &str, scale: f32, zero: i64) -> String {
         let [scale, zero] = self.scale(value, scale, zero);
         let (integers, again) = (format!("{value}_integers"), format!("{value}_again"));
@@ -46,7 +47,7 @@ impl Network {
         again
     }
 
-    /// An operator between integers.
+    /// Adds an operator with a quantized result.
     fn group(
         &mut self,
         op: &str,
@@ -60,7 +61,7 @@ impl Network {
         self.requantized(&name, scale, zero)
     }
 
-    /// Weights of these extents with a scale for each index along an axis.
+    /// Adds quantized weights of these extents, with a scale for each index along an axis.
     fn filter(&mut self, name: &str, dims: &[i64], axis: usize) -> String {
         let (count, channels) = (dims.iter().product::<i64>(), dims[axis]);
         let middle = if self.weights == UINT8 { 128 } else { 0 };
@@ -75,7 +76,7 @@ impl Network {
         name.to_owned()
     }
 
-    /// What is added to channels, in integers of the scale of sums over `filter`.
+    /// Adds a quantized bias of channels, with the scale of sums over `filter`.
     fn bias(&mut self, name: &str, filter: &str, image_scale: f32) -> String {
         let scales = self.constants.iter().find(|constant| constant.name() == format!("{filter}_scales")).unwrap();
         let scales = scales.raw_data.as_ref().unwrap().chunks_exact(4);
@@ -89,10 +90,11 @@ impl Network {
     }
 }
 
-/// Every group that has an integer kernel, one behind the other, ending in numbers, in integers, and in a product of both.
+/// Returns a chain of every group that has an integer kernel. It ends in floats, in integers, and in a
+/// product of both.
 fn network(activations: i32, weights: i32) -> ModelProto {
     let mut all = Network { nodes: Vec::new(), constants: Vec::new(), activations, weights };
-    // What integers mean is the same for signed and unsigned ones.
+    // Signed and unsigned integers represent equal numbers.
     let at = |zero: i64| if activations == UINT8 { zero } else { zero - 128 };
     let x = all.requantized("x", 0.02, at(120));
     let (w0, w1, w2, w3) = (
@@ -131,7 +133,7 @@ fn network(activations: i32, weights: i32) -> ModelProto {
     model
 }
 
-/// Operators of the written model that have an integer in their name.
+/// Counts the operators of the written model that compute with integers.
 fn kernels(layout: &str) -> usize {
     layout
         .lines()
@@ -149,7 +151,8 @@ fn every_kernel_gives_the_numbers_of_the_group_that_it_stands_for() {
             folder.memc(&format!("optimize in.onnx -o out.onnx --runtime {runtime} --integer-kernels")).done();
             folder.memc("check in.onnx out.onnx out.layout.json").done();
             assert_eq!(kernels(&folder.read("out.layout.json")), 14, "{name} {runtime}");
-            // Each result that is kept is at most two of its integers off: the coarsest is 0.03, of numbers up to 4.
+            // The coarsest scale is 0.03, for numbers up to 4. Each kept result may differ by at most
+            // two of its integers.
             folder.memc("verify in.onnx out.onnx -n 3 --rtol 0 --atol 0.02").done();
         }
         folder.memc("optimize in.onnx -o out.onnx --runtime ort --integer-kernels --std-ops").done();

@@ -1,4 +1,5 @@
-//! What holds of every plan: no more memory than the file's order, bytes and time kept together, no plan that another one beats in both.
+//! Properties of every plan: no more memory than in file order, limits of bytes and time kept together,
+//! no dominated plan.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod models_made;
@@ -13,7 +14,7 @@ const INT8: i32 = 3;
 const INT64: i32 = 7;
 const UINT8: i32 = 2;
 
-/// Plans a model; the checker has nothing to say of what comes out.
+/// Plans a model, and asserts that the checker accepts the plan.
 fn planned_by(model: &ModelProto, request: &Request) -> Result<Planned, Error> {
     let file = ModelFile::from_bytes(bytes(model)).unwrap();
     let optimized = plan(&file, request)?;
@@ -29,7 +30,7 @@ fn request(edit: impl FnOnce(&mut Request)) -> Request {
     request
 }
 
-/// Peak of the plan, and that of the file's order, in bytes.
+/// Returns the peaks of the plan and of the input model in file order, in bytes.
 fn peaks(optimized: &Planned) -> (u64, u64) {
     (optimized.layout.peak["device"].bytes, optimized.layout.baseline.own_peak["device"])
 }
@@ -38,7 +39,8 @@ fn codes(optimized: &Planned) -> Vec<&str> {
     optimized.diagnostics.iter().map(|diagnostic| diagnostic.code).collect()
 }
 
-/// Wide values between products, one after the other: in parts of their rows they take less memory and more time.
+/// Returns a model with wide values between successive products. Split by rows, it takes less memory
+/// and more time.
 fn wide() -> ModelProto {
     let mut nodes = Vec::new();
     for k in 0..2 {
@@ -57,7 +59,7 @@ fn wide() -> ModelProto {
 
 #[test]
 fn an_input_that_nothing_reads_takes_no_place_in_the_arena() {
-    // Only the extents of `a` are read, and folded.
+    // Only the extents of `a` are read, and folding removes the reader.
     let nodes = vec![node("Shape", &["a"], &["s"]), node("Reshape", &["b", "s"], &["r"]), node("TopK", &["r", "k"], &["y", "i"])];
     let model = with(nodes, |graph| {
         graph.input = vec![fixed("a", &[64, 32]), fixed("b", &[2048])];
@@ -73,7 +75,7 @@ fn an_input_that_nothing_reads_takes_no_place_in_the_arena() {
 
 #[test]
 fn what_a_runtime_keeps_longer_counts_before_and_after() {
-    // A session keeps the second half to the end, though nothing reads it.
+    // A session keeps the second half to the end, though no node reads it.
     let halves = stated(node("Split", &["x"], &["used", "unread"]), vec![int("axis", 0), int("num_outputs", 2)]);
     let nodes = vec![halves, node("Exp", &["used"], &["e"]), node("Concat", &["e", "e", "e"], &["y"])];
     let mut model = with(nodes, |graph| {
@@ -104,14 +106,15 @@ fn bytes_and_time_are_kept_together() {
     let time = |optimized: &Planned| optimized.layout.cost.modelled_ns_after / optimized.layout.cost.modelled_ns_before;
     let (free, slower) = (by(0, None).unwrap(), by(3000, None).unwrap());
     assert!(arena(&slower) < arena(&free));
-    // A budget that leaves room for more changes nothing.
+    // A budget larger than the plan changes nothing.
     assert_eq!(arena(&by(3000, Some(1 << 30)).unwrap()), arena(&slower));
-    // Little time alone leads to more bytes than the budget has, and the fastest plan within those takes more time.
+    // The slowdown limit alone needs more bytes than the budget. The fastest plan within the budget
+    // takes more time.
     let least = arena(&slower);
     let Err(error @ Error::Slow { .. }) = by(1, Some(least)) else { panic!("both limits cannot be kept") };
     assert_eq!(error.exit_code(), 3);
     let Error::Slow { takes, smallest, .. } = error else { unreachable!() };
-    // What the message names is kept.
+    // Both numbers in the message can be reached.
     let kept = by(takes, Some(least)).unwrap();
     assert!(arena(&kept) <= least && time(&kept) <= 1.0 + f64::from(takes + 1) / 10_000.0);
     assert!(arena(&by(1, Some(smallest)).unwrap()) <= smallest);
@@ -186,7 +189,8 @@ fn integer_kernels_that_take_more_memory_are_not_used() {
     assert!(!codes(&unasked).contains(&"W0307"));
 }
 
-/// An input that is wider than all that follows: a copy of half of it is most of the memory.
+/// Returns a model whose input is wider than all other values. A copy of half the input dominates its
+/// memory.
 fn narrowing() -> ModelProto {
     let nodes = vec![node("MatMul", &["x", "w"], &["a"]), node("Relu", &["a"], &["r"]), node("MatMul", &["r", "v"], &["y"])];
     with(nodes, |graph| {
@@ -222,7 +226,7 @@ fn an_option_that_raises_the_peak_says_so() {
 
 #[test]
 fn weights_that_folding_copies_are_counted() {
-    // The transposed copy is folded, and the weight itself stays.
+    // The transposed copy is folded, and the original weight stays as well.
     let turned = stated(node("Transpose", &["w"], &["t"]), vec![ints("perm", &[1, 0])]);
     let nodes =
         vec![turned, node("MatMul", &["x", "t"], &["a"]), node("Gather", &["w", "k"], &["g"]), node("Add", &["a", "g"], &["y"])];
@@ -243,7 +247,8 @@ fn weights_that_folding_copies_are_counted() {
 
 #[test]
 fn a_result_that_loses_its_reader_is_not_held_longer_than_in_the_file() {
-    // Nothing reads the sum, so it goes; then nothing reads the half that it summed, which a session keeps to the end.
+    // Nothing reads the sum, so it is removed. Then nothing reads the summed half, which a session
+    // keeps to the end.
     let halves = stated(node("Split", &["x"], &["a", "b"]), vec![int("axis", 0), int("num_outputs", 2)]);
     let nodes = vec![
         halves,
@@ -268,7 +273,8 @@ fn a_result_that_loses_its_reader_is_not_held_longer_than_in_the_file() {
 
 #[test]
 fn an_output_that_is_known_counts_before_as_it_does_after() {
-    // Once the shape is folded, the output is made of a constant; in the file it is a view of the shape.
+    // Once the shape is folded, the output is made from a constant. In the file it is a view of the
+    // shape.
     let nodes = vec![node("Shape", &["x"], &["s"]), node("Reshape", &["s", "k"], &["y"])];
     let model = with(nodes, |graph| {
         graph.input = vec![fixed("x", &[2, 3, 4])];

@@ -1,4 +1,4 @@
-//! Batches computed in parts: planned, checked, and run on ONNX Runtime's kernels beside the model as given.
+//! Micro-batches: planned, checked, and run on ONNX Runtime's kernels together with the input model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod command;
@@ -12,7 +12,8 @@ use memc_onnx_proto::onnx::{ModelProto, NodeProto};
 use models_made::{bytes, fixed, float, floats, int, integers, ints, node, raw, stated, with};
 use prost::Message as _;
 
-/// Attention over a batch of eight, its gradient-like products, and reductions over the batch: every way in which parts are followed and joined.
+/// Returns attention over a batch of eight, products as in its gradient, and reductions over the batch.
+/// The model needs every rule that follows and joins parts.
 fn network() -> ModelProto {
     let heads = || vec![ints("perm", &[0, 2, 1, 3])];
     let nodes = vec![
@@ -39,6 +40,7 @@ fn network() -> ModelProto {
         stated(node("ReduceSum", &["y"], &["total"]), vec![int("keepdims", 0)]),
         node("Div", &["r", "total"], &["z"]),
     ];
+    // Inputs, outputs and weights.
     let mut model = with(nodes, |graph| {
         graph.input = vec![fixed("x", &[8, 6, 16])];
         graph.output = vec![
@@ -59,12 +61,13 @@ fn network() -> ModelProto {
             integers("join", &[48, 16]),
         ];
     });
-    // Reductions have their axes as attributes until operator set 17.
+    // Until operator set 17, reductions have their axes as attributes.
     model.opset_import[0].version = Some(17);
     model
 }
 
-/// Images whose largest elements are looked up, and written where they were; and others whose positions are looked up elsewhere.
+/// Returns a max pooling of images that writes the largest elements back to their positions, and a max
+/// pooling whose positions are used on another tensor.
 fn pooled() -> ModelProto {
     let windows = || vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])];
     let nodes = vec![
@@ -93,7 +96,7 @@ fn pooled() -> ModelProto {
     })
 }
 
-/// Writes the files in which a model's weights lie, with numbers of no pattern.
+/// Writes the files of a model's external weights, with irregular numbers.
 fn fill_weights(folder: &Folder, model: &ModelProto) {
     let mut files: BTreeMap<&str, u64> = BTreeMap::new();
     for tensor in &model.graph.as_ref().unwrap().initializer {
@@ -110,7 +113,7 @@ fn fill_weights(folder: &Folder, model: &ModelProto) {
     }
 }
 
-/// Plans in parts, checks, and runs; holds that nodes are in parts.
+/// Plans in `parts` micro-batches, checks and runs. Asserts that nodes are split.
 fn runs(folder: &Folder, parts: u64, more: &str) {
     folder.memc(&format!("optimize in.onnx -o out.onnx --micro-batches {parts} {more}")).done();
     folder.memc("check in.onnx out.onnx out.layout.json").done();
@@ -161,7 +164,7 @@ fn a_budget_is_kept_by_parts_where_that_is_faster_than_computing_again() {
     assert!(layout.contains("_part1\""), "the batch is in parts");
     assert!(arena(&layout) <= budget);
     folder.memc("check in.onnx out.onnx out.layout.json").done();
-    // What changes no bit has no parts: the budget is kept by other means or refused.
+    // Micro-batches change bits, so `--exact` keeps the budget by other means or rejects it.
     folder.memc(&format!("optimize in.onnx -o exact.onnx --budget {budget} --exact"));
     let exact = "exact.layout.json".to_owned();
     assert!(!folder.names().contains(&exact) || !folder.read(&exact).contains("_part1\""), "--exact computes whole batches");
@@ -178,7 +181,7 @@ fn dropout_is_drawn_for_the_whole_batch_and_its_masks_are_read_in_parts() {
     assert!(arena(&layout) <= budget);
     assert!(layout.contains("_part1\"") && !layout.contains("r0_part1\""), "all but what is drawn is in parts");
     folder.memc("check in.onnx out.onnx out.layout.json").done();
-    // Who compares gives both models the same seeds.
+    // `verify` gives both models equal seeds.
     folder.memc("verify in.onnx out.onnx -n 1").equal();
 }
 
@@ -198,7 +201,7 @@ fn who_fixes_seeds_gets_every_bit_back() {
 fn a_budget_that_parts_nearly_keep_is_kept_by_parts_that_compute_again() {
     let folder = Folder::new("parts-again");
     folder.write("in.onnx", bytes(&wide()));
-    // A little less than what it needs in 64 parts, the most that are tried.
+    // Slightly below the need of 64 parts, the maximum that the planner tries.
     folder.memc("optimize in.onnx -o parts.onnx --runtime player --micro-batches 64").done();
     let budget = arena(&folder.read("parts.layout.json")) / 100 * 96;
     folder.memc(&format!("optimize in.onnx -o out.onnx --runtime player --budget {budget}")).done();
@@ -224,12 +227,13 @@ fn arena(layout: &str) -> u64 {
     layout.arenas[0].size
 }
 
-/// A deep chain of wide layers with the gradients of its weights: half its time are products that nobody wants twice.
+/// Returns a deep chain of wide layers with the gradients of its weights. Half of its time is in
+/// products that are expensive to recompute.
 fn wide() -> ModelProto {
     chain(|k| vec![node("Tanh", &[&format!("h{k}")], &[&format!("a{}", k + 1)])])
 }
 
-/// Layers with dropout.
+/// Returns layers with dropout.
 fn dropped(seeded: bool) -> ModelProto {
     chain(|k| {
         let name = |kind: &str| format!("{kind}{k}");
@@ -245,7 +249,7 @@ fn dropped(seeded: bool) -> ModelProto {
     })
 }
 
-/// Layers whose products are made into their results by some nodes.
+/// Returns layers of products. `layer` makes the nodes from the product of layer k to its result.
 fn chain(layer: impl Fn(usize) -> Vec<NodeProto>) -> ModelProto {
     const LAYERS: usize = 6;
     let mut nodes = Vec::new();

@@ -1,4 +1,5 @@
-//! The report page in a real browser: its script runs, fills the table of who is alive at the peak, and asks for nothing from outside.
+//! The report page in a real browser: its script runs, fills the table of tensors live at the peak, and
+//! loads nothing external.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -9,7 +10,7 @@ use memc::{Request, Size, plan};
 use memc_onnx_proto::ModelFile;
 use memc_report::HtmlOptions;
 
-/// The page as it stands after its script ran.
+/// Returns the page's DOM after its script ran.
 fn rendered(page: &Path) -> String {
     let browser = std::env::var("MEMC_CHROMIUM")
         .expect("MEMC_CHROMIUM names no browser: run the tests with `cargo xtask test`, which looks for one or installs it");
@@ -33,7 +34,7 @@ fn the_page_fills_itself_in_a_browser() {
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page.html");
     fs::write(&page, &html).unwrap();
     let dom = rendered(&page);
-    // The largest tensor at the peak stands in a table row that only the script makes.
+    // The row of the largest tensor at the peak exists only if the script ran.
     let rows = dom.matches("<tr").count();
     assert!(rows > html.matches("<tr").count() && rows > 3, "the script made no rows: {rows}");
     let body = &dom[dom.find("<tbody").expect("a table body")..];
@@ -48,7 +49,6 @@ fn the_page_fills_itself_in_a_browser() {
 fn a_budget_plan_shows_what_was_computed_again() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = ModelFile::open(root.join("tests/models/unet_grad_tiny.onnx")).unwrap();
-    // Without `exact`, regions split into parts keep this budget, and nothing is recomputed.
     let optimized = plan(&file, &Request::new().budget(Size::Percent(75.0)).exact(true)).unwrap();
     let again = optimized.layout.tensors.iter().filter(|tensor| tensor.recompute_of.is_some()).count();
     assert!(again > 0, "the budget is kept without computing anything again");

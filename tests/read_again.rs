@@ -1,4 +1,5 @@
-//! Kernels that read their operand again after they began to write: played right, whatever the plan writes over.
+//! Kernels that read their operand again after their first write: results are right, also for results
+//! in place.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 mod command;

@@ -1,4 +1,5 @@
-//! Regions computed in parts: planned, checked, and run on ONNX Runtime's kernels beside the model as given.
+//! Regions split into parts: planned, checked, and run on ONNX Runtime's kernels together with the
+//! input model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod command;
@@ -22,7 +23,8 @@ fn convolution(inputs: &[&str], output: &str, group: i64, pad: i64) -> NodeProto
     stated(node("Conv", inputs, &[output]), vec![int("group", group), ints("pads", &[pad; 4])])
 }
 
-/// Filters, groups of channels and sums over channels, images that are normalized, pooled and added.
+/// Returns convolutions, also in groups and with sums over channels, and images that are normalized,
+/// pooled and added.
 fn images() -> ModelProto {
     let window = || vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])];
     let nodes = vec![
@@ -57,12 +59,13 @@ fn windowed(operator: &str, inputs: &[&str], output: &str, attributes: Vec<Attri
     stated(node(operator, inputs, &[output]), attributes)
 }
 
-/// Neighboring channels depend on each other: rows are all that can be in parts.
+/// Adds a node whose neighboring channels depend on each other, so that only rows can be split.
 fn normalized(input: &str, output: &str) -> NodeProto {
     stated(node("LRN", &[input], &[output]), vec![int("size", 3)])
 }
 
-/// Windows of all kinds on images of odd extents: strides, gaps, pads on one side or by rule, and rows that are added to later ones.
+/// Returns sliding windows of all kinds on images of odd extents: strides, gaps, pads on one side or by
+/// rule, and rows that are added to later rows.
 fn windows() -> ModelProto {
     let nodes = vec![
         windowed("Conv", &["x", "w0", "b0"], "c0", vec![ints("strides", &[2, 2]), ints("pads", &[1, 2, 0, 1])]),
@@ -90,7 +93,7 @@ fn windows() -> ModelProto {
     model(nodes, &[1, 3, 149, 67], &[1, 2, 12, 11], weights)
 }
 
-/// Images that grow.
+/// Returns operators that enlarge images.
 fn growing() -> ModelProto {
     let grown = |input: &str, output: &str, mode: &str| {
         let attributes = vec![text("mode", mode), text("coordinate_transformation_mode", "half_pixel")];
@@ -114,7 +117,7 @@ fn growing() -> ModelProto {
     model(nodes, &[1, 3, 37, 34], &[1, 2, 74, 17], weights)
 }
 
-/// Attention of heads that lie in rows, and a wide value between two products.
+/// Returns attention whose heads are in rows, and a wide value between two products.
 fn attention() -> ModelProto {
     let heads = |name: &str, perm: &[i64]| stated(node("Transpose", &["rows"], &[name]), vec![ints("perm", perm)]);
     let nodes = vec![
@@ -141,7 +144,7 @@ fn attention() -> ModelProto {
     model(nodes, &[1, 256, 32], &[1, 256, 32], weights)
 }
 
-/// So many equal layers of attention that are added to what they read.
+/// Returns `count` equal layers of attention, each added to its input.
 fn layers(count: usize) -> ModelProto {
     let mut nodes = Vec::new();
     let heads = |of: &str, to: &str, perm: &[i64]| stated(node("Transpose", &[of], &[to]), vec![ints("perm", perm)]);
@@ -169,7 +172,8 @@ fn layers(count: usize) -> ModelProto {
     model(nodes, &[1, 197, 192], &[1, 197, 192], weights)
 }
 
-/// Bottlenecks that are wide inside, as networks for small devices have them: two with a way around them, two that halve the image.
+/// Returns bottlenecks with wide inner values, as in networks for small devices: two with a residual
+/// connection, and two that halve the image.
 fn bottlenecks() -> ModelProto {
     let halving = vec![int("group", 72), ints("pads", &[1; 4]), ints("strides", &[2, 2])];
     let mut nodes = vec![windowed("Conv", &["x", "stem"], "t0", vec![ints("pads", &[1; 4]), ints("strides", &[2, 2])])];
@@ -196,8 +200,9 @@ fn bottlenecks() -> ModelProto {
     model(nodes, &[1, 3, 128, 128], &[1, 12, 1, 1], weights)
 }
 
-/// Features of several widths that are joined, normalized each by itself, and read by one channel at a time and then by all; some of them are read
-/// again. Rows cannot be in parts, for each channel's statistics are those of its whole image.
+/// Returns features of several widths that are joined and normalized by channel. First a channel-wise
+/// operator reads them, then an operator that reads all channels; some features have a second reader.
+/// Rows cannot be split, because statistics of a channel cover the whole image.
 fn joined() -> ModelProto {
     let widths = [16, 24, 8, 32];
     let (mut nodes, mut weights) = (Vec::new(), Vec::new());
@@ -228,11 +233,11 @@ fn joined() -> ModelProto {
     model(nodes, &[1, 4, 64, 64], &[1, 12, 1, 1], weights)
 }
 
-/// Images of three sizes that are exchanged between the sizes, and joined at the largest.
+/// Returns images of three sizes with connections between the sizes, joined at the largest size.
 fn resolutions() -> ModelProto {
     let (mut nodes, mut weights) =
         (Vec::new(), vec![numbers("twice", &[1.0, 1.0, 2.0, 2.0]), numbers("four", &[1.0, 1.0, 4.0, 4.0])]);
-    // Result, operand, filters and what each reads, width of their window, stride.
+    // Columns: result, operand, filters and their input channels, window width, stride.
     let convolutions = [
         ("a", "x", [8, 3], 3, 1),
         ("b", "ar", [16, 8], 3, 2),
@@ -256,6 +261,7 @@ fn resolutions() -> ModelProto {
         let attributes = [("mode", "nearest"), ("coordinate_transformation_mode", "asymmetric"), ("nearest_mode", "floor")];
         nodes.push(windowed("Resize", &[of, "", scales], result, attributes.map(|(name, value)| text(name, value)).to_vec()));
     };
+    // A convolution for each row, followed by the operators that lead to other operands.
     for (result, operand, [filters, read], window, stride) in convolutions {
         if result == "y" {
             nodes.push(stated(node("Concat", &["hj", "kv", "nv"], &["joined"]), vec![int("axis", 1)]));
@@ -292,7 +298,8 @@ fn resolutions() -> ModelProto {
     model(nodes, &[1, 3, 32, 32], &[1, 3, 32, 32], weights)
 }
 
-/// A step that keeps what each of its layers made, and whose transposed convolutions gather nine times that.
+/// Returns a training step that keeps the result of each layer. Its transposed convolutions gather nine
+/// times as many bytes.
 fn step() -> ModelProto {
     const LAYERS: usize = 10;
     let image = |k: usize| if k == 0 { "x".to_owned() } else { format!("a{k}") };
@@ -321,7 +328,8 @@ fn planned(folder: &Folder, options: &str) -> memc_layout::Layout {
     memc_layout::read(&folder.read("out.layout.json")).unwrap()
 }
 
-/// Plans whole, and in parts within a part of what that needs; runs the latter.
+/// Plans with whole operators, then with parts within a percentage of the first arena. Runs the second
+/// plan.
 fn runs(name: &str, model: &ModelProto, runtime: &str, hundredths: u64) -> Folder {
     let folder = Folder::new(name);
     folder.write("in.onnx", bytes(model));
@@ -383,7 +391,8 @@ fn many_equal_layers_need_no_more_than_few() {
     assert!(many <= few, "{many} for 24 layers, {few} for 8");
 }
 
-/// Rows times weights that are moved so many times; twice as many paths lead to the first ones each time.
+/// Returns rows times weights. The weights are moved `count` times, and each level doubles the number
+/// of paths to the first weights.
 fn moved_weights(count: usize) -> ModelProto {
     let mut nodes = Vec::new();
     for level in 0..count {
@@ -426,7 +435,7 @@ fn a_budget_costs_no_more_time_than_less_memory_does() {
         folder.write("in.onnx", bytes(&model));
         let bought = planned(&folder, "--slowdown 1%");
         let limit = bought.arenas[0].size;
-        // What a space holds is a limit like a budget.
+        // A space's capacity is a limit, as a budget is.
         let target = include_str!("../targets/cpu.toml").replace("[[spaces]]", &format!("[[spaces]]\ncapacity = {limit}"));
         folder.write("small.toml", target);
         for way in [format!("--budget {limit}"), "--target small.toml".to_owned()] {
@@ -441,7 +450,7 @@ fn a_budget_costs_no_more_time_than_less_memory_does() {
 fn nodes_that_need_too_much_by_themselves_are_in_parts_and_the_rest_is_computed_again() {
     let folder = Folder::new("regions-again");
     folder.write("in.onnx", bytes(&step()));
-    // A transposed convolution needs 810,948 bytes by itself, and the images that are kept take nearly as many.
+    // A transposed convolution needs 810,948 bytes by itself, and the kept images take nearly as many.
     let layout = planned(&folder, "--runtime ort --budget 500000");
     assert!(layout.arenas[0].size <= 500_000);
     let text = folder.read("out.layout.json");
@@ -450,7 +459,7 @@ fn nodes_that_need_too_much_by_themselves_are_in_parts_and_the_rest_is_computed_
     folder.memc("verify in.onnx out.onnx -n 1").equal();
 }
 
-/// The number that follows a text in what was said.
+/// Returns the number that follows a text in the command's output.
 fn number(said: &str, text: &str) -> u64 {
     let after = said.split(text).nth(1).unwrap_or_else(|| panic!("{text}: {said}"));
     let digits = after.chars().take_while(|c| c.is_ascii_digit() || *c == ',').filter(char::is_ascii_digit);
@@ -473,7 +482,7 @@ fn a_refusal_names_what_parts_reach() {
     }
 }
 
-/// Plans and runs; returns how often each operator is there.
+/// Plans and runs. Returns the number of nodes by operator.
 fn operators(name: &str, model: &ModelProto, runtime: &str, hundredths: u64) -> BTreeMap<String, usize> {
     let folder = runs(&format!("{name}-{runtime}"), model, runtime, hundredths);
     let file = memc_onnx_proto::ModelFile::open(folder.path("out.onnx")).unwrap();

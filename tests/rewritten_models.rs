@@ -1,4 +1,5 @@
-//! What rewriting makes of real models, as text that a reviewer can read: operators before and after, and each kind of change once.
+//! Effects of rewriting on real models, as text for reviewers: operators before and after, and each
+//! kind of change once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -14,10 +15,11 @@ use memc_onnx_proto::onnx::type_proto::Value as TypeValue;
 use memc_ops::Profile;
 use memc_passes::{Options, PassContext, Pipeline, Silent};
 
-/// What rewriting begins with, and what it is with all that cleans up behind it; no order is sought, so that lines stay where they were.
+/// Passes before the comparison, and passes with rewriting and its cleanup. No pass changes the order,
+/// so lines keep their places.
 const BEFORE: &str = "fold,canonicalize,dce,cse,dce";
 const AFTER: &str = "rewrite,fold,canonicalize,dce,cse,dce";
-/// Kinds of change that are shown; more are counted.
+/// Maximum number of kinds of change that the text shows. It counts the others.
 const MAX_KINDS: usize = 12;
 
 fn models() -> Vec<PathBuf> {
@@ -29,7 +31,7 @@ fn models() -> Vec<PathBuf> {
     found
 }
 
-/// The nodes of the main graph, a line each, without names of nodes and origins.
+/// Returns the nodes of the main graph, a line each, without names of nodes and origins.
 fn nodes(module: &Module) -> Vec<String> {
     let printed = text::print(module);
     let lines = printed.lines().skip_while(|line| !line.starts_with("graph @"));
@@ -41,10 +43,10 @@ fn nodes(module: &Module) -> Vec<String> {
     statements.map(plain).collect()
 }
 
-/// A line that went (`-`) or came (`+`), or one that stayed (nothing).
+/// A removed line (`-`), an added line (`+`), or an unchanged line (`None`).
 type Change = Option<(char, String)>;
 
-/// Lines that only one side has, in order, by their longest common subsequence.
+/// Returns the difference of two lists of lines, by their longest common subsequence.
 fn changes(before: &[String], after: &[String]) -> Vec<Change> {
     let mut common = vec![vec![0u32; after.len() + 1]; before.len() + 1];
     for (i, old) in before.iter().enumerate().rev() {
@@ -68,7 +70,8 @@ fn changes(before: &[String], after: &[String]) -> Vec<Change> {
     found
 }
 
-/// The lines with values named by letters in order of appearance, so that equal layers read the same.
+/// Returns the lines with values renamed to letters in order of appearance, so that equal layers give
+/// equal text.
 fn lettered(lines: &[(char, String)]) -> String {
     let mut names: BTreeMap<String, usize> = BTreeMap::new();
     let mut found = String::new();
@@ -89,7 +92,7 @@ fn lettered(lines: &[(char, String)]) -> String {
     found
 }
 
-/// Runs of changes that nothing between them interrupts, each kind once, with how often it occurs.
+/// Groups adjacent changes, and returns each kind of group once with its count.
 fn kinds(changes: Vec<Change>) -> Vec<(String, u32)> {
     let mut found: Vec<(String, u32)> = Vec::new();
     for run in changes.split(Option::is_none).filter(|run| !run.is_empty()) {
@@ -111,7 +114,7 @@ fn operators(lines: &[String]) -> BTreeMap<&str, u32> {
     count
 }
 
-/// An extent for each symbol of the inputs.
+/// Returns an extent for each symbol of the inputs.
 fn extents(file: &ModelFile) -> BTreeMap<String, u64> {
     let types = file.graph().input.iter().filter_map(|input| input.r#type.as_ref()?.value.as_ref());
     let shapes = types.filter_map(|ty| match ty {

@@ -1,4 +1,5 @@
-//! Every rewriting rule in ONNX Runtime: forms that it makes give the results of what it found, and what its conditions refuse would not.
+//! Every rewriting rule in ONNX Runtime: replacements give the results of their fragments, and
+//! replacements that a rule's conditions exclude do not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../passes/rewrite/tests/cases/mod.rs"]
@@ -34,7 +35,8 @@ fn described(module: &Module, value: Value) -> ValueInfoProto {
     ValueInfoProto { name: Some(data.name.clone()), r#type: Some(ty), ..ValueInfoProto::default() }
 }
 
-/// Writes a module as a model: an empty one with its interface, into which everything else is put as an edit.
+/// Writes a module as a model: exports all its nodes as edits of an empty model with the module's
+/// interface.
 fn write(module: &Module, path: &Path) {
     let main = module.graph(module.main());
     let infos = |values: &[Value]| values.iter().map(|value| described(module, *value)).collect();
@@ -54,7 +56,7 @@ fn write(module: &Module, path: &Path) {
     fs::write(path, made.to_vec()).unwrap();
 }
 
-/// Writes a model and its forms into a folder of their own.
+/// Writes a model and its replacements into a folder.
 fn pair(folder: &Path, module: &Module, forms: &[Module]) {
     fs::create_dir_all(folder).unwrap();
     write(module, &folder.join("given.onnx"));

@@ -1,4 +1,5 @@
-//! The recipes that `optimize --session python` prints run in the package they are for, and keep what they promise, counted by bytes.
+//! Recipes of `optimize --session python`: they run in their package, and allocate no more bytes than
+//! promised.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -12,15 +13,16 @@ use command::Folder;
 use memc_onnx_proto::onnx::ModelProto;
 use models_made::{bytes, fixed, hungry, node, with};
 
-/// Default options.
+/// Session with default options.
 const PLAIN: &str = "import onnxruntime as ort\noptions = ort.SessionOptions()\n";
 
-/// The most that twelve runs of a model in a session with the options of `recipe` allocate at once.
+/// Returns the maximum number of bytes allocated at once, in twelve runs in a session with the options
+/// of `recipe`.
 fn counted(folder: &Folder, model: &str, recipe: &str) -> u64 {
     measured(folder, model, recipe)["bytes"].as_u64().unwrap()
 }
 
-/// The counts of such runs.
+/// Returns all counts of these runs.
 fn measured(folder: &Folder, model: &str, recipe: &str) -> serde_json::Value {
     let library = folder.path("count.so");
     let benches = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
@@ -39,7 +41,8 @@ fn measured(folder: &Folder, model: &str, recipe: &str) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A chain of sines and the gradient of its last value: each value in between is read by both, or computed again.
+/// Returns a chain of sines and the gradient of its last value. Each value in between is read by both,
+/// or recomputed.
 fn chain() -> ModelProto {
     const LENGTH: usize = 12;
     let name = |i: usize| if i == 0 { "x".to_owned() } else { format!("h{i}") };
@@ -68,7 +71,8 @@ fn planned_peak(folder: &Folder) -> u64 {
     layout["peak"]["device"]["bytes"].as_u64().unwrap()
 }
 
-/// Within what a runtime rounds each small tensor up by.
+/// Whether counted bytes are within the plan, with a margin for the runtime's rounding of small
+/// tensors.
 fn holds(counted: u64, planned: u64) -> bool {
     counted as f64 <= planned as f64 * 1.01
 }
@@ -82,18 +86,18 @@ fn the_smallest_recipe_takes_the_planned_bytes_and_the_fast_one_keeps_what_is_co
     let fast = folder.memc(&format!("{plan} --session python=fast")).done();
     let smallest = folder.memc(&format!("{plan} --session python=smallest")).done();
     let planned = planned_peak(&folder);
-    // What the whole text leaves as `options` is what it was when there was one recipe.
+    // The whole text ends with the options of the smallest recipe, as it did when there was only one recipe.
     let (last, named) = (counted(&folder, "out.onnx", &both.out), counted(&folder, "out.onnx", &smallest.out));
     assert_eq!(last, named);
     assert!(holds(named, planned), "{named} bytes by the smallest recipe, planned {planned}");
-    // Its own optimizations alone would merge the copies.
+    // Without the recipe's setting, the session's optimizations would merge the copies.
     let kept = counted(&folder, "out.onnx", &fast.out);
     let merged = counted(&folder, "out.onnx", &fast.out.replace("CommonSubexpressionElimination", "None"));
     assert!(kept < merged, "{kept} bytes with the merging off, {merged} with it");
     let plain = counted(&folder, "out.onnx", PLAIN);
     assert!(kept < plain, "{kept} bytes by the fast recipe, {plain} in a plain session");
-    // With the block that is freed first, the runs after the first find their pages already there. Without it they ask
-    // the system for them again, unless something else in the process has freed a block as large before.
+    // The recipe frees a block first, so that later runs reuse its pages. Without the block, later runs
+    // request pages from the system again, unless the process has already freed a block of this size.
     let found = measured(&folder, "out.onnx", &fast.out)["faults"].as_u64().unwrap();
     assert!(found < kept / 4096, "{found} pages found anew in twelve runs of {kept} bytes");
 }

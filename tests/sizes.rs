@@ -1,4 +1,5 @@
-//! Values whose size only a run gives: what reports say of them, what the file states of them, and what users assume.
+//! Values whose size only a run determines: statements of reports and of model files, and assumptions
+//! of users.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod command;
@@ -12,7 +13,8 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// `y = Cast(NonZero(x))` of twelve numbers; the file may state a shape of what NonZero gives, and has a symbol for the columns of `y`.
+/// Returns `y = Cast(NonZero(x))` of twelve numbers. `claim` is a stated shape of NonZero's result. The
+/// columns of `y` are a symbol.
 fn non_zero(claim: Option<[i64; 2]>) -> Vec<u8> {
     let nodes = vec![node("NonZero", &["x"], &["i"]), stated(node("Cast", &["i"], &["y"]), vec![int("to", 1)])];
     bytes(&with(nodes, |graph| {
@@ -30,7 +32,7 @@ fn with_integers(mut info: memc_onnx_proto::onnx::ValueInfoProto) -> memc_onnx_p
     info
 }
 
-/// A length from data: `y = Tanh(MatMul(Gather(x, Range(0, n, 1)), x))`.
+/// Returns a model with a length from data: `y = Tanh(MatMul(Gather(x, Range(0, n, 1)), x))`.
 fn length_from_data() -> Vec<u8> {
     let nodes = vec![
         stated(node("ReduceMax", &["x"], &["m"]), vec![int("keepdims", 0)]),
@@ -76,7 +78,7 @@ fn a_plan_beside_values_without_size_is_not_called_optimal() {
         [&json!(false), &json!(4), &Value::Null]
     );
     assert!(summary["solvers"].as_array().unwrap().iter().all(|solver| solver["optimal"] == json!(false)));
-    // Outputs are the caller's with `--io external`: they are no bytes that the arena lacks.
+    // With `--io external`, outputs are the caller's, so they do not count as missing in the arena.
     let (ran, _) = planned(&folder, "--io external");
     assert!(ran.err.contains("3 values without size are not in it"), "{}", ran.err);
 }
@@ -99,7 +101,7 @@ fn sizes_that_only_the_file_states_are_marked() {
     let (ran, layout) = planned(&folder, "--runtime player");
     assert_eq!(layout["stated"], json!([{"tensor": "i", "by": "file"}, {"tensor": "y", "by": "file"}]));
     assert!(ran.err.contains("stated   2 sizes by the file (i): other data may have others"), "{}", ran.err);
-    // Rows that are missing or wrong are found.
+    // Missing and wrong rows are reported.
     for (rows, why) in
         [(json!([]), "does not say so"), (json!([{"tensor": "i", "by": "file"}, {"tensor": "x", "by": "file"}]), "follows")]
     {
@@ -109,7 +111,7 @@ fn sizes_that_only_the_file_states_are_marked() {
         let checked = folder.memc("check in.onnx out.onnx out.layout.json");
         assert!(checked.code != Some(0) && checked.err.contains("error[E0568]") && checked.err.contains(why), "{checked:#?}");
     }
-    // More than there can be is no claim but a contradiction.
+    // A stated size above the maximum is a contradiction instead of a claim.
     folder.write("in.onnx", non_zero(Some([2, 20])));
     let ran = folder.memc("optimize in.onnx -o out.onnx").done();
     assert!(ran.err.contains("W0101") && ran.err.contains("without size"), "{}", ran.err);
@@ -131,7 +133,7 @@ fn sizes_that_the_user_assumes_are_planned_with_and_marked() {
     assert_eq!([&layout["options"]["assume"], &layout["model"]["dims"]], [&json!("q=40"), &json!({})]);
     let (_, layout) = planned(&folder, "--assume g=5x16 --runtime ort");
     assert_eq!([shape(&layout, "y"), shape(&layout, "q")], [Some(json!([5, 16])), None]);
-    // The written model states none of it: other data run as well.
+    // The written model states no assumed size, so it runs other data as well.
     let written = |options: &str| {
         planned(&folder, options);
         std::fs::read(folder.path("out.onnx")).unwrap()
@@ -141,7 +143,7 @@ fn sizes_that_the_user_assumes_are_planned_with_and_marked() {
     for info in infos {
         assert!(!format!("{info:?}").contains("DimValue(40)"), "{info:?}");
     }
-    // A symbol that only results have is assumed in the same way.
+    // A symbol that occurs only in results can be assumed with `--dim`.
     let (_, layout) = planned(&folder, "--dim length=9");
     assert_eq!(layout["stated"], json!([{"tensor": "y", "by": "user"}]));
 }

@@ -1,5 +1,5 @@
-//! The whole command over plans with a farther space: a budget that transfers keep, a disk that is too small or fills up in mid-run, and what a
-//! killed run leaves behind.
+//! The whole command with a farther space: a budget kept by transfers, a disk that is too small or
+//! fills up during a run, and files of a killed run.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -19,7 +19,7 @@ use models_made::{bytes, fixed, float, int, node, raw, with};
 
 const SIDE: i64 = 256;
 
-/// `a` is read at both ends; in the middle is something wide.
+/// Returns a model in which the first and the last part read `a`, with a wide value in between.
 fn model() -> ModelProto {
     let nodes = vec![
         node("Exp", &["x"], &["a"]),
@@ -36,7 +36,8 @@ fn model() -> ModelProto {
     })
 }
 
-/// A folder with `out.onnx` and `out.layout.json`, in which `a` spends its pause on the disk, and an empty folder `swap`.
+/// Returns a folder with `out.onnx`, `out.layout.json` and an empty folder `swap`. The plan moves `a`
+/// to the disk in between.
 fn planned(test: &str) -> Folder {
     let folder = Folder::new(test);
     folder.write("in.onnx", bytes(&model()));
@@ -70,7 +71,8 @@ fn a_file_that_may_not_grow_ends_the_run_in_one_error() {
     assert_eq!(left(&folder), 0, "the file is gone");
 }
 
-/// A run that goes on and on, and has made its file as large as it will be: what is tried first of a file is one sector long.
+/// Starts a long run, and returns once its swap file has the full size. The first probe of a file is
+/// only one sector long.
 fn running(folder: &Folder) -> Child {
     let mut run = Command::new(env!("CARGO_BIN_EXE_memc"));
     run.current_dir(folder.path(".")).args(RUN.split(' ')).args(["--repeat", "1000000"]);
@@ -87,7 +89,7 @@ fn running(folder: &Folder) -> Child {
     run
 }
 
-/// Lets files of a process grow no further.
+/// Limits the size of files that a process writes.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 fn limit_files(process: u32, bytes: u64) {
@@ -95,7 +97,8 @@ fn limit_files(process: u32, bytes: u64) {
     unsafe extern "C" {
         fn prlimit(process: i32, what: std::ffi::c_int, new: *const [u64; 2], old: *mut [u64; 2]) -> std::ffi::c_int;
     }
-    // SAFETY: the limits, usual and highest, are two numbers of 64 bits; the old ones are not asked for (prlimit(2)).
+    // SAFETY: both limits (soft and hard) are 64-bit numbers, and a null pointer skips the old limits
+    // (prlimit(2)).
     let outcome = unsafe { prlimit(process as i32, FILE_SIZE, &[bytes, bytes], std::ptr::null_mut()) };
     assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
 }
@@ -116,8 +119,8 @@ fn a_disk_that_fills_up_in_mid_run_ends_the_run_in_one_error() {
     assert_eq!(left(&folder), 0, "the file is gone");
 }
 
-/// As [`model`], with a random `a`: what is drawn is never drawn again, so that only a transfer can bring it back. There is something to run
-/// beside the store and beside the load.
+/// Returns [`model`] with a random `a`. Random values are never recomputed, so only a transfer can
+/// restore it. Other operators can run during the store and during the load.
 fn drawn() -> ModelProto {
     let mut model = model();
     let nodes = &mut model.graph.as_mut().unwrap().node;
@@ -143,7 +146,7 @@ fn a_budget_with_a_link_is_kept_by_transfers_that_are_played() {
     };
     let plain = run("");
     let near = plain["arenas"][0]["planned"].as_u64().unwrap();
-    // Less by one matrix.
+    // One matrix less.
     let budget = near - (SIDE * SIDE * 4) as u64;
     assert_eq!(folder.memc(&format!("optimize in.onnx -o no.onnx --runtime player --exact --budget {budget}")).code, Some(3));
     for space in ["host", "disk"] {
@@ -171,12 +174,12 @@ fn inputs_and_outputs_are_held_once() {
     folder.write("in.onnx", bytes(&model));
     for io in ["outputs", "external"] {
         folder.memc(&format!("optimize in.onnx -o out.onnx --io {io}")).done();
-        // What comes out goes in again, out of the file.
+        // Feed the output of the first run to the second run, from the file.
         for inputs in ["", "--inputs result.npz"] {
             let ran = folder.memc(&format!("run out.onnx --layout out.layout.json --json --outputs result.npz {inputs}")).done();
             let played: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
             let anonymous = played["anonymous_bytes"].as_u64().unwrap();
-            // A second copy of either would be more.
+            // A second copy of the input or of the output would exceed the limit.
             assert!(anonymous < 2 * BYTES + (24 << 20), "{io} {inputs}: {anonymous} bytes");
             if inputs.is_empty() {
                 let npz = fs::read(folder.path("result.npz")).unwrap();

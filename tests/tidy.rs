@@ -1,4 +1,5 @@
-//! The house rules, held by reading the tree: module sentences, sizes, names, who uses whom, words, and codes.
+//! Checks the house rules by reading the tree: first sentences, sizes, names, dependencies, words, and
+//! codes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Most lines of a file.
+/// Maximum number of lines of a file.
 const MAX_LINES: usize = 800;
 
-/// What each room may use of ours, beside itself. `memc` may use everything.
+/// Crates of this project that each crate may use. `memc` may use all of them.
 const ROOMS: &[(&str, &[&str])] = &[
     ("memc-check", &["memc-ir", "memc-layout", "memc-onnx-import", "memc-onnx-proto", "memc-ops"]),
     ("memc-cost", &["memc-ir", "memc-ops"]),
@@ -29,7 +30,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Folders whose code touches no files, prints nothing and reads no clocks.
+/// Folders whose code must not access files, print, or read clocks.
 const PURE: &[&str] = &[
     "ir/src",
     "ir/ops/src",
@@ -49,7 +50,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Rust files of the tree by their path from the root, with their text.
+/// Returns the Rust files of the tree, by path from the root.
 fn sources() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut folders: Vec<PathBuf> = vec![root().to_owned()];
@@ -69,7 +70,8 @@ fn sources() -> BTreeMap<String, String> {
     found
 }
 
-/// Runs a script of `benches/` with the Python of the gate, or the one of the system; returns whether it succeeded, and its output.
+/// Runs a script of `benches/` with the Python of the gate or of the system. Returns whether it
+/// succeeded, and its output.
 fn python(words: &[&str]) -> (bool, String) {
     let python = std::env::var_os("MEMC_PYTHON").unwrap_or_else(|| "python3".into());
     let output = Command::new(python).current_dir(root()).env("PYTHONDONTWRITEBYTECODE", "1").args(words).output().unwrap();
@@ -77,12 +79,12 @@ fn python(words: &[&str]) -> (bool, String) {
     (output.status.success(), text(&output.stdout) + &text(&output.stderr))
 }
 
-/// Lines of code without comments.
+/// Returns the lines of code without comments.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| line.split("//").next().unwrap_or_default())
 }
 
-/// Words of letters, digits and underscores.
+/// Returns words of letters, digits and underscores.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
@@ -133,7 +135,7 @@ fn no_file_is_a_drawer() {
 
 #[test]
 fn nothing_is_left_for_later() {
-    // Written in halves, so that this file does not find itself.
+    // Markers are split in halves, so that the test does not find itself.
     let markers =
         [("to", "do!"), ("unimpl", "emented!"), ("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("for", " now"), ("#[ig", "nore")];
     let markers: Vec<String> = markers.iter().map(|(head, tail)| format!("{head}{tail}")).collect();
@@ -204,7 +206,7 @@ fn core_rooms_touch_nothing_outside() {
         if !PURE.iter().any(|folder| path.starts_with(folder)) {
             continue;
         }
-        // Tests of a module stand below it.
+        // The tests of a module follow it.
         let production = text.split("#[cfg(test)]").next().unwrap_or_default();
         for line in code(production) {
             if let Some(what) = outside.iter().find(|what| line.contains(**what)) {
@@ -217,7 +219,7 @@ fn core_rooms_touch_nothing_outside() {
 
 #[test]
 fn names_come_from_the_glossary() {
-    // Words of other fields, and what ours are.
+    // Words of other fields, and this project's words for them.
     let foreign = [("lifetime", "live range"), ("spill", "swap"), ("footprint", "peak"), ("checkpointing", "recompute")];
     let mut wrong = Vec::new();
     for (path, text) in sources().into_iter().filter(|(path, _)| path != "tests/tidy.rs") {
@@ -235,7 +237,7 @@ fn names_come_from_the_glossary() {
     none(wrong);
 }
 
-/// Crates in which no file uses one that uses it back, over however many others. Crates are added, never taken away.
+/// Crates without cycles of files that use each other. Crates may be added, but not removed.
 const WITHOUT_RINGS: &[&str] = &[
     "backends/check/src/",
     "backends/layout/src/",
@@ -252,7 +254,8 @@ const WITHOUT_RINGS: &[&str] = &[
     "src/",
 ];
 
-/// Paths that code names from the crate's root, from a module above or from its own, as modules from the root; `module` is the code's own.
+/// Returns the paths in the code that start at the crate's root, at a parent module or at the own
+/// module, as paths from the root. `module` is the code's own module.
 fn named_paths(text: &str, module: &[String]) -> BTreeSet<Vec<String>> {
     let text: String = code(text.split("#[cfg(test)]").next().unwrap_or_default()).collect::<Vec<_>>().join(" ");
     let mut found = BTreeSet::new();
@@ -290,14 +293,14 @@ fn files_use_each_other_in_no_ring() {
         assert!(!texts.is_empty(), "{room} has no files");
         let used = |name: &String, text: &str| -> BTreeSet<String> {
             let module: Vec<String> = name.split('/').map(str::to_owned).collect();
-            // The file that the longest beginning of a path names.
+            // Find the file for the longest prefix of a path.
             let file = |path: Vec<String>| {
                 (1..=path.len()).rev().map(|length| path[..length].join("/")).find(|name| texts.contains_key(name))
             };
             named_paths(text, &module).into_iter().filter_map(file).filter(|other| other != name).collect()
         };
         let mut left: BTreeMap<&String, BTreeSet<String>> = texts.iter().map(|(name, text)| (name, used(name, text))).collect();
-        // What uses nothing that is left is in no ring.
+        // Remove files that use no remaining file. The rest is in a cycle, or uses one.
         while let Some(name) =
             left.iter().find(|(_, uses)| uses.iter().all(|name| !left.contains_key(name))).map(|(name, _)| *name)
         {
@@ -310,7 +313,7 @@ fn files_use_each_other_in_no_ring() {
     none(wrong);
 }
 
-/// `E0123` and `W0123` between quotation marks.
+/// Returns `E0123` and `W0123` between quotation marks.
 fn codes(line: &str) -> impl Iterator<Item = &str> {
     line.split('"').filter(|part| {
         part.len() == 5
@@ -325,7 +328,7 @@ fn every_code_is_explained_and_every_page_is_of_use() {
     for (path, text) in sources().into_iter().filter(|(path, _)| path.starts_with("src/") || path.contains("/src/")) {
         for line in text.split("#[cfg(test)]").next().unwrap().lines() {
             for code in codes(line).map(str::to_owned) {
-                // The checker's kinds carry their codes in their pages, and nowhere else.
+                // The checker's kinds have their codes only in their pages.
                 let is_kind = path.starts_with("backends/check/src/codes/");
                 if is_kind || line.trim_start().starts_with("code: ") {
                     explained.insert(code.clone());
@@ -341,11 +344,12 @@ fn every_code_is_explained_and_every_page_is_of_use() {
         used.iter().filter(|(code, _)| !explained.contains(*code)).map(|(code, path)| format!("{path}: {code} has no page"));
     let idle =
         explained.iter().filter(|code| !used.contains_key(*code)).map(|code| format!("{code} has a page, and nobody says it"));
-    // A fallback for a kind without an entry, which a test of the checker excludes.
+    // The fallback for a kind without an entry has no page. A test of the checker excludes this case.
     none(silent.chain(idle).filter(|wrong| !wrong.contains("E0500")).collect());
 }
 
-/// Most lines of BENCHMARKS.md: a reader looks for one figure, and `benches/results/` has all of them.
+/// Maximum number of lines of BENCHMARKS.md. Readers look for one figure, and `benches/results/` has
+/// all of them.
 const MAX_BENCHMARK_LINES: usize = 150;
 
 #[test]

@@ -1,4 +1,5 @@
-//! What lies outside the arena: weights in a farther space that are fetched, and state whose new value takes its storage.
+//! Tensors outside the arena: fetched weights in a farther space, and state that shares storage with
+//! its new value.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 mod command;
@@ -22,7 +23,7 @@ const INT64: i32 = 7;
 const WIDTH: i64 = 64;
 const LAYERS: usize = 8;
 
-/// A chain of products with weights of 16 KiB each.
+/// Returns a chain of products with weights of 16 KiB each.
 fn chain() -> ModelProto {
     let mut nodes = Vec::new();
     for k in 0..LAYERS {
@@ -50,7 +51,7 @@ fn planned(file: &ModelFile, budget: u64) -> Result<Planned, memc::Error> {
     plan(file, &request)
 }
 
-/// What the near space holds: its arena, and constants that are not fetched.
+/// Returns the bytes in the near space: its arena, and constants that are not fetched.
 fn near(layout: &Layout) -> u64 {
     let fetched: BTreeMap<&str, u64> = layout.fetches.iter().map(|row| (row.tensor.as_str(), row.bytes)).collect();
     layout.arenas[0].size + layout.weights - fetched.values().sum::<u64>()
@@ -83,15 +84,16 @@ fn weights_larger_than_the_near_space_are_fetched_and_give_the_same_bits() {
         }
         assert!(ran.code == Some(0) && ran.err.contains("equal bit for bit"), "{budget}: {ran:#?}");
     }
-    // Where everything fits, nothing is fetched; where not even one weight does, nobody promises.
+    // If all weights fit, none is fetched. If not even one weight fits, planning fails.
     assert!(planned(&file, 200_000).unwrap().layout.fetches.is_empty());
     assert_eq!(planned(&file, 16_000).unwrap_err().exit_code(), 3);
 }
 
-/// The smallest budget that a refusal names.
+/// The first step reads a large table. Its fetch would delay the run, so the table stays near.
 #[test]
 fn what_is_read_first_stays_near_though_it_is_the_largest() {
-    // An embedding is read by the first step, so that nothing hides its copy; all layers after it compute longer than their weights travel.
+    // The first step reads an embedding, so no computation can hide its copy. All later layers compute
+    // longer than their weights take to copy.
     let mut model = chain();
     let graph = model.graph.as_mut().unwrap();
     graph.input = vec![fixed("ids", &[4])];
@@ -119,7 +121,7 @@ fn named(refused: Result<Planned, memc::Error>) -> u64 {
 #[test]
 fn the_smallest_budget_that_a_refusal_names_counts_weights_and_is_kept() {
     let file = ModelFile::from_bytes(bytes(&chain())).unwrap();
-    // One weight, what it multiplies, and what comes of it; the next weight may have to be there already.
+    // One weight, its factor and its result. The next weight may already be there.
     let least = named(planned(&file, 1024));
     assert!((16_384..=36_000).contains(&least), "{least}");
     assert!(near(&planned(&file, least).unwrap().layout) <= least);
@@ -135,7 +137,7 @@ fn rows_of_fetches_that_are_wrong_are_found() {
         change(&mut layout);
         kinds(&file, &optimized, &layout)
     };
-    // Without its row, a constant is near, and read by an Identity as by anybody.
+    // A constant without a row counts as near, and any node may read it.
     assert!(damaged(&|layout| layout.fetches.truncate(1)).contains(&Kind::Fetch), "what stays near passes the budget");
     assert!(damaged(&|layout| layout.fetches[0].from = "moon".to_owned()).contains(&Kind::Fetch));
     assert!(damaged(&|layout| layout.fetches[0].bytes += 1).contains(&Kind::Fetch));
@@ -171,7 +173,7 @@ fn rows_of_state_that_are_wrong_are_found() {
         kinds(&file, &optimized, &layout)
     };
     let row = |layout: &Layout, old: &str| layout.state.iter().position(|row| row.tensor == old).unwrap();
-    // The weight is read once more when its moment is there.
+    // A node reads the old weight after the new moment is computed.
     let crossed = damaged(&|layout| {
         let (w, m) = (row(layout, "w0"), row(layout, "mean0"));
         let other = layout.state[m].result.clone();

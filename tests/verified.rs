@@ -1,4 +1,4 @@
-//! What `memc verify`, `run` and `report` refuse, and what they say of results that are close to each other.
+//! Input that `memc verify`, `run` and `report` reject, and their statements about close results.
 #![cfg(feature = "ort")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
@@ -30,13 +30,13 @@ fn a_report_is_of_the_model_that_the_layout_names() {
     folder.memc("report other.onnx --layout out.layout.json").refused(1, "E0125");
 }
 
-/// Convolutions whose last results lie far below zero, behind a logistic function.
+/// Returns convolutions whose last results are far below zero, followed by a logistic function.
 fn near_zero() -> ModelProto {
     let shift: Vec<u8> = (-14.0f32).to_le_bytes().to_vec();
     let pads = || vec![ints("pads", &[1, 1, 1, 1])];
     let nodes = vec![
         stated(node("Conv", &["x", "v"], &["a"]), pads()),
-        // Goes into the weights before it, which rounds otherwise.
+        // Folded into the previous convolution's weights, which changes rounding.
         node("BatchNormalization", &["a", "n", "n", "n", "n"], &["m"]),
         node("Relu", &["m"], &["r"]),
         stated(node("Conv", &["r", "w", "b"], &["c"]), pads()),
@@ -62,7 +62,7 @@ fn logistic_functions_may_be_off_by_roundings_of_one() {
     ran.equal();
 }
 
-/// A product that is rounded to integers of 8 bits behind an activation that rules replace.
+/// Returns a product that is rounded to 8-bit integers after an activation that rules replace.
 fn rounded() -> ModelProto {
     let nodes = vec![
         node("Sigmoid", &["x"], &["s"]),
@@ -88,7 +88,7 @@ fn where_rounding_decides_integers_exactness_is_named() {
     assert!(ran.err.contains("rewritten by") && !ran.err.contains("keeps every bit"), "{ran:#?}");
 }
 
-/// Sums in half precision that are normalized in full precision.
+/// Returns sums in half precision that are normalized in full precision.
 fn half_sums() -> ModelProto {
     let half = |name: &str| {
         let mut value = fixed(name, &[16, 32, 4]);
@@ -131,7 +131,8 @@ fn parts_end_where_sessions_with_default_options_round_anyway() {
         assert!(ran.err.contains("sessions with default options: both models give equal bits"), "{ran:#?}");
     }
     ran.equal();
-    // The player rounds every value to its type, so its parts end anywhere: a warning, and no failure.
+    // The player rounds every value to its type, so its parts may end anywhere: a warning, not a
+    // failure.
     let ran = verified("player");
     if !ran.err.contains("error[E0701]") {
         assert!(ran.err.contains("warning[W0701]") && ran.err.contains("float16 sums in float32"), "{ran:#?}");

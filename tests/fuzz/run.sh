@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fuzzes: ./run.sh [SECONDS] [TARGET...] builds all targets with coverage on stable Rust and runs each for so many seconds (60).
-# The gate runs it for five seconds a target: what no longer builds finds nothing.
-# Coverage comes from LLVM's own pass, so no nightly compiler is needed; a C++ compiler builds libFuzzer. What is found, and the corpus,
-# lie in scratch/: crash a target again with scratch/bin/TARGET scratch/found/TARGET/FILE.
+# Fuzzes: ./run.sh [SECONDS] [TARGET...] builds all targets with coverage on stable Rust and runs each for SECONDS (60).
+# The gate runs each target for five seconds, so that a target that no longer builds is noticed.
+# Coverage comes from LLVM's own pass, so no nightly compiler is needed. A C++ compiler builds libFuzzer.
+# Findings and the corpus are in scratch/. To repeat a crash: scratch/bin/TARGET scratch/found/TARGET/FILE.
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-60}
@@ -15,7 +15,7 @@ if ! command -v c++ > /dev/null; then
   apt-get -qq update && apt-get -qq -y install g++ > /dev/null
 fi
 
-# With a target triple the flags reach neither build scripts nor procedural macros, which have no main of libFuzzer's.
+# With a target triple, the flags do not apply to build scripts and procedural macros, which lack libFuzzer's main.
 triple=$(rustc -vV | sed -n 's/^host: //p')
 flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \

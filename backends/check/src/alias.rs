@@ -1,4 +1,5 @@
-//! Aliases: chains end, places agree, and every view is one by the meaning of an operator.
+//! Checks aliases: chains end at an owner, alias and owner have matching places, and every view follows
+//! from an operator.
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
@@ -6,13 +7,14 @@ use crate::findings::{At, Findings};
 use crate::{in_place, views};
 use memc_layout::AliasKind;
 
-/// Follows aliases to owners and collects sets of views; complains of aliases that name nothing or run in a circle.
+/// Follows each alias to its owner and groups the entries that are views of one another. Reports
+/// aliases of unknown values and cycles of aliases.
 pub(crate) fn resolve(ctx: &mut Ctx<'_>, findings: &mut Findings) {
     for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
         let Some(alias) = &tensor.alias else { continue };
         let of = ctx.named.get(alias.of.as_str()).copied().filter(|of| ctx.value_of[*of].is_some());
         match of {
-            // A workspace that is an alias was refused with the entries.
+            // `entries` has already reported workspace that is an alias.
             Some(of) if ctx.value_of[index].is_some() => ctx.target[index] = Some(of),
             Some(_) => {}
             None => {
@@ -32,7 +34,7 @@ pub(crate) fn resolve(ctx: &mut Ctx<'_>, findings: &mut Findings) {
     group(ctx);
 }
 
-/// End of each chain; `None` for one that runs in a circle.
+/// Returns the last entry of each chain of aliases, or `None` for a chain that runs in a cycle.
 fn roots(target: &[Option<usize>]) -> Vec<Option<usize>> {
     let mut found: Vec<Option<Option<usize>>> = vec![None; target.len()];
     for start in 0..target.len() {
@@ -42,7 +44,8 @@ fn roots(target: &[Option<usize>]) -> Vec<Option<usize>> {
             if let Some(known) = found[at] {
                 break known;
             }
-            // Until its end is known, whoever comes here again is in a circle.
+            // Mark the entry as cyclic until the end of its chain is known: reaching the entry again
+            // means a cycle.
             found[at] = Some(None);
             path.push(at);
             match target[at] {
@@ -82,7 +85,7 @@ fn find(parent: &mut [usize], mut index: usize) -> usize {
     index
 }
 
-/// Checks place and legality of every alias.
+/// Checks that every alias has a matching place and is legal.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for index in 0..ctx.target.len() {
         let (Some(of), Some(value)) = (ctx.target[index], ctx.value_of[index]) else { continue };
@@ -113,7 +116,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
 fn place(ctx: &Ctx<'_>, index: usize, of: usize, alias_offset: u64, findings: &mut Findings) {
     let (tensor, owner) = (ctx.tensor(index), ctx.tensor(of));
     let at = At::tensor(&tensor.name);
-    // The offset of an unplaced owner says nothing, and neither may that of its alias.
+    // Without an offset, neither the owner nor its alias has a place.
     let expected = owner.offset.map(|offset| offset.saturating_add(alias_offset));
     if tensor.space != owner.space || tensor.offset != expected {
         let message = format!(

@@ -1,9 +1,14 @@
-//! The input model in file order under the same rules: views aliased, nothing in place.
+//! Derives the peak of the input model in file order, under the plan's rules: results are views,
+//! nothing is in place.
 //!
-//! The contract leaves open which windows a planner takes as views, which workspace it counts, and whether what follows from constants
-//! alone is one, so three numbers are derived: one that no choice goes below, one that none goes above, and one in between: results are
-//! views of operands wherever they can be, no operand is written into a result before it is whole, and what follows from constants is
-//! held unless the plan says otherwise.
+//! The contract leaves three choices to a planner: which sub-views it takes as views, which workspace
+//! it counts, and whether values computed from constants are constants. So three numbers are derived:
+//!
+//! - a lower bound over all choices,
+//! - an upper bound over all choices,
+//! - a number between them. Here every result that can be a view is one. No operand is written into a
+//!   result before the result is whole. Values computed from constants occupy memory unless the plan
+//!   classifies them as constants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +22,11 @@ use crate::report::BaselineSummary;
 use crate::side::Side;
 use crate::views::{candidates, offsets};
 
-/// Derives the peak of the input model.
+/// Derives the peaks of the input model and sums the peaks that the layout claims.
 pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
     let side = ctx.given;
     let steps = side.rows.len();
+    // Live values that the arena holds, grouped by the owner of their bytes.
     let live = live(side);
     let own: BTreeMap<Value, Steps> =
         side.values.iter().filter(|value| held(ctx, **value)).map(|value| (*value, live[value])).collect();
@@ -30,7 +36,7 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
     let mut families: BTreeMap<Value, Vec<Steps>> = BTreeMap::new();
     for value in live.keys() {
         let root = owner.get(value).copied().unwrap_or(*value);
-        // Bytes of what the caller holds are not in the arena, under whatever name.
+        // A view of a buffer that the caller holds is not in the arena either.
         if own.contains_key(&root) {
             families.entry(root).or_default().push(live[value]);
         }
@@ -40,14 +46,14 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
         .flat_map(|(root, ranges)| crate::liveness::joined(ranges).into_iter().map(move |steps| (root, steps)))
         .map(|(root, steps)| Held { steps, bytes: bytes(root) })
         .collect();
-    // Some runtimes keep a result that nobody reads to the end.
+    // Upper bound: some runtimes keep a result without readers until the end of the run.
     let read: BTreeSet<Value> = side.rows.iter().flat_map(|row| row.reads.iter().copied()).collect();
     let longest = |value: &Value, range: &Steps| {
         let unread = side.producer[*value].is_some() && !read.contains(value);
         if unread { (range.0, steps as u64) } else { *range }
     };
     let all: Vec<Held> = own.iter().map(|(value, range)| Held { steps: longest(value, range), bytes: bytes(*value) }).collect();
-    // Sizes that the user says are in no file but the layout.
+    // Only the layout states the sizes that the user gave.
     let assumed: BTreeSet<&str> =
         ctx.layout.stated.iter().filter(|row| row.by == StatedBy::User).map(|row| row.tensor.as_str()).collect();
     let assumed: Vec<Held> = (side.values.iter())
@@ -58,14 +64,17 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
             Some(Held { steps: longest(value, live.get(value)?), bytes: ctx.tensor(*index).bytes })
         })
         .collect();
+    // Lower bound: leave out every value that a planner may treat as a constant or as a view.
     let parts = parts(side);
     let least: Vec<Held> = own
         .iter()
         .filter(|(value, _)| !computed.contains(value) && !parts.contains(value) && side.elements(**value).is_none())
-        // What a body returns may have a size that only a look into the body tells, which not every planner takes.
+        // Leave out results of nodes with bodies: only a planner that examines the bodies may know
+        // their sizes.
         .filter(|(value, _)| !has_bodies(side, **value))
         .map(|(value, steps)| Held { steps: *steps, bytes: bytes(*value) })
         .collect();
+    // Workspace: of known kernels, and of the plan's nodes.
     let kernels = workspace(side);
     let row_named: BTreeMap<&str, usize> = (0..side.rows.len()).map(|row| (side.node_name(row), row)).collect();
     let named_row = |tensor: &Tensor| {
@@ -73,7 +82,7 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
         row_named.get(node).copied()
     };
     let planned = planned_scratch(ctx, named_row);
-    // A planner knows which node of the input it means even where names do not tell.
+    // Node names may differ between the two models. Results then identify the node of the input model.
     let found = planned_scratch(ctx, |tensor| made_row(ctx, tensor).or_else(|| named_row(tensor)));
     let peak = |parts: &[&[Held]]| highest(&levels(&parts.concat(), steps));
     BaselineSummary {
@@ -86,7 +95,8 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
     }
 }
 
-/// Bytes of the input model's constants: initializers alone, and with what nodes without operands make.
+/// Returns two sizes of the input model's constants, in bytes: initializers alone, and initializers
+/// plus the results of nodes without operands.
 pub(crate) fn weights(ctx: &Ctx<'_>) -> (u64, u64) {
     let side = ctx.given;
     let bytes = |value: Value| side.known[value].as_ref().map_or(0, |known| known.bytes());
@@ -104,7 +114,7 @@ fn sum(peaks: &BTreeMap<String, u64>) -> u64 {
 /// Whether an arena with the layout's `io` holds the value.
 fn held(ctx: &Ctx<'_>, value: Value) -> bool {
     let side = ctx.given;
-    // What the plan holds as a constant under the same name needs no place in either model.
+    // If the plan classifies the value of this name as a constant, neither model needs a place for it.
     if side.known[value].is_none() || side.is_initializer(value) || class(ctx, value) == Some(Class::Constant) {
         return false;
     }
@@ -144,7 +154,8 @@ fn has_bodies(side: &Side<'_>, value: Value) -> bool {
     side.producer[value].is_some_and(|row| side.module.node(side.rows[row].node).bodies().next().is_some())
 }
 
-/// What is computed, repeatably, from initializers that are no graph inputs, and is no graph output.
+/// Collects values that repeatable nodes compute from initializers alone. Graph inputs with defaults do
+/// not count as initializers here, and graph outputs are left out.
 fn computed_constants(side: &Side<'_>) -> BTreeSet<Value> {
     let mut constant: BTreeSet<Value> = BTreeSet::new();
     for (at, row) in side.rows.iter().enumerate() {
@@ -158,13 +169,14 @@ fn computed_constants(side: &Side<'_>) -> BTreeSet<Value> {
     constant
 }
 
-/// Owner of each result that is a view of an operand, in the order of rows.
+/// Maps each result that can be a view of an operand to the owner of its bytes. Visits nodes in row
+/// order.
 fn owners(side: &Side<'_>) -> BTreeMap<Value, Value> {
     let mut owner: BTreeMap<Value, Value> = BTreeMap::new();
     for row in 0..side.rows.len() {
         for (part, whole) in candidates(side, row) {
             let root = owner.get(&whole).copied().unwrap_or(whole);
-            // A graph output needs bytes of its own where the other ones are the caller's.
+            // A graph output that views a caller's value needs its own bytes.
             let forced = side.is_output[part] && side.producer[root].is_none();
             if side.producer[part] == Some(row) && part != whole && !forced && !offsets(side, part, whole).is_empty() {
                 owner.insert(part, root);
@@ -174,15 +186,17 @@ fn owners(side: &Side<'_>) -> BTreeMap<Value, Value> {
     owner
 }
 
-/// Values that some node makes, or lets be made, a part of another one's bytes.
+/// Collects values that may share the bytes of another value, by the meaning of some node.
 ///
-/// The other one is always counted: whichever of the two owns the bytes of a reshape, they are there while either is.
+/// The lower bound leaves these values out and always counts the other value. The two share bytes,
+/// which are in use while either value is live.
 fn parts(side: &Side<'_>) -> BTreeSet<Value> {
     let pairs = (0..side.rows.len()).flat_map(|row| candidates(side, row));
     pairs.filter(|(part, whole)| !offsets(side, *part, *whole).is_empty()).map(|(part, _)| part).collect()
 }
 
-/// Kernel workspace: the most that any runtime that memc knows takes, since the layout names none.
+/// Returns kernel workspace by step: the maximum over all runtimes that memc knows, because the layout
+/// does not name one.
 fn workspace(side: &Side<'_>) -> Vec<Held> {
     let steps = side.rows.iter().enumerate();
     steps
@@ -198,7 +212,8 @@ fn kernel(module: &Module, node: Node) -> Option<u64> {
     bytes.map(|bytes| bytes.0).max().filter(|bytes| *bytes > 0)
 }
 
-/// Workspace that the layout gives to nodes, at the rows of the input model that `row_of` finds.
+/// Returns the layout's workspace entries. `row_of` maps an entry to a row of the input model; entries
+/// without a row are left out.
 fn planned_scratch(ctx: &Ctx<'_>, row_of: impl Fn(&Tensor) -> Option<usize>) -> Vec<Held> {
     let scratch = ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch);
     scratch
@@ -209,14 +224,15 @@ fn planned_scratch(ctx: &Ctx<'_>, row_of: impl Fn(&Tensor) -> Option<usize>) -> 
         .collect()
 }
 
-/// Row of the input model that makes a result of the node that runs at the entry's step.
+/// Finds the row of the input model that computes a result of the node at the entry's step.
 fn made_row(ctx: &Ctx<'_>, tensor: &Tensor) -> Option<usize> {
     let row = *ctx.order.get(usize::try_from(tensor.step?).ok()?)?;
     let mut results = ctx.out.module.node(ctx.out.rows[row].node).results();
     results.find_map(|value| ctx.given.producer[*ctx.given.named.get(ctx.out.name(value))?])
 }
 
-/// Everything that the bodies of a node compute, as if nothing in them were ever freed, with the gaps that alignment leaves.
+/// Returns an upper bound of the bytes that bodies need: all values of a node's bodies are live
+/// together, each padded to the alignment.
 fn body_values(ctx: &Ctx<'_>) -> Vec<Held> {
     let alignment = ctx.layout.arenas.iter().map(|arena| arena.alignment).max().unwrap_or(1).max(1);
     let mut all = Vec::new();

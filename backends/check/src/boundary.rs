@@ -1,4 +1,4 @@
-//! The interface of the model: inputs, their defaults, and outputs stay as they were.
+//! Checks the interface of the model: inputs, their defaults, and outputs must not change.
 
 use memc_ir::Value;
 
@@ -32,7 +32,7 @@ fn changed(ctx: &Ctx<'_>, old: Value, new: Value) -> Option<String> {
     let (before, after) = (given.module.ty(old), out.module.ty(new));
     let differs = match (&given.known[old], &out.known[new]) {
         (Some(before), Some(after)) => before != after,
-        // What one model states more precisely than the other is no change for an output, but it is for an input.
+        // An output may have a more precise type in one of the models. An input may not.
         _ => out.is_input(new) && before != after,
     };
     if differs {

@@ -1,4 +1,4 @@
-//! The numbers that the layout states: peaks, bounds, weights, counts, and the baseline.
+//! Checks the numbers that the layout states: peaks, bounds, weights, counts, and the baseline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, recomputed: u64, findings: &mut Findings, sum
     spaces.extend(ctx.layout.tensors.iter().filter_map(|tensor| tensor.space.as_deref()));
     let stated = owners(ctx, |index| ctx.live[index].clone());
     let needed = owners(ctx, |index| ctx.derived[index].into_iter().collect());
-    // Recomputing and moving can go below what any mere order needs.
+    // Recomputation and transfers can go below the lower bound of pure reordering.
     let changed = recomputed > 0 || !ctx.layout.transfers.is_empty();
     let order = if changed { BTreeMap::new() } else { order_bounds(ctx) };
     for space in spaces {
@@ -41,7 +41,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, recomputed: u64, findings: &mut Findings, sum
     baseline(ctx, findings, summary);
 }
 
-/// Each owner of bytes in each space, in use while it or one of its aliases is live.
+/// Returns the owners of bytes by space. An owner is in use while it or one of its aliases is live.
 fn owners<'a>(ctx: &Ctx<'a>, live: impl Fn(usize) -> Vec<Steps>) -> BTreeMap<&'a str, Vec<Held>> {
     let mut families: BTreeMap<usize, Vec<Steps>> = BTreeMap::new();
     for index in 0..ctx.layout.tensors.len() {
@@ -100,12 +100,14 @@ fn bounds(ctx: &Ctx<'_>, space: &str, found: SpaceSummary, stated: &[Held], chan
         refuse("no bound is stated".to_owned());
         return;
     };
+    // Placement bound: at most the arena size, and equal to it if claimed as proved.
     let size = arena_size(ctx, space);
     if claim.placement > size {
         refuse(format!("no placement below {} bytes is claimed, this one has {size}", claim.placement));
     } else if claim.placement_proved && claim.placement != size {
         refuse(format!("the placement of {size} bytes is claimed optimal, but its bound is {}", claim.placement));
     }
+    // Order bound: only meaningful if nothing is recomputed or moved.
     match claim.order {
         None if claim.order_proved => refuse("the order is claimed optimal without a bound".to_owned()),
         None => {}
@@ -133,6 +135,7 @@ fn bounds(ctx: &Ctx<'_>, space: &str, found: SpaceSummary, stated: &[Held], chan
         )),
         Some(_) => {}
     }
+    // Compare the placement bound with the bounds derived here.
     let alignment = ctx.layout.arenas.iter().find(|arena| arena.space == space).map_or(1, |arena| arena.alignment);
     let derived = aligned_bound(stated, ctx.steps(), alignment);
     if claim.placement > derived && claim.placement <= size {
@@ -153,7 +156,8 @@ fn counts(ctx: &Ctx<'_>, recomputed: u64, findings: &mut Findings, summary: &mut
     let inlined = ctx.given.rows.len() as u64;
     let in_file = ctx.given.file.graph().node.len() as u64;
     let moved = ctx.layout.transfers.iter().fold(0u64, |sum, row| sum.saturating_add(row.bytes));
-    // Nodes of the input model are counted with model-local functions inlined, or as they stand in the file.
+    // Accept either count of the input model: model-local functions inlined, or nodes as they are in
+    // the file.
     let before = if cost.nodes_before == in_file { in_file } else { inlined };
     let expected = [
         ("nodes_before", cost.nodes_before, before),
@@ -212,7 +216,7 @@ fn weights(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
 
 fn baseline(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
     let found = baseline::derive(ctx);
-    // Workspace that a profile states is known to the planner alone: nothing bounds it from above.
+    // Only the planner knows the workspace that a profile states, so no upper bound exists.
     let bounded = !ctx.layout.options.contains_key("profile");
     if (bounded && found.claimed > found.most) || found.claimed < found.least {
         let message = format!(

@@ -1,4 +1,5 @@
-//! Codes E05xx: the kinds of violations, each with a stable code, a name, and the page that `memc explain` prints.
+//! Codes E05xx: kinds of violations, each with a stable code, a name, and a page that `memc explain`
+//! prints.
 
 mod files;
 mod meaning;
@@ -7,13 +8,13 @@ mod tensors;
 
 use memc_ir::codes::{CodeInfo, Fault};
 
-/// Kind of a violation. Each has a stable code and a kebab-case name.
+/// A kind of violation. Each kind has a stable code and a name in kebab case.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A hash does not fit its file.
+    /// A hash does not match its file.
     Hash,
-    /// The layout states other versions than the output model.
+    /// The layout states versions that differ from the output model's.
     ModelHeader,
     /// A model cannot be read.
     Model,
@@ -23,23 +24,23 @@ pub enum Kind {
     Form,
     /// An entry of the layout is malformed.
     Schema,
-    /// Nodes of the output model have no name, or share one.
+    /// A node of the output model has no name, or two nodes have one name.
     NodeName,
-    /// The schedule is no permutation of the nodes.
+    /// The schedule is not a permutation of the nodes.
     Schedule,
-    /// The schedule states another operator than the model.
+    /// The schedule names an operator that differs from the model's.
     ScheduleOp,
-    /// The schedule is not the order of the file.
+    /// The schedule differs from the file order of the output model.
     Order,
-    /// A node runs before what it reads.
+    /// A node runs before a producer of its operands.
     Topology,
-    /// An anchor is no dead end behind what it pins.
+    /// An anchor is not a dead-end node right after the node that it pins.
     Anchor,
     /// A value has no entry.
     MissingTensor,
     /// A tensor is listed twice.
     TensorTwice,
-    /// An entry names nothing.
+    /// An entry's name matches no value and no workspace.
     ExtraTensor,
     /// An entry of `unplanned` does not belong there.
     Unplanned,
@@ -51,21 +52,21 @@ pub enum Kind {
     Class,
     /// A workspace entry is malformed.
     Scratch,
-    /// A body has no workspace, or one that is too small.
+    /// A node with bodies has no workspace for them, or too little.
     Body,
-    /// The output model states a type that its operators contradict.
+    /// The output model states a type that contradicts its operators.
     ShapeConflict,
-    /// A tensor is not live as long as it is needed.
+    /// A stated live range does not cover the steps at which the tensor is needed.
     Live,
     /// A live range is malformed.
     LiveForm,
-    /// A tensor is placed that must not be, or not placed that must.
+    /// A tensor is placed but must not be, or is not placed but must be.
     Placed,
-    /// A tensor lies in a space that does not exist.
+    /// A tensor is in an unknown memory space.
     Space,
     /// A node reads and writes in different spaces.
     SpaceMix,
-    /// The arenas do not fit the target.
+    /// The arenas do not match the target.
     Arena,
     /// The arena size is not exact.
     ArenaSize,
@@ -83,49 +84,49 @@ pub enum Kind {
     AliasTarget,
     /// Aliases run in a circle.
     AliasCycle,
-    /// An alias lies elsewhere than what it aliases.
+    /// An alias has a place that does not match its owner's.
     AliasPlace,
-    /// A view is none.
+    /// A stated view is not a view by the meaning of any operator.
     View,
-    /// A window lies at another offset.
+    /// A sub-view is at another offset.
     ViewOffset,
-    /// An operator may not overwrite this operand.
+    /// The operator may not overwrite this operand.
     InPlaceOperator,
     /// A result overwrites an operand of another size.
     InPlaceBytes,
-    /// A result overwrites another operand of its node.
+    /// A result overwrites bytes of another operand of its node.
     InPlaceOperand,
-    /// A result overwrites what must be kept.
+    /// A result overwrites bytes that must be kept: the caller's, a constant's, or a graph output's.
     InPlaceCaller,
-    /// A result overwrites what is read later.
+    /// A result overwrites bytes that a later node reads.
     InPlaceReadLater,
-    /// A transfer is not the pair of nodes that it names.
+    /// A transfer's steps are not a matching pair of SwapOut and SwapIn.
     TransferNodes,
-    /// A transfer's tensors lie elsewhere.
+    /// A transfer's tensors are in other spaces than the transfer states.
     TransferSpace,
-    /// A transfer has no link.
+    /// The target has no link for a transfer.
     TransferLink,
-    /// A transfer states another size than its tensor.
+    /// A transfer states a size that differs from its tensor's.
     TransferBytes,
-    /// A tensor is read while it is away.
+    /// A tensor is read between its store and its load.
     TransferReader,
-    /// A tensor stays live while it is away.
+    /// A tensor is stated live between its store and its load.
     TransferLive,
-    /// A transfer node is in no row.
+    /// A transfer node belongs to no row of `transfers`.
     TransferMissing,
-    /// A transfer operator computes something.
+    /// The model-local function of a transfer operator computes something.
     TransferFunction,
-    /// A recomputed tensor has another operator.
+    /// A recomputed tensor comes from a different operator.
     RecomputeOp,
-    /// A recomputed tensor has other operands.
+    /// A recomputed tensor comes from different operands.
     RecomputeOperand,
-    /// A node runs again that may not.
+    /// A node is recomputed that may not run again.
     RecomputeRandom,
     /// A random or stateful operator runs more often than in the input model.
     RandomTwice,
     /// The models have different inputs or outputs.
     Interface,
-    /// An output is not provably what the input model computes.
+    /// An output is not provably equal to the input model's.
     Rewritten,
     /// The peak is wrong.
     Peak,
@@ -141,11 +142,11 @@ pub enum Kind {
     Baseline,
     /// State and its new value cannot share storage.
     State,
-    /// A row of fetched constants is wrong.
+    /// A row of `fetches` is wrong.
     Fetch,
-    /// An input of the output model has a symbol that the plan bound.
+    /// An input of the output model leaves a symbol open that the plan bound.
     Unbound,
-    /// A row of stated sizes is wrong, or one is missing.
+    /// A row of `stated` is wrong or missing.
     Stated,
 }
 
@@ -156,11 +157,11 @@ pub struct Entry {
     pub kind: Kind,
     /// Name in kebab case.
     pub name: &'static str,
-    /// Code, title, meaning, example, and what to do.
+    /// Code, title, meaning, example, and recommended action.
     pub info: CodeInfo,
 }
 
-/// What to do is the same for all: a layout is written by a program, not by hand.
+/// Recommended action, equal for all kinds: a program writes layouts, not a person.
 const ACTION: &str = "Plan again from the input model, and check with the very files that were written. If memc wrote them and nobody \
     changed them since, this is a defect of memc: report it with both models and the layout.";
 
@@ -175,22 +176,22 @@ const fn entry(
     Entry { kind, name, info: CodeInfo { code, title, fault: Fault::File, meaning, example, action: ACTION } }
 }
 
-/// Groups in the order of their codes.
+/// All entries, grouped by file, in the order of their codes.
 const GROUPS: [&[Entry]; 4] = [files::ENTRIES, tensors::ENTRIES, places::ENTRIES, meaning::ENTRIES];
 
-/// All kinds, in the order of their codes.
+/// Returns all kinds in the order of their codes.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
     GROUPS.into_iter().flatten()
 }
 
-/// The page of one code; upper and lower case are the same.
+/// Returns the page of a code, or `None` for an unknown code. Ignores case.
 pub fn explain(code: &str) -> Option<&'static CodeInfo> {
     all().map(|entry| &entry.info).find(|info| info.code.eq_ignore_ascii_case(code))
 }
 
 impl Kind {
     fn entry(self) -> Option<&'static Entry> {
-        // Kinds are declared in the order of their codes; a test holds that.
+        // Kinds are declared in the order of their codes; a test checks this.
         all().nth(self as usize)
     }
     /// Stable code, as `E0501`.

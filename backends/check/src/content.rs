@@ -1,4 +1,4 @@
-//! Identity of constants: type and bytes, or where the bytes are.
+//! Identity of constants: type and bytes, or the location of the bytes.
 
 use std::hash::{Hash, Hasher};
 
@@ -9,23 +9,26 @@ use prost::Message as _;
 
 use crate::side::Side;
 
-/// How many bytes at the beginning, in the middle and at the end go into the hash of a constant.
+/// Bytes that the hash of a constant samples at each of three places: the beginning, the middle and the
+/// end.
 const SAMPLE: usize = 64;
 
-/// What a constant is; equal contents are equal values.
+/// Content of a constant. Constants with equal contents are equal values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Content {
-    /// Its bytes, little-endian and packed.
+    /// Bytes, little-endian and packed.
     Raw(Raw),
-    /// Outside the model file, which is never opened: the place stands for the bytes.
+    /// Data outside the model file. The check never opens the other file, so the location stands for
+    /// the bytes.
     External { element: ElementType, dims: Option<Vec<u64>>, location: String, offset: u64, length: Option<u64> },
-    /// The encoded message without its name, for what has no raw bytes (strings, large typed arrays).
+    /// Encoded message without its name, for constants without raw bytes (strings, large typed arrays).
     Message(Vec<u8>),
-    /// Nothing to compare: equal only to itself.
+    /// Unknown content, equal only to itself.
     Private { model: usize, constant: usize },
 }
 
-/// Type and bytes. Equality compares all bytes, the hash only looks at a sample: weights are large, and few are alike.
+/// Type and bytes. Equality compares all bytes. The hash samples a few: weights are large, and few have
+/// equal samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Raw {
     pub(crate) element: ElementType,
@@ -45,7 +48,7 @@ impl Hash for Raw {
     }
 }
 
-/// What the constant of a model is; `model` tells the models apart.
+/// Returns the content of a constant. `model` distinguishes the two models.
 pub(crate) fn content(side: &Side<'_>, model: usize, id: ConstId) -> Content {
     let data = side.module.constant(id);
     let dims = data.ty.known_dims();

@@ -1,4 +1,5 @@
-//! What all checks share: the two models, the layout, the schedule, and the index between tensors and values.
+//! Data that all checks share: the two models, the layout, the schedule, and the index between tensors
+//! and values.
 
 use std::collections::HashMap;
 
@@ -9,10 +10,10 @@ use crate::codes::Kind;
 use crate::findings::{At, Findings};
 use crate::side::Side;
 
-/// A step range `start..end`.
+/// Range of steps `start..end`.
 pub(crate) type Steps = (u64, u64);
 
-/// The models and the layout, indexed.
+/// The two models and the layout, indexed.
 pub(crate) struct Ctx<'a> {
     pub(crate) given: &'a Side<'a>,
     pub(crate) out: &'a Side<'a>,
@@ -21,30 +22,31 @@ pub(crate) struct Ctx<'a> {
     pub(crate) order: Vec<usize>,
     /// Step of each row.
     pub(crate) step_of: Vec<usize>,
-    /// Tensor entry by name; the first where a name is listed twice.
+    /// Tensor entry by name; the first entry if a name is listed twice.
     pub(crate) named: HashMap<&'a str, usize>,
-    /// Value of each tensor entry.
+    /// Value of each tensor entry; `None` for workspace, unknown names and repeated names.
     pub(crate) value_of: Vec<Option<Value>>,
     /// Tensor entry of each value.
     pub(crate) tensor_of: SecondaryMap<Value, Option<usize>>,
     /// Steps that read a value, in ascending order.
     pub(crate) readers: SecondaryMap<Value, Vec<usize>>,
-    /// Live ranges of each tensor as stated, cut to the schedule, sorted and joined.
+    /// Stated live ranges of each tensor, cut to the schedule, sorted and joined.
     pub(crate) live: Vec<Vec<Steps>>,
-    /// Live range of each tensor as it follows from the schedule.
+    /// Live range of each tensor, derived from the schedule.
     pub(crate) derived: Vec<Option<Steps>>,
-    /// Entry whose bytes a tensor aliases, where that is a value with an entry.
+    /// Direct target of each alias, as a tensor entry; `None` for an owner and for an invalid target.
     pub(crate) target: Vec<Option<usize>>,
-    /// Entry that owns the bytes; `None` where aliases run in a circle.
+    /// Entry that owns the bytes; `None` for aliases in a cycle.
     pub(crate) root: Vec<Option<usize>>,
-    /// Number of the set of entries that are views of one another.
+    /// Number of the set of views that each entry belongs to.
     pub(crate) group: Vec<usize>,
-    /// Entries of each such set, by its number.
+    /// Entries of each set of views, by its number.
     pub(crate) members: Vec<Vec<usize>>,
 }
 
 impl<'a> Ctx<'a> {
-    /// Indexes tensors; `order` is the row at each step.
+    /// Indexes nodes, values and tensor entries. `order` is the row at each step. Reports repeated
+    /// names.
     pub(crate) fn new(
         given: &'a Side<'a>,
         out: &'a Side<'a>,
@@ -98,27 +100,27 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Number of steps.
+    /// Returns the number of steps.
     pub(crate) fn steps(&self) -> usize {
         self.order.len()
     }
-    /// A tensor entry.
+    /// Returns a tensor entry.
     pub(crate) fn tensor(&self, index: usize) -> &'a Tensor {
         &self.layout.tensors[index]
     }
-    /// Step that computes a value.
+    /// Returns the step that computes a value, or `None` if no node computes it.
     pub(crate) fn produced_at(&self, value: Value) -> Option<usize> {
         self.out.producer[value].map(|row| self.step_of[row])
     }
-    /// Node of a step and its name, for messages.
+    /// Returns the name of the node at a step, for messages.
     pub(crate) fn node_at(&self, step: usize) -> &'a str {
         self.order.get(step).map_or("", |row| self.out.node_name(*row))
     }
-    /// Entries that are views of one another, this one included.
+    /// Returns the entries in the set of views of an entry, including the entry.
     pub(crate) fn views_of(&self, index: usize) -> &[usize] {
         self.members.get(self.group[index]).map_or(&[], Vec::as_slice)
     }
-    /// Whether the bytes of two entries overlap, whenever they live.
+    /// Whether the bytes of two entries overlap, regardless of their live ranges.
     pub(crate) fn bytes_meet(&self, a: usize, b: usize) -> bool {
         let (a, b) = (self.tensor(a), self.tensor(b));
         match (a.offset, b.offset) {
@@ -130,7 +132,7 @@ impl<'a> Ctx<'a> {
     }
 }
 
-/// Whether the caller holds the bytes of a class unless the arena is asked to.
+/// Whether the caller holds the bytes of a class, unless `io` moves them into the arena.
 pub(crate) fn is_callers(class: Class) -> bool {
     matches!(class, Class::Constant | Class::Input | Class::State)
 }

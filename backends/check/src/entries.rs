@@ -1,4 +1,5 @@
-//! Entries of `tensors` and `unplanned`: every value once, with the right type, size and class.
+//! Checks the entries of `tensors` and `unplanned`: every value once, with the right type, size and
+//! class.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -12,13 +13,14 @@ use crate::findings::{At, Findings};
 use crate::side::{Known, Side};
 
 static ELEMENTS: LazyLock<BTreeMap<&str, ElementType>> = LazyLock::new(|| {
-    // ONNX numbers far fewer types than this.
+    // ONNX has far fewer than 64 element types.
     let known = (0..=64).map(ElementType::from_onnx).filter(|element| element.bits().is_some());
     let named = known.map(|element| (element.onnx_name(), element));
     named.chain([("float32", ElementType::Float), ("float64", ElementType::Double)]).collect()
 });
 
-/// The element type that the layout names; also `float32` and `float64`, which mean the same as ONNX's names.
+/// Returns the element type that a layout names, or `None`. Accepts ONNX's names, and `float32` and
+/// `float64` as synonyms.
 pub(crate) fn element(name: &str) -> Option<ElementType> {
     ELEMENTS.get(name).or_else(|| ELEMENTS.get(name.to_ascii_lowercase().as_str())).copied()
 }
@@ -27,9 +29,10 @@ fn stated(tensor: &Tensor) -> Option<Known> {
     Known::of(&memc_ir::TensorType::fixed(element(&tensor.dtype)?, &tensor.shape))
 }
 
-/// Takes from the layout the types of values whose size the model does not tell; returns how many.
+/// Takes types from the layout for values whose size does not follow from the model. Returns their
+/// number.
 ///
-/// Only their element type can contradict the model.
+/// For these values only the element type can contradict the model.
 pub(crate) fn adopt_types(out: &mut Side<'_>, layout: &Layout) -> u64 {
     let mut adopted = 0;
     for tensor in &layout.tensors {
@@ -44,7 +47,7 @@ pub(crate) fn adopt_types(out: &mut Side<'_>, layout: &Layout) -> u64 {
     adopted
 }
 
-/// Checks all entries but workspace.
+/// Checks all entries except workspace.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let unplanned: BTreeSet<&str> = ctx.layout.unplanned.iter().map(|row| row.name.as_str()).collect();
     for name in &unplanned {
@@ -111,7 +114,7 @@ fn entry(ctx: &Ctx<'_>, index: usize, value: Value, findings: &mut Findings) {
     }
 }
 
-/// Classes that a value of the output model may have.
+/// Returns the classes that a value of the output model may have.
 fn classes(ctx: &Ctx<'_>, value: Value) -> &'static [Class] {
     let out = ctx.out;
     if out.is_initializer(value) {
@@ -131,7 +134,8 @@ fn classes(ctx: &Ctx<'_>, value: Value) -> &'static [Class] {
     &[Class::Transient]
 }
 
-/// Types that the output model states and its operators contradict, unless the input model has the same flaw.
+/// Reports types of the output model that contradict its operators, unless the input model has the same
+/// contradiction.
 fn conflicts(ctx: &Ctx<'_>, findings: &mut Findings) {
     let conflicts = |side: &Side<'_>| -> BTreeSet<String> {
         side.diagnostics.iter().filter(|found| found.code == "W0101").map(|found| found.message.clone()).collect()

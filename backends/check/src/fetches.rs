@@ -1,4 +1,5 @@
-//! Fetched constants: copies from a farther space, made where they are read, while the constant itself stays where it is.
+//! Checks fetched constants: copies from a farther space, made right before their readers; the constant
+//! keeps its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,8 @@ use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::findings::{At, Findings};
 
-/// Checks all rows of `fetches`, and that what stays in the near space fits there beside the arena.
+/// Checks all rows of `fetches`. Also checks that the arena and the constants in the near space fit
+/// there together.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let links: BTreeSet<(&str, &str)> =
         ctx.layout.target.links.iter().map(|link| (link.from.as_str(), link.to.as_str())).collect();
@@ -35,7 +37,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     room(ctx, &homes, findings);
 }
 
-/// The step of the row's node, if that copies the constant to where the row says.
+/// Returns the step of the row's node, or the reason that the node is not the stated copy of the
+/// constant.
 fn copy(ctx: &Ctx<'_>, row: &Fetch) -> Result<usize, &'static str> {
     let step = usize::try_from(row.step).ok().filter(|step| *step < ctx.steps()).ok_or("there is no such step")?;
     let data = ctx.out.module.node(ctx.out.rows[ctx.order[step]].node);
@@ -60,7 +63,7 @@ fn copy(ctx: &Ctx<'_>, row: &Fetch) -> Result<usize, &'static str> {
     Ok(step)
 }
 
-/// What lies in a farther space is read by its copies alone, under whatever name.
+/// Reports nodes that read a constant of a farther space, or a view of it, without a fetch.
 fn directly(ctx: &Ctx<'_>, homes: &BTreeMap<&str, &str>, steps: &BTreeSet<usize>, findings: &mut Findings) {
     for name in homes.keys() {
         let Some(index) = ctx.named.get(name) else { continue };
@@ -74,7 +77,8 @@ fn directly(ctx: &Ctx<'_>, homes: &BTreeMap<&str, &str>, steps: &BTreeSet<usize>
     }
 }
 
-/// The arena and the constants that stay near fit the budget and the space.
+/// Checks that the arena and the constants in the near space fit the budget and the space's capacity
+/// together.
 fn room(ctx: &Ctx<'_>, homes: &BTreeMap<&str, &str>, findings: &mut Findings) {
     let Some(near) = ctx.layout.fetches.first().map(|row| row.to.as_str()) else { return };
     let tensors = ctx.layout.tensors.iter();

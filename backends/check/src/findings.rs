@@ -6,23 +6,23 @@ use memc_ir::{Diagnostic, Severity};
 
 use crate::codes::Kind;
 
-/// At most this many violations are kept; a layout that is wrong throughout needs no more to be told.
+/// Maximum number of violations that are kept. A layout that is wrong throughout needs no more.
 pub const MAX_VIOLATIONS: usize = 10_000;
 
-/// One way in which the layout contradicts the models, the contract, or itself.
+/// A contradiction of the layout with the models, with the contract, or with itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// What kind of contradiction it is.
+    /// Kind of the contradiction.
     pub kind: Kind,
-    /// The tensor that it speaks of.
+    /// Tensor that the violation refers to.
     pub tensor: Option<String>,
-    /// The step that it speaks of.
+    /// Step that the violation refers to.
     pub step: Option<u64>,
-    /// Code, sentence and node, for printing.
+    /// Code, message and node, for printing.
     pub diagnostic: Diagnostic,
 }
 
-/// What a violation speaks of.
+/// Place that a violation refers to.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct At<'a> {
     tensor: Option<&'a str>,
@@ -67,15 +67,15 @@ impl Findings {
     pub(crate) fn remark(&mut self, text: String) {
         self.remarks.push(text);
     }
-    /// Whether no further violation is kept.
+    /// Whether the maximum number of violations is reached.
     pub(crate) fn full(&self) -> bool {
         self.violations.len() >= MAX_VIOLATIONS
     }
-    /// How many violations of each kind were found, those not kept included.
+    /// Returns the number of violations by kind, including violations that were not kept.
     pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
         self.counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
     }
-    /// Violations and remarks.
+    /// Returns violations and remarks.
     pub(crate) fn finish(self) -> (Vec<Violation>, Vec<String>) {
         (self.violations, self.remarks)
     }

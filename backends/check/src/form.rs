@@ -1,4 +1,5 @@
-//! The canonical form of a layout's text: sorted keys, each once, and one newline at the end.
+//! Checks the canonical form of a layout's text: sorted keys without repetition, and one newline at the
+//! end.
 
 use std::fmt;
 
@@ -8,7 +9,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use crate::codes::Kind;
 use crate::findings::Violation;
 
-/// Violations of the canonical form of a layout's text; one at most of each sort. Text that is no JSON is left to the reader.
+/// Returns violations of the canonical form of a layout's text, at most one of each sort. Ignores text
+/// that is not JSON: the reader reports it.
 pub fn form(text: &str) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut report = |message: String| {
@@ -24,7 +26,7 @@ pub fn form(text: &str) -> Vec<Violation> {
     found
 }
 
-/// The first key that is out of order anywhere in a value; nothing else of it is kept.
+/// First key that is out of order anywhere in a JSON value. Everything else is dropped while parsing.
 struct Shape {
     unsorted: Option<String>,
 }

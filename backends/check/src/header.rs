@@ -1,4 +1,4 @@
-//! Hashes, versions and the form of entries: what needs no graph.
+//! Checks that need no graph: hashes, versions, and the form of entries.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::codes::Kind;
 use crate::findings::{At, Findings};
 
-/// Checks what the layout says of the files as such.
+/// Checks the layout's statements about the files themselves.
 pub(crate) fn check(given: &ModelFile, out: &ModelFile, layout: &Layout, findings: &mut Findings) {
     if layout.schema.split('.').take(2).collect::<Vec<_>>().join(".") != VERSION {
         findings.add(Kind::Schema, At::default(), format!("the schema is `{}`, not `{VERSION}`", layout.schema));

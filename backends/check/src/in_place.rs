@@ -1,4 +1,4 @@
-//! Results that overwrite an operand.
+//! Checks results that overwrite an operand.
 
 use memc_ir::{NodeData, Value};
 use memc_layout::Class;
@@ -8,7 +8,8 @@ use crate::ctx::{Ctx, is_callers};
 use crate::findings::{At, Findings};
 use crate::side::Known;
 
-/// Checks that the tensor at `index` may overwrite the one at `of`; `is_view` says that both are the same bytes by meaning.
+/// Checks that the tensor at `index` may overwrite the tensor at `of`. `is_view`: the operator defines
+/// the result as the operand's bytes.
 pub(crate) fn check(ctx: &Ctx<'_>, index: usize, of: usize, is_view: bool, findings: &mut Findings) {
     let (tensor, source) = (ctx.tensor(index), ctx.tensor(of));
     let (Some(result), Some(operand)) = (ctx.value_of[index], ctx.value_of[of]) else { return };
@@ -52,7 +53,8 @@ fn same_box(a: Option<&Known>, b: Option<&Known>) -> bool {
     a.zip(b).is_some_and(|(a, b)| a.dims == b.dims && a.element.bits() == b.element.bits())
 }
 
-/// Other operands in the overwritten bytes are read in step only where they lie exactly there and are read element by element.
+/// Checks the node's other operands in the overwritten bytes: each must have the overwritten operand's
+/// place, and the node must read it element by element.
 fn other_operands(
     ctx: &Ctx<'_>,
     index: usize,
@@ -74,7 +76,8 @@ fn other_operands(
     }
 }
 
-/// Neither the operand nor a view of the overwritten bytes may be the caller's, a graph output, or needed later.
+/// Reports an overwritten operand, or a view of the overwritten bytes, that is the caller's, a graph
+/// output, or needed later.
 fn kept(ctx: &Ctx<'_>, of: usize, step: usize, at: At<'_>, findings: &mut Findings) {
     for member in ctx.views_of(of) {
         let tensor = ctx.tensor(*member);
@@ -101,7 +104,7 @@ fn kept(ctx: &Ctx<'_>, of: usize, step: usize, at: At<'_>, findings: &mut Findin
     }
 }
 
-/// Whether the model, whatever the entry says, gives the tensor to its caller.
+/// Whether the tensor is a graph output of the model, regardless of its entry's class.
 fn ctx_output(ctx: &Ctx<'_>, index: usize) -> bool {
     ctx.value_of[index].is_some_and(|value| ctx.out.is_output[value])
 }

@@ -1,17 +1,17 @@
-//! Bytes in use at each step, and what they say about the least arena.
+//! Bytes in use at each step, and the lower bound of the arena that follows from them.
 
 use std::collections::BTreeMap;
 
 use crate::ctx::Steps;
 
-/// Bytes in use from one step to another.
+/// Bytes in use during a range of steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Held {
     pub(crate) steps: Steps,
     pub(crate) bytes: u64,
 }
 
-/// Bytes in use at each of `steps` steps; sums that no 64 bits hold stay at the largest value.
+/// Returns the bytes in use at each of `steps` steps. Sums saturate at `u64::MAX`.
 pub(crate) fn levels(held: &[Held], steps: usize) -> Vec<u64> {
     let mut change = vec![0i128; steps + 1];
     for item in held {
@@ -34,12 +34,14 @@ fn index(step: u64, steps: usize) -> usize {
     usize::try_from(step).map_or(steps, |step| step.min(steps))
 }
 
-/// The most of them.
+/// Returns the maximum, or 0 if there are no steps.
 pub(crate) fn highest(levels: &[u64]) -> u64 {
     levels.iter().copied().max().unwrap_or(0)
 }
 
-/// No arena is smaller: at each step, what is live lies at aligned offsets, so that all but one waste what alignment costs them.
+/// Returns a lower bound of the arena size, in bytes. At each step the live buffers are at aligned
+/// offsets, so all but the last are followed by padding. The last is assumed to have the largest
+/// padding.
 pub(crate) fn aligned_bound(held: &[Held], steps: usize, alignment: u64) -> u64 {
     let alignment = alignment.max(1);
     let mut events: BTreeMap<usize, (Vec<u64>, Vec<u64>)> = BTreeMap::new();
@@ -82,7 +84,7 @@ mod tests {
         let held =
             [Held { steps: (0, 2), bytes: 10 }, Held { steps: (1, 3), bytes: 100 }, Held { steps: (2, 9), bytes: u64::MAX }];
         assert_eq!(levels(&held, 3), [10, 110, u64::MAX]);
-        // 100 bytes at 0, 10 bytes at 128.
+        // 100 bytes at offset 0, 10 bytes at offset 128.
         assert_eq!(aligned_bound(&held[..2], 3, 64), 138);
         assert_eq!(aligned_bound(&held[..2], 3, 1), 110);
     }

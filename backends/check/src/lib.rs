@@ -1,10 +1,12 @@
 //! Re-derives and verifies a plan from the files alone.
 //!
-//! [`check`] takes the model as given, the model that was written and the layout, and compares what the layout says with what follows
-//! from the two models: schedule, types, live ranges, places, aliases, transfers, recomputation, meaning, and every number claimed. It
-//! knows the import, the operator table and the types of the layout file, and nothing of the planner.
+//! [`check`] takes the input model, the output model and the layout. It compares the layout with facts
+//! derived from the two models: schedule, types, live ranges, places, aliases, transfers,
+//! recomputation, meaning, and every claimed number. It uses the importer, the operator table and the
+//! types of the layout file, but no part of the planner.
 //!
-//! All violations are collected. Untrusted layouts are expected: names may be wrong, numbers absurd, aliases circular.
+//! All violations are collected. Layouts are untrusted: names may be wrong, numbers absurd, aliases
+//! cyclic.
 
 mod alias;
 mod baseline;
@@ -51,12 +53,12 @@ pub use findings::{MAX_VIOLATIONS, Violation};
 pub use form::form;
 pub use report::{BaselineSummary, Report, SpaceSummary, Summary};
 
-/// What to check beside the plan itself.
+/// Checks in addition to the plan itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Compare what the two models compute.
+    /// Whether to compare the values that the two models compute.
     pub equivalence: bool,
-    /// Outputs that are not provably equal are violations, not only a remark.
+    /// Whether outputs that are not provably equal are violations instead of a remark.
     pub exact: bool,
 }
 
@@ -66,9 +68,9 @@ impl Default for Options {
     }
 }
 
-/// Verifies a layout against the model as given and the model that was written.
+/// Verifies a layout against the input model and the output model.
 ///
-/// Takes time O(n log n) in nodes and tensors, plus one reading of the model files for their hashes.
+/// Takes O(n log n) time in nodes and tensors, plus one pass over the model files for their hashes.
 pub fn check(given: &ModelFile, out: &ModelFile, layout: &Layout, options: Options) -> Report {
     let mut findings = Findings::default();
     let mut summary = Summary::default();
@@ -98,7 +100,7 @@ fn import<'f>(
         Ok(dims.iter().filter(|(name, _)| open.contains(*name)).map(|(name, extent)| (name.clone(), *extent)).collect())
     };
     let given = open(given, dims);
-    // The checks go on with the extents that were meant.
+    // Report the open symbols, then continue with the extents that the plan bound.
     let out = unbound(out).and_then(|left: BTreeMap<String, u64>| {
         for (name, extent) in &left {
             let message =
@@ -119,7 +121,7 @@ fn import<'f>(
     given.zip(out)
 }
 
-/// Everything that needs both models.
+/// Runs all checks that need both models.
 fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, findings: &mut Findings, summary: &mut Summary) {
     let Some(order) = schedule::order(out, layout, findings) else {
         findings.remark("stopped early: without a schedule nothing more can be checked".to_owned());

@@ -1,4 +1,5 @@
-//! Live ranges: derived from the schedule, bodies' captures included, and compared with those stated.
+//! Derives live ranges from the schedule, including reads by bodies, and compares them with the stated
+//! ranges.
 
 use memc_ir::Value;
 
@@ -6,7 +7,7 @@ use crate::codes::Kind;
 use crate::ctx::{Ctx, Steps};
 use crate::findings::{At, Findings};
 
-/// Ranges sorted and joined where they touch.
+/// Sorts ranges and joins those that overlap or touch.
 pub(crate) fn joined(mut ranges: Vec<Steps>) -> Vec<Steps> {
     ranges.sort_unstable();
     let mut union: Vec<Steps> = Vec::new();
@@ -19,11 +20,11 @@ pub(crate) fn joined(mut ranges: Vec<Steps>) -> Vec<Steps> {
     union
 }
 
-/// Derives the live range of every value, checks those stated, and keeps both in the context.
+/// Derives the live range of every value, checks the stated ranges, and stores both in the context.
 pub(crate) fn check(ctx: &mut Ctx<'_>, findings: &mut Findings) {
     let mut wider = 0;
     for index in 0..ctx.layout.tensors.len() {
-        // Of a tensor that is listed twice, the first entry counts.
+        // If a tensor is listed twice, only the first entry counts.
         if ctx.named.get(ctx.tensor(index).name.as_str()) != Some(&index) {
             continue;
         }
@@ -35,7 +36,7 @@ pub(crate) fn check(ctx: &mut Ctx<'_>, findings: &mut Findings) {
         if let (Some(value), Some((start, end))) = (ctx.value_of[index], derived) {
             let tensor = ctx.tensor(index);
             let placed = tensor.offset.is_some();
-            // What is not placed may state only the range of its readers, or nothing.
+            // A tensor without a place may state the range of its readers, or nothing.
             let needed = if placed { Some((start, end)) } else { readers(ctx, value) };
             let covered = |(start, end): Steps| stated.iter().any(|range| range.0 <= start && end <= range.1);
             let free = !placed && stated.is_empty();
@@ -67,7 +68,7 @@ fn pairs(ranges: &[Steps]) -> String {
     ranges.iter().map(|(start, end)| format!("[{start},{end})")).collect::<Vec<_>>().join(" ")
 }
 
-/// The stated ranges, cut to the schedule; complains of ranges that are none.
+/// Returns the stated ranges, cut to the schedule. Reports malformed ranges.
 fn stated(ctx: &Ctx<'_>, index: usize, findings: &mut Findings) -> Vec<Steps> {
     let tensor = ctx.tensor(index);
     let steps = ctx.steps() as u64;
@@ -89,7 +90,8 @@ fn stated(ctx: &Ctx<'_>, index: usize, findings: &mut Findings) -> Vec<Steps> {
     joined(cut.collect())
 }
 
-/// From the step that computes a value to its last reader; graph outputs to the end.
+/// Derives the live range of a value: from its producer's step to its last reader, or to the end for a
+/// graph output.
 fn derive(ctx: &Ctx<'_>, value: Value) -> Steps {
     let start = ctx.produced_at(value).unwrap_or(0);
     let last = ctx.readers[value].last().copied().unwrap_or(start).max(start);
@@ -97,7 +99,7 @@ fn derive(ctx: &Ctx<'_>, value: Value) -> Steps {
     (start as u64, end as u64)
 }
 
-/// Steps from the first to the last reader.
+/// Returns the range from the first to the last reader, or `None` if nothing reads the value.
 fn readers(ctx: &Ctx<'_>, value: Value) -> Option<Steps> {
     let all = &ctx.readers[value];
     Some((*all.first()? as u64, *all.last()? as u64 + 1))

@@ -1,4 +1,4 @@
-//! What the two models compute: recomputed copies are copies, nothing random runs twice, outputs keep their value.
+//! Compares the meaning of the two models: recomputed copies, random operators, and outputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::numbering::{Numbering, Numbers};
 use crate::report::Summary;
 use crate::side::Side;
 
-/// Checks recomputation and equivalence; returns how many nodes compute something again.
+/// Checks recomputation and equivalence. Returns the number of nodes that recompute a value.
 pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, summary: &mut Summary) -> u64 {
     let mut numbering = Numbering::default();
     let theirs = numbering.model(ctx.given, 0, &|_| None);
@@ -73,7 +73,7 @@ fn position(side: &Side<'_>, value: Value) -> Option<u32> {
     }
 }
 
-/// Nodes that may give something else each time do not run more often than before.
+/// Checks that random and stateful operators do not run more often than in the input model.
 fn random(ctx: &Ctx<'_>, findings: &mut Findings) {
     let mut left: BTreeMap<String, u64> = BTreeMap::new();
     for row in 0..ctx.given.rows.len() {

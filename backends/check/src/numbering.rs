@@ -1,8 +1,12 @@
-//! Value numbers over both models: equal numbers mean provably equal values.
+//! Value numbering over both models: equal numbers mean provably equal values.
 //!
-//! Numbers are given by what a value is made of: operator, attributes and the numbers of the operands. Transfers, and nodes that
-//! change nothing (reshapes to the same shape, sums with zero), pass the number of their operand on; reshapes of reshapes count as one; what has known elements is the constant with
-//! those elements. A node that may give something else each time it runs is told apart by the name of its first result.
+//! The number of a value follows from operator, attributes and the numbers of the operands.
+//!
+//! - A transfer, or a node that changes nothing (a reshape to the operand's shape, a sum with zero),
+//!   passes on the number of its operand.
+//! - A chain of reshapes counts as one reshape.
+//! - A value with known elements counts as a constant with these elements.
+//! - The name of its first result distinguishes a node whose results may differ at each run.
 
 use std::collections::HashMap;
 
@@ -14,10 +18,10 @@ use crate::content::{Content, Raw, content};
 use crate::side::{Known, Side};
 use crate::views::same_elements;
 
-/// Number of an operand that is left out.
+/// Number of an omitted operand.
 const ABSENT: u32 = u32::MAX;
 
-/// What a number stands for.
+/// Identity of a number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Constant(Content),
@@ -43,15 +47,15 @@ enum Key {
     },
 }
 
-/// Gives out numbers; one for both models.
+/// Assigns numbers, shared by both models.
 #[derive(Default, Debug)]
 pub(crate) struct Numbering {
     table: HashMap<Key, u32>,
-    /// For a number that is a reshape: what of, and the type of that.
+    /// For the number of a reshape: number and type of the reshaped value.
     reshapes: HashMap<u32, (u32, Known)>,
 }
 
-/// What a row is made of.
+/// Operator and operands of a row, as numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) head: u32,
@@ -62,11 +66,11 @@ pub(crate) struct Part {
 #[derive(Debug)]
 pub(crate) struct Numbers {
     pub(crate) values: SecondaryMap<Value, u32>,
-    /// By row.
+    /// Operator and operands of each row.
     pub(crate) parts: Vec<Part>,
 }
 
-/// A model under numbering.
+/// State of the numbering of one model.
 struct Walk<'a> {
     side: &'a Side<'a>,
     model: usize,
@@ -79,7 +83,8 @@ impl Numbering {
         *self.table.entry(key).or_insert(next)
     }
 
-    /// Numbers all values of a model's main graph. `original` names the result that a recomputed one stands for.
+    /// Numbers all values of a model's main graph. `original` returns the name of the value that a
+    /// recomputed result repeats.
     pub(crate) fn model<'s>(&mut self, side: &'s Side<'s>, model: usize, original: &dyn Fn(Value) -> Option<&'s str>) -> Numbers {
         let mut walk = Walk { side, model, values: SecondaryMap::new(ABSENT) };
         let main = side.module.graph(side.module.main());
@@ -124,7 +129,8 @@ impl Numbering {
         part
     }
 
-    /// Number of a result that is a constant, its operand, or a reshape.
+    /// Returns the number of a result that equals a constant, an operand, or a reshape of an operand.
+    /// `None` for other results.
     fn seen_through(&mut self, walk: &Walk<'_>, row: usize, value: Value, part: &Part) -> Option<u32> {
         let side = walk.side;
         let data = side.module.node(side.rows[row].node);
@@ -143,7 +149,7 @@ impl Numbering {
             return part.operands.get(position).copied();
         }
         let info = side.rows[row].info?;
-        // Only the operator that is a constant has a tensor to give and nothing to read.
+        // Only a Constant node has no operands and a tensor as its only attribute.
         if let ([], [(_, Attribute::Tensor(id))]) = (data.inputs.as_slice(), data.attributes.as_slice()) {
             return Some(self.intern(Key::Constant(content(side, walk.model, *id))));
         }
@@ -152,7 +158,8 @@ impl Numbering {
         let number = walk.values[operand];
         match (&side.known[operand], &side.known[value]) {
             (Some(from), Some(to)) if same_elements(from, to) => Some(self.reshape(number, from, to)),
-            // Without extents, only an operator that reads nothing beside its operand and keeps the type passes it on.
+            // If extents are unknown, pass the number on only if the node has one operand, no
+            // attributes, and keeps the type.
             _ if side.module.ty(operand) == side.module.ty(value) && data.inputs.len() == 1 && data.attributes.is_empty() => {
                 let open = match side.module.ty(value) {
                     ValueType::Unknown => true,
@@ -174,7 +181,7 @@ impl Numbering {
         fresh
     }
 
-    /// Operator, attributes and operands of a node; operands left out at the end do not count.
+    /// Encodes operator, attributes and operands of a node. Ignores omitted operands at the end.
     fn part(&mut self, walk: &mut Walk<'_>, node: Node, info: Option<&OpInfo>, depth: usize) -> Part {
         let side = walk.side;
         let data = side.module.node(node);
@@ -237,7 +244,8 @@ impl Numbering {
         }
     }
 
-    /// A body is its results, as numbers over its formal inputs (told apart by how deep they are) and what it captures.
+    /// Encodes a body as the numbers of its results. Formal inputs are numbered by nesting depth and
+    /// position.
     fn body(&mut self, walk: &mut Walk<'_>, body: GraphId, depth: usize, text: &mut Text) {
         let side = walk.side;
         let graph = side.module.graph(body);
@@ -246,7 +254,7 @@ impl Numbering {
             walk.values.set(*input, number);
         }
         self.constants(walk, &graph.constants);
-        // The importer bounds how deep bodies nest.
+        // The importer limits the nesting depth of bodies.
         for node in &graph.nodes {
             let data = side.module.node(*node);
             let part = self.part(walk, *node, lookup(&data.operator), depth);
@@ -264,7 +272,7 @@ impl Numbering {
     }
 }
 
-/// Bytes that can be read back in one way only, so that equal texts are equal heads.
+/// Bytes with an unambiguous encoding: equal texts mean equal heads.
 #[derive(Default, Debug)]
 struct Text(Vec<u8>);
 

@@ -1,8 +1,11 @@
-//! What no order of the plan's nodes can go below: bytes that must be live at a node's step whatever runs when.
+//! Lower bound of the peak over all orders of the plan's nodes: bytes that must be live at some node's
+//! step in every order.
 //!
-//! A set of views is one owner of bytes, used by the nodes that make or read one of them. It surely lives at the step of node v if one of its
-//! users is v or must run before it, and one is v or must run after it. An operand that v may overwrite counts once with the result: two
-//! owners that share bytes meet at no other node, as all users of the first run before all others of the second.
+//! A set of views is one owner of bytes. Its users are the nodes that compute or read one of the views.
+//! An owner is surely live at the step of node v in two cases combined: some user is v or must run
+//! before v, and some user is v or must run after v. An operand that v may overwrite counts together
+//! with the result only once. Two owners that share bytes are both live at no other node, because all
+//! users of the first run before all users of the second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,11 +16,12 @@ use memc_layout::Class;
 use crate::ctx::Ctx;
 use crate::views;
 
-/// Nodes whose relations to all others are held at once, one bit each: memory is this many bits a node.
+/// Number of nodes whose relations to all other nodes are in memory at once. Memory is this many bits a
+/// node.
 const BLOCK: usize = 4096;
 const WORD: usize = 64;
 
-/// Bytes with the steps that use them.
+/// An owner of bytes with the steps that use it.
 #[derive(Clone, Default, Debug)]
 struct Owner {
     bytes: u64,
@@ -26,8 +30,9 @@ struct Owner {
     to_end: bool,
 }
 
-/// The least peak of any order of the plan's nodes, as far as what surely lives shows it, a space at a time: views as the plan has them, and
-/// whatever may be overwritten overwritten. Holds where nothing is recomputed or moved. O((edges + uses) · nodes / 64).
+/// Returns a lower bound of the peak over all orders of the plan's nodes, in bytes, by space. Counts
+/// only bytes that are surely live at one step. Views are as in the plan, and every operand that may be
+/// overwritten is. Valid only if nothing is recomputed or moved. O((edges + uses) · nodes / 64).
 pub(crate) fn order_bounds<'a>(ctx: &Ctx<'a>) -> BTreeMap<&'a str, u64> {
     let (predecessors, successors) = neighbors(ctx);
     let mut bounds = BTreeMap::new();
@@ -47,7 +52,7 @@ pub(crate) fn order_bounds<'a>(ctx: &Ctx<'a>) -> BTreeMap<&'a str, u64> {
     bounds
 }
 
-/// Workspace of each step's node in a space.
+/// Returns the workspace of each step's node in a space, in bytes.
 fn scratch(ctx: &Ctx<'_>, space: &str) -> Vec<u64> {
     let mut scratch: Vec<u64> = vec![0; ctx.steps()];
     for tensor in ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch && tensor.offset.is_some()) {
@@ -59,7 +64,7 @@ fn scratch(ctx: &Ctx<'_>, space: &str) -> Vec<u64> {
     scratch
 }
 
-/// The steps whose results each step reads, and the steps that read its results.
+/// Returns two lists by step: the steps that compute its operands, and the steps that read its results.
 fn neighbors(ctx: &Ctx<'_>) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
     let (mut predecessors, mut successors) = (vec![Vec::new(); ctx.steps()], vec![Vec::new(); ctx.steps()]);
     for (step, row) in ctx.order.iter().enumerate() {
@@ -72,7 +77,7 @@ fn neighbors(ctx: &Ctx<'_>) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
     (predecessors, successors)
 }
 
-/// The owners of a space, and the owner of each tensor entry that has one.
+/// Owners of a space, and the owner of each tensor entry that has one.
 #[derive(Default)]
 struct Owners {
     owners: Vec<Owner>,
@@ -102,7 +107,7 @@ fn owners<'a>(ctx: &Ctx<'a>) -> BTreeMap<&'a str, Owners> {
     spaces
 }
 
-/// Bytes of the owners that surely live at each of the steps of a block.
+/// Returns, for each step of a block, the bytes of the owners that are surely live.
 fn surely_live(owners: &[Owner], predecessors: &[Vec<usize>], successors: &[Vec<usize>], block: &Range<usize>) -> Vec<u64> {
     let steps = predecessors.len();
     let words = block.len().div_ceil(WORD);
@@ -132,7 +137,8 @@ fn surely_live(owners: &[Owner], predecessors: &[Vec<usize>], successors: &[Vec<
     live
 }
 
-/// For each step, which steps of the block it is or reaches through neighbors, one bit each; `sequence` has neighbors first.
+/// For each step, returns as bits the steps of the block that it equals or reaches through neighbors.
+/// `sequence` visits neighbors first.
 fn reached(block: &Range<usize>, neighbors: &[Vec<usize>], sequence: impl Iterator<Item = usize>) -> Vec<u64> {
     let words = block.len().div_ceil(WORD);
     let mut sets = vec![0u64; neighbors.len() * words];
@@ -150,7 +156,7 @@ fn reached(block: &Range<usize>, neighbors: &[Vec<usize>], sequence: impl Iterat
     sets
 }
 
-/// Pairs of a result of a step and an operand that it may overwrite, as tensor entries.
+/// Returns pairs of tensor entries: a result of a step, and an operand that the result may overwrite.
 fn overwrites(ctx: &Ctx<'_>, step: usize) -> Vec<(usize, usize)> {
     let row = ctx.order[step];
     let data = ctx.out.module.node(ctx.out.rows[row].node);
@@ -173,13 +179,15 @@ fn overwrites(ctx: &Ctx<'_>, step: usize) -> Vec<(usize, usize)> {
 }
 
 impl Owners {
-    /// The owners of a tensor entry pair, where both have one and it is not the same.
+    /// Returns the owners of a pair of tensor entries, or `None` if an owner is missing or both are
+    /// equal.
     fn of(&self, (over, under): (usize, usize)) -> Option<(usize, usize)> {
         let (over, under) = (*self.of.get(&over)?, *self.of.get(&under)?);
         (over != under).then_some((over, under))
     }
 
-    /// Counts no owner that may come to lie within a larger one: where the larger one lives on, both share bytes at many nodes.
+    /// Stops counting results that may be placed within a larger owner. The larger owner may stay live, so
+    /// that the two share bytes at several nodes and the argument of one shared node fails.
     fn drop_parts(&mut self, ctx: &Ctx<'_>) {
         for step in 0..ctx.steps() {
             for (over, under) in overwrites(ctx, step) {
@@ -191,7 +199,8 @@ impl Owners {
         }
     }
 
-    /// The most bytes that results of a step can share with operands that they overwrite.
+    /// Returns the maximum number of bytes that results of a step can share with operands that they
+    /// overwrite.
     fn most_overwritten(&self, ctx: &Ctx<'_>, step: usize) -> u64 {
         let pairs = overwrites(ctx, step).into_iter().filter_map(|pair| self.of(pair));
         let results: BTreeSet<usize> = pairs.filter(|(_, operand)| !self.owners[*operand].to_end).map(|pair| pair.0).collect();
@@ -203,7 +212,7 @@ impl Owners {
 mod tests {
     use super::*;
 
-    /// Calls `visit` with every order that keeps predecessors.
+    /// Calls `visit` with every topological order.
     fn orders(predecessors: &[Vec<usize>], order: &mut Vec<usize>, visit: &mut dyn FnMut(&[usize])) {
         if order.len() == predecessors.len() {
             return visit(order);
@@ -217,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Whether an owner lives at the step that runs at `place` of an order.
+    /// Whether an owner is live at the step in position `place` of an order.
     fn lives(owner: &Owner, order: &[usize], place: usize) -> bool {
         let users = || (0..order.len()).filter(|at| owner.users.contains(&order[*at]));
         (owner.from_start || users().any(|at| at <= place)) && (owner.to_end || users().any(|at| at >= place))
@@ -252,7 +261,8 @@ mod tests {
             let blocks = [0..4, 4..STEPS];
             let found: Vec<u64> =
                 blocks.iter().flat_map(|block| surely_live(&owners, &predecessors, &successors, block)).collect();
-            // In all orders one of several users may come first without being the same one each time.
+            // An owner with several users may be live in all orders although no single user comes first
+            // in all of them.
             assert!(found.iter().zip(&always).all(|(found, always)| found & !always == 0), "{predecessors:?} {owners:?}");
             let single = |owner: &&Owner| owner.users.len() == 1 || owner.from_start || owner.to_end;
             let exact = owners.iter().filter(single).fold(0, |bits, owner| bits | owner.bytes);

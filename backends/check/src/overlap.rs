@@ -1,4 +1,4 @@
-//! Overlaps: a sweep over the steps with the bytes that are in use.
+//! Checks overlaps: sweeps over the steps with the set of bytes in use.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -9,7 +9,7 @@ use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::findings::{At, Findings};
 
-/// A tensor in its arena while it is live.
+/// Bytes of a tensor in its arena during one live range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     tensor: usize,
@@ -19,8 +19,9 @@ struct Extent {
     high: u64,
 }
 
-/// Pieces in use, by size: in each class sizes differ by less than a factor of two, so that a range of offsets, widened by the
-/// largest size of the class, holds all that overlap and at most a few more.
+/// Extents in use, grouped into size classes. Sizes within a class differ by less than a factor of two.
+/// A range of offsets, widened by the largest size of the class, contains all overlapping extents and
+/// few others.
 #[derive(Default, Debug)]
 struct InUse {
     classes: BTreeMap<u32, BTreeSet<(u64, usize)>>,
@@ -42,7 +43,8 @@ impl InUse {
             }
         }
     }
-    /// Every extent that may overlap: begins below `high`, and not so far below `low` that it must end before.
+    /// Returns every extent that may overlap `low..high`: it begins below `high`, and at most the
+    /// class's largest size below `low`.
     fn near(&self, low: u64, high: u64) -> impl Iterator<Item = usize> {
         self.classes.iter().flat_map(move |(class, extents)| {
             let reach = 1u64.checked_shl(class + 1).unwrap_or(u64::MAX);
@@ -51,7 +53,8 @@ impl InUse {
     }
 }
 
-/// Checks that tensors which are live together share bytes only as an alias allows. O(n log n) for tensors that do not overlap.
+/// Checks that tensors live at one step share bytes only as an alias allows. O(n log n) if no tensors
+/// overlap.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let mut spaces: BTreeMap<&str, Vec<Extent>> = BTreeMap::new();
     for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
@@ -74,7 +77,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     }
 }
 
-/// Calls `found` for every two extents that share a byte at a step, until it says to stop; the later one comes first.
+/// Calls `found` for every two extents that share a byte at a step, until `found` returns false. The
+/// later extent is the first argument.
 fn sweep(extents: &[Extent], mut found: impl FnMut(&Extent, &Extent) -> bool) {
     let mut in_use = InUse::default();
     let mut ends: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
@@ -95,7 +99,8 @@ fn sweep(extents: &[Extent], mut found: impl FnMut(&Extent, &Extent) -> bool) {
     }
 }
 
-/// Views of one value; or a result over its operand, together only at the step that overwrites.
+/// Whether two extents may share bytes: views of one value, or a result over its operand at the
+/// overwriting step only.
 fn related(ctx: &Ctx<'_>, a: &Extent, b: &Extent) -> bool {
     if ctx.group[a.tensor] == ctx.group[b.tensor] && a.tensor != b.tensor {
         return true;

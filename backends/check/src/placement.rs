@@ -1,4 +1,4 @@
-//! Places: who is in an arena, alignment, bounds, exact sizes, budget and capacity.
+//! Checks places: membership in an arena, alignment, bounds, exact sizes, budget and capacity.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     mixed(ctx, findings);
 }
 
-/// Class and `io` decide whether a tensor is in an arena.
+/// Checks that a tensor is in an arena exactly if its class and `io` require it.
 fn membership(ctx: &Ctx<'_>, index: usize, findings: &mut Findings) {
     let tensor = ctx.tensor(index);
     let io = ctx.layout.io;
@@ -59,7 +59,7 @@ fn membership(ctx: &Ctx<'_>, index: usize, findings: &mut Findings) {
         Class::Output => io != Io::External,
         Class::Input => io == Io::Arena && is_needed(ctx, index),
         Class::Constant | Class::State => false,
-        // A view of what the caller holds needs no place.
+        // A view of a buffer that the caller holds needs no place.
         Class::Transient => placed || !ctx.views_of(index).iter().any(|other| unplaced_by_right(ctx, *other)),
     };
     if must != placed {
@@ -79,7 +79,8 @@ fn unplaced_by_right(ctx: &Ctx<'_>, index: usize) -> bool {
     tensor.offset.is_none() && !matches!(tensor.class, Class::Transient | Class::Scratch)
 }
 
-/// Whether some step needs an input in the arena: one that is a graph output too stays with the caller, and so does one that nothing reads.
+/// Whether some step needs the input in the arena. The caller keeps inputs that are graph outputs too,
+/// and inputs without readers.
 fn is_needed(ctx: &Ctx<'_>, index: usize) -> bool {
     ctx.value_of[index].is_some_and(|value| !ctx.out.is_output[value] && !ctx.readers[value].is_empty())
 }
@@ -118,7 +119,7 @@ fn sizes(arena: &Arena, space: Option<&Space>, top: u64, findings: &mut Findings
     }
 }
 
-/// Only transfers cross spaces.
+/// Checks that every node except transfers uses a single space.
 fn mixed(ctx: &Ctx<'_>, findings: &mut Findings) {
     let mut scratch: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
     for tensor in ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch) {

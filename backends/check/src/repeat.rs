@@ -1,4 +1,4 @@
-//! Which nodes may run a second time, and which may overwrite what.
+//! Nodes that may run a second time, and operands that nodes may overwrite.
 
 use std::collections::HashSet;
 
@@ -8,19 +8,22 @@ use memc_ops::{InPlace, Repeat, find, lookup};
 
 use crate::side::Side;
 
-/// Functions call functions at most this often on the way to an answer; beyond, the answer is the careful one.
+/// Maximum number of function nodes that the search visits. Beyond it, the answer is "unrepeatable",
+/// which is safe.
 const MAX_FUNCTION_NODES: usize = 100_000;
 
-/// Domains whose operators are known to depend on their operands only: on one machine, for images in blocks of channels.
+/// Domains of operators that depend on their operands only. Operators of `com.microsoft.nchwc` (images in
+/// blocks of channels) do so on one machine.
 const KNOWN_DOMAINS: [&str; 4] = ["", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"];
 
 impl Side<'_> {
-    /// Whether a row may give something else when it runs again: random, stateful, or unknown; bodies included.
+    /// Whether a row may compute a different result when it runs again: random, stateful, or unknown.
+    /// Includes bodies.
     pub(crate) fn unrepeatable(&self, row: usize) -> bool {
         self.rows[row].unrepeatable
     }
 
-    /// Derives what [`Side::unrepeatable`] answers.
+    /// Computes [`Side::unrepeatable`] for a row.
     pub(crate) fn may_differ(&self, row: usize) -> bool {
         if self.is_transfer(row) {
             return false;
@@ -50,7 +53,7 @@ impl Side<'_> {
         }
     }
 
-    /// The model-local function of this operator.
+    /// Returns the model-local function of an operator, if any.
     pub(crate) fn function(&self, operator: &Operator) -> Option<&FunctionProto> {
         self.file.model().functions.iter().find(|function| {
             normal(function.domain.as_deref()) == &*operator.domain
@@ -90,10 +93,11 @@ impl Side<'_> {
         false
     }
 
-    /// Whether a node that has a training mode may be in it.
+    /// Whether a node with a training mode may run in it.
     ///
-    /// Three generations of operator sets say so in three ways: `is_test`, the attribute `training_mode`, and a Boolean third
-    /// operand. Before the attribute existed, asking a normalization for further results meant training.
+    /// Operator sets state the mode in three ways: `is_test`, the attribute `training_mode`, and a
+    /// Boolean third operand. Before the attribute existed, a normalization with additional results was
+    /// in training mode.
     fn training(&self, node: Node) -> bool {
         let data = self.module.node(node);
         if data.operator.domain.is_empty() && data.operator.version < 7 {
@@ -108,12 +112,14 @@ impl Side<'_> {
         {
             return self.integers(flag).is_none_or(|flags| flags.iter().any(|flag| *flag != 0));
         }
-        // A node that draws a mask draws it by the flag alone, and may give the mask in any mode.
+        // The mode of a node that draws a mask depends on the flag alone. It may return the mask in any
+        // mode.
         let draws = lookup(&data.operator).is_some_and(|info| info.repeat == Repeat::UnlessTraining);
         !draws && data.results().nth(1).is_some()
     }
 
-    /// Operand positions that the first result of a row may overwrite element by element.
+    /// Returns the positions of operands that the first result of a row may overwrite element by
+    /// element.
     pub(crate) fn overwritable(&self, row: usize) -> Vec<usize> {
         let row = &self.rows[row];
         let count = self.module.node(row.node).inputs.len();

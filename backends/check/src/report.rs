@@ -1,4 +1,4 @@
-//! What a check says: violations, remarks, and the numbers that it derived itself.
+//! Result of a check: violations, remarks, and derived numbers.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use serde::Serialize;
 
 use crate::findings::Violation;
 
-/// Everything that a check found.
+/// Result of a check.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
-    /// Contradictions, in the order of the checks; empty for a plan that holds.
+    /// Contradictions, in the order of the checks; empty for a valid plan.
     pub violations: Vec<Violation>,
-    /// What is worth knowing but contradicts nothing, one sentence each.
+    /// Notable facts that contradict nothing, one sentence each.
     pub remarks: Vec<String>,
     /// Numbers that the check derived.
     pub summary: Summary,
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Whether there are no violations.
     pub fn holds(&self) -> bool {
         self.violations.is_empty()
     }
@@ -27,23 +27,24 @@ impl Report {
 /// Numbers that a check derived from the files. All sizes are bytes.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Summary {
-    /// How many violations of each kind were found.
+    /// Number of violations by kind.
     pub violations: BTreeMap<String, u64>,
-    /// Each space that has an arena or holds a tensor.
+    /// Numbers by space, for each space with an arena or a tensor.
     pub spaces: BTreeMap<String, SpaceSummary>,
     /// Bytes of all constants.
     pub weights: u64,
-    /// The input model under the same rules.
+    /// Peaks of the input model under the plan's rules.
     pub baseline: BaselineSummary,
     /// Nodes of the input model.
     pub nodes_before: u64,
     /// Nodes of the output model.
     pub nodes: u64,
-    /// Nodes that compute something a second time.
+    /// Nodes that recompute a value.
     pub recomputed_nodes: u64,
     /// Nodes that only pin a runtime's order.
     pub anchors: u64,
-    /// Nodes of the output model beyond those of the input, recomputed ones, transfers and anchors; negative where nodes went.
+    /// Nodes of the output model minus nodes of the input model, recomputed nodes, transfers and
+    /// anchors. Negative if nodes were removed.
     pub extra_nodes: i64,
     /// Entries of `tensors`.
     pub tensors: u64,
@@ -51,50 +52,52 @@ pub struct Summary {
     pub views: u64,
     /// Tensors that overwrite an operand.
     pub in_place: u64,
-    /// Values that are carried across runs.
+    /// Values that the caller carries from run to run.
     pub states: u64,
     /// Pairs of transfers.
     pub transfers: u64,
-    /// Bytes moved, each pair once.
+    /// Bytes moved; each pair of transfers counts once.
     pub transferred_bytes: u64,
-    /// Values whose size nobody knows.
+    /// Values of unknown size.
     pub unplanned: u64,
     /// Tensors whose shape only the layout states.
     pub unverified_shapes: u64,
-    /// Constants outside the model file, compared by where they lie.
+    /// Constants outside the model file, compared by their location.
     pub external_constants: u64,
-    /// Graph outputs that are not provably what the input model computes.
+    /// Graph outputs that are not provably equal to the input model's.
     pub rewritten_outputs: Vec<String>,
 }
 
-/// What was derived of one space.
+/// Numbers derived for one space. All sizes are bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SpaceSummary {
-    /// Arena size as the tensors imply it.
+    /// Arena size that follows from the placed tensors.
     pub arena: u64,
-    /// Most bytes live at one step.
+    /// Maximum of the bytes live at one step.
     pub peak: u64,
-    /// First step at which that is so.
+    /// First step with the peak.
     pub peak_step: u64,
-    /// No placement is smaller: live bytes at one step, live ranges as derived.
+    /// Lower bound of the arena size: live bytes at one step, with derived live ranges.
     pub placement_bound: u64,
-    /// No order of these nodes has a lower peak, as far as what surely lives at one of them shows it; 0 where something is recomputed or moved.
+    /// Lower bound of the peak over all orders of these nodes, from bytes that are surely live at one
+    /// node's step. 0 if a node is recomputed or a tensor is moved.
     pub order_bound: u64,
 }
 
-/// The peak of the input model in file order, derived in three ways.
+/// Peak of the input model in file order, derived in three ways. All sizes are bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct BaselineSummary {
-    /// What the layout claims, over all spaces.
+    /// Claimed by the layout, summed over all spaces.
     pub claimed: u64,
-    /// What the layout claims with all workspace; 0 where it claims nothing.
+    /// Claimed by the layout with all workspace; 0 if the layout claims nothing.
     pub claimed_own: u64,
-    /// With every result aliased that can be a view of an operand, and the workspace that the layout gives to nodes of the same name.
+    /// Derived: every result that can be a view of an operand is one. Workspace comes from layout
+    /// entries for nodes of equal name.
     pub derived: u64,
-    /// No choice of views gives less.
+    /// Lower bound over all choices of views.
     pub least: u64,
-    /// No choice of views gives more.
+    /// Upper bound over all choices of views.
     pub most: u64,
-    /// The same with values whose sizes the user says.
+    /// Upper bound including values whose sizes the user gave.
     pub most_own: u64,
 }

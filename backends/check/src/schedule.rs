@@ -1,4 +1,5 @@
-//! The schedule: a permutation of the nodes, in a topological order that is the file's but for anchors.
+//! Checks the schedule: a permutation of the nodes in topological order, equal to the file order except
+//! for anchors.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,10 +11,12 @@ use crate::ctx::Ctx;
 use crate::findings::{At, Findings};
 use crate::side::Side;
 
-/// Row of the output model at each step; `None` where the schedule is no permutation of the nodes.
+/// Returns the row of the output model at each step, or `None` if the schedule is not a permutation of
+/// the nodes.
 pub(crate) fn order(out: &Side<'_>, layout: &Layout, findings: &mut Findings) -> Option<Vec<usize>> {
     let mut row_of: HashMap<&str, usize> = HashMap::new();
     let mut sound = true;
+    // Nodes need unique names, and none may come from a model-local function.
     for row in 0..out.rows.len() {
         let data = out.module.node(out.rows[row].node);
         if let Origin::Inlined { call } = &data.origin {
@@ -34,6 +37,7 @@ pub(crate) fn order(out: &Side<'_>, layout: &Layout, findings: &mut Findings) ->
     }
     let mut taken = vec![false; out.rows.len()];
     let mut order = Vec::with_capacity(out.rows.len());
+    // Match each entry of the schedule with a node.
     for (step, entry) in layout.schedule.iter().enumerate() {
         if entry.step != step as u64 {
             let message = format!("`{}` has step {}, but stands at position {step}", entry.node, entry.step);

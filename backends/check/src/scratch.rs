@@ -1,4 +1,4 @@
-//! Workspace of kernels and of bodies.
+//! Checks workspace of kernels and of bodies.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use crate::ctx::Ctx;
 use crate::entries::element;
 use crate::findings::{At, Findings};
 
-/// Checks every entry that is no value, and that each node with bodies has what its bodies need.
+/// Checks every entry that is not a value, and the workspace of each node with bodies.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let step_of: HashMap<&str, usize> = (0..ctx.steps()).map(|step| (ctx.node_at(step), step)).collect();
     for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
@@ -28,7 +28,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     bodies(ctx, &step_of, findings);
 }
 
-/// Step and part that `scratch:<node>:<part>` names; node names may hold colons.
+/// Parses `scratch:<node>:<part>` into step and part; `None` for other names. Node names may contain
+/// colons.
 fn owner<'n>(name: &'n str, step_of: &HashMap<&str, usize>) -> Option<(usize, &'n str)> {
     let (node, part) = name.strip_prefix("scratch:")?.rsplit_once(':')?;
     let numbered = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,5 @@
-//! One of the two models as the checks see it: nodes of the main graph with everything they read, values by name, sizes.
+//! A model as the checks use it: nodes of the main graph with all values they read, values by name, and
+//! sizes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,10 +9,10 @@ use memc_onnx_import::{ImportError, ImportOptions, import};
 use memc_onnx_proto::ModelFile;
 use memc_ops::{Data, OpInfo, Typed, Zero, lookup, unchanged};
 
-/// Domain of the two operators that move a tensor between spaces.
+/// Domain of the two transfer operators.
 pub(crate) const TRANSFER_DOMAIN: &str = "ai.memc";
 
-/// Element type and extents of a value whose size is known.
+/// Element type and extents of a value of known size.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Known {
     pub(crate) element: ElementType,
@@ -23,7 +24,7 @@ impl Known {
         ty.size()?;
         Some(Self { element: ty.element, dims: ty.known_dims()? })
     }
-    /// Size in memory; 0 where it would pass 2^62, which [`Known::of`] never lets in.
+    /// Returns the size in bytes. Sizes above 2^62 return 0, but [`Known::of`] rejects them.
     pub(crate) fn bytes(&self) -> u64 {
         TensorType::fixed(self.element, &self.dims).size().map_or(0, |size| size.0)
     }
@@ -36,32 +37,33 @@ impl Known {
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) node: Node,
-    /// Values of the main graph that the node or its bodies read, each once.
+    /// Values of the main graph that the node or its bodies read, without repetition.
     pub(crate) reads: Vec<Value>,
-    /// Position in the file.
+    /// Position of the node in the file.
     pub(crate) file_index: u32,
     pub(crate) info: Option<&'static OpInfo>,
-    /// Whether the node may give something else when it runs again.
+    /// Whether the node may compute a different result when it runs again.
     pub(crate) unrepeatable: bool,
 }
 
-/// One model.
+/// One of the two models.
 pub(crate) struct Side<'f> {
     pub(crate) file: &'f ModelFile,
     pub(crate) module: Module,
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) rows: Vec<Row>,
-    /// Values of the main graph: inputs, initializers, results in the order of rows.
+    /// Values of the main graph: inputs, initializers, and results in row order.
     pub(crate) values: Vec<Value>,
     pub(crate) named: HashMap<String, Value>,
     /// Row that computes a value.
     pub(crate) producer: SecondaryMap<Value, Option<usize>>,
-    /// Type of each value whose size is known.
+    /// Type of each value of known size.
     pub(crate) known: SecondaryMap<Value, Option<Arc<Known>>>,
     /// Whether the value is a graph output.
     pub(crate) is_output: SecondaryMap<Value, bool>,
     data: SecondaryMap<Value, Option<Arc<Data>>>,
-    /// Elements that follow from the default of a graph input: a caller may give others.
+    /// Whether a value's elements depend on the default of a graph input. A caller may pass other
+    /// elements.
     overridable: SecondaryMap<Value, bool>,
 }
 
@@ -85,7 +87,7 @@ impl<'f> Side<'f> {
         };
         side.index();
         side.sizes();
-        // What runs in training mode is known from the elements of flags.
+        // Training mode depends on the elements of flags, which are known only now.
         for row in 0..side.rows.len() {
             side.rows[row].unrepeatable = side.may_differ(row);
         }
@@ -127,14 +129,16 @@ impl<'f> Side<'f> {
             let mut known = self.module.ty(value).tensor().and_then(Known::of).map(Arc::new);
             if let Some(row) = self.producer[value] {
                 let operand = self.module.node(self.rows[row].node).operands().next();
-                // A runtime knows the type of what comes back; the operator table need not.
+                // A loaded tensor has the stored tensor's type, even if the operator table does not
+                // state this.
                 if known.is_none() && self.is_transfer(row) {
                     known = operand.and_then(|operand| self.known[operand].clone());
                 }
                 let tainted = self.rows[row].reads.iter().any(|read| self.overridable[*read] && self.data[*read].is_some());
                 self.overridable.set(value, tainted);
             } else {
-                // Below version 4 initializers had to be listed as inputs, and no caller could give others.
+                // Below IR version 4, initializers had to be listed as inputs, and a caller could not
+                // override them.
                 let overridable = self.module.value(value).default.is_some() && self.module.ir_version >= 4;
                 self.overridable.set(value, overridable);
             }
@@ -142,28 +146,29 @@ impl<'f> Side<'f> {
         }
     }
 
-    /// Name of a value.
+    /// Returns the name of a value.
     pub(crate) fn name(&self, value: Value) -> &str {
         &self.module.value(value).name
     }
-    /// Name of the node of a row.
+    /// Returns the name of a row's node.
     pub(crate) fn node_name(&self, row: usize) -> &str {
         &self.module.node(self.rows[row].node).name
     }
-    /// Name of the operator of a row, for messages.
+    /// Returns the name of a row's operator, for messages.
     pub(crate) fn operator(&self, row: usize) -> String {
         self.module.node(self.rows[row].node).operator.to_string()
     }
-    /// Whether the row is one of the two operators that move a tensor between spaces.
+    /// Whether the row is one of the two transfer operators.
     pub(crate) fn is_transfer(&self, row: usize) -> bool {
         let operator = &self.module.node(self.rows[row].node).operator;
         &*operator.domain == TRANSFER_DOMAIN && matches!(&*operator.name, "SwapOut" | "SwapIn")
     }
-    /// Elements of a value that no caller can change, where they are followed.
+    /// Returns the elements of a value that no caller can change, if they are known.
     pub(crate) fn elements(&self, value: Value) -> Option<&Arc<Data>> {
         self.data[value].as_ref().filter(|_| !self.overridable[value])
     }
-    /// The operand that result 0 of a row always is, bit for bit, whatever a caller gives.
+    /// Returns the position of the operand that result 0 of a row always equals bit for bit, for all
+    /// inputs. `None` if there is no such operand.
     pub(crate) fn unchanged(&self, row: usize) -> Option<usize> {
         let Row { node, reads, .. } = &self.rows[row];
         if reads.iter().any(|read| self.overridable[*read]) {
@@ -172,11 +177,11 @@ impl<'f> Side<'f> {
         let elements = |value: Value| self.elements(value).map(|data| &**data);
         unchanged(&Typed { module: &self.module, node: *node }, &elements, Zero::Exact)
     }
-    /// Elements of a small integer tensor that no caller can change.
+    /// Returns the elements of a small integer tensor that no caller can change.
     pub(crate) fn integers(&self, value: Value) -> Option<Vec<i64>> {
         self.elements(value)?.known_ints()
     }
-    /// Whether the value is an initializer, with or without being a graph input.
+    /// Whether the value is an initializer, including initializers that are graph inputs.
     pub(crate) fn is_initializer(&self, value: Value) -> bool {
         let data = self.module.value(value);
         data.default.is_some() || matches!(data.definition, Definition::Constant(..))
@@ -187,7 +192,8 @@ impl<'f> Side<'f> {
     }
 }
 
-/// Values of the main graph that a node reads: its operands, and what its bodies capture.
+/// Returns the values of the main graph that a node reads: its operands and the values that its bodies
+/// capture.
 fn reads(module: &Module, node: Node) -> Vec<Value> {
     let main = module.main();
     let mut found: BTreeSet<Value> = BTreeSet::new();

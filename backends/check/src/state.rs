@@ -1,4 +1,5 @@
-//! State: results that take the storage of the value that they update, which the caller holds.
+//! Checks state: a result takes the storage of the value that it updates, and the caller holds that
+//! storage.
 
 use std::collections::BTreeSet;
 
@@ -33,6 +34,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
 fn pair(ctx: &Ctx<'_>, old: (usize, Value), new: (usize, Value), refuse: &mut dyn FnMut(String)) {
     let ((old_index, old), (new_index, new)) = (old, new);
     let (state, result) = (ctx.tensor(old_index), ctx.tensor(new_index));
+    // The caller must hold both tensors, and their types must agree.
     if state.class != Class::State || ctx.out.producer[old].is_some() {
         refuse("the former is no state".to_owned());
     }
@@ -50,6 +52,7 @@ fn pair(ctx: &Ctx<'_>, old: (usize, Value), new: (usize, Value), refuse: &mut dy
     let first = data.outputs.first().copied().flatten() == Some(new);
     let element_wise = if first { ctx.out.overwritable(row) } else { Vec::new() };
     let updates = memc_ops::new_values(data);
+    // No view of the old value may be needed once the result is written.
     for member in ctx.views_of(old_index) {
         let Some(value) = ctx.value_of[*member] else { continue };
         let name = &ctx.tensor(*member).name;

@@ -1,4 +1,4 @@
-//! Rows of `stated`: whose sizes are what the file or the user says.
+//! Checks rows of `stated`: whether sizes come from the model file or from the user.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::findings::{At, Findings};
 
-/// Checks that each row names a tensor once, and that the file's rows are those whose sizes do not follow from the input model without what it states.
+/// Checks that each row names a known tensor and that no tensor has two rows. The file's rows must be
+/// the values whose sizes follow from the input model only with the sizes that the file states.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let given = &ctx.given.module;
     let claimed: BTreeSet<&str> = given.claimed.iter().map(|value| ctx.given.name(*value)).collect();

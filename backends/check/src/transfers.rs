@@ -1,4 +1,4 @@
-//! Transfers: pairs of nodes, and the time between them in which the near copy is gone.
+//! Checks transfers: pairs of nodes, and the steps between them at which the near copy must not exist.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::ctx::Ctx;
 use crate::findings::{At, Findings};
 use crate::side::TRANSFER_DOMAIN;
 
-/// Checks all rows of `transfers` and that every transfer node is in one.
+/// Checks all rows of `transfers`, and that every transfer node belongs to a row.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     functions(ctx, findings);
     let links: BTreeSet<(&str, &str)> =
@@ -34,7 +34,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     }
 }
 
-/// Steps of store and load, and the entry of the copy in between (where it has one).
+/// Returns the steps of store and load, and the entry of the far copy, if any. `None` if the nodes do
+/// not match the row.
 fn pair(ctx: &Ctx<'_>, row: &Transfer) -> Option<(usize, usize, Option<usize>)> {
     let store = usize::try_from(row.store_step).ok().filter(|step| *step < ctx.steps())?;
     let load = usize::try_from(row.load_step).ok().filter(|step| *step < ctx.steps() && store < *step)?;
@@ -77,7 +78,8 @@ fn places(ctx: &Ctx<'_>, row: &Transfer, far: Option<usize>, links: &BTreeSet<(&
     }
 }
 
-/// Nothing reads or keeps the near copy, or what shares its bytes as a view, strictly between store and load.
+/// Checks that strictly between store and load no node reads the near copy or a view of it, and none of
+/// them is live.
 fn away(ctx: &Ctx<'_>, row: &Transfer, store: usize, load: usize, findings: &mut Findings) {
     let Some(near) = ctx.named.get(row.tensor.as_str()) else { return };
     for member in ctx.views_of(*near) {
@@ -96,7 +98,8 @@ fn away(ctx: &Ctx<'_>, row: &Transfer, store: usize, load: usize, findings: &mut
     }
 }
 
-/// A runtime without transfers runs their functions: these must not change anything.
+/// Checks that the model-local functions of transfer operators are identities: runtimes without
+/// transfers run the functions.
 fn functions(ctx: &Ctx<'_>, findings: &mut Findings) {
     for function in &ctx.out.file.model().functions {
         let name = function.name.as_deref().unwrap_or_default();

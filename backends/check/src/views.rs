@@ -1,4 +1,4 @@
-//! Where a value lies in another one's bytes, by what the operators between them mean.
+//! Derives byte offsets of views from the meaning of operators.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,11 @@ use memc_ops::{View, normalize_axis};
 
 use crate::side::{Known, Side};
 
-/// Byte offsets at which `part` is, by some node's meaning, a run of the bytes of `whole`.
+/// Returns the byte offsets at which `part` is, by the meaning of some node, a contiguous range of the
+/// bytes of `whole`.
 ///
-/// Either `part` is a result made of the operand `whole`, or `part` is an operand that the result `whole` contains. Concat may read a
-/// value twice, hence a set.
+/// Either `part` is a result and `whole` its node's operand, or `part` is an operand and `whole` the
+/// result that contains it. A set, because Concat may read a value twice.
 pub(crate) fn offsets(side: &Side<'_>, part: Value, whole: Value) -> BTreeSet<u64> {
     let mut found = BTreeSet::new();
     if let Some(row) = side.producer[part] {
@@ -66,7 +67,7 @@ pub(crate) fn same_elements(a: &Known, b: &Known) -> bool {
     a.element == b.element && a.elements() == b.elements()
 }
 
-/// Offsets of `part` among pieces that stand one after the other along an axis of `big`.
+/// Returns the offsets of `part` among pieces that follow one another along an axis of `big`.
 fn pieces(side: &Side<'_>, all: &[Option<Value>], part: Value, small: &Known, big: &Known, axis: i64) -> Vec<u64> {
     let Some(axis) = normalize_axis(axis, big.dims.len()) else { return Vec::new() };
     let mut found = Vec::new();
@@ -83,7 +84,8 @@ fn pieces(side: &Side<'_>, all: &[Option<Value>], part: Value, small: &Known, bi
     found
 }
 
-/// Byte offset of a box in a row-major tensor, where its elements are one contiguous run that begins at a whole byte.
+/// Returns the byte offset of a box in a row-major tensor. `None` if the box's elements are not
+/// contiguous or do not begin at a whole byte.
 fn window(big: &Known, part: &Known, starts: &[u64]) -> Option<u64> {
     if big.element != part.element || big.dims.len() != part.dims.len() || starts.len() != big.dims.len() {
         return None;
@@ -93,7 +95,7 @@ fn window(big: &Known, part: &Known, starts: &[u64]) -> Option<u64> {
         .zip(&part.dims)
         .zip(&big.dims)
         .all(|((start, extent), whole)| start.checked_add(*extent).is_some_and(|end| end <= *whole));
-    // Rows are whole behind the last axis that is cut; before it there must be only one of everything.
+    // After the last cut axis all rows are complete. Before it every extent of the part must be 1.
     let cut = big.dims.iter().zip(&part.dims).rposition(|(whole, extent)| whole != extent).unwrap_or(0);
     if !inside || part.dims[..cut].iter().any(|extent| *extent != 1) {
         return None;
@@ -108,14 +110,15 @@ fn window(big: &Known, part: &Known, starts: &[u64]) -> Option<u64> {
     (bits % 8 == 0).then(|| u64::try_from(bits / 8).ok()).flatten()
 }
 
-/// First element of a slice on each axis; `None` where it is unknown or the slice skips elements.
+/// Returns the first element of a slice on each axis. `None` if it is unknown or the slice skips
+/// elements.
 fn slice_starts(side: &Side<'_>, row: usize, big: &Known) -> Option<Vec<u64>> {
     let data = side.module.node(side.rows[row].node);
     let operand = |at: usize| match data.inputs.get(at).copied().flatten() {
         Some(value) => side.integers(value).map(Some),
         None => Some(None),
     };
-    // Operator sets before 10 give the numbers as attributes.
+    // Operator sets before 10 state the numbers as attributes.
     let (starts, axes, steps) = match data.ints("starts") {
         Some(starts) => (starts.to_vec(), data.ints("axes").map(<[i64]>::to_vec), None),
         None => (operand(1)??, operand(3)?, operand(4)?),
@@ -135,7 +138,7 @@ fn slice_starts(side: &Side<'_>, row: usize, big: &Known) -> Option<Vec<u64>> {
     (starts.len() == axes.len()).then_some(first)
 }
 
-/// Values that `value` may be a view of, whichever way round; each pair is found from the node between them.
+/// Returns pairs (part, whole) that the node of a row may connect as views, in either direction.
 pub(crate) fn candidates(side: &Side<'_>, row: usize) -> Vec<(Value, Value)> {
     let data = side.module.node(side.rows[row].node);
     let first = |list: &[Option<Value>]| list.first().copied().flatten();

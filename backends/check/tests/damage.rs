@@ -1,4 +1,4 @@
-//! Every kind of damage is caught, by the kind that names it.
+//! Damages a valid plan in every way. Each damage is reported with the kind that names it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -33,7 +33,7 @@ fn view(of: &str, alias_offset: u64) -> Option<Alias> {
     Some(Alias { of: of.into(), kind: AliasKind::View, alias_offset })
 }
 
-/// Adds a node that is random to the output model.
+/// Returns another random node for the output model.
 fn another_noise() -> memc_onnx_proto::onnx::NodeProto {
     node("noise2", "RandomUniformLike", &["d"], &["u2"])
 }
@@ -468,7 +468,8 @@ fn every_damage_is_caught_by_its_own_kind() {
 fn every_kind_has_a_damage() {
     let covered: BTreeSet<&str> = all().map(|(kind, ..)| kind.name()).collect();
     let left: Vec<&str> = memc_check::codes::all().map(|entry| entry.name).filter(|name| !covered.contains(name)).collect();
-    // The form of the text is another function's matter, and a rewriting is no damage; both have tests of their own.
+    // Other tests cover these two: `json-form` belongs to another function, and a rewriting is not
+    // damage.
     assert_eq!(left, ["json-form", "rewritten"]);
 }
 

@@ -1,4 +1,4 @@
-//! Layouts that somebody broke on purpose: the check answers, whatever the numbers and names.
+//! Layouts that are damaged on purpose: the check returns a report, regardless of numbers and names.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use prost::Message as _;
 use serde_json::{Value, json};
 
-/// How to break one place of a JSON value.
+/// A damage of one place of a JSON value.
 #[derive(Clone, Debug)]
 enum Break {
     Number(u64),
@@ -23,6 +23,7 @@ enum Break {
 }
 
 fn breaks() -> impl Strategy<Value = Break> {
+    // Numbers at the limits of types, and names from the layout.
     let number = prop_oneof![
         Just(0u64),
         Just(1),
@@ -83,7 +84,7 @@ fn breaks() -> impl Strategy<Value = Break> {
     ]
 }
 
-/// Paths to all leaves and entries.
+/// Collects the paths of all leaves and entries.
 fn paths(value: &Value, at: &str, all: &mut Vec<String>) {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! Which bytes may be shared, operator by operator: windows at exact offsets, operands that may be overwritten.
+//! Shared bytes by operator: sub-views at exact offsets, and operands that may be overwritten.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -23,7 +23,8 @@ fn flag(name: &str, value: u8) -> TensorProto {
     }
 }
 
-/// `x` and `q` are computed before the node, `y` is read after it; constants are initializers.
+/// Returns a case around one node. Other nodes compute `x` and `q` before it and read `y` after it.
+/// Constants are initializers.
 fn around(item: &NodeProto, shapes: &[(&'static str, &[u64])], constants: &[TensorProto], opset: i64) -> Case {
     let dims = |name: &str| -> Vec<i64> {
         let found = shapes.iter().find(|(other, _)| *other == name).map_or(&[4, 16][..], |(_, dims)| dims);
@@ -39,6 +40,7 @@ fn around(item: &NodeProto, shapes: &[(&'static str, &[u64])], constants: &[Tens
     nodes.push(item.clone());
     let results: Vec<&String> = item.output.iter().filter(|name| !name.is_empty()).collect();
     nodes.extend(results.iter().map(|name| node(&format!("use_{name}"), "Abs", &[name], &[&format!("{name}_out")])));
+    // Equal input and output models, with shapes for all values.
     let mut case = Case::same(nodes, |graph| {
         graph.initializer = constants.to_vec();
         graph.input = operands.iter().map(|name| info(&format!("{name}0"), FLOAT, &dims(name))).collect();
@@ -74,7 +76,8 @@ fn around(item: &NodeProto, shapes: &[(&'static str, &[u64])], constants: &[Tens
     case
 }
 
-/// Kinds of violations that speak of a view, when `part` is stated to be one of `whole` at an offset.
+/// Returns the kinds of violations about views, if `part` is stated to be a view of `whole` at an
+/// offset.
 fn as_view(case: &mut Case, part: &'static str, whole: &'static str, offset: u64) -> Vec<Kind> {
     let (space, base) = {
         let owner = case.tensor(whole);
@@ -194,7 +197,7 @@ fn operands_may_be_written_where_a_result_wants_them() {
     let reshape = node("it", "Reshape", &["x", "flat"], &["y"]);
     let shapes: Vec<(&'static str, &'static [u64])> = vec![("x", &[4, 16]), ("y", &[64])];
     assert_eq!(as_view(&mut around(&reshape, &shapes, &[ints("flat", &[64])], 17), "x", "y", 0), []);
-    // A window of the whole is no place for the whole.
+    // A sub-view of the whole is no place for the whole.
     let split = with(node("it", "Split", &["x"], &["q", "y"]), int("axis", 0));
     let shapes: Vec<(&'static str, &'static [u64])> = vec![("x", &[4, 16]), ("q", &[2, 16]), ("y", &[2, 16])];
     assert_eq!(as_view(&mut around(&split, &shapes, &[], 17), "x", "y", 0), [Kind::View]);
@@ -243,7 +246,7 @@ fn only_element_by_element_operators_overwrite() {
     assert!(overwrites(&node("it", "Dropout", &["x"], &["y"]), "x", &[]));
     assert!(overwrites(&node("it", "Dropout", &["x", "", "false"], &["y"]), "x", &[flag("false", 0)]));
     assert!(!overwrites(&node("it", "Dropout", &["x", "", "true"], &["y"]), "x", &[flag("true", 1)]));
-    // An operator set in which it never trains, and in which the mask is a float.
+    // In operator set 9, Dropout never trains, and its mask is a float.
     assert!(overwrites_in(9, &node("it", "Dropout", &["x"], &["y", "q"]), "x", &[]));
     let normalize = |results: &[&str]| node("it", "BatchNormalization", &["x", "q", "q", "q", "q"], results);
     assert!(overwrites_in(9, &normalize(&["y"]), "x", &[]));

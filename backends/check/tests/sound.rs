@@ -1,4 +1,4 @@
-//! Plans that hold pass, and what is equal up to form is found to be equal.
+//! Valid plans pass, and computations that differ only in form are recognized as equal.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -13,12 +13,12 @@ use memc_onnx_proto::onnx::{AttributeProto, NodeProto, OperatorSetIdProto, Tenso
 
 const EXACT: Options = Options { equivalence: true, exact: true };
 
-/// All violations as text, so that a failure shows them.
+/// Formats all violations, so that a failure shows them.
 fn shown(report: &Report) -> Vec<String> {
     report.violations.iter().map(|violation| format!("{}: {}", violation.kind.name(), violation.diagnostic.message)).collect()
 }
 
-/// Violations but for the numbers that a hand-made plan does not follow up.
+/// Formats the violations, except for numbers that the hand-made plan does not update.
 fn without_numbers(report: &Report) -> Vec<String> {
     let numbers = [Kind::Peak, Kind::ArenaSize, Kind::LowerBound, Kind::Weights, Kind::Baseline];
     let kept = report.violations.iter().filter(|violation| !numbers.contains(&violation.kind));
@@ -31,7 +31,7 @@ fn a_right_plan_passes_with_every_io() {
         let mut case = Case::default();
         case.io = io;
         let peak = case.layout().peak["device"].bytes;
-        // Recomputing and moving may go below what any order needs.
+        // Recomputation and transfers may go below the lower bound of any order.
         case.layout().lower_bound.get_mut("device").unwrap().order = Some(peak + 1);
         let report = case.report_with(EXACT);
         let found: Vec<String> = shown(&report).into_iter().filter(|text| !text.starts_with("baseline")).collect();
@@ -48,7 +48,7 @@ fn the_baseline_is_the_input_model_in_file_order_with_views() {
     let report = Case::default().report_with(EXACT);
     assert_eq!(shown(&report), [""; 0]);
     assert_eq!(report.remarks, [""; 0]);
-    // At `join`: f 128, d 256, k0 and k1 256 each, and k, 512. At `right`, without k: h as well.
+    // At `join`: f 128, d 256, k0 and k1 256 each, and k 512. At `right`: without k, but with h.
     assert_eq!(report.summary.baseline.derived, 1408);
     let mut case = Case::default();
     case.layout().baseline.file_order_peak.insert("device".into(), 1200);
@@ -64,7 +64,7 @@ fn gaps_between_values_of_bodies_may_count() {
         case.layout().arenas[0].alignment = alignment;
         case.report().summary.baseline.most
     };
-    // Each of the two bodies of `choose` makes a value.
+    // Each of the two bodies of `choose` computes a value.
     assert!(most(1 << 20) >= 2 << 20, "{}", most(1 << 20));
     assert_eq!(most(0), most(1), "an alignment of nothing is none");
 }
@@ -107,7 +107,7 @@ fn another_body_is_another_graph() {
     assert_eq!(case.report().summary.rewritten_outputs, ["f"]);
 }
 
-/// A node that is the constant of this tensor.
+/// Returns a Constant node with this tensor.
 fn constant(name: &str, tensor: TensorProto) -> NodeProto {
     let value = AttributeProto { name: Some("value".into()), r#type: Some(4), t: Some(tensor), ..Default::default() };
     with(node(&format!("make_{name}"), "Constant", &[], &[name]), value)
@@ -116,7 +116,8 @@ fn constant(name: &str, tensor: TensorProto) -> NodeProto {
 #[test]
 fn constants_identities_and_idle_reshapes_do_not_change_the_meaning() {
     let mut case = Case::default();
-    // An initializer becomes a Constant node; a reshape to the same shape and an Identity appear, one reshape becomes two.
+    // Edits of the output model: an initializer becomes a Constant node, a reshape to the operand's
+    // shape and an Identity are inserted, and a reshape becomes two.
     case.graph().initializer.retain(|tensor| tensor.name() != "flat");
     case.insert("fold", [constant("flat", ints("", &[2, 32])), node("idle", "Reshape", &["c", "square"], &["c2"])]);
     case.insert("fold", [node("turn", "Reshape", &["c2", "long"], &["c3"])]);
@@ -124,7 +125,7 @@ fn constants_identities_and_idle_reshapes_do_not_change_the_meaning() {
     case.node("fold").input[0] = "c3".into();
     case.insert("last", [node("same", "Identity", &["t"], &["t2"])]);
     case.node("last").input[0] = "t2".into();
-    // Operands left out at the end say nothing.
+    // Omitted operands at the end have no meaning.
     case.node("part").input.push(String::new());
     case.shapes.extend([
         ("square", (INT64, vec![2])),
@@ -161,8 +162,9 @@ fn a_folded_shape_computation_equals_its_result_unless_a_caller_may_change_it() 
             ("flag", (BOOL, vec![])),
         ]);
         let report = case.report_with(EXACT);
-        // The extents of the result are the plan's anyway; what counts is that the elements are the operand's.
+        // The plan fixes the result's extents in either case. Only equality of the elements matters.
         assert_eq!(without_numbers(&report), [""; 0], "{overridable}");
+        // A gathered value depends on the elements, so an overridable initializer changes the meaning.
         let gather = |shape: &str| vec![node("pick", "Gather", &["x", shape], &["z"])];
         let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
             edit(graph);
@@ -249,7 +251,7 @@ fn an_order_proved_optimal_passes_where_nothing_is_recomputed_or_moved() {
         case.layout().lower_bound.get_mut("device").unwrap().order = Some(order);
         assert_eq!(case.report().violations[0].kind, Kind::LowerBound, "{order}");
     }
-    // A peak below what one node touches is as wrong as the live ranges that it comes from, and so is its proof.
+    // A peak below the bytes of one node is as wrong as the live ranges behind it, and so is its proof.
     case.tensor("a").live[0].end = 1;
     case.layout().peak.get_mut("device").unwrap().bytes = 256;
     case.layout().lower_bound.get_mut("device").unwrap().order = Some(256);
@@ -259,7 +261,7 @@ fn an_order_proved_optimal_passes_where_nothing_is_recomputed_or_moved() {
 
 #[test]
 fn a_bound_of_orders_that_no_single_step_shows_is_a_remark() {
-    // One branch's small result waits while the other branch runs; which one does is free.
+    // The small result of one branch waits while the other branch runs. Either branch may run first.
     let nodes = vec![
         node("up", "MatMul", &["x", "w"], &["a"]),
         node("down", "ReduceMax", &["a"], &["b"]),
@@ -300,10 +302,10 @@ fn a_bound_of_orders_counts_once_what_may_be_overwritten() {
         case.report().summary.spaces["device"].order_bound
     };
     let up = || node("up", "MatMul", &["x", "w"], &["a"]);
-    // The result of `bend` may take the 256 bytes of `a`; 4 bytes more are live at `down`.
+    // The result of `bend` may overwrite the 256 bytes of `a`. At `down`, 4 more bytes are live.
     let nodes = vec![up(), node("bend", "Relu", &["a"], &["b"]), node("down", "ReduceMax", &["b"], &["z"])];
     assert_eq!(bound(nodes, &[("z", vec![1, 1])], &[]), 260);
-    // Halves of `a` are overwritten while the whole lives on: nothing beside its 256 bytes is sure to be live.
+    // The halves of `a` are overwritten while the whole stays live. Only its 256 bytes are surely live.
     let nodes = vec![
         up(),
         with(node("cut", "Split", &["a"], &["s0", "s1"]), int("axis", 0)),
@@ -314,7 +316,8 @@ fn a_bound_of_orders_counts_once_what_may_be_overwritten() {
     assert_eq!(bound(nodes, &[("s0", half()), ("s1", half()), ("r", half()), ("z", half())], &[("s0", 0), ("s1", 128)]), 256);
 }
 
-/// A chain of `count` nodes with long skips, and a plan that gives each freed slot to the next tensor.
+/// Returns a chain of `count` nodes with long skips, and a plan that reuses each freed slot for the
+/// next tensor.
 fn chain(count: usize) -> Case {
     let name = |index: usize| format!("v{index}");
     let skip = |index: usize| name((index - 1).saturating_sub((index * 7) % 97));

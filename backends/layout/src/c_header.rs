@@ -1,4 +1,5 @@
-//! A layout as a C header: how big the arenas must be, where every tensor lies in them, and what each step reads and writes.
+//! Layout as a C header: arena sizes, places of tensors, and operands, results and workspace of each
+//! step.
 
 use std::fmt::Write as _;
 
@@ -8,22 +9,26 @@ use crate::{
     types::{Class, Layout, Tensor},
 };
 
-/// The plan as macros of a C99 (or C++) header that includes nothing.
+/// Returns the plan as macros of a C99 (or C++) header without includes.
 ///
-/// - `MEMC_MODEL_SHA256`, `MEMC_MODEL_ID`: the model file that the plan belongs to. A build that defines
-///   `MEMC_EXPECTED_MODEL_ID` refuses a header of another model.
+/// - `MEMC_MODEL_SHA256`, `MEMC_MODEL_ID`: model file that the plan belongs to. If a build defines
+///   `MEMC_EXPECTED_MODEL_ID`, the header of another model does not compile.
 /// - `MEMC_ARENA_<SPACE>_SIZE` and `_ALIGNMENT`, in bytes.
-/// - `MEMC_INPUT_COUNT`, and for each graph input from 0 `MEMC_INPUT_<N>_NAME`, `_SIZE`, `_TYPE` (ONNX's number), `_RANK`, `_SHAPE` (in
-///   braces), and `_OFFSET` where it lies in an arena; the same for `MEMC_OUTPUT_<N>`.
-/// - `MEMC_TENSOR_<NAME>_OFFSET` and `_SIZE`, for each tensor in an arena; `_SIZE` alone for graph inputs, outputs and state that the
-///   caller holds. `MEMC_TENSOR_AT(arena, NAME)` is its address.
-/// - Where `MEMC_TABLES` is defined: `memc_tensors`, `memc_steps` and `memc_step_tensors`, the plan as constant arrays.
+/// - `MEMC_INPUT_COUNT`, and for each graph input, numbered from 0, `MEMC_INPUT_<N>_NAME`, `_SIZE`,
+///   `_TYPE` (ONNX's number), `_RANK`, `_SHAPE` (in braces), and `_OFFSET` if an arena holds the input.
+///   Graph outputs have `MEMC_OUTPUT_<N>` macros in this form too.
+/// - `MEMC_TENSOR_<NAME>_OFFSET` and `_SIZE`, for each tensor in an arena. Graph inputs, outputs and
+///   state that the caller holds have `_SIZE` alone. `MEMC_TENSOR_AT(arena, NAME)` is the address of a
+///   tensor.
+/// - `memc_tensors`, `memc_steps` and `memc_step_tensors`, the plan as constant arrays, if
+///   `MEMC_TABLES` is defined.
 ///
-/// Names become upper-case identifiers that stay below 60 characters with all that stands around them; a number is added where two
-/// would be the same. Every region is held inside its arena by an assertion at compile time.
+/// Names become upper-case identifiers. With prefixes and suffixes they stay below 60 characters. A
+/// number is appended if two names would become equal. Assertions at compile time check that every
+/// tensor fits its arena.
 pub fn to_c_header(layout: &Layout) -> String {
     let mut text = String::new();
-    // Writing to a String cannot fail; here and below.
+    // Writing to a String cannot fail; this holds for all writes below.
     let _ = write_header(layout, &mut text);
     text
 }
@@ -37,6 +42,7 @@ fn write_header(layout: &Layout, text: &mut String) -> std::fmt::Result {
         comment(&layout.memc_version),
         comment(&layout.target.name)
     )?;
+    // Model identity and helper macros.
     writeln!(text, "#ifndef MEMC_LAYOUT_H\n#define MEMC_LAYOUT_H\n")?;
     writeln!(text, "/* The model file that the plan belongs to, and the first digits of its hash as a number. */")?;
     writeln!(text, "#define MEMC_MODEL_SHA256 \"{sha}\"\n#define MEMC_MODEL_ID 0x{id}UL")?;
@@ -50,6 +56,7 @@ fn write_header(layout: &Layout, text: &mut String) -> std::fmt::Result {
     for (word, about, tensors) in ends {
         write_ends(layout, text, word, about, &tensors)?;
     }
+    // Size of each tensor, and its offset if an arena holds it.
     let mut names = Identifiers::default();
     for tensor in &layout.tensors {
         let placed = tensor.space.as_ref().zip(tensor.offset);
@@ -74,7 +81,7 @@ fn write_header(layout: &Layout, text: &mut String) -> std::fmt::Result {
     writeln!(text, "\n#endif")
 }
 
-/// Writes the arenas; returns each space's name with its identifier.
+/// Writes the arenas. Returns pairs of space name and identifier.
 fn write_arenas(layout: &Layout, text: &mut String) -> Result<Vec<(String, String)>, std::fmt::Error> {
     let mut names = Identifiers::default();
     let mut spaces = Vec::new();
@@ -92,7 +99,7 @@ fn write_arenas(layout: &Layout, text: &mut String) -> Result<Vec<(String, Strin
     Ok(spaces)
 }
 
-/// Writes the graph's inputs or outputs, by number.
+/// Writes the graph's inputs or outputs, numbered from 0.
 fn write_ends(layout: &Layout, text: &mut String, word: &str, about: &str, tensors: &[usize]) -> std::fmt::Result {
     writeln!(text, "/* {about}: element types are numbered as in ONNX's TensorProto.DataType. */")?;
     writeln!(text, "#define MEMC_{word}_COUNT {}", tensors.len())?;
@@ -104,7 +111,7 @@ fn write_ends(layout: &Layout, text: &mut String, word: &str, about: &str, tenso
             writeln!(text, "{start}_ARENA {arena}\n{start}_OFFSET {}", literal(offset))?;
         }
         writeln!(text, "{start}_TYPE {} /* {} */", element_type(&tensor.dtype), comment(&tensor.dtype))?;
-        // C has no array without elements: what has no extents holds one element.
+        // C has no empty array: the shape of a scalar has one element.
         let extents: Vec<String> = tensor.shape.iter().map(|extent| literal(*extent)).collect();
         let extents = if extents.is_empty() { "1UL".to_owned() } else { extents.join(", ") };
         writeln!(text, "{start}_RANK {}\n{start}_SHAPE {{ {extents} }}", tensor.shape.len())?;
@@ -127,13 +134,15 @@ fn write_comment(tensor: &Tensor, text: &mut String) -> std::fmt::Result {
     writeln!(text, " */")
 }
 
-/// Writes the plan as arrays, for programs that walk through it; they cost no memory where nobody asks for them.
+/// Writes the plan as arrays, for programs that iterate over it. Without `MEMC_TABLES` the arrays take
+/// no memory.
 fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
     writeln!(text, "\n/* The plan as tables, for one source file that defines MEMC_TABLES before it includes this one. */")?;
     writeln!(text, "#define MEMC_TENSOR_COUNT {}\n#define MEMC_STEP_COUNT {}", layout.tensors.len(), layout.schedule.len())?;
     writeln!(text, "/* An arena of what the caller holds, and a tensor that is left out or has no size. */")?;
     writeln!(text, "#define MEMC_NO_ARENA 0xffffU\n#define MEMC_NO_TENSOR 0xffffffffUL")?;
     writeln!(text, "#ifdef MEMC_TABLES")?;
+    // Types of the tables.
     let is_wide = layout.tensors.iter().any(|tensor| u32::try_from(tensor.bytes.max(tensor.offset.unwrap_or(0))).is_err());
     writeln!(text, "typedef unsigned long {}memc_bytes;", if is_wide { "long " } else { "" })?;
     writeln!(text, "typedef struct {{ const char *name; memc_bytes offset, size; unsigned arena, type; }} memc_tensor;")?;
@@ -145,6 +154,7 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
         text,
         "typedef struct {{ const char *node, *domain, *op; unsigned long first; unsigned reads, writes, scratch; }} memc_step;"
     )?;
+    // Table of tensors, in the layout's order.
     if !layout.tensors.is_empty() {
         writeln!(text, "static const memc_tensor memc_tensors[MEMC_TENSOR_COUNT] = {{")?;
         for tensor in &layout.tensors {
@@ -161,6 +171,7 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
     if steps.is_empty() {
         return writeln!(text, "#endif");
     }
+    // Table of tensor indices, step by step.
     writeln!(text, "static const unsigned long memc_step_tensors[] = {{")?;
     for step in &steps {
         let known = step.reads.iter().chain(&step.writes).copied().chain(step.scratch.iter().copied().map(Some));
@@ -169,7 +180,8 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
             writeln!(text, "{},", row.join(", "))?;
         }
     }
-    // An array has at least one element, and `first` of a last step without tensors still points into it.
+    // An array has at least one element. `first` of a last step without tensors also points at this
+    // element.
     writeln!(text, "MEMC_NO_TENSOR\n}};")?;
     writeln!(text, "static const memc_step memc_steps[MEMC_STEP_COUNT] = {{")?;
     let mut first = 0;
@@ -182,7 +194,7 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
     writeln!(text, "}};\n#endif")
 }
 
-/// A number with the least suffix that holds it whatever the width of `int`.
+/// Returns a number with the shortest suffix that makes its type wide enough for any width of `int`.
 fn literal(value: u64) -> String {
     if u32::try_from(value).is_ok() { format!("{value}UL") } else { format!("{value}ULL") }
 }

@@ -5,45 +5,45 @@ use thiserror::Error;
 
 use crate::types::{Layout, VERSION};
 
-/// Why a text is not a layout that this version reads.
+/// Reason that a text is not a layout of this version.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// The text is no JSON, or a key is missing or of the wrong kind.
+    /// The text is not JSON, or a key is missing or of the wrong kind.
     #[error("line {line}, column {column} of the layout file: {source}")]
     Json {
-        /// Line, from 1; 0 when the text ends too early to tell.
+        /// Line, from 1; 0 if the text ends too early.
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// What is wrong there.
+        /// Error of the JSON parser.
         source: serde_json::Error,
     },
     /// The key `schema` names another format.
     #[error("the file says it is `{found}`, not a memc layout")]
     OtherFormat {
-        /// What the key says.
+        /// Value of the key.
         found: String,
     },
     /// The file has a major version that this reader does not know.
     #[error("the file is of version `{found}`; this memc reads `{VERSION}`: use the memc that wrote it, or plan again")]
     OtherVersion {
-        /// What the key `schema` says.
+        /// Value of the key `schema`.
         found: String,
     },
 }
 
-/// Why a layout cannot be written.
+/// Reason that a layout cannot be written.
 #[derive(Debug, Error)]
 pub enum WriteError {
     /// A number of the cost or target is negative, infinite or not a number.
     #[error("the layout holds a value that JSON cannot: {source}")]
     Value {
-        /// Which value.
+        /// Error of the JSON writer.
         source: serde_json::Error,
     },
 }
 
-/// The one key that decides whether the rest can be read.
+/// The only key that decides whether the rest can be read.
 #[derive(Deserialize)]
 struct Head {
     schema: String,
@@ -70,14 +70,15 @@ pub fn read(text: &str) -> Result<Layout, ReadError> {
     serde_json::from_str(text).map_err(located)
 }
 
-/// The JSON text of a layout: keys sorted at every level, one trailing newline; equal layouts give equal bytes.
+/// Returns the JSON text of a layout: keys sorted at every level, one trailing newline. Equal layouts
+/// give equal bytes.
 ///
 /// # Errors
-/// [`WriteError::Value`] when a cost or bandwidth is negative or not finite.
+/// [`WriteError::Value`] if a cost or bandwidth is negative or not finite.
 pub fn to_json(layout: &Layout) -> Result<String, WriteError> {
     let write = || {
         let mut value = serde_json::to_value(layout)?;
-        // Maps keep insertion order when any crate of the build asks serde_json for that.
+        // Maps keep insertion order if any crate of the build enables this feature of serde_json.
         value.sort_all_objects();
         serde_json::to_string_pretty(&value)
     };

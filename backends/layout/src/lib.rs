@@ -1,12 +1,14 @@
-//! The layout file memc.layout/1: its types, schema, and the forms that other tools read.
+//! The layout file memc.layout/1: its types, its schema, and conversions for other tools.
 //!
-//! A layout says where every tensor of a planned model lies: which space, which offset, from which step to which. Whoever
-//! reads it can run the model inside the arenas, or check the plan without trusting who wrote it.
+//! A layout states the place of every tensor of a planned model: space, offset and live range. A reader
+//! can run the model inside the arenas, or check the plan without trusting its writer.
 //!
-//! - [`Layout`] and its parts are the file's keys, one to one; [`read`] and [`to_json`] go between text and types.
+//! - [`Layout`] and its parts correspond one to one to the file's keys. [`read`] and [`to_json`]
+//!   convert between text and types.
 //! - [`schema()`] is the JSON schema of the file, for readers in other languages.
-//! - [`to_c_header`], [`to_rust`] and [`to_minimalloc_csv`] are the same plan in the forms that firmware and other planners read.
-//! - [`LiveCurve`] derives, from the layout alone, how many bytes are live at each step and whose they are.
+//! - [`to_c_header`], [`to_rust`] and [`to_minimalloc_csv`] convert the plan for firmware and for other
+//!   planners.
+//! - [`LiveCurve`] derives from the layout alone the bytes live at each step, and their owners.
 
 mod c_header;
 mod identifiers;

@@ -1,7 +1,8 @@
-//! What a layout's live ranges add up to: bytes live at each step, and whose they are.
+//! Live curve: bytes live at each step and their owners, derived from a layout's live ranges.
 //!
-//! Derived from the layout alone, by the words of its contract: an owner counts in full while it or any of its aliases is live.
-//! Nothing is believed: alias rings, unknown names and steps beyond the schedule are left out or cut, never followed.
+//! The layout is the only source, by the rules of its contract: an owner counts in full while it or any
+//! of its aliases is live. The layout is not trusted: cycles of aliases and unknown names are left out,
+//! and steps beyond the schedule are cut.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,8 @@ use crate::types::{Class, Layout, LiveRange, Tensor};
 /// Live bytes of every space of a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveCurve {
-    /// One entry for each space that the target names or that a tensor lies in: the target's order, then by name.
+    /// One entry for each space of the target, in the target's order, then by name for other spaces
+    /// that hold a tensor.
     pub spaces: Vec<SpaceCurve>,
 }
 
@@ -19,52 +21,53 @@ pub struct LiveCurve {
 pub struct SpaceCurve {
     /// Name of the space.
     pub space: String,
-    /// Bytes of the owners that are live, one number a step.
+    /// Bytes of the live owners, by step.
     pub live_bytes: Vec<u64>,
-    /// The largest of them; 0 for a layout without steps.
+    /// Maximum of `live_bytes`; 0 for a layout without steps.
     pub peak: u64,
-    /// The first step at which it is reached.
+    /// First step with the peak.
     pub peak_step: u64,
     /// Tensors of the space that own bytes, in the layout's order.
     pub owners: Vec<Owner>,
 }
 
-/// A tensor that owns bytes, with everything that lives in them.
+/// A tensor that owns bytes, with all aliases of these bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Index of the tensor in the layout.
     pub tensor: usize,
-    /// Indices of its aliases, aliases of aliases among them, in the layout's order.
+    /// Indices of its aliases, including aliases of aliases, in the layout's order.
     pub aliases: Vec<usize>,
     /// First byte in the arena.
     pub offset: u64,
-    /// Size.
+    /// Size in bytes.
     pub bytes: u64,
     /// Steps at which the owner or an alias is live: disjoint, ascending, within the schedule.
     pub live: Vec<LiveRange>,
-    /// Step of the node that computes the tensor or uses the workspace; none for what the caller brings.
+    /// Step of the node that computes the tensor or uses the workspace; `None` for a tensor from the
+    /// caller.
     pub producer: Option<u64>,
 }
 
 impl Owner {
-    /// First live step; 0 for an owner that is never live.
+    /// Returns the first live step, or 0 for an owner that is never live.
     pub fn start(&self) -> u64 {
         self.live.first().map_or(0, |range| range.start)
     }
 
-    /// Step after the last live one; 0 for an owner that is never live.
+    /// Returns the step after the last live step, or 0 for an owner that is never live.
     pub fn end(&self) -> u64 {
         self.live.last().map_or(0, |range| range.end)
     }
 
-    /// Whether the bytes hold something at a step.
+    /// Whether the owner or an alias is live at a step.
     pub fn is_live(&self, step: u64) -> bool {
         self.live.iter().any(|range| range.contains(step))
     }
 }
 
 impl LiveCurve {
-    /// Derives the profile of a layout, in time O(tensors · log tensors + spaces · steps).
+    /// Derives the live curve of a layout, in time O(tensors · log tensors + spaces · steps).
     pub fn of(layout: &Layout) -> LiveCurve {
         let roots = roots(&layout.tensors);
         let mut families: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -91,7 +94,7 @@ impl LiveCurve {
         LiveCurve { spaces }
     }
 
-    /// The profile of the space of that name.
+    /// Returns the live curve of a space by name.
     pub fn space(&self, name: &str) -> Option<&SpaceCurve> {
         self.spaces.iter().find(|space| space.space == name)
     }
@@ -105,7 +108,7 @@ impl SpaceCurve {
         SpaceCurve { space: space.to_owned(), live_bytes, peak, peak_step, owners }
     }
 
-    /// Owners that are live at a step: largest first, equals by offset.
+    /// Returns the owners live at a step: largest first, then by offset.
     pub fn alive_at(&self, step: u64) -> Vec<&Owner> {
         let mut alive: Vec<&Owner> = self.owners.iter().filter(|owner| owner.is_live(step)).collect();
         alive.sort_by_key(|owner| (std::cmp::Reverse(owner.bytes), owner.offset, owner.tensor));
@@ -130,7 +133,8 @@ fn owner(layout: &Layout, root: usize, offset: u64, members: &[usize]) -> Owner 
     }
 }
 
-/// For each tensor the one that owns its bytes: itself, or the end of its chain of aliases. None where the chain breaks or runs in a ring.
+/// Returns the owner of each tensor's bytes: the tensor itself, or the end of its chain of aliases.
+/// `None` if the chain breaks or runs in a cycle.
 fn roots(tensors: &[Tensor]) -> Vec<Option<usize>> {
     let by_name: BTreeMap<&str, usize> =
         tensors.iter().enumerate().map(|(index, tensor)| (tensor.name.as_str(), index)).collect();
@@ -150,7 +154,8 @@ fn roots(tensors: &[Tensor]) -> Vec<Option<usize>> {
             if let Some(known) = found[at] {
                 break known;
             }
-            // Marked before its end is known: whoever comes here again is in a ring.
+            // Mark the tensor as cyclic until the end of its chain is known: reaching it again means a
+            // cycle.
             found[at] = Some(None);
             path.push(at);
             match next[at] {
@@ -166,7 +171,7 @@ fn roots(tensors: &[Tensor]) -> Vec<Option<usize>> {
     found.into_iter().map(Option::flatten).collect()
 }
 
-/// The union of ranges, cut at the end of the schedule, as disjoint ranges in ascending order.
+/// Returns the union of ranges, cut at the end of the schedule, as disjoint ranges in ascending order.
 fn merged(mut ranges: Vec<LiveRange>, steps: u64) -> Vec<LiveRange> {
     ranges.sort_unstable();
     let mut union: Vec<LiveRange> = Vec::new();
@@ -183,12 +188,12 @@ fn merged(mut ranges: Vec<LiveRange>, steps: u64) -> Vec<LiveRange> {
     union
 }
 
-/// Bytes live at each step; sums that no u64 holds stay at its largest value.
+/// Returns the bytes live at each step. Sums saturate at `u64::MAX`.
 fn sums(owners: &[Owner], steps: usize) -> Vec<u64> {
     let mut change = vec![0_i128; steps + 1];
     for owner in owners {
         for range in &owner.live {
-            // In range: live ranges were cut at the number of steps.
+            // In bounds: live ranges were cut at the number of steps.
             change[range.start as usize] += i128::from(owner.bytes);
             change[range.end as usize] -= i128::from(owner.bytes);
         }

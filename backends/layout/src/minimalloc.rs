@@ -1,13 +1,14 @@
-//! The CSV form that the minimalloc planner and its benchmarks use: one buffer a row.
+//! The CSV format of the minimalloc planner and its benchmarks: one buffer a row.
 
 use std::fmt::Write as _;
 
 use crate::{identifiers::Identifiers, live_curve::LiveCurve, types::Layout};
 
-/// The owners of bytes in one space as `id,lower,upper,size,offset`, live over the steps `lower..upper`.
+/// Returns the owners of bytes in one space as rows `id,lower,upper,size,offset`, live over the steps
+/// `lower..upper`.
 ///
-/// Aliases have no row: an owner's steps are those of all its aliases. Commas, quotes and line ends in names become `_`. A space
-/// without tensors gives the heading alone.
+/// Aliases have no row: an owner is live while any of its aliases is. Commas, quotes and control
+/// characters in names become `_`. For a space without tensors, only the heading is returned.
 pub fn to_minimalloc_csv(layout: &Layout, space: &str) -> String {
     let mut text = String::from("id,lower,upper,size,offset\n");
     let mut identifiers = Identifiers::default();

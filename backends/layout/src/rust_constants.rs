@@ -1,4 +1,4 @@
-//! A layout as Rust constants: how big the arenas must be, and where every tensor lies in them.
+//! Layout as Rust constants: arena sizes, and places of tensors.
 
 use std::fmt::Write as _;
 
@@ -8,16 +8,18 @@ use crate::{
     types::{Class, Layout},
 };
 
-/// The plan as constants of a Rust module that uses nothing but `core`.
+/// Returns the plan as constants of a Rust module that uses only `core`.
 ///
-/// - `MODEL_SHA256`: the model file that the plan belongs to.
+/// - `MODEL_SHA256`: model file that the plan belongs to.
 /// - `ARENA_<SPACE>_SIZE` and `ARENA_<SPACE>_ALIGNMENT`, in bytes.
-/// - `TENSOR_<NAME>`: the tensor's bytes as a range that slices its arena; `SIZE_<NAME>` for graph inputs, outputs and state that the
-///   caller holds.
-/// - `TENSORS`, and by their places in it `INPUTS`, `OUTPUTS` and what each of the `STEPS` reads, writes and needs as workspace.
+/// - `TENSOR_<NAME>`: range of the tensor's bytes, which slices its arena. `SIZE_<NAME>` for graph
+///   inputs, outputs and state that the caller holds.
+/// - `TENSORS`, and lists of positions in it: `INPUTS`, `OUTPUTS`, and operands, results and workspace
+///   of each of the `STEPS`.
 ///
-/// Names become upper-case identifiers of at most 60 characters; a number is added where two would be the same. Every range is held
-/// inside its arena at compile time, and a plan too big for the machine's `usize` does not compile.
+/// Names become upper-case identifiers of at most 60 characters. A number is appended if two names
+/// would become equal. Assertions at compile time check that every range fits its arena. A plan too
+/// large for the machine's `usize` does not compile.
 pub fn to_rust(layout: &Layout) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -34,6 +36,7 @@ fn write_constants(layout: &Layout, text: &mut String) -> std::fmt::Result {
     )?;
     writeln!(text, "/// SHA-256 of the model file that the plan belongs to.")?;
     writeln!(text, "pub const MODEL_SHA256: &str = \"{}\";", hexadecimal(&layout.model.output_sha256))?;
+    // Size and alignment of each arena.
     let mut arenas = Vec::new();
     let mut names = Identifiers::default();
     for arena in &layout.arenas {
@@ -50,6 +53,7 @@ fn write_constants(layout: &Layout, text: &mut String) -> std::fmt::Result {
         writeln!(text, "const _: () = assert!(ARENA_{name}_ALIGNMENT.is_power_of_two());")?;
         arenas.push((&arena.space, name));
     }
+    // Range or size of each tensor.
     let mut names = Identifiers::default();
     for tensor in &layout.tensors {
         let about = format!("{}: {} {}", comment(&tensor.name), comment(&tensor.dtype), shape(&tensor.shape));
@@ -76,7 +80,7 @@ fn write_constants(layout: &Layout, text: &mut String) -> std::fmt::Result {
     write_tables(layout, text)
 }
 
-/// Writes the plan as slices, for programs that walk through it; what nobody names is not linked.
+/// Writes the plan as slices, for programs that iterate over it. The linker drops unused slices.
 fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
     text.push_str(TYPES);
     writeln!(text, "\n/// All tensors of the plan.\npub static TENSORS: &[Tensor] = &[")?;
@@ -108,7 +112,7 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
     writeln!(text, "];")
 }
 
-/// Types of the tables.
+/// Source text of the table types.
 const TYPES: &str = r"
 /// A tensor: its place is the number of its arena, from 0 in the order above, with the offset; `None` where the caller holds it.
 /// Element types are numbered as in ONNX's `TensorProto.DataType`.

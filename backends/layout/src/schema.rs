@@ -5,10 +5,11 @@ use serde_json::Value;
 
 use crate::types::Layout;
 
-/// The name of the schema. It is an identifier; nothing is ever fetched from there.
+/// Identifier of the schema. Nothing is ever fetched from this address.
 pub const SCHEMA_ID: &str = "https://memc.dev/schema/memc.layout-1.json";
 
-/// JSON schema (draft 2020-12) of the files that [`crate::to_json`] writes, with one trailing newline.
+/// Returns the JSON schema (draft 2020-12) of the files that [`crate::to_json`] writes, with one
+/// trailing newline.
 pub fn schema() -> String {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut value = Value::from(settings.into_generator().into_root_schema_for::<Layout>());

@@ -1,10 +1,11 @@
-//! What programs that carry a plan out need of it beside offsets: inputs and outputs, the tensors of each step, and which workspace counts.
+//! Facts besides offsets that a program needs to run a plan: inputs and outputs, tensors of each step,
+//! and counted workspace.
 
 use std::collections::BTreeMap;
 
 use crate::types::{Class, Layout, Tensor};
 
-/// Number of an element type in ONNX's `TensorProto.DataType`; 0 where there is none.
+/// Returns the number of an element type in ONNX's `TensorProto.DataType`, or 0 for an unknown type.
 pub(crate) fn element_type(dtype: &str) -> u32 {
     const NAMES: [(&str, u32); 26] = [
         ("float", 1),
@@ -37,12 +38,13 @@ pub(crate) fn element_type(dtype: &str) -> u32 {
     NAMES.iter().find(|(name, _)| *name == dtype).map_or(0, |(_, number)| *number)
 }
 
-/// Tensors that the caller fills before a run, in the order of the file: graph inputs, and state among them.
+/// Returns the tensors that the caller fills before a run, in the layout's order: graph inputs and
+/// state.
 pub(crate) fn inputs(layout: &Layout) -> Vec<usize> {
     of_class(layout, &[Class::Input, Class::State])
 }
 
-/// Tensors that the caller reads after a run, in the order of the file.
+/// Returns the tensors that the caller reads after a run, in the layout's order.
 pub(crate) fn outputs(layout: &Layout) -> Vec<usize> {
     of_class(layout, &[Class::Output])
 }
@@ -52,19 +54,20 @@ fn of_class(layout: &Layout, classes: &[Class]) -> Vec<usize> {
     tensors.filter(|(_, tensor)| classes.contains(&tensor.class)).map(|(index, _)| index).collect()
 }
 
-/// Index of the tensor's space among the arenas.
+/// Returns the index of the arena of the tensor's space.
 pub(crate) fn arena_of(layout: &Layout, tensor: &Tensor) -> Option<usize> {
     layout.arenas.iter().position(|arena| Some(&arena.space) == tensor.space.as_ref())
 }
 
-/// The tensors of one step, by index; `None` for an operand that is left out and for what has no size.
+/// Tensors of one step, by index. `None` stands for an omitted operand or a tensor of unknown size.
 pub(crate) struct StepTensors {
     pub(crate) reads: Vec<Option<usize>>,
     pub(crate) writes: Vec<Option<usize>>,
     pub(crate) scratch: Vec<usize>,
 }
 
-/// The tensors of all steps. Operands and results are empty where the layout was read from a file, which does not have them.
+/// Returns the tensors of all steps. If the layout was read from a file, operands and results are
+/// empty: the file does not contain them.
 pub(crate) fn step_tensors(layout: &Layout) -> Vec<StepTensors> {
     let names: BTreeMap<&str, usize> = layout.tensors.iter().enumerate().map(|(index, it)| (it.name.as_str(), index)).collect();
     let find = |all: &[String]| all.iter().map(|name| names.get(name.as_str()).copied()).collect();
@@ -80,7 +83,7 @@ pub(crate) fn step_tensors(layout: &Layout) -> Vec<StepTensors> {
     steps
 }
 
-/// Which workspace an arena holds, as a sentence.
+/// Describes the workspace in an arena as a sentence.
 pub(crate) fn scratch_note(layout: &Layout, space: &str) -> String {
     let inside = layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch && tensor.space.as_deref() == Some(space));
     let (count, largest) = inside.fold((0u64, 0u64), |(count, largest), tensor| (count + 1, largest.max(tensor.bytes)));

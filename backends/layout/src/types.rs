@@ -1,11 +1,11 @@
-//! The keys of a layout file as types: one struct an object, fields named as the keys are.
+//! Keys of a layout file as types: one struct for each object, with fields named like the keys.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer, ser::Error as _};
 
-/// What the key `schema` of this version of the file says.
+/// Value of the key `schema` in this version of the file.
 pub const VERSION: &str = "memc.layout/1";
 
 /// A memory plan of one model: schedule, and space, offset and live range of every tensor.
@@ -105,14 +105,14 @@ pub enum StatedBy {
 #[serde(from = "[u64; 2]", into = "[u64; 2]")]
 #[schemars(with = "[u64; 2]")]
 pub struct Busy {
-    /// When it begins.
+    /// Start, in nanoseconds from the start of the run.
     pub start_ns: u64,
-    /// When it has ended.
+    /// End, in nanoseconds from the start of the run.
     pub end_ns: u64,
 }
 
 impl Busy {
-    /// How long it lasts; 0 for what ends before it begins.
+    /// Duration in nanoseconds; 0 if the end is before the start.
     pub fn ns(self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
@@ -278,7 +278,7 @@ impl Io {
             Class::Constant | Class::State => false,
         }
     }
-    /// The word that the file uses.
+    /// Returns the word that the file uses.
     pub fn as_str(self) -> &'static str {
         match self {
             Io::Outputs => "outputs",
@@ -313,11 +313,11 @@ pub struct ScheduledNode {
     /// Whether the node is a dead end that only pins a runtime's order. Absent from the file when false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub anchor: bool,
-    /// Names of its operands in order, empty for one that is left out. Known to who made the plan and not written to the file, which
-    /// lies beside the model.
+    /// Names of its operands in order, empty for an omitted operand. Only the planner fills them: the
+    /// file omits them, because the model next to it has them.
     #[serde(skip)]
     pub reads: Vec<String>,
-    /// Names of its results in the same way.
+    /// Names of its results in order, filled by the planner only.
     #[serde(skip)]
     pub writes: Vec<String>,
 }
@@ -373,7 +373,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// The word that the file uses.
+    /// Returns the word that the file uses.
     pub fn as_str(self) -> &'static str {
         match self {
             Class::Constant => "constant",
@@ -393,12 +393,12 @@ impl Class {
 pub struct LiveRange {
     /// First step.
     pub start: u64,
-    /// Step after the last one.
+    /// Step after the last step of the range.
     pub end: u64,
 }
 
 impl LiveRange {
-    /// Whether the step lies in the range.
+    /// Whether the range contains the step.
     pub fn contains(self, step: u64) -> bool {
         self.start <= step && step < self.end
     }
@@ -599,15 +599,15 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Whole numbers are written without a fraction, so that readers with integer types take them.
+/// Writes whole numbers without a fraction, so that readers with integer types accept them.
 fn number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    /// Above this not every integer is a `f64`.
+    /// 2^53: from this value on, some integers have no exact `f64`.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if !value.is_finite() || *value < 0.0 {
         return Err(S::Error::custom(format_args!("{value} is no finite number from 0 up")));
     }
     if value.fract() == 0.0 && *value < EXACT {
-        // Exact: the value is a whole number that a u64 holds.
+        // Exact: the value is a whole number within the range of u64.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         return serializer.serialize_u64(*value as u64);
     }

@@ -1,4 +1,4 @@
-//! The forms for other tools: C header, Rust constants, minimalloc CSV.
+//! Tests the conversions for other tools: C header, Rust constants, minimalloc CSV.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -9,7 +9,8 @@ use std::{
 
 use memc_layout::{Layout, read, to_c_header, to_minimalloc_csv, to_rust};
 
-/// Names that a hostile or careless exporter could give: ends of comments, quotes, lines, and three that become one identifier.
+/// Names that a hostile or careless exporter could write: ends of comments, quotes, line ends, and
+/// three names that map to one identifier.
 const HOSTILE: [&str; 8] = ["*/ #error x", "a\nb", "??/", "\"; }", "Łódź,1", "x.y", "x:y", "X_Y"];
 
 fn block() -> Layout {
@@ -26,7 +27,7 @@ fn hostile() -> Layout {
     layout
 }
 
-/// The plan with what each node reads and writes, as who made it knows it.
+/// Returns the fixture's plan with operands and results of each node, which the file omits.
 fn wired() -> Layout {
     let mut layout = block();
     for step in 0..layout.schedule.len() {
@@ -44,7 +45,8 @@ fn wired() -> Layout {
     layout
 }
 
-/// Names longer than compilers tell apart, which differ in the middle only or not at all.
+/// Returns a plan with names longer than compilers distinguish. They differ in the middle only, or not
+/// at all.
 fn long() -> Layout {
     let mut layout = wired();
     for (index, tensor) in layout.tensors.iter_mut().enumerate() {
@@ -55,7 +57,7 @@ fn long() -> Layout {
     layout
 }
 
-/// Compilers of C and C++ that are here, with their options.
+/// Returns the installed C and C++ compilers, with their options.
 fn c_compilers() -> Vec<(&'static str, &'static [&'static str], &'static str)> {
     const C: &[&str] = &["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"];
     const CPP: &[&str] = &["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"];
@@ -64,7 +66,7 @@ fn c_compilers() -> Vec<(&'static str, &'static [&'static str], &'static str)> {
     all.into_iter().filter(|(name, ..)| is_here(name)).collect()
 }
 
-/// Compiles Rust text to metadata only, warnings denied.
+/// Compiles Rust text to metadata only. Warnings are errors.
 fn compile(name: &str, text: &str) -> Output {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let source = folder.join(format!("{name}.rs"));
@@ -124,7 +126,7 @@ fn the_header_compiles_as_c99_and_as_cpp() {
     for (name, layout) in [("block", block()), ("hostile", hostile()), ("wired", wired()), ("long", long())] {
         std::fs::write(folder.join(format!("{name}.h")), to_c_header(&layout)).unwrap();
         for (compiler, options, extension) in &compilers {
-            // As macros alone, and with the tables, which a program walks through.
+            // The header's macros alone, and a program that iterates over its tables.
             let source = folder.join(format!("{name}.{extension}"));
             let program = format!(
                 "#define MEMC_TABLES\n#include \"{name}.h\"\n#include \"{name}.h\"\n\
@@ -153,7 +155,8 @@ fn identifiers_are_short_unique_and_the_same_in_a_changed_plan() {
     fewer.tensors.remove(1);
     let kept = to_c_header(&fewer);
     let lost = |name: &&&str| !kept.contains(&format!("#define {name} "));
-    // One tensor has a size and perhaps an offset; whoever has its own name keeps it.
+    // The removed tensor loses its size and perhaps its offset. Identifiers of names that are unique
+    // without a number stay.
     assert!(defined.iter().filter(lost).count() <= 6, "{:?}", defined.iter().filter(lost).collect::<Vec<_>>());
 }
 
@@ -166,7 +169,7 @@ fn a_step_names_what_it_reads_writes_and_needs() {
     let named =
         layout.schedule.iter().flat_map(|row| row.reads.iter().chain(&row.writes)).filter(|name| !name.is_empty()).count();
     let scratch = layout.tensors.iter().filter(|tensor| tensor.step.is_some()).count();
-    // Beside them there is the operand that is left out, and the end of the table.
+    // `MEMC_NO_TENSOR` stands for the omitted operand and for the end of the table.
     assert_eq!((count("UL"), count("MEMC_NO_TENSOR")), (named + scratch, 2));
     assert!(header.contains("In it is workspace of 2 steps, at most 98304 bytes"), "{header}");
 }

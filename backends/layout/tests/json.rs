@@ -1,4 +1,4 @@
-//! Reading and writing layout files: the round trip, the published schema, and what is refused.
+//! Tests reading and writing of layout files: the round trip, the published schema, and rejected texts.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use memc_layout::{ReadError, Tensor, read, schema, to_json};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 const BLOCK: &str = include_str!("data/residual_block.layout.json");
 
-/// The fixture with one value replaced, by JSON pointer.
+/// Returns the fixture with one value replaced, addressed by JSON pointer.
 fn changed(pointer: &str, value: Value) -> String {
     let mut block: Value = serde_json::from_str(BLOCK).unwrap();
     *block.pointer_mut(pointer).unwrap() = value;

@@ -1,4 +1,4 @@
-//! The profile of live bytes, against the fixture's claims and against counting step by step.
+//! Compares the live curve with the fixture's claims and with a step-by-step count.
 #![allow(clippy::unwrap_used)]
 
 use memc_layout::{Alias, AliasKind, Layout, LiveCurve, LiveRange, Tensor, read};
@@ -72,7 +72,7 @@ fn rings_strangers_and_far_steps_are_cut() {
     assert_eq!(LiveCurve::of(&layout).space("device").unwrap().peak, u64::MAX);
 }
 
-/// A few tensors with random ranges; each may alias one before it or one behind it.
+/// Generates a few tensors with random ranges. Each may alias an earlier or a later tensor.
 fn tensors() -> impl Strategy<Value = Vec<Tensor>> {
     let one = (0..18_u64, 1..6_u64, 0..1000_u64, any::<bool>(), proptest::option::of(0..8_usize));
     proptest::collection::vec(one, 1..8).prop_map(|rows| {
@@ -91,7 +91,7 @@ fn tensors() -> impl Strategy<Value = Vec<Tensor>> {
     })
 }
 
-/// The owner of a tensor, by walking at most as many aliases as there are tensors.
+/// Returns the owner of a tensor. Follows at most as many aliases as there are tensors.
 fn walk(tensors: &[Tensor], mut index: usize) -> Option<usize> {
     for _ in 0..=tensors.len() {
         match &tensors[index].alias {

@@ -1,21 +1,22 @@
-//! What a plan did to need less memory: each value that is computed again or moved, what that frees, and what it takes.
+//! Decisions of a plan that reduce memory: each recomputed or moved value, the bytes that it frees, and
+//! its cost.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use memc_layout::{AliasKind, Layout, LiveCurve, LiveRange, Owner, SpaceCurve, Transfer};
 
-/// How a value makes room.
+/// Way in which a value frees memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// It is dropped and computed again.
+    /// The value is dropped and recomputed.
     Recompute,
-    /// It is moved to another space and back.
+    /// The value is moved to another space and back.
     Transfer,
 }
 
 impl Way {
-    /// The word that reports use.
+    /// Returns the word that reports use.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Recompute => "recompute",
@@ -24,37 +25,40 @@ impl Way {
     }
 }
 
-/// A value that comes a second time.
+/// A value that is dropped and later restored.
 pub(crate) struct Decision<'a> {
     pub way: Way,
-    /// The value.
+    /// Name of the dropped value.
     pub tensor: &'a str,
-    /// Index of the tensor that it comes back as.
+    /// Index of the tensor that restores it.
     pub again: usize,
-    /// Space that has room meanwhile.
+    /// Space in which bytes become free.
     pub space: &'a str,
-    /// Space that it waits in.
+    /// Space that holds the value while it is away; `None` for a recomputation.
     pub far: Option<&'a str>,
-    /// Bytes that are free meanwhile; 0 for what owns none, or comes back while it is still there (on the way to something else).
+    /// Bytes that become free. 0 if the restored tensor owns none, or if another copy of the value is
+    /// live when it is restored.
     pub bytes: u64,
-    /// Steps at which they are free.
+    /// Steps at which the bytes are free.
     pub freed: Option<LiveRange>,
-    /// Step that brings it back.
+    /// Step that restores the value.
     pub step: u64,
-    /// Modelled time of that: of its node, or of both copies over the link, which run beside operators.
+    /// Modelled time of the recomputing node, or of both copies over the link, which overlap with
+    /// operators. In nanoseconds; `None` without a timeline.
     pub cost_ns: Option<u64>,
-    /// Modelled time that operators wait for the load; 0 for a recomputation.
+    /// Modelled time that operators wait for the load, in nanoseconds; 0 for a recomputation.
     pub waited_ns: u64,
-    /// Most live bytes at the freed steps.
+    /// Maximum of live bytes at the freed steps.
     pub peak_there: u64,
-    /// The same, had the value stayed.
+    /// Maximum of live bytes at these steps if the value had stayed.
     pub peak_otherwise: u64,
 }
 
-/// The decisions of a plan in the order in which values come back. O((tensors + steps) · log).
+/// Returns the decisions of a plan, in the order in which values are restored. O((tensors + steps) ·
+/// log).
 pub(crate) fn decisions<'a>(layout: &'a Layout, profile: &LiveCurve) -> Vec<Decision<'a>> {
     let spaces: Vec<Room<'_>> = profile.spaces.iter().map(Room::new).collect();
-    // For each tensor in an arena, its space and the owner of its bytes.
+    // Map each tensor in an arena to its space and to the owner of its bytes.
     let mut owners: BTreeMap<usize, (usize, &Owner)> = BTreeMap::new();
     for (index, space) in profile.spaces.iter().enumerate() {
         for owner in &space.owners {
@@ -72,10 +76,10 @@ pub(crate) fn decisions<'a>(layout: &'a Layout, profile: &LiveCurve) -> Vec<Deci
     all
 }
 
-/// A space whose live bytes can be asked for the most in a range.
+/// Live curve of a space with a table for range maximum queries.
 struct Room<'a> {
     profile: &'a SpaceCurve,
-    /// `most[k][s]` is the most of the `2^k` steps from `s` on.
+    /// `most[k][s]` is the maximum over the `2^k` steps from `s` on.
     most: Vec<Vec<u64>>,
 }
 
@@ -92,7 +96,7 @@ impl<'a> Room<'a> {
         Self { profile, most }
     }
 
-    /// Most live bytes at the steps of a range; 0 where it has none.
+    /// Returns the maximum of live bytes over a range of steps, or 0 for an empty range. O(1).
     fn most(&self, range: LiveRange) -> u64 {
         let steps = self.profile.live_bytes.len();
         let cut = |step: u64| usize::try_from(step).unwrap_or(steps).min(steps);
@@ -103,12 +107,12 @@ impl<'a> Room<'a> {
     }
 }
 
-/// What each tensor holds, as far as others hold the same: it and all views of it and of which it is one. What is written in place of it is
-/// something else.
+/// Groups of tensors with equal contents: tensors that are views of one another. A result written in
+/// place has other contents.
 struct Contents {
-    /// For each tensor a number that all with the same bytes have.
+    /// Number of each tensor's group.
     group: Vec<usize>,
-    /// Steps at which somebody of the group is live, by that number.
+    /// Steps at which a member of a group is live, by the group's number.
     live: BTreeMap<usize, Vec<LiveRange>>,
 }
 
@@ -136,7 +140,7 @@ impl Contents {
         self.group.get(tensor).and_then(|group| self.live.get(group)).map_or(&[], Vec::as_slice)
     }
 
-    /// Step behind the last one before `step` at which it is there.
+    /// Returns the end of the last live range that ends at or before `step`, over the tensor's group.
     fn end_before(&self, tensor: usize, step: u64) -> Option<u64> {
         self.live(tensor).iter().map(|range| range.end).filter(|end| *end <= step).max()
     }
@@ -146,7 +150,7 @@ impl Contents {
     }
 }
 
-/// The end of a chain of parents, which gets shorter.
+/// Returns the end of a chain of parents, and shortens the chain.
 fn root(parent: &mut [usize], mut index: usize) -> usize {
     while parent[index] != index {
         parent[index] = parent[parent[index]];
@@ -157,7 +161,7 @@ fn root(parent: &mut [usize], mut index: usize) -> usize {
 
 fn recomputed<'a>(layout: &'a Layout, spaces: &[Room<'_>], owners: &BTreeMap<usize, (usize, &Owner)>) -> Vec<Decision<'a>> {
     let original = |index: usize| layout.tensors.get(index).and_then(|tensor| tensor.recompute_of.as_deref());
-    // Each value that comes again, with all its copies and itself.
+    // Collect all instances of each recomputed value: its copies and the value itself.
     let mut instances: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for index in 0..layout.tensors.len() {
         if let Some(name) = original(index) {
@@ -177,16 +181,19 @@ fn recomputed<'a>(layout: &'a Layout, spaces: &[Room<'_>], owners: &BTreeMap<usi
         let family = original(again).and_then(|name| instances.get(name)).into_iter().flatten().copied();
         family.filter(move |index| *index != again)
     };
+    // Add a decision for each recomputed copy.
     let mut all: Vec<Decision<'_>> = Vec::new();
     for again in 0..layout.tensors.len() {
         let (tensor, Some(name)) = (&layout.tensors[again], original(again)) else { continue };
         let Some(step) = tensor.live.first().map(|range| range.start) else { continue };
-        // Views bring back no bytes of their own, and what is written in place is counted with the bytes that it takes.
+        // Count only owners: a view restores no bytes of its own, and a result in place belongs to the
+        // owner that it overwrites.
         let owned = owners.get(&again).copied().filter(|(_, owner)| owner.tensor == again);
         let freed = owned.and_then(|(_, owner)| {
             let members =
                 || std::iter::once(again).chain(owner.aliases.iter().copied()).filter(|member| original(*member).is_some());
-            // What is written in place last is what was wanted; the values before it are on the way there.
+            // Among values written in place, the last is the purpose of the recomputation. Earlier
+            // values lead to it.
             let wanted = members().max_by_key(|member| layout.tensors[*member].live.first().map(|range| range.start))?;
             if others(wanted).any(|other| contents.is_there(other, step)) {
                 return None;
@@ -211,7 +218,7 @@ fn recomputed<'a>(layout: &'a Layout, spaces: &[Room<'_>], owners: &BTreeMap<usi
             peak_otherwise: peak_there.saturating_add(bytes),
         });
     }
-    // A node with several results is paid once: by the one that frees most.
+    // Charge a node with several results once, to the result that frees most bytes.
     let mut paid: BTreeMap<u64, (u64, Reverse<usize>)> = BTreeMap::new();
     for decision in &all {
         let payer = paid.entry(decision.step).or_insert((0, Reverse(usize::MAX)));
@@ -255,12 +262,12 @@ fn moved<'a>(
     })
 }
 
-/// Modelled time of a step.
+/// Returns the modelled time of a step in nanoseconds, or `None` without a timeline.
 fn busy(layout: &Layout, step: u64) -> Option<u64> {
     layout.timeline.get(usize::try_from(step).ok()?).map(|busy| busy.ns())
 }
 
-/// For each load, how long the operator waited that begins when it ends.
+/// Maps the step of each load to the time that the next operator waits for it, in nanoseconds.
 fn waits(layout: &Layout) -> BTreeMap<u64, u64> {
     let mut loads: BTreeMap<u64, u64> = BTreeMap::new();
     let mut links = std::collections::BTreeSet::new();

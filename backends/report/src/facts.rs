@@ -1,4 +1,4 @@
-//! What all reports say of a plan, derived once.
+//! Facts about a plan that all reports use, derived once.
 
 use std::collections::BTreeSet;
 
@@ -6,48 +6,50 @@ use memc_layout::{AliasKind, Class, Layout, LiveCurve, LowerBound, ScheduledNode
 
 use crate::decisions::{Decision, decisions};
 
-/// A plan with what follows from it.
+/// A plan with facts derived from it.
 pub(crate) struct Facts<'a> {
     pub layout: &'a Layout,
-    /// Spaces that hold something, or did before; the target's first space is always here and first.
+    /// Spaces in use by the plan or by the input model. The target's first space is always included, as
+    /// the first element.
     pub spaces: Vec<SpaceFacts>,
     pub counts: Counts,
     pub callers: Callers,
-    /// What was computed again or moved, in order.
+    /// Recomputed and moved values, in the order in which they are restored.
     pub decisions: Vec<Decision<'a>>,
-    /// Values without a size that an arena would hold: what is said of the first space's bytes leaves them out.
+    /// Number of values of unknown size that an arena would hold. The bytes stated for the first space
+    /// leave them out.
     pub open: usize,
 }
 
-/// One space of a plan.
+/// Facts about one space of a plan.
 pub(crate) struct SpaceFacts {
     pub profile: SpaceCurve,
     pub arena: u64,
     pub budget: Option<u64>,
     pub capacity: Option<u64>,
-    /// Peak of the input model in file order.
+    /// Peak of the input model in file order, in bytes.
     pub before: Option<u64>,
     pub bound: Option<LowerBound>,
-    /// Values without a size that lie beside the arena.
+    /// Number of values of unknown size that the arena does not include.
     pub open: usize,
-    /// The most bytes with them.
+    /// Upper bound of the peak including these values, in bytes.
     pub at_most: Option<u64>,
 }
 
-/// How far an arena is from its lower bound.
+/// Distance of an arena from its lower bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Gap {
     /// The arena is as large as the bound.
     Closed,
-    /// The arena is larger, by this fraction of the bound.
+    /// The arena is larger than the bound by this fraction of the bound.
     Open(f64),
-    /// There is no bound to compare with.
+    /// The layout states no bound.
     Unknown,
-    /// Values without a size lie beside the arena: how large it is says nothing of all.
+    /// The arena leaves out values of unknown size, so the bound covers only part of the values.
     Partial,
 }
 
-/// How many of what a plan has.
+/// Counts of a plan's tensors and nodes by kind.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub in_place: usize,
@@ -57,16 +59,16 @@ pub(crate) struct Counts {
     pub anchors: usize,
 }
 
-/// Bytes that the caller holds, in no arena.
+/// Sizes of the caller's buffers, which no arena holds, in bytes.
 #[derive(Default)]
 pub(crate) struct Callers {
     pub inputs: u64,
-    /// Without what takes the storage of state.
+    /// Graph outputs, except for results that share storage with state.
     pub outputs: u64,
     pub state: u64,
     /// Constants that are not fetched.
     pub near_weights: u64,
-    /// All copies of those that are.
+    /// All copies of fetched constants.
     pub fetched: u64,
 }
 
@@ -80,7 +82,7 @@ impl<'a> Facts<'a> {
             let used = space.arena > 0 || !space.profile.owners.is_empty() || space.before.is_some_and(|bytes| bytes > 0);
             used || first == Some(space.profile.space.as_str())
         });
-        // Older writers do not say what a value is to the model: it may be one that counts.
+        // Older writers omit the class: such a value may belong in the arena.
         let counts_in = |row: &&Unplanned| row.class.is_none_or(|class| layout.io.holds(class));
         let open = layout.unplanned.iter().filter(counts_in).count();
         if let Some(space) = spaces.first_mut().filter(|space| first == Some(space.profile.space.as_str())) {
@@ -90,7 +92,8 @@ impl<'a> Facts<'a> {
         Facts { layout, spaces, counts: counts(layout), callers: callers(layout), decisions, open }
     }
 
-    /// The space that operators compute in; None for a target without spaces and a plan without tensors.
+    /// Returns the space that operators compute in, or `None` for a target without spaces and a plan
+    /// without tensors.
     pub(crate) fn first(&self) -> Option<&SpaceFacts> {
         self.spaces.first()
     }
@@ -99,7 +102,8 @@ impl<'a> Facts<'a> {
         self.layout.schedule.get(usize::try_from(step).ok()?)
     }
 
-    /// Modelled time against the input model's, as a fraction of that; 0 where nothing is modelled.
+    /// Returns the change of modelled time against the input model, as a fraction; 0 without a time
+    /// model.
     pub(crate) fn time_change(&self) -> f64 {
         let cost = &self.layout.cost;
         let change = (cost.modelled_ns_after - cost.modelled_ns_before) / cost.modelled_ns_before;
@@ -152,7 +156,7 @@ fn callers(layout: &Layout) -> Callers {
     let mut callers = Callers::default();
     let updates: BTreeSet<&str> = layout.state.iter().map(|row| row.result.as_str()).collect();
     let fetched: BTreeSet<&str> = layout.fetches.iter().map(|row| row.tensor.as_str()).collect();
-    // An alias adds no bytes, whoever holds them.
+    // An alias adds no bytes, in the caller's memory as well as in an arena.
     for tensor in layout.tensors.iter().filter(|tensor| tensor.space.is_none() && tensor.alias.is_none()) {
         let sum = match tensor.class {
             Class::Input => &mut callers.inputs,

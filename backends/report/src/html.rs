@@ -1,6 +1,8 @@
-//! A plan as one self-contained page: no network, works from a file, nothing in it is interpreted but its own script.
+//! Renders a plan as one self-contained page: it needs no network, opens from a file, and runs no
+//! script except its own.
 //!
-//! The page is static text around a JSON block; `page/page.js` draws the block and puts names on the screen as text only.
+//! The page is static text around a JSON block. `page/page.js` draws the block and shows names as plain
+//! text only.
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write as _};
 
@@ -20,7 +22,7 @@ const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
-/// Columns of a tensor's row in the page's data; 0 where there is nothing to say.
+/// Columns of a tensor's row in the page's data; 0 for an absent value.
 const TENSOR: [&str; 11] = ["name", "dtype", "shape", "bytes", "cls", "offset", "start", "end", "of", "kind", "again"];
 /// Columns of a decision's row.
 const DECISION: [&str; 13] =
@@ -28,27 +30,29 @@ const DECISION: [&str; 13] =
 /// Columns of an owner's row.
 const OWNER: [&str; 5] = ["all", "offset", "bytes", "live", "made"];
 
-/// What a page shows beside the plan.
+/// Settings of the page in addition to the plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HtmlOptions<'a> {
-    /// Heading of the page, such as the model's file name; `Memory plan` when empty.
+    /// Heading of the page, such as the model's file name; `Memory plan` if empty.
     pub title: &'a str,
-    /// The plan of the unchanged model. With it the page has a switch between before and after.
+    /// Plan of the unchanged model. If given, the page can switch between before and after.
     pub before: Option<&'a Layout>,
 }
 
-/// The plan as one HTML page.
+/// Returns the plan as one HTML page.
 ///
-/// Boxes of life × offset for each space, the curve of live bytes with peak, bound and budget on the same axis, who is alive at a
-/// step (the peak's, or the one clicked), search by tensor name, and the numbers before and after. With a timeline, operators and each link as
-/// rows, and all of it over time instead of steps; what was computed again or moved, with what it frees and costs; how the searches
-/// ended; other budgets and what they take. The page follows the reader's
-/// dark or light setting and grows with the plan: about 180 bytes a tensor.
+/// The page shows, for each space, boxes of live ranges × offsets. On the same axis it shows the live
+/// curve with peak, bound and budget. It lists the tensors live at a step (the peak's, or the clicked
+/// step), has a search by tensor name, and shows the numbers before and after. With a timeline it also
+/// shows rows for operators and for each link, all of it over time instead of steps. Tables show
+/// recomputed and moved values with saving and cost, results of the searches, and other budgets with
+/// their plans. The page follows the reader's dark or light setting. Its size is about 180 bytes a
+/// tensor.
 pub fn html(layout: &Layout, options: &HtmlOptions) -> String {
     let facts = Facts::of(layout);
     let title = if options.title.is_empty() { "Memory plan" } else { options.title };
     let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + layout.tensors.len() * 150);
-    // One pass over our own text: what is put in is never searched for marks again.
+    // One pass over the template only: inserted text is never searched for marks.
     let mut rest = PAGE;
     while let Some((before, (mark, after))) =
         rest.split_once("{{").and_then(|(before, tail)| Some((before, tail.split_once("}}")?)))
@@ -73,7 +77,7 @@ pub fn html(layout: &Layout, options: &HtmlOptions) -> String {
     page
 }
 
-/// Text that HTML shows as it is, inside elements and quoted attributes.
+/// Escapes text for HTML elements and quoted attributes.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -89,7 +93,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// The script without indentation and comments, which only its source needs.
+/// Returns the script without indentation and comments.
 fn script() -> String {
     (SCRIPT.lines().map(str::trim_start))
         .filter(|line| !line.is_empty() && !line.starts_with("//"))
@@ -97,7 +101,7 @@ fn script() -> String {
         .collect()
 }
 
-/// The classes that the picture shows, each with its color.
+/// Returns the legend: the classes in the picture, each with its color.
 fn legend(facts: &Facts) -> String {
     let owners = facts.spaces.iter().flat_map(|space| &space.profile.owners);
     let tensors: Vec<&Tensor> = owners.map(|owner| &facts.layout.tensors[owner.tensor]).collect();
@@ -116,7 +120,7 @@ fn legend(facts: &Facts) -> String {
     text
 }
 
-/// One line on which plan this is.
+/// Returns one line that identifies the plan.
 fn about(facts: &Facts) -> String {
     let layout = facts.layout;
     let mut text = format!(
@@ -132,7 +136,7 @@ fn about(facts: &Facts) -> String {
     text
 }
 
-/// The numbers at the top, before and after.
+/// Returns the numbers at the top of the page, before and after.
 fn cards(facts: &Facts) -> String {
     let Facts { layout, counts, callers, .. } = facts;
     let cost = &layout.cost;
@@ -174,7 +178,7 @@ fn cards(facts: &Facts) -> String {
 }
 
 fn card(text: &mut String, name: &str, value: &str, note: &str) {
-    // A number stays on one line with what follows it: its unit.
+    // Keep a number and its unit on one line.
     let mut digit = false;
     let glued: String =
         note.chars().map(|c| if std::mem::replace(&mut digit, c.is_ascii_digit()) && c == ' ' { '\u{a0}' } else { c }).collect();
@@ -188,7 +192,7 @@ fn card(text: &mut String, name: &str, value: &str, note: &str) {
     );
 }
 
-/// What the script draws, as JSON that no HTML parser mistakes for markup.
+/// Returns the script's data as JSON that no HTML parser mistakes for markup.
 fn data(facts: &Facts, before: Option<&Layout>) -> String {
     let mut plans = vec![plan("after", facts)];
     if let Some(layout) = before {
@@ -200,7 +204,7 @@ fn data(facts: &Facts, before: Option<&Layout>) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
-            // Outside of strings JSON has none of these, and inside they may be escaped.
+            // JSON has these characters only inside strings, and strings may escape them.
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
                 let _ = write!(safe, "\\u{:04x}", u32::from(character));
             }
@@ -210,7 +214,7 @@ fn data(facts: &Facts, before: Option<&Layout>) -> String {
     safe
 }
 
-/// One plan: only tensors that lie in an arena, numbered anew.
+/// Returns the data of one plan. Only tensors in an arena are included, with new numbers.
 fn plan(name: &str, facts: &Facts) -> Value {
     let layout = facts.layout;
     let mut tensors = Tensors { layout, numbers: BTreeMap::new(), values: Vec::new() };
@@ -222,7 +226,7 @@ fn plan(name: &str, facts: &Facts) -> Value {
     let decisions: Vec<Value> = facts.decisions.iter().map(|decision| tensors.decision(decision)).collect();
     let clock = Clock::of(layout);
     let times: Vec<[u64; 2]> = layout.timeline.iter().map(|&busy| busy.into()).collect();
-    // Without a timeline steps have no length in time, and the page has no axis for it.
+    // Without a timeline, steps have no duration, and the page has no time axis.
     let issued = if times.is_empty() { Vec::new() } else { clock.issued };
     json!({
         "name": name, "steps": steps, "spaces": spaces, "tensors": tensors.values, "transfers": transfers, "fetches": fetches,
@@ -231,7 +235,7 @@ fn plan(name: &str, facts: &Facts) -> Value {
     })
 }
 
-/// How the searches ended, as a table; nothing where none ran.
+/// Returns a table of the searches' results, or nothing if no search ran.
 fn searches(facts: &Facts<'_>) -> String {
     let layout = facts.layout;
     if layout.solvers.is_empty() {
@@ -287,7 +291,7 @@ fn space_value(space: &SpaceFacts, tensors: &mut Tensors) -> Value {
     })
 }
 
-/// The tensors of a page in the order in which owners need them.
+/// Tensors of a page, in the order in which rows first refer to them.
 struct Tensors<'a> {
     layout: &'a Layout,
     numbers: BTreeMap<usize, usize>,
@@ -295,18 +299,18 @@ struct Tensors<'a> {
 }
 
 impl Tensors<'_> {
-    /// The row of an owner, by [`OWNER`]; `all` is the owner itself and then its aliases.
+    /// Returns the row of an owner, by [`OWNER`]; `all` is the owner followed by its aliases.
     fn owner(&mut self, owner: &Owner) -> Value {
         let all: Vec<usize> = [owner.tensor].iter().chain(&owner.aliases).map(|&index| self.number(index)).collect();
         json!([all, owner.offset, owner.bytes, owner.live, owner.producer])
     }
 
-    /// The row of a decision, by [`DECISION`].
+    /// Returns the row of a decision, by [`DECISION`].
     fn decision(&mut self, decision: &Decision<'_>) -> Value {
         json!([
             decision.way.as_str(),
             decision.tensor,
-            // What lies in no arena is on no picture.
+            // Tensors outside arenas are not in the picture.
             self.layout.tensors.get(decision.again).filter(|tensor| tensor.space.is_some()).map(|_| self.number(decision.again)),
             decision.step,
             decision.bytes,
@@ -321,7 +325,7 @@ impl Tensors<'_> {
         ])
     }
 
-    /// The tensor's number on the page; its row is by [`TENSOR`].
+    /// Returns the tensor's number on the page. Adds a row by [`TENSOR`] at the first call.
     fn number(&mut self, index: usize) -> usize {
         if let Some(&number) = self.numbers.get(&index) {
             return number;

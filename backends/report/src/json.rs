@@ -6,30 +6,38 @@ use serde_json::{Value, json};
 use crate::decisions::Decision;
 use crate::facts::{Facts, Gap, SpaceFacts};
 
-/// The summary of a plan: pretty JSON, keys sorted, one trailing newline. Sizes are bytes, steps are positions in the schedule.
+/// Returns the summary of a plan: pretty JSON, keys sorted, one trailing newline. Sizes are bytes,
+/// steps are positions in the schedule.
 ///
-/// - `schema`: `memc.summary/1`; keys may be added, none changes its meaning.
-/// - `space`, `peak`, `before`, `arena`, `bound`, `optimal`: of the target's first space, as in [`crate::summary_line`]; null where unknown.
-/// - `spaces`: one object for each space in use, the first one first: `space`, `arena`, `before|null`, `budget|null`, `capacity|null`,
-///   `optimal`, `gap|null` (fraction of the bound), `bound {placement, order|null, order_proved, placement_proved}|null`,
+/// - `schema`: `memc.summary/1`; later versions may add keys, but no key changes its meaning.
+/// - `space`, `peak`, `before`, `arena`, `bound`, `optimal`: numbers of the target's first space, as in
+///   [`crate::summary_line`]; null if unknown.
+/// - `spaces`: one object for each space in use, the target's first space first: `space`, `arena`,
+///   `before|null`, `budget|null`, `capacity|null`, `optimal`, `gap|null` (fraction of the bound),
+///   `bound {placement, order|null, order_proved, placement_proved}|null`,
 ///   `peak {bytes, step, node|null, op|null}`, and `alive_at_peak`, largest first:
 ///   `[{tensor, class, bytes, share, offset, live [start, end), aliases, producer|null}]`.
-/// - `weights`, `callers {inputs, outputs, state}`: bytes that no arena holds.
-/// - `weights_before`: bytes of the input model's weights, 0 where the layout does not say.
-/// - `counts`: `nodes`, `nodes_before`, `tensors`, `views`, `in_place`, `recomputed_nodes`, `transfers`, `scratch`, `anchors`,
-///   `subgraphs`, `unplanned`, and of these `without_size`: those that an arena would hold; `stated_by_file`, `stated_by_user`: sizes that somebody says.
-/// - `at_most`: the most bytes of the first space with values without a size; null where there are none, or one has no bound. `optimal` is false where
-///   there are some.
-/// - `cost`: `time_change` (fraction), `extra_flops`, `transferred_bytes`, `modelled_ns_before`, `modelled_ns_after`,
-///   `overhead_lower_bound|null`.
-/// - `solvers`: how the searches ended, `[{pass, unit, value, lower_bound, optimal, stop, effort}]`.
-/// - `decisions`: what is computed again or moved, `[{way, tensor, again, step, bytes, freed [start, end)|null, space, far|null, cost_ns|null,
-///   waited_ns, peak_there, peak_otherwise}]`: the bytes are free at the freed steps, whose most live bytes are `peak_there`, and would have
-///   been `peak_otherwise` had the value stayed.
+/// - `weights`, `callers {inputs, outputs, state}`: bytes outside the arenas.
+/// - `weights_before`: bytes of the input model's weights; 0 if the layout does not state them.
+/// - `counts`: `nodes`, `nodes_before`, `tensors`, `views`, `in_place`, `recomputed_nodes`,
+///   `transfers`, `scratch`, `anchors`, `subgraphs`; `unplanned` for values of unknown size, and
+///   `without_size` for those of them that an arena would hold; `stated_by_file` and `stated_by_user`
+///   for sizes that do not follow from the model.
+/// - `at_most`: upper bound of the first space's bytes including values of unknown size. Null if there
+///   are none, or if a value has no bound. `optimal` is false if there are any.
+/// - `cost`: `time_change` (fraction), `extra_flops`, `transferred_bytes`, `modelled_ns_before`,
+///   `modelled_ns_after`, `overhead_lower_bound|null`.
+/// - `solvers`: results of the searches, `[{pass, unit, value, lower_bound, optimal, stop, effort}]`.
+/// - `decisions`: recomputed and moved values, `[{way, tensor, again, step, bytes, freed [start,
+///   end)|null, space, far|null, cost_ns|null, waited_ns, peak_there, peak_otherwise}]`. The bytes are
+///   free at the freed steps. The maximum of live bytes at these steps is `peak_there`; it would be
+///   `peak_otherwise` if the value had stayed.
 /// - `pareto`: `[{budget, arena, extra_ns, bound|null}]`.
-/// - `state`: `[{tensor, result}]`, results that take the storage of the state whose new value they are; `unpaired`:
-///   `[{result, candidates, reason}]`, outputs that may be new values and share none, where that was asked for.
-/// - `model {input_sha256, output_sha256}`, `dims` (the extents that the plan holds for alone, by name), `target`, `io`, `memc_version`.
+/// - `state`: `[{tensor, result}]`, results that take the storage of the state that they update.
+/// - `unpaired`: `[{result, candidates, reason}]`, outputs that may update state but share no storage,
+///   if requested.
+/// - `model {input_sha256, output_sha256}`, `dims` (the only extents that the plan is valid for, by
+///   name), `target`, `io`, `memc_version`.
 pub fn json(layout: &Layout) -> String {
     let facts = Facts::of(layout);
     let first = facts.first();

@@ -1,11 +1,11 @@
 //! Text, JSON and self-contained HTML reports of a plan.
 //!
-//! Every report is derived from a [`memc_layout::Layout`] alone, and the same layout gives the same bytes:
-//! [`summary_line`] (one line for people and logs), [`text`] (one screen), [`json`] (for scripts), [`html`] (one page without
-//! network) and [`trace`] (for trace viewers).
+//! Every report is derived from a [`memc_layout::Layout`] alone, and equal layouts give equal bytes:
+//! [`summary_line`] (one line for people and logs), [`text`] (one screen), [`json`] (for scripts),
+//! [`html`] (one page without network) and [`trace`] (for trace viewers).
 //!
-//! Numbers of a report are counted from the tensors of the layout, not copied from what the layout claims of itself. Names are
-//! untrusted: they are escaped, shortened or drawn as text, never interpreted.
+//! Reports count their numbers from the tensors of the layout and do not copy the layout's own claims.
+//! Names are untrusted: they are escaped, shortened or drawn as text, never interpreted.
 
 mod decisions;
 mod facts;

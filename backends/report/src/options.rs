@@ -1,10 +1,10 @@
-//! What a user asked for, in words: names of options belong to the command line.
+//! Describes requested options in words. The names of options belong to the command line.
 
 use memc_layout::{Io, Layout};
 
 use crate::quantity::{bytes, time};
 
-/// The options that differ from what memc does by itself, a phrase each.
+/// Returns a phrase for each option that differs from memc's default.
 pub(crate) fn phrases(layout: &Layout) -> Vec<String> {
     let held = match layout.io {
         Io::Outputs => "the arena holds outputs",
@@ -14,7 +14,8 @@ pub(crate) fn phrases(layout: &Layout) -> Vec<String> {
     std::iter::once(held.to_owned()).chain(layout.options.iter().filter_map(|(key, value)| phrase(key, value))).collect()
 }
 
-/// One option; none for what goes without saying or stands elsewhere on the page.
+/// Returns the phrase of one option, or `None` for a default and for an option that another part of the
+/// page shows.
 fn phrase(key: &str, value: &str) -> Option<String> {
     let is_on = value == "true";
     let said = match (key, value) {
@@ -47,7 +48,7 @@ fn phrase(key: &str, value: &str) -> Option<String> {
     Some(said)
 }
 
-/// Sizes of budgets: `1048576`, `host=1048576`, or per cent.
+/// Formats sizes of budgets: `1048576`, `host=1048576`, or per cent.
 fn sizes(value: &str) -> String {
     let size = |text: &str| text.parse().map_or_else(|_| text.to_owned(), bytes);
     let one = |text: &str| match text.split_once('=') {
@@ -57,7 +58,7 @@ fn sizes(value: &str) -> String {
     value.split(',').map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// A link, `host=16000000000B/s,10000ns`.
+/// Formats a link, `host=16000000000B/s,10000ns`.
 fn link(value: &str) -> String {
     let parts = value.split_once('=').and_then(|(space, rest)| {
         let (rate, latency) = rest.split_once("B/s,")?;
@@ -69,7 +70,7 @@ fn link(value: &str) -> String {
     }
 }
 
-/// A whole number with a separator between each three digits.
+/// Formats a whole number with a separator between groups of three digits.
 fn grouped(value: &str) -> String {
     if !value.bytes().all(|byte| byte.is_ascii_digit()) {
         return value.to_owned();

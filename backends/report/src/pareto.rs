@@ -1,4 +1,4 @@
-//! Budgets and what plans within them take, as a plot.
+//! Plots budgets and the extra time of the plans within them.
 
 use std::fmt::Write as _;
 
@@ -6,17 +6,18 @@ use memc_layout::{Layout, ParetoPoint};
 
 use crate::quantity::{bytes, time};
 
-/// Size of the plot, and of the margins for the axes.
+/// Size of the plot, and of the margins for the axes, in pixels of the SVG.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 62.0;
 const BOTTOM: f64 = 34.0;
 const TOP: f64 = 12.0;
 const RIGHT: f64 = 16.0;
-/// Ticks of an axis, at most, but for the one at 0.
+/// Maximum number of ticks of an axis, without the tick at 0.
 const TICKS: f64 = 5.0;
 
-/// A section with the curve of extra time over budgets, its lower bound, and the same as a table; nothing where the layout has none.
+/// Returns a section with the curve of extra time over budgets, its lower bound, and a table of the
+/// points. Empty if the layout has no points.
 pub(crate) fn plot(layout: &Layout) -> String {
     let mut points = layout.pareto.clone();
     points.sort_by_key(|point| (point.budget, point.arena, point.extra_ns));
@@ -41,7 +42,7 @@ pub(crate) fn plot(layout: &Layout) -> String {
     text
 }
 
-/// Time of a plan without a limit: the share of extra time is of this.
+/// Returns the time of a plan without a limit, in nanoseconds. Extra time is a share of this time.
 fn base_ns(layout: &Layout) -> f64 {
     layout.cost.modelled_ns_before.max(1.0)
 }
@@ -61,7 +62,7 @@ fn words(point: &ParetoPoint, base: f64) -> String {
     )
 }
 
-/// Where budgets and times lie on the plot.
+/// Ranges of budgets (bytes) and extra times (ns) on the plot.
 struct Frame {
     least: f64,
     most: f64,
@@ -84,12 +85,13 @@ impl Frame {
         HEIGHT - BOTTOM - ns as f64 / self.slowest * (HEIGHT - BOTTOM - TOP)
     }
 
-    /// Ticks at round numbers: powers of two bytes, and 1, 2 or 5 times a power of ten per cent.
+    /// Draws ticks at round numbers: powers of two in bytes, and 1, 2 or 5 times a power of ten in per
+    /// cent.
     fn axes(&self, text: &mut String) {
         let base = HEIGHT - BOTTOM;
         for budget in ticks(self.least, self.most, 2f64.powf(((self.most - self.least) / TICKS).max(1.0).log2().ceil())) {
             let x = self.x(budget as u64);
-            // A label in the corner would be cut off.
+            // Align the last label at its end, or the border would cut it off.
             let anchor = if x > WIDTH - RIGHT - 24.0 { "end" } else { "middle" };
             let words = bytes(budget as u64).replace(".0 ", " ");
             let _ =
@@ -98,7 +100,7 @@ impl Frame {
         }
         let most = self.slowest * 100.0 / self.base;
         let step = round_step(most / TICKS);
-        // As many decimals as the step has.
+        // Show as many decimals as the step has.
         let decimals = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
         for percent in ticks(0.0, most, step) {
             let y = self.y((percent / 100.0 * self.base) as u64);
@@ -110,13 +112,13 @@ impl Frame {
     }
 }
 
-/// Multiples of a step within a range; few, as the step is a fair part of it.
+/// Returns the multiples of a step within a range, at most 64.
 fn ticks(least: f64, most: f64, step: f64) -> Vec<f64> {
     let first = (least / step).ceil();
     (0..64).map(|index| (first + f64::from(index)) * step).take_while(|value| *value <= most).collect()
 }
 
-/// The least of 1, 2 and 5 times a power of ten that is no less.
+/// Returns the smallest of 1, 2 and 5 times a power of ten that is at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.max(1e-9).log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= least).unwrap_or(power * 10.0)
@@ -130,7 +132,7 @@ fn line(text: &mut String, class: &str, points: &[(f64, f64)]) {
     let _ = writeln!(text, "<polyline class=\"{class}\" points=\"{}\"/>", list.join(" "));
 }
 
-/// The same numbers for those who cannot see the plot, and for copying.
+/// Writes the numbers of the plot as a table, for copying and for readers who cannot see the plot.
 fn table(text: &mut String, points: &[ParetoPoint], base: f64) {
     text.push_str(
         "<div class=\"scroll\"><table class=\"plain\"><thead><tr><th class=\"num\">Budget</th><th class=\"num\">Arena</th>\

@@ -1,4 +1,4 @@
-//! The arena of a space drawn in ASCII: steps to the right, offsets upward.
+//! Draws the arena of a space in ASCII: steps to the right, offsets upward.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use memc_layout::{Owner, SpaceCurve};
 /// Characters from few to many live bytes.
 const LEVELS: &[u8] = b" .:-=+*#%@";
 
-/// How many columns a schedule is drawn in, at most `width`: a whole number of columns a step where the steps fit.
+/// Returns the number of columns of a drawing, at most `width`. If the steps fit, each step has a whole
+/// number of columns.
 pub(crate) fn columns(steps: usize, width: usize) -> usize {
     match steps {
         0 => 0,
@@ -16,10 +17,11 @@ pub(crate) fn columns(steps: usize, width: usize) -> usize {
     }
 }
 
-/// The boxes of a space in `rows` lines of `columns` characters, the highest offset first.
+/// Draws the boxes of a space in `rows` lines of `columns` characters, the highest offset first.
 ///
-/// A cell shows the owner that fills at least half of it: by its letter in `letters` (tensor index to letter), else by a lower-case
-/// letter. `#` is half full of several, `.` holds less. Time O(owners + cells drawn over).
+/// A cell shows the owner that fills at least half of it: its letter in `letters` (tensor index to
+/// letter), or else a lower-case letter. `#` is a cell that several owners fill by half or more
+/// together, `.` a cell filled less. Time O(owners + cells drawn over).
 pub(crate) fn boxes(space: &SpaceCurve, arena: u64, letters: &BTreeMap<usize, char>, rows: usize, columns: usize) -> Vec<String> {
     let mut cells = vec![Cell { filled: 0.0, largest: 0.0, glyph: ' ' }; rows * columns];
     let steps = space.live_bytes.len();
@@ -37,17 +39,18 @@ pub(crate) fn boxes(space: &SpaceCurve, arena: u64, letters: &BTreeMap<usize, ch
     (0..rows).rev().map(line).collect()
 }
 
-/// Live bytes as one line of `columns` characters, each the most in its steps, `@` near the peak.
+/// Draws live bytes as one line of `columns` characters. Each character shows the maximum over its
+/// steps; `@` is near the peak.
 pub(crate) fn curve(live_bytes: &[u64], peak: u64, columns: usize) -> String {
     let steps = live_bytes.len();
     (0..columns)
         .map(|column| {
-            // At least one step a column, whether there are more steps or more columns.
+            // At least one step a column, whether steps outnumber columns or not.
             let first = column * steps / columns;
             let end = ((column + 1) * steps).div_ceil(columns).max(first + 1).min(steps);
             let most = live_bytes[first..end].iter().copied().max().unwrap_or(0);
             let level = if peak == 0 { 0.0 } else { most as f64 / peak as f64 * (LEVELS.len() - 1) as f64 };
-            // Whatever is live shows.
+            // Show any live byte.
             let index = (level.round() as usize).max(usize::from(most > 0)).min(LEVELS.len() - 1);
             char::from(LEVELS[index])
         })
@@ -77,7 +80,7 @@ fn fill(cells: &mut [Cell], owner: &Owner, glyph: char, (rows, columns): (usize,
     let (bottom, top) = (owner.offset as f64 * scale.1, owner.offset.saturating_add(owner.bytes) as f64 * scale.1);
     for range in &owner.live {
         let (left, right) = (range.start as f64 * scale.0, range.end as f64 * scale.0);
-        // `as` cuts what lies outside to the ends of the type; the minimum keeps it inside the grid.
+        // `as` saturates, and the minimum limits the result to the grid.
         for row in (bottom as usize).min(rows)..(top.ceil() as usize).min(rows) {
             let height = top.min((row + 1) as f64) - bottom.max(row as f64);
             for column in (left as usize).min(columns)..(right.ceil() as usize).min(columns) {

@@ -1,6 +1,7 @@
-//! Numbers as people read them: sizes, shares, times.
+//! Formats sizes, shares and times for readers.
 
-/// A size in the largest binary unit that keeps it at 1 or above, one decimal: `640.0 KiB`; whole bytes below 1 KiB: `40 B`.
+/// Formats a size in the largest binary unit in which it is at least 1, with one decimal: `640.0 KiB`.
+/// Below 1 KiB: `40 B`.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -8,7 +9,7 @@ pub fn bytes(bytes: u64) -> String {
     }
     let mut value = bytes as f64 / 1024.0;
     let mut unit = 0;
-    // 1023.95 would be printed as 1024.0: the next unit takes over where rounding does.
+    // 1023.95 would round to 1024.0, so the next unit starts there.
     while value >= 1023.95 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -16,18 +17,18 @@ pub fn bytes(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A fraction with its sign as `+2.1 %`.
+/// Formats a fraction with its sign as `+2.1 %`.
 pub(crate) fn change(fraction: f64) -> String {
     // Adding zero turns a negative zero, which would print a minus, into zero.
     format!("{:+.1} %", (fraction * 1000.0).round() / 10.0 + 0.0)
 }
 
-/// A part of a whole as `31.4 %`; nothing of nothing is 0.
+/// Formats a part of a whole as `31.4 %`; 0 if the whole is 0.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 })
 }
 
-/// Nanoseconds as `12 ns`, `3.4 us`, `1.820 ms` or `2.000 s`.
+/// Formats nanoseconds as `12 ns`, `3.4 us`, `1.820 ms` or `2.000 s`.
 pub(crate) fn time(ns: f64) -> String {
     match ns {
         ns if ns < 1e3 => format!("{ns:.0} ns"),
@@ -37,13 +38,13 @@ pub(crate) fn time(ns: f64) -> String {
     }
 }
 
-/// A number with a noun in its number: `1 view`, `2 views`.
+/// Formats a count with its noun in singular or plural: `1 view`, `2 views`.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A text in at most `width` characters, printable ASCII only; the middle of a longer one becomes `..`, because both ends of a
-/// tensor's name tell where it belongs.
+/// Shortens a text to at most `width` characters of printable ASCII. The middle of a longer text
+/// becomes `..`, because both ends of a tensor's name help to locate it.
 pub(crate) fn shortened(text: &str, width: usize) -> String {
     let plain: Vec<char> = text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect();
     if plain.len() <= width || width < 4 {

@@ -1,4 +1,4 @@
-//! The one line that says what a plan achieved.
+//! Summarizes a plan in one line.
 
 use memc_layout::Layout;
 
@@ -7,24 +7,30 @@ use crate::{
     quantity::{bytes, change},
 };
 
-/// The line that ends every summary, without a line end; its shape never changes:
+/// Returns the line that ends every summary, without a line end. Its format never changes:
 ///
-/// `peak 640.0 KiB -> 384.0 KiB  arena 384.0 KiB  bound 384.0 KiB (optimal)  +1 recompute +2.1 % time, 2 transfers`
+/// `peak 640.0 KiB -> 384.0 KiB  arena 384.0 KiB  bound 384.0 KiB (optimal)
+/// +1 recompute +2.1 % time, 2 transfers`
 ///
-/// - *peak*: of the input model in file order (`?` where the layout does not say), and of the plan.
-/// - *bound*: the least arena for the plan's live ranges. `(optimal)` where the arena is that large, else `(gap 1.2 %)`: by how much
-///   the arena is larger, `(gap < 0.1 %)` at least; `bound ? (unknown)` where the layout has none.
-/// - *recompute*: nodes that run a second time. *time*: modelled, against the input model. *transfers*: pairs of out and back.
+/// - *peak*: of the input model in file order (`?` if the layout does not state it), and of the plan.
+/// - *bound*: lower bound of the arena for the plan's live ranges. `(optimal)` if the arena equals it.
+///   Otherwise `(gap 1.2 %)` states by how much the arena is larger, and `(gap < 0.1 %)` stands for
+///   small gaps. `bound ? (unknown)` if the layout has no bound.
+/// - *recompute*: nodes that run a second time.
+/// - *time*: modelled time against the input model.
+/// - *transfers*: pairs of store and load.
 ///
-/// Where values without a size lie beside the arena, sums are only what is sure: `peak 64.1 KiB -> at least 64.1 KiB, 9 values without size are not in
-/// it`, with `(at most 300.0 KiB with them)` where all of them have upper bounds, and the bound is `(of values with a size)`.
+/// If the arena leaves out values of unknown size, the sums are lower bounds:
+/// `peak 64.1 KiB -> at least 64.1 KiB, 9 values without size are not in it`. If all these values have
+/// upper bounds, `(at most 300.0 KiB with them)` follows. The bound is then `(of values with a size)`.
 ///
-/// All of it is about the target's first space. Each other space in use has a line before it: `space host  peak … (optimal)`.
+/// The line is about the target's first space. Each other space in use has a line before it:
+/// `space host  peak … (optimal)`.
 pub fn summary_line(layout: &Layout) -> String {
     lines(&Facts::of(layout)).join("\n")
 }
 
-/// The lines of the summary, the first space's last.
+/// Returns the lines of the summary, the first space's last.
 pub(crate) fn lines(facts: &Facts) -> Vec<String> {
     let mut lines: Vec<String> = (facts.spaces.iter().skip(1))
         .map(|space| format!("space {}  {}", crate::quantity::shortened(&space.profile.space, 24), sizes(space)))
@@ -39,11 +45,11 @@ pub(crate) fn lines(facts: &Facts) -> Vec<String> {
     lines
 }
 
-/// How far the arena is from the bound, in words.
+/// Describes the gap between the arena and its bound.
 pub(crate) fn verdict(gap: Gap) -> String {
     match gap {
         Gap::Closed => "optimal".to_owned(),
-        // One decimal would say that a small gap is none.
+        // With one decimal, a small gap would look like none.
         Gap::Open(fraction) if fraction < 0.001 => "gap < 0.1 %".to_owned(),
         Gap::Open(fraction) => format!("gap {:.1} %", fraction * 100.0),
         Gap::Unknown => "unknown".to_owned(),

@@ -1,4 +1,4 @@
-//! A plan on one screen of plain text.
+//! Renders a plan as one screen of plain text.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,30 +13,32 @@ use crate::{
     summary,
 };
 
-/// Lines of the whole text, at most.
+/// Maximum number of lines of the whole text.
 const LINES: usize = 40;
-/// Columns of the picture, at most.
+/// Maximum number of columns of the picture.
 const WIDTH: usize = 72;
-/// Rows of the picture, at most.
+/// Maximum number of rows of the picture.
 const ROWS: usize = 16;
-/// Spaces that have a row of their own, at most.
+/// Maximum number of spaces with a row of their own.
 const SPACES: usize = 4;
-/// Reasons why outputs share no storage with state, at most.
+/// Maximum number of reasons why outputs share no storage with state.
 const REASONS: usize = 3;
-/// Searches that have a row, at most.
+/// Maximum number of searches with a row.
 const SEARCHES: usize = 4;
-/// Tensors of the table, at most.
+/// Maximum number of tensors in the table.
 const ALIVE: usize = 8;
-/// The same, where decisions need room too.
+/// Maximum number of tensors in the table if the text also shows decisions.
 const ALIVE_BESIDE: usize = 4;
-/// Decisions of their table, at most.
+/// Maximum number of decisions in their table.
 const DECISIONS: usize = 5;
 
-/// The plan on one screen: at most 40 lines of 100 ASCII characters; only the last line may be longer.
+/// Returns the plan as one screen: at most 40 lines of 100 ASCII characters; only the last line may be
+/// longer.
 ///
-/// Numbers of each space, the largest tensors that are alive at the peak of the first space, its arena as a picture, its live bytes
-/// as a curve, how the searches ended, the largest values that are computed again or moved, and the last line of
-/// [`crate::summary_line`]. Letters `A`-`H` in the picture are the tensors of the table.
+/// The text shows: numbers of each space, the largest tensors live at the peak of the first space, its
+/// arena as a picture, its live curve, results of the searches, the largest recomputed or moved values,
+/// and the last line of [`crate::summary_line`]. Letters `A`-`H` in the picture are the tensors of the
+/// table.
 pub fn text(layout: &Layout) -> String {
     let facts = Facts::of(layout);
     let mut lines = head(&facts);
@@ -52,7 +54,7 @@ pub fn text(layout: &Layout) -> String {
         lines.extend(table(&facts, space, &letters));
         lines.push(String::new());
         lines.push("arena: A-H as above, a-z others, # several, . less than half full".to_owned());
-        // What follows the picture: axis, ticks, curve, summary.
+        // Four lines follow the picture: axis, ticks, curve, summary.
         let rows = LINES.saturating_sub(lines.len() + 4).clamp(3, ROWS);
         lines.extend(drawing(space, &letters, rows));
     }
@@ -60,7 +62,8 @@ pub fn text(layout: &Layout) -> String {
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Bytes of the weights, and how many they were in the input model where folds, joins or copies changed that.
+/// Formats the bytes of the weights, with those of the input model if folds, joins or copies changed
+/// them.
 fn weights(layout: &Layout) -> String {
     let (before, after) = (bytes(layout.baseline.weights), bytes(layout.weights));
     if layout.baseline.weights == 0 || before == after { after } else { format!("{before} -> {after}") }
@@ -69,6 +72,7 @@ fn weights(layout: &Layout) -> String {
 fn head(facts: &Facts) -> Vec<String> {
     let Facts { layout, counts, callers, .. } = facts;
     let cost = &layout.cost;
+    // Lines of every plan.
     let mut lines = vec![
         format!(
             "model    {}: {}, {}; target {}, io {}",
@@ -101,6 +105,7 @@ fn head(facts: &Facts) -> Vec<String> {
             change(facts.time_change())
         ),
     ];
+    // Lines for features that only some plans use.
     if !layout.model.dims.is_empty() {
         let dims: Vec<String> = layout.model.dims.iter().map(|(name, extent)| format!("{name} = {extent}")).collect();
         lines.push(format!("bound    for {} only", shortened(&dims.join(", "), 82)));
@@ -112,6 +117,7 @@ fn head(facts: &Facts) -> Vec<String> {
     if !layout.state.is_empty() {
         lines.push(format!("state    {} share storage with their new values", counted(layout.state.len(), "value")));
     }
+    // Group unpaired outputs by reason.
     let mut unpaired: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for row in &layout.unpaired {
         unpaired.entry(&row.reason).or_default().push(&row.result);
@@ -120,6 +126,7 @@ fn head(facts: &Facts) -> Vec<String> {
         let names = shortened(&results.join(", "), 34);
         lines.push(format!("no pair  {}, {}: {names}", counted(results.len(), "output"), shortened(reason, 34)));
     }
+    // Values of unknown size, and sizes that do not follow from the model.
     if let Some(first) = layout.unplanned.first() {
         let (name, reason) = (shortened(&first.name, 30), shortened(&first.reason, 40));
         lines.push(format!("no size  {}: {name} ({reason})", layout.unplanned.len()));
@@ -136,7 +143,7 @@ fn head(facts: &Facts) -> Vec<String> {
     lines
 }
 
-/// One row for each space.
+/// Returns one row for each space.
 fn spaces(facts: &Facts) -> Vec<String> {
     let known = |size: Option<u64>| size.map_or_else(|| "-".to_owned(), bytes);
     let mut lines = vec![format!(
@@ -164,13 +171,13 @@ fn spaces(facts: &Facts) -> Vec<String> {
     lines
 }
 
-/// How the searches ended, a row each, under a title.
+/// Returns a row for each search with its result, under a title.
 fn searches(facts: &Facts) -> Vec<String> {
     let layout = facts.layout;
     let row = |solver: &Solver| {
         let size = |value: u64| if solver.unit == "ns" { time(value as f64) } else { bytes(value) };
         let gap = match solver.lower_bound {
-            // No search knows of values without a size.
+            // Searches leave out values of unknown size.
             _ if facts.open > 0 => "-".to_owned(),
             bound if solver.value <= bound => "optimal".to_owned(),
             0 => "-".to_owned(),
@@ -193,12 +200,12 @@ fn searches(facts: &Facts) -> Vec<String> {
     [String::new(), title].into_iter().chain(layout.solvers.iter().take(SEARCHES).map(row)).collect()
 }
 
-/// Rows of the table of who is alive.
+/// Returns the maximum number of rows in the table of live tensors.
 fn alive_rows(facts: &Facts) -> usize {
     if facts.decisions.is_empty() { ALIVE } else { ALIVE_BESIDE }
 }
 
-/// What the plan computes again or moves: the decisions that free most, under a title.
+/// Returns the recomputed and moved values that free most bytes, under a title.
 fn decided(facts: &Facts) -> Vec<String> {
     let mut decisions: Vec<&Decision<'_>> = facts.decisions.iter().collect();
     if decisions.is_empty() {
@@ -235,7 +242,7 @@ fn decided(facts: &Facts) -> Vec<String> {
     lines
 }
 
-/// The largest tensors alive at the peak.
+/// Returns the largest tensors live at the peak.
 fn table(facts: &Facts, space: &SpaceFacts, letters: &BTreeMap<usize, char>) -> Vec<String> {
     let profile = &space.profile;
     let alive = profile.alive_at(profile.peak_step);
@@ -275,7 +282,7 @@ fn table(facts: &Facts, space: &SpaceFacts, letters: &BTreeMap<usize, char>) -> 
     lines
 }
 
-/// The picture with its axes, and the curve below.
+/// Returns the picture with its axes, and the curve below it.
 fn drawing(space: &SpaceFacts, letters: &BTreeMap<usize, char>, rows: usize) -> Vec<String> {
     let profile = &space.profile;
     let steps = profile.live_bytes.len();
@@ -296,7 +303,7 @@ fn drawing(space: &SpaceFacts, letters: &BTreeMap<usize, char>, rows: usize) -> 
     lines
 }
 
-/// A line with the numbers of some steps at their columns, and `^` at the peak.
+/// Returns a line with the numbers of some steps at their columns, and `^` at the peak.
 fn axis(steps: usize, columns: usize, peak_step: u64) -> String {
     let mut line = vec!['-'; columns];
     let column = |step: usize| (step * columns).checked_div(steps).unwrap_or(0);

@@ -1,18 +1,19 @@
-//! A plan as a trace that the viewers of Chrome and Perfetto open.
+//! Writes a plan as a trace for the viewers of Chrome and Perfetto.
 
 use std::collections::BTreeMap;
 
 use memc_layout::{Busy, Layout, LiveCurve, SpaceCurve};
 use serde_json::{Value, json};
 
-/// The row of operators; links have the numbers behind it.
+/// Row of operators. Links have the following numbers.
 const OPERATORS: u64 = 1;
 
-/// The plan as trace events in JSON: a row for operators and one for each direction of each link that is used, a counter of live bytes for each
-/// space with its budget and capacity, and a bar for each tensor that is away, from its store to its load.
+/// Returns the plan as trace events in JSON. There is a row for operators and a row for each used
+/// direction of each link. Each space has a counter of live bytes, with its budget and capacity. Each
+/// moved tensor has a bar from its store to its load.
 ///
-/// Times are the layout's timeline. A layout without one gives each step 1 us: the trace then shows order and memory, not speed, and says so
-/// in `otherData`.
+/// Times are the layout's timeline. A layout without a timeline gets 1 us a step. The trace then shows
+/// order and memory, not speed, and `otherData` says so.
 pub fn trace(layout: &Layout) -> String {
     let clock = Clock::of(layout);
     let links = links(layout);
@@ -20,6 +21,7 @@ pub fn trace(layout: &Layout) -> String {
         json!({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": format!("memc plan for {}", layout.target.name)}}),
         row_name(OPERATORS, "operators"),
     ];
+    // Rows of links follow the row of operators.
     let mut rows: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for route in links.values() {
         rows.entry(*route).or_insert(0);
@@ -28,6 +30,7 @@ pub fn trace(layout: &Layout) -> String {
         *number = row;
         events.push(row_name(row, &format!("link {from} to {to}")));
     }
+    // Steps, as bars in the row of operators or of a link.
     let again = recomputing(layout);
     events.extend((0u64..).zip(&layout.schedule).map(|(step, node)| {
         let busy = clock.busy(step);
@@ -38,6 +41,7 @@ pub fn trace(layout: &Layout) -> String {
             "args": {"op": node.op, "domain": node.domain, "step": step, "recompute_of": again.get(&step)},
         })
     }));
+    // Moved tensors, as bars from store to load.
     let away = OPERATORS + 1 + rows.len() as u64;
     if !layout.transfers.is_empty() {
         events.push(row_name(away, "away"));
@@ -53,6 +57,7 @@ pub fn trace(layout: &Layout) -> String {
         events.push(event("b", clock.busy(transfer.store_step).start_ns));
         events.push(event("e", clock.busy(transfer.load_step).end_ns));
     }
+    // Live bytes of each space.
     for space in LiveCurve::of(layout).spaces {
         events.extend(counter(layout, &space, &clock));
     }
@@ -69,12 +74,12 @@ fn row_name(row: u64, name: &str) -> Value {
     json!({"ph": "M", "pid": 1, "tid": row, "name": "thread_name", "args": {"name": name}})
 }
 
-/// Microseconds, which traces count in; whole where they are.
+/// Converts nanoseconds to microseconds, the unit of traces. Whole numbers have no fraction.
 fn micros(ns: u64) -> Value {
     if ns.is_multiple_of(1000) { json!(ns / 1000) } else { json!(ns as f64 / 1000.0) }
 }
 
-/// The route of each step that copies over a link.
+/// Maps each step that copies over a link to its pair of spaces.
 fn links(layout: &Layout) -> BTreeMap<u64, (&str, &str)> {
     let mut links = BTreeMap::new();
     for transfer in &layout.transfers {
@@ -85,16 +90,17 @@ fn links(layout: &Layout) -> BTreeMap<u64, (&str, &str)> {
     links
 }
 
-/// What each step computes again.
+/// Maps each recomputing step to the name of its original value.
 fn recomputing(layout: &Layout) -> BTreeMap<u64, &str> {
     let copies = layout.tensors.iter().filter_map(|tensor| tensor.recompute_of.as_deref().zip(tensor.live.first()));
     copies.map(|(original, range)| (range.start, original)).collect()
 }
 
-/// When steps run, by the layout's timeline or by their number.
+/// Time at which steps run, from the layout's timeline or from their number.
 pub(crate) struct Clock<'a> {
     layout: &'a Layout,
-    /// When each step is issued: its start for operators, the end of the operator before it for transfers. Never falls.
+    /// Time at which each step is issued, in nanoseconds: the start of an operator, or the end of the
+    /// operator before a transfer. Never decreases.
     pub issued: Vec<u64>,
 }
 
@@ -123,13 +129,14 @@ impl<'a> Clock<'a> {
         usize::try_from(step).ok().and_then(|step| self.layout.timeline.get(step)).copied().unwrap_or_default()
     }
 
-    /// When the last step has ended.
+    /// Returns the time at which the last step ends, in nanoseconds.
     pub(crate) fn end(&self) -> u64 {
         (0..self.layout.schedule.len() as u64).map(|step| self.busy(step).end_ns).max().unwrap_or(0)
     }
 }
 
-/// One event for each step at which the number of live bytes changes, and a zero behind the last step; what limits them stands beside it.
+/// Returns one event for each step at which live bytes change, a zero after the last step, and events
+/// for budget and capacity.
 fn counter(layout: &Layout, space: &SpaceCurve, clock: &Clock<'_>) -> Vec<Value> {
     let name = format!("live bytes in {}", space.space);
     let capacity = layout.target.spaces.iter().find(|known| known.name == space.space).and_then(|space| space.capacity);

@@ -1,4 +1,4 @@
-//! The page: well formed, closed to hostile names and to the network, and small enough.
+//! Tests the page: well-formed, safe against hostile names, without network, and small.
 #![allow(clippy::unwrap_used)]
 
 mod plans;
@@ -11,13 +11,13 @@ use serde_json::Value;
 
 const OPEN: &str = "<script type=\"application/json\" id=\"plan\">";
 
-/// The JSON block of a page, parsed.
+/// Parses the JSON block of a page.
 fn data(page: &str) -> Value {
     let (_, tail) = page.split_once(OPEN).unwrap();
     serde_json::from_str(tail.split_once("</script>").unwrap().0).unwrap()
 }
 
-/// The script of a page.
+/// Returns the script of a page.
 fn script(page: &str) -> &str {
     page.rsplit_once("<script>").unwrap().1.split_once("</script>").unwrap().0
 }
@@ -49,7 +49,7 @@ fn hostile_names_are_text_everywhere() {
     let page = html(&layout, &HtmlOptions { title: "</title><script>alert(1)</script>{{data}}", before: Some(&layout) });
     let markup = |mark: &str| page.matches(mark).count();
     assert_eq!((markup("<script"), markup("</script>"), markup("</title>"), markup("<img")), (2, 2, 1 + layout.pareto.len(), 0));
-    // The one comment is the template's own.
+    // The only comment comes from the template.
     assert_eq!((markup("<!--"), markup("\u{2028}")), (1, 0));
     let data = data(&page);
     let names: Vec<&str> = data["plans"][1]["tensors"].as_array().unwrap().iter().map(|row| row[0].as_str().unwrap()).collect();
@@ -66,7 +66,7 @@ fn budgets_and_searches_are_on_the_page() {
     }
     let plan = &data(&page)["plans"][0];
     assert_eq!((plan["decisions"].as_array().unwrap().len(), plan["times"].as_array().unwrap().len()), (2, 18));
-    // Without them, nothing of it stands there.
+    // Without budgets and searches, the page has neither section.
     let plain = html(&plans::block(), &HtmlOptions::default());
     assert!(!plain.contains("<svg ") && !plain.contains("Searches"));
 }
@@ -139,7 +139,7 @@ fn pages_stay_small() {
     assert_eq!(large, page(&layout));
 }
 
-/// Writes the pages that a person, or a browser test, opens.
+/// Writes pages for manual inspection and for a browser test.
 #[test]
 fn pages_are_written_for_the_eye() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));

@@ -1,4 +1,5 @@
-//! The reports in text: the line that never changes shape, the screen, the JSON summary and the trace.
+//! Tests the reports in text: the last line with its fixed format, the screen, the JSON summary and the
+//! trace.
 #![allow(clippy::unwrap_used)]
 
 mod plans;
@@ -7,7 +8,7 @@ use memc_layout::Layout;
 use memc_report::{json, summary_line, text, trace};
 use serde_json::Value;
 
-/// Every plan that a report must survive.
+/// Returns all plans; every report must handle each of them.
 fn all() -> Vec<Layout> {
     vec![plans::block(), plans::timed(), plans::hostile(), plans::empty(), plans::training(2), plans::training(3000)]
 }
@@ -55,7 +56,8 @@ fn decisions_say_what_they_free_and_cost() {
     let summary: Value = serde_json::from_str(&json(&plans::timed())).unwrap();
     let decisions = summary["decisions"].as_array().unwrap();
     let way = |way: &str| decisions.iter().find(|decision| decision["way"] == way).unwrap();
-    // /branch/a is dropped behind step 4 and computed again at step 11; most is live between at step 6.
+    // /branch/a is dropped after step 4 and recomputed at step 11. The maximum of live bytes in between
+    // is at step 6.
     let recompute = way("recompute");
     assert_eq!((&recompute["tensor"], &recompute["freed"]), (&Value::from("/branch/a"), &serde_json::json!([7, 11])));
     assert_eq!(recompute["cost_ns"], 75_000);
@@ -68,7 +70,7 @@ fn decisions_say_what_they_free_and_cost() {
     );
     assert_eq!((&transfer["cost_ns"], &transfer["waited_ns"]), (&Value::from(68_000), &Value::from(34_000)));
     assert_eq!(transfer["peak_otherwise"], 557_056 + 131_072);
-    // Without a timeline nobody knows what it costs.
+    // Without a timeline the cost is unknown.
     let plain: Value = serde_json::from_str(&json(&plans::block())).unwrap();
     assert_eq!(plain["decisions"][0]["cost_ns"], Value::Null);
 }
@@ -76,7 +78,7 @@ fn decisions_say_what_they_free_and_cost() {
 #[test]
 fn a_copy_that_is_overwritten_frees_from_the_end_of_what_was_wanted() {
     let mut layout = plans::timed();
-    // /branch/a@1 is overwritten by a copy of /branch/b, which is a window of the same value as /branch/a.
+    // A copy of /branch/b overwrites /branch/a@1. /branch/b and /branch/a are sub-views of one value.
     let copy = layout.tensors.iter_mut().find(|tensor| tensor.name == "/add/out").unwrap();
     copy.recompute_of = Some("/branch/b".to_owned());
     copy.alias =
@@ -88,7 +90,7 @@ fn a_copy_that_is_overwritten_frees_from_the_end_of_what_was_wanted() {
     assert_eq!(decision(&layout)["freed"], serde_json::json!([7, 11]));
     layout.tensors.iter_mut().find(|tensor| tensor.name == "/branch/b").unwrap().live[0].end = 10;
     assert_eq!(decision(&layout)["freed"], serde_json::json!([10, 11]));
-    // What was wanted is still there: nothing was dropped.
+    // The original is still live at the recomputation: nothing was dropped.
     layout.tensors.iter_mut().find(|tensor| tensor.name == "/branch/b").unwrap().live[0].end = 14;
     assert_eq!(decision(&layout)["freed"], Value::Null);
 }
@@ -99,7 +101,7 @@ fn a_node_with_two_results_is_paid_by_the_one_that_frees_more() {
     let mut smaller = layout.tensors.iter().find(|tensor| tensor.name == "/branch/a@1").unwrap().clone();
     (smaller.name, smaller.bytes, smaller.offset) = ("/branch/b@1".to_owned(), 64, Some(2048));
     smaller.recompute_of = Some("/branch/b".to_owned());
-    // Before the larger one in the file.
+    // Insert it before the larger result in the file.
     layout.tensors.insert(0, smaller);
     let summary: Value = serde_json::from_str(&json(&layout)).unwrap();
     let costs =

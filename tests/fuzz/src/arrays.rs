@@ -1,4 +1,5 @@
-//! Archives of arrays: arbitrary bytes never panic, and what is read is written and read again as the same arrays.
+//! Archives of arrays: arbitrary bytes never cause a panic, and arrays that are read, written and read
+//! again stay equal.
 
 use std::path::Path;
 

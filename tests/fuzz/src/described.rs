@@ -1,4 +1,4 @@
-//! What describes a machine and a request: target files, profiles, sizes and links.
+//! Descriptions of machines and requests: target files, profiles, sizes and links.
 
 use memc::memc_cost::{Target, timings};
 use memc::memc_passes::Options;

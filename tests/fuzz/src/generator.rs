@@ -1,4 +1,5 @@
-//! Model files from bytes: mostly sound, so that they come far, with the odd name, extent or attribute that is not.
+//! Generates model files from bytes. Most parts are valid, so that models get far; a few names, extents
+//! and attributes are not.
 
 use memc::memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc::memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension};
@@ -14,10 +15,11 @@ const FLOAT: i32 = 1;
 const INT64: i32 = 7;
 /// `data_location` of a tensor whose bytes are in another file.
 const EXTERNAL: i32 = 1;
-/// Nesting of bodies.
+/// Maximum nesting depth of bodies.
 const DEEPEST: usize = 2;
 
-/// Operators that share, move or alias bytes, and are thus worth more than one among hundreds.
+/// Operators that share, move or alias bytes. They are chosen more often than the other hundreds of
+/// operators.
 const FAVORITES: [&str; 24] = [
     "Relu",
     "Add",
@@ -68,22 +70,22 @@ const STRINGS: [(&str, &str); 4] =
     [("auto_pad", "SAME_UPPER"), ("equation", "ij,jk->ik"), ("mode", "linear"), ("direction", "bidirectional")];
 const BODIES: [&str; 3] = ["then_branch", "else_branch", "body"];
 
-/// Builds one model.
+/// Generator of one model.
 pub struct Generator<'b> {
     choices: Choices<'b>,
-    /// Values in scope: those of graphs around come first.
+    /// Names of values in scope; those of enclosing graphs come first.
     scope: Vec<String>,
     made: usize,
     depth: usize,
 }
 
 impl<'b> Generator<'b> {
-    /// Decides by these bytes.
+    /// Creates a generator that takes its decisions from these bytes.
     pub fn new(choices: Choices<'b>) -> Self {
         Self { choices, scope: Vec::new(), made: 0, depth: 0 }
     }
 
-    /// The model.
+    /// Generates the model.
     pub fn model(mut self) -> ModelProto {
         let version = if self.choices.once_in(8) { self.choices.below(30) as i64 } else { 21 };
         let ir_version = if self.choices.once_in(8) { self.choices.below(16) as i64 } else { 10 };
@@ -119,7 +121,7 @@ impl<'b> Generator<'b> {
             graph.input.push(self.info(&input));
         }
         for _ in 0..self.choices.below(4) {
-            // An initializer of an input's name is the input's default.
+            // An initializer with an input's name is the input's default.
             let named = self.choices.once_in(8).then(|| graph.input.first().map(|input| input.name().to_owned())).flatten();
             let name = named.unwrap_or_else(|| self.define());
             let tensor = self.tensor(&name);
@@ -149,7 +151,7 @@ impl<'b> Generator<'b> {
         graph
     }
 
-    /// A new name, now and then one that is taken, or an odd one.
+    /// Returns a new name; in rare cases a used name or an odd name.
     fn define(&mut self) -> String {
         self.made += 1;
         let name = match self.choices.below(48) {
@@ -167,7 +169,8 @@ impl<'b> Generator<'b> {
         self.read_from(0)
     }
 
-    /// A value in scope, late ones more often, but for a few left out or never defined.
+    /// Returns the name of a value in scope, recent values more often. In rare cases the name is empty
+    /// or undefined.
     fn read_from(&mut self, first: usize) -> String {
         let count = self.scope.len() - first.min(self.scope.len());
         match self.choices.below(64) {
@@ -228,6 +231,7 @@ impl<'b> Generator<'b> {
                 all.push(attribute(name, AttributeType::Graph, |it| it.g = Some(graph)));
             }
         }
+        // Attributes with names that real operators use, and arbitrary values.
         for _ in 0..self.choices.below(4) {
             let next = match self.choices.below(5) {
                 0 | 1 => {
@@ -254,7 +258,7 @@ impl<'b> Generator<'b> {
         all
     }
 
-    /// Extents, axes and flags: small and of either sign but for a few.
+    /// Returns an extent, axis or flag: mostly small, of either sign; in rare cases any number.
     fn signed(&mut self) -> i64 {
         match self.choices.below(8) {
             0 => -1,
@@ -268,7 +272,7 @@ impl<'b> Generator<'b> {
         (0..self.choices.below(5)).map(|_| self.signed()).collect()
     }
 
-    /// The extents of a tensor that has its bytes: few.
+    /// Returns the extents of a tensor with data, which are small.
     fn extents(&mut self) -> Vec<i64> {
         (0..self.choices.below(4)).map(|_| self.choices.below(5) as i64).collect()
     }

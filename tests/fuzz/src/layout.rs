@@ -1,4 +1,4 @@
-//! Damaged layouts: the checker answers and the reports are written, whatever the numbers and names.
+//! Damaged layouts: the checker answers and the reports are written, regardless of numbers and names.
 
 use std::sync::OnceLock;
 
@@ -11,9 +11,9 @@ use serde_json::{Value, json as value};
 
 use crate::Choices;
 
-/// A small model with views, an in-place write, bodies and anchors.
+/// A small model with views, an in-place result, bodies and anchors.
 const MODEL: &[u8] = include_bytes!("../seeds/import_onnx/branches.onnx");
-/// Names that mean something somewhere.
+/// Words with a meaning in some field of a layout.
 const WORDS: [&str; 20] = [
     "",
     "a",
@@ -37,7 +37,7 @@ const WORDS: [&str; 20] = [
     "\u{1F980}",
 ];
 
-/// A sound plan and its two models.
+/// A valid plan and its two models.
 struct Sound {
     given: ModelFile,
     out: ModelFile,
@@ -58,7 +58,7 @@ fn sound() -> &'static Sound {
     })
 }
 
-/// Damages a sound layout, or reads the bytes as one.
+/// Damages a valid layout, or reads the bytes as a layout.
 pub fn check_layout(bytes: &[u8]) {
     let sound = sound();
     if bytes.first() == Some(&b'{') {
@@ -94,7 +94,7 @@ fn write_all(layout: &Layout) {
     assert!(serde_json::from_str::<Value>(&report).is_ok(), "no JSON:\n{report}");
 }
 
-/// Changes one place: goes down from the root until a leaf, or earlier.
+/// Damages one place: descends from the root to a leaf, or stops earlier.
 fn damage(layout: &mut Value, choices: &mut Choices<'_>) {
     let copy = find(layout, choices).clone();
     let place = find(layout, choices);

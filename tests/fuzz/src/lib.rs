@@ -1,7 +1,9 @@
-//! What each fuzz target holds: nothing that comes from outside panics, and what is accepted keeps its promises.
+//! Guarantees of the fuzz targets: external data never causes a panic, and accepted data keeps its
+//! guarantees.
 //!
-//! A target is a function of bytes that panics when a promise is broken. Structured targets read their decisions from the bytes with
-//! [`arbitrary::Unstructured`](libfuzzer_sys::arbitrary::Unstructured), which gives zeros when they run out, so that every input means something.
+//! A target is a function of bytes that panics if a guarantee is broken. Structured targets read their
+//! decisions from the bytes with [`arbitrary::Unstructured`](libfuzzer_sys::arbitrary::Unstructured),
+//! which returns zeros after the end. So every input is meaningful.
 
 pub mod arrays;
 pub mod described;
@@ -21,27 +23,27 @@ use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
 pub struct Choices<'b>(Unstructured<'b>);
 
 impl<'b> Choices<'b> {
-    /// Reads from these bytes.
+    /// Reads decisions from these bytes.
     pub fn new(bytes: &'b [u8]) -> Self {
         Self(Unstructured::new(bytes))
     }
-    /// A number below `limit`, 0 when the bytes have run out.
+    /// Returns a number below `limit`, or 0 after the end of the bytes.
     pub fn below(&mut self, limit: usize) -> usize {
         self.0.int_in_range(0..=limit.saturating_sub(1)).unwrap_or(0)
     }
-    /// Yes once in `times`; no when the bytes have run out.
+    /// Returns true once in `times`, and false after the end of the bytes.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 1
     }
-    /// One of these; they must not be empty.
+    /// Returns one of the elements of a non-empty slice.
     pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
-    /// Any value of a type, its default when the bytes have run out.
+    /// Returns any value of a type, or its default after the end of the bytes.
     pub fn any<T: Arbitrary<'b> + Default>(&mut self) -> T {
         self.0.arbitrary().unwrap_or_default()
     }
-    /// A number that is often small, sometimes at the edge of what its type holds.
+    /// Returns a number that is often small, and sometimes at a limit of a number type.
     pub fn number(&mut self) -> u64 {
         const EDGES: [u64; 14] =
             [0, 1, 2, 64, 255, 256, 4096, 1 << 31, 1 << 32, (1 << 53) + 1, 1 << 61, i64::MAX as u64, 1 << 63, u64::MAX];

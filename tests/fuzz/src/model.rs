@@ -1,4 +1,4 @@
-//! Model files: what is imported is sound, can be planned, and what is written opens again.
+//! Model files: imported modules are valid and can be planned, and written models open again.
 
 use memc::memc_ir::{Stage, text};
 use memc::memc_onnx_import::{ImportOptions, import};
@@ -13,15 +13,16 @@ use crate::planning::{EFFORT, Searching, VARIANTS, holds, options, planned, sear
 use crate::text::round_trip;
 use crate::{Choices, planning};
 
-/// Most nodes of a module that is also planned; larger ones are only imported.
+/// Maximum number of nodes of a module that is also planned. Larger modules are only imported.
 const MAX_PLANNED: usize = 200;
 
-/// Reads bytes as a model file and carries it through import, plan and export.
+/// Reads bytes as a model file, then imports, plans and exports it.
 pub fn import_onnx(bytes: &[u8]) {
     carry(bytes, bytes.len());
 }
 
-/// Builds a model from the bytes and carries it through; every second one also through the whole command with its checker.
+/// Builds a model from the bytes, then imports, plans and exports it. Every second model runs through
+/// the whole command with its checker instead.
 pub fn make_onnx(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let variant = choices.below(VARIANTS);
@@ -34,10 +35,10 @@ pub fn make_onnx(bytes: &[u8]) {
     }
 }
 
-/// Builds a model from the bytes, and runs a pass that searches on it.
+/// Builds a model from the bytes, and runs a searching pass on it.
 pub fn search(bytes: &[u8], pass: Searching) {
     let mut choices = Choices::new(bytes);
-    // What the settings read comes first, so that short inputs have some.
+    // Read the settings first, so that short inputs have settings too.
     let settings: [u8; 24] = choices.any();
     let model = Generator::new(choices).model().encode_to_vec();
     let Ok(file) = ModelFile::from_bytes(model) else { return };
@@ -76,7 +77,7 @@ fn carry(bytes: &[u8], variant: usize) {
     holds(&again.module, Stage::Typed);
 }
 
-/// The whole command: the checker, which shares nothing with the planner, must take every plan.
+/// Runs the whole command. The checker, which shares no code with the planner, must accept every plan.
 fn optimize_and_check(bytes: &[u8], variant: usize) {
     let Ok(file) = ModelFile::from_bytes(bytes.to_vec()) else { return };
     let request = Request {

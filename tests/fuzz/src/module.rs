@@ -1,4 +1,5 @@
-//! Modules and plans from bytes under the verifier: it never panics, and what it takes can be printed and read again.
+//! Modules and plans from bytes under the verifier: it never panics, and accepted modules can be
+//! printed and read again.
 
 use memc::memc_ir::{
     Alias, AliasKind, ArenaSize, Attribute, Bytes, ConstData, ConstId, ConstOrigin, Dim, ElementType, EntityId, GraphId, Module,
@@ -18,7 +19,7 @@ pub fn verify_any(bytes: &[u8]) {
     }
     let (mut choices, mut module) = (maker.choices, maker.builder.finish());
     judge(&module);
-    // Edits need ids that name something.
+    // Edits need valid ids.
     if verify(&module, Stage::Imported).is_ok() {
         edit(&mut module, &mut choices);
         judge(&module);
@@ -31,7 +32,7 @@ fn judge(module: &Module) {
     if sound[Stage::Planned as usize] {
         round_trip(module);
     } else if sound[Stage::Imported as usize] {
-        // A plan that contradicts itself is not promised to be read again, but it can be looked at.
+        // A plan that contradicts itself may not parse again, but it can be printed.
         let _ = text::parse(&text::print(module));
     }
 }
@@ -67,7 +68,7 @@ fn edit(module: &mut Module, choices: &mut Choices<'_>) {
 struct Maker<'b> {
     choices: Choices<'b>,
     builder: ModuleBuilder,
-    /// Bodies ask for more of them.
+    /// Number of graphs so far; every body adds a graph.
     graphs: usize,
 }
 
@@ -110,7 +111,7 @@ impl Maker<'_> {
                     self.graph(body);
                     Attribute::Graph(body)
                 }
-                // A body that another node, or an inner one, has already.
+                // A body that may already belong to another node or to an inner graph.
                 _ => Attribute::Graph(GraphId::new(self.choices.below(self.graphs))),
             };
             attributes.push((key.to_owned(), value));
@@ -136,7 +137,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A value that exists, but for a few.
+    /// Returns a value that exists, except in rare cases.
     fn value(&mut self) -> Value {
         let count = self.builder.module().values().len();
         if self.choices.once_in(64) {

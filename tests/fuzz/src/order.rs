@@ -1,16 +1,17 @@
-//! Ordering: every answer passes the checker, bounds hold, and small problems are compared with all orders.
+//! Ordering: every answer passes the checker, bounds hold, and small problems are compared with all
+//! orders.
 
 use memc::memc_solve::order::{Buffer, Operation, Problem, check, peak, portfolio, solve};
 use memc::memc_solve::{Limit, StopReason};
 
 use crate::Choices;
 
-/// Most operations of a problem.
+/// Maximum number of operations of a problem.
 const MAX_OPERATIONS: usize = 40;
-/// Most operations of a problem of which all orders are tried.
+/// Maximum number of operations of a problem whose orders are all tried.
 const MAX_EXHAUSTIVE: usize = 6;
 
-/// Builds a problem, solves it, and judges the answer.
+/// Builds a problem, solves it, and checks the answer.
 pub fn order(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let small = choices.once_in(2);
@@ -43,7 +44,7 @@ pub fn order(bytes: &[u8]) {
     }
 }
 
-/// The lowest peak of all orders; each is also held to the checker.
+/// Returns the lowest peak over all orders. The checker must accept each order.
 fn lowest(problem: &Problem, order: &mut Vec<u32>) -> u64 {
     let count = problem.operations.len();
     if order.len() == count {

@@ -1,18 +1,19 @@
-//! Placement: every answer passes the checker, bounds hold, and small problems are compared with an exhaustive search.
+//! Placement: every answer passes the checker, bounds hold, and small problems are compared with an
+//! exhaustive search.
 
 use memc::memc_solve::place::{Buffer, Gap, Problem, Solution, check, csv, solve};
 use memc::memc_solve::{Limit, Status, StopReason};
 
 use crate::Choices;
 
-/// Most buffers of a problem.
+/// Maximum number of buffers of a problem.
 const MAX_BUFFERS: usize = 60;
-/// Most buffers of a problem that is searched exhaustively.
+/// Maximum number of buffers of a problem that is searched exhaustively.
 const MAX_EXHAUSTIVE: usize = 5;
-/// Offsets that the exhaustive search may try.
+/// Maximum number of offsets that the exhaustive search tries.
 const MAX_TRIED: u64 = 300_000;
 
-/// Builds a problem, solves it, and judges the answer.
+/// Builds a problem, solves it, and checks the answer.
 pub fn place(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let small = choices.once_in(2);
@@ -38,7 +39,7 @@ pub fn place(bytes: &[u8]) {
     file_round_trip(problem);
 }
 
-/// Holds an outcome to what trying everything finds.
+/// Compares an outcome with the result of an exhaustive search.
 fn compare(problem: &Problem, outcome: &memc::memc_solve::Outcome<Solution>, is_searched: bool) {
     let most: u64 = problem.buffers.iter().map(|buffer| buffer.size + buffer.alignment).sum();
     let fixed = problem.buffers.iter().filter_map(|buffer| Some(buffer.fixed_offset? + buffer.size)).max().unwrap_or(0);
@@ -54,7 +55,7 @@ fn compare(problem: &Problem, outcome: &memc::memc_solve::Outcome<Solution>, is_
             assert_ne!(outcome.status(), Status::Infeasible, "{best} is possible: {problem:?}");
             if let Some(value) = outcome.value {
                 assert!(value >= best, "{problem:?} {outcome:?}");
-                // With a capacity, any placement that keeps it will do.
+                // With a capacity, any placement within it is enough.
                 let is_final = matches!(outcome.stop, StopReason::BoundReached | StopReason::Exhausted);
                 let must_be_best = is_final && (problem.capacity.is_none() || outcome.stop == StopReason::BoundReached);
                 assert!(value == best || !must_be_best, "{best} is possible: {problem:?} {outcome:?}");
@@ -65,7 +66,8 @@ fn compare(problem: &Problem, outcome: &memc::memc_solve::Outcome<Solution>, is_
     }
 }
 
-/// The lowest height not above `ceiling`, if there is one; `None` if it takes too long to find out.
+/// Returns the lowest height up to `ceiling`. The inner `None`: there is no such height. The outer
+/// `None`: the search was too long.
 fn lowest(problem: &Problem, ceiling: u64) -> Option<Option<u64>> {
     let mut tried = 0;
     let mut best = None;
@@ -80,7 +82,7 @@ fn descend(problem: &Problem, offsets: &mut Vec<u64>, best: &mut Option<u64>, ce
         return;
     };
     let mut offset = buffer.fixed_offset.unwrap_or(0);
-    // Only what is lower than the best so far is worth a look.
+    // Try only offsets that lead to a lower height than the best so far.
     while *tried < MAX_TRIED && best.map_or(offset + buffer.size <= ceiling, |best| offset + buffer.size < best) {
         *tried += 1;
         let is_free = problem.buffers.iter().zip(&*offsets).all(|(other, at)| !clash(buffer, offset, other, *at));
@@ -105,7 +107,7 @@ fn clash(one: &Buffer, one_offset: u64, other: &Buffer, other_offset: u64) -> bo
     })
 }
 
-/// Bytes of a buffer that live at a step, relative to its offset.
+/// Returns the bytes of a buffer that are live at a step, relative to its offset.
 fn window(buffer: &Buffer, step: u32) -> (u64, u64) {
     let gap = buffer.gaps.iter().find(|gap| (gap.start..gap.end).contains(&step));
     gap.map_or((0, buffer.size), |gap| gap.window.unwrap_or((0, 0)))
@@ -139,7 +141,7 @@ fn buffer(choices: &mut Choices<'_>, small: bool) -> Buffer {
     buffer
 }
 
-/// Holds that a problem survives its file form.
+/// Checks that a problem survives writing to a file and reading.
 fn file_round_trip(mut problem: Problem) {
     problem.capacity = None;
     let ids = (0..problem.buffers.len()).map(|index| format!("b{index}")).collect();

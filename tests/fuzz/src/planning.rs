@@ -1,4 +1,4 @@
-//! The default plan of a module, held to what the verifier says.
+//! Plans modules and checks the plans with the verifier.
 
 use memc::memc_ir::{Bytes, Diagnostic, Module, Stage, text, verify};
 use memc::memc_ops::{Inference, Profile, infer};
@@ -9,20 +9,20 @@ use memc::memc_plan::{Model, Refusal, Tuning, Wish, plan};
 use crate::Choices;
 use crate::text::round_trip;
 
-/// Search nodes of each exact solver.
+/// Effort of each exact solver, in search nodes.
 pub const EFFORT: u64 = 60;
 
-/// How many variants of [`options`] there are.
+/// Number of variants of [`options`].
 pub const VARIANTS: usize = 6;
 
-/// Options of planning, varied by a number.
+/// Returns options of planning, varied by a number.
 pub fn options(variant: usize) -> Options {
     let profile = Profile::ALL[variant % Profile::ALL.len()];
     let io = [Io::Outputs, Io::Arena, Io::External][variant / Profile::ALL.len() % 3];
     Options { io, effort: EFFORT, ..Options::for_profile(profile) }
 }
 
-/// Derives types and plans; what inference makes unsound is refused.
+/// Infers types and plans the module. Skips modules that inference makes invalid.
 pub fn infer_and_plan(mut module: Module) {
     let inference = infer(&mut module);
     module.stage = module.stage.max(Stage::Typed);
@@ -31,7 +31,7 @@ pub fn infer_and_plan(mut module: Module) {
     }
 }
 
-/// Plans a sound typed module; `None` where its sizes are beyond what can be addressed.
+/// Plans a valid typed module. `None` if its sizes exceed the addressable range.
 pub fn planned(module: &Module, inference: Inference, options: &Options) -> Option<Module> {
     let model = Model { module, data: &inference.data, external: None, options, verify: true, memo: Memo::default() };
     let wish = Wish { limit: None, slowdown: 0 };
@@ -52,15 +52,16 @@ pub fn planned(module: &Module, inference: Inference, options: &Options) -> Opti
 /// Passes that search.
 #[derive(Clone, Copy)]
 pub enum Searching {
-    /// Recomputes within a limit.
+    /// Recomputes values within a limit.
     Budget,
-    /// Computes regions in parts.
+    /// Splits regions into parts.
     Split,
     /// Replaces fragments by equal forms.
     Rewrite,
 }
 
-/// Runs a pass that searches on a sound typed module, with settings from the bytes, and places the result; every module on the way is verified.
+/// Runs a searching pass on a valid typed module, with settings from the bytes, and places the result.
+/// The verifier checks every module in between.
 pub fn searched(mut module: Module, inference: Inference, pass: Searching, choices: &mut Choices<'_>) {
     let options = options(choices.below(VARIANTS));
     let limit = match choices.below(3) {
@@ -96,7 +97,7 @@ pub fn searched(mut module: Module, inference: Inference, pass: Searching, choic
     }
 }
 
-/// Takes sizes beyond what can be addressed, and nothing else.
+/// Accepts errors about sizes beyond the addressable range, and panics on all others.
 fn refused(error: PipelineError, module: &Module) {
     match error {
         PipelineError::Pass(PassError::TooLarge { .. }) => {}
@@ -105,14 +106,14 @@ fn refused(error: PipelineError, module: &Module) {
     }
 }
 
-/// Holds that the verifier takes a module.
+/// Checks that the verifier accepts a module.
 pub fn holds(module: &Module, stage: Stage) {
     if let Err(violations) = verify(module, stage) {
         panic!("not {}:\n{}{}", stage.name(), show(&violations), text::print(module));
     }
 }
 
-/// Diagnostics, one a line.
+/// Formats diagnostics, one a line.
 pub fn show(diagnostics: &[Diagnostic]) -> String {
     diagnostics.iter().map(|diagnostic| format!("{diagnostic}\n")).collect()
 }

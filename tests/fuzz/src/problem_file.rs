@@ -1,11 +1,13 @@
-//! Problem files: arbitrary text never panics, and what is read can be solved, refused, and written.
+//! Problem files: arbitrary text never causes a panic, and every problem that is read can be solved or
+//! rejected, and written.
 
 use memc::memc_solve::{Limit, budget, order, place};
 
-/// Most rows or nodes of a file that is also solved.
+/// Maximum number of rows or nodes of a file that is also solved.
 const MAX_SOLVED: usize = 200;
 
-/// Reads bytes as a placement problem, as an ordering problem, and as one of recomputing within half of its peak.
+/// Reads bytes as a placement problem, as an ordering problem, and as a problem of recomputation within
+/// half of its peak.
 pub fn read_problem(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(table) = place::csv::read(&text) {

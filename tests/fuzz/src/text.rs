@@ -1,13 +1,13 @@
-//! The text form: what parses prints, and what is printed parses to the same text.
+//! The text form: a parsed module can be printed, and the printed text parses and prints to equal text.
 
 use memc::memc_ir::{Module, Stage, text, verify};
 
 use crate::planning;
 
-/// Most nodes of a module that is also planned; longer ones are only read.
+/// Maximum number of nodes of a module that is also planned. Longer modules are only read.
 const MAX_PLANNED: usize = 120;
 
-/// Reads bytes as text; if it is a module, prints it twice, verifies it at every stage, and plans it where it is sound.
+/// Reads bytes as text. A module is printed twice, verified at every stage, and planned if it is valid.
 pub fn parse_text(bytes: &[u8]) {
     let source = String::from_utf8_lossy(bytes);
     let module = match text::parse(&source) {
@@ -22,7 +22,7 @@ pub fn parse_text(bytes: &[u8]) {
     }
 }
 
-/// Holds that the module's text parses, and prints as the same text again.
+/// Checks that the module's text parses, and prints as equal text again.
 pub fn round_trip(module: &Module) {
     let first = text::print(module);
     let parsed = text::parse(&first).unwrap_or_else(|errors| panic!("{}\ndoes not parse:\n{first}", planning::show(&errors)));

@@ -1,4 +1,4 @@
-//! Plans within limits of models built from bytes: every module on the way is verified.
+//! Plans within limits, for models built from bytes. The verifier checks every intermediate module.
 #![no_main]
 
 use memc_fuzz::planning::Searching;

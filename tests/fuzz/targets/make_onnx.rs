@@ -1,4 +1,4 @@
-//! Models built from bytes, message by message: most of them decode, many are planned.
+//! Models built from bytes, message by message: most of them decode, and many are planned.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| memc_fuzz::model::make_onnx(bytes));

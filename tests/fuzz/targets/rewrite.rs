@@ -1,4 +1,4 @@
-//! Equal forms of models built from bytes: every module on the way is verified.
+//! Equal forms of models built from bytes. The verifier checks every intermediate module.
 #![no_main]
 
 use memc_fuzz::planning::Searching;

@@ -1,4 +1,5 @@
-//! Regions in parts of models built from bytes: every module on the way is verified.
+//! Regions split into parts, for models built from bytes. The verifier checks every intermediate
+//! module.
 #![no_main]
 
 use memc_fuzz::planning::Searching;

@@ -1,8 +1,8 @@
-//! Codes of transfers, of what the models compute, and of numbers: E0545 to E0564.
+//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0564.
 
 use super::{Entry, Kind, entry};
 
-/// Codes of transfers, of what the models compute, and of numbers.
+/// Codes of transfers, of the models' meaning, and of claimed numbers.
 pub(super) const ENTRIES: &[Entry] = &[
     entry(
         Kind::TransferNodes,

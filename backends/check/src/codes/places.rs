@@ -1,8 +1,8 @@
-//! Codes of places and of what shares bytes: E0525 to E0544.
+//! Codes of places and of shared bytes: E0525 to E0544.
 
 use super::{Entry, Kind, entry};
 
-/// Codes of places and of what shares bytes.
+/// Codes of places and of shared bytes.
 pub(super) const ENTRIES: &[Entry] = &[
     entry(
         Kind::Placed,

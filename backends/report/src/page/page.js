@@ -1,6 +1,7 @@
-// Draws a memory plan: boxes of life x offset, curves of live bytes, and the table that follows the chosen step.
-// Names come from models and are untrusted: they reach the page as text nodes and as text on the canvas only.
-// The page carries this file without indentation and comment lines: every statement ends where its line does not need the next.
+// Draws a memory plan: boxes of live range x offset, live curves, and the table of the selected step.
+// Names come from models and are untrusted: the script adds them as text nodes and as text on the
+// canvas only. The page contains this file without indentation and comment lines. Line ends stay, and
+// so statements end at them.
 (() => {
 "use strict";
 const $ = id => document.getElementById(id);
@@ -20,7 +21,7 @@ const size = n => {
 
 const time = ns => ns < 1e3 ? ns + " ns" : ns < 1e6 ? (ns / 1e3).toFixed(1) + " us" : ns < 1e9 ? (ns / 1e6).toFixed(3) + " ms" : (ns / 1e9).toFixed(3) + " s";
 
-// Rows of the page become objects; an owner gets its tensors, they get their owner.
+// Convert rows to objects, and link owners with their tensors.
 const named = keys => row => Object.fromEntries(keys.map((key, i) => [key, row[i]]));
 for (const p of data.plans) {
   p.tensors = p.tensors.map(named(data.tensor));
@@ -32,7 +33,8 @@ for (const p of data.plans) {
   });
   p.decisions = p.decisions.map(named(data.decision));
   p.repeats = new Set(p.decisions.filter(d => d.way == "recompute").map(d => d.step));
-  // Rows of the timeline: operators, and each direction of each link that is used. The last entry of `issued` is the end.
+  // Rows of the timeline: operators, and each used direction of each link. The last entry of `issued`
+  // is the end.
   const rows = p.rows = [{name: "operators", steps: []}], route = new Map();
   for (const [near, far, store, load] of p.transfers) route.set(store, near + " \u2192 " + far).set(load, far + " \u2192 " + near);
   for (const [from, to, step] of p.fetches) route.set(step, from + " \u2192 " + to);
@@ -45,7 +47,8 @@ for (const p of data.plans) {
   p.issued.push(p.end);
 }
 
-// The axis counts steps or, of a plan with a timeline, nanoseconds: `when` leads from (parts of) steps to the axis, `back` from times to steps.
+// The axis counts steps, or nanoseconds if the plan has a timeline. `when` converts (fractional) steps
+// to the axis, `back` converts times to steps.
 const when = s => {
   if (!timed) return s;
   const i = max(0, min(plan.steps.length - 1, floor(s))), a = plan.issued[i];
@@ -68,7 +71,8 @@ const stepAt = x => {
 const isLive = (o, s) => o.live.some(([a, b]) => a <= s && s < b);
 const node = s => plan.steps[s] ? plan.steps[s][0] + " (" + plan.steps[s][1] + ")" : "";
 
-// What is said of a tensor: all of it where it is pinned, the first lines where the pointer is.
+// Returns the description of a tensor: all lines if it is pinned, the first lines if the pointer is on
+// it.
 function about(t) {
   const o = t.owner, rest = o.all.filter(one => one != t);
   return [
@@ -114,7 +118,7 @@ function draw() {
     const top = kind == "boxes" ? space.arena : 1.08 * max(space.peak, space.bound, ...near);
     const base = y + height, b = {space, kind, y, base, height, last, top: top || 1, Y: v => base - v / b.top * height};
     bands.push(b);
-    // Arrows lead through a strip of their own, above the next title.
+    // Arrows have their own strip, above the next title.
     y = base + (last ? 50 : kind == "boxes" && plan.transfers.length ? 30 + STRIP : 30);
   });
   if (plan.times.length) {
@@ -136,7 +140,7 @@ function draw() {
     ctx.restore();
   }
   plan.transfers.forEach(arrows);
-  // Titles cover the arrows that lead past them to a third space.
+  // Draw titles last, so that they cover arrows to a third space.
   bands.forEach(head);
   if (step >= from && step < to) line(X(step + .5), 14, X(step + .5), y - 26, "accent");
   if (drag && drag.end != drag.start) {
@@ -158,7 +162,7 @@ function label(text, x, y, align, color, font = SANS) {
   ctx.fillStyle = colors(color);
   ctx.fillText(text, x, y);
 }
-// Title and, of a curve, its marks, on a ground of their own.
+// Draws a title with its own background and, for a curve, its marks.
 function head(b) {
   const text = b.kind == "rows" ? "modelled time " + time(plan.end) : b.space.name + (b.kind == "boxes" ? ", arena " + size(b.space.arena) : ", live bytes");
   ctx.font = "600 " + SANS;
@@ -167,7 +171,7 @@ function head(b) {
   label(text, LEFT, b.y - 9, "left", "ink", "600 " + SANS);
   if (b.kind == "curve") marks(b);
 }
-// Ticks at round numbers (powers of two bytes; 1, 2, 5 x 10^k steps) and the axis.
+// Draws the axis with ticks at round numbers: powers of two in bytes, or 1, 2, 5 x 10^k steps.
 function frame(b) {
   const {base} = b, least = (when(to) - when(from)) / max(2, width / 90), power = 10 ** floor(Math.log10(max(least, 1)));
   if (b.kind == "rows") plan.rows.forEach((row, i) => {
@@ -197,7 +201,8 @@ function boxes(b) {
     for (const [start, end] of o.live) {
       if (end < from || start > to) continue;
       const x = X(start), w = X(end) - x, y = b.Y(o.offset + o.bytes), h = max(b.Y(o.offset) - y, .6);
-      // Neighbors of one class differ a little, so that they stay apart without lines between them.
+      // Vary the colors of neighbors of one class slightly, so that they differ without lines between
+      // them.
       ctx.globalAlpha = lit ? 1 - o.index % 3 * .11 : .13;
       for (const fill of o.t.again ? [color, hatch] : [color]) {
         ctx.fillStyle = fill;
@@ -214,7 +219,8 @@ function boxes(b) {
   if (focus) outline(b, focus, "ink", 1.5);
   if (pinned) outline(b, pinned, "accent", 2.5);
 }
-// A window of an owner as a frame, a tensor that takes all its bytes over as a line where it begins.
+// Draws a sub-view of an owner as a frame, and a tensor that takes over all bytes as a line at its
+// start.
 function part(b, o, t, tall) {
   const x = X(t.start), w = X(t.end) - x, y = b.Y(t.offset + t.bytes), h = b.Y(t.offset) - y;
   if (w < 5) return;
@@ -255,26 +261,27 @@ function marks(b) {
     x -= wide + 16;
   }
 }
-// Operators and links as rows of bars; what runs a second time is hatched.
+// Draws operators and links as rows of bars. Recomputing steps are hatched.
 function rows(b) {
   b.longest = plan.rows[0].steps.reduce((most, s) => max(most, plan.times[s][1] - plan.times[s][0]), 0);
   plan.rows.forEach((row, i) => {
     let end = 0;
     for (const s of row.steps) {
       const [start, stop] = plan.times[s], x = i ? atTime(start) : X(s), w = (i ? atTime(stop) : timed ? onAxis(stop) : X(s + 1)) - x;
-      // What is too narrow to be seen is drawn with its neighbors.
+      // Merge bars that are too narrow to be visible with their neighbors.
       if (x + w < LEFT || x > LEFT + width || (x + w < end && timed && !plan.repeats.has(s))) continue;
       end = max(x + w, x + .7);
       ctx.globalAlpha = i ? .9 : s % 2 ? .62 : .8;
       ctx.fillStyle = colors(i ? "away" : plan.repeats.has(s) ? "accent" : "transient");
-      // Over steps, which are all as wide, the height of an operator is its part of the longest one's time.
+      // If the axis counts steps, all bars have one width. The height shows the time, relative to the
+      // longest operator.
       const tall = i || timed ? 14 : 1 + 13 * (stop - start) / (b.longest || 1);
       ctx.fillRect(x, b.y + i * 22 + 18 - tall, end - x, tall);
       ctx.globalAlpha = 1;
     }
   });
 }
-// Where a tensor leaves for another space, and where it comes back.
+// Draws arrows for a tensor's move to another space and back.
 function arrows([near, far, store, load]) {
   const band = name => bands.find(b => b.kind == "boxes" && b.space.name == name), a = band(near), z = band(far);
   if (a && z) for (const [s, one, other] of [[store, a, z], [load, z, a]]) if (s >= from && s < to) {
@@ -286,7 +293,7 @@ function arrows([near, far, store, load]) {
   }
 }
 
-// The step under the pointer and, of the tensors in the bytes under it, the one that was written last.
+// Returns the step at the pointer and, of the tensors in the bytes there, the last one written.
 function at(x, y) {
   const b = bands.find(b => y >= b.y - 4 && y <= b.base + 4);
   if (!b || x < LEFT || x > LEFT + width) return {};
@@ -305,7 +312,7 @@ function pin(t) {
   $("name").textContent = t ? t.name : "No tensor pinned";
   $("details").replaceChildren(...(t ? about(t) : []).flatMap(([k, v]) => [make("dt", k), make("dd", v)]));
 }
-// The page has the owners of a space in this order: largest first, equals by offset.
+// The page lists the owners of a space in this order: largest first, then by offset.
 const aliveNow = () => plan.spaces.flatMap(s => s.owners.filter(o => isLive(o, step)));
 function table() {
   const where = plan.spaces.filter(s => s.step == step && s.peak).map(s => s.name).join(" and ");
@@ -324,7 +331,7 @@ function table() {
   $("more").textContent = rows.length + " of " + alive.length + " tensors";
 }
 
-// What the plan did to fit, what frees most first.
+// Fills the table of decisions, largest saving first.
 function decided() {
   const sorted = [...plan.decisions].sort((p, q) => q.bytes - p.bytes || p.step - q.step);
   $("decided").hidden = !sorted.length;

@@ -1,4 +1,4 @@
-//! Plans that the tests of all reports share: a small one by hand, and large ones from a generator.
+//! Plans that the tests of all reports share: a small hand-made plan, and large generated plans.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use memc_layout::{
@@ -6,18 +6,19 @@ use memc_layout::{
     Solver, Tensor, read,
 };
 
-/// Eighteen steps with writes in place, views, windows, a transfer, a recomputed node and scratch.
+/// Returns a plan of eighteen steps with in-place results, views, sub-views, a transfer, a recomputed
+/// node and workspace.
 pub fn block() -> Layout {
     read(include_str!("../../../layout/tests/data/residual_block.layout.json")).unwrap()
 }
 
-/// The block with a timeline, searches and other budgets.
+/// Returns the block with a timeline, searches and other budgets.
 pub fn timed() -> Layout {
     let mut layout = block();
     let takes = [500, 20, 150, 160, 30, 34, 210, 25, 190, 20, 34, 75, 60, 15, 8, 0, 6, 4].map(|us: u64| us * 1000);
     let mut now = 0;
     for (step, ns) in takes.into_iter().enumerate() {
-        // The store runs beside conv3; the load is waited for.
+        // The store runs in parallel to conv3. The next operator waits for the load.
         let waited = if step == 10 { ns } else { 0 };
         layout.timeline.push(Busy { start_ns: now, end_ns: now + ns });
         now += if step == 5 { 0 } else { ns.max(waited) };
@@ -41,7 +42,7 @@ fn solver(pass: &str, (unit, value, lower_bound): (&str, u64, u64), stop: &str, 
     Solver { pass: pass.to_owned(), unit: unit.to_owned(), value, lower_bound, stop: stop.to_owned(), effort }
 }
 
-/// The block with the names that a hostile model could give its tensors, nodes and spaces.
+/// Returns the block with names that a hostile model could give its tensors, nodes and spaces.
 pub fn hostile() -> Layout {
     let names =
         ["</script><script>alert(1)</script>", "<!--", "\u{2028}\"'`${x}", "{{data}}", "a&amp;b", "<img src=x onerror=alert(1)>"];
@@ -66,7 +67,7 @@ pub fn hostile() -> Layout {
     layout
 }
 
-/// A plan without anything in it.
+/// Returns a plan without steps, tensors and spaces.
 pub fn empty() -> Layout {
     let mut layout = block();
     layout.schedule.clear();
@@ -81,8 +82,8 @@ pub fn empty() -> Layout {
     layout
 }
 
-/// A training step of `steps` nodes: what the first half computes is read again in the second half, in reverse. First fit in the order
-/// of the schedule; about 1.6 tensors a step.
+/// Returns a training step of `steps` nodes: the second half reads values of the first half, in
+/// reverse. Placed by first fit in schedule order; about 1.6 tensors a step.
 pub fn training(steps: u64) -> Layout {
     let mut layout = block();
     let half = steps / 2;
@@ -101,6 +102,8 @@ pub fn training(steps: u64) -> Layout {
             writes: Vec::new(),
         })
         .collect();
+    // Tensors of each step: a result, and for some steps workspace, an in-place result or a recomputed
+    // copy.
     layout.tensors.clear();
     let mut placed: Vec<(u64, u64, u64)> = Vec::new();
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
@@ -132,7 +135,7 @@ pub fn training(steps: u64) -> Layout {
     claim(layout)
 }
 
-/// Places a tensor at the lowest offset where nothing live is.
+/// Places a tensor at the lowest offset without live bytes.
 fn push(layout: &mut Layout, placed: &mut Vec<(u64, u64, u64)>, (class, step): (Class, u64), bytes: u64, end: u64) {
     placed.sort_unstable();
     let mut offset = 0;
@@ -159,7 +162,7 @@ fn push(layout: &mut Layout, placed: &mut Vec<(u64, u64, u64)>, (class, step): (
     });
 }
 
-/// Fills in what a layout says of itself.
+/// Fills in the claims of a layout.
 fn claim(mut layout: Layout) -> Layout {
     let device = LiveCurve::of(&layout).spaces.remove(0);
     let size = device.owners.iter().map(|owner| owner.offset + owner.bytes).max().unwrap();
