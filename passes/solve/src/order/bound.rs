@@ -46,7 +46,7 @@ fn most_saved(model: &Model, operation: u32) -> u64 {
     model.saved(operation, |buffer| !model.from_start[buffer as usize], |buffer| !model.kept[buffer as usize])
 }
 
-/// Returns, for each operation, the bytes of all buffers that live at its step in every order. That
+/// Returns, for each operation, the bytes of all buffers that live at its step in every order. Each
 /// buffer has a user that is the operation or one of its ancestors, and a user that is the operation or
 /// one of its descendants. Buffers that live from the start count as used before every operation, kept
 /// buffers as used after every operation.

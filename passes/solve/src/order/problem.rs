@@ -34,7 +34,7 @@ pub struct Buffer {
     /// All operations that write or read the buffer or one of its views. The first to run allocates it,
     /// the last to run frees it.
     pub users: Vec<u32>,
-    /// Whether the buffer lives before the first step (an input that shares its memory).
+    /// Whether the buffer lives before the first step (an input in this memory).
     pub live_from_start: bool,
     /// Whether the buffer lives to the end, after its last user (a result).
     pub kept: bool,
