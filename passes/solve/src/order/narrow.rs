@@ -1,7 +1,7 @@
 //! Narrowing: adds the pairs of operations that a requested peak forces, found by minimum cuts, until no
 //! further pair follows.
 //!
-//! The pairs become predecessors. They hold in every order with the peak, so the search loses no such
+//! The pairs become predecessors. They hold in every order with the peak, so the search loses no valid
 //! order. They end the search sooner, make segments, and guide the heuristics. A cycle of pairs, or an
 //! operation without any cut within the peak, proves that no order has the peak.
 
