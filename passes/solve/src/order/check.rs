@@ -96,6 +96,7 @@ fn shared_bytes(problem: &Problem, ranges: &[Option<(usize, usize)>], step: usiz
     let mut holder: BTreeMap<usize, usize> = BTreeMap::new();
     let mut shared = 0;
     for &taker in &takers {
+        // Search for a partner that no taker holds.
         let mut trail: Vec<(usize, usize)> = Vec::new();
         let mut asking = vec![taker];
         let mut asked: Vec<usize> = Vec::new();

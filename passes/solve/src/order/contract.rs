@@ -190,7 +190,7 @@ impl Pair<'_> {
     }
 
     /// Whether each step saves equal bytes at any position: only buffers that the first surely frees, or
-    /// that lie between the two, are taken over. The merged operation must also not allow a take-over
+    /// that are between the two, are taken over. The merged operation must also not allow a take-over
     /// that was impossible before.
     fn is_plain(&self) -> bool {
         self.parts.iter().all(|(buffer, part)| {

@@ -72,6 +72,7 @@ pub(super) fn depth_first(model: &Model, base: &[u32], estimates: &Estimates, vi
     for (place, operation) in base.iter().enumerate() {
         position[*operation as usize] = place as u32;
     }
+    // The operand with the smallest key is visited first.
     let key = |operation: u32| -> (i128, u32) {
         let (place, peak, rest) = (
             position[operation as usize],
@@ -95,6 +96,7 @@ pub(super) fn depth_first(model: &Model, base: &[u32], estimates: &Estimates, vi
     };
     let mut order = Vec::with_capacity(model.operations);
     let mut seen = vec![false; model.operations];
+    // Visit from each result; an entry comes back from the stack after its operands.
     let mut stack: Vec<(u32, bool)> = Vec::new();
     let mut sinks: Vec<u32> = base.iter().copied().filter(|operation| model.successors.of(*operation).is_empty()).collect();
     if visit == Visit::Last {

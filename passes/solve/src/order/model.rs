@@ -129,6 +129,7 @@ fn match_takers<I: Iterator<Item = u32>>(takers: &[u32], candidates: impl Fn(u32
     for &taker in takers {
         // `reached_from[taken] = taker`: the taker from which the search reached a buffer.
         let mut reached_from: BTreeMap<u32, u32> = BTreeMap::new();
+        // Search breadth-first for a buffer without an owner.
         let mut queue = vec![taker];
         let mut free = None;
         let mut next = 0;
@@ -149,6 +150,7 @@ fn match_takers<I: Iterator<Item = u32>>(takers: &[u32], candidates: impl Fn(u32
                 }
             }
         }
+        // Walk back along the path: each taker on it gets the buffer that it reached.
         let Some(mut taken) = free else { continue };
         matched.push(taker);
         while let Some(&new_owner) = reached_from.get(&taken) {

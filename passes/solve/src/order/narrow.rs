@@ -19,7 +19,7 @@ pub(super) enum Narrowed {
     Problem {
         /// The problem with the forced pairs as predecessors.
         problem: Problem,
-        /// One of its orders.
+        /// An order of that problem.
         order: Vec<u32>,
         /// Lowest peak that would force fewer pairs, in bytes.
         refused: u64,

@@ -98,6 +98,7 @@ pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
         if search.past.len() == model.operations {
             return Verdict::Found(search.past.into_iter().map(|done| done.operation).collect());
         }
+        // Branch over the ready operations that fit.
         search.commit(&mut branches, &mut interval);
         let untried = if is_new { search.moves() } else { Vec::new() };
         if *limit == 0 {

@@ -102,6 +102,7 @@ impl<'a> ValleySearch<'a> {
     /// has gaps, or does not fit.
     pub fn new(instance: &'a Instance, capacity: u64, order: &Order, choice: Choice) -> Option<Self> {
         let count = instance.items();
+        // Reject problems that the search cannot handle.
         let plain = |item: u32| {
             let index = item as usize;
             let whole = instance.item_sections.of(item).len() == (instance.last[index] - instance.first[index]) as usize;
@@ -143,6 +144,7 @@ impl<'a> ValleySearch<'a> {
             nodes: 0,
             limit: 0,
         };
+        // All items start as placed; removing them fills the loads and the hash.
         (0..count as u32).for_each(|item| search.take_out(item));
         Some(search)
     }

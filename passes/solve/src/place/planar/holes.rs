@@ -29,7 +29,7 @@ const SPLIT: u32 = 40;
 /// Cost, in eighths of a bit, of a line at which a hole ends and another begins.
 const THROUGH: u32 = 48;
 
-/// Returns the choices of cost at most `most` for a line with `left` bytes that end and `right` that begin.
+/// Returns the choices of cost at most `most` for a line with `left` ending and `right` beginning bytes.
 pub(super) fn choices(holes: &[Hole], left: u64, right: u64, most: u32) -> Vec<Choice> {
     let mut search = Search { holes, left, right, most, whole: Vec::new(), found: Vec::new() };
     search.visit(0, 0);
