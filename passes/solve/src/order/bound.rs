@@ -1,11 +1,13 @@
-//! Lower bounds on the peak of any order, without search.
+//! Lower bounds on the peak of any order, computed without search.
 
 use super::model::Model;
 
-/// Reachability of more operations than this takes too much memory: two bits for each pair.
+/// Most operations for which reachability is computed. It takes two bits for each pair of operations, so
+/// larger problems would need too much memory.
 pub(super) const MAX_OPERATIONS: usize = 8192;
 
-/// What must live at some step whatever the order. O(n + uses), and with at most 8192 operations O((edges + uses) · n / 64 + lengths of live ranges) more.
+/// Returns the most bytes that must live at some step of every order. O(n + uses); with at most 8192
+/// operations, O((edges + uses) · n / 64 + lengths of live ranges) in addition.
 pub(super) fn lower_bound(model: &Model) -> u64 {
     let at_border = |lives: &dyn Fn(usize) -> bool| -> u64 {
         let counts = |buffer: &usize| {
@@ -25,12 +27,13 @@ pub(super) fn lower_bound(model: &Model) -> u64 {
     borders.max(working.max().unwrap_or(0))
 }
 
-/// Whether a buffer's bytes come and go; what always lives is counted apart.
+/// Whether a buffer is allocated or freed during the order. Buffers that always live are counted
+/// separately.
 fn varies(model: &Model, buffer: u32) -> bool {
     !(model.from_start[buffer as usize] && model.kept[buffer as usize])
 }
 
-/// The bytes of each operation's own buffers.
+/// Returns, for each operation, the bytes of the buffers that it uses and that do not always live.
 fn own_buffers(model: &Model) -> Vec<u64> {
     let own = |operation: u32| {
         model.uses.of(operation).iter().filter(|buffer| varies(model, **buffer)).map(|buffer| model.sizes[*buffer as usize]).sum()
@@ -38,13 +41,15 @@ fn own_buffers(model: &Model) -> Vec<u64> {
     (0..model.operations as u32).map(own).collect()
 }
 
-/// The most that buffers which an operation may allocate can take over.
+/// Returns an upper bound of the bytes that an operation can save by take-overs.
 fn most_saved(model: &Model, operation: u32) -> u64 {
     model.saved(operation, |buffer| !model.from_start[buffer as usize], |buffer| !model.kept[buffer as usize])
 }
 
-/// For each operation the bytes of all buffers that live at its step in every order: some user runs before it or is itself, and some user after it
-/// or is itself; the start and the end count as users of what is there from the start or kept.
+/// Returns, for each operation, the bytes of all buffers that live at its step in every order. Each
+/// buffer has a user that is the operation or one of its ancestors, and a user that is the operation or
+/// one of its descendants. Buffers that live from the start count as used before every operation, kept
+/// buffers as used after every operation.
 fn surely_live(model: &Model) -> Vec<u64> {
     let words = model.operations.div_ceil(64);
     let order = topological(model);
@@ -75,7 +80,7 @@ fn surely_live(model: &Model) -> Vec<u64> {
     bytes
 }
 
-/// The operations in a topological order.
+/// Returns the operations in a topological order.
 fn topological(model: &Model) -> Vec<u32> {
     let mut waits: Vec<usize> = (0..model.operations as u32).map(|operation| model.predecessors.of(operation).len()).collect();
     let mut order: Vec<u32> = (0..model.operations as u32).filter(|operation| waits[*operation as usize] == 0).collect();

@@ -1,4 +1,5 @@
-//! The independent checker of orders: rules by position, live ranges as intervals; it shares no code with the solvers.
+//! The independent checker of orders. It applies the rules to positions, treats live ranges as
+//! intervals, and shares no code with the solvers.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +7,28 @@ use thiserror::Error;
 
 use super::problem::{OrderError, Problem};
 
-/// Why an answer is wrong.
+/// Reason why an answer is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OrderViolation {
-    /// The sequence is no order of the operations.
+    /// The sequence is not an order of the operations.
     #[error(transparent)]
     NoOrder(OrderError),
-    /// The stated peak is not the order's.
+    /// The stated peak differs from the peak of the order.
     #[error("the peak is stated as {stated} and is {actual}, at step {step}")]
     WrongPeak {
-        /// What the answer states.
+        /// Peak stated in the answer, in bytes.
         stated: u64,
-        /// The highest number of bytes at a step.
+        /// Highest number of bytes at a step of the order.
         actual: u64,
-        /// The first step that has it.
+        /// First step that reaches the actual peak.
         step: usize,
     },
 }
 
-/// Judges an order and its stated peak, for a valid problem. O(n + uses), plus the matching of buffers that take over others.
+/// Checks an order and its stated peak. O(n + uses), plus a matching of buffers that take over others.
 ///
 /// # Errors
-/// The first rule that is broken.
+/// Returns the first rule that is broken.
 pub fn check(problem: &Problem, order: &[u32], stated: u64) -> Result<(), OrderViolation> {
     problem.validate().map_err(OrderViolation::NoOrder)?;
     problem.validate_order(order).map_err(OrderViolation::NoOrder)?;
@@ -58,7 +59,7 @@ pub fn check(problem: &Problem, order: &[u32], stated: u64) -> Result<(), OrderV
     if actual == stated { Ok(()) } else { Err(OrderViolation::WrongPeak { stated, actual, step: worst }) }
 }
 
-/// First and last step at which a buffer lives.
+/// Returns the first and last step at which a buffer lives, or `None` if it never lives.
 fn live_range(buffer: &super::Buffer, position: &[usize]) -> Option<(usize, usize)> {
     let steps = || buffer.users.iter().map(|user| position[*user as usize]);
     let first = if buffer.live_from_start { Some(0) } else { steps().min() };
@@ -66,7 +67,7 @@ fn live_range(buffer: &super::Buffer, position: &[usize]) -> Option<(usize, usiz
     Some((first?, last?))
 }
 
-/// For each step the buffers that start at it and may take over others.
+/// Returns, for each step, the buffers that start there and may take over others.
 fn takers_by_step(problem: &Problem, ranges: &[Option<(usize, usize)>]) -> BTreeMap<usize, Vec<usize>> {
     let mut takers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (index, buffer) in problem.buffers.iter().enumerate() {
@@ -77,9 +78,11 @@ fn takers_by_step(problem: &Problem, ranges: &[Option<(usize, usize)>]) -> BTree
     takers
 }
 
-/// The most bytes that buffers which start at `step` can share with buffers that end there.
+/// Returns the most bytes that buffers starting at `step` can share with buffers that end there.
 ///
-/// Takers in falling size; one that finds all its partners taken asks their owners to move on, over a worklist of those already asked.
+/// Takers are matched from the largest to the smallest. If all partners of a taker are taken, their
+/// owners are asked to take another partner. A worklist holds the owners still to ask; a partner is
+/// examined once.
 fn shared_bytes(problem: &Problem, ranges: &[Option<(usize, usize)>], step: usize, takers: &[usize]) -> u64 {
     let mut takers = takers.to_vec();
     takers.sort_by_key(|taker| std::cmp::Reverse(problem.buffers[*taker].size));
@@ -93,6 +96,7 @@ fn shared_bytes(problem: &Problem, ranges: &[Option<(usize, usize)>], step: usiz
     let mut holder: BTreeMap<usize, usize> = BTreeMap::new();
     let mut shared = 0;
     for &taker in &takers {
+        // Search for a partner that no taker holds.
         let mut trail: Vec<(usize, usize)> = Vec::new();
         let mut asking = vec![taker];
         let mut asked: Vec<usize> = Vec::new();
@@ -113,7 +117,8 @@ fn shared_bytes(problem: &Problem, ranges: &[Option<(usize, usize)>], step: usiz
                 }
             }
             if let Some(mut partner) = open {
-                // Walk back: whoever reached this partner takes it and frees the one it held.
+                // Walk back along the trail: each owner takes the partner it reached and gives up its
+                // previous one.
                 shared += problem.buffers[taker].size;
                 while let Some((_, who)) = trail.iter().find(|(reached, _)| *reached == partner).copied() {
                     let held = holder.iter().find(|(_, owner)| **owner == who).map(|(held, _)| *held);

@@ -1,34 +1,39 @@
-//! Lower bounds by minimum cuts: what lives at the step of one operation, whatever ran before it.
+//! Lower bounds by minimum cuts: the fewest bytes that can live at the step of one operation, over all
+//! sets of operations that may have run before it.
 //!
-//! At the step of an operation v, a set S of other operations ran: all before v, none behind it, and with each operation its predecessors. The bytes that live
-//! then are a sum over buffers of "some user ran, some user did not", so the smallest sum over all such sets is a minimum cut (a closure problem after
-//! Picard, *Maximal closure of a graph*, 1976, with one hyperedge for each buffer). No order has fewer bytes at v.
+//! At the step of an operation v, a set S of other operations ran: all ancestors of v, none of its
+//! descendants, and with each operation its predecessors. The live bytes are a sum over buffers of "some
+//! user ran, some user did not". The smallest sum over all possible sets S is therefore a minimum cut (a
+//! closure problem after Picard, *Maximal closure of a graph*, 1976, with one hyperedge for each
+//! buffer). No order has fewer bytes at v.
 
 use super::flow::{Flow, Network};
 use super::model::Model;
 use super::witness::{Own, Witness, Witnesses};
 use crate::lists::Lists;
 
-/// What an operation of the network is known to be.
+/// Position of an operation relative to v, the operation of the network.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// It ran before v in every order.
+    /// It runs before v in every order.
     Before,
-    /// It is v, or runs behind it in every order.
+    /// It is v, or runs after v in every order.
     Behind,
-    /// Either.
+    /// It may run on either side of v; holds its number among these operations.
     Free(u32),
 }
 
-/// Most ways in which buffers may take over others at one step for which each has a cut of its own; beyond, what could be saved at most is.
+/// Most take-over ways at one step that get a cut each. With more ways, one cut subtracts an upper bound
+/// of the saving.
 const MAX_WAYS: usize = 8;
 
-/// Raises a lower bound by the operations at the highest steps of an order, while `looks` at arcs are left.
+/// Raises a lower bound by minimum cuts at the highest steps of an order, until `looks` at arcs run out.
 pub(super) fn raise(model: &Model, order: &[u32], steps: &[u64], mut lower_bound: u64, looks: &mut u64) -> u64 {
     let mut sequence: Vec<usize> = (0..order.len()).collect();
     sequence.sort_by_key(|place| (std::cmp::Reverse(steps[*place]), *place));
     for place in sequence {
-        // No bound at an operation is above what an order has there.
+        // An order is one of the candidates of the cut, so the cut at an operation is never above its
+        // step.
         if steps[place] <= lower_bound || *looks == 0 {
             break;
         }
@@ -39,12 +44,12 @@ pub(super) fn raise(model: &Model, order: &[u32], steps: &[u64], mut lower_bound
     lower_bound
 }
 
-/// The fewest bytes at the step of an operation; `None` if `looks` run out.
+/// Returns the fewest bytes at the step of an operation in any order; `None` if `looks` run out.
 pub(super) fn least_bytes_at(model: &Model, operation: u32, looks: &mut u64) -> Option<u64> {
     let (sides, free) = sides(model, operation);
     let mut least: Option<u64> = None;
     for way in ways(model, operation) {
-        // Building a network takes about as long as it is large.
+        // Building a network takes time in proportion to its size.
         *looks = looks.checked_sub(model.operations as u64)?;
         let (mut flow, fixed) = Cut::of(model, operation, &sides, free, &way);
         let bytes = fixed + flow.maximize(u64::MAX, looks)?;
@@ -53,21 +58,24 @@ pub(super) fn least_bytes_at(model: &Model, operation: u32, looks: &mut u64) -> 
     least
 }
 
-/// What a peak forbids.
+/// Consequences of a requested peak at one operation.
 pub(super) enum Forced {
-    /// No order keeps it; no order keeps any peak below this one either.
+    /// No order keeps the peak, nor any peak below this one, in bytes.
     Impossible(u64),
-    /// Pairs of operations of which the first runs before the second in every order that keeps it, and the lowest peak at which one of these
-    /// pairs would not be forced.
+    /// Pairs of operations whose first runs before the second in every order that keeps the peak, and
+    /// the lowest peak at which one of these pairs would not be forced.
     Pairs(Vec<(u32, u32)>, u64),
 }
 
-/// Which operations run before and which behind an operation in every order with peak at most `bound`; `None` if `looks` run out.
+/// Finds the operations that run before or after `operation` in every order with peak at most `bound`.
+/// Returns `None` if `looks` run out.
 ///
-/// That other operations ran, or did not, is one more demand on the cut; if the least cut is above the bound then, and there is only one of them, it is
-/// excluded. A cut that is not above shows for all operations on which side they may be, so whole groups are asked for first, and halved only
-/// where that is too much.
-/// Of what `witnesses` tell nothing is asked; what is found is added to them.
+/// Demanding that another operation u ran, or did not run, adds a constraint to the cut. If the least
+/// cut is then above the bound, u cannot be on that side. A cut within the bound shows a possible side
+/// for every operation at once. So the search demands a whole group of operations first, and halves the
+/// group if its cut is above the bound.
+///
+/// `witnesses` answer questions without a flow. New cuts are added to them.
 pub(super) fn forced_at(model: &Model, operation: u32, bound: u64, witnesses: &mut Witnesses, looks: &mut u64) -> Option<Forced> {
     let (sides, free) = sides(model, operation);
     let known = witnesses.retain(model, operation, bound);
@@ -90,6 +98,7 @@ pub(super) fn forced_at(model: &Model, operation: u32, bound: u64, witnesses: &m
         probe.ask(&Question { model, sides: &sides, flow: &flow, fixed, ran: true }, looks)?;
         probe.ask(&Question { model, sides: &sides, flow: &flow, fixed, ran: false }, looks)?;
     }
+    // Store the new cuts as witnesses: the set with the fewest operations and the set with the most.
     for (source, sink, bytes) in std::mem::take(&mut probe.found) {
         let ran = |other: u32, free: &dyn Fn(usize) -> bool| match sides[other as usize] {
             Side::Before => true,
@@ -100,13 +109,14 @@ pub(super) fn forced_at(model: &Model, operation: u32, bound: u64, witnesses: &m
         witnesses.add(operation, Witness::new(model.operations, bytes, |other| ran(other, &fewest)));
         witnesses.add(operation, Witness::new(model.operations, bytes, |other| ran(other, &most)));
     }
+    // Turn the excluded sides into pairs.
     let mut pairs = Vec::new();
     let side = |other: u32| match sides[other as usize] {
         Side::Free(index) => Some((probe.may_run[index as usize], probe.may_wait[index as usize])),
         _ => None,
     };
     for other in 0..model.operations as u32 {
-        // What follows from another pair by predecessors is not listed.
+        // Skip pairs that another pair implies by predecessors.
         match side(other) {
             None | Some((true, true)) => {}
             Some((true, false)) if model.successors.of(other).iter().any(|next| side(*next) == Some((true, false))) => {}
@@ -119,18 +129,19 @@ pub(super) fn forced_at(model: &Model, operation: u32, bound: u64, witnesses: &m
     Some(if possible { Forced::Pairs(pairs, probe.refused) } else { Forced::Impossible(probe.refused) })
 }
 
-/// What is known of the operations beside one: whether a cut that keeps the bound has them on either side.
+/// Sides that each free operation can take in a cut within the bound.
 struct Probe {
     may_run: Vec<bool>,
     may_wait: Vec<bool>,
     bound: u64,
-    /// The lowest value above the bound that a least cut had.
+    /// Lowest least cut above the bound, in bytes.
     refused: u64,
-    /// Of cuts that told something new: what is on the source's side at least, on the sink's side at least, and the bytes.
+    /// Cuts with new sides: which operations are on the source's side in every least cut, which on the
+    /// sink's side, and the bytes.
     found: Vec<(Vec<bool>, Vec<bool>, u64)>,
 }
 
-/// Which operations may have run (or not) beside a flow that is as large as it can be.
+/// A question to a maximal flow: which operations may have run (`ran`), or may still wait.
 struct Question<'a> {
     model: &'a Model,
     sides: &'a [Side],
@@ -155,7 +166,8 @@ impl Probe {
         self.may_run.iter().chain(&self.may_wait).all(|may| *may)
     }
 
-    /// Whether a network's least cut keeps the bound; if so, remembers where it has the operations.
+    /// Returns whether the least cut of a network keeps the bound, and if so remembers the sides it
+    /// gives to the operations.
     fn try_flow(&mut self, flow: &mut Flow, fixed: u64, looks: &mut u64) -> Option<bool> {
         let value = fixed + flow.maximize(self.bound.saturating_sub(fixed), looks)?;
         if value > self.bound {
@@ -176,7 +188,8 @@ impl Probe {
         Some(true)
     }
 
-    /// Asks for all operations of which it is not known yet.
+    /// Finds, for all operations whose answer is unknown, whether a cut within the bound allows the side
+    /// in question.
     fn ask(&mut self, question: &Question<'_>, looks: &mut u64) -> Option<()> {
         let mut open: Vec<u32> = (0..question.model.operations as u32)
             .filter(|other| matches!(question.sides[*other as usize], Side::Free(_)))
@@ -211,7 +224,8 @@ impl Probe {
         Some(())
     }
 
-    /// Whether an operation is still to be asked for. One that ran has its predecessors behind it, one that did not its successors ahead.
+    /// Whether an operation still needs an answer. Excluding "ran" for an operation excludes it for its
+    /// successors, and excluding "waits" excludes it for its predecessors.
     fn is_open(&self, question: &Question<'_>, other: u32, excluded: &mut [bool]) -> bool {
         let Side::Free(index) = question.sides[other as usize] else { return false };
         let (seen, model) = (if question.ran { &self.may_run } else { &self.may_wait }, question.model);
@@ -221,7 +235,8 @@ impl Probe {
     }
 }
 
-/// Which operations are before, behind, or beside an operation, and how many are beside it. O(n + edges).
+/// Returns the side of each operation relative to `operation`, and the number of free operations. O(n +
+/// edges).
 fn sides(model: &Model, operation: u32) -> (Vec<Side>, usize) {
     let mut sides = vec![Side::Free(0); model.operations];
     let mut stack = Vec::new();
@@ -247,13 +262,13 @@ fn sides(model: &Model, operation: u32) -> (Vec<Side>, usize) {
 
 /// One way in which buffers take over others at a step.
 struct Way {
-    /// Pairs: the first takes over the second if that ends at the step.
+    /// Pairs (taker, taken): the taker takes over the other buffer if that ends at the step.
     pairs: Vec<(u32, u32)>,
-    /// Bytes that are saved whatever ran.
+    /// Bytes saved at the step for every set that ran.
     constant_saving: u64,
 }
 
-/// All ways, none of which saves less at a set than what is saved there.
+/// Returns all ways of take-over. For every set that ran, some way saves at least the real saving.
 fn ways(model: &Model, operation: u32) -> Vec<Way> {
     let uses = model.uses.of(operation);
     let mut ways = vec![Vec::new()];
@@ -278,7 +293,7 @@ fn ways(model: &Model, operation: u32) -> Vec<Way> {
     ways.into_iter().map(|pairs| Way { pairs, constant_saving: 0 }).collect()
 }
 
-/// The network of an operation and what counts whatever ran.
+/// The network of an operation under construction, and the bytes that do not depend on the set that ran.
 struct Cut<'a> {
     model: &'a Model,
     operation: u32,
@@ -288,7 +303,8 @@ struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    /// The network for one way, and the bytes that count whatever ran. Free operations have the first numbers.
+    /// Returns the network for one way, and the bytes that count for every set that ran. Free operations
+    /// have the first node numbers.
     fn of(model: &'a Model, operation: u32, sides: &'a [Side], free: usize, way: &Way) -> (Flow, u64) {
         let mut cut = Self { model, operation, sides, network: Network::new(free), fixed: model.scratch[operation as usize] };
         cut.state(way);
@@ -312,7 +328,8 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// A buffer counts if some user ran and some did not; the operation itself does both.
+    /// Adds a buffer to the network. It counts if some user ran and some user did not; the operation
+    /// itself counts as both.
     fn count(&mut self, buffer: u32) {
         let (model, size) = (self.model, self.model.sizes[buffer as usize]);
         let users = model.users.of(buffer);
@@ -341,8 +358,9 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// One node for all free users that have no user as neighbor: the only one, or a new one that `follow` ties to each. Who runs has predecessors that
-    /// ran, so that the first users ran, and that the last ones did not, says all.
+    /// Returns one node for all free users without a user among their `neighbors`: the only user, or a
+    /// new node that `follow` ties to each. An operation that ran has predecessors that ran, so it is
+    /// enough to examine the first users (some ran) and the last users (some did not).
     fn join(&mut self, users: &[u32], neighbors: &Lists, follow: impl Fn(&mut Network, u32, u32)) -> Option<u32> {
         let (mut only, mut join) = (None, None);
         for &user in users {
@@ -364,7 +382,7 @@ impl<'a> Cut<'a> {
         join.or(only)
     }
 
-    /// A taker counts beside what it would take over unless all other users of that ran. It was counted in full already.
+    /// Makes a taker, already counted in full, count only if another user of `taken` still waits.
     fn count_taker(&mut self, taker: u32, taken: u32) {
         let size = self.model.sizes[taker as usize];
         let others = self.model.users.of(taken).iter().filter(|user| **user != self.operation);

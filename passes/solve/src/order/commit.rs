@@ -1,15 +1,17 @@
-//! Whether a set of operations that ran has the fewest live bytes of all sets between an earlier one and it: then it may run at once.
+//! Checks whether a set of operations that ran has the fewest live bytes of all sets between it and an
+//! earlier set. All its operations may run at once then.
 
 use super::flow::Network;
 use super::model::State;
 
 const NONE: u32 = u32::MAX;
 
-/// What is kept between questions, so that none costs more than what it asks about.
+/// Scratch arrays that are reused between checks, so that the cost of a check depends on its interval
+/// alone.
 pub(super) struct Interval {
-    /// The number of each operation among those of the interval.
+    /// Number of each operation within the interval.
     node: Vec<u32>,
-    /// Buffers that were seen.
+    /// Whether a buffer was already counted.
     seen: Vec<bool>,
     /// Buffers that no operation before the interval used.
     new: Vec<bool>,
@@ -20,8 +22,9 @@ impl Interval {
         Self { node: vec![NONE; operations], seen: vec![false; buffers], new: vec![false; buffers] }
     }
 
-    /// Whether no set that runs some of the last operations, `ran`, each with its predecessors, leaves fewer bytes than all of them do. `allocated` are the
-    /// buffers that those allocated. Counts down `arcs`, and says no when they are gone. A minimum cut.
+    /// Returns whether no subset of `ran` that is closed under predecessors leaves fewer bytes than all
+    /// of `ran`. `ran` are the last operations that ran, and `allocated` are the buffers that they
+    /// allocated. Solves a minimum cut. Counts down `arcs` and returns `false` when they run out.
     pub fn is_lowest(
         &mut self,
         state: &State<'_>,
@@ -40,7 +43,8 @@ impl Interval {
         bytes == 0 || flow.maximize(bytes - 1, arcs).is_some_and(|cut| cut >= bytes)
     }
 
-    /// States the network of the sets between; gives what lives behind all of `ran` of the buffers that the network counts.
+    /// Builds the network of the sets between. Returns the live bytes after all of `ran`, of the buffers
+    /// in the network.
     fn state_all(&mut self, network: &mut Network, state: &State<'_>, ran: impl Iterator<Item = u32>) -> u64 {
         let (mut bytes, mut seen) = (0, Vec::new());
         for operation in ran {
@@ -61,7 +65,8 @@ impl Interval {
         bytes
     }
 
-    /// A buffer counts if some user ran and some did not. Gives what counts of it behind all.
+    /// Adds a buffer to the network: it counts if some user ran and some user did not. Returns its live
+    /// bytes after all of `ran`.
     fn count(&self, network: &mut Network, state: &State<'_>, buffer: u32) -> u64 {
         let size = state.model.sizes[buffer as usize];
         let users = || state.model.users.of(buffer).iter().map(|user| self.node[*user as usize]).filter(|node| *node != NONE);

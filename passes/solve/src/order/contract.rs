@@ -1,20 +1,23 @@
-//! Contraction: two operations of which one may always run right beside the other become one, so that everything else has less to look at.
+//! Contraction: merges two operations into one if some best order always runs them next to each other.
+//! The search then has fewer operations.
 //!
-//! The first has only the second as successor, the second only the first as predecessor, and what they share lives for them alone. The second may run
-//! right behind the first if it never costs more than that, or the first right before the second; see `doc/order.md` for the argument.
+//! The second operation is the only successor of the first, the first is the only predecessor of the
+//! second, and the buffers that they share live for them alone. The second may run directly after the
+//! first if that never costs more bytes, or the first directly before the second. See `doc/order.md` for
+//! the argument.
 
 use super::model::Model;
 use super::problem::{Buffer, Operation, Problem};
 
-/// A problem in which chains are one operation each.
+/// A problem in which each contracted chain is one operation.
 pub(super) struct Contracted {
     pub problem: Problem,
-    /// The operations that each one stands for, in the order in which they run.
+    /// For each operation of the result, the original operations in execution order.
     members: Vec<Vec<u32>>,
 }
 
-/// Contracts what may be; the numbers of the result's operations are an order of them if those of `problem` are. O(n · uses) at worst, in practice
-/// close to linear.
+/// Contracts all pairs that may be contracted. The result's operations are numbered in a topological
+/// order if those of `problem` are. O(n · uses) at worst, in practice close to linear.
 pub(super) fn contract(problem: &Problem) -> Contracted {
     let mut contracted =
         Contracted { problem: problem.clone(), members: (0..problem.operations.len() as u32).map(|index| vec![index]).collect() };
@@ -23,12 +26,12 @@ pub(super) fn contract(problem: &Problem) -> Contracted {
 }
 
 impl Contracted {
-    /// An order of the original operations from one of what they were contracted to.
+    /// Converts an order of the contracted operations to an order of the original operations.
     pub fn expand(&self, order: &[u32]) -> Vec<u32> {
         order.iter().flat_map(|operation| &self.members[*operation as usize]).copied().collect()
     }
 
-    /// Contracts pairs that have nothing to do with each other; `false` if there is none.
+    /// Contracts pairs that share no operation; returns `false` if there is no pair.
     fn contract_once(&mut self) -> bool {
         let model = Model::new(&self.problem);
         let mut touched = vec![false; model.operations];
@@ -49,10 +52,10 @@ impl Contracted {
         !pairs.is_empty()
     }
 
-    /// Puts one operation in the place of each pair.
+    /// Replaces each pair by one operation.
     fn replace(&mut self, pairs: &[(u32, u32, Join, u64)]) {
         let count = self.problem.operations.len();
-        // The operation that goes on in the place of each one, and whether it is one of a pair.
+        // The operation that replaces each operation, and whether that operation replaces a pair.
         let mut stands: Vec<u32> = (0..count as u32).collect();
         let mut paired = vec![false; count];
         for (first, second, join, scratch) in pairs {
@@ -72,7 +75,7 @@ impl Contracted {
         self.rename(&stands);
     }
 
-    /// Leaves out the buffers that live within one operation now: its scratch counts them.
+    /// Drops the buffers that now live within one operation: its scratch counts them.
     fn drop_shared(&mut self, within: impl Fn(&[u32]) -> bool) {
         let stays = |buffer: &Buffer| buffer.kept || buffer.live_from_start || !within(&buffer.users);
         let mut next = 0;
@@ -87,7 +90,7 @@ impl Contracted {
         }
     }
 
-    /// Numbers the operations that are left.
+    /// Renumbers the remaining operations without gaps.
     fn rename(&mut self, stands: &[u32]) {
         let stays = |operation: usize| stands[operation] == operation as u32;
         let mut number = Vec::new();
@@ -112,32 +115,34 @@ impl Contracted {
     }
 }
 
-/// When a pair runs.
+/// Moment at which a pair runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Join {
-    /// The second moves to the first.
+    /// The second operation moves to the first.
     Early,
-    /// The first moves to the second.
+    /// The first operation moves to the second.
     Late,
 }
 
-/// What becomes of a buffer that a pair uses.
+/// Role of a buffer that a pair uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// The first makes it for the second alone.
     Between,
-    /// It lives at one step alone.
+    /// Only the first uses it; it lives at one step.
     OwnFirst,
+    /// Only the second uses it; it lives at one step.
     OwnSecond,
-    /// The second makes it for what runs behind it.
+    /// The second makes it for later operations.
     Result,
-    /// The first uses it last: all others that do run before.
+    /// The first uses it last: all its other users run earlier.
     Freed,
-    /// The first and others use it.
+    /// The first and other operations use it, in any sequence.
     Shared,
 }
 
-/// Which part a buffer of a pair has; `None` if it has none of these.
+/// Returns the role of a buffer in a pair; `None` if no role applies, so the pair must not be
+/// contracted.
 fn part(model: &Model, buffer: u32, first: u32, second: u32) -> Option<Part> {
     let users = model.users.of(buffer);
     let others_in = |list: &[u32]| users.iter().all(|user| [first, second].contains(user) || list.binary_search(user).is_ok());
@@ -155,7 +160,7 @@ fn part(model: &Model, buffer: u32, first: u32, second: u32) -> Option<Part> {
     }
 }
 
-/// The bytes of a pair's buffers by part, and what its steps save.
+/// A pair with the roles of its buffers.
 struct Pair<'a> {
     model: &'a Model,
     first: u32,
@@ -163,7 +168,8 @@ struct Pair<'a> {
     parts: Vec<(u32, Part)>,
 }
 
-/// Whether a pair may become one operation, when that runs, and its scratch then.
+/// Returns whether the pair runs early or late and the scratch of the merged operation, in bytes; `None`
+/// if the pair must not be contracted.
 fn join(model: &Model, first: u32, second: u32) -> Option<(Join, u64)> {
     let mut buffers: Vec<u32> = model.uses.of(first).iter().chain(model.uses.of(second)).copied().collect();
     buffers.sort_unstable();
@@ -183,8 +189,9 @@ impl Pair<'_> {
         of.map(|(buffer, _)| self.model.sizes[*buffer as usize]).sum()
     }
 
-    /// Whether each step saves the same bytes whenever it runs: nothing is taken over but what the first surely frees, or what lies between. What both
-    /// use as one operation must not be taken over where it could not be before.
+    /// Whether each step saves equal bytes at any position: only buffers that the first surely frees, or
+    /// that are between the two, are taken over. The merged operation must also not allow a take-over
+    /// that was impossible before.
     fn is_plain(&self) -> bool {
         self.parts.iter().all(|(buffer, part)| {
             let mut taken = self.model.takes_over.of(*buffer).iter().filter_map(|other| self.part(*other));
@@ -196,7 +203,7 @@ impl Pair<'_> {
         })
     }
 
-    /// Bytes that the steps of both save.
+    /// Returns the bytes that the steps of the first and the second operation save.
     fn saved(&self) -> (u64, u64) {
         let is = |buffer: u32, one: Part, other: Part| self.part(buffer).is_some_and(|part| part == one || part == other);
         let first = self.model.saved(
@@ -212,7 +219,8 @@ impl Pair<'_> {
         (first, second)
     }
 
-    /// The second runs right behind the first: it leaves no more bytes, and its step is no higher.
+    /// Lets the second run directly after the first, if it leaves no more bytes and its step is no
+    /// higher.
     fn early(&self) -> Option<(Join, u64)> {
         let (between, result) = (self.bytes(Part::Between), self.bytes(Part::Result));
         let (saved_first, saved_second) = self.saved();
@@ -222,7 +230,8 @@ impl Pair<'_> {
         (result <= between && second + saved_first <= first + saved_second).then_some((Join::Early, scratch))
     }
 
-    /// The first runs right before the second: it leaves no fewer bytes, and its step is no higher. Others must not share what it frees.
+    /// Lets the first run directly before the second, if it leaves no fewer bytes and its step is no
+    /// higher. Other operations must not share the buffers that it uses.
     fn late(&self) -> Option<(Join, u64)> {
         let (between, freed) = (self.bytes(Part::Between), self.bytes(Part::Freed));
         let (saved_first, saved_second) = self.saved();

@@ -1,4 +1,5 @@
-//! One decision: is there an order with peak at most so much? By what that forces, by heuristics, and by search in both directions.
+//! One decision: is there an order whose peak is at most a given number of bytes? Uses the pairs that
+//! the peak forces, heuristics, and search in both directions.
 
 use super::model::{Model, peak, positions, profile};
 use super::narrow::{Narrowed, narrow, sorted};
@@ -10,7 +11,8 @@ use super::span::{Span, segments};
 use super::witness::Witnesses;
 use crate::tuning::OrderTuning;
 
-/// Runs what counts arcs at the cost of looks.
+/// Runs `work`, which counts arcs, with at most `share` of the looks converted to arcs. Charges the arcs
+/// used as looks.
 pub(super) fn with_arcs<T>(arcs_per_look: u64, looks: &mut u64, share: u64, work: impl FnOnce(&mut u64) -> T) -> T {
     let arcs_per_look = arcs_per_look.max(1);
     let most = share.min(*looks).saturating_mul(arcs_per_look);
@@ -20,7 +22,7 @@ pub(super) fn with_arcs<T>(arcs_per_look: u64, looks: &mut u64, share: u64, work
     result
 }
 
-/// Runs what counts looks with no more than `most` of them.
+/// Runs `work` with at most `most` of the looks, and charges the looks used.
 pub(super) fn limited<T>(looks: &mut u64, most: u64, work: impl FnOnce(&mut u64) -> T) -> T {
     let before = most.min(*looks);
     let mut left = before;
@@ -29,34 +31,35 @@ pub(super) fn limited<T>(looks: &mut u64, most: u64, work: impl FnOnce(&mut u64)
     result
 }
 
-/// A problem with what is forced at a peak.
+/// A problem with the predecessors that a peak forces.
 #[derive(Clone)]
 pub(super) struct Decision<'t> {
     tuning: &'t OrderTuning,
     problem: Problem,
-    /// An order of the problem.
+    /// A topological order of the problem.
     order: Vec<u32>,
-    /// The peak at which all that was added is forced.
+    /// Peak that forces the added predecessors, in bytes.
     pub bound: u64,
-    /// The peak for which nothing more follows.
+    /// Peak for which no further pair follows, in bytes.
     narrowed: Option<u64>,
-    /// The lowest peak at which less would be forced.
+    /// Lowest peak at which fewer pairs would be forced, in bytes.
     refused: u64,
-    /// What is known of cuts.
+    /// Known cuts.
     witnesses: Witnesses,
-    /// Pairs on which it was split.
+    /// Number of pairs on which the problem was split.
     depth: u32,
 }
 
-/// What is left of a problem that is split.
+/// The possible sides of a problem that is split on a pair.
 pub(super) struct Sides<'t> {
     pub decisions: Vec<Decision<'t>>,
-    /// The lowest peak that may be possible in the others.
+    /// Lowest peak that may be possible on the excluded sides, in bytes.
     next: u64,
 }
 
 impl Sides<'_> {
-    /// How much follows from the pair either way, where `known` says how many operations were tied to how many others before.
+    /// Returns a score of the pair: the product, over its sides, of the newly ordered pairs of
+    /// operations plus one. `known` is the number of ordered pairs before the split.
     pub fn worth(&self, known: u64) -> u64 {
         let news = |side: &Decision<'_>| 1 + ties(&Model::new(&side.problem), &side.order).saturating_sub(known);
         self.decisions.iter().map(news).fold(1, u64::saturating_mul)
@@ -77,8 +80,9 @@ impl<'t> Decision<'t> {
         }
     }
 
-    /// Decides whether there is an order with peak at most `target`: what the peak forces first, then heuristics, then each segment by search, then either
-    /// side of a pair of operations of which neither need run first.
+    /// Decides whether there is an order with peak at most `target`. Adds the forced pairs first, then
+    /// tries heuristics, then searches each segment, and at last splits on a pair of operations that no
+    /// predecessor orders.
     pub fn decide(&mut self, target: u64, looks: &mut u64) -> Verdict {
         if let Some(next) = self.narrow(target, looks) {
             return Verdict::Impossible(next);
@@ -91,7 +95,7 @@ impl<'t> Decision<'t> {
         }
         self.learn(&model, &best.tried, target);
         self.order = best.order;
-        // Of what may be split, most of the looks are for the parts.
+        // If the problem may be split, keep most of the looks for the parts.
         let may_split = self.narrowed == Some(target) && model.operations <= self.tuning.split_operations;
         let most = match (may_split, self.depth) {
             (false, _) => u64::MAX,
@@ -104,7 +108,7 @@ impl<'t> Decision<'t> {
         }
     }
 
-    /// Searches without the small buffers, then with them.
+    /// Searches without the small buffers, then with all buffers.
     fn search(&mut self, model: &Model, target: u64, looks: &mut u64) -> Verdict {
         match self.search_coarse(target, looks) {
             Verdict::Limit => {}
@@ -116,14 +120,15 @@ impl<'t> Decision<'t> {
         }
     }
 
-    /// Keeps what orders show at their steps of at most `bound` bytes.
+    /// Stores as witnesses the steps of `orders` that have at most `bound` bytes.
     pub fn learn(&mut self, model: &Model, orders: &[Vec<u32>], bound: u64) {
         for order in orders {
             self.witnesses.add_order(model, order, &profile(model, order), bound);
         }
     }
 
-    /// Decides both sides of a pair of operations of which neither need run first; of one alone where the other has no order with the peak.
+    /// Splits on a pair of operations that no predecessor orders, and decides each side. A side without
+    /// an order of the target peak is left out.
     pub fn split(&self, model: &Model, target: u64, looks: &mut u64) -> Verdict {
         let Some(Sides { decisions, mut next }) = self.best_sides(model, target, looks) else { return Verdict::Limit };
         for mut side in decisions {
@@ -135,7 +140,8 @@ impl<'t> Decision<'t> {
         Verdict::Impossible(next)
     }
 
-    /// The sides of the pair from which most follows either way, or of the first one of which a side is impossible.
+    /// Returns the sides of the pair with the highest score, or of the first pair with an impossible
+    /// side.
     pub fn best_sides(&self, model: &Model, target: u64, looks: &mut u64) -> Option<Sides<'t>> {
         let enough = *looks - self.tuning.root_share.of(*looks);
         let known = ties(model, &self.order);
@@ -156,7 +162,8 @@ impl<'t> Decision<'t> {
         best.map(|(_, sides)| sides)
     }
 
-    /// Both sides of a pair with what is forced then, but for those in which the target is impossible.
+    /// Returns the sides of a pair with their forced predecessors, without the sides in which the target
+    /// is impossible.
     pub fn sides(&self, (first, second): (u32, u32), target: u64, looks: &mut u64) -> Sides<'t> {
         let position = positions(&self.order);
         let mut sides = Sides { decisions: Vec::new(), next: u64::MAX };
@@ -174,7 +181,8 @@ impl<'t> Decision<'t> {
         sides
     }
 
-    /// Adds what is forced at the target; gives the next peak that is possible if this one is not.
+    /// Adds the predecessors that the target forces. Returns the next peak that may be possible if the
+    /// target is impossible.
     fn narrow(&mut self, target: u64, looks: &mut u64) -> Option<u64> {
         if self.narrowed == Some(target) {
             return None;
@@ -203,7 +211,8 @@ impl<'t> Decision<'t> {
         }
     }
 
-    /// Searches without the small buffers, with half of what is left; `Limit` if that tells nothing.
+    /// Searches without the small buffers, with half of the remaining looks. Returns `Limit` if that
+    /// decides nothing.
     fn search_coarse(&mut self, target: u64, looks: &mut u64) -> Verdict {
         let Some(coarse) = coarse(&self.problem, self.tuning.negligible.of(target)) else { return Verdict::Limit };
         let half = *looks / 2;
@@ -225,7 +234,9 @@ impl<'t> Decision<'t> {
     }
 }
 
-/// The problem without the bytes of its buffers of fewer than `least` bytes, if there are any. No order of it has more bytes anywhere, so what it excludes is excluded.
+/// Returns the problem with all buffers of fewer than `least` bytes set to zero, or `None` if there are
+/// none. No order needs more bytes in it, so a peak that is impossible in it is impossible in the full
+/// problem.
 fn coarse(problem: &Problem, least: u64) -> Option<Problem> {
     let is_small = |size: u64| size > 0 && size < least;
     if !problem.buffers.iter().any(|buffer| is_small(buffer.size)) {
@@ -236,7 +247,7 @@ fn coarse(problem: &Problem, least: u64) -> Option<Problem> {
     Some(problem)
 }
 
-/// Decides each segment of an order that does not keep the target.
+/// Decides each segment of an order whose peak is above the target.
 fn search_segments(model: &Model, base: &[u32], target: u64, tuning: &OrderTuning, looks: &mut u64) -> Verdict {
     let position = positions(base);
     let steps = profile(model, base);
@@ -258,7 +269,8 @@ fn search_segments(model: &Model, base: &[u32], target: u64, tuning: &OrderTunin
     Verdict::Found(order)
 }
 
-/// Searches a problem and its reverse by turns, in longer and longer slices: which of them is easier is not known before.
+/// Searches a problem and its reverse in turns, with slices that grow by a factor of 8, because which
+/// direction is easier is unknown.
 pub(super) fn decide_both_ways(forward: &Model, target: u64, tuning: &OrderTuning, limit: &mut u64) -> Verdict {
     let backward = forward.reversed();
     let mut slice = tuning.first_slice.max(1);

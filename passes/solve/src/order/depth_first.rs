@@ -1,42 +1,44 @@
-//! Depth-first orders: every result's operands first, the most demanding subtree first.
+//! Depth-first orders: each operation runs after its operands, and a visiting rule picks the operand to
+//! visit first.
 //!
-//! For trees, running subtrees by falling (peak - result) is the best depth-first order (Sethi and Ullman 1970 for unit sizes; Liu 1986 for any);
-//! for graphs the numbers are estimates that count shared parts more than once, and the order is one candidate among many.
+//! For trees, visiting subtrees by falling (peak - result) is the best depth-first order (Sethi and
+//! Ullman 1970 for unit sizes; Liu 1986 for any). For graphs the numbers are estimates that count shared
+//! parts more than once, and the order is one candidate among many.
 
 use super::model::Model;
 
-/// In which order the operands of an operation are visited.
+/// Sequence in which the operands of an operation are visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Visit {
-    /// Falling difference of the subtree's peak and what it leaves behind.
+    /// Largest difference of the subtree's peak and the bytes that it leaves first.
     PeakMinusRest,
-    /// The largest subtree peak first.
+    /// Largest subtree peak first.
     Peak,
-    /// As the base order runs them.
+    /// In the sequence of the base order.
     First,
-    /// Against the base order, results too: the order in which ONNX Runtime runs a graph unless it is told otherwise (the reverse depth-first search of
-    /// its `GraphViewer`, highest index first).
+    /// Against the base order, also for results. This is the default order of ONNX Runtime (the reverse
+    /// depth-first search of its `GraphViewer`, highest index first).
     Last,
-    /// The operand with the most bytes first.
+    /// Operand with the most bytes first.
     Bytes,
-    /// The operand with the fewest bytes first.
+    /// Operand with the fewest bytes first.
     FewBytes,
 }
 
-/// All ways to visit.
+/// All visiting rules.
 pub(super) const VISITS: [Visit; 6] =
     [Visit::PeakMinusRest, Visit::Peak, Visit::First, Visit::Last, Visit::Bytes, Visit::FewBytes];
 
-/// Estimates of an operation's subtree as if it were a tree.
+/// Estimates of each operation's subtree, computed as if the graph were a tree.
 #[derive(Clone, Debug)]
 pub(super) struct Estimates {
     peak: Vec<u64>,
-    /// Bytes that the operation leaves: the buffers that it is the first to use.
+    /// Bytes that the operation leaves: the sizes of the buffers that it is the first to use.
     rest: Vec<u64>,
 }
 
 impl Estimates {
-    /// O(edges log edges).
+    /// Computes the estimates along the topological order `base`. O(edges log edges).
     pub fn new(model: &Model, base: &[u32]) -> Self {
         let mut rest = vec![0_u64; model.operations];
         let mut allocated = model.from_start.clone();
@@ -63,12 +65,14 @@ impl Estimates {
     }
 }
 
-/// A depth-first order from the operations without successors. `base` is a topological order. O(edges log edges).
+/// Returns a depth-first order from the operations without successors. `base` is a topological order.
+/// O(edges log edges).
 pub(super) fn depth_first(model: &Model, base: &[u32], estimates: &Estimates, visit: Visit) -> Vec<u32> {
     let mut position = vec![0_u32; model.operations];
     for (place, operation) in base.iter().enumerate() {
         position[*operation as usize] = place as u32;
     }
+    // The operand with the smallest key is visited first.
     let key = |operation: u32| -> (i128, u32) {
         let (place, peak, rest) = (
             position[operation as usize],
@@ -85,13 +89,14 @@ pub(super) fn depth_first(model: &Model, base: &[u32], estimates: &Estimates, vi
         }
     };
     let sorted = |operation: u32| {
-        // Reversed, because the last one pushed is visited first.
+        // Reversed, because the last operand pushed is visited first.
         let mut operands = model.predecessors.of(operation).to_vec();
         operands.sort_by_key(|before| std::cmp::Reverse(key(*before)));
         operands
     };
     let mut order = Vec::with_capacity(model.operations);
     let mut seen = vec![false; model.operations];
+    // Visit from each result; an entry comes back from the stack after its operands.
     let mut stack: Vec<(u32, bool)> = Vec::new();
     let mut sinks: Vec<u32> = base.iter().copied().filter(|operation| model.successors.of(*operation).is_empty()).collect();
     if visit == Visit::Last {

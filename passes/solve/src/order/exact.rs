@@ -1,4 +1,5 @@
-//! Proof and improvement: segments between cuts, each decided by search, the worst first; spans around the peak where a segment is too hard.
+//! Proof and improvement: segments between cuts, each decided by search, highest first. Spans around the
+//! peak are searched if a segment is too hard.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,16 +13,17 @@ use super::segment::{Answer, solve_window};
 use super::span::{Span, segments};
 use crate::tuning::OrderTuning;
 
-/// Widths of the spans around the peak, in operations: half and twice of them leave all answers as they are.
+/// Widths of the spans around the peak, in operations. Half or twice these widths change no answer.
 const WIDTHS: [usize; 4] = [24, 48, 96, 192];
 
-/// What is known of the whole.
+/// Result of the exact search: a lower bound in bytes, and the search nodes used.
 pub(super) struct Known {
     pub lower_bound: u64,
     pub nodes: u64,
 }
 
-/// Improves `best` and finds a lower bound of all orders, unless none has fewer than `below` bytes.
+/// Improves `best` and raises the lower bound, until it is proven that no order has fewer than `below`
+/// bytes or the limit is reached.
 pub(super) fn improve(model: &Model, best: &mut Best<'_>, below: u64, tuning: &OrderTuning, limit: u64) -> Known {
     let looks_per_node = tuning.looks_per_node.max(1);
     let mut looks = limit.saturating_mul(looks_per_node);
@@ -41,7 +43,9 @@ pub(super) fn improve(model: &Model, best: &mut Best<'_>, below: u64, tuning: &O
     Known { lower_bound, nodes: (before - looks).div_ceil(looks_per_node) }
 }
 
-/// Solves the segments from the worst one down, until what is left cannot matter, or no order has fewer than `below` bytes. Returns the order, a bound, and whether all that matter are proven.
+/// Solves the segments, highest first, until the remaining ones cannot change the peak or no order has
+/// fewer than `below` bytes. Returns the order, a lower bound, and whether all segments that matter are
+/// proven.
 fn solve_segments(
     model: &Model,
     order: &[u32],
@@ -53,6 +57,7 @@ fn solve_segments(
     let position = positions(order);
     let steps = profile(model, order);
     let height = |range: &Range<usize>| steps[range.clone()].iter().copied().max().unwrap_or(0);
+    // Sort the segments by their highest step.
     let mut ranges: Vec<(u64, Range<usize>)> =
         segments(model, order, &position).into_iter().map(|range| (height(&range), range)).collect();
     ranges.sort_by_key(|(height, range)| (std::cmp::Reverse(*height), range.start));
@@ -61,13 +66,14 @@ fn solve_segments(
     let mut complete = true;
     let mut known: BTreeMap<Vec<u64>, Answer> = BTreeMap::new();
     let mut highest_open = 0;
+    // Solve them. Equal segments (repeated layers) share one answer.
     for (height, range) in ranges {
         if height.min(below) <= proven {
             break;
         }
         let span = Span::new(model, order, &position, range.clone());
         let answer = known.entry(span.key()).or_insert_with(|| solve_window(&span, below, tuning, looks)).clone();
-        // Below the peak of an unproven segment, only the bound is of interest.
+        // A segment below the peak of an unproven segment contributes only its bound.
         if height > highest_open {
             for (place, local) in range.zip(&answer.order) {
                 result[place] = span.operations[*local as usize];
@@ -83,7 +89,7 @@ fn solve_segments(
     (result, proven, complete)
 }
 
-/// Frees spans around the worst step, one after the other, wider and wider, while that lowers the peak.
+/// Reorders spans around the worst step, with growing width, as long as that lowers the peak.
 fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, tuning: &OrderTuning, looks: &mut u64) -> Vec<u32> {
     let mut current = peak(model, &order);
     'improved: while current > lower_bound {

@@ -1,57 +1,59 @@
-//! Maximum flow through a network of one source and one sink (Dinic, *Algorithm for solution of a problem of maximum flow*, 1970).
+//! Maximum flow through a network with one source and one sink (Dinic, *Algorithm for solution of a
+//! problem of maximum flow*, 1970).
 
 use std::rc::Rc;
 
-/// More than any sum of sizes, less than what two of them overflow.
+/// Capacity of an arc without limit: larger than any sum of sizes, and small enough that the sum of two
+/// does not overflow.
 const UNLIMITED: u64 = 1 << 62;
 
-/// The source's number; nodes of the network follow the sink's.
+/// Node number of the source. The sink follows, then the nodes of the network.
 const SOURCE: u32 = 0;
 const SINK: u32 = 1;
 const FIRST: u32 = 2;
 
-/// Arcs and reverses for which room is made, for each node.
+/// Arcs and reverse arcs reserved for each node.
 const ARCS_PER_NODE: usize = 10;
 
-/// A network. Nodes are named by numbers from 0; source and sink have no names.
+/// A network under construction. Nodes have numbers from 0; source and sink have none.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     nodes: u32,
-    /// Arcs in pairs: an arc and, next to it, its reverse.
+    /// Heads of all arcs. Each arc is followed by its reverse.
     heads: Vec<u32>,
     tails: Vec<u32>,
     capacities: Vec<u64>,
 }
 
 impl Network {
-    /// A network of so many nodes without arcs.
+    /// Creates a network of `nodes` nodes without arcs.
     pub fn new(nodes: usize) -> Self {
         let arcs = || Vec::with_capacity(ARCS_PER_NODE * nodes);
         Self { nodes: nodes as u32, heads: arcs(), tails: arcs(), capacities: Vec::with_capacity(ARCS_PER_NODE * nodes) }
     }
 
-    /// One more node.
+    /// Adds a node and returns its number.
     pub fn node(&mut self) -> u32 {
         self.nodes += 1;
         self.nodes - 1
     }
 
-    /// An arc from a node to another one.
+    /// Adds an arc between two nodes.
     pub fn arc(&mut self, from: u32, to: u32, capacity: u64) {
         self.add(from + FIRST, to + FIRST, capacity);
     }
 
-    /// If `node` is on the source's side, so is `other`.
+    /// Puts `other` on the source's side if `node` is there.
     pub fn follow(&mut self, node: u32, other: u32) {
         self.add(node + FIRST, other + FIRST, UNLIMITED);
     }
 
-    /// An arc from the source; gives its number.
+    /// Adds an arc from the source; returns its number.
     pub fn source_arc(&mut self, to: u32, capacity: u64) -> u32 {
         self.add(SOURCE, to + FIRST, capacity)
     }
 
-    /// An arc to the sink; gives its number.
+    /// Adds an arc to the sink; returns its number.
     pub fn sink_arc(&mut self, from: u32, capacity: u64) -> u32 {
         self.add(from + FIRST, SINK, capacity)
     }
@@ -63,7 +65,7 @@ impl Network {
         self.tails.len() as u32 - 2
     }
 
-    /// The network ready for flows. O(nodes + arcs).
+    /// Finishes the network, ready for flows. O(nodes + arcs).
     pub fn build(self) -> Flow {
         let count = (self.nodes + FIRST) as usize;
         let mut starts = vec![0_u32; count + 1];
@@ -86,7 +88,7 @@ impl Network {
     }
 }
 
-/// What a node is to a flow.
+/// Role of a node in a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Source,
@@ -94,23 +96,23 @@ enum Role {
     Inner,
 }
 
-/// How far nodes are from a sink.
+/// Distances of the nodes to a sink.
 enum Levels {
-    /// Each node's distance; some source has one.
+    /// Distance of each node; at least one source reaches a sink.
     Open(Vec<u32>),
-    /// All sources are cut off: the flow is as large as it can be.
+    /// No source reaches a sink: the flow is maximal.
     Closed,
     /// The looks ran out.
     Unknown,
 }
 
-/// What all flows through one network have in common.
+/// Arcs of a network, shared by all its flows.
 #[derive(Debug)]
 struct Shape {
     heads: Vec<u32>,
     tails: Vec<u32>,
     starts: Vec<u32>,
-    /// Arcs by their tail.
+    /// Arcs sorted by tail; `starts` holds the first arc of each node.
     arcs: Vec<u32>,
 }
 
@@ -118,7 +120,7 @@ struct Shape {
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     shape: Rc<Shape>,
-    /// What still fits through each arc.
+    /// Remaining capacity of each arc.
     capacities: Vec<u64>,
     role: Vec<Role>,
     sources: Vec<u32>,
@@ -127,7 +129,8 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Adds flow until no more fits, which is then what the least cut counts, or until it is above `enough`; `None` if `looks` at arcs run out.
+    /// Adds flow until it is maximal, so that it equals the least cut, or until it is above `enough`.
+    /// Returns `None` if `looks` at arcs run out.
     ///
     /// Arcs from the source and to the sink are finite. O(nodes² · arcs), in practice close to linear.
     pub fn maximize(&mut self, enough: u64, looks: &mut u64) -> Option<u64> {
@@ -145,12 +148,12 @@ impl Flow {
         (*looks > 0).then_some(self.value)
     }
 
-    /// The sum of all capacities that are limited.
+    /// Returns the sum of all finite capacities.
     pub fn capacity(&self) -> u64 {
         self.capacities.iter().filter(|capacity| **capacity < UNLIMITED).sum()
     }
 
-    /// How many arcs there are, each counted with its reverse.
+    /// Returns the number of arcs, reverse arcs included.
     pub fn arcs(&self) -> u64 {
         self.shape.arcs.len() as u64
     }
@@ -167,18 +170,20 @@ impl Flow {
         self.sinks.push(node + FIRST);
     }
 
-    /// The nodes on the source's side of the least cut with the fewest nodes there. Needs a flow that is as large as it can be.
+    /// Returns the nodes on the source's side of the least cut that has the fewest nodes there. Needs a
+    /// maximal flow.
     pub fn source_side(&self) -> Vec<bool> {
         self.reach(&self.sources, |arc| arc)
     }
 
-    /// The nodes on the sink's side of the least cut with the fewest nodes there. Needs a flow that is as large as it can be.
+    /// Returns the nodes on the sink's side of the least cut that has the fewest nodes there. Needs a
+    /// maximal flow.
     pub fn sink_side(&self) -> Vec<bool> {
-        // Against an arc goes who comes from its head: the room of its reverse's reverse.
+        // The search walks against the flow, so the reverse of an arc must have capacity left.
         self.reach(&self.sinks, |arc| arc ^ 1)
     }
 
-    /// The nodes that can be reached through arcs whose `room` is an arc with capacity.
+    /// Returns the nodes reachable through arcs for which `room` names an arc with remaining capacity.
     fn reach(&self, from: &[u32], room: impl Fn(usize) -> usize) -> Vec<bool> {
         let mut seen = vec![false; self.role.len()];
         let mut stack = Vec::with_capacity(self.role.len());
@@ -200,8 +205,9 @@ impl Flow {
         &self.shape.arcs[self.shape.starts[node as usize] as usize..self.shape.starts[node as usize + 1] as usize]
     }
 
-    /// Distance of each node to a sink through arcs with room, of those that are no farther than the nearest source. From the sinks' side, so that few ways
-    /// end blind: open arcs are near the source.
+    /// Computes each node's distance to a sink through arcs with remaining capacity, up to the distance
+    /// of the nearest source. It starts at the sinks because open arcs are near the source, so fewer
+    /// paths are dead ends.
     fn levels(&self, looks: &mut u64) -> Levels {
         let mut levels = vec![u32::MAX; self.role.len()];
         let mut queue = Vec::with_capacity(self.role.len());
@@ -230,7 +236,8 @@ impl Flow {
         if last < u32::MAX { Levels::Open(levels) } else { Levels::Closed }
     }
 
-    /// Adds a blocking flow from a source along falling levels, or more than `enough`. `next` is the first arc of each node that may still have room.
+    /// Adds a blocking flow from a source along falling levels, or stops above `enough`. `next` holds,
+    /// for each node, the first arc that may still have capacity.
     fn block(&mut self, source: u32, levels: &[u32], next: &mut [u32], enough: u64, looks: &mut u64) -> Option<()> {
         if levels[source as usize] == u32::MAX {
             return Some(());
@@ -258,7 +265,7 @@ impl Flow {
                 Some(arc) => path.push(arc),
                 None => {
                     let Some(arc) = path.pop() else { return Some(()) };
-                    // Its head leads nowhere.
+                    // No path continues from the head of this arc.
                     next[self.shape.tails[arc as usize] as usize] += 1;
                 }
             }
@@ -266,7 +273,7 @@ impl Flow {
         Some(())
     }
 
-    /// Sends what fits along a path, and cuts the path before its first full arc.
+    /// Sends as much flow as a path allows, and cuts the path before its first full arc.
     fn push(&mut self, path: &mut Vec<u32>) {
         let room = path.iter().map(|arc| self.capacities[*arc as usize]).min().unwrap_or(0);
         self.value += room;

@@ -1,41 +1,44 @@
-//! Greedy orders: always run the ready operation that leaves the fewest bytes alive.
+//! Greedy orders: always run the ready operation that leaves the fewest live bytes.
 //!
-//! Effects of ready operations change as others run, so an operation that changes moves within the sorted set of what is ready.
+//! Running an operation changes the effects of other ready operations. A changed operation moves within
+//! the sorted set of ready operations.
 
 use std::collections::BTreeSet;
 
 use super::model::{Effect, Model, State};
 
-/// Which of several equally good operations runs.
+/// Rule for choosing among equally good operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tie {
-    /// The first one of the base order.
+    /// The first operation of the base order.
     First,
-    /// The last one of the base order.
+    /// The last operation of the base order.
     Last,
-    /// The one that became ready last: depth first.
+    /// The operation that became ready last: depth first.
     Newest,
 }
 
-/// How effects are compared.
+/// Comparison of effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aim {
-    /// Fewest bytes after the step, then fewest at the step.
+    /// Fewest bytes after the step, then fewest bytes at the step.
     Residual,
-    /// Of those that fit under the highest step so far, fewest bytes after the step; if none fits, fewest at the step.
+    /// Of the operations that fit under the highest step so far, fewest bytes after the step. If none
+    /// fits, fewest bytes at the step.
     FitThenResidual,
 }
 
-/// Most operations that are looked at for each one: guards heuristics against quadratic time. Half and twice of it leave all answers as they are.
+/// Most ready operations examined at each step. Guards the heuristics against quadratic time. Half or
+/// twice this number changes no answer.
 pub(super) const MAX_LOOKS: usize = 64;
 
-/// An operation that is ready: effect and tie, smallest first.
+/// A ready operation: effect, tie key and index, smallest first.
 type Entry = (Effect, i64, u32);
 
 struct Ready<'a> {
     state: State<'a>,
     sorted: BTreeSet<Entry>,
-    /// The entry of each operation; `None` if it is not ready.
+    /// Effect and tie key of each operation; `None` if it is not ready.
     current: Vec<Option<(Effect, i64)>>,
     tie: Tie,
     position: &'a [u32],
@@ -43,7 +46,7 @@ struct Ready<'a> {
 }
 
 impl<'a> Ready<'a> {
-    /// What is ready at the start, in the order of operations.
+    /// Starts with the operations that have no predecessors.
     fn new(model: &'a Model, position: &'a [u32], tie: Tie) -> Self {
         let state = State::new(model);
         let mut ready = Self { state, sorted: BTreeSet::new(), current: vec![None; model.operations], tie, position, clock: 0 };
@@ -72,7 +75,7 @@ impl<'a> Ready<'a> {
         }
     }
 
-    /// The next operation, given the highest step so far.
+    /// Returns the next operation, given the bytes of the highest step so far.
     fn choose(&self, aim: Aim, highest: i64) -> Option<u32> {
         let chosen = match aim {
             Aim::Residual => self.sorted.first(),
@@ -85,21 +88,21 @@ impl<'a> Ready<'a> {
         chosen.map(|(.., operation)| *operation)
     }
 
-    /// An operation that fits into a room and does not raise the live bytes.
+    /// Returns an operation that fits into `room` bytes and does not raise the live bytes.
     fn eager(&self, room: i64) -> Option<u32> {
         let mut free = self.looks().take_while(|(effect, ..)| effect.net <= 0);
         free.find(|(effect, ..)| self.state.live + effect.hill <= room).map(|(.., operation)| *operation)
     }
 
-    /// The first operations.
+    /// Returns the first `MAX_LOOKS` ready operations.
     fn looks(&self) -> impl Iterator<Item = &Entry> {
         self.sorted.iter().take(MAX_LOOKS)
     }
 
-    /// Runs an operation and refreshes what it changed.
+    /// Runs an operation and updates the effects that it changed. Returns the bytes at its step.
     fn run(&mut self, operation: u32) -> i64 {
         let before = self.state.live;
-        // Whatever is ready has its effect of now.
+        // The stored effect of a ready operation is always current.
         let Some((effect, tie)) = self.current[operation as usize].take() else { return before };
         self.sorted.remove(&(effect, tie, operation));
         debug_assert_eq!(effect, self.state.effect(operation), "a change was missed");
@@ -107,7 +110,8 @@ impl<'a> Ready<'a> {
         self.clock += 1;
         let model = self.state.model;
         for &buffer in model.uses.of(operation) {
-            // Only a last user's effect changes, or, where several operations may allocate, that of the other users.
+            // Only the last user's effect changes, or, if several operations may allocate the buffer,
+            // the effects of its other users.
             let allocators = model.users.of(buffer);
             let held = &self.state.held[buffer as usize];
             if held.left == 1 {
@@ -132,7 +136,8 @@ impl<'a> Ready<'a> {
     }
 }
 
-/// A greedy order, and its peak. `position` is each operation's place in the base order. O((n + uses) log n).
+/// Returns a greedy order and its peak. `position` is the position of each operation in the base order.
+/// O((n + uses) log n).
 pub(super) fn greedy(model: &Model, position: &[u32], aim: Aim, tie: Tie) -> (Vec<u32>, u64) {
     let mut ready = Ready::new(model, position, tie);
     let mut highest = 0;
@@ -144,10 +149,11 @@ pub(super) fn greedy(model: &Model, position: &[u32], aim: Aim, tie: Tie) -> (Ve
     (order, highest as u64)
 }
 
-/// Follows a base order, but runs at once whatever is ready, fits under `room` and leaves no more bytes alive than before.
+/// Follows a base order, but first runs any ready operation that fits under `room` and does not raise
+/// the live bytes. Returns the order and its peak.
 ///
-/// If an order keeps `room`, the result does too: such an operation may always be moved forward (see `doc/order.md`). With the result's peak.
-/// O((n + uses) log n).
+/// If the base order keeps `room`, the result keeps it too: a free operation may always move forward
+/// (see `doc/order.md`). O((n + uses) log n).
 pub(super) fn settle(model: &Model, base: &[u32], room: u64) -> (Vec<u32>, u64) {
     let mut position = vec![0; model.operations];
     for (place, operation) in base.iter().enumerate() {

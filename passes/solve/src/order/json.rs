@@ -1,11 +1,12 @@
-//! Ordering problems as JSON: nodes that each produce one value, and edges that say who reads it.
+//! Ordering problems as JSON: nodes that each produce one value, and edges that name its readers.
 //!
-//! `{"name": …, "nodes": [{"id": 0, "size": 16, "cost": 1}, …], "edges": [[0, 1], …]}`. Nodes are listed in the given order. The same file states a
-//! budget problem (`budget::json`), then also with links.
+//! `{"name": …, "nodes": [{"id": 0, "size": 16, "cost": 1}, …], "edges": [[0, 1], …]}`. The list of
+//! nodes is the given order. A file of this format also states a budget problem (`budget::json`), with
+//! links in addition.
 //!
-//! An ordering problem that this cannot say has `"buffers": [{"size": 16, "users": [0, 1]}, …]` too: bytes that several nodes share, with
-//! `"live_from_start"`, `"kept"` and `"takes_over"` (places in the list of buffers) as in [`Buffer`]. Its nodes have no `size` as a rule, and may have
-//! `scratch`.
+//! Some ordering problems need `"buffers": [{"size": 16, "users": [0, 1]}, …]` too: bytes that several
+//! nodes share, with `"live_from_start"`, `"kept"` and `"takes_over"` (positions in the list of buffers)
+//! as in [`Buffer`]. Their nodes usually have no `size` and may have `scratch`.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +19,17 @@ use crate::{Outcome, Status};
 /// A problem file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dag {
-    /// A name for reports.
+    /// Name for reports.
     #[serde(default)]
     pub name: String,
-    /// The nodes, in the given order.
+    /// Nodes, in the given order.
     pub nodes: Vec<Node>,
     /// Pairs of ids: the second node reads the first one's value.
     pub edges: Vec<(u64, u64)>,
-    /// Ways between memory spaces, one direction each; orders need none.
+    /// Links between memory spaces, one direction each. Ordering problems need none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<Way>,
-    /// Bytes beside the nodes' own values; budget problems have none.
+    /// Buffers in addition to the nodes' own values. Budget problems have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<Shared>,
 }
@@ -36,17 +37,17 @@ pub struct Dag {
 /// A buffer of a problem file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shared {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Ids of the nodes that use it.
     pub users: Vec<u64>,
-    /// It is there before the first step.
+    /// Whether the buffer lives before the first step.
     #[serde(default, skip_serializing_if = "is_false")]
     pub live_from_start: bool,
-    /// It is there after the last step.
+    /// Whether the buffer lives after the last step.
     #[serde(default, skip_serializing_if = "is_false")]
     pub kept: bool,
-    /// Places, in the list of buffers, of those whose bytes it may take over.
+    /// Positions, in the list of buffers, of the buffers whose bytes this one may take over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub takes_over: Vec<u32>,
 }
@@ -62,11 +63,11 @@ fn is_zero(bytes: &u64) -> bool {
 /// A link of a problem file, in one direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Way {
-    /// The space that it reads.
+    /// Space that the link reads.
     pub from: String,
-    /// The space that it writes.
+    /// Space that the link writes.
     pub to: String,
-    /// Bytes that it moves in a unit of cost.
+    /// Bytes moved in one unit of cost.
     pub bytes_per_unit: u64,
     /// Cost before the first byte arrives.
     #[serde(default)]
@@ -76,15 +77,15 @@ pub struct Way {
 /// A node of a problem file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its name.
+    /// Name of the node, unique in the file.
     pub id: u64,
-    /// Bytes of the value that it produces.
+    /// Bytes of the value that the node produces.
     #[serde(default)]
     pub size: u64,
-    /// Cost of running it once.
+    /// Cost of running the node once.
     #[serde(default)]
     pub cost: u64,
-    /// Bytes that live while it runs and no longer.
+    /// Bytes that live only while the node runs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub scratch: u64,
 }
@@ -92,48 +93,48 @@ pub struct Node {
 /// An answer file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Node ids in order; missing without a solution.
+    /// Node ids in order; absent without a solution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence: Option<Vec<u64>>,
-    /// The highest number of bytes at a step.
+    /// Highest number of bytes at a step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak: Option<u64>,
     /// Cost of all runs.
     pub cost: u64,
     /// Cost of running each node once.
     pub base_cost: u64,
-    /// Peak of the given order.
+    /// Peak of the given order, in bytes.
     pub base_peak: u64,
-    /// No order has a lower peak.
+    /// Proven lower bound of the peak of any order, in bytes.
     pub lower_bound_peak: u64,
-    /// `optimal` or `feasible`.
+    /// Status of the outcome, such as `optimal` or `feasible`.
     pub status: String,
 }
 
-/// Why a file is no ordering problem.
+/// Reason why a file is not an ordering problem.
 #[derive(Debug, Error)]
 pub enum DagError {
-    /// No JSON, or not of this form.
+    /// The text is not JSON, or not of this format.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// Two nodes of one name.
+    /// Two nodes have one id.
     #[error("two nodes have the id {id}")]
     RepeatedId {
-        /// The name.
+        /// The repeated id.
         id: u64,
     },
-    /// An edge that names no node.
+    /// An edge names a node that does not exist.
     #[error("an edge names node {id}, which does not exist")]
     NoSuchNode {
-        /// The name.
+        /// The unknown id.
         id: u64,
     },
-    /// An edge against the given order.
+    /// An edge contradicts the given order.
     #[error("the given order runs node {to} before node {from}, which it reads")]
     Backward {
-        /// The node that is read.
+        /// The node whose value is read.
         from: u64,
-        /// The node that reads.
+        /// The node that reads it.
         to: u64,
     },
 }
@@ -141,16 +142,17 @@ pub enum DagError {
 /// Reads a problem file.
 ///
 /// # Errors
-/// No JSON, or not of this form.
+/// Fails if the text is not JSON, or not of this format.
 pub fn read(text: &str) -> Result<Dag, DagError> {
     Ok(serde_json::from_str(text)?)
 }
 
 impl Dag {
-    /// The pure problem: node `i` of the list is operation `i` and produces buffer `i`; the given order is `0, 1, 2, …`. O((n + edges) log n).
+    /// Converts the file to a problem: node `i` of the list is operation `i` and produces buffer `i`;
+    /// the given order is `0, 1, 2, …`. O((n + edges) log n).
     ///
     /// # Errors
-    /// Repeated or unknown ids, or an edge against the given order.
+    /// Fails if ids repeat or are unknown, or if an edge contradicts the given order.
     pub fn problem(&self) -> Result<Problem, DagError> {
         let mut problem = Problem::default();
         for (place, reads) in self.operands()?.into_iter().enumerate() {
@@ -175,7 +177,8 @@ impl Dag {
         Ok(problem)
     }
 
-    /// The file form of a problem; the order of its operations must be one of it (the given one).
+    /// Converts a problem to a file. The sequence of its operations must be a valid order; it becomes
+    /// the given order.
     #[must_use]
     pub fn of(name: &str, problem: &Problem) -> Self {
         let nodes = problem.operations.iter().enumerate();
@@ -201,10 +204,11 @@ impl Dag {
         }
     }
 
-    /// For each node of the list, the places of the nodes whose values it reads, in the order of the edges.
+    /// Returns, for each node of the list, the positions of the nodes whose values it reads, in the
+    /// order of the edges.
     ///
     /// # Errors
-    /// Repeated or unknown ids, or an edge against the given order.
+    /// Fails if ids repeat or are unknown, or if an edge contradicts the given order.
     pub fn operands(&self) -> Result<Vec<Vec<u32>>, DagError> {
         let mut index = BTreeMap::new();
         for (place, node) in self.nodes.iter().enumerate() {
@@ -224,7 +228,7 @@ impl Dag {
         Ok(operands)
     }
 
-    /// The answer file for an outcome; `base_peak` is the given order's.
+    /// Converts an outcome to an answer file. `base_peak` is the peak of the given order, in bytes.
     #[must_use]
     pub fn answer(&self, outcome: &Outcome<Vec<u32>>, base_peak: u64) -> Answer {
         let cost = self.nodes.iter().fold(0_u64, |sum, node| sum.saturating_add(node.cost));

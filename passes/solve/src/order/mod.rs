@@ -1,7 +1,8 @@
-//! Ordering: the sequence of operations with the fewest live bytes at the worst step.
+//! Ordering: finds the sequence of operations whose worst step has the fewest live bytes.
 //!
-//! See `doc/order.md` for the algorithms. In short: a portfolio of depth-first and greedy orders in both directions, improved by moving operations
-//! that cost nothing, then an exact search that proves its answer by exhaustion.
+//! See `doc/order.md` for the algorithms. In short: a portfolio builds depth-first and greedy orders in
+//! both directions and improves them by moving operations that cost nothing. An exact search follows,
+//! which proves its answer by exhaustion.
 
 mod bound;
 mod check;
@@ -33,28 +34,30 @@ use crate::tuning::OrderTuning;
 use crate::{Limit, Outcome, StopReason};
 use model::Model;
 
-/// The bytes at each step of an order: live buffers, scratch, less what is taken over. O(n + uses).
+/// Returns the bytes at each step of an order: live buffers plus scratch, minus bytes taken over. O(n +
+/// uses).
 ///
 /// # Errors
-/// The problem is not valid, or the sequence is no order of it.
+/// Fails if the problem is invalid or the sequence is not an order of its operations.
 pub fn profile(problem: &Problem, order: &[u32]) -> Result<Vec<u64>, OrderError> {
     problem.validate()?;
     problem.validate_order(order)?;
     Ok(model::profile(&Model::new(problem), order))
 }
 
-/// The highest number of bytes at a step of an order. O(n + uses).
+/// Returns the highest number of bytes at a step of an order. O(n + uses).
 ///
 /// # Errors
-/// The problem is not valid, or the sequence is no order of it.
+/// Fails if the problem is invalid or the sequence is not an order of its operations.
 pub fn peak(problem: &Problem, order: &[u32]) -> Result<u64, OrderError> {
     Ok(profile(problem, order)?.into_iter().max().unwrap_or(0))
 }
 
-/// The order in which ONNX Runtime runs the operations unless it is told otherwise, if they are listed in the order of its file. O(edges log edges).
+/// Returns the order in which ONNX Runtime runs the operations by default, if the problem lists them in
+/// file order. O(edges log edges).
 ///
 /// # Errors
-/// The problem is not valid.
+/// Fails if the problem is invalid.
 pub fn default_order(problem: &Problem) -> Result<Vec<u32>, OrderError> {
     let given = problem.topological_order()?;
     let model = Model::new(problem);
@@ -62,22 +65,25 @@ pub fn default_order(problem: &Problem) -> Result<Vec<u32>, OrderError> {
     Ok(depth_first::depth_first(&model, &given, &estimates, depth_first::Visit::Last))
 }
 
-/// An order with a peak that is no higher, closer to the given order wherever a stretch can be sorted by it. O((n + uses) log n).
+/// Returns an order whose peak is not higher, and which is closer to the `given` order: every stretch
+/// that can be sorted into it without raising the peak is sorted. O((n + uses) log n).
 ///
 /// # Errors
-/// The problem is not valid, or one of the sequences is no order of it.
+/// Fails if the problem is invalid or one of the sequences is not an order of its operations.
 pub fn nearer(problem: &Problem, order: &[u32], given: &[u32]) -> Result<Vec<u32>, OrderError> {
     let bound = peak(problem, order)?;
     problem.validate_order(given)?;
     Ok(nearer::nearer(&Model::new(problem), order, given, bound))
 }
 
-/// The best order of the heuristics alone; never worse than the given one, and the given one itself if nothing is strictly better.
+/// Returns the best order of the heuristics alone. It is never worse than the `given` order, which is
+/// returned if no order has a strictly lower peak.
 ///
-/// They end with the first order whose peak is at most `enough` bytes, and do not begin where no order can be that low. O((n + uses) log n).
+/// The heuristics stop at the first order whose peak is at most `enough` bytes. They do not start if the
+/// lower bound is above `enough`. O((n + uses) log n).
 ///
 /// # Errors
-/// The problem is not valid, or `given` is no order of it.
+/// Fails if the problem is invalid or `given` is not an order of its operations.
 pub fn portfolio(problem: &Problem, given: &[u32], enough: u64) -> Result<Outcome<Vec<u32>>, OrderError> {
     problem.validate()?;
     problem.validate_order(given)?;
@@ -93,27 +99,30 @@ pub fn portfolio(problem: &Problem, given: &[u32], enough: u64) -> Result<Outcom
     Ok(Outcome { value: Some(best.peak), solution: Some(best.order), lower_bound, stop, effort: 0 })
 }
 
-/// The limit of who asks for one order and waits some seconds for it: twenty times the default where the problem is small enough to be split on
-/// pairs, so that a proof is in reach; otherwise the default.
+/// Returns the effort limit for a caller that wants one order and accepts some seconds of search. It is
+/// twenty times the default if the problem is small enough to be split on pairs, since a proof is in
+/// reach then; otherwise it is the default.
 pub fn thorough_limit(problem: &Problem) -> Limit {
     let default = Limit::default().nodes;
     Limit::nodes(if problem.operations.len() <= OrderTuning::DEFAULT.split_operations { 20 * default } else { default })
 }
 
-/// The best order that the limit allows; never worse than the given one, and the given one itself if nothing is strictly better.
+/// Returns the best order that the limit allows. It is never worse than the `given` order, which is
+/// returned if no order has a strictly lower peak.
 ///
-/// The heuristics' cost, and then the exact search within the limit.
+/// Costs the heuristics plus an exact search within the limit.
 ///
 /// # Errors
-/// The problem is not valid, or `given` is no order of it.
+/// Fails if the problem is invalid or `given` is not an order of its operations.
 pub fn solve(problem: &Problem, given: &[u32], limit: &Limit) -> Result<Outcome<Vec<u32>>, OrderError> {
     solve_below(problem, given, u64::MAX, limit)
 }
 
-/// As [`solve`] for who knows something with a peak of `below` bytes already: it ends as soon as it is proven that no order has a lower one.
+/// Like [`solve`], for a caller that already has a plan with a peak of `below` bytes: the search ends as
+/// soon as it proves that no order has a lower peak.
 ///
 /// # Errors
-/// The problem is not valid, or `given` is no order of it.
+/// Fails if the problem is invalid or `given` is not an order of its operations.
 pub fn solve_below(problem: &Problem, given: &[u32], below: u64, limit: &Limit) -> Result<Outcome<Vec<u32>>, OrderError> {
     problem.validate()?;
     problem.validate_order(given)?;

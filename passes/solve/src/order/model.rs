@@ -1,29 +1,31 @@
-//! The ordering problem in flat arrays, and the state of a partial order: what every heuristic and the exact search work on.
+//! The ordering problem in flat arrays, and the state of a partial order. All heuristics and the exact
+//! search work on them.
 
 use super::problem::Problem;
 use crate::lists::Lists;
 
-/// An ordering problem that is valid, in flat arrays.
+/// A valid ordering problem in flat arrays.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub operations: usize,
     pub predecessors: Lists,
     pub successors: Lists,
-    /// The buffers that an operation uses.
+    /// For each operation, the buffers that it uses.
     pub uses: Lists,
-    /// The operations that use a buffer.
+    /// For each buffer, the operations that use it.
     pub users: Lists,
     pub takes_over: Lists,
     pub sizes: Vec<u64>,
     pub scratch: Vec<u64>,
     pub from_start: Vec<bool>,
     pub kept: Vec<bool>,
-    /// Steps run from the last to the first: what a step starts, it ends in real time.
+    /// Whether steps run from the last to the first. A buffer that a step allocates then ends at that
+    /// step in real time.
     pub backward: bool,
 }
 
 impl Model {
-    /// Needs a valid problem. O(n + uses, sorted).
+    /// Builds the model of a valid problem. O(n + uses), plus sorting.
     pub fn new(problem: &Problem) -> Self {
         let (operations, buffers) = (problem.operations.len(), problem.buffers.len());
         let (mut uses, mut users, mut takes) = (Vec::new(), Vec::new(), Vec::new());
@@ -51,7 +53,7 @@ impl Model {
         model
     }
 
-    /// Takes over the predecessors of a problem that is otherwise the same. O(edges, sorted).
+    /// Replaces the predecessors by those of a problem that is otherwise equal. O(edges), plus sorting.
     pub fn follow(&mut self, problem: &Problem) {
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for (index, operation) in problem.operations.iter().enumerate() {
@@ -64,7 +66,8 @@ impl Model {
         self.successors = Lists::group(self.operations, after);
     }
 
-    /// The same problem run backward: what was kept is there from the start. An order's steps have the same bytes as the turned order's.
+    /// Returns the problem run backward: buffers that were kept live from the start. A reversed order
+    /// has the bytes of the original order at each step.
     pub fn reversed(&self) -> Self {
         Self {
             predecessors: self.successors.clone(),
@@ -76,8 +79,8 @@ impl Model {
         }
     }
 
-    /// For each operation the set of itself and all that its neighbors reach, one row of bits each. `sequence` has all operations, neighbors first.
-    /// O(edges · n / 64).
+    /// Returns, for each operation, the set of itself and all operations reachable through `neighbors`,
+    /// as one row of bits each. `sequence` lists all operations, neighbors first. O(edges · n / 64).
     pub fn closures(&self, neighbors: &Lists, sequence: impl Iterator<Item = u32>) -> Vec<u64> {
         let words = self.operations.div_ceil(64);
         let mut sets = vec![0_u64; self.operations * words];
@@ -94,10 +97,13 @@ impl Model {
         sets
     }
 
-    /// Bytes that a step saves because buffers that it allocates take over buffers that end with it.
+    /// Returns the bytes that a step saves because buffers that it allocates take over buffers that end
+    /// at it.
     ///
-    /// `allocates` and `ends` tell what the step does to a buffer. The larger takers go first; each finds an augmenting path if there is one, which is optimal,
-    /// because a pair's worth is the taker's size alone. O(takers · pairs) of one operation; nearly always one pair.
+    /// `allocates` and `ends` say whether the step allocates or ends a buffer. The larger takers are
+    /// matched first, each along an augmenting path if one exists. This is optimal because the worth of
+    /// a pair is the size of its taker alone. O(takers · pairs) of the operation; there is nearly always
+    /// one pair.
     pub fn saved(&self, operation: u32, allocates: impl Fn(u32) -> bool, ends: impl Fn(u32) -> bool) -> u64 {
         let uses = self.uses.of(operation);
         let can_take = |buffer: &u32| !self.takes_over.of(*buffer).is_empty() && allocates(*buffer);
@@ -115,14 +121,15 @@ impl Model {
     }
 }
 
-/// The takers that find a partner, by augmenting paths in breadth-first order.
+/// Returns the takers that find a partner, by augmenting paths in breadth-first order.
 fn match_takers<I: Iterator<Item = u32>>(takers: &[u32], candidates: impl Fn(u32) -> I) -> Vec<u32> {
     use std::collections::BTreeMap;
     let mut owner: BTreeMap<u32, u32> = BTreeMap::new();
     let mut matched = Vec::new();
     for &taker in takers {
-        // `reached_from[taken] = taker`: the path by which a search from this taker came to a buffer.
+        // `reached_from[taken] = taker`: the taker from which the search reached a buffer.
         let mut reached_from: BTreeMap<u32, u32> = BTreeMap::new();
+        // Search breadth-first for a buffer without an owner.
         let mut queue = vec![taker];
         let mut free = None;
         let mut next = 0;
@@ -143,6 +150,7 @@ fn match_takers<I: Iterator<Item = u32>>(takers: &[u32], candidates: impl Fn(u32
                 }
             }
         }
+        // Walk back along the path: each taker on it gets the buffer that it reached.
         let Some(mut taken) = free else { continue };
         matched.push(taker);
         while let Some(&new_owner) = reached_from.get(&taken) {
@@ -160,50 +168,51 @@ fn match_takers<I: Iterator<Item = u32>>(takers: &[u32], candidates: impl Fn(u32
     matched
 }
 
-/// What one step does to the bytes.
+/// Change of the live bytes at one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Effect {
-    /// Change of the live bytes from before to after the step.
+    /// Live bytes after the step minus live bytes before it.
     pub net: i64,
-    /// Bytes at the step beyond those that lived before it.
+    /// Bytes at the step minus live bytes before it.
     pub hill: i64,
 }
 
-/// A buffer in a partial order, beside what else is asked of it at every step.
+/// State of a buffer in a partial order, with the properties that every step reads.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     size: i64,
-    /// Its users that did not run yet.
+    /// Number of users that did not run yet.
     pub left: u32,
-    /// Exclusive or of those users: the last one when one is left.
+    /// Exclusive or of the indices of those users: the index of the last user when one is left.
     pub last_user: u32,
-    /// It was allocated; it lives while users are left or if it is kept.
+    /// Whether the buffer was allocated. An allocated buffer lives while users are left or if it is
+    /// kept.
     pub allocated: bool,
     kept: bool,
-    /// It may take over others.
+    /// Whether it may take over other buffers.
     takes: bool,
 }
 
 impl Held {
-    /// Whether an operation that uses it is the last one to do so, if it runs now.
+    /// Whether the next user that runs is the last one and frees the buffer.
     fn ends(&self) -> bool {
         self.left == 1 && !self.kept
     }
 }
 
-/// A partial order: which operations ran, and what lives now.
+/// A partial order: the operations that ran, and the bytes that live now.
 #[derive(Clone, Debug)]
 pub(super) struct State<'a> {
     pub model: &'a Model,
-    /// All buffers.
+    /// State of each buffer.
     pub held: Vec<Held>,
-    /// Predecessors of each operation that did not run yet.
+    /// For each operation, the number of predecessors that did not run yet.
     pub waits: Vec<u32>,
     pub live: i64,
 }
 
 impl<'a> State<'a> {
-    /// Nothing ran yet.
+    /// Returns the state before any operation ran.
     pub fn new(model: &'a Model) -> Self {
         let held = |buffer: u32| {
             let users = model.users.of(buffer);
@@ -222,7 +231,7 @@ impl<'a> State<'a> {
         Self { model, held, waits, live }
     }
 
-    /// What running `operation` now would do. O(its buffers).
+    /// Returns the effect of running `operation` next. O(its buffers).
     pub fn effect(&self, operation: u32) -> Effect {
         let (mut allocated, mut freed) = (0_i64, 0_i64);
         let mut takes = false;
@@ -247,14 +256,14 @@ impl<'a> State<'a> {
         Effect { net: allocated - freed, hill }
     }
 
-    /// Runs `operation`; returns what it did.
+    /// Runs `operation` and returns its effect.
     pub fn run(&mut self, operation: u32) -> Effect {
         let effect = self.effect(operation);
         self.apply(operation, effect);
         effect
     }
 
-    /// Runs `operation`, of which it is known what it does.
+    /// Runs `operation`, whose effect is known.
     pub fn apply(&mut self, operation: u32, effect: Effect) {
         for &buffer in self.model.uses.of(operation) {
             let held = &mut self.held[buffer as usize];
@@ -268,7 +277,8 @@ impl<'a> State<'a> {
         self.live += effect.net;
     }
 
-    /// Undoes what running `operation` last did, with the change of live bytes and the buffers that it allocated.
+    /// Undoes the last run of `operation`, given its change of live bytes and the buffers that it
+    /// allocated.
     pub fn take_back(&mut self, operation: u32, net: i64, allocated: impl IntoIterator<Item = u32>) {
         for &next in self.model.successors.of(operation) {
             self.waits[next as usize] += 1;
@@ -283,7 +293,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// Bytes at each step of an order. O(n + uses).
+/// Returns the bytes at each step of an order. O(n + uses).
 pub(super) fn profile(model: &Model, order: &[u32]) -> Vec<u64> {
     let mut state = State::new(model);
     let mut steps = Vec::with_capacity(order.len());
@@ -295,12 +305,12 @@ pub(super) fn profile(model: &Model, order: &[u32]) -> Vec<u64> {
     steps
 }
 
-/// The highest number of bytes at a step of an order. O(n + uses).
+/// Returns the highest number of bytes at a step of an order. O(n + uses).
 pub(super) fn peak(model: &Model, order: &[u32]) -> u64 {
     profile(model, order).into_iter().max().unwrap_or(0)
 }
 
-/// Place of each operation in an order.
+/// Returns the position of each operation in an order.
 pub(super) fn positions(order: &[u32]) -> Vec<u32> {
     let mut position = vec![0; order.len()];
     for (place, operation) in order.iter().enumerate() {

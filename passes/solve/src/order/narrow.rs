@@ -1,7 +1,9 @@
-//! Narrowing: what runs before what in every order that keeps a peak, found by minimum cuts, until nothing new follows.
+//! Narrowing: adds the pairs of operations that a requested peak forces, found by minimum cuts, until no
+//! further pair follows.
 //!
-//! The pairs are further predecessors. They hold in every order with the peak, so the search loses none; they end it sooner, make segments, and
-//! guide the heuristics. A circle of them, or an operation that nothing may precede and nothing may follow, proves that there is no such order.
+//! The pairs become predecessors. They hold in every order with the peak, so the search loses no valid
+//! order. They end the search sooner, make segments, and guide the heuristics. A cycle of pairs, or an
+//! operation without any cut within the peak, proves that no order has the peak.
 
 use super::closure::{Forced, forced_at};
 use super::model::{Model, positions};
@@ -9,24 +11,25 @@ use super::problem::Problem;
 use super::witness::Witnesses;
 use crate::lists::Lists;
 
-/// What is left of a problem when a peak is asked for.
+/// Result of narrowing a problem to a requested peak.
 pub(super) enum Narrowed {
-    /// No order keeps the peak, nor any peak below this one.
+    /// No order keeps the peak, nor any peak below this one, in bytes.
     Impossible(u64),
-    /// What is left.
+    /// The narrowed problem.
     Problem {
-        /// With what is forced as predecessors.
+        /// The problem with the forced pairs as predecessors.
         problem: Problem,
-        /// One of its orders.
+        /// An order of that problem.
         order: Vec<u32>,
-        /// The lowest peak at which it would be another problem.
+        /// Lowest peak that would force fewer pairs, in bytes.
         refused: u64,
-        /// Nothing more follows; otherwise the looks ran out.
+        /// Whether no further pair follows; otherwise the looks ran out.
         complete: bool,
     },
 }
 
-/// Adds what is forced by a peak. `order` is a good order, `steps` its bytes. Ends early where `looks` run out.
+/// Adds the predecessors that the peak `bound` forces. `order` is a good order and `steps` are its
+/// bytes. Stops early if `looks` run out.
 pub(super) fn narrow(
     problem: &Problem,
     order: &[u32],
@@ -35,13 +38,14 @@ pub(super) fn narrow(
     witnesses: &mut Witnesses,
     looks: &mut u64,
 ) -> Narrowed {
+    // Ask at the operations of the highest steps first.
     let mut problem = problem.clone();
     let mut sequence: Vec<usize> = (0..order.len()).collect();
     sequence.sort_by_key(|place| (std::cmp::Reverse(steps[*place]), *place));
     let position = positions(order);
     let mut model = Model::new(&problem);
     let (mut refused, mut base, mut place_in_base) = (u64::MAX, order.to_vec(), position.clone());
-    // Operations in a row from which nothing new followed.
+    // Consecutive operations that forced no new pair.
     let mut idle = 0;
     for place in sequence.iter().cycle() {
         if idle == sequence.len() {
@@ -58,7 +62,7 @@ pub(super) fn narrow(
                     problem.operations[after as usize].predecessors.push(before);
                     witnesses.demand(before, after);
                 }
-                // The smallest order stays the smallest where it keeps what is new.
+                // The order closest to `order` remains valid unless it breaks a new pair.
                 if pairs.iter().any(|(before, after)| place_in_base[*before as usize] > place_in_base[*after as usize]) {
                     match sorted(&problem, &position) {
                         Some(sorted) => base = sorted,
@@ -74,7 +78,8 @@ pub(super) fn narrow(
     Narrowed::Problem { problem, order: base, refused, complete: idle == sequence.len() }
 }
 
-/// The topological order that is smallest by position; `None` if there is a circle.
+/// Returns the topological order that always runs the ready operation with the smallest `position`;
+/// `None` if there is a cycle.
 pub(super) fn sorted(problem: &Problem, position: &[u32]) -> Option<Vec<u32>> {
     use std::cmp::Reverse;
     let count = problem.operations.len();

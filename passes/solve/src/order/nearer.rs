@@ -1,11 +1,13 @@
-//! Ties: of orders with one peak, one that is closer to the given order.
+//! Ties: among orders with equal peak, finds one that is closer to the given order.
 //!
-//! Any stretch of an order may be sorted by the given order's positions: what the stretch holds stays the same set, and the given order keeps all
-//! predecessors. So stretches of falling length are sorted wherever that keeps the peak.
+//! Any stretch of an order may be sorted by the positions of the given order: the stretch keeps its set
+//! of operations, and the given order keeps all predecessors. So stretches of falling length are sorted
+//! if that keeps the peak.
 
 use super::model::{Model, State};
 
-/// An order with a peak of at most `bound` in which stretches are sorted; `order` must keep the bound. O((n + uses) log n).
+/// Returns an order with a peak of at most `bound` bytes in which stretches are sorted. `order` must
+/// keep the bound. O((n + uses) log n).
 pub(super) fn nearer(model: &Model, order: &[u32], given: &[u32], bound: u64) -> Vec<u32> {
     let mut position = vec![0_u32; order.len()];
     given.iter().enumerate().for_each(|(place, operation)| position[*operation as usize] = place as u32);
@@ -23,7 +25,7 @@ pub(super) fn nearer(model: &Model, order: &[u32], given: &[u32], bound: u64) ->
     order
 }
 
-/// Sorts each of the stretches, one after the other, that keeps the bound.
+/// Sorts each stretch that keeps the bound when sorted, one after the other.
 fn sort_stretches(model: &Model, order: &mut [u32], position: &[u32], start: usize, length: usize, bound: u64) {
     let mut walk = Walk { state: State::new(model), bound: i64::try_from(bound).unwrap_or(i64::MAX), past: Vec::new() };
     for operation in &order[..start] {
@@ -42,16 +44,17 @@ fn sort_stretches(model: &Model, order: &mut [u32], position: &[u32], start: usi
     }
 }
 
-/// A state that goes forward along an order and, where a stretch is too high, back to its start.
+/// A state that runs along an order, and returns to the start of a stretch that exceeds the bound.
 struct Walk<'a> {
     state: State<'a>,
     bound: i64,
-    /// Operations that ran, what they added, and the buffers that they allocated.
+    /// Operations that ran in this stretch, their changes of the live bytes, and the buffers that they
+    /// allocated.
     past: Vec<(u32, i64, Vec<u32>)>,
 }
 
 impl Walk<'_> {
-    /// Runs a stretch if it keeps the bound.
+    /// Runs a stretch and returns `true` if it keeps the bound; otherwise undoes it.
     fn run_all(&mut self, stretch: &[u32]) -> bool {
         self.past.clear();
         for &operation in stretch {

@@ -1,4 +1,5 @@
-//! Pairs of operations on which a decision is split: one of the two runs first, and either way much more follows.
+//! Pairs of operations on which a decision is split: one operation runs first, and either choice forces
+//! many other pairs.
 
 use std::cmp::Reverse;
 
@@ -7,10 +8,12 @@ use crate::tuning::OrderTuning;
 
 const WORD: usize = u64::BITS as usize;
 
-/// Some pairs of operations of which neither need run first, the one at a high step of the order; none if those at the highest steps have no such partner.
+/// Returns pairs of operations that no predecessor orders, one of them at one of the highest steps of
+/// the order. The list is empty if the operations at the highest steps have no partner.
 ///
-/// Those of which the weaker side orders the most other pairs, since what runs before the first then runs before what runs behind the second; the best one
-/// first. Counts down `looks`. O(n² · candidates / 64 · ancestors).
+/// The best pair comes first: the pair whose weaker side orders the most other pairs, because every
+/// ancestor of the first operation then runs before every descendant of the second. Counts down `looks`.
+/// O(n² · candidates / 64 · ancestors).
 pub(super) fn pairs(model: &Model, order: &[u32], tuning: &OrderTuning, looks: &mut u64) -> Vec<(u32, u32)> {
     let steps = profile(model, order);
     let mut places: Vec<usize> = (0..order.len()).collect();
@@ -30,13 +33,15 @@ pub(super) fn pairs(model: &Model, order: &[u32], tuning: &OrderTuning, looks: &
     found.into_iter().map(|(_, pair)| pair).collect()
 }
 
-/// How many operations are tied to how many others: the sum of all descendants. O(n · edges / 64).
+/// Returns the number of ordered pairs of operations: the sum of all descendants, each operation
+/// included. O(n · edges / 64).
 pub(super) fn ties(model: &Model, order: &[u32]) -> u64 {
     let behind = model.closures(&model.successors, order.iter().rev().copied());
     behind.iter().map(|bits| u64::from(bits.count_ones())).sum()
 }
 
-/// Which operations run before which in every order: themselves and all ancestors, and all descendants, one row of bits each.
+/// For each operation, its ancestors and its descendants, both with the operation itself, as one row of
+/// bits each.
 struct Relation {
     words: usize,
     before: Vec<u64>,
@@ -60,7 +65,7 @@ impl Relation {
         !has(&self.before) && !has(&self.behind)
     }
 
-    /// How many pairs are ordered that are not yet, if `first` runs before `second`.
+    /// Returns the number of pairs that become ordered if `first` runs before `second`.
     fn ordered_by(&self, first: u32, second: u32, looks: &mut u64) -> u64 {
         let behind = self.row(&self.behind, second);
         let mut count = 0;

@@ -1,60 +1,65 @@
-//! The ordering problem: operations, the buffers that they use, and when bytes count.
+//! The ordering problem: operations, the buffers that they use, and the rules for counting live bytes.
 
 use thiserror::Error;
 
-/// An ordering problem: run all operations, each once and after its predecessors, with as few live bytes at the worst step as possible.
+/// An ordering problem: run every operation once, after its predecessors, with as few live bytes at the
+/// worst step as possible.
 ///
-/// A buffer lives from the first of its users to the last one, both included. At a step all live buffers count, the one operation's scratch, and
-/// buffers that take over another's bytes count once with it (see [`Buffer::takes_over`]).
+/// A buffer lives from its first user to its last user, both included. A step counts all live buffers
+/// and the scratch of its operation. A buffer that takes over the bytes of another buffer is counted
+/// once with it (see [`Buffer::takes_over`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
-    /// The operations; an operation is named by its index.
+    /// The operations. Their indices name them.
     pub operations: Vec<Operation>,
-    /// The buffers; a buffer is named by its index.
+    /// The buffers. Their indices name them.
     pub buffers: Vec<Buffer>,
 }
 
 /// One operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Operation {
-    /// Operations that must run before this one. Users of one buffer are ordered by nothing else.
+    /// Operations that must run before this one. Sharing a buffer does not order its users.
     pub predecessors: Vec<u32>,
-    /// Bytes that live during this step only.
+    /// Bytes that live only during this step.
     pub scratch: u64,
 }
 
-/// Bytes that live together: a value, or an alias group (a value with all its views) that was merged before.
+/// Bytes that live together: a value, or an alias group (a value with all its views) that the caller
+/// merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
     /// Size in bytes.
     pub size: u64,
-    /// All operations that write or read it or one of its views. The first to run allocates it, the last to run frees it.
+    /// All operations that write or read the buffer or one of its views. The first to run allocates it,
+    /// the last to run frees it.
     pub users: Vec<u32>,
-    /// It lives before the first step (an input that lies in the same memory).
+    /// Whether the buffer lives before the first step (an input in this memory).
     pub live_from_start: bool,
-    /// It lives up to the end, whoever reads it (a result).
+    /// Whether the buffer lives to the end, after its last user (a result).
     pub kept: bool,
-    /// Buffers, not smaller than this one, whose bytes it may take over: at the step that allocates it, if that step is the last user of the other one,
-    /// both count once. One buffer takes over at most one other, and each is taken over at most once.
+    /// Buffers whose bytes this one may take over; none of them is smaller. If the step that allocates
+    /// this buffer is the last user of the other buffer, both are counted once at that step. A buffer
+    /// takes over at most one other, and is taken over at most once.
     pub takes_over: Vec<u32>,
 }
 
-/// Why something is no ordering problem, or a sequence no order of it.
+/// Reason why a problem is invalid, or why a sequence is not an order of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OrderError {
-    /// A predecessor or user that is no operation.
+    /// A predecessor or user names an operation that does not exist.
     #[error("operation {operation} does not exist")]
     NoSuchOperation {
         /// The index that is out of range.
         operation: u32,
     },
-    /// A buffer that is named and does not exist.
+    /// A buffer names a buffer that does not exist.
     #[error("buffer {buffer} does not exist")]
     NoSuchBuffer {
         /// The index that is out of range.
         buffer: u32,
     },
-    /// A buffer that may take over a smaller one, or itself.
+    /// A buffer lists itself or a smaller buffer among the buffers it may take over.
     #[error("buffer {buffer} cannot take over buffer {other}: they are the same, or the other one is smaller")]
     CannotTakeOver {
         /// The buffer that would take over.
@@ -62,36 +67,36 @@ pub enum OrderError {
         /// The buffer that would be taken over.
         other: u32,
     },
-    /// The operations depend on each other in a circle.
+    /// The operations depend on each other in a cycle.
     #[error("operation {operation} depends on itself")]
     Cycle {
-        /// An operation on the circle or behind it.
+        /// An operation on the cycle, or one that depends on it.
         operation: u32,
     },
-    /// The sizes sum up to more than signed 64-bit numbers hold.
+    /// The sum of all sizes is 2^61 bytes or more.
     #[error("the sum of all sizes is too large")]
     TooLarge,
-    /// More operations or buffers than 32-bit indices can name.
+    /// There are more operations or buffers than 32-bit indices can name.
     #[error("{count} operations or buffers are too many")]
     TooMany {
-        /// How many there are.
+        /// Number of operations or buffers.
         count: usize,
     },
-    /// An order that does not list all operations.
+    /// An order does not list all operations.
     #[error("the order lists {listed} operations of {operations}")]
     Incomplete {
         /// Length of the order.
         listed: usize,
-        /// Operations of the problem.
+        /// Number of operations in the problem.
         operations: usize,
     },
-    /// An order that lists an operation twice.
+    /// An order lists an operation twice.
     #[error("the order lists operation {operation} twice")]
     Repeated {
         /// The operation.
         operation: u32,
     },
-    /// An order that runs an operation before one of its predecessors.
+    /// An order runs an operation before one of its predecessors.
     #[error("operation {operation} runs before its predecessor {predecessor}")]
     TooEarly {
         /// The operation.
@@ -101,14 +106,14 @@ pub enum OrderError {
     },
 }
 
-/// All sums stay below this, so that signed differences never overflow.
+/// Exclusive limit of the sum of all sizes, in bytes. It keeps signed differences from overflowing.
 const MAX_SUM: u64 = 1 << 61;
 
 impl Problem {
-    /// Checks indices and sums; whether there is a circle shows when an order is looked for. O(n + uses).
+    /// Checks indices and sizes. Cycles are found later, by [`Problem::topological_order`]. O(n + uses).
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// Returns the first rule that does not hold.
     pub fn validate(&self) -> Result<(), OrderError> {
         let count = self.operations.len().max(self.buffers.len());
         if count > (u32::MAX / 2) as usize {
@@ -145,7 +150,7 @@ impl Problem {
     /// Checks that an order lists each operation once and after its predecessors. O(n + edges).
     ///
     /// # Errors
-    /// The first rule that the order breaks.
+    /// Returns the first rule that the order breaks.
     pub fn validate_order(&self, order: &[u32]) -> Result<(), OrderError> {
         let operations = self.operations.len();
         if order.len() != operations {
@@ -170,10 +175,11 @@ impl Problem {
         Ok(())
     }
 
-    /// An order that keeps all predecessors, by smallest index first. O((n + edges) log n).
+    /// Returns a topological order: of the ready operations, the smallest index runs first. O((n +
+    /// edges) log n).
     ///
     /// # Errors
-    /// The problem is invalid or the operations depend on each other in a circle.
+    /// Fails if the problem is invalid or the operations depend on each other in a cycle.
     pub fn topological_order(&self) -> Result<Vec<u32>, OrderError> {
         use std::cmp::Reverse;
         self.validate()?;

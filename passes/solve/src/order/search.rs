@@ -1,13 +1,16 @@
 //! The decision search: is there an order whose peak is at most B?
 //!
-//! A state is the set of operations that ran; what lives follows from it. Two rules act before any branching (proofs in `doc/order.md`):
+//! A state is the set of operations that ran; it determines the live bytes. Two rules act before any
+//! branching (proofs in `doc/order.md`):
 //!
-//! - an operation that is ready, fits under B and leaves no more bytes alive than before runs at once;
-//! - so does a chain: an operation, what it alone makes ready, and so on, that fits and ends with no more bytes alive than before.
+//! - A ready operation that fits under B and does not raise the live bytes runs at once.
+//! - A chain runs at once if it fits and ends with no more live bytes than before. A chain is a ready
+//!   operation, followed by operations that the chain itself made ready.
 //!
-//! Otherwise every ready operation that fits is tried, fewest live bytes first; where that leads to a set with the fewest live bytes of all between, the other
-//! branches on the way are left out. States that failed are remembered, so the search ends, and then B is proven
-//! to be too low.
+//! Otherwise the search tries every ready operation that fits, fewest live bytes first. When the search
+//! reaches a set with the fewest live bytes of all sets since an earlier branch, it drops the untried
+//! moves of the branches between. Failed states are remembered, so the search ends; then B is proven to
+//! be too low.
 
 use std::cell::Cell;
 
@@ -15,18 +18,18 @@ use super::commit::Interval;
 use super::model::{Model, State};
 use crate::no_goods::{MAX_STATES, NoGoods, mix};
 
-/// How a search ended.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// An order with the peak asked for.
+    /// An order with at most the requested peak.
     Found(Vec<u32>),
-    /// There is none; the next peak that could be possible is this one.
+    /// No order has the requested peak; the next peak that may be possible is this one, in bytes.
     Impossible(u64),
-    /// The state limit was reached.
+    /// The limit of looks was reached.
     Limit,
 }
 
-/// One operation that ran, and how to take it back.
+/// An operation that ran, with the data that undoes the run.
 struct Done {
     operation: u32,
     net: i64,
@@ -34,7 +37,7 @@ struct Done {
     allocated_from: u32,
 }
 
-/// A branching point: the operations still to try, and how far the past goes.
+/// A branching point: the operations still to try, and the number of operations that ran before it.
 struct Branch {
     untried: Vec<u32>,
     past: usize,
@@ -46,19 +49,22 @@ struct Search<'a> {
     bound: i64,
     ready: Vec<u32>,
     past: Vec<Done>,
-    /// Buffers in the sequence of their allocation, for taking back.
+    /// Buffers in the sequence of their allocation, for undoing runs.
     allocations: Vec<u32>,
     key: u128,
-    /// The lowest step above the bound that was refused: at every bound below it, the search would do the same.
+    /// Lowest step above the bound that was refused. The search would run identically at every bound
+    /// below it.
     lowest_refused: Cell<i64>,
-    /// Operations looked at and lists walked so far: the measure of work, because a state of a wide graph costs more than one of a narrow graph.
+    /// Operations examined and lists walked so far. This measures work, because a state of a wide graph
+    /// costs more than a state of a narrow graph.
     looks: Cell<u64>,
     most_looks: u64,
     /// Operations to which the rules without branching apply.
     may_be_free: Vec<bool>,
 }
 
-/// Looks for an order with peak at most `bound`, with at most `limit` looks at operations; counts them down.
+/// Searches for an order with a peak of at most `bound`, with at most `limit` looks at operations.
+/// Counts `limit` down.
 pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
     let ready = (0..model.operations as u32).filter(|operation| model.predecessors.of(*operation).is_empty()).collect();
     let bound = i64::try_from(bound).unwrap_or(i64::MAX);
@@ -82,7 +88,7 @@ pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
     let mut branches: Vec<Branch> = Vec::new();
     let mut interval = Interval::new(model.operations, model.sizes.len());
     loop {
-        // A set from which the free ones ran before needs no second look at what is free.
+        // If the set before the free operations is known, the free operations need not be found again.
         let is_new = remember(&mut failed, search.key) && {
             let key = search.key;
             search.run_free();
@@ -92,13 +98,14 @@ pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
         if search.past.len() == model.operations {
             return Verdict::Found(search.past.into_iter().map(|done| done.operation).collect());
         }
+        // Branch over the ready operations that fit.
         search.commit(&mut branches, &mut interval);
         let untried = if is_new { search.moves() } else { Vec::new() };
         if *limit == 0 {
             return Verdict::Limit;
         }
         branches.push(Branch { untried, past: search.past.len(), live: search.state.live });
-        // Back to the last branch that has something left.
+        // Return to the last branch that has an untried operation.
         let next = loop {
             let Some(branch) = branches.last_mut() else { return Verdict::Impossible(search.lowest_refused.get() as u64) };
             let past = branch.past;
@@ -113,7 +120,7 @@ pub(super) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
     }
 }
 
-/// Whether a state was not met before; remembers it while there is room.
+/// Whether a state is new. Remembers it while fewer than `MAX_STATES` states are stored.
 fn remember(met: &mut NoGoods, key: u128) -> bool {
     if met.len() < MAX_STATES { met.insert(key) } else { !met.contains(&key) }
 }
@@ -134,7 +141,7 @@ impl Search<'_> {
         self.past.push(Done { operation, net: effect.net, ready_place: place as u32, allocated_from });
     }
 
-    /// Undoes runs until `past` are left.
+    /// Undoes runs until `past` operations are left.
     fn take_back(&mut self, past: usize) {
         let model = self.state.model;
         while self.past.len() > past {
@@ -152,7 +159,7 @@ impl Search<'_> {
         }
     }
 
-    /// Runs all that costs nothing.
+    /// Runs all operations and chains that are free.
     fn run_free(&mut self) {
         while self.looks.get() < self.most_looks {
             if let Some(operation) = self.free_operation() {
@@ -163,7 +170,8 @@ impl Search<'_> {
         }
     }
 
-    /// Drops what is left to try of branches, if what ran since leaves no more bytes than any part of it would: then it may run before all else.
+    /// Drops the untried operations of a branch and all later branches, if the operations that ran since
+    /// then leave no more bytes than any subset of them would. Running all of them first is safe then.
     fn commit(&self, branches: &mut [Branch], interval: &mut Interval) {
         let live = self.state.live;
         let low = branches.iter().rev().take_while(|branch| branch.live >= live).count();
@@ -210,7 +218,8 @@ impl Search<'_> {
         step <= self.bound
     }
 
-    /// Tries for each ready operation the chain that it starts; keeps the first one that ends no higher than here.
+    /// Tries the chain that each ready operation starts. Keeps the first chain that ends with no more
+    /// live bytes than it began with.
     fn run_free_chain(&mut self) -> bool {
         let (past, live, model) = (self.past.len(), self.state.live, self.state.model);
         for start in self.ready.clone() {
@@ -218,11 +227,12 @@ impl Search<'_> {
             if self.looks.get() >= self.most_looks {
                 return false;
             }
-            // Nothing that costs bytes is free alone, and nothing joins it.
+            // A start that raises the live bytes needs a successor that it makes ready.
             if !model.successors.of(start).iter().any(|next| self.state.waits[*next as usize] == 1) {
                 continue;
             }
-            // Only what the chain itself makes ready may join: everything in it then depends on its start.
+            // Only operations that the chain itself made ready may join, so all of them depend on its
+            // start.
             let others = self.ready.len() - 1;
             let mut next = Some(start);
             while let Some(operation) = next {
@@ -240,9 +250,11 @@ impl Search<'_> {
         false
     }
 
-    /// What a chain runs next: something free among what it made ready, else the only operation that it made ready.
+    /// Returns the next operation of a chain: a free operation among those that the chain made ready, or
+    /// else the only one.
     fn chain_next(&self, others: usize) -> Option<u32> {
-        // A chain's own ready operations stand behind the others, whose number does not change while it runs.
+        // The chain's own ready operations come after the others, whose number does not change while it
+        // runs.
         let own = self.ready.get(others..)?;
         match own.iter().find(|operation| self.is_free(**operation)) {
             Some(operation) => Some(*operation),
@@ -251,7 +263,7 @@ impl Search<'_> {
         }
     }
 
-    /// The operations that may run now, the best one last.
+    /// Returns the ready operations that fit, the best one last.
     fn moves(&self) -> Vec<u32> {
         let mut moves = Vec::new();
         for &operation in &self.ready {
@@ -266,10 +278,12 @@ impl Search<'_> {
     }
 }
 
-/// Whether moving an operation forward never costs another one its chance to take over bytes.
+/// Returns, for each operation, whether running it earlier never prevents another operation from taking
+/// over bytes.
 ///
-/// Forward, that needs that no buffer it uses may take over others and has several operations that could be the first to use it. Backward, the buffers
-/// that can be taken over are those of which there may be only one last user.
+/// Forward, an operation fails this if it uses a buffer that may take over others and that several
+/// operations could be the first to use. Backward, it fails if it uses a buffer that can be taken over
+/// and that several operations could be the last to use.
 fn may_be_free(model: &Model) -> Vec<bool> {
     let mut free = vec![true; model.operations];
     let buffers = 0..model.sizes.len() as u32;

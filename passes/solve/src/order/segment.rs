@@ -1,4 +1,5 @@
-//! One segment: bounds, then ever lower peaks, each decided, until the peak is proven or the looks are spent.
+//! Solves one segment: computes bounds, then decides ever lower peaks until the best peak is proven or
+//! the looks are spent.
 
 use super::contract::contract;
 use super::decision::{Decision, limited, with_arcs};
@@ -9,16 +10,17 @@ use super::span::Span;
 use super::{bound, closure, portfolio, twins};
 use crate::tuning::OrderTuning;
 
-/// What is known of a segment.
+/// Best order and bounds of a segment.
 #[derive(Clone)]
 pub(super) struct Answer {
-    /// Its operations, by number within the segment.
+    /// Operations in order, by number within the segment.
     pub order: Vec<u32>,
     pub peak: u64,
     pub lower_bound: u64,
 }
 
-/// Lowers a segment's peak by search until it is proven, no order has fewer than `below` bytes, or the looks are spent.
+/// Lowers a segment's peak by search until the peak is proven, no order has fewer than `below` bytes, or
+/// the looks are spent.
 pub(super) fn solve_window(span: &Span, below: u64, tuning: &OrderTuning, looks: &mut u64) -> Answer {
     let contracted = contract(&span.problem);
     let given: Vec<u32> = (0..contracted.problem.operations.len() as u32).collect();
@@ -34,6 +36,7 @@ fn solve_problem(problem: &Problem, given: &[u32], below: u64, tuning: &OrderTun
     let mut answer = Answer { peak: peak(&model, given), order: given.to_vec(), lower_bound: bound::lower_bound(&model) };
     let asked = Asked::new(problem, below);
     let mut tried = Vec::new();
+    // Heuristics, then a lower bound by minimum cuts.
     if asked.ceiling(&answer) > answer.lower_bound {
         let better = portfolio::improve(&model, &answer.order);
         (answer.order, answer.peak, tried) = (better.order, better.peak, better.tried);
@@ -45,6 +48,7 @@ fn solve_problem(problem: &Problem, given: &[u32], below: u64, tuning: &OrderTun
             closure::raise(&model, &answer.order, &steps, answer.lower_bound, arcs)
         });
     }
+    // Decide peaks in rounds, each with more looks for a decision.
     let mut first = Decision::new(problem, &answer.order, tuning);
     first.learn(&model, &tried, answer.peak);
     let mut decisions = vec![first];
@@ -56,7 +60,8 @@ fn solve_problem(problem: &Problem, given: &[u32], below: u64, tuning: &OrderTun
     answer
 }
 
-/// Asks for peaks between bound and ceiling with the same share of looks each, until what is left between those that took too long is nothing.
+/// Decides peaks between bound and ceiling, each with `share` looks, until no peak is left between those
+/// that took too long.
 fn round(
     model: &Model,
     answer: &mut Answer,
@@ -73,10 +78,10 @@ fn round(
         && given_up < tuning.hard_peaks.max(1)
         && let Some(target) = targets.next(answer.lower_bound, asked.ceiling(answer))
     {
-        // What is forced at one peak is forced at all lower ones.
+        // A pair forced at one peak is forced at all lower peaks.
         let known = decisions.iter().filter(|decision| decision.bound >= target).min_by_key(|decision| decision.bound);
         let Some(mut decision) = known.cloned() else { return };
-        // If this is the only peak left, nothing else needs looks.
+        // If this is the only peak left, it gets all remaining looks.
         let last = asked.ceiling(answer) - answer.lower_bound.next_multiple_of(granule) <= granule;
         let most = if last { u64::MAX } else { share };
         match limited(looks, most, |looks| decision.decide(target, looks)) {
@@ -95,10 +100,10 @@ fn round(
     }
 }
 
-/// Which peaks are of interest.
+/// The range of peaks worth deciding.
 #[derive(Clone, Copy)]
 struct Asked {
-    /// A multiple of the granule: lower ones only.
+    /// Exclusive upper bound of the peaks worth deciding, in bytes; a multiple of the granule.
     below: u64,
     granule: u64,
 }
@@ -109,13 +114,13 @@ impl Asked {
         Self { below: below.checked_next_multiple_of(granule).unwrap_or(u64::MAX), granule }
     }
 
-    /// Only peaks below this one are worth asking for.
+    /// Returns the exclusive upper bound of the peaks to decide, in bytes.
     fn ceiling(self, answer: &Answer) -> u64 {
         answer.peak.min(self.below)
     }
 }
 
-/// The common divisor of all sizes: every peak is a multiple of it.
+/// Returns the greatest common divisor of all sizes. Every peak is a multiple of it.
 fn granule(problem: &Problem) -> u64 {
     fn common(a: u64, b: u64) -> u64 {
         if b == 0 { a } else { common(b, a % b) }
@@ -124,16 +129,18 @@ fn granule(problem: &Problem) -> u64 {
     sizes.chain(problem.operations.iter().map(|operation| operation.scratch)).fold(0, common).max(1)
 }
 
-/// Which peaks are asked for: half way between bound and peak, and where that takes too long, half way to either of them by turns.
+/// Sequence of peaks to decide: half way between bound and best peak. If that takes too long, half way
+/// from there to either end, in turns.
 struct Targets {
-    /// The lowest and the highest peak that took too long.
+    /// Lowest and highest peak that took too long.
     hard: Option<(u64, u64)>,
     upward: bool,
     granule: u64,
 }
 
 impl Targets {
-    /// The next peak to ask for, at least the bound and below the best peak; all are multiples of the granule.
+    /// Returns the next peak to decide, at least the bound and below the best peak. All are multiples of
+    /// the granule.
     fn next(&mut self, bound: u64, peak: u64) -> Option<u64> {
         let middle = |low: u64, high: u64| (low < high).then(|| (low + (high - low) / 2) / self.granule * self.granule);
         let bound = bound.next_multiple_of(self.granule);

@@ -1,6 +1,8 @@
-//! A stretch of an order as a problem of its own: what runs before and after stays, what runs inside may change.
+//! A span: a stretch of an order as a problem of its own. Operations outside it stay in place,
+//! operations inside may be reordered.
 //!
-//! Buffers that live across a border are there from the start or kept to the end; buffers that live across the whole span are one constant.
+//! A buffer that lives across a border of the span lives from the start or is kept to the end. Buffers
+//! that live across the whole span unused become one constant buffer.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,14 +10,15 @@ use std::ops::Range;
 use super::model::Model;
 use super::problem::{Buffer, Operation, Problem};
 
-/// A span: its problem, and which operation of the whole each of its operations is.
+/// A span: its problem, and the original operation of each of its operations.
 pub(super) struct Span {
     pub problem: Problem,
     pub operations: Vec<u32>,
 }
 
 impl Span {
-    /// The span of `order[range]`. `position` is each operation's place in `order`. O(all buffers + uses in the span).
+    /// Builds the span of `order[range]`. `position` is the position of each operation in `order`. O(all
+    /// buffers + uses in the span).
     pub fn new(model: &Model, order: &[u32], position: &[u32], range: Range<usize>) -> Self {
         let operations = order[range.clone()].to_vec();
         let inside = |operation: u32| range.contains(&(position[operation as usize] as usize));
@@ -53,7 +56,7 @@ impl Span {
         Self { problem, operations }
     }
 
-    /// A canonical form: equal spans (repeated layers) have equal keys.
+    /// Returns a canonical form: equal spans (repeated layers) have equal keys.
     pub fn key(&self) -> Vec<u64> {
         let mut key = Vec::new();
         for operation in &self.problem.operations {
@@ -75,7 +78,7 @@ impl Span {
     }
 }
 
-/// Bytes of buffers that live across the whole span and are not used in it.
+/// Returns the bytes of buffers that live across the whole span and are not used in it.
 fn constant_bytes(model: &Model, position: &[u32], range: &Range<usize>, is_used: impl Fn(u32) -> bool) -> u64 {
     let lives_across = |buffer: &u32| {
         let places = || model.users.of(*buffer).iter().map(|user| position[*user as usize] as usize);
@@ -86,21 +89,24 @@ fn constant_bytes(model: &Model, position: &[u32], range: &Range<usize>, is_used
     (0..model.sizes.len() as u32).filter(lives_across).map(|buffer| model.sizes[buffer as usize]).sum()
 }
 
-/// The spans between operations that are comparable to all others: every order passes the same states between them.
+/// Splits an order at its cuts. A cut is an operation that every other operation must precede or follow,
+/// so every order passes one common state there.
 ///
-/// An operation at place `p` of a topological order is such a cut if all earlier ones have their first successor at or before `p` and all later ones their
-/// last predecessor at or after `p`. O(n + edges).
+/// An operation at position `p` of a topological order is a cut if every earlier operation has its first
+/// successor at or before `p`, and every later operation has its last predecessor at or after `p`. O(n +
+/// edges).
 pub(super) fn segments(model: &Model, order: &[u32], position: &[u32]) -> Vec<Range<usize>> {
     let count = order.len();
     let place = |operation: &u32| position[*operation as usize] as usize;
-    // The last place at which an operation so far gets its first successor.
+    // `reach`: the latest position at which an operation so far gets its first successor.
     let mut cut = vec![true; count];
     let mut reach = 0;
     for (here, operation) in order.iter().enumerate() {
         cut[here] &= reach <= here;
         reach = reach.max(model.successors.of(*operation).iter().map(place).min().unwrap_or(usize::MAX));
     }
-    // The same backward; an operation without predecessors is comparable to nothing before it.
+    // The mirrored condition, backward. An operation without predecessors is comparable to none of the
+    // operations before it.
     let mut reach = usize::MAX;
     for (here, operation) in order.iter().enumerate().rev() {
         cut[here] &= reach > here;

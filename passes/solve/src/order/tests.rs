@@ -1,4 +1,5 @@
-//! Minimum cuts and what they force, against all orders and all sets of small problems.
+//! Tests of minimum cuts and the pairs that they force, against all orders and all sets of small
+//! problems.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use proptest::prelude::*;
@@ -16,12 +17,13 @@ use super::twins;
 use super::witness::Witnesses;
 use crate::tuning::OrderTuning;
 
-/// Enough for any problem of these tests.
+/// More looks than any problem of these tests needs.
 const LOOKS: u64 = 1 << 40;
 
 const TUNING: OrderTuning = OrderTuning::DEFAULT;
 
-/// Values with readers, shared buffers, scratch, inputs, results, and, with `takes`, bytes to take over.
+/// Generates values with readers, shared buffers, scratch, inputs, results, and, with `takes`, bytes to
+/// take over.
 fn problem(most: usize, takes: bool) -> impl Strategy<Value = Problem> {
     let operation = (0..9_u64, 0..10_u64, any::<u16>(), any::<u16>(), any::<u8>());
     prop::collection::vec(operation, 2..=most).prop_map(move |list| {
@@ -61,12 +63,12 @@ fn all_orders(problem: &Problem) -> Vec<Vec<u32>> {
     orders
 }
 
-/// Enough looks, or so few that they may run out at any place.
+/// Generates enough looks, or so few that they may run out anywhere.
 fn looks() -> impl Strategy<Value = u64> {
     prop_oneof![Just(LOOKS), 1..200_u64]
 }
 
-/// The fewest bytes at the step of an operation over all orders.
+/// Returns the fewest bytes at the step of an operation over all orders.
 fn least_at(model: &Model, orders: &[Vec<u32>], operation: u32) -> u64 {
     let bytes = |order: &Vec<u32>| {
         let mut state = State::new(model);
@@ -159,7 +161,8 @@ proptest! {
 
     #[test]
     fn witnesses_spare_questions_and_change_no_answer(problem in problem(7, true), further in (0..7_u32, 0..7_u32), room in 0..8_u64) {
-        // Learned from orders and flows of the problem, used for one with a further predecessor and a lower bound.
+        // Witnesses come from orders and flows of the problem. They are used for a problem with one more
+        // predecessor and a lower bound.
         let (model, orders) = (Model::new(&problem), all_orders(&problem));
         let best = orders.iter().map(|order| peak(&model, order)).min().unwrap();
         let mut witnesses = Witnesses::default();
@@ -196,7 +199,7 @@ proptest! {
             match decision.split(&model, target, &mut LOOKS.clone()) {
                 Verdict::Found(order) => prop_assert!(problem.validate_order(&order).is_ok() && peak(&model, &order) <= target),
                 Verdict::Impossible(next) => prop_assert!(target < best && target < next && next <= best, "{target} {next} {best}"),
-                // No two operations are open to each other.
+                // Every pair of operations is ordered.
                 Verdict::Limit => prop_assert!(orders.len() == 1 || pairs(&model, &orders[0], &TUNING, &mut LOOKS.clone()).is_empty()),
             }
         }
@@ -213,14 +216,15 @@ proptest! {
         for pair in pairs(&model, order, &TUNING, &mut LOOKS.clone()) {
             let sides = decision.sides(pair, target, &mut LOOKS.clone());
             let chosen = chosen.as_ref().unwrap();
-            // Of a pair of which one side is impossible nothing is left to decide but the other.
+            // If one side of a pair is impossible, only the other side is left to decide.
             prop_assert!(chosen.decisions.len() < 2 || (sides.decisions.len() == 2 && sides.worth(known) <= chosen.worth(known)));
         }
         prop_assert!(matches!(decision.decide(target, &mut LOOKS.clone()), Verdict::Found(_)));
     }
 }
 
-/// Chains with readers beside them: what may be contracted, and what looks like it.
+/// Generates chains with readers next to them: pairs that may be contracted, and pairs that only look
+/// like it.
 fn chains(most: usize) -> impl Strategy<Value = Problem> {
     let operation = (1..6_u64, prop_oneof![3 => Just(0_u64), 2 => 1..9_u64], 0..6_u8, any::<u8>(), any::<u8>());
     prop::collection::vec(operation, 2..=most).prop_map(|list| {
@@ -233,7 +237,7 @@ fn chains(most: usize) -> impl Strategy<Value = Problem> {
                 _ if flags & 3 == 3 && index > 1 => vec![u32::from(second) % (index - 1), index - 1],
                 _ => vec![u32::from(second) % index],
             };
-            // Some run behind others without reading them.
+            // Some operations run after others without reading them.
             let reads = if from == 5 { Vec::new() } else { before.clone() };
             reads.iter().for_each(|other| problem.buffers[*other as usize].users.push(index));
             let over = |other: &u32| flags & 4 == 4 && problem.buffers[*other as usize].size >= size;
@@ -294,7 +298,7 @@ proptest! {
             });
             let before = state.held.clone();
             let ran = &order[start..end];
-            // Of every set between, in an order that runs it.
+            // Fewest bytes of all sets between that are closed under predecessors.
             let lowest = (0..1_u32 << ran.len()).filter_map(|set| {
                 let mut state = state.clone();
                 let chosen = ran.iter().enumerate().filter(|(place, _)| set >> place & 1 == 1);
@@ -315,7 +319,7 @@ proptest! {
     }
 }
 
-/// A problem of values: size, which ones an operation reads, and whether its result is kept.
+/// Builds a problem of values: size, operands, and whether the value is kept.
 fn values(list: &[(u64, &[u32], bool)]) -> Problem {
     let mut problem = Problem::default();
     for (index, (size, reads, kept)) in list.iter().enumerate() {
@@ -338,7 +342,8 @@ fn networks_count_as_many_looks_as_they_have_operations() {
 
 #[test]
 fn pairs_that_a_third_may_come_between_stay_apart() {
-    // The first frees much and the second makes much: what only waits for the value that was freed runs between them.
+    // The first operation frees many bytes and the second allocates many. An operation that only waits
+    // for the first runs between them.
     for (freed, result, scratch, least) in [(9, 5, [4, 0], 14), (5, 6, [0, 5], 13)] {
         let mut problem = values(&[(freed, &[], false), (1, &[0], false), (result, &[1], true), (12, &[], false)]);
         problem.operations[3].predecessors.push(0);
@@ -363,8 +368,8 @@ fn a_chain_between_others_becomes_fewer_operations() {
 
 #[test]
 fn the_heart_of_a_training_step_is_seen_by_cuts_alone() {
-    // Activations are needed again only through masks that are a quarter as large, made whenever it suits: nothing large must live at any step, but some
-    // of each pair must.
+    // Activations are needed again only through masks of a quarter of their size, which can be made at
+    // any time. So no large buffer must live at any step, but one of each pair must.
     let mut problem = Problem::default();
     let mut add = |reads: &[u32], size: u64| {
         let index = problem.operations.len() as u32;
@@ -390,8 +395,9 @@ fn the_heart_of_a_training_step_is_seen_by_cuts_alone() {
     assert_eq!(least_bytes_at(&model, loss, &mut LOOKS.clone()), Some(16 + 1 + 6 * 4));
 }
 
-/// A few operations that are there several times, each copy from a source of its own or all from the same. What they give is read by one for all, or
-/// added up one after the other, in either sequence; with bytes to take over, and a few more edges that make copies differ.
+/// Generates several copies of a few operations. Each copy reads a source of its own, or all read one
+/// source. One operation reads all results, or they are added up one after the other, in either
+/// sequence. Some buffers may take over others, and a few extra edges make copies differ.
 fn copied(most: usize) -> impl Strategy<Value = Problem> {
     let part = prop::collection::vec((0..5_u64, 0..3_u64, any::<u8>(), any::<u8>()), 1..=3);
     let more = prop::collection::vec((any::<u8>(), any::<u8>()), 0..=3);
@@ -408,7 +414,7 @@ fn copied(most: usize) -> impl Strategy<Value = Problem> {
         let mut source = add(Vec::new(), 0, size, &[], &[], false);
         let mut ends = Vec::new();
         for _ in 0..copies {
-            // Each copy has a source of its own, made from the one before, or all have the same.
+            // Each copy has a source made from the previous source, or all copies share one.
             if flags & 4 == 4 {
                 source = add(vec![source], 0, size, &[source], &[], false);
             }
@@ -442,7 +448,7 @@ fn copied(most: usize) -> impl Strategy<Value = Problem> {
                 continue;
             }
             problem.operations[second as usize].predecessors.push(first as u32);
-            // Some only wait.
+            // Some edges are predecessors without a read.
             if to % 3 > 0 {
                 problem.buffers[first].users.push(second);
             }
@@ -472,7 +478,7 @@ proptest! {
 
 #[test]
 fn equal_parts_have_one_sequence() {
-    // Three parts of two operations each, of which one more joins the results.
+    // Three parts of two operations each; one more operation joins their results.
     let mut problem = Problem::default();
     for part in 0..3 {
         problem.operations.push(Operation::default());
@@ -485,12 +491,13 @@ fn equal_parts_have_one_sequence() {
     let given = [4, 0, 1, 2, 5, 3, 6];
     let (narrower, order) = twins::ordered(&problem, &given).unwrap();
     assert_eq!(all_orders(&problem).len(), 90);
-    // As many as ways to close brackets.
+    // The number of ways to nest three pairs of brackets.
     assert_eq!(all_orders(&narrower).len(), 5);
     assert!(narrower.validate_order(&order).is_ok());
 }
 
-/// The lowest peak of all orders, and that of all orders with twins in sequence; the same where there are none.
+/// Returns the lowest peak of all orders, and of all orders with twins in sequence. Both are equal
+/// without twins.
 fn least_without_and_with_twins(problem: &Problem) -> [u64; 2] {
     let least = |problem: &Problem| {
         let model = Model::new(problem);
@@ -500,8 +507,9 @@ fn least_without_and_with_twins(problem: &Problem) -> [u64; 2] {
     [least(problem), twins::ordered(problem, &given).map_or_else(|| least(problem), |(narrower, _)| least(&narrower))]
 }
 
-/// Operations that each end a buffer which is there from the start, of the first size, and make one that is kept, of the second size; those of the list
-/// may make the one in place of the other.
+/// Builds operations that each end a buffer that lives from the start, of size `ended`, and allocate a
+/// kept buffer of size `made`. Operations listed in `in_place` may allocate the second in place of the
+/// first.
 fn ends_and_makes(count: u32, [ended, made]: [u64; 2], in_place: &[u32]) -> Problem {
     let mut problem = Problem::default();
     for operation in 0..count {
@@ -516,13 +524,13 @@ fn ends_and_makes(count: u32, [ended, made]: [u64; 2], in_place: &[u32]) -> Prob
 
 #[test]
 fn who_takes_bytes_over_is_no_twin_of_who_does_not() {
-    // The second makes room for the first.
+    // The second operation makes room for the first.
     assert_eq!(least_without_and_with_twins(&ends_and_makes(2, [5, 3], &[1])), [11, 11]);
     assert_eq!(least_without_and_with_twins(&ends_and_makes(2, [5, 3], &[0, 1])), [10, 10]);
     let given = [0, 1];
     assert!(twins::ordered(&ends_and_makes(2, [5, 3], &[1]), &given).is_none());
     assert!(twins::ordered(&ends_and_makes(2, [5, 3], &[0, 1]), &given).is_some());
-    // With two that could take over beside each other, nothing is said.
+    // If an operation has two buffers that may take over others, it gets no twin.
     let mut problem = ends_and_makes(2, [5, 3], &[0, 1]);
     for operation in 0..2 {
         let (taken, size) = (4 + 2 * operation, 5);
@@ -540,7 +548,8 @@ fn who_takes_bytes_over_is_no_twin_of_who_does_not() {
 
 #[test]
 fn who_waits_for_something_else_is_no_twin() {
-    // The last two free as much, but the first of them waits for more scratch than fits while both are there.
+    // The last two operations free equally many bytes, but the first of them waits for an operation
+    // whose scratch does not fit while both buffers live.
     let mut problem = Problem::default();
     problem.operations.extend([10, 4].map(|scratch| Operation { predecessors: Vec::new(), scratch }));
     for index in 0..2 {

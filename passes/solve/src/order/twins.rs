@@ -1,8 +1,10 @@
-//! Twins: groups of operations that do the same beside each other, such as equal parts of a region. One of two may always go ahead of the other.
+//! Twins: pairs of parallel groups of operations with equal structure, such as equal parts of a region.
+//! The first group of a pair may always run ahead of its twin.
 //!
-//! A group of operations and its twin are given as pairs. Everything that one of a pair uses, waits for or is waited for by is the same for the other, is its
-//! twin, or belongs to operations of which the first need run before the second anyway. Then of each pair the first may run before the second; see
-//! `doc/order.md` for the argument.
+//! A group and its twin are stored as pairs of operations. Every buffer or neighbor of the first
+//! operation of a pair either belongs to the second too, has its twin there, or belongs to operations
+//! that run in a fixed sequence anyway. Then some best order runs the first of each pair before the
+//! second; see `doc/order.md` for the argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +14,16 @@ use super::model::{Model, positions};
 use super::narrow::sorted;
 use super::problem::Problem;
 
-/// Operations that a group has at most.
+/// Most operations in a group.
 const MAX_GROUP: usize = 256;
-/// Of the operations that look alike, so many are tried as an operation's twin.
+/// Most operations with equal likeness that are tried as the twin of an operation.
 const MAX_CANDIDATES: usize = 3;
 const WORD: usize = u64::BITS as usize;
 
-/// The problem with twins in sequence, and an order of it with a peak no higher than that of `order`; `None` where there are none.
+/// Returns the problem with twins in sequence, and an order of it with a peak no higher than that of
+/// `order`. Returns `None` if there are no twins.
 ///
-/// O(n · edges / 64) beside the looks.
+/// O(n · edges / 64), plus the looks.
 pub(super) fn ordered(problem: &Problem, order: &[u32]) -> Option<(Problem, Vec<u32>)> {
     if problem.operations.len() > MAX_OPERATIONS {
         return None;
@@ -38,13 +41,14 @@ pub(super) fn ordered(problem: &Problem, order: &[u32]) -> Option<(Problem, Vec<
     Some((narrower, order))
 }
 
-/// A group and its twin: pairs of operations.
+/// A group and its twin: a map from the operations of the first to those of the second.
 type Group = BTreeMap<u32, u32>;
 
-/// The order in which of each pair the first runs at the earlier one of both places.
+/// Exchanges the positions of each pair, so that its first operation runs at the earlier one.
 fn uncrossed(groups: &[Group], order: &[u32]) -> Vec<u32> {
     let mut place = positions(order);
-    // Each exchange moves first operations ahead, and no operation is, by way of others, first and second of itself.
+    // The loop ends: each exchange moves a first operation ahead, and no chain of pairs leads from an
+    // operation back to itself.
     loop {
         let mut is_done = true;
         for (first, second) in groups.iter().flatten() {
@@ -62,17 +66,18 @@ fn uncrossed(groups: &[Group], order: &[u32]) -> Vec<u32> {
     order
 }
 
-/// What of an operation its twin must have, too.
+/// Properties that twins must share: scratch, numbers of predecessors and successors, and the buffers
+/// with size, start and end flags and number of users.
 type Likeness = (u64, usize, usize, Vec<(u64, bool, bool, usize)>);
 
-/// Looks for groups.
+/// Searches for groups.
 struct Finder<'m> {
     model: &'m Model,
-    /// For each operation itself and all that need run behind it, one row of bits each.
+    /// For each operation, the set of itself and its descendants, as one row of bits each.
     behind: Vec<u64>,
     likeness: Vec<u32>,
     looks: usize,
-    /// Second operations by first ones of all groups.
+    /// For each first operation, its second operations in all groups.
     seconds: BTreeMap<u32, BTreeSet<u32>>,
 }
 
@@ -92,7 +97,7 @@ impl<'m> Finder<'m> {
         }
     }
 
-    /// Groups of which together no operation is first and second of itself.
+    /// Returns groups in which no chain of pairs leads from an operation back to itself.
     fn groups(&mut self) -> Vec<Group> {
         let mut alike: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (operation, likeness) in self.likeness.iter().enumerate() {
@@ -109,7 +114,8 @@ impl<'m> Finder<'m> {
         groups
     }
 
-    /// The group that grows from a pair, unless it is known or there is none.
+    /// Returns the group that grows from a pair; `None` if the pair is already ordered or no group
+    /// exists.
     fn group(&mut self, first: u32, second: u32) -> Option<Group> {
         let is_known = self.is_behind(first, second) || self.is_behind(second, first);
         if is_known || self.is_before(first, second) || self.is_before(second, first) {
@@ -131,13 +137,13 @@ impl<'m> Finder<'m> {
         Some(group)
     }
 
-    /// Whether `first` need run before `second`.
+    /// Whether predecessors force `first` to run before `second`.
     fn is_before(&self, first: u32, second: u32) -> bool {
         let words = self.model.operations.div_ceil(WORD);
         first != second && self.behind[first as usize * words + second as usize / WORD] >> (second as usize % WORD) & 1 == 1
     }
 
-    /// Whether an operation is the second of another one, or of its seconds.
+    /// Whether a chain of pairs leads from `first` to `second`.
     fn is_behind(&self, first: u32, second: u32) -> bool {
         let mut open = vec![first];
         let mut met = BTreeSet::new();
@@ -164,20 +170,22 @@ fn likeness(model: &Model, operation: u32) -> Likeness {
     (model.scratch[operation as usize], before, behind, buffers)
 }
 
-/// A group that grows.
+/// A group under construction.
 struct Growth<'f, 'm> {
     finder: &'f mut Finder<'m>,
     group: Group,
     /// Second operations of the group.
     seconds: BTreeSet<u32>,
-    /// Operations that keep their places: neighbors of which the first need run before the second.
+    /// Operations that keep their positions: common neighbors, and neighbors whose sequence is fixed by
+    /// predecessors.
     fixed: BTreeSet<u32>,
-    /// Buffers of first operations with those that are the same to second ones, and these.
+    /// For each buffer of the first operations, its twin.
     buffers: BTreeMap<u32, u32>,
+    /// Twins of those buffers.
     images: BTreeSet<u32>,
-    /// Buffers that both use.
+    /// Buffers that both operations of a pair use.
     shared: BTreeSet<u32>,
-    /// Pairs of which neighbors were not looked at.
+    /// Pairs whose neighbors were not compared yet.
     open: Vec<(u32, u32)>,
 }
 
@@ -195,7 +203,7 @@ impl<'f, 'm> Growth<'f, 'm> {
         }
     }
 
-    /// The group with this pair, if there is one.
+    /// Grows the group from a pair; `None` if the pair has no group.
     fn from(mut self, first: u32, second: u32) -> Option<Group> {
         self.operations(first, second)?;
         while let Some((first, second)) = self.open.pop() {
@@ -204,7 +212,8 @@ impl<'f, 'm> Growth<'f, 'm> {
         self.is_sound().then_some(self.group)
     }
 
-    /// Takes two operations for twins, or for neighbors in sequence; `None` where they can be neither.
+    /// Makes two operations twins, or accepts them as neighbors in a fixed sequence; `None` if they can
+    /// be neither.
     fn operations(&mut self, first: u32, second: u32) -> Option<()> {
         if first == second {
             self.fixed.insert(first);
@@ -233,7 +242,7 @@ impl<'f, 'm> Growth<'f, 'm> {
         Some(())
     }
 
-    /// Compares all that two operations use, wait for, and are waited for by.
+    /// Compares the buffers, predecessors and successors of two operations.
     fn neighbors(&mut self, first: u32, second: u32) -> Option<()> {
         let model = self.finder.model;
         self.finder.looks = self.finder.looks.checked_sub(1 + model.uses.of(first).len())?;
@@ -247,7 +256,7 @@ impl<'f, 'm> Growth<'f, 'm> {
         open.into_iter().try_for_each(|(own, other)| self.buffer(own, other))
     }
 
-    /// Takes two buffers for the same of both sides.
+    /// Makes two buffers twins; `None` if they differ or one of them already has another role.
     fn buffer(&mut self, own: u32, other: u32) -> Option<()> {
         let model = self.finder.model;
         let alike = |list: &[bool]| list[own as usize] == list[other as usize];
@@ -264,14 +273,16 @@ impl<'f, 'm> Growth<'f, 'm> {
         self.lists(model.users.of(own), model.users.of(other))
     }
 
-    /// Pairs the operations of two lists: those in both with themselves, the others with their twins or in sequence.
+    /// Pairs the operations of two lists: common operations keep their positions, the others become
+    /// twins or must be in a fixed sequence.
     fn lists(&mut self, own: &[u32], other: &[u32]) -> Option<()> {
         self.fixed.extend(own.iter().filter(|operation| other.binary_search(operation).is_ok()));
         let open = unpaired(own, other, &self.group, |operation| *operation)?;
         open.into_iter().try_for_each(|(own, other)| self.operations(own, other))
     }
 
-    /// Whether no operation that keeps its place is one of a pair, no buffer is both shared and one side's, and bytes are taken over alike.
+    /// Whether no operation both keeps its position and belongs to a pair, no buffer is both shared and
+    /// a twin, each operation has at most one buffer that takes over others, and twins take over alike.
     fn is_sound(&self) -> bool {
         let model = self.finder.model;
         let is_of_pair = |operation: &u32| self.group.contains_key(operation) || self.seconds.contains(operation);
@@ -296,7 +307,8 @@ impl<'f, 'm> Growth<'f, 'm> {
     }
 }
 
-/// Pairs of what one sorted list has and the other has not, each in the sequence of their keys, without pairs that are known; `None` where their numbers differ.
+/// Pairs the entries that only one of two sorted lists has, sorted by `key`, without the known pairs.
+/// Returns `None` if their numbers differ.
 fn unpaired<K: Ord>(own: &[u32], other: &[u32], known: &BTreeMap<u32, u32>, key: impl Fn(&u32) -> K) -> Option<Vec<(u32, u32)>> {
     let left = |list: &[u32], without: &[u32]| -> Vec<u32> {
         list.iter().copied().filter(|entry| without.binary_search(entry).is_err()).collect()
@@ -311,7 +323,8 @@ fn unpaired<K: Ord>(own: &[u32], other: &[u32], known: &BTreeMap<u32, u32>, key:
     (own.len() == other.len()).then(|| own.into_iter().zip(other).collect())
 }
 
-/// Buffers of an operation that may take over others of its buffers, with these.
+/// Returns the buffers of an operation that may take over others of its buffers, each with those
+/// buffers.
 fn takers(model: &Model, operation: u32) -> Vec<(u32, Vec<u32>)> {
     let uses = model.uses.of(operation);
     let taken = |taker: &u32| {

@@ -1,26 +1,28 @@
-//! Witnesses: sets of operations before one operation with which its step keeps a bound.
+//! Witnesses: sets of operations that may run before one operation without raising its step above a
+//! bound.
 //!
-//! Each shows for all operations at once on which side of that one they may be, and goes on to show it when further predecessors are demanded,
-//! as long as it keeps them. So what a flow found out is not asked again.
+//! Each witness shows a possible side of its operation for all other operations at once. It stays valid
+//! when further predecessors are demanded, as long as it keeps them. So an answer found by a flow is not
+//! computed again.
 
 use std::rc::Rc;
 
 use super::model::Model;
 
-/// Words of all sets together that are kept.
+/// Most 64-bit words of all stored sets together.
 const MAX_WORDS: usize = 1 << 20;
 const WORD: usize = u64::BITS as usize;
 
-/// A set of operations that may have run before one.
+/// A set of operations that may run before one operation.
 #[derive(Debug)]
 pub(super) struct Witness {
     ran: Vec<u64>,
-    /// What lives at the step then.
+    /// Bytes that live at that operation's step.
     bytes: u64,
 }
 
 impl Witness {
-    /// The set of the operations of which `ran` says so.
+    /// Stores the set of all operations for which `ran` is true.
     pub fn new(operations: usize, bytes: u64, ran: impl Fn(u32) -> bool) -> Self {
         let mut set = vec![0; operations.div_ceil(WORD)];
         (0..operations)
@@ -29,7 +31,7 @@ impl Witness {
         Self { ran: set, bytes }
     }
 
-    /// Whether it can be before `operation` where the first operation of a pair runs before the second one.
+    /// Whether the set is still possible before `operation` if `before` must run before `after`.
     fn keeps(&self, operation: u32, (before, after): (u32, u32)) -> bool {
         has(&self.ran, before) || after != operation && !has(&self.ran, after)
     }
@@ -44,8 +46,9 @@ fn has(set: &[u64], operation: u32) -> bool {
 pub(super) struct Witnesses {
     of: Vec<Rc<Own>>,
     words: usize,
-    /// Predecessors that were demanded since the first witness, and how many of them each operation's witnesses are known to keep.
+    /// Predecessors that were demanded since the first witness.
     demanded: Vec<(u32, u32)>,
+    /// For each operation, how many of them its witnesses are known to keep.
     kept: Vec<usize>,
 }
 
@@ -53,8 +56,9 @@ pub(super) struct Witnesses {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Own {
     list: Vec<Rc<Witness>>,
-    /// What some of them ran, and what all of them ran; nothing where there are none.
+    /// Union of the sets.
     some: Vec<u64>,
+    /// Intersection of the sets; both are empty without witnesses.
     all: Vec<u64>,
 }
 
@@ -74,22 +78,22 @@ impl Own {
         self.list.push(witness);
     }
 
-    /// How many there are.
+    /// Returns the number of witnesses.
     pub fn count(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether some witness shows that an operation may run before.
+    /// Whether some witness shows that `operation` may run before this one.
     pub fn may_run(&self, operation: u32) -> bool {
         !self.list.is_empty() && has(&self.some, operation)
     }
 
-    /// Whether some witness shows that an operation may run behind.
+    /// Whether some witness shows that `operation` may run after this one.
     pub fn may_wait(&self, operation: u32) -> bool {
         !self.list.is_empty() && !has(&self.all, operation)
     }
 
-    /// Whether a set has an operation on a side on which none of those known has it.
+    /// Whether a set shows a side of some operation that no known witness shows.
     fn is_news(&self, ran: &[u64]) -> bool {
         let is_new = |(ran, (some, all)): (&u64, (&u64, &u64))| ran & !some != 0 || !ran & all != 0;
         self.list.is_empty() || ran.iter().zip(self.some.iter().zip(&self.all)).any(is_new)
@@ -97,12 +101,14 @@ impl Own {
 }
 
 impl Witnesses {
-    /// Of a pair of operations the first is demanded to run before the second from now on: the model has it, or will have it before more is added.
+    /// Demands that `before` runs before `after` from now on. The model already has this predecessor, or
+    /// gets it before more witnesses are added.
     pub fn demand(&mut self, before: u32, after: u32) {
         self.demanded.push((before, after));
     }
 
-    /// Forgets those of an operation that are above a bound or do not keep what was demanded, and gives the others. O(witnesses · new demands).
+    /// Drops the witnesses of an operation that are above a bound or break a demand, and returns the
+    /// others. O(witnesses · new demands).
     pub fn retain(&mut self, model: &Model, operation: u32, bound: u64) -> &Own {
         self.make_room(model);
         let own = &mut self.of[operation as usize];
@@ -123,7 +129,8 @@ impl Witnesses {
         self.kept.resize(operations, 0);
     }
 
-    /// Keeps what an order shows: before each operation, all that the order runs before it. Only what tells something new, and in half of the room.
+    /// Adds the witnesses of an order: before each operation, the operations that the order runs
+    /// earlier. Adds only sets that show a new side, and fills at most half of the space.
     pub fn add_order(&mut self, model: &Model, order: &[u32], steps: &[u64], bound: u64) {
         self.make_room(model);
         let mut ran = vec![0; model.operations.div_ceil(WORD)];
@@ -138,7 +145,7 @@ impl Witnesses {
         }
     }
 
-    /// Keeps one more, while there is room.
+    /// Adds a witness while there is space.
     pub fn add(&mut self, operation: u32, witness: Witness) {
         if self.words + witness.ran.len() <= MAX_WORDS {
             self.words += witness.ran.len();

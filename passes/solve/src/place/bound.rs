@@ -1,21 +1,23 @@
 //! Lower bounds on the height of any placement.
 //!
-//! The basic bound is the load of the busiest section. If all offsets are multiples of a granule (the greatest common divisor of all alignments),
-//! every buffer but the topmost one of a section takes its size rounded up to the granule; that is sharper for odd sizes.
+//! The basic bound is the load of the busiest section. If all offsets are multiples of a granule (the
+//! greatest common divisor of all alignments), every buffer except the topmost one of a section takes
+//! its size rounded up to the granule. That bound is higher for odd sizes.
 
 use std::collections::BTreeMap;
 
 use super::normal::{Normal, align_up};
 use super::problem::Problem;
 
-/// The greatest height that every placement must have. O(n log n).
+/// Returns the best known lower bound on the height of every placement, in bytes. O(n log n).
 pub(super) fn lower_bound(problem: &Problem, normal: &Normal) -> u64 {
     let alone = problem.buffers.iter().map(|buffer| buffer.fixed_offset.unwrap_or(0) + buffer.size).max().unwrap_or(0);
     let load = normal.load.iter().copied().max().unwrap_or(0);
     alone.max(load).max(granule_bound(normal))
 }
 
-/// The granule of all offsets: the greatest common divisor of alignments and fixed offsets; 1 if there are windows, whose edges may lie anywhere.
+/// Returns the granule of all offsets: the greatest common divisor of alignments and fixed offsets.
+/// Returns 1 if some buffer lives partly, since its parts may begin at any byte.
 pub(super) fn granule(normal: &Normal) -> u64 {
     if normal.windowed {
         return 1;
@@ -24,7 +26,8 @@ pub(super) fn granule(normal: &Normal) -> u64 {
     divisor.max(1)
 }
 
-/// Per section, the load with all sizes rounded up to the granule, less the largest padding, which the topmost buffer may save.
+/// Returns the highest section bound: the load with sizes rounded up to the granule, minus the largest
+/// padding. The topmost buffer of a section may save its padding.
 fn granule_bound(normal: &Normal) -> u64 {
     let granule = granule(normal);
     if granule == 1 {
@@ -36,7 +39,7 @@ fn granule_bound(normal: &Normal) -> u64 {
     rounded.iter().zip(&saving).map(|(load, saved)| load - saved).max().unwrap_or(0)
 }
 
-/// For each section the largest weight of a part that lives in it.
+/// Returns, for each section, the largest weight of a part that lives in it.
 pub(super) fn largest_live(normal: &Normal, weight: impl Fn(u64) -> u64) -> Vec<u64> {
     let mut events: Vec<(u32, bool, u64)> = Vec::new();
     for part in &normal.parts {

@@ -6,30 +6,30 @@ use thiserror::Error;
 
 use super::problem::{Buffer, Problem, Solution};
 
-/// Why a placement is wrong.
+/// Reason why a placement is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Violation {
-    /// Not one offset for each buffer.
+    /// The number of offsets differs from the number of buffers.
     #[error("{offsets} offsets for {buffers} buffers")]
     Count {
-        /// How many offsets there are.
+        /// Number of offsets.
         offsets: usize,
-        /// How many buffers there are.
+        /// Number of buffers.
         buffers: usize,
     },
     /// Two buffers share bytes at a step at which both live.
     #[error("at step {step}, buffers {first} and {second} share byte {byte}")]
     Overlap {
-        /// The buffer that lived already, by index.
+        /// Index of the buffer that already lived.
         first: usize,
-        /// The buffer that starts to live, by index.
+        /// Index of the buffer that starts to live.
         second: usize,
-        /// The first step of the clash.
+        /// First step at which they overlap.
         step: u32,
-        /// A byte that both occupy.
+        /// A byte that both buffers occupy.
         byte: u64,
     },
-    /// An offset that is not a multiple of the buffer's alignment.
+    /// An offset is not a multiple of the buffer's alignment.
     #[error("buffer {buffer}: offset {offset} is no multiple of {alignment}")]
     Misaligned {
         /// Index of the buffer.
@@ -39,33 +39,33 @@ pub enum Violation {
         /// Its alignment.
         alignment: u64,
     },
-    /// A fixed buffer lies elsewhere.
+    /// A fixed buffer is placed at another offset.
     #[error("buffer {buffer}: offset {offset}, but it is fixed at {fixed}")]
     Moved {
         /// Index of the buffer.
         buffer: usize,
         /// Its offset.
         offset: u64,
-        /// Where it should lie.
+        /// Its fixed offset.
         fixed: u64,
     },
-    /// The stated height is not the highest offset + size.
+    /// The stated height differs from the highest offset + size.
     #[error("the height is stated as {stated} and is {actual}")]
     WrongHeight {
-        /// The solution's height.
+        /// Height stated in the solution, in bytes.
         stated: u64,
-        /// The highest offset + size.
+        /// Highest offset + size, in bytes.
         actual: u64,
     },
-    /// The placement is higher than the problem's capacity.
+    /// The height exceeds the problem's capacity.
     #[error("the height {height} is above the capacity {capacity}")]
     AboveCapacity {
-        /// The solution's height.
+        /// Height of the solution, in bytes.
         height: u64,
-        /// The problem's capacity.
+        /// Capacity of the problem, in bytes.
         capacity: u64,
     },
-    /// An offset at which the buffer would end beyond 64 bits.
+    /// The end of a buffer does not fit into 64 bits.
     #[error("buffer {buffer}: offset {offset} + its size overflows")]
     Overflow {
         /// Index of the buffer.
@@ -75,10 +75,10 @@ pub enum Violation {
     },
 }
 
-/// Judges a placement. O(n log n).
+/// Checks a placement. O(n log n).
 ///
 /// # Errors
-/// The first rule that is broken, with the buffers and the step.
+/// Returns the first rule that is broken, with the buffers and the step.
 pub fn check(problem: &Problem, solution: &Solution) -> Result<(), Violation> {
     let count = problem.buffers.len();
     if solution.offsets.len() != count {
@@ -97,7 +97,7 @@ pub fn check(problem: &Problem, solution: &Solution) -> Result<(), Violation> {
     check_overlaps(problem, &solution.offsets)
 }
 
-/// Checks one buffer by itself and returns its top.
+/// Checks one buffer by itself and returns its top, in bytes.
 fn check_alone(index: usize, buffer: &Buffer, offset: u64) -> Result<u64, Violation> {
     if !offset.is_multiple_of(buffer.alignment) {
         return Err(Violation::Misaligned { buffer: index, offset, alignment: buffer.alignment });
@@ -108,7 +108,7 @@ fn check_alone(index: usize, buffer: &Buffer, offset: u64) -> Result<u64, Violat
     offset.checked_add(buffer.size).ok_or(Violation::Overflow { buffer: index, offset })
 }
 
-/// What happens at a step: ends come before starts.
+/// Step, whether a range starts, buffer, bottom and top. Ends sort before starts.
 type Event = (u32, bool, usize, u64, u64);
 
 fn check_overlaps(problem: &Problem, offsets: &[u64]) -> Result<(), Violation> {
@@ -125,7 +125,8 @@ fn check_overlaps(problem: &Problem, offsets: &[u64]) -> Result<(), Violation> {
         push(&mut events, index, (since, buffer.end), (offset, offset + buffer.size));
     }
     events.sort_unstable();
-    // What lives is disjoint so far, so a newcomer can only meet the range that starts last below its own end.
+    // The live ranges are disjoint so far. A new range can therefore only overlap the live range with
+    // the highest bottom below the new top.
     let mut live: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
     for (step, starts, index, bottom, top) in events {
         if !starts {

@@ -1,7 +1,8 @@
-//! The core of a large placement: the buffers of the busiest sections are placed first and well, all others around them by first fit.
+//! The core of a large placement: the buffers of the busiest sections are placed first and with care,
+//! all others around them by first fit.
 //!
-//! Only sections whose load is close to the bound can be packed too badly; there are few of them, so their buffers are few enough for careful work, and
-//! everywhere else there is room to spare.
+//! Only sections whose load is close to the bound can exceed it by bad packing. There are few of them,
+//! so their buffers are few enough for careful work. All other sections have room to spare.
 
 use super::exact::{self, Known};
 use super::first_fit::complete_first_fit;
@@ -11,7 +12,8 @@ use super::problem::{Problem, Solution};
 use crate::StopReason;
 use crate::tuning::PlaceTuning;
 
-/// Places core and rest for each margin; returns the best offsets of items. `order` is that of the rest. Needs a problem without fixed offsets.
+/// Places a core and then the rest, for each margin. Returns the offsets of each attempt. `order` is the
+/// order of the rest. Needs a problem without fixed offsets.
 pub(super) fn around_core(
     problem: &Problem,
     normal: &Normal,
@@ -39,7 +41,7 @@ pub(super) fn around_core(
     results
 }
 
-/// First fit with some items at given offsets.
+/// Runs first fit with some items pinned at given offsets. Returns `None` if the budget runs out.
 pub(super) fn around(normal: &Normal, members: &[u32], offsets: &[u64], order: &[u32], budget: &mut u64) -> Option<Vec<u64>> {
     let mut pinned = normal.clone();
     for (item, offset) in members.iter().zip(offsets) {
@@ -48,13 +50,13 @@ pub(super) fn around(normal: &Normal, members: &[u32], offsets: &[u64], order: &
     complete_first_fit(&pinned, order, budget)
 }
 
-/// The problem of some items alone.
+/// Returns a problem that has only the given items.
 pub(super) fn buffers_of(problem: &Problem, normal: &Normal, members: &[u32], capacity: Option<u64>) -> Problem {
     let buffer = |item: &u32| problem.buffers[normal.items[*item as usize].buffer as usize].clone();
     Problem { buffers: members.iter().map(buffer).collect(), capacity }
 }
 
-/// The items that live at a section with at least this load.
+/// Returns the items that live in a section with at least this load.
 pub(super) fn members(normal: &Normal, load: u64) -> Vec<u32> {
     let mut busy_before = vec![0_u32; normal.sections + 1];
     for (section, bytes) in normal.load.iter().enumerate() {

@@ -1,8 +1,9 @@
 //! Placement problems as comma-separated values, in the columns that google/minimalloc publishes.
 //!
-//! A header names the columns: `id`, `lower`, `upper` (half-open; or `end`, inclusive), `size`, and optionally `alignment`, `offset`, `gaps` and
-//! `hint`. A gap is `3-5` (nothing lives at steps 3 and 4) or `3-5@0:64` (only bytes 0..64 live); several are separated by blanks. With an `end`
-//! column the ends of gaps are inclusive too. Columns of other names are ignored, and so is `hint`.
+//! A header names the columns: `id`, `lower`, `upper` (half-open; or `end`, inclusive), `size`, and
+//! optionally `alignment`, `offset`, `gaps` and `hint`. A gap is `3-5` (nothing lives at steps 3 and 4)
+//! or `3-5@0:64` (only bytes 0..64 live). Blanks separate gaps. With an `end` column, the ends of gaps
+//! are inclusive too. Columns of other names and `hint` are ignored.
 
 use thiserror::Error;
 
@@ -17,31 +18,31 @@ pub struct Table {
     pub problem: Problem,
 }
 
-/// Why a text is no placement problem.
+/// Reason why a text is not a placement problem.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CsvError {
     /// The header lacks a column.
     #[error("the header names no column `{column}`")]
     MissingColumn {
-        /// Its name.
+        /// Name of the column.
         column: &'static str,
     },
-    /// A row ends before a column.
+    /// A row has too few fields.
     #[error("line {line}: no field for column `{column}`")]
     MissingField {
         /// Line, from 1.
         line: usize,
-        /// The column.
+        /// Name of the missing column.
         column: &'static str,
     },
-    /// A field is no natural number that fits its type.
+    /// A field is not a natural number in the range of its type.
     #[error("line {line}: `{field}` in column `{column}` is no number in range")]
     BadNumber {
         /// Line, from 1.
         line: usize,
-        /// The column.
+        /// Name of the column.
         column: &'static str,
-        /// What stands there.
+        /// Text of the field.
         field: String,
     },
     /// A gap is not spelled `start-end` or `start-end@from:to`.
@@ -49,17 +50,17 @@ pub enum CsvError {
     BadGap {
         /// Line, from 1.
         line: usize,
-        /// What stands there.
+        /// Text of the gap.
         field: String,
     },
 }
 
-/// Where the known columns stand.
+/// Positions of the known columns.
 struct Columns {
     id: usize,
     lower: usize,
     upper: usize,
-    /// `upper` is the last live step instead of the first dead one.
+    /// Whether `upper` is the last live step instead of the first step after it.
     inclusive: bool,
     size: usize,
     alignment: Option<usize>,
@@ -81,12 +82,13 @@ impl Columns {
     }
 }
 
-/// Reads a problem. An `offset` column fixes offsets where it is not empty or negative. O(length).
+/// Reads a problem. An `offset` column fixes the offsets whose field is neither empty nor negative.
+/// O(length).
 ///
-/// The answer may still break the rules of [`Problem::validate`].
+/// The problem may still break the rules of [`Problem::validate`].
 ///
 /// # Errors
-/// A missing column or field, or something that is no number in range.
+/// Fails if a column or field is missing, or if a field is not a number in range.
 pub fn read(text: &str) -> Result<Table, CsvError> {
     let mut table = Table::default();
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -134,7 +136,7 @@ impl Row<'_> {
         end.ok_or_else(|| CsvError::BadNumber { line: self.line, column, field: written.to_string() })
     }
 
-    /// A number that may be missing; -1 is a common way to write that it is.
+    /// Reads a number that may be absent: an empty field or -1, a common way to write absence.
     fn optional(&self, index: Option<usize>, column: &'static str) -> Result<Option<u64>, CsvError> {
         let present = index.and_then(|index| self.fields.get(index).map(|field| (index, *field)));
         match present {
@@ -169,7 +171,8 @@ fn parse_gap(text: &str, inclusive: bool) -> Option<Gap> {
     Some(Gap { start: start.parse().ok()?, end, window })
 }
 
-/// Writes a problem, or with a solution its answer: the same rows with an `offset` column. Optional columns appear only if some buffer needs them. O(n).
+/// Writes a problem, or with a solution its answer: equal rows with an `offset` column. Optional columns
+/// appear only if some buffer needs them. O(n).
 #[must_use]
 pub fn write(table: &Table, solution: Option<&Solution>) -> String {
     let buffers = &table.problem.buffers;

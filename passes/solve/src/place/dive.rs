@@ -1,7 +1,8 @@
-//! Dive: always place the buffer that can lie lowest, on top of what is there; ties by a given order.
+//! Dive: always places the buffer that can be placed lowest on the skyline; ties follow a given order.
 //!
-//! It never fills holes, but it grows the whole skyline evenly, which first fit does not: together they are far better than each alone.
-//! Possible offsets only rise, so a heap with lazy re-evaluation finds the lowest one exactly.
+//! Dive never fills holes, but it grows the whole skyline evenly, which first fit does not. Together
+//! they are far better than either alone. Possible offsets only rise, so a heap with lazy re-evaluation
+//! finds the lowest one exactly.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,22 +10,23 @@ use std::collections::BinaryHeap;
 use super::normal::{Normal, Part, align_up};
 use super::skyline::Skyline;
 
-/// The lowest offset at which the parts lie on top of everything.
+/// Returns the lowest offset at which all parts are above the skyline.
 pub(super) fn floor(skyline: &Skyline, parts: &[Part], alignment: u64) -> u64 {
     let floors = parts.iter().map(|part| skyline.highest(part.first, part.last).saturating_sub(part.low));
     align_up(floors.max().unwrap_or(0), alignment)
 }
 
-/// Puts the parts on the skyline.
+/// Raises the skyline to the tops of the parts.
 pub(super) fn raise(skyline: &mut Skyline, parts: &[Part], offset: u64) {
     for part in parts {
         skyline.raise(part.first, part.last, offset + part.high);
     }
 }
 
-/// Offsets of all items, or `None` if the budget was not enough or if there are fixed items.
+/// Returns the offsets of all items, or `None` if the budget runs out or some item has a fixed offset.
 ///
-/// O(re-evaluations · log n) time; in the worst case one for each conflict. `budget` shrinks by what was spent.
+/// O(re-evaluations · log n) time; in the worst case one re-evaluation for each conflict. Subtracts the
+/// cost from `budget`.
 pub(super) fn dive(normal: &Normal, order: &[u32], budget: &mut u64) -> Option<Vec<u64>> {
     if normal.has_fixed {
         return None;
@@ -35,7 +37,7 @@ pub(super) fn dive(normal: &Normal, order: &[u32], budget: &mut u64) -> Option<V
     while let Some(Reverse((offset, rank))) = heap.pop() {
         let index = order[rank as usize] as usize;
         let parts = normal.parts_of(index);
-        // A look at the tree costs about as much as first fit's look at forty rectangles.
+        // A query of the tree takes about the time in which first fit examines forty rectangles.
         *budget = budget.checked_sub(40)?;
         let now = floor(&skyline, parts, normal.items[index].alignment);
         if now > offset {

@@ -1,7 +1,9 @@
-//! The ladder of heights: exact search at the lower bound first, then between the bound and the best placement, nearer to the bound.
+//! The ladder of heights: exact search at the lower bound first, then at heights between the bound and
+//! the best placement, nearer to the bound.
 //!
-//! A tight height prunes best, so it is often easier than a loose one (instance C of the MiniMalloc set is an example). Only a search that ended raises the
-//! bound; running out of nodes proves nothing.
+//! A tight height prunes best, so it is often easier than a loose height (instance C of the MiniMalloc
+//! set is an example). Only a search that ended raises the bound. A search that ran out of nodes proves
+//! nothing.
 
 use super::instance::Instance;
 use super::normal::Normal;
@@ -12,19 +14,20 @@ use crate::StopReason;
 use crate::no_goods::NoGoods;
 use crate::tuning::PlaceTuning;
 
-/// What is known so far.
+/// Best placement and bounds so far.
 pub(super) struct Known {
     pub best: Option<Solution>,
-    /// No placement is lower.
+    /// Proven lower bound on the height of any placement, in bytes.
     pub lower_bound: u64,
     pub stop: StopReason,
     pub nodes: u64,
 }
 
-/// Nodes for each further item of a problem that cost as much as one more for a small problem.
+/// Items that make a node twice as expensive: with `n` items a node counts 1 + `n` / 256 times.
 const ITEMS_PER_NODE: u64 = 256;
 
-/// Searches for a placement below `known.best`, or for any that keeps the problem's capacity.
+/// Searches for a placement lower than `known.best`, or for any placement that keeps the problem's
+/// capacity.
 pub(super) fn improve(problem: &Problem, normal: &Normal, mut known: Known, tuning: &PlaceTuning, limit: u64) -> Known {
     let Some(instance) = Instance::new(normal) else { return known };
     let nodes = limit / (1 + instance.items() as u64 / ITEMS_PER_NODE);
@@ -45,7 +48,8 @@ struct Ladder<'a> {
     instance: &'a Instance,
     tuning: &'a PlaceTuning,
     orders: Orders,
-    /// States that failed at some height. What fails at a height fails at all lower ones, so they are kept while going down only.
+    /// States that failed at some height. A state that fails at one height fails at all lower heights,
+    /// so they are kept only while the height falls.
     no_goods: NoGoods,
     left: u64,
 }
@@ -63,7 +67,8 @@ impl Ladder<'_> {
         }
     }
 
-    /// A third of the nodes go to the bound itself, more where the bound leaves hardly any room, the rest to heights between it and the best one.
+    /// Gives a third of the nodes to the bound itself (three quarters if the bound leaves nearly no
+    /// room), and the rest to heights between the bound and the best placement.
     fn descend(&mut self, known: &mut Known) {
         let mut share = if self.instance.is_tight(known.lower_bound) { self.left / 4 * 3 } else { self.left / 3 };
         let mut floor = known.lower_bound;
@@ -81,7 +86,7 @@ impl Ladder<'_> {
             match verdict {
                 Verdict::Found => known.best = solution,
                 Verdict::Impossible => {
-                    // Everything up to here is excluded if nothing below is open.
+                    // All heights up to this one are excluded if no height below it is open.
                     let next = self.above(height);
                     known.lower_bound = known.lower_bound.max(next.min(best));
                     floor = floor.max(next);
@@ -91,7 +96,7 @@ impl Ladder<'_> {
             let best = known.best.as_ref().map_or(u64::MAX, |best| best.height);
             share = (self.left / 6).max(1000);
             if floor >= best {
-                // Every height was tried; what nodes are left go to the heights again, from the bound.
+                // Every height was tried. The remaining nodes go to the heights again, from the bound.
                 floor = known.lower_bound;
             }
             height = floor + (best.saturating_sub(floor)) / 3;
@@ -113,7 +118,7 @@ impl Ladder<'_> {
         (verdict, Some(super::portfolio::solution(self.problem, self.normal, &by_item)))
     }
 
-    /// The lowest height above an excluded one.
+    /// Returns the lowest possible height above an excluded one, in bytes.
     fn above(&self, height: u64) -> u64 {
         let granule = self.instance.granule;
         let whole = self.instance.bytes.iter().all(|bytes| bytes % granule == 0);

@@ -1,16 +1,18 @@
-//! First fit: take the buffers in a given order and put each at the lowest offset where it fits, holes included.
+//! First fit: takes the buffers in a given order and places each at the lowest offset that fits, holes
+//! included.
 
 use super::dive::{floor, raise};
 use super::normal::Normal;
 use super::occupied::Occupied;
 use super::skyline::Skyline;
 
-/// Sections that are occupied without a hole from offset 0 up to a height; a shortcut past the full bottom of the arena.
+/// For each section, the height up to which it is occupied from offset 0 without a hole. This lets a
+/// query skip the full bottom of the arena.
 struct Solid {
     height: Vec<u64>,
 }
 
-/// Parts longer than this skip the shortcut, so that it costs at most this much for each buffer.
+/// Longest part that uses the shortcut, in sections. Limits its cost for each buffer.
 const MAX_SHORTCUT: usize = 4096;
 
 impl Solid {
@@ -29,16 +31,18 @@ impl Solid {
     }
 }
 
-/// A placement and whether first fit made all of it.
+/// A placement, and whether first fit placed all items.
 pub(super) struct FirstFit {
     pub offsets: Vec<u64>,
     pub complete: bool,
 }
 
-/// Offsets of all items, the fixed ones first. `budget` shrinks by the rectangles looked at; when it is gone, the rest of the items is stacked on
-/// the skyline in the given order, so that there is always a placement.
+/// Returns the offsets of all items; fixed items are placed first. Subtracts the rectangles examined
+/// from `budget`. When the budget runs out, the remaining items are stacked on the skyline in the given
+/// order, so there is always a placement.
 ///
-/// O(conflicts) time with a factor of about three for bucket borders, O(n) memory; stacking is O(n log n).
+/// O(conflicts) time with a factor of about three for bucket borders, O(n) memory; stacking is O(n log
+/// n).
 pub(super) fn first_fit(normal: &Normal, order: &[u32], budget: &mut u64) -> FirstFit {
     let mut occupied = Occupied::new(normal.sections, typical_length(normal));
     let mut solid = Solid { height: vec![0; normal.sections] };
@@ -70,13 +74,13 @@ pub(super) fn first_fit(normal: &Normal, order: &[u32], budget: &mut u64) -> Fir
     FirstFit { offsets, complete: placed == sequence.len() }
 }
 
-/// Offsets of all items by first fit alone, or `None` if the budget was not enough.
+/// Returns the offsets of all items by first fit alone, or `None` if the budget runs out.
 pub(super) fn complete_first_fit(normal: &Normal, order: &[u32], budget: &mut u64) -> Option<Vec<u64>> {
     let result = first_fit(normal, order, budget);
     result.complete.then_some(result.offsets)
 }
 
-/// Puts all items of the sequence from number `placed` on top of those before it.
+/// Stacks the items of the sequence from position `placed` on the skyline of the earlier items.
 fn stack(normal: &Normal, sequence: &[u32], placed: usize, offsets: &mut [u64]) {
     if placed == sequence.len() {
         return;
@@ -91,7 +95,7 @@ fn stack(normal: &Normal, sequence: &[u32], placed: usize, offsets: &mut [u64]) 
     }
 }
 
-/// The median length of the parts in sections: the width of the finest time buckets.
+/// Returns the median length of the parts in sections: the width of the finest time buckets.
 fn typical_length(normal: &Normal) -> u32 {
     let mut lengths: Vec<u32> = normal.parts.iter().map(|part| part.last - part.first).collect();
     if lengths.is_empty() {

@@ -1,22 +1,25 @@
-//! A small set of buffers that cannot be placed together, as the reason why a capacity is too small.
+//! Finds a small set of buffers that cannot be placed together, as the reason why a capacity is too
+//! small.
 
 use super::normal::Normal;
 use super::problem::{Problem, ProblemError};
 use super::stages::solve;
 use crate::{Limit, Status};
 
-/// Problems that are tried at most; each costs one call of [`solve`].
+/// Most problems that are tried; each costs one call of [`solve`].
 const MAX_TRIALS: usize = 1_000;
 
-/// The indices of buffers that already exceed the problem's capacity by themselves, ascending; `None` if there is no capacity, or no proof within the limit
-/// that it is too small.
+/// Returns the indices, ascending, of a set of buffers that exceed the problem's capacity by themselves.
+/// Returns `None` if there is no capacity, or no proof within the limit that the capacity is too small.
 ///
-/// The set is proven to be infeasible. Without any one of its buffers it is either feasible or not decided within `limit`, which holds for each
-/// trial. At first the buffers of the busiest section are tried, then those of ever wider windows around it; then blocks of buffers are left out, each
-/// half as long as the one before. At most a thousand trials, each a call of [`solve`].
+/// The set is proven to be infeasible. Without any one of its buffers it is either feasible or not
+/// decided within `limit`, which applies to each trial. The first trial has the buffers of the busiest
+/// section, further trials those of ever wider ranges around it. Then blocks of buffers are left out,
+/// each half as long as the previous block. There are at most a thousand trials, each a call of
+/// [`solve`].
 ///
 /// # Errors
-/// The problem is not valid, see [`Problem::validate`].
+/// Fails if the problem is invalid, see [`Problem::validate`].
 pub fn infeasible_subset(problem: &Problem, limit: &Limit) -> Result<Option<Vec<usize>>, ProblemError> {
     problem.validate()?;
     if problem.capacity.is_none() {
@@ -24,7 +27,7 @@ pub fn infeasible_subset(problem: &Problem, limit: &Limit) -> Result<Option<Vec<
     }
     let mut trials = Trials { problem, limit, left: MAX_TRIALS };
     let Some(mut set) = seed(&mut trials)? else { return Ok(None) };
-    // The smallest go first, so that the few that remain are large ones.
+    // Leave out the smallest buffers first, so that the few that remain are large.
     set.sort_by_key(|index| (problem.buffers[*index].size, *index));
     let mut block = set.len().div_ceil(2);
     loop {
@@ -47,7 +50,8 @@ pub fn infeasible_subset(problem: &Problem, limit: &Limit) -> Result<Option<Vec<
     Ok(Some(set))
 }
 
-/// A first set that is infeasible: the buffers of as few sections around the busiest one as do.
+/// Returns a first infeasible set: the buffers of a range of sections around the busiest section, as
+/// narrow as found.
 fn seed(trials: &mut Trials<'_>) -> Result<Option<Vec<usize>>, ProblemError> {
     let normal = Normal::new(trials.problem);
     let busiest = (0..normal.sections).max_by_key(|section| (normal.load[*section], std::cmp::Reverse(*section)));
@@ -74,7 +78,7 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// Whether these buffers alone are proven not to keep the capacity.
+    /// Returns whether these buffers alone are proven to exceed the capacity.
     fn excludes(&mut self, set: &[usize]) -> Result<bool, ProblemError> {
         if self.left == 0 {
             return Ok(false);

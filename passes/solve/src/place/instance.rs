@@ -4,13 +4,14 @@ use super::bound::{gcd, granule};
 use super::normal::Normal;
 use super::orders::loads_met;
 
-/// More items than this are left to the heuristics; the search recurses once for each.
+/// Most items of the exact search, which recurses once for each item. Larger problems are left to the
+/// heuristics.
 pub(super) const MAX_ITEMS: usize = 1024;
 
-/// More overlapping pairs than this are left to the heuristics.
+/// Most overlapping pairs of the exact search. Larger problems are left to the heuristics.
 const MAX_OVERLAPS: usize = 1 << 21;
 
-/// Lists of indices, one after the other.
+/// Lists of indices, stored one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     starts: Vec<u32>,
@@ -31,12 +32,13 @@ impl Lists {
     }
 }
 
-/// A placement problem in granules. Items are sorted by their first section, so that a list of items in this order splits in time by one sweep.
+/// A placement problem in granules. Items are sorted by their first section, so one sweep splits a list
+/// of items in this order into groups that share no section.
 #[derive(Debug)]
 pub(super) struct Instance {
-    /// Bytes of a granule; all offsets are multiples.
+    /// Bytes of a granule; all offsets are multiples of it.
     pub granule: u64,
-    /// The item of the normal form that each item is.
+    /// For each item, its index in the normal form.
     pub source: Vec<u32>,
     /// Size in granules, rounded up.
     pub extent: Vec<u32>,
@@ -46,32 +48,33 @@ pub(super) struct Instance {
     pub alignment: Vec<u32>,
     /// Fixed offset in granules.
     pub fixed: Vec<Option<u32>>,
-    /// First section, and one past the last.
+    /// First section, and the section after the last.
     pub first: Vec<u32>,
     pub last: Vec<u32>,
-    /// Items that live at a section of the item.
+    /// For each item, the items that share a section with it.
     pub overlaps: Lists,
     /// Items of each section.
     pub section_items: Lists,
     /// Sections of each item.
     pub item_sections: Lists,
-    /// The most bytes that a section's topmost item may stick out of its last granule less than a whole one.
+    /// For each section, the largest number of bytes that the topmost item may lack to whole granules.
     pub padding: Vec<u64>,
-    /// An item like this one in all respects, which lies below it without loss.
+    /// For each item, an equal item that may always be placed below it.
     pub twin: Vec<Option<u32>>,
-    /// Load, duration and size, for orders.
+    /// Load, duration and size, used by orders.
     pub load: Vec<u64>,
     pub duration: Vec<u32>,
 }
 
 impl Instance {
-    /// `None` if the problem has windows or is too large for the search.
+    /// Returns `None` if some buffer lives partly or the problem is too large for the search.
     pub fn new(normal: &Normal) -> Option<Self> {
         let count = normal.items.len();
         if normal.windowed || count > MAX_ITEMS || count == 0 {
             return None;
         }
         let granule = common_granule(normal);
+        // Sort the items by their first section and list the items of each section.
         let mut source: Vec<u32> = (0..count as u32).collect();
         source.sort_by_key(|index| (normal.items[*index as usize].first, *index));
         let item = |index: u32| &normal.items[index as usize];
@@ -83,6 +86,7 @@ impl Instance {
             item_sections.push(sections_of(index));
             sections_of(index).for_each(|section| in_section[section as usize].push(place as u32));
         }
+        // List the items that overlap each item.
         let mut overlaps = Lists::default();
         let mut pairs = 0;
         for (place, &index) in source.iter().enumerate() {
@@ -99,6 +103,7 @@ impl Instance {
             }
             overlaps.push(others);
         }
+        // Convert sizes, alignments and fixed offsets to granules.
         let extent: Option<Vec<u32>> = source.iter().map(|index| scaled(item(*index).size.div_ceil(granule))).collect();
         let alignment: Option<Vec<u32>> =
             source.iter().map(|index| scaled(item(*index).alignment / gcd(granule, item(*index).alignment))).collect();
@@ -138,15 +143,17 @@ impl Instance {
         self.source.len()
     }
 
-    /// The highest offset of each item and the highest top of each section in granules, if nothing may be above `capacity` bytes; an offset of
-    /// `u32::MAX` says that the item does not fit at all.
+    /// Returns the highest offset of each item and the highest top of each section in granules, if
+    /// nothing may end above `capacity` bytes. An offset of `u32::MAX` says that the item does not fit
+    /// at all.
     pub fn limits(&self, capacity: u64) -> (Vec<u32>, Vec<u32>) {
         let granules = |bytes: u64| (bytes / self.granule).min(1 << 30) as u32;
         let highest = self.bytes.iter().map(|bytes| capacity.checked_sub(*bytes).map_or(u32::MAX, granules)).collect();
         (highest, self.padding.iter().map(|padding| granules(capacity + padding)).collect())
     }
 
-    /// Whether less than a hundredth of the room below `capacity` bytes stays free, sections taken alike.
+    /// Whether less than a hundredth of the room below `capacity` bytes stays free, if all sections
+    /// count equally.
     pub fn is_tight(&self, capacity: u64) -> bool {
         let sections = self.padding.len() as u128;
         let used: u128 =
@@ -165,7 +172,8 @@ impl Instance {
     }
 }
 
-/// Offsets are sums of sizes where nothing is aligned, so the sizes' common divisor counts too then.
+/// Returns the granule of offsets. If no alignment matters, offsets are sums of sizes, so the sizes'
+/// common divisor counts too.
 fn common_granule(normal: &Normal) -> u64 {
     let offsets = granule(normal);
     let sizes = normal.items.iter().fold(0, |divisor, item| gcd(divisor, item.size));
@@ -173,7 +181,8 @@ fn common_granule(normal: &Normal) -> u64 {
     if alignments_divide && sizes > offsets { sizes } else { offsets }
 }
 
-/// Heights stay below 2^30 granules, so that sums of two fit.
+/// Converts a value to granules below 2^30, so that the sum of two fits into 32 bits; `None` if it is
+/// larger.
 fn scaled(value: u64) -> Option<u32> {
     u32::try_from(value).ok().filter(|value| *value < 1 << 30)
 }

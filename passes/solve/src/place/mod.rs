@@ -1,7 +1,10 @@
-//! Placement: offsets in one arena for buffers with known live ranges ("dynamic storage allocation").
+//! Placement: finds offsets in one arena for buffers with known live ranges ("dynamic storage
+//! allocation").
 //!
-//! See `doc/place.md` for the algorithms. In short: normal form in sections, the maximum load as lower bound, first fit and dive over ten orders,
-//! then branch and bound at the bound first, and a search for planar networks where hardly anything is empty.
+//! See `doc/place.md` for the algorithms. In short: the problem is converted to a normal form of
+//! sections, and the maximum load gives a lower bound. First fit and dive run over ten orders. Then come
+//! a branch and bound that starts at the bound, and a search for planar networks if the arena has nearly
+//! no empty space.
 
 mod aside;
 mod bound;

@@ -1,12 +1,13 @@
-//! Which items live together: as lists where there are few pairs, else found by class of lifetime and start.
+//! Neighbors: the items that live together with an item. They are stored as lists if there are few
+//! pairs, and otherwise found by class of duration and start.
 
 use super::normal::{Item, Normal};
 
-/// Problems of up to so many items and pairs have lists.
+/// Most items, and most pairs, of problems with lists.
 const MAX_LISTED: usize = 8_192;
 const MAX_PAIRS: usize = 1 << 22;
 
-/// What a buffer that lives with another one costs, in looks of first fit at rectangles: those are sorted already.
+/// Cost of visiting a neighbor, in first fit's looks at rectangles, which are already sorted.
 const FOUND_LOOKS: u64 = 6;
 
 /// The items that live together with each item.
@@ -16,12 +17,13 @@ pub(super) enum Neighbors {
 }
 
 impl Neighbors {
-    /// Each item must be whole while it lives. O(n log n), and a step for each pair if there are lists.
+    /// Builds lists if they are small enough, otherwise classes. Each item must be one part. O(n log n),
+    /// plus a step for each pair if there are lists.
     pub fn new(normal: &Normal) -> Self {
         lists(normal).map_or_else(|| Self::unlisted(normal), Self::Lists)
     }
 
-    /// Without lists, whatever the size. O(n log n).
+    /// Builds classes for a problem of any size. O(n log n).
     pub fn unlisted(normal: &Normal) -> Self {
         Self::Classes(Classes::new(normal))
     }
@@ -30,7 +32,7 @@ impl Neighbors {
         matches!(self, Self::Lists(_))
     }
 
-    /// All other items that live while an item does. `budget` shrinks by what that costs.
+    /// Visits all other items that live while `item` lives. Subtracts the cost from `budget`.
     pub fn visit(&self, normal: &Normal, item: u32, budget: &mut u64, mut visit: impl FnMut(u32)) {
         match self {
             Self::Lists(lists) => {
@@ -43,7 +45,7 @@ impl Neighbors {
     }
 }
 
-/// The neighbors of each item, or `None` if they are too many.
+/// Returns the neighbors of each item, or `None` if there are too many.
 fn lists(normal: &Normal) -> Option<Vec<Vec<u32>>> {
     let count = normal.items.len();
     if count > MAX_LISTED {
@@ -69,7 +71,7 @@ fn lists(normal: &Normal) -> Option<Vec<Vec<u32>>> {
     Some(lists)
 }
 
-/// When an item lives.
+/// The sections at which an item lives.
 #[derive(Clone, Copy)]
 struct Life {
     first: u32,
@@ -77,14 +79,15 @@ struct Life {
     item: u32,
 }
 
-/// Items by how long they live and when they start, to find those that live at some time: linear memory, nothing is indexed twice.
+/// Items sorted by duration class and start, to find those that live at a time. Memory is linear: each
+/// item is stored once.
 pub(super) struct Classes {
     /// For each class, the longest duration in it and its items by first section.
     classes: Vec<(u32, Vec<Life>)>,
 }
 
 impl Classes {
-    /// O(n log n).
+    /// Builds the classes. O(n log n).
     fn new(normal: &Normal) -> Self {
         let life = |(item, data): (usize, &Item)| Life { first: data.first, last: data.last, item: item as u32 };
         let length = |life: &Life| life.last - life.first;

@@ -1,8 +1,9 @@
-//! The normal form that all placement solvers work on: live ranges in sections instead of steps.
+//! The normal form that all placement solvers use: live ranges in sections instead of steps.
 //!
-//! Time is cut into *sections*: maximal runs of steps in which first buffers only start and then only end. At the border between the two halves
-//! everything that touches the section lives together, and every other moment's live set is a part of that one. So two ranges overlap
-//! in time exactly if they share a section, and only the sections' loads matter.
+//! Time is cut into *sections*: maximal runs of steps in which buffers first only start and then only
+//! end. Between these two halves, all buffers of the section live together, and the live set of any
+//! other moment is a subset of that set. So two ranges overlap in time exactly if they share a section,
+//! and only the loads of sections matter.
 
 use super::problem::{Buffer, Problem};
 
@@ -20,16 +21,16 @@ pub(super) struct Part {
 pub(super) struct Item {
     /// Index in [`Problem::buffers`].
     pub buffer: u32,
-    /// Its parts are `parts[part_from..part_to]`, sorted by section.
+    /// The item's parts are `parts[part_from..part_to]`, sorted by section.
     pub part_from: u32,
     pub part_to: u32,
     pub size: u64,
     pub alignment: u64,
     pub fixed: Option<u64>,
-    /// First and one past the last section.
+    /// First section, and the section after the last.
     pub first: u32,
     pub last: u32,
-    /// Live steps, as a length of time.
+    /// Number of live steps.
     pub duration: u32,
 }
 
@@ -41,14 +42,14 @@ pub(super) struct Normal {
     pub sections: usize,
     /// Live bytes of each section.
     pub load: Vec<u64>,
-    /// Some item is at some step not whole but not gone.
+    /// Whether some item lives only partly at some step.
     pub windowed: bool,
-    /// Some item's offset is fixed.
+    /// Whether some item has a fixed offset.
     pub has_fixed: bool,
 }
 
 impl Normal {
-    /// Needs a valid problem. O(n log n).
+    /// Converts a valid problem. O(n log n).
     pub fn new(problem: &Problem) -> Self {
         let mut normal = Self {
             items: Vec::with_capacity(problem.buffers.len()),
@@ -72,13 +73,13 @@ impl Normal {
         normal
     }
 
-    /// The parts of item `index`.
+    /// Returns the parts of item `index`.
     pub fn parts_of(&self, index: usize) -> &[Part] {
         let item = &self.items[index];
         &self.parts[item.part_from as usize..item.part_to as usize]
     }
 
-    /// The highest end of an item at these offsets.
+    /// Returns the highest end of an item at these offsets, in bytes.
     pub fn height(&self, offsets: &[u64]) -> u64 {
         offsets.iter().zip(&self.items).map(|(offset, item)| offset + item.size).max().unwrap_or(0)
     }
@@ -100,7 +101,7 @@ impl Normal {
         change
     }
 
-    /// Adds one buffer; times of parts are steps until `cut_into_sections` renames them.
+    /// Adds a buffer. Its parts hold steps until `cut_into_sections` replaces them by sections.
     fn push(&mut self, index: usize, buffer: &Buffer) {
         let part_from = self.parts.len() as u32;
         let mut from = buffer.start;
@@ -139,7 +140,8 @@ impl Normal {
     }
 
     fn cut_into_sections(&mut self) {
-        // A key holds the time, ends before starts, and the part; one sort of plain integers is the fastest way to sweep.
+        // A key holds the time and whether it is a start; ends sort before starts. One sort of plain
+        // integers is the fastest way to sweep.
         let mut events: Vec<(u64, u32)> = Vec::with_capacity(self.parts.len() * 2);
         for (number, part) in self.parts.iter().enumerate() {
             events.push((u64::from(part.first) * 2 + 1, number as u32));
@@ -163,7 +165,7 @@ impl Normal {
     }
 }
 
-/// The smallest multiple of `alignment` that is not below `offset`.
+/// Returns the smallest multiple of `alignment` that is at least `offset`.
 pub(super) fn align_up(offset: u64, alignment: u64) -> u64 {
     if alignment.is_power_of_two() {
         (offset + (alignment - 1)) & !(alignment - 1)

@@ -1,12 +1,14 @@
 //! The occupied rectangles of a growing placement, indexed by time and sorted by offset, for first fit.
 //!
-//! Levels of time buckets, each level's buckets four times as wide as the previous one's. A rectangle is kept at the finest level whose buckets
-//! are at least as long as it, so in at most two buckets; a query reads on each level the buckets that it touches. Within a bucket, rectangles
-//! are sorted by offset in chunks that know their highest top. Memory is linear in the rectangles; conflicts are never stored.
+//! The index has levels of time buckets. The buckets of a level are four times as wide as those of the
+//! previous level. A rectangle is stored at the finest level whose buckets are at least as long as the
+//! rectangle, so in at most two buckets. A query reads the buckets that it touches on each level. Within
+//! a bucket, rectangles are sorted by offset in chunks that know their highest top. Memory is linear in
+//! the rectangles; conflicts are never stored.
 
 use super::normal::Part;
 
-/// Entries of a chunk before it is split.
+/// Most entries of a chunk; a larger chunk is split.
 const CHUNK: usize = 128;
 
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +53,7 @@ impl Bucket {
     }
 }
 
-/// Where a query stands in one bucket.
+/// Position of a query in one bucket.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     level: u32,
@@ -64,16 +66,17 @@ struct Cursor {
 /// All occupied rectangles.
 #[derive(Debug)]
 pub(super) struct Occupied {
-    /// Each level's buckets; the buckets of level `l` are `1 << shifts[l]` sections wide.
+    /// Buckets of each level. The buckets of level `l` are `1 << shifts[l]` sections wide.
     levels: Vec<Vec<Bucket>>,
     shifts: Vec<u32>,
     cursors: Vec<Cursor>,
-    /// Rectangles and buckets that queries looked at: the cost of first fit.
+    /// Rectangles and buckets examined by queries: the cost of first fit.
     pub effort: u64,
 }
 
 impl Occupied {
-    /// An empty index for parts over `sections` sections of which a typical one is `typical` sections long.
+    /// Creates an empty index over `sections` sections, for parts that are typically `typical` sections
+    /// long.
     pub fn new(sections: usize, typical: u32) -> Self {
         let mut shift = typical.max(1).ilog2().min(31);
         let (mut levels, mut shifts) = (Vec::new(), Vec::new());
@@ -89,7 +92,7 @@ impl Occupied {
         Self { levels, shifts, cursors: Vec::new(), effort: 0 }
     }
 
-    /// Occupies a part's bytes at an item's offset.
+    /// Occupies the bytes of a part, for an item at `offset`.
     pub fn insert(&mut self, part: &Part, offset: u64) {
         let rectangle = Rectangle { bottom: offset + part.low, top: offset + part.high, first: part.first, last: part.last };
         let length = part.last - part.first;
@@ -101,7 +104,8 @@ impl Occupied {
         }
     }
 
-    /// The lowest offset, a multiple of `alignment` and not below `from`, at which none of the parts meets an occupied rectangle.
+    /// Returns the lowest offset, a multiple of `alignment` and at least `from`, at which no part meets
+    /// an occupied rectangle.
     pub fn lowest_fit(&mut self, parts: &[Part], alignment: u64, from: u64) -> u64 {
         let mut cursors = std::mem::take(&mut self.cursors);
         cursors.clear();
@@ -116,7 +120,8 @@ impl Occupied {
             }
         }
         let mut offset = super::normal::align_up(from, alignment);
-        // A passed rectangle either ends below the offset or raised it above its top, and the offset only rises: a bucket is read once.
+        // A passed rectangle ends below the offset, either at once or after it raised the offset to its
+        // top. The offset only rises, so a bucket is read once.
         loop {
             let before = offset;
             for cursor in &mut cursors {
@@ -133,7 +138,7 @@ impl Occupied {
 }
 
 impl Cursor {
-    /// Reads on while rectangles start below the item's top; returns the raised offset.
+    /// Reads on while rectangles start below the top of the part; returns the raised offset.
     fn advance(&mut self, bucket: &Bucket, mut offset: u64, alignment: u64, effort: &mut u64) -> u64 {
         let Part { first, last, low, high } = self.part;
         while let Some(chunk) = bucket.chunks.get(self.chunk as usize) {

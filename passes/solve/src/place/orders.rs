@@ -13,21 +13,21 @@ pub(super) enum Rule {
     Area,
     /// Longest-lived first, then largest.
     DurationSize,
-    /// As they start.
+    /// First to start first.
     Birth,
-    /// Largest load of the sections that it touches first, then longest-lived, then largest.
+    /// Largest load of the item's sections first, then longest-lived, then largest.
     LoadDurationSize,
     /// Largest load first, then largest.
     LoadSize,
     /// Largest load first, then largest area.
     LoadArea,
-    /// Size class (its highest bit) first, then as they start.
+    /// Size class (the highest bit of the size) first, then first to start.
     SizeClassBirth,
-    /// The last to end first.
+    /// Last to end first.
     Death,
 }
 
-/// All rules, the most successful ones first.
+/// All rules, the most successful first.
 pub(super) const RULES: [Rule; 10] = [
     Rule::Size,
     Rule::LoadDurationSize,
@@ -41,7 +41,7 @@ pub(super) const RULES: [Rule; 10] = [
     Rule::Death,
 ];
 
-/// For each item the largest load of a section that it touches. O(parts · log sections).
+/// Returns, for each item, the largest load of its sections. O(parts · log sections).
 pub(super) fn loads_met(normal: &Normal) -> Vec<u64> {
     let table = RangeMaximum::new(&normal.load);
     (0..normal.items.len())
@@ -49,7 +49,7 @@ pub(super) fn loads_met(normal: &Normal) -> Vec<u64> {
         .collect()
 }
 
-/// The items in the order of a rule. `loads` is `loads_met`. O(n log n).
+/// Returns the items in the order of a rule. `loads` is the result of `loads_met`. O(n log n).
 pub(super) fn order(normal: &Normal, rule: Rule, loads: &[u64]) -> Vec<u32> {
     let mut keyed: Vec<(u128, u64, u32)> = normal
         .items
@@ -65,7 +65,7 @@ pub(super) fn order(normal: &Normal, rule: Rule, loads: &[u64]) -> Vec<u32> {
                 Rule::Birth => (u128::from(u32::MAX - item.first), 0),
                 Rule::LoadDurationSize => (load << 32 | life, item.size),
                 Rule::LoadSize => (load, item.size),
-                // Both fit: loads and sizes stay below 2^61, durations below 2^32.
+                // Both fit: loads and sizes are below 2^61, durations below 2^32.
                 Rule::LoadArea => {
                     (load << 64 | (size * life) >> 32, (item.size).wrapping_mul(u64::from(item.duration)) & 0xffff_ffff)
                 }
@@ -79,7 +79,7 @@ pub(super) fn order(normal: &Normal, rule: Rule, loads: &[u64]) -> Vec<u32> {
     keyed.into_iter().map(|(_, _, index)| index).collect()
 }
 
-/// Range maxima over an array that does not change: a segment tree, linear in memory.
+/// Range maxima over a constant array: a segment tree with linear memory.
 struct RangeMaximum {
     leaves: usize,
     highest: Vec<u64>,

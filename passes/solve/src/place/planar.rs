@@ -1,10 +1,13 @@
-//! Nearly perfect packings: which vertical lines a packing has is found first, and where everything lies follows from them.
+//! Nearly perfect packings: first the search finds the vertical lines of a packing, then the offsets
+//! follow from them.
 //!
-//! In a packing without waste, all that ends at a moment mostly lies together, and what begins at this moment takes its place. So a packing is a planar network: vertical lines
-//! are its nodes, buffers are its edges, and as many bytes come to a line from the left as leave it to the right. Whatever network of this kind
-//! can be drawn without crossings is a packing; the heights follow. Empty rectangles are edges too: where more ends than begins, a hole begins, and where more begins than
-//! ends, holes end. So the search decides which lines there are and which holes end at them, and leaves the order of what lives together open: a tree
-//! holds all orders in which everything so far is possible.
+//! In a packing without waste, all buffers that end at a moment are usually adjacent, and the buffers
+//! that begin at this moment take their place. So a packing is a planar network: vertical lines are its
+//! nodes, buffers are its edges, and at each line the bytes from the left equal the bytes to the right.
+//! Any network of this kind that can be drawn without crossings is a packing, and the heights follow.
+//! Empty rectangles (holes) are edges too: if more ends than begins, a hole begins, and if more begins
+//! than ends, holes end. So the search decides on the lines and the holes that end at them. It leaves
+//! the vertical order of the live buffers open: a tree holds all orders that are still possible.
 
 mod embed;
 mod holes;
@@ -25,17 +28,19 @@ use super::normal::Normal;
 use super::problem::Problem;
 use crate::tuning::PlaceTuning;
 
-/// Every moment of a packing without holes is balanced; where fewer than one of so many is, there are too many holes to find.
+/// Divisor: at least this part of the moments must be balanced (bytes that end equal bytes that begin).
+/// Otherwise there are too many holes to find; without holes every moment is balanced.
 const MOMENTS_PER_BALANCED: usize = 2;
 
-/// Where an attempt begins: at a moment of the highest load, or at the first moment.
+/// Start of an attempt: a moment of the highest load, or the first moment.
 #[derive(Clone, Copy)]
 enum From {
     Fullest,
     First,
 }
 
-/// Offsets of all items below `height`, if the search finds some; `budget` shrinks by the reductions of trees. Needs whole items that are free to move.
+/// Returns the offsets of all items below `height`, if the search finds them. Subtracts the reductions
+/// of trees from `budget`. Needs items of one part without fixed offsets.
 pub(super) fn pack(problem: &Problem, normal: &Normal, height: u64, tuning: &PlaceTuning, budget: &mut u64) -> Option<Vec<u64>> {
     let size: Vec<u64> = normal.items.iter().map(|item| item.size).collect();
     let unit = size.iter().fold(0, |divisor, size| gcd(divisor, *size));
@@ -43,6 +48,7 @@ pub(super) fn pack(problem: &Problem, normal: &Normal, height: u64, tuning: &Pla
     if size.len() > MAX_ITEMS || size.is_empty() || !aligned {
         return None;
     }
+    // Collect the moments, and give up if few of them are balanced.
     let mut moments: BTreeMap<u32, Moment> = BTreeMap::new();
     let mut at = |step: u32, item: usize, ends: bool| {
         let moment = moments.entry(step).or_insert_with(|| Moment { ends: Vec::new(), begins: Vec::new() });
@@ -59,6 +65,7 @@ pub(super) fn pack(problem: &Problem, normal: &Normal, height: u64, tuning: &Pla
     if balanced * MOMENTS_PER_BALANCED < forth.len() {
         return None;
     }
+    // Try beam widths, starting points and both directions of time.
     let turned = |moment: &Moment| Moment { ends: moment.begins.clone(), begins: moment.ends.clone() };
     let back: Vec<Moment> = forth.iter().rev().map(turned).collect();
     for width in tuning.beam_widths {
@@ -86,7 +93,8 @@ struct Packing<'a> {
 }
 
 impl Packing<'_> {
-    /// Sweeps from a moment to the last one; then, from what this says about the orders at that moment, to the first one.
+    /// Sweeps from a moment to the last one, then from the orders that this allows at that moment to the
+    /// first one.
     fn attempt(&mut self, moments: &[Moment], from: From) -> Option<Vec<u64>> {
         let (at, live) = self.beginning(moments, from);
         let room = self.height.checked_sub(live.iter().map(|item| self.size[*item as usize]).sum())?;
@@ -106,7 +114,7 @@ impl Packing<'_> {
         Sweep { size: self.size, unit: self.unit, width: self.width, budget: self.budget }.run(moments, starts)
     }
 
-    /// The moment after which an attempt begins, and what lives there.
+    /// Returns the moment after which an attempt begins, and the items that live there.
     fn beginning(&self, moments: &[Moment], from: From) -> (usize, Vec<u32>) {
         let mut load = 0;
         let mut loads = Vec::with_capacity(moments.len());
@@ -129,7 +137,7 @@ impl Packing<'_> {
         (at, live.into_iter().collect())
     }
 
-    /// The orders that each path allows where it began, without those that are the same; and the path of each.
+    /// Returns the distinct orders that the paths allow at their beginning, and the path of each.
     fn orders_at_beginning<'p>(&self, paths: &'p [Path]) -> (Vec<Start>, Vec<&'p Path>) {
         let count = self.size.len() as u32;
         let (mut starts, mut of, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -147,7 +155,7 @@ impl Packing<'_> {
         (starts, of)
     }
 
-    /// The offsets that follow from the lines on both sides of the beginning.
+    /// Returns the offsets that follow from the lines on both sides of the beginning.
     fn join(&self, right: &Path, left: &Path) -> Option<Vec<u64>> {
         let cut = |leaves: &[u32]| -> Vec<u32> {
             leaves.iter().flat_map(|leaf| left.parts.get(leaf).cloned().unwrap_or_else(|| vec![*leaf])).collect()

@@ -1,4 +1,5 @@
-//! The heuristics' portfolio: first fit and dive over ten orders, the best placement kept, stopped as soon as it reaches a target.
+//! The portfolio of heuristics: first fit and dive over ten orders. It keeps the best placement and
+//! stops as soon as a placement reaches a target.
 
 use super::dive::dive;
 use super::first_fit::{complete_first_fit, first_fit};
@@ -8,11 +9,11 @@ use super::orders::{RULES, loads_met, order};
 use super::problem::{Problem, Solution};
 use crate::tuning::PlaceTuning;
 
-/// Buffers that live with one, for one more look at each, and the most that count.
+/// Live buffers that earn each buffer one more look, and the most live buffers that count.
 const LIVE_PER_LOOK: u64 = 4;
 const MAX_LIVE: u64 = 2_000;
 
-/// What the portfolio may still look at: some ten nanoseconds each.
+/// Remaining looks of the portfolio; a look takes some ten nanoseconds.
 pub(super) struct Budget {
     all: u64,
     pub left: u64,
@@ -28,7 +29,7 @@ impl Budget {
     }
 }
 
-/// The best placement of first fit and dive over all rules.
+/// Returns the best placement of first fit and dive over all rules.
 pub(super) fn best_of_rules(problem: &Problem, normal: &Normal, target: u64, budget: &mut Budget) -> Solution {
     let loads = loads_met(normal);
     let first = first_fit(normal, &order(normal, RULES[0], &loads), &mut budget.left);
@@ -40,7 +41,7 @@ pub(super) fn best_of_rules(problem: &Problem, normal: &Normal, target: u64, bud
         let items = order(normal, rule, &loads);
         let fitted = if number > 0 { complete_first_fit(normal, &items, &mut budget.left) } else { None };
         keep_lower(problem, normal, fitted, &mut best);
-        // Dive costs more, so it joins in only while there is plenty to spend.
+        // Dive costs more than first fit, so it runs only while more than half of the budget is left.
         let dived =
             if best.height > target && budget.left > budget.all / 2 { dive(normal, &items, &mut budget.left) } else { None };
         keep_lower(problem, normal, dived, &mut best);
@@ -48,7 +49,7 @@ pub(super) fn best_of_rules(problem: &Problem, normal: &Normal, target: u64, bud
     best
 }
 
-/// Keeps the placement that these offsets of items are, if it is lower.
+/// Replaces the best placement by these offsets of items, if their placement is lower.
 pub(super) fn keep_lower(problem: &Problem, normal: &Normal, offsets: Option<Vec<u64>>, best: &mut Solution) {
     if let Some(next) = offsets.map(|offsets| solution(problem, normal, &offsets))
         && next.height < best.height
@@ -57,7 +58,8 @@ pub(super) fn keep_lower(problem: &Problem, normal: &Normal, offsets: Option<Vec
     }
 }
 
-/// Turns the offsets of items into those of all buffers; buffers that never live lie at their fixed offset or at 0.
+/// Converts the offsets of items to a placement of all buffers. Buffers that never live are placed at
+/// their fixed offset or at 0.
 pub(super) fn solution(problem: &Problem, normal: &Normal, offsets: &[u64]) -> Solution {
     let mut all: Vec<u64> = problem.buffers.iter().map(|buffer| buffer.fixed_offset.unwrap_or(0)).collect();
     for (item, offset) in normal.items.iter().zip(offsets) {
@@ -66,7 +68,7 @@ pub(super) fn solution(problem: &Problem, normal: &Normal, offsets: &[u64]) -> S
     Solution::from_offsets(problem, all)
 }
 
-/// Whether two items with fixed offsets share a byte at some step. O(conflicts).
+/// Returns whether two items with fixed offsets share a byte at some step. O(conflicts).
 pub(super) fn fixed_items_collide(normal: &Normal) -> bool {
     let mut occupied = Occupied::new(normal.sections, 1);
     for (index, item) in normal.items.iter().enumerate() {

@@ -1,13 +1,15 @@
-//! The placement problem and its solution: buffers with live ranges, sizes and constraints; offsets in one arena.
+//! The placement problem and its solution: buffers with live ranges, sizes and constraints, and their
+//! offsets in one arena.
 
 use thiserror::Error;
 
-/// A placement problem: give each buffer an offset, so that no two buffers share a byte at a step at which both live.
+/// A placement problem: give each buffer an offset so that no two buffers share a byte at a step at
+/// which both live.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
     /// The buffers. Ties are broken in favor of earlier ones.
     pub buffers: Vec<Buffer>,
-    /// Highest height that is acceptable, in bytes; `None` asks for the smallest height.
+    /// Largest acceptable height, in bytes; `None` requests the smallest height.
     pub capacity: Option<u64>,
 }
 
@@ -16,34 +18,38 @@ pub struct Problem {
 pub struct Buffer {
     /// First step at which the buffer lives.
     pub start: u32,
-    /// First step at which it no longer lives (half-open); equal to `start` if it never lives.
+    /// First step at which the buffer no longer lives (half-open); equal to `start` if it never lives.
     pub end: u32,
     /// Size in bytes.
     pub size: u64,
-    /// The offset must be a multiple of this many bytes; 1 means no constraint.
+    /// Alignment of the offset, in bytes; 1 means no constraint.
     pub alignment: u64,
-    /// The offset, if it is not free.
+    /// Required offset in bytes; `None` if the buffer may be placed anywhere.
     pub fixed_offset: Option<u64>,
-    /// Steps at which only a part of the buffer lives, or nothing of it; sorted, disjoint, within the live range.
+    /// Runs of steps at which only a part of the buffer lives, or none of it; sorted, disjoint, within
+    /// the live range.
     pub gaps: Vec<Gap>,
 }
 
 impl Buffer {
-    /// A buffer that lives at steps `start..end`, whole, unaligned and free to lie anywhere.
+    /// Creates a buffer that lives completely at steps `start..end`, without alignment and without a
+    /// fixed offset.
     #[must_use]
     pub const fn new(start: u32, end: u32, size: u64) -> Self {
         Self { start, end, size, alignment: 1, fixed_offset: None, gaps: Vec::new() }
     }
 }
 
-/// Steps at which a buffer is not whole: an alias group whose members are windows of it has one gap for each run of steps with the same window.
+/// A run of steps at which a buffer does not live completely. For an alias group with sub-views, there
+/// is one gap for each run of steps with one range of live bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// First step of the gap.
     pub start: u32,
     /// First step after the gap.
     pub end: u32,
-    /// Bytes of the buffer that live during the gap, from and up to (half-open), relative to its offset; `None` if no byte lives.
+    /// Bytes of the buffer that live during the gap, as a half-open range relative to its offset; `None`
+    /// if no byte lives.
     pub window: Option<(u64, u64)>,
 }
 
@@ -52,12 +58,12 @@ pub struct Gap {
 pub struct Solution {
     /// Offset of each buffer in bytes, in the order of [`Problem::buffers`].
     pub offsets: Vec<u64>,
-    /// The arena's size: the highest offset + size of all buffers, in bytes.
+    /// Size of the arena: the highest offset + size of all buffers, in bytes.
     pub height: u64,
 }
 
 impl Solution {
-    /// Offsets with the height that follows from them. O(n).
+    /// Computes the height of the given offsets. O(n).
     #[must_use]
     pub fn from_offsets(problem: &Problem, offsets: Vec<u64>) -> Self {
         let tops = problem.buffers.iter().zip(&offsets).map(|(buffer, offset)| offset.saturating_add(buffer.size));
@@ -66,7 +72,7 @@ impl Solution {
     }
 }
 
-/// Why a set of buffers is no placement problem.
+/// Reason why a set of buffers is not a placement problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ProblemError {
     /// A live range ends before it starts.
@@ -79,13 +85,13 @@ pub enum ProblemError {
         /// End step.
         end: u32,
     },
-    /// An alignment of zero.
+    /// An alignment is zero.
     #[error("buffer {buffer}: an alignment of 0")]
     ZeroAlignment {
         /// Index of the buffer.
         buffer: usize,
     },
-    /// A fixed offset that contradicts the alignment.
+    /// A fixed offset contradicts the alignment.
     #[error("buffer {buffer}: the fixed offset {offset} is no multiple of its alignment {alignment}")]
     MisalignedFixedOffset {
         /// Index of the buffer.
@@ -95,7 +101,8 @@ pub enum ProblemError {
         /// The alignment.
         alignment: u64,
     },
-    /// A gap that lies outside the live range, overlaps its predecessor, or whose window lies outside the buffer.
+    /// A gap is outside the live range, is empty, overlaps its predecessor, or has live bytes outside
+    /// the buffer.
     #[error("buffer {buffer}: gap {gap} is outside the buffer's steps or bytes, empty, or not after its predecessor")]
     BadGap {
         /// Index of the buffer.
@@ -109,22 +116,23 @@ pub enum ProblemError {
         /// Index of the buffer at which the sum overflows.
         buffer: usize,
     },
-    /// More buffers or gaps than 32-bit indices can name.
+    /// There are more buffers or gaps than 32-bit indices can name.
     #[error("{count} live ranges are too many")]
     TooMany {
-        /// How many there are.
+        /// Number of live ranges.
         count: usize,
     },
 }
 
-/// Sums stay below this, so that no offset, load or area of a section can overflow 64 bits.
+/// Largest allowed sum of sizes, in bytes. It keeps offsets, loads and areas of sections from
+/// overflowing 64 bits.
 const MAX_SUM: u64 = u64::MAX / 8;
 
 impl Problem {
-    /// Checks all that the solvers rely on. O(n + gaps).
+    /// Checks all properties that the solvers rely on. O(n + gaps).
     ///
     /// # Errors
-    /// The first rule that does not hold, with the buffer that breaks it.
+    /// Returns the first rule that does not hold, with the buffer that breaks it.
     pub fn validate(&self) -> Result<(), ProblemError> {
         let mut sum = 0_u64;
         let mut highest_fixed = 0_u64;

@@ -1,18 +1,20 @@
-//! The orders in which the exact searches prefer items: largest load met, duration and area in all sequences, with noise.
+//! The item orders of the exact searches: largest load, duration and area as sort keys in all six
+//! sequences, with noise.
 
 use std::cmp::Reverse;
 
 use super::instance::Instance;
 
-/// What an order compares, in this sequence, largest first. T: largest load met; W: duration; A: area.
+/// Sort keys of each order, largest value first. 0: largest load of the item's sections; 1: duration; 2:
+/// area.
 pub(super) const KEYS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 2, 0], [1, 0, 2], [2, 0, 1], [2, 1, 0]];
 
-/// An order of items and how to make it anew when loads have changed.
+/// An order of items, with the keys that sort it again after loads change.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     pub items: Vec<u32>,
     keys: [usize; 3],
-    /// Factors by which each item's keys are taken, in 256ths.
+    /// Factor of each item's keys, in 256ths.
     noise: Vec<u64>,
 }
 
@@ -26,7 +28,7 @@ impl Order {
         Self { items, ..order }
     }
 
-    /// Sorts first what should be placed first.
+    /// Returns the sort key of an item; the smallest key is placed first.
     pub fn key(&self, instance: &Instance, item: u32, load: u64) -> [Reverse<u128>; 3] {
         let index = item as usize;
         let (load, life, bytes) = (u128::from(load), u128::from(instance.duration[index]), u128::from(instance.bytes[index]));

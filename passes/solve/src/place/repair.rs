@@ -1,10 +1,13 @@
-//! Repair of a placement: what sticks out of a lower arena is put into it in place of other buffers, which then look for new places themselves.
+//! Repair of a placement: a buffer above a lower arena is moved into it in place of other buffers, which
+//! then need new places themselves.
 //!
-//! A placement by first fit is nearly everywhere as low as it needs to be; a few dozen buffers of a hundred thousand make its height. So each of those
-//! evicts, at the offset where that costs least, whatever lies there, and what was evicted follows, the largest first. Every eviction makes a buffer
-//! dearer to evict again, so that chains end. (Ejection chains, after Glover, *Ejection chains, reference structures and alternating path methods for
-//! traveling salesman problems*, 1996; prices that are learned from failures, after Nagata and Bräysy, *A powerful route minimization heuristic for the
-//! vehicle routing problem with time windows*, 2009.)
+//! A first-fit placement is low enough nearly everywhere; a few dozen buffers of a hundred thousand
+//! determine its height. Each of these evicts the buffers at the offset that costs least, and the
+//! evicted buffers follow, the largest first. Every eviction raises the price of evicting that buffer
+//! again, so that chains end. (Ejection chains, after Glover, *Ejection chains, reference structures and
+//! alternating path methods for traveling salesman problems*, 1996; prices that are learned from
+//! failures, after Nagata and Bräysy, *A powerful route minimization heuristic for the vehicle routing
+//! problem with time windows*, 2009.)
 
 use std::collections::BinaryHeap;
 
@@ -14,11 +17,12 @@ use super::normal::{Normal, align_up};
 use super::orders::{Rule, loads_met, order};
 use super::shake::{NOWHERE, Random, Shakes};
 
-/// Items are numbered, and offsets counted, so that both together are one number: those are sorted fastest.
+/// Bits of an item's number, and bits of an offset. Both together are one number, which sorts fastest.
 const ITEM_BITS: u32 = 20;
 const OFFSET_BITS: u32 = u64::BITS - ITEM_BITS;
 
-/// Lowers a placement towards `target`. `budget` shrinks by the buffers looked at. Needs a [`repairable`] problem.
+/// Lowers a placement towards `target`. Subtracts the buffers examined from `budget`. Needs a
+/// [`repairable`] problem.
 pub(super) fn repair(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], target: u64, budget: &mut u64) -> Vec<u64> {
     let mut best = offsets.to_vec();
     if offsets.len() >> ITEM_BITS > 0 || normal.height(&best) >> OFFSET_BITS > 0 {
@@ -26,11 +30,13 @@ pub(super) fn repair(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], ta
     }
     let mut attempt = Attempt::new(normal, neighbors, offsets);
     if attempt.shakes.is_some() {
-        // With the long-lived of each size below the others, less has to move than after most other rules.
+        // With the long-lived items of each size below the others, fewer items have to move than after
+        // most other rules.
         let items = order(normal, Rule::SizeDuration, &loads_met(normal));
         attempt.offsets = first_fit(normal, &items, budget).offsets;
     }
-    // What fails could spend everything, so a part is left for heights that are easier. Where looks are dear, the first one is one of those.
+    // A failing height could spend the whole budget, so a part is kept for easier heights. Large
+    // problems have no shakes and more expensive looks, so their first height is already an easier one.
     let (shares, fifths) = if attempt.shakes.is_some() { (3, 3) } else { (2, 4) };
     let mut lowest = target;
     loop {
@@ -55,7 +61,7 @@ pub(super) fn repair(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], ta
     }
 }
 
-/// Whether all buffers are whole while they live, and none has a fixed offset.
+/// Whether every buffer is one complete part and no offset is fixed.
 pub(super) fn repairable(normal: &Normal) -> bool {
     !normal.has_fixed && !normal.windowed && normal.parts.len() == normal.items.len()
 }
@@ -64,31 +70,31 @@ struct Attempt<'a> {
     normal: &'a Normal,
     neighbors: &'a Neighbors,
     offsets: Vec<u64>,
-    /// How often each item lost its place.
+    /// Number of evictions of each item.
     evicted: Vec<u32>,
-    /// What it costs to evict each item, once and now.
+    /// Price of evicting each item, for the first time and now.
     first_prices: Vec<u64>,
     prices: Vec<u64>,
     /// Items without a place, by area.
     open: BinaryHeap<(u128, u32)>,
-    /// What small problems can afford: prices that do not differ as much as areas do, and all items pushed together now and then.
+    /// Shakes, which only small problems can afford. With shakes, prices also differ less than areas do.
     shakes: Option<Shakes>,
     random: Random,
     around: Around,
 }
 
-/// Items that live with one that looks for a place, kept so that their room is used again.
+/// Placed items that live with the item that needs a place. The allocations are reused.
 #[derive(Default)]
 struct Around {
-    /// Where each begins and ends, and which it is.
+    /// Bottom, top and number of each item.
     others: Vec<(u64, u64, u32)>,
-    /// Where they begin and end, in order, with their places in that list.
+    /// Bottoms and tops in order, each with its position in `others`.
     by_bottom: Vec<u64>,
     by_top: Vec<u64>,
 }
 
 impl Around {
-    /// Orders them by where they begin, and those that end in time by where they do.
+    /// Sorts the items by bottom, and those with a top of at most `highest` by top.
     fn sort(&mut self, highest: u64) {
         self.by_bottom.clear();
         self.by_bottom.extend((0..).zip(&self.others).map(|(place, (bottom, ..))| bottom << ITEM_BITS | place));
@@ -100,7 +106,7 @@ impl Around {
     }
 }
 
-/// Where an item begins or ends.
+/// Returns the offset of an entry of `by_bottom` or `by_top`.
 fn offset_of(sorted: u64) -> u64 {
     sorted >> ITEM_BITS
 }
@@ -129,14 +135,16 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Whether everything found a place below the wanted height.
+    /// Returns whether every item found a place below the height `wanted`.
     fn run(&mut self, wanted: u64, budget: &mut u64) -> bool {
+        // Remove the items above the wanted height.
         for index in 0..self.offsets.len() {
             let offset = self.offsets[index];
             if offset != NOWHERE && offset + self.normal.items[index].size > wanted {
                 self.lose(index as u32);
             }
         }
+        // Place the open items, largest area first; evicted items become open.
         while let Some((area, item)) = self.open.pop() {
             if let Some(shakes) = &mut self.shakes {
                 shakes.turn(self.normal, &mut self.offsets, wanted, budget, &mut self.random);
@@ -155,7 +163,7 @@ impl<'a> Attempt<'a> {
         true
     }
 
-    /// Starts again from a whole placement, with what evictions taught.
+    /// Starts again from a complete placement, with the learned prices.
     fn restore(&mut self, offsets: &[u64]) {
         self.offsets.copy_from_slice(offsets);
         self.open.clear();
@@ -171,7 +179,7 @@ impl<'a> Attempt<'a> {
         u128::from(data.size) * u128::from(data.duration)
     }
 
-    /// Makes an item dearer to evict again.
+    /// Raises the price of evicting an item again.
     fn evict(&mut self, item: u32) {
         let item = item as usize;
         self.evicted[item] += 1;
@@ -179,8 +187,10 @@ impl<'a> Attempt<'a> {
         self.prices[item] = self.first_prices[item].saturating_mul(times * times);
     }
 
-    /// The offset at which an item evicts least, the lowest one of several, and what it evicts. O(k log k) for k items that live with it.
+    /// Returns the offset at which an item evicts at the lowest price, the lowest offset among equals,
+    /// and the evicted items. O(k log k) for k items that live with it.
     fn cheapest(&mut self, item: u32, wanted: u64, budget: &mut u64) -> Option<(u64, Vec<u32>)> {
+        // Collect the placed neighbors.
         let data = &self.normal.items[item as usize];
         let highest = wanted.checked_sub(data.size);
         let others = &mut self.around.others;
@@ -195,7 +205,8 @@ impl<'a> Attempt<'a> {
         self.around.sort(highest);
         let Around { others, by_bottom, by_top } = &self.around;
         let price_of = |sorted: u64| u128::from(self.prices[others[(sorted & ((1 << ITEM_BITS) - 1)) as usize].2 as usize]);
-        // An item at `p` meets those with `bottom < p + size` and `top > p`; as `p` rises, the price falls only where a top is passed.
+        // An item at offset `p` meets items with `bottom < p + size` and `top > p`. As `p` rises, the
+        // price falls only when it passes a top.
         let (mut met, mut passed, mut price) = (0, 0, 0_u128);
         let mut best: Option<(u128, u64, u64)> = None;
         for candidate in std::iter::once(0).chain(by_top.iter().map(|top| align_up(offset_of(*top), data.alignment))) {
@@ -211,7 +222,7 @@ impl<'a> Attempt<'a> {
                 passed += 1;
             }
             if best.is_none_or(|(least, ..)| price < least) {
-                // Up to here it meets the same ones.
+                // The item meets an unchanged set up to this offset.
                 let next = by_bottom.get(met).map_or(highest, |bottom| (offset_of(*bottom) - data.size).min(highest));
                 best = Some((price, candidate, next));
             }
@@ -220,7 +231,8 @@ impl<'a> Attempt<'a> {
             }
         }
         let (price, low, high) = best?;
-        // Below the next one is as good a place as above the last one, and leaves other holes.
+        // A place directly below the next item is as cheap as one directly above the last, and leaves
+        // other holes.
         let is_high = self.shakes.is_some() && price > 0 && self.random.below(2) == 0;
         let offset = if is_high { (high / data.alignment * data.alignment).max(low) } else { low };
         let meets = |(bottom, top, _): &&(u64, u64, u32)| *bottom < offset + data.size && *top > offset;
@@ -245,7 +257,7 @@ mod tests {
         let offsets = repair(&normal, &Neighbors::new(&normal), &[0, 3, 4], 6, &mut 1_000_000);
         let solution = Solution::from_offsets(&problem, offsets);
         assert_eq!((solution.height, check(&problem, &solution)), (6, Ok(())));
-        // Without anything to spend, it stays as it is.
+        // Without budget the placement does not change.
         assert_eq!(repair(&normal, &Neighbors::new(&normal), &[0, 3, 4], 6, &mut 0), [0, 3, 4]);
     }
 

@@ -1,4 +1,5 @@
-//! Restarts of the placement search over orders: short slices in Luby's sequence, because run times are heavy-tailed.
+//! Restarts of the placement search over orders: short slices in Luby's sequence, because run times are
+//! heavy-tailed.
 
 use super::instance::Instance;
 use super::ranking::{KEYS, Order};
@@ -7,10 +8,11 @@ use super::valley::{Choice, ValleySearch};
 use crate::no_goods::NoGoods;
 use crate::tuning::PlaceTuning;
 
-/// The valley search's choices, by turns.
+/// Choices of the valley search, used in turns.
 const CHOICES: [Choice; 3] = [Choice::Items, Choice::Options, Choice::Slack];
 
-/// The orders that the searches try, one after the other: six plain ones, then the same with noise; and what each search has spent.
+/// Orders of the searches, one for each slice: six plain orders, then orders with noise. Also the effort
+/// that each search spent.
 pub(super) struct Orders {
     random: u64,
     canonical: Turns,
@@ -19,7 +21,7 @@ pub(super) struct Orders {
     weight: Vec<u32>,
 }
 
-/// The slices that one search had.
+/// Slices and nodes that one search spent.
 #[derive(Default)]
 struct Turns {
     slices: u64,
@@ -32,7 +34,7 @@ impl Orders {
         Self { random: 0x2545_f491_4f6c_dd1d, canonical, valley, weight: Vec::new() }
     }
 
-    /// Order number `slice` of a search.
+    /// Returns the order of slice number `slice` of a search.
     pub fn order(&mut self, instance: &Instance, slice: u64) -> Order {
         let (round, keys) = (slice as usize / KEYS.len(), KEYS[slice as usize % KEYS.len()]);
         if round == 0 {
@@ -51,9 +53,11 @@ fn xorshift(state: &mut u64) -> u64 {
     *state
 }
 
-/// Whether a height of `capacity` bytes is possible; with the offsets in granules if it is. Spends at most `nodes`, which it counts down.
+/// Decides whether a height of `capacity` bytes is possible, and returns the offsets in granules if it
+/// is. Spends at most `nodes` and counts them down.
 ///
-/// Two searches take turns, since neither is quicker everywhere; each gets its share of the nodes. They share the failed states.
+/// Two searches take turns, since neither is faster on all problems. Each gets its share of the nodes.
+/// They share the failed states.
 pub(super) fn decide(
     instance: &Instance,
     capacity: u64,
@@ -82,7 +86,7 @@ pub(super) fn decide(
     (Verdict::Limit, Vec::new())
 }
 
-/// A verdict, the offsets if there are some, and the nodes spent.
+/// A verdict, the offsets if a placement was found, and the nodes spent.
 type Slice = (Verdict, Vec<u32>, u64);
 
 impl Orders {
@@ -103,7 +107,7 @@ impl Orders {
         (verdict, search.offsets, spent)
     }
 
-    /// `None` if the problem is none for this search.
+    /// Runs one slice of the valley search; returns `None` if the problem is unsuitable for it.
     fn valley_slice(
         &mut self,
         instance: &Instance,
@@ -116,13 +120,13 @@ impl Orders {
         let choice = CHOICES[(self.valley.slices / 2) as usize % CHOICES.len()];
         let order = self.order(instance, self.valley.slices);
         let mut search = ValleySearch::new(instance, capacity, &order, choice)?;
-        // Every other slice starts with what the ones before it learned.
+        // Every second slice starts with the section weights of earlier slices.
         let keeps = !tight && self.valley.slices % 2 == 1;
         if keeps && self.weight.len() == search.weight.len() {
             search.weight.clone_from(&self.weight);
         }
         self.valley.slices += 1;
-        // Failures come early where hardly any room is to spare, so the search may go deep there.
+        // In a tight problem failures come early, so the search may go deep.
         let per_node = tuning.valleys_per_node.max(1);
         let slice = if tight { tuning.slice.saturating_mul(4) } else { tuning.slice / per_node };
         let limit = slice.max(1).saturating_mul(luby(self.valley.slices));
@@ -136,7 +140,8 @@ impl Orders {
     }
 }
 
-/// The sequence 1 1 2 1 1 2 4 … of Luby, Sinclair and Zuckerman (1993), from `index` 1.
+/// Returns element `index`, from 1, of the sequence 1 1 2 1 1 2 4 … of Luby, Sinclair and Zuckerman
+/// (1993).
 fn luby(mut index: u64) -> u64 {
     loop {
         let bits = u64::BITS - index.leading_zeros();

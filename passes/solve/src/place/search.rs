@@ -1,14 +1,15 @@
-//! Branch and bound for "is there a placement of height at most C?".
+//! Branch and bound for the question "is there a placement of height at most C?".
 //!
-//! Buffers are placed from the bottom up, by non-decreasing offset, each on top of what lies below it (Moffitt's canonical order, MiniMalloc, 2023):
-//! every placement can be pushed down to one of this form. What a partial placement means for the rest is only where each free buffer rests now,
-//! so a state is that list of offsets, and failed states are remembered as hashes.
+//! Buffers are placed from the bottom up, by non-decreasing offset, each on top of the buffers below it
+//! (Moffitt's canonical order, MiniMalloc, 2023). Every placement can be pushed down to this form. A
+//! partial placement affects the rest only through the offset at which each free buffer rests. So a
+//! state is the list of these offsets, and failed states are remembered as hashes.
 
 use super::instance::Instance;
 use super::ranking::Order;
 use crate::no_goods::{MAX_STATES, NoGoods, mix};
 
-/// How a search ended.
+/// Result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// All buffers are placed.
@@ -19,7 +20,7 @@ pub(super) enum Verdict {
     Limit,
 }
 
-/// A change that undoing takes back.
+/// A saved change, for undoing it.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     item: u32,
@@ -34,21 +35,22 @@ pub(super) struct Search<'a> {
     /// Rank of each item in the order that breaks ties.
     rank: Vec<u32>,
     order: &'a Order,
-    /// The highest offset that each item may have.
+    /// Highest allowed offset of each item.
     highest: Vec<u32>,
-    /// The height in granules that each section may have.
+    /// Highest allowed top of each section, in granules.
     ceiling: Vec<u32>,
-    /// Where each item rests on what is placed below it.
+    /// Offset at which each item rests on the items placed below it.
     rests: Vec<u32>,
-    /// A lower bound of its offset: what was passed over must be lifted by something first.
+    /// Lower bound of each item's offset. An item that was passed over must first be lifted by another
+    /// item.
     least: Vec<u32>,
     placed: Vec<bool>,
-    /// Granules of each section that are not placed yet.
+    /// Granules of the unplaced items of each section.
     open: Vec<u32>,
-    /// The lowest offset that a free item of each section may have.
+    /// Lowest allowed offset of a free item of each section.
     floor: Vec<u32>,
     floor_trail: Vec<(u32, u32)>,
-    /// Sections whose floor is to be found anew, and whether each is listed.
+    /// Sections whose floor must be computed again, and whether each section is listed.
     dirty: Vec<u32>,
     is_dirty: Vec<bool>,
     key: Vec<u128>,
@@ -59,11 +61,11 @@ pub(super) struct Search<'a> {
     limit: u64,
 }
 
-/// An offset and a rank: placements never go back behind it.
+/// An offset and a rank. Later placements are never before this pair.
 type Mark = (u32, u32);
 
 impl<'a> Search<'a> {
-    /// A search for height `capacity` in bytes. `order` lists the items, the preferred ones first.
+    /// Creates a search for height `capacity` in bytes. `order` lists the items, preferred items first.
     pub fn new(instance: &'a Instance, capacity: u64, order: &'a Order) -> Self {
         let count = instance.items();
         let mut rank = vec![0; count];
@@ -120,7 +122,8 @@ impl<'a> Search<'a> {
         self.split(0, (0, 0), no_goods)
     }
 
-    /// Solves the items of `lists[from..]`, each group that shares no section with the others by itself.
+    /// Solves the items of `lists[from..]`. Each group that shares no section with the others is solved
+    /// by itself.
     fn split(&mut self, from: usize, mark: Mark, no_goods: &mut NoGoods) -> Verdict {
         let to = self.lists.len();
         let undo = self.mark_undo();
@@ -137,11 +140,12 @@ impl<'a> Search<'a> {
             if !alone {
                 ranks.extend(self.rank_anew(start..end));
             }
-            // Items that were passed over are known by their bound, so the new ranks may start from nothing.
+            // The lower bounds cover the items that were passed over, so the new ranks may start from
+            // zero.
             let group_mark = if alone { mark } else { (mark.0, 0) };
             let verdict = self.group(start..end, group_mark, no_goods);
             if verdict != Verdict::Found {
-                // The groups before this one are open again too, so they get their old ranks back as well.
+                // The groups before this one are open again, so they get their old ranks back too.
                 ranks.into_iter().for_each(|(item, rank)| self.rank[item as usize] = rank);
                 self.undo(undo);
                 self.take_out(from..start);
@@ -152,7 +156,7 @@ impl<'a> Search<'a> {
         Verdict::Found
     }
 
-    /// Ranks a group by what is still open; returns the old ranks.
+    /// Ranks a group by the open loads; returns the old ranks.
     fn rank_anew(&mut self, range: std::ops::Range<usize>) -> Vec<(u32, u32)> {
         let items = &self.lists[range];
         let old: Vec<(u32, u32)> = items.iter().map(|item| (*item, self.rank[*item as usize])).collect();
@@ -168,7 +172,7 @@ impl<'a> Search<'a> {
         old
     }
 
-    /// Solves one group of items: places each candidate in turn and goes on with the others.
+    /// Solves one group of items: places each candidate in turn and continues with the others.
     fn group(&mut self, range: std::ops::Range<usize>, mark: Mark, no_goods: &mut NoGoods) -> Verdict {
         self.nodes += 1;
         if self.nodes > self.limit {
@@ -184,7 +188,8 @@ impl<'a> Search<'a> {
         let undo = self.mark_undo();
         let ceiling = self.lowest_ceiling(range.clone());
         for (offset, rank, item) in self.candidates(range.clone(), mark) {
-            // Whatever comes next lies at this offset or above; every section must still hold what is open.
+            // All later items have this offset or a higher one, and every section must still hold its
+            // open items.
             if offset > ceiling {
                 break;
             }
@@ -225,7 +230,7 @@ impl<'a> Search<'a> {
         verdict
     }
 
-    /// The highest offset that the next placement of a group may have.
+    /// Returns the highest offset that the next placement of a group may have.
     fn lowest_ceiling(&self, range: std::ops::Range<usize>) -> u32 {
         let items = &self.lists[range];
         let first = items.first().map_or(0, |item| self.instance.first[*item as usize]) as usize;
@@ -244,10 +249,11 @@ impl<'a> Search<'a> {
         Verdict::Found
     }
 
-    /// The items that may come next, lowest offset first, ties by rank.
+    /// Returns the items that may be placed next, lowest offset first, ties by rank.
     fn candidates(&self, range: std::ops::Range<usize>, mark: Mark) -> Vec<(u32, u32, u32)> {
         let items = &self.lists[range];
-        // Nothing lies at or above a place where another free item would fit whole: that one could be pushed down.
+        // No item starts at or above the lowest top of a free item: that free item could be pushed down
+        // below it.
         let lowest_top =
             items.iter().map(|item| self.rests[*item as usize] + self.instance.extent[*item as usize]).min().unwrap_or(0);
         let lowest_fixed = items.iter().filter_map(|item| self.instance.fixed[*item as usize]).min().unwrap_or(u32::MAX);
@@ -264,7 +270,7 @@ impl<'a> Search<'a> {
         list
     }
 
-    /// Places an item; `false` if the rest, `lists[from..]`, then cannot fit.
+    /// Places an item; returns `false` if the rest, `lists[from..]`, can no longer fit.
     fn place(&mut self, item: u32, mark: Mark, from: usize) -> bool {
         let instance = self.instance;
         let index = item as usize;
@@ -279,11 +285,12 @@ impl<'a> Search<'a> {
         let top = mark.0 + instance.extent[index];
         let lifted = instance.overlaps.of(item).iter().all(|other| self.placed[*other as usize] || self.lift(*other, top));
         let passed = lifted && (from..self.lists.len()).all(|place| self.pass_over(self.lists[place], mark));
-        // Dirty sections are cleaned in any case.
+        // Clean the dirty sections in any case.
         self.floors_hold() && passed
     }
 
-    /// Something was placed below a free item.
+    /// Lifts a free item to `top`, after another item was placed below it. Returns `false` if it no
+    /// longer fits.
     fn lift(&mut self, item: u32, top: u32) -> bool {
         let index = item as usize;
         if top <= self.rests[index] {
@@ -303,7 +310,8 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Placements went past the place where a free item rests: something must be put below it first.
+    /// Raises the bound of a free item that later placements pass over: another item must be placed
+    /// below it first. Returns `false` if it no longer fits.
     fn pass_over(&mut self, item: u32, mark: Mark) -> bool {
         let index = item as usize;
         if (self.rests[index], self.rank[index]) > mark || self.least[index] > mark.0.max(self.rests[index]) {
@@ -323,7 +331,7 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// A bound of an item rose: sections where it was the lowest one have to look again.
+    /// Raises the bound of an item, and marks the sections in which it was the lowest.
     fn raise_least(&mut self, item: u32, least: u32) {
         let index = item as usize;
         for &section in self.instance.item_sections.of(item) {
@@ -340,7 +348,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Finds the floors of dirty sections; whether each can hold its free items above its floor.
+    /// Recomputes the floors of dirty sections. Returns whether each section can hold its free items
+    /// above its floor.
     fn floors_hold(&mut self) -> bool {
         let mut hold = true;
         while let Some(section) = self.dirty.pop() {
@@ -369,7 +378,7 @@ impl<'a> Search<'a> {
         self.trail.push(Change { item, rests: self.rests[index], least: self.least[index], key: self.key[index] });
     }
 
-    /// Takes out the items of `lists[range]` that were placed.
+    /// Removes the placed items of `lists[range]`.
     fn take_out(&mut self, range: std::ops::Range<usize>) {
         for place in range {
             let item = self.lists[place];

@@ -1,24 +1,26 @@
-//! Shakes of a half-done placement: everything that has a place is pushed down or up.
+//! Shakes of an unfinished placement: every placed item is pushed down or up.
 //!
-//! Repair changes only what is in the way of something. Where little room is left it comes back to the same places again and again; holes that
-//! have become one, or lie elsewhere, let it go on. Nothing loses its place by a shake.
+//! Repair changes only the items that block another one. With little room left it keeps
+//! returning to a few places. A shake merges holes or moves them, so that repair can continue. No item
+//! loses its place by a shake.
 
 use super::normal::{Normal, Part, align_up};
 
 /// Offset of an item that has no place.
 pub(super) const NOWHERE: u64 = u64::MAX;
 
-/// Moves of repair between two shakes: so many at least, and one for each so many items.
+/// Least number of repair moves between two shakes. Large problems have one move for each
+/// `ITEMS_PER_MOVE` items.
 const LEAST_PERIOD: usize = 300;
 const ITEMS_PER_MOVE: usize = 4;
 
-/// One of so many shakes is upwards.
+/// Divisor: on average, one of this number of shakes pushes up, the others push down.
 const UPWARDS: u64 = 4;
 
-/// Rectangles that pushing reads in the time of one look of first fit.
+/// Rectangles that a push reads in the time of one look of first fit.
 const READ_PER_LOOK: u64 = 8;
 
-/// Numbers that look random, always the same ones.
+/// Pseudo-random numbers with a fixed seed.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -26,7 +28,7 @@ impl Random {
         Self(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below a bound, which must not be 0. (Xorshift, Marsaglia 2003.)
+    /// Returns a number below `bound`, which must not be 0. (Xorshift, Marsaglia 2003.)
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -35,7 +37,7 @@ impl Random {
     }
 }
 
-/// When the next shake comes.
+/// Counter of the moves until the next shake.
 pub(super) struct Shakes {
     period: usize,
     left: usize,
@@ -49,13 +51,14 @@ struct Placed {
 }
 
 impl Shakes {
-    /// Shakes for a problem of so many items.
+    /// Creates the counter for a problem of `items` items.
     pub fn new(items: usize) -> Self {
         let period = LEAST_PERIOD.max(items / ITEMS_PER_MOVE);
         Self { period, left: period }
     }
 
-    /// Counts a move, and shakes if it is time. Nothing is above `wanted` before or after. Needs whole items; `budget` shrinks.
+    /// Counts a move, and shakes if it is time. Nothing is above `wanted` before or after. Needs items
+    /// of one part. Subtracts the cost from `budget`.
     pub fn turn(&mut self, normal: &Normal, offsets: &mut [u64], wanted: u64, budget: &mut u64, random: &mut Random) {
         self.left -= 1;
         if self.left > 0 {
@@ -70,7 +73,7 @@ impl Shakes {
     }
 }
 
-/// Puts every placed item as low as it goes, the lowest first. O(n²) with a small factor.
+/// Moves every placed item as low as possible, the lowest first. O(n²) with a small factor.
 fn push_down(normal: &Normal, offsets: &mut [u64], budget: &mut u64) {
     let mut order: Vec<usize> = (0..offsets.len()).filter(|item| offsets[*item] != NOWHERE).collect();
     order.sort_by_key(|item| offsets[*item]);
@@ -95,7 +98,8 @@ fn push_down(normal: &Normal, offsets: &mut [u64], budget: &mut u64) {
     *budget = budget.saturating_sub(read / READ_PER_LOOK);
 }
 
-/// Puts every placed item as high below `wanted` as it goes, the highest first. O(n²) with a small factor.
+/// Moves every placed item as high below `wanted` as possible, the highest first. O(n²) with a small
+/// factor.
 fn push_up(normal: &Normal, offsets: &mut [u64], wanted: u64, budget: &mut u64) {
     let mut order: Vec<usize> = (0..offsets.len()).filter(|item| offsets[*item] != NOWHERE).collect();
     order.sort_by_key(|item| std::cmp::Reverse(offsets[*item] + normal.items[*item].size));
@@ -158,7 +162,7 @@ mod tests {
             assert!(offsets.iter().zip(&before).filter(|(now, then)| now != then).count() > 200);
         }
         assert!(budget < 1_000_000);
-        // What has no place gets none, and takes none.
+        // An item without a place gets none, and blocks no other.
         let without: Vec<u64> =
             offsets.iter().enumerate().map(|(item, offset)| if item % 2 == 0 { NOWHERE } else { *offset }).collect();
         let mut pushed = without.clone();

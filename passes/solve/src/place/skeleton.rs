@@ -1,7 +1,10 @@
-//! The skeleton of a very large placement is placed first, all others around it: the long-lived few, and what lives in the busiest sections.
+//! The skeleton of a very large placement is placed first, all other items around it. It consists of the
+//! few long-lived items and the items of the busiest sections.
 //!
-//! Where a small part of the buffers makes most of the load because it lives much longer, that part decides how full the arena gets; it is small enough for
-//! several rules. What lives in the busiest sections has to fit between it without loss, so it joins in before repair. Everywhere else there is room.
+//! If a small part of the buffers makes most of the load because it lives much longer, that part decides
+//! how full the arena gets. It is small enough to try several rules. The items of the busiest sections
+//! must fit between the long-lived items without loss, so they join the skeleton before its repair. All
+//! other sections have room to spare.
 
 use super::core::{around, buffers_of, members};
 use super::first_fit::complete_first_fit;
@@ -12,19 +15,20 @@ use super::problem::Problem;
 use super::repair::repair;
 use crate::tuning::{PlaceTuning, Share};
 
-/// The long-lived make at least two thirds of all bytes · steps.
+/// Minimum share of the long-lived items in all bytes · steps.
 const SHARE: (u128, u128) = (2, 3);
 
-/// Sections belong to the skeleton if their load is less than this below the bound, in percent.
+/// A section is busy if its load is at most this far below the bound, in percent.
 const MARGIN: u64 = 6;
 
-/// How much higher than the bound the skeleton may be: one part in so many.
+/// Divisor of the bound: the skeleton may be higher than the bound by this part of it.
 const SPARE: u64 = 128;
 
-/// Rules for the long-lived.
+/// Rules tried for the long-lived items.
 const LONG_RULES: [Rule; 2] = [Rule::SizeClassBirth, Rule::Area];
 
-/// Offsets of all items, or `None` if no few are so long-lived, or the budget was not enough. Needs a repairable problem.
+/// Returns the offsets of all items, or `None` if no small set of items is long-lived enough or the
+/// budget runs out. Needs a repairable problem.
 pub(super) fn around_skeleton(
     problem: &Problem,
     normal: &Normal,
@@ -41,7 +45,7 @@ pub(super) fn around_skeleton(
     around(normal, &skeleton, &offsets, &brief, budget)
 }
 
-/// The long-lived by the rule that does best, the others around them, and repaired.
+/// Places the long-lived items by the better rule and the others around them, then repairs the result.
 fn place_skeleton(
     problem: &Problem,
     normal: &Normal,
@@ -55,13 +59,14 @@ fn place_skeleton(
     let mut best: Option<(u64, Vec<u64>)> = None;
     for rule in LONG_RULES {
         let mut items = order(&part, rule, &loads);
-        // Stable, so that both halves keep their order.
+        // A stable sort, so that both halves keep their order.
         items.sort_by_key(|item| !is_long[skeleton[*item as usize] as usize]);
         let placed = complete_first_fit(&part, &items, budget).map(|offsets| (part.height(&offsets), offsets));
         best = [best, placed].into_iter().flatten().min_by_key(|(height, _)| *height);
     }
     let (height, offsets) = best?;
-    // Not lower than needed, and without shakes: the fewer have moved, the more regular is what is left for the rest.
+    // The target leaves room, and there are no shakes. Fewer moved items leave more regular space for
+    // the rest.
     let target = target + target / SPARE;
     if height <= target {
         return Some(offsets);
@@ -73,8 +78,9 @@ fn place_skeleton(
     Some(offsets)
 }
 
-/// Whether each item lives at least so many times two steps; of the numbers at which these items make the share asked for and are few, the one with the
-/// fewest items just above it. O(n).
+/// Returns whether each item is long-lived, or `None` if there is no suitable threshold. A threshold is
+/// a power of two of steps at which the items above it make the minimum share and are a minority. The
+/// threshold with the fewest items just above it is chosen. O(n).
 fn long_lived(normal: &Normal, minority: Share) -> Option<Vec<bool>> {
     let class = |item: usize| normal.items[item].duration.max(1).ilog2() as usize;
     let (mut count, mut area) = ([0_usize; 32], [0_u128; 32]);
@@ -97,7 +103,7 @@ mod tests {
     use super::*;
     use crate::place::check;
 
-    /// Buffers of which one in fifty lives an eighth of the time at most, and the others hardly at all.
+    /// One buffer in fifty lives at most an eighth of the time, the others at most four steps.
     fn buffers(count: u32, mut state: u64) -> Problem {
         let mut next = |below: u64| {
             state ^= state << 13;

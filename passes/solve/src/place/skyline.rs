@@ -1,26 +1,29 @@
-//! The skyline of a placement: for each section the top of what lies there, with range maximum and range assignment in O(log sections).
+//! The skyline of a placement: the top of each section, with range maximum and range assignment in O(log
+//! sections).
 
-/// A segment tree over sections. Assigned values never fall, so that "assign" may be kept as "raise to at least".
+/// A segment tree over sections. Assigned values never fall, so an assignment can be stored as a minimum
+/// height.
 #[derive(Debug)]
 pub(super) struct Skyline {
     leaves: usize,
-    /// The highest top below each node.
+    /// Highest top below each node.
     highest: Vec<u64>,
-    /// All sections below the node are at least this high.
+    /// Minimum height of all sections below each node.
     raised: Vec<u64>,
 }
 
 impl Skyline {
-    /// A flat skyline.
+    /// Creates a flat skyline at 0.
     pub fn new(sections: usize) -> Self {
         let leaves = sections.max(1).next_power_of_two();
         Self { leaves, highest: vec![0; 2 * leaves], raised: vec![0; 2 * leaves] }
     }
 
-    /// The highest top in sections `first..last`.
+    /// Returns the highest top in sections `first..last`.
     pub fn highest(&self, first: u32, last: u32) -> u64 {
         let (mut left, mut right) = (first as usize + self.leaves, last as usize + self.leaves);
-        // Every node of the canonical cover has its raised ancestors among those of the two end leaves.
+        // The raised ancestors of every node in the range's cover are among the ancestors of the two end
+        // leaves.
         let mut result = self.ancestors(left).max(self.ancestors(right - 1));
         while left < right {
             if left % 2 == 1 {

@@ -1,4 +1,5 @@
-//! The stages of a placement: rules, cores and skeletons, exact search and repair, all of them for the large buffers first.
+//! The stages of a placement: rules, cores and skeletons, exact search and repair. All of them run for
+//! the large buffers first.
 
 use super::aside::large_items;
 use super::bound;
@@ -16,13 +17,14 @@ use super::skeleton::around_skeleton;
 use crate::tuning::PlaceTuning;
 use crate::{Limit, Outcome, StopReason};
 
-/// Places all buffers as low as the limit allows; with a capacity, looks for any placement that keeps it.
+/// Places all buffers as low as the limit allows. With a capacity, searches for any placement that keeps
+/// it.
 ///
-/// The height of the answer is the exact highest offset + size. O(n log n + conflicts) for the heuristics, memory linear in the buffers;
-/// the exact search is bounded by `limit`.
+/// The height of the answer is the exact highest offset + size. O(n log n + conflicts) for the
+/// heuristics, memory linear in the buffers; `limit` bounds the exact search.
 ///
 /// # Errors
-/// The problem is not valid, see [`Problem::validate`].
+/// Fails if the problem is invalid, see [`Problem::validate`].
 pub fn solve(problem: &Problem, limit: &Limit) -> Result<Outcome<Solution>, ProblemError> {
     problem.validate()?;
     let normal = Normal::new(problem);
@@ -41,7 +43,8 @@ pub fn solve(problem: &Problem, limit: &Limit) -> Result<Outcome<Solution>, Prob
     Ok(Outcome { solution: known.best, value, lower_bound: known.lower_bound, stop, effort: known.nodes })
 }
 
-/// All stages for the large buffers, the small ones around them; and for all of them if that is not enough.
+/// Runs all stages for the large buffers and places the small ones around them. If that is not enough,
+/// runs all stages for all buffers.
 fn large_first(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64, tuning: &PlaceTuning) -> Known {
     let target = problem.capacity.unwrap_or(lower_bound);
     let mut budget = Budget::new(normal, tuning);
@@ -52,6 +55,7 @@ fn large_first(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64,
         None
     };
     let Some(members) = members else { return all_stages(problem, normal, lower_bound, nodes, best, tuning, &mut budget) };
+    // Place the large buffers alone, then the small ones around them.
     let large = buffers_of(problem, normal, &members, problem.capacity);
     let (part, own_nodes) = (Normal::new(&large), nodes - tuning.lesser.of(nodes));
     let mut own_budget = Budget::new(&part, tuning);
@@ -63,14 +67,14 @@ fn large_first(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64,
     } else if placed.stop == StopReason::Exhausted {
         return placed;
     }
-    // What is proven of some holds for all.
+    // A lower bound of some buffers holds for all.
     let lower_bound = lower_bound.max(placed.lower_bound);
     let rest = nodes - own_nodes;
     let known = all_stages(problem, normal, lower_bound, rest, best, tuning, &mut budget);
     Known { nodes: known.nodes + placed.nodes, ..known }
 }
 
-/// First fit by size, or around the skeleton of a very large problem.
+/// Returns a placement by first fit in order of size, or around the skeleton of a very large problem.
 fn first_placement(problem: &Problem, normal: &Normal, target: u64, tuning: &PlaceTuning, budget: &mut Budget) -> Solution {
     let has_skeleton = normal.items.len() >= tuning.large && repairable(normal);
     let around = if has_skeleton { around_skeleton(problem, normal, target, tuning, &mut budget.left) } else { None };
@@ -82,7 +86,7 @@ fn first_placement(problem: &Problem, normal: &Normal, target: u64, tuning: &Pla
     solution(problem, normal, &offsets)
 }
 
-/// All stages, from a first placement.
+/// Runs all stages, starting from a first placement.
 fn all_stages(
     problem: &Problem,
     normal: &Normal,
@@ -95,6 +99,7 @@ fn all_stages(
     let target = problem.capacity.unwrap_or(lower_bound);
     let mut best = first;
     let count = normal.items.len();
+    // Rules for small problems, cores for large ones.
     if count < tuning.small || normal.has_fixed {
         keep_best_of_rules(problem, normal, target, &mut best, budget);
     }
@@ -106,6 +111,7 @@ fn all_stages(
             keep_lower(problem, normal, Some(offsets), &mut best);
         }
     }
+    // Repair before the exact search if neighbors are listed and the problem is not small.
     let prefers_repair = are_listed && count > tuning.small / 2 && problem.capacity.is_none();
     let looks_per_node = tuning.looks_per_node.saturating_mul(if prefers_repair { tuning.more_looks.max(1) } else { 1 });
     let looks = budget.left.saturating_add(nodes.saturating_mul(looks_per_node));
@@ -113,11 +119,12 @@ fn all_stages(
     if prefers_repair {
         repaired.lower(&mut best);
     }
+    // Search exactly, with fewer nodes after a repair and close to the bound.
     let nodes = if prefers_repair { tuning.lesser.of(nodes) } else { nodes };
     let is_close = best.height - lower_bound.min(best.height) < bound::granule(normal);
     let nodes = if is_close && problem.capacity.is_none() { tuning.minority.of(nodes) } else { nodes };
     let mut known = Known { best: None, lower_bound, stop: StopReason::HeuristicsOnly, nodes: 0 };
-    // Where nothing is to spare, this is quicker than the exact search, or of no use.
+    // In a tight problem this is faster than the exact search, or useless.
     let comes_first = target == lower_bound;
     let reductions = nodes.saturating_mul(tuning.reductions_per_node);
     if comes_first {
@@ -129,6 +136,7 @@ fn all_stages(
         known = exact::improve(problem, normal, known, tuning, nodes);
         best = known.best.take().unwrap_or(best);
     }
+    // Spend the remaining effort on packings, repair and rules.
     if known.stop != StopReason::Exhausted {
         if !comes_first || known.lower_bound > lower_bound {
             keep_packed(problem, normal, known.lower_bound, target, tuning, reductions / 3, &mut best);
@@ -147,7 +155,7 @@ fn all_stages(
     Known { best: kept.then_some(best), ..known }
 }
 
-/// Keeps a packing of a height, if one is found and the best placement is above the target.
+/// Keeps a packing of height `height`, if one is found and the best placement is above the target.
 fn keep_packed(
     problem: &Problem,
     normal: &Normal,
@@ -171,7 +179,7 @@ fn keep_best_of_rules(problem: &Problem, normal: &Normal, target: u64, best: &mu
     }
 }
 
-/// Repair with what looks are left.
+/// Repair with the remaining looks.
 struct Repair<'a> {
     problem: &'a Problem,
     normal: &'a Normal,
@@ -199,8 +207,9 @@ mod tests {
     use super::*;
     use crate::Status;
 
-    /// What a training run under a budget looks like: whatever still fits under the budget, a few of a quarter of it, many of sizes that double, and
-    /// small ones.
+    /// Generates buffers like those of a training run under a budget: each buffer fits under the budget
+    /// at its steps. A few have a quarter of the budget, many have sizes that double, and some are
+    /// small.
     fn training_run(steps: usize) -> Problem {
         let mut random = Random::new();
         let (budget, mut load, mut buffers) = (256_u64 << 20, vec![0_u64; steps], Vec::new());
@@ -244,7 +253,7 @@ mod tests {
     fn small_buffers_change_nothing_about_what_is_possible() {
         let (mut random, mut impossible) = (Random::new(), 0);
         for _ in 0..600 {
-            // As many as keep a load of eight.
+            // Buffers that keep a load of eight.
             let (mut loads, mut buffers) = ([0_u64; 12], Vec::new());
             for _ in 0..200 {
                 let (start, size) = (random.below(12) as usize, 1 + random.below(4));
@@ -258,7 +267,7 @@ mod tests {
             let alone = Problem { buffers: buffers.clone(), capacity: load };
             let status = solve(&alone, &Limit::default()).unwrap().status();
             buffers.extend((0..24).map(|step| Buffer::new(step / 2, step / 2 + 1, 1)));
-            // Half of what a large one could use.
+            // Half of the size of the smallest large buffer.
             let with_small = Problem { buffers, capacity: load.map(|load| load + 5_000) };
             let outcome = solve(&with_small, &Limit::default()).unwrap();
             assert_eq!(outcome.status() == Status::Infeasible, status == Status::Infeasible, "{with_small:?}");

@@ -1,10 +1,13 @@
 //! Branch and bound on the valleys of the skyline, for problems with little room to spare.
 //!
-//! A state is a skyline and the items above it. A *valley* is a flat stretch between two higher walls; whatever lies on its ground lies between its walls. So for
-//! any section of a valley there are few continuations: one of the items that cover the section and fit between the walls lies on the ground there, or the section stays empty up to
-//! the lower wall or the lowest top of another item that fits into the valley. Emptiness is paid from the section's *slack*, its ceiling less its load, and a
-//! section without slack must continue with an item. The search decides the section with the fewest continuations first, weighted by the
-//! failures that it caused before (after Boussemart, Hemery, Lecoutre and Sais, *Boosting Systematic Search by Weighting Constraints*, ECAI 2004).
+//! A state is a skyline and the items above it. A *valley* is a flat stretch between two higher walls;
+//! an item on its ground must fit between them. So any section of a valley has few continuations. Either
+//! an item that covers the section and fits between the walls is placed on the ground there. Or the
+//! section stays empty up to the lower wall, or up to the lowest top of another item that fits into the
+//! valley. Empty space reduces the section's *slack*, its ceiling minus its load. A section without
+//! slack must continue with an item. The search decides the section with the fewest continuations first,
+//! weighted by the failures that it caused before (after Boussemart, Hemery, Lecoutre and Sais,
+//! *Boosting Systematic Search by Weighting Constraints*, ECAI 2004).
 
 mod stack;
 
@@ -13,7 +16,7 @@ use super::ranking::Order;
 use super::search::Verdict;
 use crate::no_goods::{MAX_STATES, NoGoods, mix};
 
-/// A change of the skyline, or an item that was placed.
+/// A change of the skyline, or a placed item.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Sky { section: u32, before: u32 },
@@ -26,30 +29,31 @@ struct Valley {
     first: u32,
     last: u32,
     ground: u32,
-    /// The lower wall's top; `u32::MAX` where nothing free reaches out.
+    /// Top of the lower wall; `u32::MAX` if no free item crosses the borders.
     wall: u32,
-    /// The smallest item that fits between the walls.
+    /// Smallest extent of an item that fits between the walls.
     least: u32,
 }
 
-/// How the section to decide next is chosen; which choice is quick differs from problem to problem.
+/// Rule for choosing the section to decide next. The fastest rule differs between problems.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Choice {
-    /// By the items that may lie there, more if there is much slack.
+    /// The number of items that may be placed there, scaled up if the section has much slack.
     Items,
-    /// By the continuations.
+    /// The number of continuations.
     Options,
-    /// By the product of continuations and slack.
+    /// The product of continuations and slack.
     Slack,
 }
 
-/// What to do next.
+/// The next action of the search.
 enum Step {
     /// The section cannot be filled.
     Dead(u32),
-    /// Sections were raised, so look again.
+    /// Sections were raised, so examine the skyline again.
     Again,
-    /// One of the items lies on the ground there, or the section is empty up to the height.
+    /// Place one of the items on the ground of the section, or leave the section empty up to height
+    /// `skip`.
     Branch { section: u32, skip: Option<u32> },
 }
 
@@ -61,29 +65,30 @@ pub(super) struct ValleySearch<'a> {
     highest: Vec<u32>,
     ceiling: Vec<u32>,
     sky: Vec<u32>,
-    /// Granules of free items of each section.
+    /// Granules of the free items of each section.
     open: Vec<u32>,
-    /// Free items that live in this section and in the one before it.
+    /// Number of free items that live both in this section and in the one before it.
     crossing: Vec<u32>,
     placed: Vec<bool>,
-    /// A section's part of the state's hash: its height times a random factor, and the codes of the free items that start in it.
+    /// Each section's part of the state's hash: its height times a random factor, plus the codes of the
+    /// free items that start in it.
     key: Vec<u128>,
     factor: Vec<u128>,
     code: Vec<u128>,
     trail: Vec<Change>,
     valleys: Vec<Valley>,
-    /// The valley of each section, or `u32::MAX`.
+    /// Valley of each section, or `u32::MAX`.
     valley_of: Vec<u32>,
     covering: Vec<u32>,
     resting: Vec<u64>,
-    /// The ceiling of each section as a signed number.
+    /// Ceiling of each section as a signed number.
     height: Vec<i32>,
-    /// Room of each section under the ceiling; signed, because that compares faster.
+    /// Room of each section under the ceiling. It is signed because that compares faster.
     room: Vec<i32>,
-    /// The flat stretch of each section, and the height of each.
+    /// Index of each section's flat stretch, and the height of each stretch.
     stretch_of: Vec<u32>,
     grounds: Vec<u32>,
-    /// Failures of each section, from 1.
+    /// Failures of each section, plus 1.
     pub weight: Vec<u32>,
     pub offsets: Vec<u32>,
     pub nodes: u64,
@@ -93,9 +98,11 @@ pub(super) struct ValleySearch<'a> {
 const NONE: u32 = u32::MAX;
 
 impl<'a> ValleySearch<'a> {
-    /// A search for height `capacity` in bytes, or `None` if an item is aligned, fixed or has gaps.
+    /// Creates a search for height `capacity` in bytes. Returns `None` if an item is aligned, fixed or
+    /// has gaps, or does not fit.
     pub fn new(instance: &'a Instance, capacity: u64, order: &Order, choice: Choice) -> Option<Self> {
         let count = instance.items();
+        // Reject problems that the search cannot handle.
         let plain = |item: u32| {
             let index = item as usize;
             let whole = instance.item_sections.of(item).len() == (instance.last[index] - instance.first[index]) as usize;
@@ -137,6 +144,7 @@ impl<'a> ValleySearch<'a> {
             nodes: 0,
             limit: 0,
         };
+        // All items start as placed; removing them fills the loads and the hash.
         (0..count as u32).for_each(|item| search.take_out(item));
         Some(search)
     }
@@ -151,7 +159,8 @@ impl<'a> ValleySearch<'a> {
         self.split(0, sections, no_goods)
     }
 
-    /// Solves sections `first..last`, each stretch that no free item leaves by itself.
+    /// Solves sections `first..last`. Each stretch whose borders no free item crosses is solved by
+    /// itself.
     fn split(&mut self, first: u32, last: u32, no_goods: &mut NoGoods) -> Verdict {
         let undo = self.trail.len();
         let mut from = first;
@@ -245,7 +254,8 @@ impl<'a> ValleySearch<'a> {
         }
     }
 
-    /// How good it is to decide a section now, the smaller the better: continuations for each failure there.
+    /// Returns the priority of deciding a section now, smallest first: its continuations divided by its
+    /// failures.
     fn score(&self, at: usize, covering: u32, slack: u32, gap: u32) -> u64 {
         let (slack, gap) = (u64::from(slack), u64::from(gap));
         let continuations = match self.choice {
@@ -253,11 +263,12 @@ impl<'a> ValleySearch<'a> {
             Choice::Options => u64::from(covering) + u64::from(slack >= gap),
             Choice::Slack => (u64::from(covering) + u64::from(slack >= gap)) * (slack + u64::from(self.ceiling[at]) / 16),
         };
-        // Slack is below 2^30, so that the product stays below 2^64 for up to 1024 items.
+        // Slack is below 2^30, so the product is below 2^64 for up to 1024 items.
         continuations.min(1 << 40) * (1 << 20) / u64::from(self.weight[at])
     }
 
-    /// The height up to which a section of a valley is empty if none of its candidates lies there; `None` if its slack is too small.
+    /// Returns the height up to which a section of a valley is empty if none of its candidates is placed
+    /// there; `None` if its slack is too small.
     fn skip(&self, section: u32) -> Option<u32> {
         let at = section as usize;
         let valley = self.valleys[self.valley_of[at] as usize];
@@ -274,7 +285,7 @@ impl<'a> ValleySearch<'a> {
         valley.first <= self.instance.first[index] && self.instance.last[index] <= valley.last
     }
 
-    /// The free items that start in sections `first..last`.
+    /// Returns the free items that start in sections `first..last`.
     fn free_items(&self, first: u32, last: u32) -> impl Iterator<Item = u32> + '_ {
         let from = self.instance.first.partition_point(|start| *start < first);
         let to = from + self.instance.first[from..].partition_point(|start| *start < last);
@@ -303,7 +314,7 @@ impl<'a> ValleySearch<'a> {
         }
     }
 
-    /// Counts the candidates of each section as differences, and finds the smallest one of each valley.
+    /// Counts the candidates of each section as differences, and finds the smallest item of each valley.
     fn count_candidates(&mut self, first: u32, last: u32) {
         let from = self.instance.first.partition_point(|start| *start < first);
         for index in from..self.placed.len() {
@@ -331,7 +342,8 @@ impl<'a> ValleySearch<'a> {
         }
     }
 
-    /// The items that may lie on the ground of a section in a valley, the preferred ones first.
+    /// Returns the items that may be placed on the ground of a section in a valley, preferred items
+    /// first.
     fn candidates(&self, section: u32) -> Vec<u32> {
         let valley = self.valleys[self.valley_of[section as usize] as usize];
         let may_lie = |item: &u32| {

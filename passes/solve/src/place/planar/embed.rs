@@ -1,10 +1,11 @@
-//! Offsets from lines: what a sweep found out about which line ends what is enough to place everything.
+//! Offsets from lines: the lines that a sweep found determine the place of every item.
 
 use std::collections::BTreeMap;
 
 use super::tree::{Tree, bundle, order_by, reduce, replace};
 
-/// A vertical line: what lies against its left side, consecutive, and what lies against its right side in the same place.
+/// A vertical line: the consecutive leaves on its left side, and the leaves that replace them on its
+/// right side.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub from: Vec<u32>,
@@ -12,13 +13,14 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The line of mirrored time.
+    /// Returns the line in reversed time.
     pub fn reversed(&self) -> Self {
         Self { from: self.to.clone(), to: self.from.clone() }
     }
 }
 
-/// Goes through lines: the tree before each, in which what it ends is consecutive, and the tree after all. `None` if they cannot be drawn.
+/// Applies lines to a tree of orders. Returns the tree before each line, with the line's ending leaves
+/// consecutive, and the tree after all lines. Returns `None` if the lines cannot be drawn.
 pub(super) fn replay(start: &[u32], lines: &[Line]) -> Option<(Vec<Tree>, Tree)> {
     let leaves = lines.iter().flat_map(|line| line.from.iter().chain(&line.to)).chain(start);
     let mut marked = vec![false; leaves.max().map_or(0, |most| *most as usize + 1)];
@@ -34,7 +36,8 @@ pub(super) fn replay(start: &[u32], lines: &[Line]) -> Option<(Vec<Tree>, Tree)>
     Some((trees, tree))
 }
 
-/// The offsets of leaves `0..count`: any order that the last tree allows, and from there back, each line's place given to what ends at it.
+/// Returns the offsets of leaves `0..count`. Takes any order that the last tree allows and goes back
+/// from there: the leaves that end at a line take the place of the leaves that begin at it.
 pub(super) fn offsets(start: &[u32], lines: &[Line], size: &BTreeMap<u32, u64>, count: usize) -> Option<Vec<u64>> {
     let (trees, tree) = replay(start, lines)?;
     let mut order = Vec::new();

@@ -1,8 +1,8 @@
-//! Which holes may end at a line, so that as much lies on its right as on its left.
+//! Finds the holes that may end at a line, so that equal bytes are on its left and right.
 
 use super::lines::{MAX_MEMBERS, MAX_UNBALANCED_ITEMS};
 
-/// Empty bytes between two lines; the second one is not known yet.
+/// Empty bytes between two lines, the second of which is not known yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hole {
     pub leaf: u32,
@@ -13,21 +13,23 @@ pub(super) struct Hole {
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub cost: u32,
-    /// Those that end whole.
+    /// Leaves of the holes that end completely.
     pub whole: Vec<u32>,
-    /// One of which only so many bytes end here.
+    /// A hole of which only a part ends here: its leaf and the bytes of the part.
     pub part: Option<(u32, u64)>,
-    /// What begins as a hole on the right.
+    /// Bytes of the hole that begins on the right.
     pub rest: u64,
 }
 
-/// What it costs, in eighths of a bit, that a second hole ends here, and a third; that a hole ends in two places; that one ends here and
-/// another one begins; and each further hole beside such a one. Holes that just fit cost nothing.
+/// Cost, in eighths of a bit, of each further hole that ends at a line. A first hole that fits exactly
+/// costs nothing.
 const SECOND: u32 = 16;
+/// Cost, in eighths of a bit, of a hole that ends in two places.
 const SPLIT: u32 = 40;
+/// Cost, in eighths of a bit, of a line at which a hole ends and another begins.
 const THROUGH: u32 = 48;
 
-/// The choices of at most some cost where `left` bytes end and `right` begin.
+/// Returns the choices of cost at most `most` for a line with `left` ending and `right` beginning bytes.
 pub(super) fn choices(holes: &[Hole], left: u64, right: u64, most: u32) -> Vec<Choice> {
     let mut search = Search { holes, left, right, most, whole: Vec::new(), found: Vec::new() };
     search.visit(0, 0);
@@ -44,7 +46,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Adds the choices of the holes that are taken, `sum` bytes, and of those with any of the holes from `from` on.
+    /// Adds the choices with the holes taken so far, which have `sum` bytes, and with any of the holes
+    /// from `from` on.
     fn visit(&mut self, from: usize, sum: u64) {
         self.add(sum);
         let count = self.whole.len();

@@ -1,50 +1,52 @@
-//! How what ends and what begins at one moment may be divided into vertical lines.
+//! Divides the items that end or begin at one moment into vertical lines.
 //!
-//! Mostly all of it touches one line. If two lines lie at the same moment, then mostly one of them has as much on its left as on its right, and how
-//! surprising that is says how likely they are two: many small sets have equal sums by chance, few do.
+//! Usually all of them touch one line. If there are two lines at one moment, usually one of them is
+//! balanced: its ends and begins have equal sums. The more surprising this equality is, the likelier are
+//! two lines. With many possible subsets or small sums, equal sums occur by chance.
 
 use std::collections::BTreeMap;
 
-/// What ends at a line and what begins there.
+/// Items that end at a line, and items that begin there.
 pub(super) type Sides = (Vec<u32>, Vec<u32>);
 
-/// Lines of one moment, and what it costs to believe in them.
+/// Lines of one moment, and the cost of assuming them, in eighths of a bit.
 pub(super) struct Division {
     pub cost: u32,
     pub lines: Vec<Sides>,
 }
 
-/// What it costs that two lines of one moment both have holes, in eighths of a bit, and more for each item: a quarter of a bit.
-/// The tree tells which of those that end can lie together.
+/// Cost, in eighths of a bit, of two lines with holes at one moment, and of each of their items in
+/// addition: a quarter of a bit. The tree decides which of the ending items can be adjacent.
 const UNBALANCED: u32 = 32;
 const UNBALANCED_FOR_EACH: u32 = 2;
 
-/// One of so many moments has two lines.
+/// Divisor: one of this number of moments has two lines.
 const MOMENTS_PER_DOUBLE: u128 = 5;
 
-/// Most items of which all subsets are looked at; of more items only subsets of few members: `MAX_MEMBERS` where both sides have equal sums.
+/// Most items whose subsets are all examined. For more items only small subsets are examined: of at most
+/// `MAX_MEMBERS` items if both sides have equal sums.
 const MAX_SUBSET_ITEMS: usize = 10;
 pub(super) const MAX_MEMBERS: usize = 4;
 
-/// The same where a line has holes: subsets are more often possible then.
+/// Equivalent limits if a line has holes, since more subsets are possible then.
 pub(super) const MAX_UNBALANCED_ITEMS: usize = 9;
 const MAX_UNBALANCED_MEMBERS: u32 = 2;
 
-/// Most lines by themselves at one moment, and most that may lie beside two lines with holes.
+/// Most balanced lines at one moment, and most of them that may be next to two lines with holes.
 const MAX_BLOCKS: usize = 24;
 const MAX_BESIDE: usize = 4;
 
-/// Most divisions of a moment, and most ways to take holes for one.
+/// Most divisions of a moment, and most ways to take holes for a division.
 pub(super) const MAX_DIVISIONS: usize = 400;
 
-/// Subsets that are one line by themselves.
+/// Subsets of both sides that make one balanced line.
 struct Block {
     ends: u64,
     begins: u64,
     cost: u32,
 }
 
-/// The likeliest divisions, those that cost least first. `unit` divides all sizes.
+/// Returns the likeliest divisions, cheapest first. `unit` divides all sizes.
 pub(super) fn divisions(ends: &[u32], begins: &[u32], size: &[u64], unit: u64) -> Vec<Division> {
     let count = ends.len() + begins.len();
     let most = if count <= MAX_SUBSET_ITEMS { MAX_SUBSET_ITEMS as u32 } else { MAX_MEMBERS as u32 };
@@ -61,6 +63,7 @@ pub(super) fn divisions(ends: &[u32], begins: &[u32], size: &[u64], unit: u64) -
         let known = found.entry(sides).or_insert(cost);
         *known = cost.min(*known);
     };
+    // One line, then up to three balanced lines with the rest as another line.
     add(&[], surprise.min(2 * UNBALANCED));
     let apart = |a: (u64, u64), b: (u64, u64)| a.0 & b.0 == 0 && a.1 & b.1 == 0;
     for (place, block) in blocks.iter().enumerate() {
@@ -80,6 +83,7 @@ pub(super) fn divisions(ends: &[u32], begins: &[u32], size: &[u64], unit: u64) -
             }
         }
     }
+    // Two lines with holes, also next to one balanced line.
     let most = if count <= MAX_UNBALANCED_ITEMS { MAX_UNBALANCED_ITEMS as u32 } else { MAX_UNBALANCED_MEMBERS };
     let cost = UNBALANCED + count as u32 * UNBALANCED_FOR_EACH;
     parts(&left, &right, most, count, &mut |part| add(&[part], cost));
@@ -100,7 +104,7 @@ pub(super) fn divisions(ends: &[u32], begins: &[u32], size: &[u64], unit: u64) -
     list
 }
 
-/// Visits the subsets of both sides that have up to `most` members in sum, and fewer than `count`.
+/// Visits the subsets of both sides that together have 1 to `most` members, and fewer than `count`.
 fn parts(left: &[(u64, u64)], right: &[(u64, u64)], most: u32, count: usize, visit: &mut impl FnMut((u64, u64))) {
     for &(ends, _) in left {
         for &(begins, _) in right {
@@ -113,12 +117,13 @@ fn parts(left: &[(u64, u64)], right: &[(u64, u64)], most: u32, count: usize, vis
 }
 
 fn chosen(items: &[u32], mask: u64) -> Vec<u32> {
-    // The last bit stands for all items from there on.
+    // The last bit stands for all items from that position on.
     let in_mask = |place: &usize| mask >> (*place).min(63) & 1 == 1;
     (0..items.len()).filter(in_mask).map(|place| items[place]).collect()
 }
 
-/// Subsets as masks, with their sums: all of up to `most` members if there are few items, else those of one or two.
+/// Returns subsets as masks, with their sums: all subsets of up to `most` members if there are few
+/// items, otherwise those of at most two.
 fn subsets(items: &[u32], size: &[u64], most: u32) -> Vec<(u64, u64)> {
     let with_sum = |mask: u64| (mask, chosen(items, mask).iter().map(|item| size[*item as usize]).sum());
     if items.len() <= MAX_SUBSET_ITEMS {
@@ -129,7 +134,8 @@ fn subsets(items: &[u32], size: &[u64], most: u32) -> Vec<(u64, u64)> {
     std::iter::once(0).chain(pairs).map(with_sum).collect()
 }
 
-/// Subsets of both sides with equal sums, the most surprising ones first; and how surprising the first one is.
+/// Returns the subsets of both sides with equal sums, the most surprising first, and the surprise of the
+/// first, in eighths of a bit.
 fn blocks(left: &[(u64, u64)], right: &[(u64, u64)], counts: [usize; 2], most: u32, unit: u64) -> (Vec<Block>, u32) {
     let mut list: Vec<(i64, Block)> = Vec::new();
     for &(ends, sum) in left {
@@ -149,7 +155,8 @@ fn blocks(left: &[(u64, u64)], right: &[(u64, u64)], counts: [usize; 2], most: u
     (list.into_iter().map(|(_, block)| block).collect(), surprise)
 }
 
-/// The eighths of a bit by which chance explains better than a line of their own that two subsets have this sum.
+/// Returns, in eighths of a bit, how much better chance explains the equal sums of two subsets than a
+/// line of their own does.
 fn doubt(counts: [usize; 2], members: [u32; 2], sum: u64) -> i64 {
     let mut pairs: u128 = 0;
     for ends in 1..=members[0] {
@@ -159,7 +166,7 @@ fn doubt(counts: [usize; 2], members: [u32; 2], sum: u64) -> i64 {
     }
     let (chance, line) = ((pairs * MOMENTS_PER_DOUBLE).min(1 << 60), u128::from(sum.min(1 << 30)) + 1);
     let (chance, line) = (chance * chance, line * line);
-    // Halves of a bit are fine enough.
+    // Half bits are precise enough.
     4 * if chance >= line { i64::from((chance / line).ilog2()) } else { -i64::from((line / chance).ilog2()) }
 }
 

@@ -1,4 +1,5 @@
-//! A beam search over the moments of a problem, in one direction of time: which vertical lines there are, and which holes end at them.
+//! A beam search over the moments of a problem, in one direction of time. It decides on the vertical
+//! lines and the holes that end at them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +8,14 @@ use super::holes::{Choice, Hole, choices};
 use super::lines::{Division, MAX_DIVISIONS, Sides, divisions};
 use super::tree::{Tree, bundle, freedom, hash, reduce, replace, split, without};
 
-/// A moment at which something ends or begins.
+/// A moment at which items end or begin.
 pub(super) struct Moment {
     pub ends: Vec<u32>,
     pub begins: Vec<u32>,
 }
 
-/// What a sweep is about: sizes of the items, a common divisor of them, the states kept at each moment, and the reductions that are left.
+/// The input of a sweep: sizes of the items, a common divisor of them, the states kept at each moment,
+/// and the remaining reductions.
 pub(super) struct Sweep<'a> {
     pub size: &'a [u64],
     pub unit: u64,
@@ -21,17 +23,17 @@ pub(super) struct Sweep<'a> {
     pub budget: &'a mut u64,
 }
 
-/// Where a sweep begins: the orders of what lives there.
+/// Start of a sweep: the possible orders of the live leaves.
 #[derive(Clone)]
 pub(super) struct Start {
     pub tree: Tree,
     pub holes: Vec<Hole>,
-    /// The first leaf that stands for nothing yet.
+    /// First unused leaf number.
     pub next: u32,
     pub cost: u32,
 }
 
-/// All lines of a sweep that came to the last moment.
+/// All lines of a sweep that reached the last moment.
 pub(super) struct Path {
     pub start: usize,
     pub cost: u32,
@@ -40,17 +42,17 @@ pub(super) struct Path {
     /// Sizes of the holes' parts, and the parts of each hole.
     pub size: BTreeMap<u32, u64>,
     pub parts: BTreeMap<u32, Vec<u32>>,
-    /// What lives before the last moment.
+    /// Leaves that live before the last moment.
     pub last: Vec<u32>,
 }
 
-/// A line as it was found: holes may still be split after it.
+/// A line as drawn during the search. Later lines may still split its hole.
 #[derive(Clone)]
 struct Drawn {
     from: Vec<u32>,
     begins: Vec<u32>,
     hole: Option<Hole>,
-    /// A part, and the hole that it was split from.
+    /// A part of a hole that ends here, and the leaf of the hole that it was split from.
     part: Option<(Hole, u32)>,
 }
 
@@ -62,7 +64,8 @@ struct State {
     freedom: u64,
 }
 
-/// Lines that a state may go on with: the cost after them, without and with what they will cost because of its orders, about.
+/// Lines that may extend a state. `plain` is the cost without the orders that they exclude, `cost`
+/// includes an estimate of these.
 struct Candidate {
     plain: u32,
     cost: u32,
@@ -71,14 +74,17 @@ struct Candidate {
     choices: Vec<Choice>,
 }
 
-/// Costs above the best one at which candidates are looked for, while there are too few; in eighths of a bit.
+/// Costs above the cheapest state, in eighths of a bit, up to which candidates are searched, one step
+/// after the other while there are too few.
 const RUNGS: [u32; 12] = [0, 24, 48, 72, 96, 128, 160, 200, 240, 300, 360, 480];
 
-/// Most reductions at one moment for each state that is kept, so that no moment takes all of them. 10 and 40 change nothing.
+/// Most reductions at one moment for each kept state, so that no moment takes all of them. Values of 10
+/// and 40 change nothing.
 const MAX_TRIES: u64 = 20;
 
 impl Sweep<'_> {
-    /// Sweeps over all moments but the last one, at which everything ends. The paths that come there, the cheapest first.
+    /// Sweeps over all moments except the last, at which all items end. Returns the paths that reach it,
+    /// the cheapest first.
     pub fn run(&mut self, moments: &[Moment], starts: &[Start]) -> Vec<Path> {
         let first =
             |(parent, at): (usize, &Start)| State { at: at.clone(), parent, drawn: Vec::new(), freedom: freedom(&at.tree) };
@@ -97,7 +103,7 @@ impl Sweep<'_> {
         paths
     }
 
-    /// The states after a moment, the cheapest candidates tried first.
+    /// Returns the states after a moment. The cheapest candidates are tried first.
     fn step(&mut self, beam: &[State], moment: &Moment) -> Vec<State> {
         let divisions = divisions(&moment.ends, &moment.begins, self.size, self.unit);
         let mut fitting: Vec<Fitting> = beam.iter().map(|state| Fitting::new(state, self.size.len())).collect();
@@ -126,7 +132,7 @@ impl Sweep<'_> {
         found
     }
 
-    /// The candidates within a range of costs.
+    /// Returns the candidates within a range of costs.
     fn candidates(
         &self,
         beam: &[State],
@@ -147,7 +153,7 @@ impl Sweep<'_> {
         list
     }
 
-    /// The holes that may end at each of some lines, with the cost of all.
+    /// Returns the holes that may end at each of some lines, with the total cost.
     fn ways(&self, holes: &[Hole], lines: &[Sides], cost: u32, most: u32) -> Vec<(u32, Vec<Choice>)> {
         let mut ways = vec![(cost, Vec::new())];
         for (ends, begins) in lines {
@@ -170,7 +176,7 @@ impl Sweep<'_> {
         items.iter().map(|item| self.size[*item as usize]).sum()
     }
 
-    /// Draws a candidate's lines, if what they end can be consecutive.
+    /// Draws a candidate's lines; returns `None` if the leaves that end at a line cannot be consecutive.
     fn draw(&self, beam: &[State], divisions: &[Division], candidate: &Candidate, left: &mut u64) -> Option<State> {
         let mut at = Start { cost: candidate.plain, ..beam[candidate.state].at.clone() };
         let mut drawn = Vec::new();
@@ -182,7 +188,7 @@ impl Sweep<'_> {
         Some(State { at, parent: candidate.state, drawn, freedom })
     }
 
-    /// The same number for states that go on alike: holes of one size are alike.
+    /// Returns a hash that is equal for states that continue alike. Holes of one size count as equal.
     fn code(&self, at: &Start) -> u64 {
         let count = self.size.len() as u32;
         let size = |leaf: u32| at.holes.iter().find(|hole| hole.leaf == leaf).map_or(0, |hole| hole.size);
@@ -190,7 +196,8 @@ impl Sweep<'_> {
     }
 }
 
-/// Which items of a state can end at one line, if holes are wherever they need to be; and how much freedom is lost if they do.
+/// Finds which items of a state can end at one line if holes are placed as needed, and the freedom that
+/// this loses.
 struct Fitting {
     tree: Option<Tree>,
     freedom: u64,
@@ -205,7 +212,8 @@ impl Fitting {
         Self { tree, freedom, marked: vec![false; items], known: BTreeMap::new() }
     }
 
-    /// What all lines cost, each by itself; `None` if one cannot be drawn, or if they cost more than `most`.
+    /// Returns the sum of the freedom that each line loses by itself. Returns `None` if a line cannot be
+    /// drawn or the sum is above `most`.
     fn lost(&mut self, lines: &[Sides], most: Option<u32>) -> Option<u32> {
         let most = most?;
         lines.iter().try_fold(0, |lost, (ends, _)| Some(lost + self.lost_by(ends)?).filter(|lost| *lost <= most))
@@ -224,7 +232,7 @@ impl Fitting {
     }
 }
 
-/// What is left of the holes.
+/// Returns the holes, or the remainders of holes, that are not taken.
 fn still_free(holes: &[Hole], taken: &[Choice]) -> Vec<Hole> {
     let used =
         |leaf: u32| taken.iter().filter_map(|choice| choice.part).filter(|part| part.0 == leaf).map(|part| part.1).sum::<u64>();
@@ -232,12 +240,13 @@ fn still_free(holes: &[Hole], taken: &[Choice]) -> Vec<Hole> {
     holes.iter().filter(is_whole).map(|hole| Hole { size: hole.size - used(hole.leaf), ..*hole }).collect()
 }
 
-/// Draws one line, if what it ends can be consecutive. The fewer of the orders allow that, the more it costs: after a wrong line things
-/// lie together by chance only.
+/// Draws one line, if the leaves that end at it can be consecutive. The cost rises as fewer of the
+/// orders allow this: after a wrong line, leaves are adjacent only by chance.
 fn draw_line(at: &mut Start, (ends, begins): &Sides, choice: &Choice) -> Option<Drawn> {
     let mut tree = at.tree.clone();
     let mut from: Vec<u32> = ends.iter().chain(&choice.whole).copied().collect();
     let mut part = None;
+    // Split off the part of a hole that ends here.
     if let Some((leaf, size)) = choice.part {
         let own = Hole { leaf: at.next, size };
         at.next += 1;
@@ -246,6 +255,7 @@ fn draw_line(at: &mut Start, (ends, begins): &Sides, choice: &Choice) -> Option<
         from.push(own.leaf);
         part = Some((own, leaf));
     }
+    // Make the ending leaves consecutive and replace them by the beginning ones.
     let mut marked = vec![false; at.next as usize];
     from.iter().for_each(|leaf| marked[*leaf as usize] = true);
     let reduced = reduce(&tree, &marked)?;
@@ -258,7 +268,8 @@ fn draw_line(at: &mut Start, (ends, begins): &Sides, choice: &Choice) -> Option<
     Some(Drawn { from, begins: begins.clone(), hole, part })
 }
 
-/// The lines that led to a state of the last beam, each hole cut from its beginning into the parts that end in different places.
+/// Returns the lines that led to a state of the last beam. Each hole is cut, from its beginning on, into
+/// the parts that end in different places.
 fn path(beams: &[Vec<State>], state: usize, last: &Moment) -> Option<Path> {
     let mut chain = Vec::new();
     let mut at = state;

@@ -1,4 +1,5 @@
-//! Tests of nearly perfect packings: cut rectangles are put together again, with pieces missing, and what comes out holds.
+//! Tests of nearly perfect packings: cut rectangles with missing pieces are packed again, and the
+//! checker accepts the result.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::super::problem::{Buffer, Problem, Solution};
@@ -9,7 +10,8 @@ use super::lines::divisions;
 use super::*;
 use crate::{Limit, Status};
 
-/// A square cut straight and by pinwheels, every eighth piece taken out; what lives at its first step stays.
+/// Generates a square that is cut straight and by pinwheels, with every eighth piece removed. Pieces
+/// that live at the first step stay.
 fn thinned(random: &mut Random, side: u64, pieces: usize) -> Problem {
     let mut list = vec![[0, side, 0, side]];
     for _ in 0..pieces * 9 {
@@ -50,7 +52,7 @@ fn thinned(random: &mut Random, side: u64, pieces: usize) -> Problem {
     Problem { buffers: list.into_iter().map(buffer).collect(), capacity: None }
 }
 
-/// Whether the packing of some height was found; it must hold.
+/// Returns whether a packing of height `height` was found, and checks it.
 fn packs(problem: &Problem, height: u64, budget: u64) -> bool {
     let normal = Normal::new(problem);
     let Some(by_item) = pack(problem, &normal, height, &PlaceTuning::DEFAULT, &mut { budget }) else { return false };
@@ -87,11 +89,12 @@ fn what_comes_together_by_chance_costs_more_than_what_lies_together() {
 fn most_small_squares_are_put_together_though_their_moments_coincide() {
     let mut random = Random::new();
     let found = (0..300).filter(|_| packs(&thinned(&mut random, 16, 16), 16 << 4, 20_000)).count();
-    // Few moments are balanced in the others, or too much lies at one moment by chance.
+    // In the others, few moments are balanced or chance puts too many items at one moment.
     assert!(found >= 180, "{found} of 300");
 }
 
-/// Whether some placement of the buffers without an offset has at most a height; all offsets are tried.
+/// Returns whether some placement of the buffers without an offset has at most height `height`. Tries
+/// all offsets.
 fn fits_by_force(problem: &Problem, offsets: &mut Vec<Option<u64>>, height: u64) -> bool {
     let buffers = &problem.buffers;
     let Some(next) = offsets.iter().position(Option::is_none) else { return true };
@@ -119,7 +122,8 @@ fn the_stages_reach_the_bound_of_a_cut_square_with_missing_pieces() {
     assert_eq!((outcome.value, outcome.status()), (Some(512 << 4), Status::Optimal));
 }
 
-/// Eight units that always live: at each step one or two buffers give way to one or two others of the same sum, wherever they lie.
+/// Generates buffers with a constant load of eight units: at each step one or two buffers are replaced
+/// by others of equal sum, at any place.
 fn balanced(random: &mut Random) -> Problem {
     let mut live: Vec<(u32, u64)> = vec![(0, 8)];
     let mut buffers = Vec::new();

@@ -1,14 +1,16 @@
-//! Trees of all orders in which some leaves are consecutive.
+//! Trees that represent all orders in which given sets of leaves are consecutive.
 //!
-//! The children of a *free* node come in any order, those of a *strict* node in theirs or the reverse of it. Asking for a set of leaves to be consecutive makes
-//! the tree smaller or fails. (PQ-trees, Booth and Lueker, *Testing for the consecutive ones property, interval graphs, and graph planarity using PQ-tree algorithms*, 1976.) Trees
-//! here are small and shared between the states of a search, so each operation visits the whole tree and copies only what it changes.
+//! The children of a *free* node come in any order, those of a *strict* node in the given order or its
+//! reverse. Requiring a set of leaves to be consecutive shrinks the tree or fails. (PQ-trees, Booth and
+//! Lueker, *Testing for the consecutive ones property, interval graphs, and graph planarity using
+//! PQ-tree algorithms*, 1976.) Trees here are small and shared between the states of a search, so each
+//! operation visits the whole tree and copies only the changed nodes.
 
 use std::rc::Rc;
 
 use crate::no_goods::mix;
 
-/// A tree, or a part of one.
+/// A tree or subtree.
 pub(super) type Tree = Rc<Node>;
 
 #[derive(Debug)]
@@ -18,7 +20,7 @@ pub(super) enum Node {
     Strict(Vec<Tree>),
 }
 
-/// Which leaves below a node are marked.
+/// Share of marked leaves below a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shade {
     None,
@@ -26,7 +28,8 @@ enum Shade {
     Some,
 }
 
-/// Leaves in any order; a single one keeps a node of its own, so that what it is split into stays together.
+/// Creates a free node of leaves. A single leaf keeps a node of its own, so that the parts it is split
+/// into stay together.
 pub(super) fn bundle(leaves: impl IntoIterator<Item = u32>) -> Tree {
     Rc::new(Node::Free(leaves.into_iter().map(|leaf| Rc::new(Node::Leaf(leaf))).collect()))
 }
@@ -54,7 +57,8 @@ fn shade(tree: &Tree, marked: &[bool]) -> Shade {
     }
 }
 
-/// The tree of those orders in which the marked leaves are consecutive, if there are any. O(leaves × depth).
+/// Returns the tree of the orders in which the marked leaves are consecutive, or `None` if there are
+/// none. O(leaves × depth).
 pub(super) fn reduce(tree: &Tree, marked: &[bool]) -> Option<Tree> {
     match &**tree {
         Node::Leaf(_) => Some(tree.clone()),
@@ -119,7 +123,8 @@ fn reduce_strict(tree: &Tree, children: &[Tree], marked: &[bool]) -> Option<Tree
     Some(node(list, Node::Strict))
 }
 
-/// Appends what a tree consists of, unmarked leaves first, marked ones last, as children of a strict node.
+/// Appends the components of a tree as children of a strict node, unmarked leaves first, marked leaves
+/// last. Returns `None` if no order allows this.
 fn line_up(tree: &Tree, marked: &[bool], list: &mut Vec<Tree>) -> Option<()> {
     match (&**tree, shade(tree, marked)) {
         (Node::Leaf(_), _) | (_, Shade::None | Shade::All) => list.push(tree.clone()),
@@ -165,7 +170,7 @@ fn line_up_reversed(tree: &Tree, marked: &[bool], list: &mut Vec<Tree>) -> Optio
     Some(())
 }
 
-/// Puts another tree in the place of the marked leaves, which must be consecutive.
+/// Replaces the marked leaves, which must be consecutive, by another tree.
 pub(super) fn replace(tree: &Tree, marked: &[bool], by: &Tree) -> Tree {
     match (&**tree, shade(tree, marked)) {
         (_, Shade::None) => tree.clone(),
@@ -181,7 +186,7 @@ pub(super) fn replace(tree: &Tree, marked: &[bool], by: &Tree) -> Tree {
     }
 }
 
-/// Adds leaf `part` beside `leaf`, in any order where that one's node is free.
+/// Adds leaf `part` next to `leaf`, in any order if its node is free.
 pub(super) fn split(tree: &Tree, leaf: u32, part: u32) -> Tree {
     let is_leaf = |child: &Tree| matches!(&**child, Node::Leaf(other) if *other == leaf);
     match &**tree {
@@ -195,7 +200,7 @@ pub(super) fn split(tree: &Tree, leaf: u32, part: u32) -> Tree {
     }
 }
 
-/// The tree without the leaves from `count` on.
+/// Returns the tree without the leaves from `count` on, or `None` if no leaf remains.
 pub(super) fn without(tree: &Tree, count: u32) -> Option<Tree> {
     let kept = |children: &[Tree]| children.iter().filter_map(|child| without(child, count)).collect::<Vec<_>>();
     match &**tree {
@@ -205,7 +210,8 @@ pub(super) fn without(tree: &Tree, count: u32) -> Option<Tree> {
     }
 }
 
-/// The same number for trees of the same orders, whatever order their children are written in; leaves are alike if their codes are.
+/// Returns a hash that is equal for trees of equal orders, in any written order of their children.
+/// Leaves are equal if their codes are.
 pub(super) fn hash(tree: &Tree, code: &impl Fn(u32) -> u64) -> u64 {
     let chain = |sum: u64, part: &u64| scramble(sum.rotate_left(7).wrapping_add(*part));
     match &**tree {
@@ -233,7 +239,7 @@ static FACTORIALS: [u32; 1024] = {
     list
 };
 
-/// How many orders there are: the logarithm, in eighths of a bit.
+/// Returns the logarithm of the number of orders, in eighths of a bit.
 pub(super) fn freedom(tree: &Tree) -> u64 {
     match &**tree {
         Node::Leaf(_) => 0,
@@ -245,7 +251,8 @@ pub(super) fn freedom(tree: &Tree) -> u64 {
     }
 }
 
-/// Appends the leaves in the order of the tree that agrees with given positions; leaves of one position are consecutive in some order.
+/// Appends the leaves in an order of the tree that agrees with the given positions. Leaves with one
+/// position are consecutive in some order.
 pub(super) fn order_by(tree: &Tree, position: &impl Fn(u32) -> usize, order: &mut Vec<u32>) {
     match &**tree {
         Node::Leaf(leaf) => order.push(*leaf),
@@ -281,7 +288,7 @@ mod tests {
     use super::super::super::shake::Random;
     use super::*;
 
-    /// All orders of a tree.
+    /// Returns all orders of a tree.
     fn orders(tree: &Tree) -> BTreeSet<Vec<u32>> {
         let join = |children: &[&Tree]| {
             children.iter().fold(BTreeSet::from([Vec::new()]), |lists, child| {
@@ -354,7 +361,7 @@ mod tests {
         let mut order = Vec::new();
         order_by(&tree, &|leaf| [9, 8, 7, 2, 3, 5][leaf as usize], &mut order);
         assert_eq!(order, [3, 4, 5, 2, 1, 0]);
-        // What lies together can be taken out, split and put back.
+        // Consecutive leaves can be replaced, split and restored.
         let with = replace(&tree, &marks(&[0, 1, 2]), &bundle([2]));
         assert!(orders(&split(&with, 2, 1)).iter().all(|order| consecutive(order, &marks(&[1, 2]))));
         assert_eq!(orders(&without(&tree, 4).unwrap()).len(), 4);

@@ -1,9 +1,10 @@
-//! The stack bound of the valley search: what rests high in a section is stacked from there on.
+//! The stack bound of the valley search: items that rest high in a section are stacked from there on.
 
 use super::ValleySearch;
 
 impl ValleySearch<'_> {
-    /// A section whose free items cannot all lie between where they rest and the ceiling: for any height, those that rest at or above it are stacked on it.
+    /// Returns a section whose free items do not fit between their resting heights and the ceiling. For
+    /// any height, the items that rest at or above it are stacked on it.
     pub(super) fn overfull(&mut self, first: u32, last: u32) -> Option<u32> {
         self.find_stretches(first, last);
         let mut resting = std::mem::take(&mut self.resting);

@@ -1,4 +1,4 @@
-//! The valley search against the canonical one.
+//! Tests of the valley search against the canonical search.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use super::super::normal::Normal;
 use super::super::problem::{Buffer, Problem};
@@ -6,7 +6,8 @@ use super::super::restart::Orders;
 use super::super::search::Search;
 use super::*;
 
-/// Both searches run to their end on random problems at heights around the bound; they must agree, and nothing may overlap.
+/// Both searches run to their end on random problems at heights around the bound. They must agree, and
+/// no items may overlap.
 #[test]
 fn agrees_with_the_canonical_search() {
     let mut state = 0x1234_5678_9abc_def1_u64;
