@@ -120,6 +120,6 @@ fn all_codes() -> Vec<&'static codes::CodeInfo> {
 /// The schema of a file.
 pub fn schema(what: SchemaOf) -> Outcome {
     match what {
-        SchemaOf::Layout => print(&layout_file::schema()),
+        SchemaOf::Layout => print(layout_file::schema()),
     }
 }

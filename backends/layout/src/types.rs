@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer, ser::Error as _};
 
 /// Value of the key `schema` in this version of the file.
@@ -11,99 +10,106 @@ pub const VERSION: &str = "memc.layout/1";
 /// A memory plan of one model: schedule, and space, offset and live range of every tensor.
 ///
 /// All sizes are bytes. A step is a position in `schedule`, from 0.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Layout {
     /// Name and version of the format, `memc.layout/1`.
     pub schema: String,
     /// Version of memc that wrote the file.
     pub memc_version: String,
-    /// What the user asked for, as given; no time stamps, no paths.
+    /// Requested options, as given; no time stamps, no paths.
     pub options: BTreeMap<String, String>,
-    /// The two ONNX files that the plan speaks of.
+    /// The two ONNX files of the plan.
     pub model: Model,
-    /// The memory system that the plan was made for.
+    /// The memory system of the plan.
     pub target: Target,
     /// Which graph inputs and outputs the arenas hold.
     pub io: Io,
-    /// Bytes that each space may use at most; a space without a key is not limited.
+    /// Limit of each space, in bytes; a space without a key is not limited.
     pub budget: BTreeMap<String, u64>,
     /// The arena of each space.
     pub arenas: Vec<Arena>,
     /// Nodes of the main graph of the output model in the order in which they run.
     pub schedule: Vec<ScheduledNode>,
-    /// Every value of known size, and the scratch of kernels and bodies.
+    /// Every value of known size, and the workspace of kernels and bodies.
     pub tensors: Vec<Tensor>,
-    /// Tensors that leave their space for a while.
+    /// Tensors that leave their space and return.
     pub transfers: Vec<Transfer>,
-    /// Values whose size nobody can derive.
+    /// Values whose size cannot be derived.
     pub unplanned: Vec<Unplanned>,
-    /// Bodies of control flow, planned alone and charged to their node as scratch.
+    /// Bodies of control flow, planned separately and charged to their node as workspace.
     pub subgraphs: Vec<Subgraph>,
-    /// Most bytes of distinct owners live at one step, a space at a time.
+    /// Maximum of the bytes of distinct owners live at one step, by space.
     pub peak: BTreeMap<String, Peak>,
-    /// What no plan can go below, a space at a time.
+    /// Lower bounds of every plan, by space.
     pub lower_bound: BTreeMap<String, LowerBound>,
     /// Bytes of all constants.
     pub weights: u64,
-    /// The input model under the same rules, before any change.
+    /// Peaks and weights of the input model under the plan's rules, before any change.
     pub baseline: Baseline,
-    /// What the plan costs in work and time.
+    /// Cost of the plan in work and time.
     pub cost: Cost,
-    /// When each step runs, in the order of the schedule, by the model of time: operators one after another, transfers beside them, each direction
-    /// of a link an engine of its own. Left out where nothing is modelled.
+    /// Modelled time of each step, in schedule order: operators run one after another. Transfers run in
+    /// parallel to them, and each direction of a link is its own engine. Absent if no time is modelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Busy>,
-    /// How the searches behind the plan ended. Left out where none ran.
+    /// Results of the searches for the plan. Absent if no search ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub solvers: Vec<Solver>,
-    /// How the plan was found. Left out where the pipeline was the user's own.
+    /// Strategy and pipeline that found the plan. Absent if the user gave the pipeline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
-    /// Other budgets of the first space, and what plans within them take. Left out where nobody asked.
+    /// Other budgets of the first space, with the best plan found for each. Absent if not requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pareto: Vec<ParetoPoint>,
-    /// Pieces of the graph that rules replaced by equal forms, in the order in which that was done. Left out where none was.
+    /// Fragments of the graph that rules replaced by equal forms, in the order of replacement. Absent
+    /// if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rewrites: Vec<Rewrite>,
-    /// Results that take the storage of the state whose new value they are. Left out where none does.
+    /// Results that take the storage of the state that they update. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<StateUpdate>,
-    /// Graph outputs that may be new values of state and share storage with none, where that was asked for. Left out where there are none.
+    /// Graph outputs that may be new values of state but share no storage with it, if pairs were
+    /// requested. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unpaired: Vec<Unpaired>,
-    /// Constants that lie in a farther space and are copied to the near one where they are read; all others lie in the near one. Left
-    /// out where none does.
+    /// Constants in a farther space, each copied to the near space before a reader. All other constants
+    /// are in the near space. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fetches: Vec<Fetch>,
-    /// Tensors whose sizes do not follow from the model's inputs and operators: somebody says them, and other data may have others. Left out where
-    /// all follow.
+    /// Tensors whose sizes do not follow from the model's inputs and operators. The file or the user
+    /// states them, and other data may have other sizes. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<Stated>,
 }
 
-/// A tensor whose size somebody says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A tensor of stated size.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stated {
     /// The tensor.
     pub tensor: String,
-    /// Who says it, or says the size that it follows from.
+    /// Source of the size, or of the size that it follows from.
     pub by: StatedBy,
 }
 
-/// Who says a size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+/// Source of a stated size.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StatedBy {
-    /// The model file: a shape beside a result that its operator does not imply.
+    /// The model file: a shape stated for a result, which its operator does not imply.
     File,
     /// The user, by `--assume` or by the extent of a dimension that only results have.
     User,
 }
 
-/// A time in which a step keeps its engine busy, `[start, end]` in nanoseconds from the start of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+/// Interval in which a step keeps its engine busy, `[start, end]` in nanoseconds from the start of the
+/// run.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "[u64; 2]", into = "[u64; 2]")]
-#[schemars(with = "[u64; 2]")]
+#[cfg_attr(test, schemars(with = "[u64; 2]"))]
 pub struct Busy {
     /// Start, in nanoseconds from the start of the run.
     pub start_ns: u64,
@@ -130,68 +136,75 @@ impl From<Busy> for [u64; 2] {
     }
 }
 
-/// How a plan was found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Strategy and pipeline that found a plan.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
-    /// The strategy that found it.
+    /// Strategy that found it.
     pub strategy: String,
-    /// The pipeline that makes it of the model as it was given: `--passes` repeats it.
+    /// Pipeline that makes the plan from the input model: `--passes` repeats it.
     pub passes: String,
 }
 
-/// How a search ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Result of a search.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Solver {
     /// Pass that searched.
     pub pass: String,
-    /// What the value counts: `bytes` or `ns`.
+    /// Unit of the value: `bytes` or `ns`.
     pub unit: String,
-    /// What it found; less is better.
+    /// Value of the best solution found; smaller is better.
     pub value: u64,
-    /// What nothing goes below.
+    /// Lower bound of the value.
     pub lower_bound: u64,
-    /// Why it stopped.
+    /// Reason for which the search stopped.
     pub stop: String,
-    /// Search nodes.
+    /// Effort of the search, in search nodes.
     pub effort: u64,
 }
 
-/// A budget, and the best plan that was found within it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A budget, and the best plan found within it.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParetoPoint {
     /// Limit of the arena.
     pub budget: u64,
     /// Arena of the plan.
     pub arena: u64,
-    /// Modelled time beyond that of a plan without a limit.
+    /// Modelled time beyond that of a plan without a limit, in nanoseconds.
     pub extra_ns: u64,
-    /// What no plan within the budget goes below, of the extra time; null when not derived.
+    /// Lower bound of the extra time of any plan within the budget, in nanoseconds; null if not
+    /// derived.
     #[serde(deserialize_with = "Option::deserialize")]
     pub bound: Option<u64>,
 }
 
-/// A window of the input model that rules gave another form.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A fragment of the input model that rules replaced by an equal form.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rewrite {
-    /// Its number, from 1.
+    /// Number of the fragment, from 1.
     pub window: u64,
-    /// How often each rule was used.
+    /// Number of uses of each rule.
     pub rules: BTreeMap<String, u64>,
-    /// What others read of it, where both models have a name for that.
+    /// Values of the fragment with outside readers, if both models have a name for the value.
     pub outputs: Vec<RewrittenValue>,
 }
 
 /// A value that two models compute in different ways.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RewrittenValue {
-    /// Its name in the input model.
+    /// Name in the input model.
     pub given: String,
-    /// Its name in the output model.
+    /// Name in the output model.
     pub written: String,
 }
 
-/// The two ONNX files that a plan speaks of.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The two ONNX files of a plan.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
     /// SHA-256 of the input model file, lower-case hexadecimal.
     pub input_sha256: String,
@@ -201,16 +214,17 @@ pub struct Model {
     pub ir_version: u64,
     /// Operator sets of the output model.
     pub opset_imports: Vec<OpsetImport>,
-    /// Extents that free dimensions of graph inputs were bound to. The plan holds for these alone.
+    /// Extents that free dimensions of graph inputs were bound to. The plan is valid only for these.
     pub dims: BTreeMap<String, u64>,
-    /// Whether the inputs of the output model state the extents in `dims` in the place of the free dimensions, so that a runtime refuses
-    /// others. Left out where nothing was bound.
+    /// Whether the inputs of the output model state the extents in `dims` instead of free dimensions,
+    /// so that a runtime rejects other extents. Absent if no dimension was bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bound: bool,
 }
 
 /// One operator set that a model imports.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpsetImport {
     /// Domain of the operators; empty for the default domain.
     pub domain: String,
@@ -218,37 +232,40 @@ pub struct OpsetImport {
     pub version: u64,
 }
 
-/// The memory system that a plan was made for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The memory system of a plan.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Target {
     /// Name of the target description.
     pub name: String,
-    /// Places where bytes may live, the one that operators compute in first.
+    /// Memory spaces. Operators compute in the first.
     pub spaces: Vec<Space>,
     /// Directed connections between spaces.
     pub links: Vec<Link>,
 }
 
-/// A place where bytes may live.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A memory space.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
     /// Name of the space, such as `device`, `host`, `sram`.
     pub name: String,
-    /// Bytes that the space has; null when not limited.
+    /// Capacity in bytes; null if not limited.
     #[serde(deserialize_with = "Option::deserialize")]
     pub capacity: Option<u64>,
-    /// Every offset in the space is a multiple of this many bytes.
+    /// Alignment in bytes: every offset in the space is a multiple of it.
     pub alignment: u64,
 }
 
 /// A directed connection between two spaces.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Link {
     /// Space that is read.
     pub from: String,
     /// Space that is written.
     pub to: String,
-    /// Bandwidth.
+    /// Bandwidth, in bytes per second.
     #[serde(serialize_with = "number")]
     pub bytes_per_second: f64,
     /// Time before the first byte arrives, in nanoseconds.
@@ -256,8 +273,9 @@ pub struct Link {
     pub latency_ns: f64,
 }
 
-/// Which graph inputs and outputs the arenas hold; the rest is the caller's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+/// Graph inputs and outputs that the arenas hold; the caller holds the others.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Io {
     /// Graph outputs, but no graph inputs.
@@ -288,19 +306,21 @@ impl Io {
     }
 }
 
-/// The one block of memory that all tensors of a space lie in; its first byte is offset 0.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Contiguous block of memory for all tensors of a space; its first byte is offset 0.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arena {
     /// Space of the arena.
     pub space: String,
-    /// Highest `offset + bytes` of the tensors in it.
+    /// Maximum of `offset + bytes` over its tensors.
     pub size: u64,
-    /// What the address of the arena must be a multiple of, in bytes.
+    /// Alignment of the arena's address, in bytes.
     pub alignment: u64,
 }
 
-/// One node in the order of execution.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A node in the order of execution.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduledNode {
     /// Position in the schedule.
     pub step: u64,
@@ -310,7 +330,7 @@ pub struct ScheduledNode {
     pub op: String,
     /// Domain of the operator; empty for the default domain.
     pub domain: String,
-    /// Whether the node is a dead end that only pins a runtime's order. Absent from the file when false.
+    /// Whether the node is a dead end that only pins a runtime's order. Absent from the file if false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub anchor: bool,
     /// Names of its operands in order, empty for an omitted operand. Only the planner fills them: the
@@ -323,30 +343,33 @@ pub struct ScheduledNode {
 }
 
 /// A value of known size, or a workspace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tensor {
-    /// Name of the value in the output model; `scratch:<node>:<k>` or `scratch:<node>:body` for a workspace.
+    /// Name of the value in the output model; `scratch:<node>:<k>` or `scratch:<node>:body` for
+    /// workspace.
     pub name: String,
     /// Element type, ONNX's name in lower case.
     pub dtype: String,
     /// Dimensions.
     pub shape: Vec<u64>,
-    /// Size, elements × bits / 8 rounded up.
+    /// Size in bytes: elements × bits / 8, rounded up.
     pub bytes: u64,
-    /// What the value is to the model.
+    /// Storage class of the value.
     pub class: Class,
-    /// Space that holds the tensor; null when the caller holds it.
+    /// Space that holds the tensor; null if the caller holds it.
     #[serde(deserialize_with = "Option::deserialize")]
     pub space: Option<String>,
-    /// First byte in the arena of the space; null when the caller holds the tensor.
+    /// First byte in the arena of the space; null if the caller holds the tensor.
     #[serde(deserialize_with = "Option::deserialize")]
     pub offset: Option<u64>,
-    /// Steps at which the tensor is live. One range when placed, else none or that of its readers.
+    /// Steps at which the tensor is live. One range if placed; otherwise none or the range of its
+    /// readers.
     pub live: Vec<LiveRange>,
-    /// Whose bytes these are, when not the tensor's own.
+    /// Owner of the bytes. Absent if the tensor owns its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<Alias>,
-    /// The tensor that this one is computed again from the same operands as.
+    /// Original of a recomputed copy: the tensor that was computed from the same operands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recompute_of: Option<String>,
     /// Step of the node that uses a workspace; absent for values.
@@ -354,21 +377,22 @@ pub struct Tensor {
     pub step: Option<u64>,
 }
 
-/// What a value is to the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+/// Storage class of a value.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// An initializer, or computed from nothing but initializers.
+    /// An initializer, or a value computed only from initializers.
     Constant,
     /// A graph input.
     Input,
     /// A graph output.
     Output,
-    /// Everything between inputs and outputs.
+    /// Any value between inputs and outputs.
     Transient,
-    /// Read and updated across runs.
+    /// Read and updated from run to run.
     State,
-    /// A kernel's or body's workspace, live for one step.
+    /// Workspace of a kernel or a body, live for one step.
     Scratch,
 }
 
@@ -387,9 +411,10 @@ impl Class {
 }
 
 /// Steps `start..end`, written as the pair `[start, end]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "[u64; 2]", into = "[u64; 2]")]
-#[schemars(with = "[u64; 2]")]
+#[cfg_attr(test, schemars(with = "[u64; 2]"))]
 pub struct LiveRange {
     /// First step.
     pub start: u64,
@@ -416,35 +441,39 @@ impl From<LiveRange> for [u64; 2] {
     }
 }
 
-/// Why a tensor owns no bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Reason for which a tensor owns no bytes.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alias {
-    /// The tensor whose bytes are used.
+    /// Tensor that owns or shares the bytes.
     pub of: String,
-    /// How they are used.
+    /// Kind of sharing.
     pub kind: AliasKind,
     /// First byte, counted from that tensor's first byte.
     pub alias_offset: u64,
 }
 
-/// How a tensor uses another one's bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+/// Way in which a tensor uses the bytes of another tensor.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AliasKind {
-    /// The same values under another shape or a window of them, or a part that is written straight into the whole.
+    /// The values of the other tensor in another shape, a sub-view of it, or a part that is written
+    /// straight into the whole.
     View,
-    /// An output that overwrites an operand whose last reader is the very node.
+    /// A result that overwrites an operand whose last reader is this node.
     InPlace,
 }
 
-/// A tensor that leaves its space for a while.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A tensor that leaves its space and returns.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// What is moved out.
+    /// Tensor that is moved out.
     pub tensor: String,
-    /// What is there again afterwards.
+    /// Tensor that is moved back in.
     pub result: String,
-    /// Space of both.
+    /// Space of both tensors.
     pub from: String,
     /// Space of the bytes in between.
     pub to: String,
@@ -458,29 +487,32 @@ pub struct Transfer {
 
 /// State that the caller holds, and the result that overwrites it.
 ///
-/// The result's node and all later ones read no byte of the old value, but for operands of that node which it may overwrite element by
-/// element.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// The result's node and all later nodes read no byte of the old value, except for operands that this
+/// node may overwrite element by element.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateUpdate {
     /// The old value: a graph input, with or without a default, of class `state`.
     pub tensor: String,
-    /// Its new value: a graph output of the same type and shape.
+    /// New value: a graph output of equal type and shape.
     pub result: String,
 }
 
-/// A graph output that may be the new value of a graph input and has storage of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A graph output that may be the new value of a graph input, but has its own storage.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unpaired {
     /// The graph output.
     pub result: String,
-    /// The graph inputs whose new value it may be.
+    /// Graph inputs that it may be the new value of.
     pub candidates: Vec<String>,
-    /// Why it shares storage with none of them.
+    /// Reason for which it shares no storage with them.
     pub reason: String,
 }
 
-/// A constant that is copied from a farther space before it is read; its own bytes stay where they are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A constant that is copied from a farther space before it is read. The constant keeps its place.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetch {
     /// The constant.
     pub tensor: String,
@@ -496,23 +528,25 @@ pub struct Fetch {
     pub bytes: u64,
 }
 
-/// A value whose size nobody can derive.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A value whose size cannot be derived.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unplanned {
     /// Name of the value.
     pub name: String,
-    /// Why its size is unknown.
+    /// Reason for which its size is unknown.
     pub reason: String,
-    /// What the value is to the model. Left out by older writers.
+    /// Storage class of the value. Absent in files of older writers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
-    /// The most bytes that it can have. Left out where nothing bounds them.
+    /// Upper bound of its size in bytes. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<u64>,
 }
 
 /// A body of control flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subgraph {
     /// Node of the main graph that runs the body.
     pub node: String,
@@ -522,43 +556,47 @@ pub struct Subgraph {
     pub arena_bytes: u64,
 }
 
-/// Most bytes of distinct owners live at one step of a space, independent of offsets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Maximum of the bytes of distinct owners live at one step of a space, independent of offsets.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peak {
     /// Bytes of the owners that are live.
     pub bytes: u64,
-    /// A step at which they are.
+    /// A step with this maximum.
     pub step: u64,
-    /// The most bytes with the values of `unplanned` that the arena would hold, each as large as it can be. Left out where there are none, or one has
-    /// no bound.
+    /// Upper bound of the peak including the values of `unplanned` that the arena would hold. Absent if
+    /// there are no such values, or if a value has no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<u64>,
 }
 
-/// What no plan of a space can go below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Lower bounds of every plan of a space.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LowerBound {
-    /// Least arena size for the live ranges of this plan.
+    /// Lower bound of the arena size for the live ranges of this plan, in bytes.
     pub placement: u64,
-    /// Least peak over all orders of the nodes; null when not derived.
+    /// Lower bound of the peak over all orders of the nodes, in bytes; null if not derived.
     #[serde(deserialize_with = "Option::deserialize")]
     pub order: Option<u64>,
-    /// Whether the peak equals `order`, with nothing recomputed or moved.
+    /// Whether the peak equals `order`, without recomputation or transfers.
     pub order_proved: bool,
     /// Whether the arena size equals `placement`.
     pub placement_proved: bool,
 }
 
-/// The input model under the same rules, before any change.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Peaks and weights of the input model under the plan's rules, before any change.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
-    /// Peak of the input model in file order, views aliased, nothing in place; a space at a time. Workspace counts only where the node's
-    /// name tells it apart, so that whoever has both files can derive the number.
+    /// Peak of the input model in file order, by space: views aliased, nothing in place. Workspace
+    /// counts only if the node's name identifies it, so that the number can be derived from both files.
     pub file_order_peak: BTreeMap<String, u64>,
-    /// The same with all workspace; what plans are compared with. Left out by writers before version 0.1.
+    /// Peak with all workspace, which plans are compared with. Absent in files of writers before
+    /// version 0.1.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub own_peak: BTreeMap<String, u64>,
-    /// Bytes of all constants of the input model. Left out where there are none.
+    /// Bytes of all constants of the input model. Absent if there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub weights: u64,
 }
@@ -567,22 +605,23 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What a plan costs in work and time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Cost of a plan in work and time.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Nodes of the input model.
     pub nodes_before: u64,
     /// Nodes of the output model.
     pub nodes_after: u64,
-    /// Nodes that compute something a second time.
+    /// Nodes that recompute a value.
     pub recomputed_nodes: u64,
-    /// Floating-point operations of those.
+    /// Floating-point operations of the recomputing nodes.
     #[serde(serialize_with = "number")]
     pub extra_flops: f64,
     /// Floating-point operations of the input model.
     #[serde(serialize_with = "number")]
     pub base_flops: f64,
-    /// Bytes moved between spaces, each pair counted once.
+    /// Bytes moved between spaces; each pair counts once.
     pub transferred_bytes: u64,
     /// Modelled time of one run of the input model, in nanoseconds.
     #[serde(serialize_with = "number")]
@@ -590,7 +629,8 @@ pub struct Cost {
     /// Modelled time of one run of the output model, in nanoseconds.
     #[serde(serialize_with = "number")]
     pub modelled_ns_after: f64,
-    /// Least time that any plan within the budget takes beyond one without a limit, as a part of the latter; null when not derived.
+    /// Lower bound of the extra time of any plan within the budget, as a fraction of the time of a plan
+    /// without a limit; null if not derived.
     #[serde(deserialize_with = "Option::deserialize", serialize_with = "optional_number")]
     pub overhead_lower_bound: Option<f64>,
 }
