@@ -103,14 +103,13 @@ pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut
     best.map(|best| Found { log, ..best }).ok_or_else(|| refusal.unwrap_or_else(none))
 }
 
-/// Returns the name and summary of every strategy, in the order in which they run. Returns the refusal
-/// with the smaller plan; a refusal for time takes precedence, since it says that plans keep the byte
-/// limit.
+/// Returns the name and summary of every strategy, in the order in which they run.
 pub fn strategies() -> impl Iterator<Item = (&'static str, &'static str)> {
     strategies::STRATEGIES.iter().map(|strategy| (strategy.name, strategy.summary))
 }
 
-/// Of two refusals, the one with the smaller plan; one for time says that there are plans within the bytes.
+/// Returns the refusal with the smaller plan. A refusal for time takes precedence, since it says that plans
+/// keep the byte limit.
 fn smaller(known: Option<Refusal>, short: Box<Shortage>) -> Refusal {
     match known {
         Some(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(known)))) if known.least > short.least => short.into(),

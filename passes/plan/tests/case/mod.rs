@@ -108,8 +108,8 @@ impl Case {
     }
 }
 
-/// Returns a line up to two blanks and a comment, as in `%a = Relu(%x) : f32[16] @device+0x40  // 0x40 =
-/// 16 * 4`.
+/// Returns a line up to two blanks and a comment, as in
+/// `%a = Relu(%x) : f32[16] @device+0x40  // 0x40 = 16 * 4`.
 fn without_remark(line: &str) -> &str {
     line.split_once("  // ").map_or(line, |(line, _)| line).trim_end()
 }
