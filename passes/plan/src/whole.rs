@@ -124,8 +124,8 @@ impl<'m> Candidate<'m> {
     /// sub-views helped heuristics, the form is also planned without them, and the smaller plan is
     /// returned.
     ///
+    /// # Errors
     /// Returns the error of the first pass that fails.
-    /// The first pass that fails.
     pub(crate) fn plan(&mut self, settings: &Settings) -> Result<Planned, PipelineError> {
         let views = self.views(settings)?.clone();
         let is_plain = views.is_empty();
@@ -166,8 +166,8 @@ pub(crate) fn has_equal_nodes(form: &Form<'_>) -> Result<bool, PipelineError> {
 /// The form with the best promise is planned with the full effort. Another form is planned only if its
 /// bound, at its modelled time, could still win, and only for arenas small enough to win.
 ///
+/// # Errors
 /// Returns the error of the first pass that fails.
-/// The first pass that fails.
 pub(crate) fn best(
     mut candidates: Vec<Candidate<'_>>,
     goal: &Goal,
@@ -230,8 +230,8 @@ fn most(bound: u64, known: u64, holds: impl Fn(u64) -> bool) -> u64 {
 /// integer kernels only serve to save memory, so they are not. Cleaning up may raise the peak if the
 /// runtime keeps unread results to the end: then the unchanged file is planned.
 ///
+/// # Errors
 /// Returns the error of the first pass that fails.
-/// The first pass that fails.
 pub(crate) fn file_order(model: &Model<'_>, settings: &Settings) -> Result<Planned, PipelineError> {
     let has_blocks = model.options.rewrite.nchwc.is_some();
     let (kernels, blocks) = if has_blocks { ("canonicalize,", "nchwc,") } else { ("", "") };

@@ -62,8 +62,8 @@ struct Search<'a, F> {
 /// removes sub-views at the peak. The settings limit the number of plans and their total number of
 /// nodes.
 ///
+/// # Errors
 /// Returns the error of a plan that fails.
-/// A plan that fails.
 pub(crate) fn search(
     module: &Module,
     candidates: &[SubView],
