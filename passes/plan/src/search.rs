@@ -320,8 +320,8 @@ impl<'m> Search<'m> {
         if !is_loose {
             return Ok(best);
         }
-        // Offsets waste bytes in the best plan and the file order has a smaller peak: place it with the
-        // full effort.
+        // The file order's peak is below the best arena and below its own arena: a better placement of the
+        // file order may win, so it gets the full effort.
         let placed = whole::file_order(self.model, settings)?;
         Ok(if placed.score(&goal, options) < best.score(&goal, options) { placed } else { best })
     }

@@ -10,8 +10,8 @@ pub struct Tuning {
     /// Slow strategies run only if the best plan takes more than 1/n longer than the fastest unlimited
     /// plan.
     pub large_overhead: u64,
-    /// Models with more nodes skip the search for regions that trade time for memory if a plan already
-    /// keeps the limit.
+    /// Number of nodes above which a model is large: large models skip the search for regions that trade
+    /// time for memory once a plan keeps the limit.
     pub large_model: usize,
     /// Smaller limits to try if the limit itself has no plan, in hundredths of the limit: regions
     /// planned for a smaller limit may keep the whole limit.

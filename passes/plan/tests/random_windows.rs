@@ -75,6 +75,7 @@ impl Player<'_> {
                 self.arena[first..first + (scratch.bytes.0 / 4) as usize].fill(GARBAGE);
             }
         }
+        // All operands but one that is overwritten in place must stay intact.
         let in_place = |value: &Value| {
             !moves
                 && results.first().is_some_and(|result| {

@@ -243,6 +243,7 @@ impl Replacement {
             let node = builder.node(main, new, &types);
             results.push(builder.module().node(node).outputs.clone());
         }
+        // The last node reads the outputs, and the inputs that outlive the fragment.
         let mut last: Vec<Option<Value>> = self.outputs.iter().map(|source| find(&results, *source)).collect();
         last.extend(inputs.iter().zip(&fragment.lasting).filter(|(_, lasting)| **lasting).map(|(value, _)| *value));
         builder.node(main, border(last), &[]);

@@ -134,8 +134,7 @@ mod tests {
         let listed = [load(0), load(1), load(2), Event::Run(0), Event::Run(1), Event::Run(2)];
         let issued = [load(0), load(1), load(2), Event::Run(0), Event::Run(1), Event::Run(2)];
         assert_eq!(issue(&chain(3, 5), &listed), issued);
-        // Each load takes longer than a run: the second stands before its own reader, since no other run
-        // is left to overlap with.
+        // Each load takes longer than a run: the third begins with run 1, when the link becomes free.
         let issued = issue(&chain(3, 12), &[load(0), load(1), load(2), Event::Run(0), Event::Run(1), Event::Run(2)]);
         assert_eq!(issued, [load(0), load(1), Event::Run(0), load(2), Event::Run(1), Event::Run(2)]);
     }

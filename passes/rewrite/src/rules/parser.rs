@@ -82,6 +82,7 @@ fn rule(family: &'static str, head: &str, fields: &[(String, String)], text: &st
         operands: 0,
         attributes: 0,
     };
+    // Read the fields; operands and attributes share their numbers across all fields.
     let mut names = Names::default();
     let mut stated = (false, false);
     for (word, value) in fields {
@@ -110,6 +111,7 @@ fn rule(family: &'static str, head: &str, fields: &[(String, String)], text: &st
         let whole = matches!(word.as_str(), "class" | "memory" | "opset") || reader.at == reader.tokens.len();
         outcome.filter(|_| whole).ok_or_else(|| error(format!("cannot read `{word} {value}`")))?;
     }
+    // Check that no required field is missing.
     (rule.operands, rule.attributes) = (names.operands.len(), names.attributes.len());
     let complete = stated == (true, true) && !rule.find.is_empty() && !rule.make.is_empty() && !rule.summary.is_empty();
     if !complete {
