@@ -23,7 +23,7 @@ pub const INFO: PassInfo = PassInfo {
 };
 
 /// Maximum number of steps between the last use of a value and its recomputed copy for the copy to be
-/// removed: such a copy made room for one short peak only.
+/// removed: the copy made room for one short peak only.
 const MAX_STEPS: usize = 8;
 
 /// Replaces near copies by the earlier value; the module is in the order of its plan. Returns the number

@@ -20,7 +20,7 @@ use memc_passes::{PassContext, PassError, Seek};
 /// fastest plan is kept.
 ///
 /// # Errors
-/// Returns an error if no such plan is found.
+/// Returns an error if no plan keeps the room.
 pub(super) fn within_room(
     module: &Module,
     ctx: &PassContext<'_>,

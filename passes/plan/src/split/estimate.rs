@@ -131,7 +131,7 @@ impl<'j> Levels<'j> {
         let (first, last) = region.span();
         let mut changes = Changes::of(first, last);
         let mut owners = BTreeSet::new();
-        // Shares of the removed Concat; its operands live to the end.
+        // Shares of the removed Concat; operands with other readers live to the end.
         if let Some((step, value)) = region.opened {
             self.shares(region, value, &mut owners, &mut changes);
             for (operand, end) in self.operands(step).filter(|(_, end)| *end > step + 1) {

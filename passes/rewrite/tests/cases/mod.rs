@@ -17,7 +17,7 @@ use memc_rewrite::{Limits, Rule, RuleBook, Setting, Shift, apply, every_form, fr
 
 /// One case of a rule.
 pub struct Case {
-    /// Sentence that says what the case shows.
+    /// Sentence about the purpose of the case.
     pub title: String,
     /// Whether the rule applies.
     pub applies: bool,
