@@ -549,7 +549,7 @@ mod tests {
         let all = [0, 16, 40, 48, 80];
         assert_eq!(borders(&all, 4), all);
         assert_eq!(borders(&all, 2), [0, 40, 80]);
-        // One border may be nearest to two others.
+        // One border may be nearest to several targets.
         assert_eq!(borders(&[0, 2, 98, 100], 4), [0, 2, 98, 100]);
         assert_eq!(borders(&[0, 98, 100], 3), [0, 98, 100]);
     }
