@@ -1,42 +1,44 @@
-//! Goals: what a plan is for. A goal is made from the user's options in one place and scores every plan that is found.
+//! Goals: the purpose of a plan. A goal is made from the user's options in one place and scores every
+//! plan.
 
 use memc_ir::Bytes;
 use memc_passes::{Options, Settings};
 
 use crate::score::Score;
 
-/// Without a limit, a byte is worth at least the time in which ten bytes are read from memory: saving a tenth of a node's operands pays for
-/// reading the operands once more.
+/// Minimum price of a byte without a limit, in bytes read from memory: saving a tenth of a node's
+/// operands pays for reading the operands once more.
 const BYTES_READ: f64 = 10.0;
-/// Without a limit, the whole arena is worth at least this share of the modelled time: half the arena of a long run is worth a hundredth
-/// of it.
+/// Minimum price of the whole arena without a limit, as a share of the modelled time: half the arena of
+/// a long run is worth a hundredth of the time.
 const ARENA_SHARE_OF_TIME: f64 = 0.02;
 
-/// What a plan is for.
+/// Purpose of a plan.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Goal {
-    /// Fewest bytes; time decides among equals.
+    /// Fewest bytes; time breaks ties.
     Least,
-    /// Least time within a limit of bytes of the first space.
+    /// Least time within a byte limit of the first space.
     Limit(Bytes),
-    /// Least sum of time and memory, where a byte is worth some time.
+    /// Least sum of time and memory; each byte has a price in time.
     Price {
-        /// Nanoseconds that a byte is worth.
+        /// Price of a byte, in nanoseconds.
         nanos_per_byte: f64,
-        /// Modelled nanoseconds that no plan may pass.
+        /// Time limit, in modelled nanoseconds.
         longest: Option<u64>,
     },
-    /// Fewest bytes within a limit of time, and within one of bytes where there is one.
+    /// Fewest bytes within a time limit, and within a byte limit if there is one.
     Slowdown {
-        /// Modelled nanoseconds.
+        /// Time limit, in modelled nanoseconds.
         longest: Option<u64>,
-        /// Bytes of the first space.
+        /// Limit of the first space, in bytes.
         limit: Option<Bytes>,
     },
 }
 
 impl Goal {
-    /// Goal of one run of a pass, from its settings; `bytes` and `nanos` are need and time of the module before the pass.
+    /// Returns the goal of one run of a pass, from its settings; `bytes` and `nanos` are the need and
+    /// time of the module before the pass.
     pub(crate) fn of_run(settings: &Settings, options: &Options, bytes: Bytes, nanos: u64) -> Self {
         match settings.limit {
             Some(bytes) => Self::Limit(bytes),
@@ -45,14 +47,16 @@ impl Goal {
         }
     }
 
-    /// Goal that adds up memory and time; `bytes` and `nanos` are need and time of the module before the pass.
+    /// Returns a goal that adds up memory and time; `bytes` and `nanos` are the need and time of the
+    /// module before the pass.
     pub(crate) fn price(options: &Options, bytes: Bytes, nanos: u64) -> Self {
         let read = BYTES_READ * 1e9 / options.cost.target.machine.bytes_per_second;
         let share = ARENA_SHARE_OF_TIME * nanos as f64 / bytes.0.max(1) as f64;
         Self::Price { nanos_per_byte: read.max(share), longest: None }
     }
 
-    /// Goal with a longest time, in modelled nanoseconds; goals that no time limits stay as they are.
+    /// Returns the goal with a time limit in modelled nanoseconds; goals that ignore time limits stay as
+    /// they are.
     pub(crate) fn within_time(self, nanos: u64) -> Self {
         let longest = Some(nanos);
         match self {
@@ -62,7 +66,7 @@ impl Goal {
         }
     }
 
-    /// The limit of bytes, where the goal is one.
+    /// Returns the byte limit of the goal, or `None` if the goal has no limit.
     pub fn limit(&self) -> Option<Bytes> {
         match *self {
             Self::Limit(bytes) => Some(bytes),
@@ -71,7 +75,7 @@ impl Goal {
         }
     }
 
-    /// Goal with a smaller limit; goals without a limit stay as they are.
+    /// Returns the goal with a smaller limit; goals other than [`Goal::Limit`] stay as they are.
     pub(crate) fn toward(&self, smaller: Bytes) -> Self {
         match *self {
             Self::Limit(bytes) => Self::Limit(bytes.min(smaller)),
@@ -79,7 +83,7 @@ impl Goal {
         }
     }
 
-    /// Score of a plan by its need in bytes, its modelled time in nanoseconds and its nodes.
+    /// Scores a plan by its need in bytes, its modelled time in nanoseconds and its number of nodes.
     pub fn score(&self, bytes: Bytes, nanos: u64, nodes: usize) -> Score {
         let late = |longest: Option<u64>| longest.map_or(0, |longest| nanos.saturating_sub(longest));
         let beyond = self.limit().map_or(0, |limit| bytes.0.saturating_sub(limit.0));
@@ -95,12 +99,13 @@ impl Goal {
     }
 }
 
-/// Nanoseconds with a slowdown in hundredths of a per cent.
+/// Adds a slowdown, in hundredths of a per cent, to a time in nanoseconds.
 pub fn slowed(nanos: u64, slowdown: u32) -> u64 {
     nanos.saturating_add((u128::from(nanos) * u128::from(slowdown) / 10_000) as u64)
 }
 
-/// Slowdown of `nanos` against `given`, in hundredths of a per cent, rounded up: [`slowed`] with it is at least `nanos`.
+/// Returns the slowdown of `nanos` against `given`, in hundredths of a per cent, rounded up: [`slowed`]
+/// with it is at least `nanos`.
 pub fn slowdown(nanos: u64, given: u64) -> u32 {
     let more = u128::from(nanos.saturating_sub(given)) * 10_000;
     u32::try_from(more.div_ceil(u128::from(given.max(1)))).unwrap_or(u32::MAX)
@@ -121,7 +126,7 @@ mod tests {
 
     #[test]
     fn bytes_cost_time_where_nothing_limits_them() {
-        // Ten bytes are read in a nanosecond.
+        // Reading ten bytes takes a nanosecond.
         let price = Goal::price(&Options::default(), Bytes(1000), 1000);
         assert!(price.score(Bytes(900), 1099, 1) < price.score(Bytes(1000), 1000, 1));
         assert!(price.score(Bytes(900), 1101, 1) > price.score(Bytes(1000), 1000, 1));
@@ -157,7 +162,7 @@ mod tests {
         let goal = Goal::Slowdown { longest: Some(slowed(1000, 100)), limit: Some(Bytes(100)) };
         assert!(goal.score(Bytes(10), 1010, 1) < goal.score(Bytes(11), 1, 1));
         assert!(goal.score(Bytes(11), 1, 1) < goal.score(Bytes(1), 1011, 1));
-        // A limit of bytes comes before one of time.
+        // The byte limit takes precedence over the time limit.
         assert!(goal.score(Bytes(100), 2000, 1) < goal.score(Bytes(101), 1, 1));
     }
 }

@@ -1,8 +1,9 @@
-//! The planner: which passes run on a model, with which settings, and which of the plans that they make is kept.
+//! The planner: chooses the passes to run on a model, their settings, and the plan to keep.
 //!
-//! A [`Model`] and a [`Wish`] become a [`Goal`]; strategies are asked one after another and offer plans to a pool, which keeps the best one by its
-//! [`Score`] and logs what was tried. A plan carries its trace: the pipeline that makes it of the module as it was given. `doc/planning.md`
-//! explains it on one page.
+//! A [`Model`] and a [`Wish`] become a [`Goal`]; strategies run one after another and offer plans to a
+//! pool, which keeps the plan with the best [`Score`] and logs every candidate. A plan carries its
+//! trace: the pipeline that makes the plan from the input module. `doc/planning.md` explains the design
+//! on one page.
 
 mod budget;
 mod goal;
@@ -36,50 +37,50 @@ pub use whole::FILE_ORDER;
 
 use search::Search;
 
-/// The plan of a model, and what was tried for it.
+/// The plan of a model, with the log of its search.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The best plan.
     pub planned: Planned,
     /// Its score.
     pub score: Score,
-    /// What was tried, in order.
+    /// All candidates, in the order of the search.
     pub log: Vec<Entry>,
-    /// Options that the plan was made with.
+    /// Options of the plan.
     pub options: Options,
-    /// Options that were asked for and not used: plans without them are better.
+    /// Requested options that the plan does not use, since plans without them are better.
     pub without: Vec<&'static str>,
 }
 
-/// Why there is no plan.
+/// Reason why there is no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// A pass failed; [`PassError::Budget`] where no plan keeps the limit of bytes.
+    /// A pass failed; [`PassError::Budget`] if no plan keeps the byte limit.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
-    /// Plans keep the limit of bytes, and the fastest of them takes longer than is allowed.
+    /// Plans keep the byte limit, and the fastest of them exceeds the time limit.
     #[error("the fastest plan within the limit takes {nanos} ns, and {longest} ns are allowed")]
     Slow {
-        /// The longest time, in modelled nanoseconds.
+        /// Time limit, in modelled nanoseconds.
         longest: u64,
         /// Time of the fastest plan within the limit, in modelled nanoseconds.
         nanos: u64,
-        /// Bytes that it needs.
+        /// Need of this plan, in bytes.
         needs: Bytes,
-        /// Bytes of the smallest plan within the time.
+        /// Need of the smallest plan within the time limit, in bytes.
         smallest: Bytes,
     },
 }
 
-/// Plans a model. `tell` hears of every candidate as soon as it is judged.
+/// Plans a model. `tell` receives every candidate as soon as it is judged.
 ///
 /// # Errors
-/// A pass fails, or no plan keeps the limits.
+/// Returns an error if a pass fails or no plan keeps the limits.
 pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut(&Entry)) -> Result<Found, Refusal> {
     let mut best: Option<Found> = None;
     let mut refusal: Option<Refusal> = None;
     let mut log = Vec::new();
-    // Plans are compared by one goal: that of the first family, which has no kernels that were asked for.
+    // All families share one goal: the goal of the first family, which uses no requested kernels.
     let mut goal = None;
     for (options, without) in families(model.options) {
         let model = Model { options: &options, ..model.clone() };
@@ -89,7 +90,7 @@ pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut
         log.extend(search.pool.log.iter().map(|entry| Entry { without: without.join(" "), ..entry.clone() }));
         match search.finish() {
             Ok(found) => {
-                // Of equally good plans, the one with fewer kernels of their own, which is the earlier one.
+                // Of equally good plans, the earlier family wins: it uses fewer optional kernels.
                 let is_better = best.as_ref().is_none_or(|best| found.score < best.score);
                 best = if is_better { Some(Found { without, ..found }) } else { best };
             }
@@ -102,12 +103,13 @@ pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut
     best.map(|best| Found { log, ..best }).ok_or_else(|| refusal.unwrap_or_else(none))
 }
 
-/// Name and summary of every strategy, in the order in which they are asked.
+/// Returns the name and summary of every strategy, in the order in which they run.
 pub fn strategies() -> impl Iterator<Item = (&'static str, &'static str)> {
     strategies::STRATEGIES.iter().map(|strategy| (strategy.name, strategy.summary))
 }
 
-/// Of two refusals, the one with the smaller plan; one for time says that there are plans within the bytes.
+/// Returns the refusal with the smaller plan. A refusal for time takes precedence, since it says that plans
+/// keep the byte limit.
 fn smaller(known: Option<Refusal>, short: Box<Shortage>) -> Refusal {
     match known {
         Some(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(known)))) if known.least > short.least => short.into(),
@@ -122,8 +124,8 @@ impl From<Box<Shortage>> for Refusal {
     }
 }
 
-/// Families of plans: without the kernels that were asked for, and with each of them, with the names of the options that are left out. An option that
-/// admits more plans never gives a worse one.
+/// Returns the families of options: without the requested kernels, and with each of them, each with the
+/// names of the options left out. So an option that admits more plans never gives a worse plan.
 fn families(options: &Options) -> Vec<(Options, Vec<&'static str>)> {
     let mut families = vec![(options.clone(), Vec::new())];
     if options.rewrite.nchwc.is_some() {

@@ -1,4 +1,4 @@
-//! The model that is planned, and a module of it on its way to a plan.
+//! The model to plan, a module on its way to a plan, and finished plans.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::registry::REGISTRY;
 use crate::score::Score;
 use crate::{Goal, peak};
 
-/// A model with its small elements, its readable weights and its options.
+/// A model with its small constant elements, its readable weights and its options.
 #[derive(Clone, Debug)]
 pub struct Model<'a> {
     /// The typed module.
@@ -23,25 +23,25 @@ pub struct Model<'a> {
     pub external: Option<&'a dyn ExternalData>,
     /// Options of all passes.
     pub options: &'a Options,
-    /// Verify the module after every pass.
+    /// Whether to verify the module after every pass.
     pub verify: bool,
-    /// Memory of earlier runs on this model.
+    /// Cached solver answers of earlier runs on this model.
     pub memo: Memo,
 }
 
 impl Model<'_> {
-    /// Modelled time of the module as it was given, in nanoseconds.
+    /// Returns the modelled time of the input module, in nanoseconds.
     pub(crate) fn nanos(&self) -> u64 {
         self.options.total_nanos(self.module)
     }
 
-    /// Nodes of the main graph.
+    /// Returns the number of nodes of the main graph.
     pub(crate) fn nodes(&self) -> usize {
         self.module.graph(self.module.main()).nodes.len()
     }
 }
 
-/// A module on its way to a plan: what passes made of it until now, and the pipeline that repeats that.
+/// A module on its way to a plan, with the pipeline that produced it from the input module.
 #[derive(Clone, Debug)]
 pub(crate) struct Form<'m> {
     pub(crate) module: Module,
@@ -51,7 +51,7 @@ pub(crate) struct Form<'m> {
 }
 
 impl<'m> Form<'m> {
-    /// The module as it was given.
+    /// Returns the input module as a form with an empty trace.
     pub(crate) fn given(model: &'m Model<'_>) -> Self {
         let ctx = PassContext {
             external: model.external,
@@ -61,10 +61,10 @@ impl<'m> Form<'m> {
         Self { module: model.module.clone(), ctx, verify: model.verify, trace: Vec::new() }
     }
 
-    /// Runs passes, each with those of the settings that it reads.
+    /// Runs passes; each pass takes the settings that it reads.
     ///
     /// # Errors
-    /// The first pass that fails.
+    /// Returns the error of the first pass that fails.
     pub(crate) fn run(&mut self, passes: &str, settings: &Settings) -> Result<Changed, PipelineError> {
         let pipeline = Pipeline::parse(passes, self.module.stage, REGISTRY)?.with(settings);
         self.trace.push(pipeline.to_string());
@@ -72,85 +72,87 @@ impl<'m> Form<'m> {
         changed.map_err(|error| error.traced(|| self.trace()))
     }
 
-    /// The form that passes make of this one.
+    /// Runs passes on a copy of this form and returns the copy.
     ///
     /// # Errors
-    /// The first pass that fails.
+    /// Returns the error of the first pass that fails.
     pub(crate) fn then(&self, passes: &str, settings: &Settings) -> Result<Self, PipelineError> {
         let mut form = self.clone();
         form.run(passes, settings)?;
         Ok(form)
     }
 
-    /// A plan, so that passes go on from it.
+    /// Returns the module of a plan as a form, so that further passes can run on it.
     pub(crate) fn of_plan(model: &'m Model<'_>, plan: &Planned) -> Self {
         let given = Self::given(model);
         Self { module: plan.module.clone(), trace: vec![plan.trace.clone()], ..given }
     }
 
-    /// Form whose modules the verifier skips.
+    /// Returns this form with verification after each pass switched off.
     pub(crate) fn unverified(self) -> Self {
         Self { verify: false, ..self }
     }
 
-    /// Numbers of the sub-views of some nodes and parts among those that the module could have.
+    /// Returns the candidate numbers of the sub-views with the given nodes and parts.
     pub(crate) fn numbers_of(&self, named: &BTreeSet<(Node, Value)>) -> BTreeSet<usize> {
         let candidates = window::candidates(&self.module, &self.ctx).into_iter().enumerate();
         let is_named = |(_, view): &(usize, memc_passes::analysis::windows::SubView)| named.contains(&(view.node, view.part));
         candidates.filter(is_named).map(|(number, _)| number).collect()
     }
 
-    /// The pipeline that makes it of the module as it was given.
+    /// Returns the pipeline that makes this form from the input module.
     pub(crate) fn trace(&self) -> String {
         self.trace.join(",")
     }
 
-    /// The plan that this form has become.
+    /// Returns the plan that this form has become.
     pub(crate) fn planned(self) -> Planned {
         let trace = self.trace();
         Planned::of(self.module, &self.ctx, trace)
     }
 }
 
-/// A plan.
+/// A plan: a module at stage `planned`, with the passes' remarks and the trace that repeats it.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The module at stage `planned`.
     pub module: Module,
-    /// What the passes said that made it.
+    /// Remarks and reports of the passes.
     pub said: Said,
-    /// Node and part of the sub-views that it has.
+    /// Node and part of each sub-view in the plan.
     pub windows: BTreeSet<(Node, Value)>,
-    /// The pipeline that makes it of the module as it was given.
+    /// Pipeline that makes the plan from the input module.
     pub trace: String,
-    /// The file's order under the rules of this plan, where a better order was found.
+    /// The file order under the rules of this plan, if a better order was found.
     pub base: Option<Module>,
-    /// The strategy that found it.
+    /// Name of the strategy that found the plan.
     pub strategy: &'static str,
-    /// The form that it was made of, in the words of the log.
+    /// Form of the plan, in the words of the log.
     pub form: &'static str,
 }
 
 impl Planned {
-    /// The plan that a pipeline left, of the module as it was given.
+    /// Returns the plan in `module`, which the pipeline `trace` made from the input module.
     pub fn of(module: Module, ctx: &PassContext<'_>, trace: String) -> Self {
         let windows = window::taken(&module, ctx);
         Self { module, said: ctx.said.clone(), windows, trace, base: None, strategy: "", form: "file's order" }
     }
 
-    /// Bytes of the first space: its arena, and constants where the plan says which of them lie there.
+    /// Returns the need of the first space, in bytes: its arena, and its constants if the plan places
+    /// weights.
     pub fn need(&self, options: &Options) -> Bytes {
         need(&self.module, options)
     }
 
-    /// Modelled time in nanoseconds: of all nodes, and to the end of the last transfer where there are any.
+    /// Returns the modelled time in nanoseconds: the end of the last transfer if the plan may have
+    /// transfers, else the sum over all nodes.
     pub fn nanos(&self, options: &Options) -> u64 {
         let moves = !options.farther.is_empty();
         let makespan = self.budgeted().filter(|_| moves).map(|budgeted| budgeted.makespan);
         makespan.unwrap_or_else(|| options.total_nanos(&self.module))
     }
 
-    /// What keeping a limit took, where something is recomputed or moved for it.
+    /// Returns the report of the `budget` pass, or `None` if that pass changed nothing.
     pub fn budgeted(&self) -> Option<&Budgeted> {
         self.said.budgeted.as_ref()
     }
@@ -160,19 +162,20 @@ impl Planned {
     }
 }
 
-/// Bytes of the first space that a planned module needs.
+/// Returns the need of a planned module in the first space, in bytes.
 pub(crate) fn need(module: &Module, options: &Options) -> Bytes {
     let arena = arena(module);
     let constants = options.weights.as_ref().map(|_| near_constants(module));
     arena.saturating_add(constants.unwrap_or_default())
 }
 
-/// The arena of the first space.
+/// Returns the arena size of the first space.
 pub(crate) fn arena(module: &Module) -> Bytes {
     module.plan.arenas.first().map(|arena| arena.size).unwrap_or_default()
 }
 
-/// Whether a plan needs no more than another one, arena and peak, whatever sizes open values turn out to have.
+/// Returns whether a plan needs no more than another plan, in arena and peak, for every possible size of
+/// values without a known size.
 pub(crate) fn is_no_worse(plan: &Module, than: &Module, options: &Options) -> bool {
     use memc_passes::analysis::open::{has_open, never_needs_more};
     arena(plan) <= arena(than)

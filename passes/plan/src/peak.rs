@@ -1,4 +1,4 @@
-//! Peaks of planned modules, and of modules as they were given.
+//! Peaks of planned modules, and of modules in their own order.
 
 use memc_ir::{Bytes, Module, Node, Value};
 use memc_ops::Profile;
@@ -6,15 +6,17 @@ use memc_passes::Options;
 use memc_passes::analysis::scratch::scratch;
 use memc_passes::analysis::{Liveness, buffers, classes, peak};
 
-/// Peak of a planned module: most bytes of distinct owners live at one step, workspace included.
+/// Returns the peak of a planned module: the most bytes of distinct owners live at one step, workspace
+/// included.
 pub fn planned_peak(module: &Module, options: &Options) -> Bytes {
     let liveness = Liveness::of(module, module.main(), options.profile);
     let buffers = buffers(module, &liveness, &classes(module), options.io);
     peak(module, &buffers, liveness.steps).0
 }
 
-/// Peak of a module in its own order with the aliases that it has, each value live as long as `runtime` keeps it. Workspace counts for the
-/// nodes, and bytes for the owners, that are admitted.
+/// Returns the peak of a module in its own order with its own aliases; each value is live as long as
+/// `runtime` keeps it. Only nodes accepted by `nodes` add workspace, and only owners accepted by
+/// `owners` add bytes.
 pub fn own_peak(
     module: &Module,
     options: &Options,
@@ -25,11 +27,11 @@ pub fn own_peak(
     let mut module = module.clone();
     module.plan.scratch = scratch(&module, options);
     module.plan.scratch.retain(|scratch| nodes(scratch.node));
-    // A view that does not count must not keep the bytes of its owner alive.
+    // A view that is not counted must not extend the live range of its owner.
     for value in module.values().keys().filter(|value| !owners(*value)).collect::<Vec<_>>() {
         module.plan.alias.set(value, None);
     }
-    // Nor does a graph output lie in what does not count: it has bytes of its own.
+    // A graph output whose owner is not counted has bytes of its own.
     for output in module.graph(module.main()).outputs.clone() {
         if !owners(module.plan.owner(output).0) {
             module.plan.alias.set(output, None);

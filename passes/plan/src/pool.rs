@@ -1,4 +1,4 @@
-//! The pool: every plan that was checked, the best one under the goal, the smallest arena that is reachable, and the log of what was tried.
+//! The pool: the best plan under the goal, the smallest reachable arena, and the log of all candidates.
 
 use memc_ir::Bytes;
 use memc_passes::{Budgeted, Options, Shortage};
@@ -7,25 +7,25 @@ use crate::Goal;
 use crate::model::{Planned, is_no_worse};
 use crate::score::Score;
 
-/// What became of a candidate.
+/// Outcome of a candidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It is the best plan until now.
+    /// Best plan so far.
     Best,
-    /// It keeps the limits and is no better than the best one.
+    /// Keeps the limits, but is no better than the best plan.
     Behind,
-    /// It needs more bytes than the limit, or takes longer than the longest time.
+    /// Needs more bytes than the limit, or takes longer than the time limit.
     BeyondLimit,
-    /// It needs more than the order of the file.
+    /// Needs more than the file order.
     AboveFileOrder,
-    /// The search found nothing.
+    /// The search found no plan.
     Nothing,
-    /// The strategy was not asked: the reason says why.
+    /// The strategy was skipped; the log entry says why.
     NotAsked,
 }
 
 impl Verdict {
-    /// In words.
+    /// Returns the verdict in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Best => "best so far",
@@ -41,19 +41,20 @@ impl Verdict {
 /// One line of the log.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The strategy.
+    /// Name of the strategy.
     pub strategy: &'static str,
-    /// Its candidate in a few words, or why it was not asked.
+    /// Short description of the candidate, or why the strategy was skipped.
     pub candidate: String,
-    /// Options of kernels that it was planned without, as on the command line; empty where all that were asked for may be used.
+    /// Kernel options that this search left out, as on the command line; empty if the search uses all
+    /// requested kernels.
     pub without: String,
-    /// Bytes of the first space, where a plan was found.
+    /// Need of the first space, in bytes, if a plan was found.
     pub bytes: Option<Bytes>,
-    /// Modelled time in nanoseconds, where a plan was found.
+    /// Modelled time in nanoseconds, if a plan was found.
     pub nanos: Option<u64>,
-    /// Search nodes of exact solvers that it took.
+    /// Search nodes that exact solvers spent on the candidate.
     pub effort: u64,
-    /// What became of it.
+    /// Outcome of the candidate.
     pub verdict: Verdict,
 }
 
@@ -61,27 +62,28 @@ pub struct Entry {
 pub(crate) struct Pool<'o> {
     options: &'o Options,
     pub(crate) goal: Goal,
-    /// The file's order under the rules of this search: upper bound of every plan without a limit.
+    /// The file order under the rules of this search: upper bound of every plan without a limit.
     pub(crate) file_order: Planned,
-    /// The best plan that keeps the limits.
+    /// Best plan that keeps the limits.
     best: Option<Planned>,
-    /// The best plan that was found without a search for the limit.
+    /// Best plan that was found without a search for the limit.
     free: Option<Planned>,
-    /// Least modelled time of the model as it was given and of all plans that no limit was sought for.
+    /// Least modelled time, in nanoseconds, of the input model and of all plans found without a search
+    /// for the limit.
     free_nanos: u64,
-    /// Need of the smallest plan that the search finds for every limit, in bytes.
+    /// Need, in bytes, of the smallest plan that the search finds under every limit.
     smallest: Bytes,
-    /// The fastest plan that keeps the limit of bytes and passes that of time.
+    /// Score of the best plan that keeps the byte limit and exceeds the time limit.
     late: Option<Score>,
-    /// Bytes of the smallest plan that keeps the limit of time.
+    /// Need, in bytes, of the smallest plan that keeps the time limit.
     smallest_in_time: Bytes,
-    /// Refusal of the last search that recomputes whole nodes.
+    /// Refusal of the last search that recomputes without splitting operators.
     shortage: Option<Box<Shortage>>,
     pub(crate) log: Vec<Entry>,
 }
 
 impl<'o> Pool<'o> {
-    /// Pool with the file's order in it; `given_nanos` is the modelled time of the model as it was given.
+    /// Creates a pool with the file order in it; `given_nanos` is the modelled time of the input model.
     pub(crate) fn new(options: &'o Options, goal: Goal, file_order: Planned, given_nanos: u64) -> Self {
         let smallest = Bytes(u64::MAX);
         Self {
@@ -99,7 +101,8 @@ impl<'o> Pool<'o> {
         }
     }
 
-    /// Takes a plan, if it is the best one that keeps the limits; without a limit of bytes, it must need no more than the order of the file.
+    /// Offers a plan: stores the plan as the best one if it keeps the limits and has the best score.
+    /// Without a byte limit, the plan must need no more than the file order.
     pub(crate) fn offer(&mut self, plan: Planned) -> Verdict {
         if self.goal.limit().is_none() && !is_no_worse(&plan.module, &self.file_order.module, self.options) {
             return Verdict::AboveFileOrder;
@@ -121,7 +124,8 @@ impl<'o> Pool<'o> {
         verdict
     }
 
-    /// Takes a plan that no limit was sought for: it must need no more than the order of the file. It is reachable under every limit.
+    /// Offers a plan that was found without a search for the limit, and that every limit can therefore
+    /// reach. The plan must need no more than the file order.
     pub(crate) fn offer_free(&mut self, plan: Planned) -> Verdict {
         if !is_no_worse(&plan.module, &self.file_order.module, self.options) {
             return Verdict::AboveFileOrder;
@@ -138,60 +142,63 @@ impl<'o> Pool<'o> {
         plan.score(&self.goal, self.options)
     }
 
-    /// The best plan that keeps the limits.
+    /// Returns the best plan that keeps the limits.
     pub(crate) fn best(&self) -> Option<&Planned> {
         self.best.as_ref()
     }
 
-    /// The best plan of those that no limit was sought for; the order of the file before there is one.
+    /// Returns the best plan found without a search for the limit, or the file order if there is no such
+    /// plan yet.
     pub(crate) fn free(&self) -> &Planned {
         self.free.as_ref().unwrap_or(&self.file_order)
     }
 
-    /// Modelled time of the best plan.
+    /// Returns the modelled time of the best plan, in nanoseconds.
     pub(crate) fn fastest(&self) -> Option<u64> {
         self.best.as_ref().map(|best| best.nanos(self.options))
     }
 
-    /// Whether there is a plan, and it takes more than this share of the time more than the fastest one without a limit; or there is none.
+    /// Returns whether the best plan takes more than 1/`share` longer than the fastest unlimited plan,
+    /// or no plan keeps the limits.
     pub(crate) fn is_slow(&self, share: u64) -> bool {
         self.fastest().is_none_or(|nanos| nanos > self.free_nanos + self.free_nanos / share)
     }
 
-    /// Remembers the need of a plan that the search finds for every limit.
+    /// Records the need of a plan that the search finds under every limit.
     pub(crate) fn reach(&mut self, need: Bytes) {
         self.smallest = self.smallest.min(need);
     }
 
-    /// Need of the smallest plan that the search finds for every limit, in bytes.
+    /// Returns the need, in bytes, of the smallest plan that the search finds under every limit.
     pub(crate) fn smallest(&self) -> Bytes {
         self.smallest
     }
 
-    /// The fastest plan that keeps the limit of bytes and passes that of time.
+    /// Returns the score of the best plan that keeps the byte limit and exceeds the time limit.
     pub(crate) fn late(&self) -> Option<Score> {
         self.late
     }
 
-    /// Bytes of the smallest plan that keeps the limit of time.
+    /// Returns the need, in bytes, of the smallest plan that keeps the time limit.
     pub(crate) fn smallest_in_time(&self) -> Bytes {
         self.smallest_in_time
     }
 
-    /// Remembers the refusal of a search that recomputes whole nodes.
+    /// Records the refusal of a search that recomputes without splitting operators.
     pub(crate) fn lacks(&mut self, shortage: Box<Shortage>) {
         self.reach(shortage.least);
         self.shortage = Some(shortage);
     }
 
-    /// Refusal for all strategies: the one of whole nodes, with the smallest plan of all.
+    /// Returns the refusal for all strategies: the refusal of the search without splitting, with the
+    /// need of the smallest plan of any strategy.
     pub(crate) fn shortage(&self, only_whole: bool) -> Option<Box<Shortage>> {
         let shortage = self.shortage.clone()?;
         Some(Box::new(Shortage { least: self.smallest, only_whole, ..*shortage }))
     }
 
-    /// Adds time, bound and effort to a plan in parts. Bounds of its module do not hold for plans of whole nodes, so the time without a limit is
-    /// the bound.
+    /// Adds the time, bound and effort to a plan with split operators. Bounds of its module do not hold
+    /// for plans without splitting, so the reported lower bound is the time without a limit.
     pub(crate) fn measured(&self, plan: Planned) -> Planned {
         let Some(limit) = self.goal.limit() else { return plan };
         let makespan = plan.nanos(self.options);
@@ -205,7 +212,7 @@ impl<'o> Pool<'o> {
         Planned { said, ..plan }
     }
 
-    /// The best plan, with the order of the file beside it.
+    /// Returns the best plan, with the file order attached.
     pub(crate) fn into_best(self) -> Option<Planned> {
         let base = self.file_order.module;
         self.best.map(|best| Planned { base: Some(base), ..best })

@@ -1,4 +1,4 @@
-//! All passes, in one sorted list: those that do as they are told, and those that search.
+//! All passes in one sorted list: passes that follow their settings, and passes that search.
 
 use memc_passes::PassInfo;
 
@@ -22,7 +22,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &memc_passes::window::INFO,
 ];
 
-/// The pass of this name.
+/// Returns the pass with this name.
 pub fn find(name: &str) -> Option<&'static PassInfo> {
     REGISTRY.iter().find(|info| info.name == name).copied()
 }

@@ -1,26 +1,27 @@
-//! Scores: the one order of plans under a goal.
+//! Scores: the total order of plans under a goal.
 
 use memc_ir::Bytes;
 
-/// What a plan is worth under a goal; the least is the best. Fields compare in this order. [`crate::Goal::score`] makes it.
+/// Score of a plan under a goal; the smallest score is the best. Fields compare in this order. Made by
+/// [`crate::Goal::score`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Score {
     /// Bytes above the limit.
     pub beyond: u64,
-    /// Nanoseconds above the longest time.
+    /// Nanoseconds above the time limit.
     pub late: u64,
-    /// What the goal makes least: nanoseconds, bytes, or both in one sum.
+    /// The quantity that the goal minimizes: nanoseconds, bytes, or their priced sum.
     pub cost: u64,
-    /// Bytes of the first space.
+    /// Need of the first space, in bytes.
     pub bytes: Bytes,
-    /// Modelled nanoseconds.
+    /// Modelled time, in nanoseconds.
     pub nanos: u64,
     /// Nodes of the main graph.
     pub nodes: usize,
 }
 
 impl Score {
-    /// Whether the plan keeps the limits of bytes and time.
+    /// Returns whether the plan keeps the byte limit and the time limit.
     pub fn keeps(&self) -> bool {
         self.beyond == 0 && self.late == 0
     }

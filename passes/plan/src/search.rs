@@ -1,4 +1,4 @@
-//! One search: it asks the strategies one after another, and the pool keeps their plans.
+//! One search: runs the strategies in order; the pool keeps their plans.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,39 +16,41 @@ use crate::whole::{self, BLOCKS, Candidate, PREPARE, REGIONS, REWRITE};
 use crate::{Found, Refusal};
 use crate::{peak, split};
 
-/// What one search is asked for.
+/// The user's request to one search.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Wish {
-    /// Limit of the first space in bytes: of the arena, and of constants where the plan says which of them lie there.
+    /// Limit of the first space in bytes: for the arena, and for constants if the plan places weights.
     pub limit: Option<Bytes>,
-    /// Time that less memory may cost, in hundredths of a per cent of the time of the model as it was given. With a limit, both hold.
+    /// Slowdown allowed in exchange for memory, in hundredths of a per cent of the input model's time.
+    /// With a limit, both hold.
     pub slowdown: u32,
 }
 
-/// One search.
+/// State of one search.
 pub(crate) struct Search<'m> {
     pub(crate) model: &'m Model<'m>,
     pub(crate) tuning: &'m Tuning,
     pub(crate) wish: Wish,
     pub(crate) pool: Pool<'m>,
-    /// The best plan of each strategy that found one.
+    /// Best plan of each strategy that found a plan.
     found: BTreeMap<&'static str, Planned>,
-    /// Numbers of parts of the batch that nearly keep the limit, with the plans that they have by heuristics.
+    /// Numbers of batch parts that nearly keep the limit, with their heuristic plans.
     pub(crate) near_parts: Vec<(u64, Planned)>,
     /// Forms by the pipelines that make them.
     forms: RefCell<BTreeMap<String, Rc<Form<'m>>>>,
-    /// Hears of every candidate.
+    /// Receives every log entry as soon as it is made.
     tell: &'m mut dyn FnMut(&Entry),
-    /// The strategy that is asked.
+    /// Name of the strategy that is running.
     asked: &'static str,
     spent: u64,
 }
 
 impl<'m> Search<'m> {
-    /// A search that knows the order of the file; its goal is made from that where none is given.
+    /// Creates a search and plans the file order. Without a `goal`, the goal is made from `wish` and the
+    /// file order.
     ///
     /// # Errors
-    /// The first pass that fails.
+    /// Returns the error of the first pass that fails.
     pub(crate) fn new(
         model: &'m Model<'m>,
         tuning: &'m Tuning,
@@ -80,10 +82,10 @@ impl<'m> Search<'m> {
         })
     }
 
-    /// Asks every strategy that has anything to add.
+    /// Runs every strategy that is worth running.
     ///
     /// # Errors
-    /// The first pass that fails; that no plan keeps the limit is none.
+    /// Returns the error of the first pass that fails; a limit without a plan is not an error here.
     pub(crate) fn run(&mut self) -> Result<(), PipelineError> {
         for Strategy { name, is_worth, seek, .. } in STRATEGIES {
             (self.asked, self.spent) = (name, self.model.memo.spent());
@@ -95,10 +97,11 @@ impl<'m> Search<'m> {
         Ok(())
     }
 
-    /// The best plan with the log of the search.
+    /// Returns the best plan with its score.
     ///
     /// # Errors
-    /// No plan keeps the limits: what the smallest or the fastest one needs.
+    /// If no plan keeps the limits, returns the need of the smallest plan or the time of the fastest
+    /// plan.
     pub(crate) fn finish(self) -> Result<Found, Refusal> {
         let only_whole = self.may_split() || self.may_divide_batch();
         let late = self.pool.late();
@@ -122,40 +125,41 @@ impl<'m> Search<'m> {
         }
     }
 
-    /// Settings of every pass of this search: limit, slowdown, and parts of the batch where they were asked for by name.
+    /// Returns the settings of every pass of this search: limit, slowdown, and the requested number of
+    /// batch parts.
     pub(crate) fn settings(&self) -> Settings {
         let parts = self.model.options.rewrite.micro_batches;
-        // With both limits, plans for the slowdown alone are looked for by a strategy of their own.
+        // With both limits, a strategy of its own searches for plans for the slowdown alone.
         let slowdown = if self.wish.limit.is_some() { 0 } else { self.wish.slowdown };
         Settings { limit: self.wish.limit, slowdown, parts, ..Settings::default() }
     }
 
-    /// The limit; none is larger than all.
+    /// Returns the limit, or the largest number of bytes without a limit.
     pub(crate) fn limit(&self) -> Bytes {
         self.wish.limit.unwrap_or(Bytes(u64::MAX))
     }
 
-    /// Whether forms may be rewritten.
+    /// Returns whether rules may rewrite the model.
     pub(crate) fn may_rewrite(&self) -> bool {
         self.model.options.rewrite.enabled
     }
 
-    /// Whether regions may be computed in parts: kernels may add up in another order there.
+    /// Returns whether regions may be split into parts: kernels may then sum in another order.
     pub(crate) fn may_split(&self) -> bool {
         self.may_rewrite() && !self.model.options.rewrite.exact
     }
 
-    /// Whether the batch may be computed in parts without being asked.
+    /// Returns whether the search may split the batch without a request.
     pub(crate) fn may_divide_batch(&self) -> bool {
         self.may_split() && self.model.options.rewrite.micro_batches.is_none()
     }
 
-    /// The best plan that a strategy found.
+    /// Returns the best plan of a strategy.
     pub(crate) fn found(&self, strategy: &str) -> Option<&Planned> {
         self.found.get(strategy)
     }
 
-    /// Offers a plan that was sought for the limit.
+    /// Offers a plan that was searched for the limit.
     pub(crate) fn offer(&mut self, candidate: impl Into<String>, plan: Planned) -> Verdict {
         let plan = Planned { strategy: self.asked, ..plan };
         self.keep(&plan);
@@ -164,7 +168,7 @@ impl<'m> Search<'m> {
         verdict
     }
 
-    /// Offers a plan that no limit was sought for.
+    /// Offers a plan that was found without a search for the limit.
     pub(crate) fn offer_free(&mut self, candidate: impl Into<String>, plan: Planned) -> Verdict {
         let plan = Planned { strategy: self.asked, ..plan };
         self.keep(&plan);
@@ -173,7 +177,7 @@ impl<'m> Search<'m> {
         verdict
     }
 
-    /// Notes that a candidate came to nothing.
+    /// Logs a candidate without a plan.
     pub(crate) fn nothing(&mut self, candidate: impl Into<String>) {
         self.log(candidate.into(), None, Verdict::Nothing);
     }
@@ -201,10 +205,10 @@ impl<'m> Search<'m> {
         self.spent = spent;
     }
 
-    /// The form that passes make of another one; made once.
+    /// Runs passes on a form, or returns the cached result of an equal run.
     ///
     /// # Errors
-    /// The first pass that fails.
+    /// Returns the error of the first pass that fails.
     pub(crate) fn form(&self, from: &Form<'m>, passes: &str, settings: &Settings) -> Result<Rc<Form<'m>>, PipelineError> {
         let key = format!("{} {passes} {settings}", from.trace());
         if let Some(known) = self.forms.borrow().get(&key) {
@@ -215,18 +219,19 @@ impl<'m> Search<'m> {
         Ok(made)
     }
 
-    /// The model with what only ever helps.
+    /// Returns the model after the preparing passes, which never raise the peak.
     ///
     /// # Errors
-    /// The first pass that fails.
+    /// Returns the error of the first pass that fails.
     pub(crate) fn prepared(&self, settings: &Settings) -> Result<Rc<Form<'m>>, PipelineError> {
         self.form(&Form::given(self.model), PREPARE, &settings.only(&["limit", "parts"]))
     }
 
-    /// A form with images in blocks of channels, where the search uses them: those of nodes that fit into a limit by themselves.
+    /// Returns a form with images in blocks of channels, if the search uses blocks; nodes that exceed
+    /// `limit` by themselves stay as they are.
     ///
     /// # Errors
-    /// The first pass that fails.
+    /// Returns the error of the first pass that fails.
     pub(crate) fn laid_out(&self, form: Rc<Form<'m>>, limit: Option<Bytes>) -> Result<Rc<Form<'m>>, PipelineError> {
         if self.model.options.rewrite.nchwc.is_none() {
             return Ok(form);
@@ -234,17 +239,17 @@ impl<'m> Search<'m> {
         self.form(&form, BLOCKS, &Settings { alone: limit, ..Settings::default() })
     }
 
-    /// A form that rules changed; none where they change nothing.
+    /// Returns the rewritten form, or `None` if rules change nothing.
     ///
     /// # Errors
-    /// The first pass that fails.
+    /// Returns the error of the first pass that fails.
     pub(crate) fn rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Option<Rc<Form<'m>>>, PipelineError> {
         let form = self.form(prepared, REWRITE, &settings.only(&["limit", "slowdown", "weights"]))?;
         Ok(Some(form).filter(|form| !form.ctx.said.rewrites.is_empty()))
     }
 
-    /// The rewritten form, and where that makes weights anew, the one that leaves them whole: what one choice of rules saves, the other may not
-    /// reach.
+    /// Returns the rewritten form. If rewriting computes new weights, also returns the form that leaves
+    /// weights unchanged: each choice of rules may save bytes that the other cannot.
     fn all_rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Vec<Rc<Form<'m>>>, PipelineError> {
         let Some(form) = self.rewritten(prepared, settings)? else { return Ok(Vec::new()) };
         let makes_weights = makes_weights(&form);
@@ -255,17 +260,18 @@ impl<'m> Search<'m> {
         Ok(forms)
     }
 
-    /// A form with regions in parts; none where no region is worth it.
+    /// Returns a form with regions split into parts, or `None` if no region is worth splitting.
     ///
     /// # Errors
-    /// The first pass that fails.
+    /// Returns the error of the first pass that fails.
     pub(crate) fn divided(&self, form: &Form<'m>, settings: &Settings) -> Result<Option<Rc<Form<'m>>>, PipelineError> {
         let divided = form.then(REGIONS, settings)?;
         Ok(split::is_split(&divided.module).then(|| Rc::new(divided)))
     }
 
-    /// Candidates with rewritten nodes, and with regions in parts. Blocks of channels come last: nodes in blocks have no rows to share out, but what
-    /// parts compute may be laid out.
+    /// Returns candidates with rewritten nodes, and with regions split into parts. Blocks of channels
+    /// come last: nodes in blocks have no rows to divide, but the parts of a region may be laid out in
+    /// blocks.
     fn others(&self, prepared: &Rc<Form<'m>>, settings: &Settings) -> Result<Vec<Candidate<'m>>, PipelineError> {
         let rewritten = self.all_rewritten(prepared, settings)?;
         let longest = slowed(self.model.options.total_nanos(&prepared.module), settings.slowdown);
@@ -285,11 +291,11 @@ impl<'m> Search<'m> {
         Ok(candidates)
     }
 
-    /// The best plan without recomputing: of the nodes as they were given, rewritten, and with regions in parts. `rewrites` says whether the
-    /// latter two are tried.
+    /// Returns the best plan without recomputation among three kinds of forms: nodes as given,
+    /// rewritten, and with regions split into parts. `rewrites` says whether the last two are tried.
     ///
     /// # Errors
-    /// The first pass that fails.
+    /// Returns the error of the first pass that fails.
     pub(crate) fn plan(&self, settings: &Settings, rewrites: bool) -> Result<Planned, PipelineError> {
         let prepared = self.prepared(settings)?;
         let given = Candidate::of(self.laid_out(prepared.clone(), settings.limit)?, "nodes as given", settings)?;
@@ -300,7 +306,8 @@ impl<'m> Search<'m> {
         if rewrites {
             candidates.extend(self.others(&prepared, settings)?);
         }
-        // Which of the others are better, heuristics say well enough.
+        // Heuristic plans are a good enough measure to rank the other candidates; only the best of them
+        // stays.
         candidates[1..].sort_by_key(|candidate| candidate.quick.score(&goal, self.model.options));
         candidates.truncate(2);
         let file_order = &self.pool.file_order;
@@ -313,15 +320,17 @@ impl<'m> Search<'m> {
         if !is_loose {
             return Ok(best);
         }
-        // The order of the file might be placed better than what was found: only then is it worth the whole effort.
+        // The file order's peak is below the best arena and below its own arena: a better placement of the
+        // file order may win, so it gets the full effort.
         let placed = whole::file_order(self.model, settings)?;
         Ok(if placed.score(&goal, options) < best.score(&goal, options) { placed } else { best })
     }
 
-    /// Plan of a search for the limit; logs an empty line where the search found none.
+    /// Returns the plan of a search for the limit; logs an empty line and returns `None` if the search
+    /// found none.
     ///
     /// # Errors
-    /// Whatever is no lack of memory.
+    /// Returns every error except a lack of memory.
     pub(crate) fn or_nothing(
         &mut self,
         candidate: &str,
@@ -337,7 +346,7 @@ impl<'m> Search<'m> {
     }
 }
 
-/// Whether a form has large constants that were computed from weights.
+/// Returns whether a form has large constants that were computed from weights.
 fn makes_weights(form: &Form<'_>) -> bool {
     let (module, most) = (&form.module, form.ctx.options.max_fold_bytes);
     let constants = module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));

@@ -1,7 +1,8 @@
-//! Judges modules on trial: an order by heuristics, its peak, and where that stands.
+//! Judges trial modules: a heuristic order, its peak, and the steps of the peak.
 //!
-//! A trial asks whether a module keeps within some bytes, so heuristics end with the first order that does, and a bound may answer before any of
-//! them begins. Nothing is placed: the arena is nearly always as large as the peak, and the plans that are kept are compared by their arenas.
+//! A trial asks whether a module keeps a number of bytes, so heuristics stop at the first order that
+//! does, and a bound may answer before they start. Nothing is placed: the arena is nearly always as
+//! large as the peak, and finished plans are compared by their arenas.
 
 use memc_ir::{Bytes, ConstData, ConstOrigin, Module, Node, Payload, Rewriter, SecondaryMap, Use, Value};
 use memc_rewrite::Measure;
@@ -13,22 +14,24 @@ use memc_passes::schedule::problem;
 use memc_passes::{PassContext, PassError};
 use memc_passes::{dce, view};
 
-/// A module in the order that heuristics found for it.
+/// A module in its heuristic order.
 #[derive(Clone, Debug)]
 pub(crate) struct Judged {
-    /// The module, ordered, without what depends on constants alone.
+    /// The module, ordered, without nodes that rules made from constants alone.
     pub(crate) module: Module,
     /// Its peak in bytes.
     pub(crate) peak: u64,
     /// Modelled time in nanoseconds.
     pub(crate) nanos: u64,
-    /// Bytes at each step.
+    /// Live bytes by step.
     pub(crate) profile: Vec<u64>,
-    /// Whether these and the peak are what each node needs by itself, in the place of all that is there.
+    /// Whether `peak` and `profile` only count the need of each node by itself, instead of all live
+    /// bytes.
     pub(crate) is_alone: bool,
 }
 
-/// Orders a module by heuristics, until `enough` bytes are kept; `None` where it cannot be ordered. Takes O((n + uses) log n).
+/// Orders a module by heuristics, until an order needs at most `enough` bytes; `None` if the module
+/// cannot be ordered. Takes O((n + uses) log n).
 pub(crate) fn judge(mut module: Module, options: &Options, enough: u64) -> Option<Judged> {
     without_constants(&mut module);
     clean(&mut module, options).ok()?;
@@ -48,14 +51,14 @@ pub(crate) fn judge(mut module: Module, options: &Options, enough: u64) -> Optio
     Some(Judged { module, peak, nanos, profile, is_alone: false })
 }
 
-/// Measures a window by itself.
+/// Measures a fragment by itself; a fragment that cannot be ordered gets the largest peak and time.
 pub(crate) fn alone(piece: &Module, options: &Options) -> Measure {
     let judged = judge(piece.clone(), options, 0);
     let measure = judged.map(|judged| Measure { peak: Bytes(judged.peak), nanos: memc_ir::Nanos(judged.nanos as f64) });
     measure.unwrap_or(Measure { peak: Bytes(u64::MAX), nanos: memc_ir::Nanos(f64::MAX) })
 }
 
-/// Erases what nobody reads any more, and lets views share bytes.
+/// Erases dead nodes, and lets views share bytes.
 fn clean(module: &mut Module, options: &Options) -> Result<(), PassError> {
     let mut ctx = PassContext::new(options, SecondaryMap::default());
     (dce::INFO.run)(module, &mut ctx)?;
@@ -63,7 +66,8 @@ fn clean(module: &mut Module, options: &Options) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Makes constants of what rules made from constants alone: it is computed before the plan is made. Their elements are of no interest here.
+/// Replaces nodes that rules made from constants alone by constants without elements, since a runtime
+/// computes them before the run.
 fn without_constants(module: &mut Module) {
     let nodes = module.graph(module.main()).nodes.clone();
     let mut rewriter = Rewriter::new(module);

@@ -1,50 +1,61 @@
-//! Numbers that steer which plans are looked for, each with its unit, its effect and its reason. They are passed down, and never global.
+//! Numbers that steer the search for plans, each with its unit, effect and reason; passed as an
+//! argument, never global.
 
-/// Numbers of the planner.
+/// Numbers that steer the planner.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tuning {
-    /// A plan within a limit is fast enough where it takes at most 1/n more time than the fastest one without a limit: no other strategy is
-    /// asked. One per cent is below what the model of time can tell apart.
+    /// The search stops once the overhead of the best plan over the fastest unlimited plan is at most
+    /// 1/n of that plan's time. One per cent is below the resolution of the time model.
     pub small_overhead: u64,
-    /// Strategies that take long to find a plan are asked where the best one takes more than 1/n more time.
+    /// Slow strategies run only if the best plan takes more than 1/n longer than the fastest unlimited
+    /// plan.
     pub large_overhead: u64,
-    /// Models of more nodes are not planned in several ways where one of them keeps the limit.
+    /// Number of nodes above which a model is large: large models skip the search for regions that trade
+    /// time for memory once a plan keeps the limit.
     pub large_model: usize,
-    /// Limits that are tried where the limit itself has no plan, in hundredths of it: regions for less may keep the whole.
+    /// Smaller limits to try if the limit itself has no plan, in hundredths of the limit: regions
+    /// planned for a smaller limit may keep the whole limit.
     pub smaller_limits: [u64; 4],
-    /// Time that regions may cost where no plan keeps the limit, in hundredths of a per cent; halved while plans keep it, down to the second.
+    /// First slowdown for a search for regions if no plan keeps the limit, in hundredths of a per cent.
+    /// Each further search halves the slowdown while plans keep the limit, down to `frugal_slowdown`.
     pub lavish_slowdown: u32,
-    /// The least slowdown for which regions are looked for by themselves, in hundredths of a per cent.
+    /// Smallest slowdown for which regions are searched on their own, in hundredths of a per cent.
     pub frugal_slowdown: u32,
-    /// Most bytes that a node may need by itself, in hundredths of the limit, so that recomputation can free the others; the second number
-    /// is tried where the first finds no smaller plan.
+    /// Maximum need of a single node, in hundredths of the limit, so that recomputation can free the
+    /// rest. The second number is tried if the first finds no smaller plan.
     pub alone: [u64; 2],
-    /// Searches for the smallest plan, and for regions of plans that recompute, take 1/n of the effort.
+    /// The searches for the smallest plan, and for regions in plans that recompute, take 1/n of the
+    /// effort.
     pub short: u64,
-    /// Limits for regions of plans that recompute, in hundredths of the limit: offsets need the rest.
+    /// Limits for regions in plans that recompute, in hundredths of the limit: offsets need the rest.
     pub nearly_all: [u64; 2],
-    /// A plan that recomputes within this larger limit, in hundredths of the limit, is brought down to the limit by regions.
+    /// Limit of a wider plan that recomputes, in hundredths of the limit; regions then bring this plan
+    /// down to the limit.
     pub wider_limit: u64,
-    /// A smaller plan, or one with twice as many parts of the batch, is looked for as long as each one saves 1/n of the bytes of the one before.
+    /// The search for a smaller plan, or for twice as many batch parts, goes on while each step saves
+    /// 1/n of the bytes of the previous one.
     pub least_saving: u64,
-    /// Two parts of the batch are planned with recomputing where they alone save 1/n of the bytes.
+    /// Two batch parts are planned with recomputation if the split alone saves 1/n of the bytes.
     pub noticeable_saving: u64,
-    /// Merging equal nodes of the best plan, and recomputing some of them, takes 1/n of the effort: BERT plans in a quarter of the time that
-    /// the whole effort took, with equal bytes.
+    /// Merging equal nodes of the best plan, and recomputing some of them, takes 1/n of the effort: BERT
+    /// then plans in a quarter of the time of a search with full effort, with equal bytes.
     pub merging: u64,
-    /// Logarithm to base 2 of the largest number of parts of a batch.
+    /// Base-2 logarithm of the largest number of batch parts.
     pub max_doublings: u32,
-    /// Most nodes of a model with its batch in parts, about: plans of more nodes take minutes.
+    /// Approximate maximum number of nodes of a model with its batch split into parts: larger plans take
+    /// minutes.
     pub max_nodes_in_parts: usize,
-    /// The effort of plans in parts is divided by nodes / n: each step costs time in proportion to the graph.
+    /// The effort for plans with batch parts is divided by nodes / n: each step costs time in proportion
+    /// to the graph.
     pub full_effort_nodes: u64,
-    /// A plan by heuristics that needs at most 1/n more than the limit is planned with rewriting and recomputing too.
+    /// A heuristic plan that needs at most 1/n more than the limit is also planned with rewriting and
+    /// recomputing.
     pub near_limit: u64,
-    /// Most nodes of a model that is planned in two parts with recomputing, where two parts alone save enough bytes.
+    /// Maximum number of nodes of a model that is planned in two batch parts with recomputation.
     pub max_nodes_in_two_parts: usize,
-    /// Effort for a form that heuristics rank behind the best plan is 1/n.
+    /// A form that heuristics rank worse than the best plan gets 1/n of the effort.
     pub behind: u64,
-    /// Longer searches are not begun where the smallest plan needs 1/n more than the limit.
+    /// Longer searches do not start if the smallest plan needs more than 1/n above the limit.
     pub far_from_limit: u64,
 }
 
@@ -75,7 +86,7 @@ impl Default for Tuning {
     }
 }
 
-/// `part` hundredths of a number of bytes, rounded down.
+/// Returns `part` hundredths of `bytes`, rounded down.
 pub(crate) fn hundredths(bytes: memc_ir::Bytes, part: u64) -> memc_ir::Bytes {
     memc_ir::Bytes((u128::from(bytes.0) * u128::from(part) / 100) as u64)
 }

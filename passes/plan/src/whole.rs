@@ -1,4 +1,5 @@
-//! Plans of one form of the model without recomputing: an order, sub-views, places; and the choice among several forms.
+//! Plans without recomputation: orders, sub-views and places of one form of the model, and the choice
+//! among forms.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -17,32 +18,32 @@ use crate::windows;
 pub(crate) const PREPARE: &str = "fold,canonicalize,dce,micro-batch,dce";
 /// Merges equal nodes. A merged value lives longer, which can raise the peak.
 pub(crate) const MERGE: &str = "cse,dce,";
-/// Rewrites, and cleans up behind it.
+/// Rewrites, and cleans up after the rewrite.
 pub(crate) const REWRITE: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce";
 /// Lays images out in blocks of channels.
 pub(crate) const BLOCKS: &str = "nchwc,dce";
-/// Computes regions around the peak in parts.
+/// Splits regions around the peak into parts.
 pub(crate) const REGIONS: &str = "split,dce";
-/// Aliases that an order builds on.
+/// Makes the aliases that ordering relies on.
 const VIEWS: &str = "view";
-/// Orders nodes with some sub-views.
+/// Takes some sub-views and orders the nodes.
 const ORDER: &str = "window,schedule";
-/// Gives every value its bytes.
+/// Shares bytes in place, and gives every value an offset.
 pub(crate) const PLACE: &str = "in-place,place";
 
-/// The order of the file, cleaned up.
+/// Plans the file order after cleaning up.
 pub const FILE_ORDER: &str = "fold,dce,micro-batch,dce,view,in-place,place";
 
-/// A form with its plan by heuristics.
+/// A form with its heuristic plan.
 pub(crate) struct Candidate<'m> {
     pub(crate) form: Rc<Form<'m>>,
-    /// In the words of the log.
+    /// Name in the log.
     pub(crate) name: &'static str,
-    /// Whether equal nodes are merged: heuristics do better so.
+    /// Whether equal nodes are merged: the choice with the smaller heuristic plan.
     merges: bool,
-    /// The sub-views with which heuristics do best, once they were looked for.
+    /// Sub-views of the best heuristic plan; `None` until they are searched.
     views: Option<BTreeSet<usize>>,
-    /// Its plan by heuristics, without sub-views.
+    /// Heuristic plan without sub-views.
     pub(crate) quick: Planned,
 }
 
@@ -50,7 +51,7 @@ impl<'m> Candidate<'m> {
     /// Plans a form by heuristics, with equal nodes merged and apart, and keeps the smaller plan.
     ///
     /// # Errors
-    /// The first pass that fails.
+    /// Returns the error of the first pass that fails.
     pub(crate) fn of(form: Rc<Form<'m>>, name: &'static str, settings: &Settings) -> Result<Self, PipelineError> {
         let quick = Settings { effort: Some(0), windows: Some(BTreeSet::new()), below: None, ..settings.clone() };
         let plan = |merges: bool| Ok::<_, PipelineError>(form.then(&whole(merges), &quick)?.planned());
@@ -65,28 +66,29 @@ impl<'m> Candidate<'m> {
         Ok(Self { form, name, merges, views: None, quick: best })
     }
 
-    /// Modelled time.
+    /// Returns the modelled time of the heuristic plan, in nanoseconds.
     pub(crate) fn nanos(&self) -> u64 {
         self.quick.nanos(self.form.ctx.options)
     }
 
-    /// The best score that an order of the form could have, sub-views aside.
+    /// Returns the best possible score of an order of this form, without sub-views.
     fn promise(&self, goal: &Goal) -> Score {
         goal.score(self.order_bound(), self.nanos(), 0)
     }
 
-    /// Bytes below which no order goes.
+    /// Returns the lower bound of all orders, in bytes.
     fn order_bound(&self) -> Bytes {
         Bytes(self.quick.said.reports.iter().map(|report| report.lower_bound).min().unwrap_or(0))
     }
 
-    /// Bytes below which no plan of the form goes; sub-views can go below the bound of an order without them.
+    /// Returns the lower bound of all plans of this form, in bytes: zero if the form has sub-views,
+    /// since these can go below the bound of an order without them.
     fn bound(&mut self, settings: &Settings) -> Result<Bytes, PipelineError> {
         let has_views = !self.views(settings)?.is_empty();
         Ok(if has_views { Bytes(0) } else { self.order_bound() })
     }
 
-    /// The sub-views with which heuristics do best.
+    /// Returns the sub-views of the best heuristic plan; searches for them on the first call.
     fn views(&mut self, settings: &Settings) -> Result<&BTreeSet<usize>, PipelineError> {
         let views = match self.views.take() {
             Some(views) => views,
@@ -118,11 +120,12 @@ impl<'m> Candidate<'m> {
         })
     }
 
-    /// The plan that the whole effort finds, of arenas below a number of bytes where one is given: with sub-views, and without where those
-    /// helped heuristics alone.
+    /// Plans with the full effort; with `below` set, only arenas below that number of bytes count. If
+    /// sub-views helped heuristics, the form is also planned without them, and the smaller plan is
+    /// returned.
     ///
     /// # Errors
-    /// The first pass that fails.
+    /// Returns the error of the first pass that fails.
     pub(crate) fn plan(&mut self, settings: &Settings) -> Result<Planned, PipelineError> {
         let views = self.views(settings)?.clone();
         let is_plain = views.is_empty();
@@ -140,7 +143,7 @@ impl<'m> Candidate<'m> {
     }
 }
 
-/// The passes from a form to a plan.
+/// Returns the passes from a form to a plan.
 fn whole(merges: bool) -> String {
     format!("{}{VIEWS},{ORDER},{PLACE}", if merges { MERGE } else { "" })
 }
@@ -153,18 +156,18 @@ fn nodes(plan: &Planned) -> usize {
     plan.module.graph(plan.module.main()).nodes.len()
 }
 
-/// Whether a form has equal nodes. Merges them in a copy, whose plan may break; the copy is dropped.
+/// Returns whether a form has equal nodes, by merging them in an unverified copy.
 pub(crate) fn has_equal_nodes(form: &Form<'_>) -> Result<bool, PipelineError> {
     Ok(form.clone().unverified().run("cse", &Settings::default())? != Changed::No)
 }
 
-/// The best plan of several forms under a goal, none of which may need more than the order of the file.
+/// Returns the best plan of several forms under a goal; no plan may need more than the file order.
 ///
-/// The form that promises most is planned with the whole effort; another one only if its bound, in its time, could still win, and
-/// only for so few bytes that it does.
+/// The form with the best promise is planned with the full effort. Another form is planned only if its
+/// bound, at its modelled time, could still win, and only for arenas small enough to win.
 ///
 /// # Errors
-/// The first pass that fails.
+/// Returns the error of the first pass that fails.
 pub(crate) fn best(
     mut candidates: Vec<Candidate<'_>>,
     goal: &Goal,
@@ -185,7 +188,7 @@ pub(crate) fn best(
             }
             let most = most(bound.0, candidate.quick.need(options).0, wins);
             asked.below = Some(asked.below.map_or(most + 1, |below| below.min(most + 1)));
-            // Heuristics leave it behind: a short search says whether they are wrong.
+            // Heuristics rank this form lower: a short search checks that.
             if candidate.quick.score(goal, options) > best.score(goal, options) {
                 asked.effort = Some(settings.effort.unwrap_or(options.effort) / tuning.behind.max(1));
             }
@@ -197,7 +200,8 @@ pub(crate) fn best(
         }
     }
     let Some(first) = candidates.iter().find(|_| best.is_none()) else { return Ok(best) };
-    // Rewriting and merging can keep values without a size for longer, or make more of them: try the nodes apart.
+    // Rewriting and merging can extend the live range of values without a size, or add more of them: try
+    // without merging.
     let plain = Settings { windows: Some(BTreeSet::new()), ..settings.clone() };
     let options = first.form.ctx.options;
     let apart = candidates.iter().map(|candidate| Ok::<_, PipelineError>(candidate.form.then(&whole(false), &plain)?.planned()));
@@ -210,7 +214,8 @@ pub(crate) fn best(
     Ok(None)
 }
 
-/// Largest number from `bound` to `known` for which `holds` is true, if it is true for all smaller ones.
+/// Returns the largest number from `bound` to `known` that satisfies `holds`, which must hold for every
+/// smaller number. Takes O(log(known - bound)) calls.
 fn most(bound: u64, known: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (bound, known.max(bound));
     while low < high {
@@ -220,12 +225,13 @@ fn most(bound: u64, known: u64, holds: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// Plans the file's order, the upper bound of every plan without a limit. Nothing is rewritten. Blocks and parts of the batch are asked for by name,
-/// so their workspace and copies are part of the bound; integer kernels are for less memory, so they are not. Cleaning up may raise the peak, where
-/// the runtime keeps unread results to the end: then the file is planned unchanged.
+/// Plans the file order, the upper bound of every plan without a limit. No rules rewrite the nodes.
+/// Blocks and batch parts are explicit requests, so their workspace and copies are part of the bound;
+/// integer kernels only serve to save memory, so they are not. Cleaning up may raise the peak if the
+/// runtime keeps unread results to the end: then the unchanged file is planned.
 ///
 /// # Errors
-/// The first pass that fails.
+/// Returns the error of the first pass that fails.
 pub(crate) fn file_order(model: &Model<'_>, settings: &Settings) -> Result<Planned, PipelineError> {
     let has_blocks = model.options.rewrite.nchwc.is_some();
     let (kernels, blocks) = if has_blocks { ("canonicalize,", "nchwc,") } else { ("", "") };

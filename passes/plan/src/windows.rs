@@ -1,7 +1,9 @@
-//! Which windows lower the arena: a local search over sets of them, each judged by a plan that heuristics make.
+//! Chooses the sub-views that lower the arena: a local search over sets of sub-views, each judged by a
+//! heuristic plan.
 //!
-//! A window holds the bytes of the larger value from its first part on: that saves the bytes of a copy at one step and may cost more at others.
-//! What a set is worth shows only in the order and the places that follow from it, so every set is planned.
+//! A sub-view keeps the bytes of its whole value from the first part on: that saves the bytes of a copy
+//! at one step and may cost more at others. The effect of a set depends on the order and the offsets
+//! that follow from it, so every set is planned.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,34 +15,35 @@ use memc_passes::PipelineError;
 use memc_passes::analysis::windows::SubView;
 use memc_passes::analysis::{Liveness, buffers, classes, live};
 
-/// A set of windows, by node and part.
+/// A set of sub-views, as pairs of node and part.
 type Set = BTreeSet<(Node, Value)>;
 
-/// What sets are compared by, most important first.
+/// Cost of a set, most important field first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Cost {
     arena: Bytes,
     peak: Bytes,
-    /// Steps at which that many bytes live: layers that are alike get better one by one.
+    /// Number of steps at the peak: this counts progress in models with equal layers, which improve one
+    /// by one.
     peaks: usize,
 }
 
-/// A set and what its plan costs.
+/// A set and the cost of its plan.
 struct Trial {
     set: Set,
     cost: Cost,
-    /// Values whose bytes are held at the first step of the peak.
+    /// Values that are live at the first step of the peak.
     held: SecondaryMap<Value, bool>,
 }
 
 impl Trial {
-    /// By cost, then fewer windows.
+    /// Returns the sort key: cost first, then the number of sub-views.
     fn rank(&self) -> (Cost, usize) {
         (self.cost, self.set.len())
     }
 }
 
-/// The sets that may still be planned, and those that were.
+/// State of the search: remaining trials, and sets already planned.
 struct Search<'a, F> {
     module: &'a Module,
     candidates: &'a [SubView],
@@ -50,14 +53,17 @@ struct Search<'a, F> {
     seen: BTreeSet<Set>,
 }
 
-/// The best set of windows that was found; empty if none is better than no windows at all.
+/// Returns the best set of sub-views found, as candidate numbers; empty if no set is better than no
+/// sub-views.
 ///
-/// `plan` plans `module`, where `candidates` are legal one by one, with the windows of some numbers, unless its order needs at least `below` bytes. The search starts from all windows, and from those
-/// of each Concat's last operand with those of results; then it puts windows at the peak in and out. At most 24 plans, and no more than a
-/// fixed sum of nodes.
+/// `plan` plans `module` with the sub-views of the given numbers, unless its order needs at least
+/// `below` bytes. Each of the `candidates` must be legal on its own. The search starts from three sets:
+/// no sub-views, all of them, and the last operand of each Concat with all results. Then it adds and
+/// removes sub-views at the peak. The settings limit the number of plans and their total number of
+/// nodes.
 ///
 /// # Errors
-/// A plan that fails.
+/// Returns the error of a plan that fails.
 pub(crate) fn search(
     module: &Module,
     candidates: &[SubView],
@@ -87,7 +93,8 @@ pub(crate) fn search(
 }
 
 impl<F: FnMut(BTreeSet<usize>, u64) -> Result<Option<Module>, PipelineError>> Search<'_, F> {
-    /// Plans a set, if it is new, trials are left, and its order needs fewer bytes than `below`.
+    /// Plans a set and returns its trial; `None` if the set is known, no trials are left, or its order
+    /// needs at least `below` bytes.
     fn trial(&mut self, set: Set, below: u64) -> Result<Option<Trial>, PipelineError> {
         if self.left == 0 || !self.seen.insert(set.clone()) {
             return Ok(None);
@@ -97,7 +104,7 @@ impl<F: FnMut(BTreeSet<usize>, u64) -> Result<Option<Module>, PipelineError>> Se
         Ok(planned.map(|planned| judge(set, &planned, self.options)))
     }
 
-    /// Takes the first move that helps, again and again.
+    /// Takes the first move that lowers the cost, until no move does.
     fn descend(&mut self, start: Trial) -> Result<Trial, PipelineError> {
         let mut current = start;
         'next: loop {
@@ -111,8 +118,8 @@ impl<F: FnMut(BTreeSet<usize>, u64) -> Result<Option<Module>, PipelineError>> Se
         }
     }
 
-    /// Sets one move away: windows that touch what is held at the peak, put in or out all at once, one by one in order of the bytes
-    /// that they hold, and node by node.
+    /// Returns the sets one move away, which add or remove sub-views of values live at the peak: first
+    /// all at once, then one by one (largest whole first), then node by node.
     fn moves(&self, current: &Trial) -> Vec<Set> {
         let is_held = |window: &&SubView| current.held[window.part] || current.held[window.whole];
         let mut at_peak: Vec<&SubView> = self.candidates.iter().filter(is_held).collect();
@@ -149,7 +156,7 @@ fn judge(set: Set, planned: &Module, options: &Options) -> Trial {
     Trial { set, cost: Cost { arena, peak, peaks }, held }
 }
 
-/// Numbers of the windows of a set among the candidates.
+/// Returns the candidate numbers of the sub-views in a set.
 fn numbers(candidates: &[SubView], set: &Set) -> BTreeSet<usize> {
     let is_in = |(_, window): &(usize, &SubView)| set.contains(&key(window));
     candidates.iter().enumerate().filter(is_in).map(|(number, _)| number).collect()
@@ -164,20 +171,21 @@ fn without(set: &Set, windows: &[&SubView]) -> Set {
     set.difference(&out).copied().collect()
 }
 
-/// The set with these windows; a part lies in one place, the last that is named.
+/// Returns the set with these sub-views added; a part has one sub-view only, the last in `windows`.
 fn with(set: &Set, windows: &[&SubView]) -> Set {
     let places: BTreeMap<Value, Node> = windows.iter().map(|window| (window.part, window.node)).collect();
     let kept = set.iter().filter(|(_, part)| !places.contains_key(part)).copied();
     kept.chain(places.iter().map(|(part, node)| (*node, *part))).collect()
 }
 
-/// Each part in the first window that the pass would take.
+/// Returns the set with each part in its first candidate, as the pass would choose.
 fn all(candidates: &[SubView]) -> Set {
     let last_first: Vec<&SubView> = candidates.iter().rev().collect();
     with(&Set::new(), &last_first)
 }
 
-/// Of each Concat the operand that the file makes last, and all results: windows that hold nothing for long.
+/// Returns the operand of each Concat that the file computes last, and all results: these sub-views do
+/// not extend live ranges much.
 fn last_operands(module: &Module, candidates: &[SubView]) -> Set {
     let mut position: SecondaryMap<Node, usize> = SecondaryMap::default();
     for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Budgets on random modules: kept or refused with a reason, sound and bit for bit reproducible, and what is said to be reachable is.
+//! Budgets on random modules: kept, or refused with a reason; plans are sound and reproducible bit for
+//! bit, and the refusal's smallest plan exists.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod case;
@@ -15,7 +16,7 @@ use proptest::prelude::*;
 
 fn case(text: &str, budget: Option<u64>) -> Case {
     let mut options = Options { effort: 200, io: Io::Outputs, ..Options::for_profile(&Profile::ARENA) };
-    // Without parts, bounds of whole nodes hold for all plans.
+    // Without split operators, bounds for whole nodes hold for all plans.
     options.rewrite.exact = true;
     Case {
         name: format!("budget {budget:?}:\n{text}"),
@@ -27,7 +28,7 @@ fn case(text: &str, budget: Option<u64>) -> Case {
     }
 }
 
-/// The plan within a budget, or why there is none; sound either way.
+/// Returns the plan within a budget, or the refusal; checks that either is sound.
 fn within(text: &str, budget: u64) -> Result<Module, Box<Shortage>> {
     let case = case(text, Some(budget));
     match case.plan() {
@@ -54,7 +55,7 @@ fn within(text: &str, budget: u64) -> Result<Module, Box<Shortage>> {
     }
 }
 
-/// Nothing that may run only once runs twice.
+/// Checks that nodes which may run only once have no copies.
 fn once(module: &Module) {
     for node in &module.graph(module.main()).nodes {
         let copied = module.node(*node).recompute_of;
@@ -62,12 +63,12 @@ fn once(module: &Module) {
     }
 }
 
-/// The plan without a budget.
+/// Returns the plan without a budget.
 fn free_plan(text: &str) -> Planned {
     case(text, None).plan().unwrap().planned
 }
 
-/// Its arena.
+/// Returns the arena of the plan without a budget, in bytes.
 fn free(text: &str) -> u64 {
     oracle::arena(&free_plan(text).module)
 }
@@ -129,7 +130,7 @@ fn the_smallest_arena_is_looked_for_unless_another_way_is_tried() {
     assert_eq!(least(""), least("[seek=least]"));
 }
 
-/// What the plan of a pipeline is short of.
+/// Returns the shortage of a pipeline that cannot keep its limit.
 fn short(case: &Case, pipeline: &str) -> Box<Shortage> {
     let (mut module, inference) = case.module();
     match case.pipeline(pipeline, module.stage).run(&mut module, &mut case.context(&inference), true, &mut Silent) {
@@ -148,7 +149,7 @@ fn plans_no_smaller_than_a_known_one_are_not_looked_for() {
     };
     let (whole, looked_for) = (Bytes(free(&text)), short(None));
     assert!(looked_for.bound <= looked_for.least && looked_for.least < whole);
-    // No plan is smaller than the bound, so what needs as little is the smallest.
+    // No plan is smaller than the bound, so a known plan of that size is the smallest.
     let known = short(Some(looked_for.bound));
     assert_eq!((known.bound, known.least), (looked_for.bound, whole));
     assert_eq!(short(Some(whole)).least, looked_for.least);

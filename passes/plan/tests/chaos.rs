@@ -1,4 +1,5 @@
-//! Chaos: whatever the numbers of the planner and the choices of the user, every plan is sound, and no plan is worse than the order of the file.
+//! Chaos: for any tuning of the planner and any options of the user, every plan is sound, and no plan is
+//! worse than the file order.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod case;
@@ -15,7 +16,7 @@ use memc_plan::registry::REGISTRY;
 use memc_plan::{FILE_ORDER, Refusal, Tuning};
 use proptest::prelude::*;
 
-/// Any legal numbers of the planner.
+/// Generates any legal tuning of the planner.
 fn tuning() -> impl Strategy<Value = Tuning> {
     let share = || 1u64..200;
     let hundredths = || 1u64..130;
@@ -52,7 +53,7 @@ fn tuning() -> impl Strategy<Value = Tuning> {
     })
 }
 
-/// Any numbers of the passes, small ones as often as large ones.
+/// Generates any tuning of the passes, with small numbers as often as large ones.
 fn pass_tuning() -> impl Strategy<Value = PassTuning> {
     prop::collection::vec(any::<u32>(), 64).prop_map(|raw| {
         let mut raw = raw.into_iter();
@@ -110,7 +111,7 @@ fn pass_tuning() -> impl Strategy<Value = PassTuning> {
     })
 }
 
-/// Any options of the user.
+/// Generates any options of the user.
 fn options() -> impl Strategy<Value = Options> {
     let io = prop_oneof![Just(Io::Outputs), Just(Io::Arena), Just(Io::External)];
     let slowdown = prop_oneof![Just(0u32), 1u32..3000];

@@ -1,7 +1,9 @@
-//! Runs every `.mem` file below `filetests` and every example of the pass pages, with properties that hold for each.
+//! Runs every `.mem` file below `filetests` and every example of the pass pages, and checks properties
+//! that hold for each.
 //!
-//! A file is `// RUN: PASSES [OPTIONS]`, remarks, a module, `// ----`, and the exact text that comes out. With `MEMC_BLESS=1` the
-//! part below the separator is written anew; read what it says before it is committed.
+//! A file is `// RUN: PASSES [OPTIONS]`, remarks, a module, `// ----`, and the exact expected output.
+//! With `MEMC_BLESS=1` the test rewrites the part below the separator; read the new text before you
+//! commit it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod case;
@@ -16,28 +18,28 @@ use memc_passes::{Changed, Observer, PassInfo, Settings};
 use memc_plan::FILE_ORDER;
 use memc_plan::registry::REGISTRY;
 
-/// The file's order on the kernels that were asked for: the upper bound includes their workspace.
+/// The file order on the requested kernels: the upper bound includes their workspace.
 const FILE_ORDER_ON_KERNELS: &str = "fold,canonicalize,dce,micro-batch,nchwc,dce,view,in-place,place";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
 }
 
-/// The rooms of passes: those that do as they are told, and the planner's.
+/// Returns the folders of passes: passes that follow their settings, and the planner's passes.
 fn rooms() -> [PathBuf; 2] {
     [root().join(".."), root()]
 }
 
-/// The page of a pass.
+/// Returns the page of a pass.
 fn page_of(pass: &str) -> PathBuf {
     let pages = rooms().map(|room| room.join(format!("doc/{pass}.md")));
     pages.into_iter().find(|page| page.exists()).unwrap_or_else(|| panic!("{pass} has no page"))
 }
 
-/// Pages of the planner that are of no pass.
+/// Pages of the planner that belong to no pass.
 const OTHER_PAGES: &[&str] = &["planning"];
 
-/// Files of a folder and the folders in it, sorted.
+/// Returns the files of a folder and its subfolders, sorted.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     found.sort();
@@ -48,7 +50,7 @@ fn blesses() -> bool {
     std::env::var_os("MEMC_BLESS").is_some_and(|value| value == "1")
 }
 
-/// Holds that a pass says that it changed the module if and only if the text is another.
+/// Checks that a pass reports a change if and only if the module's text changes.
 #[derive(Default)]
 struct Honest {
     before: String,
@@ -71,7 +73,7 @@ impl Observer for Honest {
     }
 }
 
-/// Runs a case and gives the module; holds what holds for every run.
+/// Runs a case and returns the module; checks properties that hold for every run.
 fn run(case: &Case, pipeline: &str) -> Module {
     let (mut module, inference) = case.module();
     let mut ctx = case.context(&inference);
@@ -93,7 +95,7 @@ fn run(case: &Case, pipeline: &str) -> Module {
     module
 }
 
-/// Holds what holds for every plan.
+/// Checks properties that hold for every plan.
 fn sound(case: &Case, module: &Module) {
     let options = &case.options;
     let wrong = oracle::misplaced(module, options);
@@ -106,7 +108,7 @@ fn sound(case: &Case, module: &Module) {
     }
 }
 
-/// What a case prints: the module, and for a plan what it costs.
+/// Returns the output of a case: the module, and the cost of its plan if it has one.
 fn output(case: &Case, module: &Module) -> String {
     let mut printed = text::print(module);
     for arena in &module.plan.arenas {
@@ -117,7 +119,7 @@ fn output(case: &Case, module: &Module) -> String {
     printed
 }
 
-/// Holds that the default plan of the input is never worse than the order of the file.
+/// Checks that the default plan of the input is never worse than the file order.
 fn never_worse(case: &Case) {
     let (module, _) = case.module();
     if module.stage > Stage::Typed {
@@ -133,7 +135,7 @@ fn never_worse(case: &Case) {
     assert!(oracle::arena(&planned.module) <= oracle::arena(&base), "{}: a larger arena", case.name);
 }
 
-/// Runs one case; `None` if it says what it should, else the text that says what comes out.
+/// Runs one case; returns `None` if the output is as expected, else the output.
 fn check(case: &Case) -> Option<String> {
     let module = run(case, &case.pipeline);
     let mut printed = output(case, &module);

@@ -19,7 +19,7 @@ fn case(text: &str) -> Case {
     Case { name: text.to_owned(), pipeline, options, settings, input: text.to_owned(), expected }
 }
 
-/// The plan within a limit; `None` where there is none.
+/// Returns the plan within a limit, or `None` if there is none.
 fn within(case: &Case, limit: u64) -> Option<Found> {
     let settings = Settings { limit: Some(Bytes(limit)), ..Settings::default() };
     match (Case { settings, ..case.clone() }).plan() {
@@ -33,7 +33,8 @@ fn nets() -> impl Strategy<Value = String> {
     (extents, prop::collection::vec(0usize..5, 2..7)).prop_map(|(extents, kinds)| net(&extents, &kinds))
 }
 
-/// Chains of convolutions. Blocks of eight channels fill images of other numbers of channels up, and make convolutions faster.
+/// Makes chains of convolutions. Blocks of eight channels pad images with other numbers of channels, and
+/// make convolutions faster.
 fn images() -> impl Strategy<Value = String> {
     let channels = prop::collection::vec(prop_oneof![Just(4_usize), Just(8), Just(12), Just(16)], 2..6);
     (channels, 2_usize..9).prop_map(|(channels, size)| {
@@ -51,8 +52,9 @@ fn images() -> impl Strategy<Value = String> {
     })
 }
 
-/// The same models in every run: searches are heuristics with little effort here, and on about one random model in 300 a larger limit leads the search that
-/// recomputes to a plan that takes some per cent longer.
+/// Fixes the random seed, so that every run tests equal models: searches are heuristics with little
+/// effort here, and on about one random model in 300 a larger limit leads the search that recomputes to
+/// a plan that takes some per cent longer.
 fn config() -> ProptestConfig {
     ProptestConfig { cases: 12, rng_seed: RngSeed::Fixed(30), failure_persistence: None, ..ProptestConfig::default() }
 }

@@ -1,4 +1,5 @@
-//! Plans of random modules: verified, never worse than the file's own order, and no better than brute force says is possible.
+//! Plans of random modules: verified, never worse than the file's own order, and no better than brute
+//! force allows.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod case;
@@ -25,7 +26,7 @@ fn each_case(text: &str) -> Vec<Case> {
     Profile::ALL.into_iter().flat_map(|profile| all.map(|io| case(text, profile, io))).collect()
 }
 
-/// Runs a pipeline on a module; gives what the scheduler said: the peak that it promises, and the bound.
+/// Runs a pipeline on a module; returns the peak that the scheduler promises, and its bound.
 fn run(case: &Case, module: &mut Module, inference: &Inference, pipeline: &str) -> Option<(u64, u64)> {
     let mut ctx = case.context(inference);
     let passes = case.pipeline(pipeline, module.stage);
@@ -33,7 +34,7 @@ fn run(case: &Case, module: &mut Module, inference: &Inference, pipeline: &str) 
     ctx.said.reports.iter().find(|report| report.pass == "schedule").map(|report| (report.value, report.lower_bound))
 }
 
-/// Bytes of the inputs in the arena that no node reads.
+/// Returns the bytes of the inputs in the arena that no node reads.
 fn unread_inputs(module: &Module, io: Io) -> u64 {
     let main = module.graph(module.main());
     let is_read = |value: &Value| main.nodes.iter().any(|node| module.reads(*node).contains(value));
@@ -41,7 +42,7 @@ fn unread_inputs(module: &Module, io: Io) -> u64 {
     unread.map(|value| module.ty(*value).size().unwrap().0).sum()
 }
 
-/// Every order of a graph's nodes that the data flow allows.
+/// Returns every order of a graph's nodes that the data flow allows.
 fn all_orders(module: &Module) -> Vec<Vec<Node>> {
     fn extend(module: &Module, left: &[Node], order: &mut Vec<Node>, all: &mut Vec<Vec<Node>>) {
         if left.is_empty() {
@@ -63,7 +64,8 @@ fn all_orders(module: &Module) -> Vec<Vec<Node>> {
     all
 }
 
-/// The lowest peak of all orders, with views before and in-place writes after the order is chosen.
+/// Returns the lowest peak of all orders; views are taken before, in-place writes after the order is
+/// chosen.
 fn best_by_brute_force(case: &Case, prepared: &Module, inference: &Inference) -> u64 {
     let peak = |order: Vec<Node>| {
         let mut module = prepared.clone();
@@ -120,7 +122,8 @@ proptest! {
             let shown = text::print(&ours);
             prop_assert!(bound <= best, "the bound {bound} is above the best peak {best} {}\n{shown}", case.name);
             prop_assert!(best <= peak, "brute force missed an order: {best} > {peak} {}\n{shown}", case.name);
-            // An input that nobody reads is live at the first step, whichever that is; no order knows of it.
+            // An input without readers is live at the first step of any order; the scheduler does not
+            // count it.
             let unread = unread_inputs(&ours, case.options.io);
             prop_assert!(peak <= promised + unread, "the scheduler promised {promised}, the plan has {peak} {}\n{shown}", case.name);
             prop_assert!(bound < promised || peak <= best + unread, "proven, but {best} < {peak} {}\n{shown}", case.name);

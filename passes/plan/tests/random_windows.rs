@@ -1,4 +1,5 @@
-//! Windows of random modules, played: every node finds its operands' elements where the plan says that they are.
+//! Sub-views of random modules, played: every node finds its operands' elements at the places that the
+//! plan states.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod case;
@@ -13,12 +14,13 @@ use memc_passes::window::candidates;
 use memc_passes::{Io, Options, PassContext, Settings, Silent};
 use proptest::prelude::*;
 
-/// What lies at the place of one element: which value made it, and as which of its elements. Reshapes and copies keep it.
+/// Content of one element of the arena: the value that made it, and the index in that value. Reshapes
+/// and copies keep it.
 type Element = (u32, u64);
 
 const GARBAGE: Element = (u32::MAX, 0);
 
-/// An arena of elements of four bytes, and what every value should be.
+/// An arena of elements of four bytes, and the expected contents of every value.
 struct Player<'m> {
     module: &'m Module,
     arena: Vec<Element>,
@@ -30,17 +32,17 @@ impl Player<'_> {
         self.module.ty(value).tensor().unwrap().elements().unwrap()
     }
 
-    /// Positions of a value in the arena, if it is there.
+    /// Returns the positions of a value in the arena, if it has a place there.
     fn room(&self, value: Value) -> Option<std::ops::Range<usize>> {
         let storage = self.module.plan.storage[value]?;
         let first = (storage.offset.0 / 4) as usize;
         Some(first..first + self.count(value) as usize)
     }
 
-    /// Values that the node reads and that are no longer what they were.
+    /// Returns the names of the values whose elements in the arena have changed.
     fn broken(&self, values: impl IntoIterator<Item = Value>) -> Vec<String> {
         let values = values.into_iter().filter(|value| {
-            // Constants are not elements of four bytes, and never in the arena.
+            // Constants need not have elements of four bytes, and are never in the arena.
             self.room(*value).is_some_and(|room| self.arena[room] != self.contents[value][..])
         });
         values.map(|value| self.module.value(value).name.clone()).collect()
@@ -62,7 +64,7 @@ impl Player<'_> {
         let meaning = self.meaning(node);
         let moves = meaning.is_some();
         let meaning = meaning.unwrap_or_else(|| results.iter().map(|value| self.fresh(*value)).collect());
-        // A kernel may write its results in any order, more than once, and its workspace.
+        // A kernel may write its results in any order and several times, and may write its workspace.
         if !moves {
             let rooms: Vec<_> = results.iter().filter_map(|value| self.room(*value)).collect();
             for room in rooms {
@@ -73,6 +75,7 @@ impl Player<'_> {
                 self.arena[first..first + (scratch.bytes.0 / 4) as usize].fill(GARBAGE);
             }
         }
+        // All operands but one that is overwritten in place must stay intact.
         let in_place = |value: &Value| {
             !moves
                 && results.first().is_some_and(|result| {
@@ -98,7 +101,8 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Results of a node that only moves elements, told element by element.
+    /// Returns the results of a node that only moves elements, element by element; `None` for other
+    /// nodes.
     fn meaning(&self, node: Node) -> Option<Vec<Vec<Element>>> {
         let data = self.module.node(node);
         let dims = |value: Value| self.module.ty(value).tensor().unwrap().known_dims().unwrap();
@@ -130,7 +134,7 @@ impl Player<'_> {
                 }
                 Some(parts)
             }
-            // Slices of these modules cut one axis, and step by one.
+            // Slices of these modules cut one axis, with step 1.
             View::Slice => {
                 let number = |at: usize| {
                     let constant = self.module.constant(self.module.constant_of(operand(at)).unwrap());
@@ -152,7 +156,7 @@ impl Player<'_> {
     }
 }
 
-/// Plays a planned module; says what goes wrong.
+/// Plays a planned module; returns a description of the first error.
 fn play(module: &Module) -> Result<(), String> {
     let main = module.graph(module.main());
     let arena = vec![GARBAGE; (oracle::arena(module) / 4) as usize];
@@ -283,7 +287,7 @@ fn module_text(numbers: Vec<u64>, nodes: usize) -> String {
     format!("opset \"\" 21\ngraph @random {{\n{inputs}\n{constants}\n{lines}\nreturn {}\n}}\n", outputs.join(", "))
 }
 
-/// Plans with a choice of windows.
+/// Plans with a choice of sub-views.
 fn plan(case: &Case, choice: impl Fn(&Module, &PassContext<'_>) -> Option<BTreeSet<usize>>) -> Module {
     let (mut module, inference) = case.module();
     let mut ctx = case.context(&inference);

@@ -1,4 +1,4 @@
-//! Puts chosen replacements in the place of their fragments.
+//! Replaces fragments by chosen replacements.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashSet};
@@ -10,27 +10,28 @@ use crate::fragment::Fragment;
 use crate::pricing::ORIGIN;
 use crate::replacement::{FormNode, Replacement, Source};
 
-/// What was applied.
+/// Record of applied replacements.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Applied {
-    /// Edits of the module.
+    /// Number of edits of the module.
     pub edits: u64,
-    /// The fragments that were replaced, in the order given.
+    /// The replaced fragments, in the given order.
     pub fragments: Vec<Replaced>,
 }
 
-/// A fragment that was replaced.
+/// A replaced fragment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Replaced {
-    /// How often each rule was used.
+    /// Number of uses of each rule.
     pub rules: BTreeMap<String, u64>,
-    /// Names of what others need of the fragment: of the value before, and of the one that stands for it now.
+    /// Names of the fragment's outputs: of the old value, and of the value that replaces it.
     pub outputs: Vec<(String, String)>,
 }
 
-/// Replaces fragments by replacements, and brings the nodes into an order that is topological and near to what it was.
+/// Replaces fragments by replacements, and sorts the nodes into a topological order close to the old
+/// one.
 ///
-/// Results that others need keep their names. Nodes that are not needed any more are erased. Takes O(n log n).
+/// Results that other nodes need keep their names. Nodes without readers are erased. Takes O(n log n).
 pub fn apply(module: &mut Module, chosen: &[(&Fragment, &Replacement)]) -> Applied {
     if chosen.is_empty() {
         return Applied::default();
@@ -65,7 +66,7 @@ struct Editor<'m> {
     anchors: SecondaryMap<Node, u64>,
     names: HashSet<String>,
     next: BTreeMap<String, u32>,
-    /// Values that were replaced by others because rules found them equal.
+    /// Replaced values, with the equal values that rules found for them.
     standing: BTreeMap<Value, Value>,
 }
 
@@ -102,7 +103,7 @@ impl Editor<'_> {
         }
     }
 
-    /// The value that stands for a value now.
+    /// Returns the value that now replaces a value, or the value itself.
     fn standing(&self, mut value: Value) -> Value {
         while let Some(other) = self.standing.get(&value) {
             value = *other;
@@ -118,7 +119,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Makes a node read these operands; `false` if it has other positions.
+    /// Sets the operands of a node; returns `false` if other operand positions are in use.
     fn read(&mut self, node: Node, operands: &[Option<Value>]) -> bool {
         let own = self.rewriter.module().node(node).inputs.clone();
         let is_there = |list: &[Option<Value>], position: usize| list.get(position).copied().flatten().is_some();
@@ -133,7 +134,8 @@ impl Editor<'_> {
         true
     }
 
-    /// Adds a node. A result that is an output of the fragment takes over the old value, and with it name and readers.
+    /// Adds a node. If a result is an output of the fragment, the node takes over the old value with its
+    /// name and readers.
     fn insert(
         &mut self,
         fragment: &Fragment,
@@ -142,6 +144,7 @@ impl Editor<'_> {
         form_node: &FormNode,
         operands: Vec<Option<Value>>,
     ) -> Vec<Option<Value>> {
+        // The node follows its operands in the order.
         let anchor = operands
             .iter()
             .flatten()
@@ -158,6 +161,7 @@ impl Editor<'_> {
                 _ => None,
             })
             .collect();
+        // Name the results that are no outputs of the fragment.
         let mut fresh: Vec<Option<(String, ValueType)>> = Vec::new();
         for (position, ty) in (0u32..).zip(&form_node.results) {
             let named = ty.clone().filter(|_| !taken.contains_key(&position));
@@ -181,7 +185,7 @@ impl Editor<'_> {
         self.rewriter.module().node(node).outputs.clone()
     }
 
-    /// Makes a value that must keep its name a copy of another one.
+    /// Makes a value that must keep its name a copy of another value.
     fn identity(&mut self, output: Value, value: Value) {
         let module = self.rewriter.module();
         let version = module.opsets.get("").copied().unwrap_or(1);
@@ -199,7 +203,7 @@ impl Editor<'_> {
         self.rewriter.move_result(output, node, 0);
     }
 
-    /// Gives nodes that stay for one of their results those back that went to others and that they cannot do without.
+    /// Adds results that kept nodes must have, after other nodes took over their old ones.
     fn complete(&mut self, fragment: &Fragment, replacement: &Replacement) {
         for form_node in &replacement.nodes {
             let Some(node) = form_node.original.and_then(|position| fragment.nodes.get(position as usize)).copied() else {
@@ -238,7 +242,8 @@ impl Editor<'_> {
     }
 }
 
-/// A topological order of the nodes that stay; of those that are ready, the one with the lowest anchor comes first.
+/// Returns a topological order of the remaining nodes; of the ready nodes, the one with the lowest
+/// anchor comes first.
 fn order(rewriter: &Rewriter<'_>, anchors: &SecondaryMap<Node, u64>) -> Vec<Node> {
     let module = rewriter.module();
     let nodes: Vec<Node> = module.graph(module.main()).nodes.iter().copied().filter(|node| !rewriter.is_erased(*node)).collect();
@@ -251,7 +256,8 @@ fn order(rewriter: &Rewriter<'_>, anchors: &SecondaryMap<Node, u64>) -> Vec<Node
             readers[other].push(*node);
         }
     }
-    // Fragments lie between nodes that stand in none, and what has a side effect is among those: nothing passes them.
+    // Nodes outside of fragments, which include all nodes with side effects, are borders that no node
+    // passes.
     let borders: Vec<u64> = {
         let mut all: Vec<u64> = nodes
             .iter()

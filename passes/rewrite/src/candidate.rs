@@ -1,4 +1,5 @@
-//! Candidates of a fragment: saturate, extract under several weights and with choices taken away, keep what no other beats.
+//! Candidates of a fragment: saturates, extracts under several weights and with banned choices, and
+//! keeps the candidates that no other beats.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,38 +16,40 @@ use crate::saturate::{Trace, saturate};
 use crate::setting::Setting;
 use crate::term::{Head, Term};
 
-/// What a judge says of a module.
+/// A judge's measure of a module.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Measure {
-    /// Peak in a good order.
+    /// Peak in bytes, in a good order.
     pub peak: Bytes,
     /// Modelled time.
     pub nanos: Nanos,
 }
 
-/// A form of a fragment, and what a judge says of it by itself.
+/// A form of a fragment, with its measure.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The form; `None` for the fragment as it is.
     pub replacement: Option<Replacement>,
-    /// Measured alone.
+    /// Measure of the form by itself.
     pub measure: Measure,
 }
 
-/// Bytes that weigh as much as 16 nanoseconds, from none to nearly all; each gives a candidate.
+/// Weights from time alone to nearly bytes alone; each gives a candidate.
 const WEIGHTS: [Weights; 4] = [
     Weights { nanos: 16, bytes: 0 },
     Weights { nanos: 16, bytes: 1 },
     Weights { nanos: 16, bytes: 16 },
     Weights { nanos: 1, bytes: 256 },
 ];
-/// The candidates of a fragment: the fragment as it is, then those that no other beats in both peak and time, fastest first.
+/// Returns the candidates of a fragment: first the fragment as it is, then the forms that no other form
+/// beats in both peak and time, fastest first.
 pub fn candidates(
     module: &Module,
     fragment: &Fragment,
     setting: &Setting<'_>,
     judge: &dyn Fn(&Module) -> Measure,
 ) -> Vec<Candidate> {
+    // Saturate, and price all e-nodes.
     let (mut graph, classes, terms) = fragment.graph(module);
     let trace = saturate(&mut graph, setting);
     let roots: Option<Vec<Id>> = fragment.outputs.iter().map(|value| classes.get(value).copied()).collect();
@@ -69,6 +72,7 @@ pub fn candidates(
         found.push(Candidate { measure, replacement: Some(replacement) });
         Some(peak)
     };
+    // Extract forms under several weights, without the banned choices.
     for banned in beginnings(&market, &originals, &trace, setting) {
         for weights in WEIGHTS {
             if let Some(choice) = market.choose(weights, &banned) {
@@ -83,8 +87,8 @@ pub fn candidates(
     all
 }
 
-/// Every form of a fragment in which each way to compute a value is taken at least once, whatever it costs; the fragment as it is is none of
-/// them. So rules can be tested that only help others.
+/// Returns forms of a fragment in which each way to compute a value is used at least once, at any cost;
+/// the fragment as it is does not count. Tests use this to exercise rules that only help other rules.
 pub fn every_form(module: &Module, fragment: &Fragment, setting: &Setting<'_>) -> Vec<Replacement> {
     let (mut graph, classes, terms) = fragment.graph(module);
     let trace = saturate(&mut graph, setting);
@@ -105,8 +109,9 @@ pub fn every_form(module: &Module, fragment: &Fragment, setting: &Setting<'_>) -
     found
 }
 
-/// From the fastest form on, takes away what rules made, one operator at a time: what lowers the peak stays away. One choice alone rarely
-/// lowers a peak that stands in each of several layers, so all applications of an operator go together.
+/// Starts from the fastest form and bans applications made by rules, one operator at a time; a ban stays
+/// if it lowers the peak. A single ban rarely lowers a peak that occurs in several layers, so all
+/// applications of an operator are banned together.
 fn descend(
     market: &Market<'_, '_>,
     originals: &BTreeMap<Term, u32>,
@@ -139,8 +144,8 @@ fn descend(
     }
 }
 
-/// What is taken away from the start: nothing; what may raise memory, for a sum of prices does not show what is there at once; and each of
-/// both where what is wide is halved.
+/// Returns the initial sets of banned offers: none; the offers that rules which may raise memory made,
+/// since a sum of prices does not show the peak; and each of these with wide values in halves.
 fn beginnings(
     market: &Market<'_, '_>,
     originals: &BTreeMap<Term, u32>,
@@ -163,22 +168,23 @@ fn beginnings(
     all
 }
 
-/// What rules of one kind made.
+/// Returns the e-nodes that rules with this effect on memory made.
 fn made_by(market: &Market<'_, '_>, trace: &Trace, setting: &Setting<'_>, memory: Memory) -> BTreeSet<Term> {
     let is_it = |rule: usize| setting.book.rules().get(rule).is_some_and(|rule| rule.memory == memory);
     trace.made.iter().filter(|(_, rule)| is_it(**rule)).map(|(term, _)| term.clone().canonical(market.graph)).collect()
 }
 
-/// How often what is wide is halved.
+/// Depth to which wide values are halved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// What the model had.
+    /// Only values of the model.
     Once,
-    /// Halves, too.
+    /// Halves are halved again.
     Fully,
 }
 
-/// What else than halves may be chosen where there are halves: taken away, it leaves choices that no sum of prices would make.
+/// Returns the offers other than halves in classes that have halves: with these banned, halves are
+/// chosen that no sum of prices would choose.
 fn others_than(
     halves: &BTreeSet<Term>,
     market: &Market<'_, '_>,
@@ -213,14 +219,14 @@ fn market<'a, 'm>(
             (term.clone(), price(graph, term, &class.data, setting, is_original))
         });
         let mut priced: Vec<_> = priced.collect();
-        // Among equals, what the model had is kept.
+        // Of equal offers, the model's own comes first.
         priced.sort_by_key(|(term, _)| !matches!(term.head, Head::Leaf(_)) && !originals.contains_key(term));
         offers.insert(class.id, priced);
     }
     Market::new(graph, offers, &roots)
 }
 
-/// The fragment as it is, as a replacement: only what the model had may be chosen.
+/// Returns the fragment as it is, as a replacement: only the model's own e-nodes may be chosen.
 fn given(
     graph: &Graph<'_>,
     originals: &BTreeMap<Term, u32>,
@@ -238,14 +244,14 @@ fn given(
     build(&market.choose(WEIGHTS[0], &banned)?)
 }
 
-/// Whether a replacement is the fragment, node for node.
+/// Returns whether a replacement is the fragment, node for node.
 fn is_given(replacement: &Replacement, fragment: &Fragment, trace: &Trace) -> bool {
     let all =
         replacement.nodes.len() == fragment.nodes.len() && replacement.nodes.iter().all(|form_node| form_node.original.is_some());
     all && trace.collapsed.is_empty()
 }
 
-/// What no other beats in both peak and time, fastest first; at most `most`.
+/// Returns the candidates that no other beats in both peak and time, fastest first; at most `most`.
 fn front(mut all: Vec<Candidate>, most: usize) -> Vec<Candidate> {
     let key = |candidate: &Candidate| (candidate.measure.nanos.0.round() as u64, candidate.measure.peak);
     all.sort_by_key(key);

@@ -1,4 +1,4 @@
-//! Cuts the main graph into fragments: never through what is opaque, and where the fewest values cross.
+//! Cuts the main graph into fragments: around opaque nodes, and at borders that the fewest values cross.
 
 use memc_ir::{Attribute, ConstData, Module, Node, SecondaryMap, Value};
 use memc_ops::{feeds_unrepeatable, lookup};
@@ -7,20 +7,22 @@ use crate::fragment::Fragment;
 use crate::setting::Limits;
 use crate::tables::repeating;
 
-/// Where the first fragment of a run ends.
+/// End of the first fragment of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shift {
-    /// At the limit.
+    /// At the maximum length.
     None,
-    /// At half of it, and the others beside the narrowest borders, so that the borders are elsewhere.
+    /// At half of it, while later cuts avoid the narrowest borders, so that they differ from the cuts of
+    /// the other round.
     Half,
 }
 
-/// The fragments of the main graph, in its order. Nodes that no rule may touch stand in none, nor do those that lead to a node which cannot be
-/// repeated: whoever compares two models tells such nodes apart by what they read.
+/// Returns the fragments of the main graph, in its order. Fragments leave out nodes that no rule may
+/// touch, and nodes that lead to a node which may not run again: comparisons of two models identify
+/// these nodes by their operands.
 ///
-/// `read` gives the bytes of a constant, where they can be read: those of factors are looked into for tables that repeat themselves.
-/// Linear in nodes, operands and the bytes of factors.
+/// `read` returns the bytes of a constant, if they can be read: it is called for factors of products, to
+/// find tables with equal halves. Linear in nodes, operands and the bytes of factors.
 pub fn fragments(
     module: &Module,
     limits: &Limits,
@@ -50,8 +52,10 @@ pub fn fragments(
     found
 }
 
-/// Whether a node may stand in a fragment: memc knows it, it has no bodies, gives the same when it runs again, and is of the model's own
-/// version of its operator set. Tensors that attributes hold belong to the whole module: a fragment has constants of its own.
+/// Returns whether a node may be part of a fragment: memc knows the operator, in the model's own version
+/// of its operator set; the node has no bodies, and gives equal results when it runs again. Tensors in
+/// attributes belong to the whole module, while a fragment has constants of its own, so nodes with these
+/// stay out.
 pub(crate) fn may_stand(module: &Module, node: Node) -> bool {
     let data = module.node(node);
     let version = module.opsets.get(&*data.operator.domain);
@@ -65,7 +69,7 @@ pub(crate) fn may_stand(module: &Module, node: Node) -> bool {
         && memc_ops::repeatable(module, node)
 }
 
-/// The last position that reads each value; results of the graph are read behind the end.
+/// Returns the last position that reads each value; graph outputs are read at the end.
 fn last_uses(module: &Module, nodes: &[Node]) -> SecondaryMap<Value, Option<usize>> {
     let mut last: SecondaryMap<Value, Option<usize>> = SecondaryMap::default();
     for (position, node) in nodes.iter().enumerate() {
@@ -79,7 +83,7 @@ fn last_uses(module: &Module, nodes: &[Node]) -> SecondaryMap<Value, Option<usiz
     last
 }
 
-/// How many values cross each border between two nodes: entry `n` is the border before node `n`.
+/// Counts the values that cross each border between two nodes: entry `n` is the border before node `n`.
 fn crossing(module: &Module, nodes: &[Node], last_use: &SecondaryMap<Value, Option<usize>>) -> Vec<i64> {
     let mut change = vec![0i64; nodes.len() + 2];
     for value in &module.graph(module.main()).inputs {
@@ -104,8 +108,8 @@ fn crossing(module: &Module, nodes: &[Node], last_use: &SecondaryMap<Value, Opti
     change
 }
 
-/// Cuts a run at the narrowest border of each stretch that the limits allow; the last of equals, so that fragments hold as much as they may.
-/// The cut depends on what is near alone, so equal layers are cut alike sooner or later.
+/// Cuts a run at the narrowest border within each maximum length; of equal borders at the last, so that
+/// fragments are long. A cut depends on its surroundings alone, so equal layers end up with equal cuts.
 fn ranges(start: usize, end: usize, crossing: &[i64], limits: &Limits, shift: Shift) -> Vec<(usize, usize)> {
     let most = limits.nodes.max(2);
     let mut found = Vec::new();
@@ -117,7 +121,7 @@ fn ranges(start: usize, end: usize, crossing: &[i64], limits: &Limits, shift: Sh
         } else {
             let borders = from + (length / 4).max(1)..=from + length;
             let least = borders.clone().map(|border| crossing[border]).min();
-            // What lies at the narrowest borders was cut before: the other round spares them.
+            // The other round cut at the narrowest borders; this round avoids them.
             let spared = |border: &usize| shift == Shift::Half && Some(crossing[*border]) == least;
             borders.rev().min_by_key(|border| (spared(border), crossing[*border])).unwrap_or(from + length)
         };

@@ -1,7 +1,9 @@
-//! Chooses one e-node a class: a bottom-up search that shares what is shared, under several weights of time and bytes.
+//! Chooses one e-node a class: a bottom-up search that pays for shared classes once, under several
+//! weights of time and bytes.
 //!
-//! Each class keeps the set of classes that its best choice needs; the cost of a set is the sum over its members, so what two operands
-//! share is paid once. Sets are small because fragments are: one bit a class.
+//! Each class keeps the set of classes that its best choice needs; the cost of a set is the sum over its
+//! members, so classes shared by two operands are paid once. The sets are small because fragments are:
+//! one bit a class.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,20 +13,20 @@ use crate::fact::Graph;
 use crate::pricing::Price;
 use crate::term::{Head, Term};
 
-/// Sweeps over all classes at most.
+/// Maximum number of sweeps over all classes.
 const MAX_SWEEPS: usize = 40;
 
-/// What counts, in units of one nanosecond over 16.
+/// Weights of time and bytes, in units of 1/16 nanosecond.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weights {
     pub(crate) nanos: u64,
     pub(crate) bytes: u64,
 }
 
-/// One e-node a class.
+/// The chosen e-node of each class.
 pub(crate) type Choice = BTreeMap<Id, Term>;
 
-/// Sweeps over all choices at most, when choices are changed one at a time.
+/// Maximum number of sweeps that change one choice at a time.
 const MAX_SHARING_SWEEPS: usize = 3;
 
 /// An e-graph with the prices of its e-nodes.
@@ -34,9 +36,9 @@ pub(crate) struct Market<'a, 'm> {
     pub(crate) offers: BTreeMap<Id, Vec<(Term, Price)>>,
     /// Classes in the order of `offers`.
     classes: Vec<Id>,
-    /// What stands for each offer in searches.
+    /// By class: its offers in the form that searches use.
     dense: Vec<Vec<Offer>>,
-    /// The classes that must be made, by their places.
+    /// Places of the classes that must be made.
     roots: Vec<usize>,
 }
 
@@ -44,14 +46,14 @@ pub(crate) struct Market<'a, 'm> {
 struct Offer {
     children: Vec<usize>,
     price: Price,
-    /// The application that it is a result of.
+    /// Place of the application, if the e-node is one of its results.
     whole: Option<usize>,
 }
 
-/// The offer that is picked of each class, where there is one.
+/// By class: the chosen offer, if any.
 type Picked = Vec<Option<usize>>;
 
-/// Price under weights; never zero, so that fewer e-nodes are better among equals.
+/// Returns a price under weights; never zero, so that fewer e-nodes are better among equals.
 fn worth(price: Price, weights: Weights) -> u64 {
     price.nanos.saturating_mul(weights.nanos).saturating_add(price.bytes.saturating_mul(weights.bytes)).saturating_add(1)
 }
@@ -99,7 +101,7 @@ impl Bits {
 }
 
 impl<'a, 'm> Market<'a, 'm> {
-    /// The market of an e-graph, for these roots.
+    /// Creates the market of an e-graph, for these roots.
     pub(crate) fn new(graph: &'a Graph<'m>, offers: BTreeMap<Id, Vec<(Term, Price)>>, roots: &[Id]) -> Self {
         let classes: Vec<Id> = offers.keys().copied().collect();
         let place: BTreeMap<Id, usize> = classes.iter().enumerate().map(|(place, class)| (*class, place)).collect();
@@ -113,7 +115,8 @@ impl<'a, 'm> Market<'a, 'm> {
         Self { graph, offers, classes, dense, roots }
     }
 
-    /// The cheapest choice that the search finds for the roots, without the offers that are banned; `None` if there is none.
+    /// Returns the cheapest choice found for the roots without the banned offers; `None` if there is
+    /// none.
     pub(crate) fn choose(&self, weights: Weights, banned: &BTreeSet<(Id, usize)>) -> Option<Choice> {
         let is_free = |place: usize, number: usize| {
             !self.dense[place][number].price.forbidden && !banned.contains(&(self.classes[place], number))
@@ -121,6 +124,7 @@ impl<'a, 'm> Market<'a, 'm> {
         let free: Vec<Vec<usize>> = (0..self.dense.len())
             .map(|place| (0..self.dense[place].len()).filter(|number| is_free(place, *number)).collect())
             .collect();
+        // Find the cheapest offer of each class, until no sweep finds a cheaper one.
         let mut best: Vec<Option<Best>> = (0..self.dense.len()).map(|_| None).collect();
         for _ in 0..MAX_SWEEPS {
             let mut changed = false;
@@ -147,7 +151,8 @@ impl<'a, 'm> Market<'a, 'm> {
             .collect()
     }
 
-    /// Changes one choice at a time while the whole becomes cheaper: an e-node that is dear by itself is free where others need it too.
+    /// Changes one choice at a time while the total falls: an e-node that is expensive by itself is free
+    /// if other classes need it too.
     fn share(&self, picked: &mut Picked, needed: Bits, weights: Weights, free: &[Vec<usize>]) {
         let mut total = self.total(&needed, picked, weights);
         for _ in 0..MAX_SHARING_SWEEPS {
@@ -172,8 +177,9 @@ impl<'a, 'm> Market<'a, 'm> {
         }
     }
 
-    /// Makes an offer the choice of its class, and for a result of an application with several, takes its other results along: alone,
-    /// they would only be dearer. Returns what was chosen before.
+    /// Chooses an offer for its class. For a result of an application with several results, also chooses
+    /// the application's other results: a single one would only raise the cost. Returns the previous
+    /// choices.
     fn switch(
         &self,
         picked: &mut Picked,
@@ -193,7 +199,7 @@ impl<'a, 'm> Market<'a, 'm> {
         before
     }
 
-    /// Cost of what is needed, each class once.
+    /// Returns the cost of the needed classes, each counted once.
     fn total(&self, needed: &Bits, picked: &Picked, weights: Weights) -> u64 {
         let own = |place: usize| picked[place].map_or(0, |number| worth(self.dense[place][number].price, weights));
         needed.places().map(own).fold(0, u64::saturating_add)
@@ -215,7 +221,7 @@ impl<'a, 'm> Market<'a, 'm> {
         Some(Best { offer: number, own, needs, total })
     }
 
-    /// What the roots need; `None` where choices made at different times refer to each other in a circle.
+    /// Returns the classes that the roots need; `None` if choices form a cycle.
     fn collect(&self, picked: &Picked) -> Option<Bits> {
         let mut needed = Bits::none(self.dense.len());
         let mut open = Bits::none(self.dense.len());

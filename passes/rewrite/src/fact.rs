@@ -1,4 +1,4 @@
-//! What is known of an e-class: types, elements of small tensors, and whether it depends on constants alone.
+//! Facts about an e-class: types, elements of small tensors, and whether it depends on constants alone.
 
 use std::sync::Arc;
 
@@ -13,34 +13,35 @@ pub(crate) type Graph<'m> = EGraph<Term, Knowledge<'m>>;
 
 /// Restores the invariants of an e-graph after additions and unions.
 ///
-/// egg times that for its log. The clock that it asks calibrates itself for 0.07 to 0.2 s when it is first read, so it gets one that stands still.
+/// egg measures the time of this for its log. Its clock calibrates itself for 0.07 to 0.2 s at the first
+/// reading, so egg gets a clock that stands still.
 pub(crate) fn rebuild(graph: &mut Graph<'_>) {
     quanta::with_clock(&quanta::Clock::mock().0, || graph.rebuild());
 }
 
-/// What a leaf stands for.
+/// Origin of a leaf.
 #[derive(Clone, Debug)]
 pub(crate) enum LeafKind {
-    /// Value number so much that the fragment reads.
+    /// Input of the fragment, by number.
     Input(u32),
-    /// Constant number so much that the fragment reads.
+    /// Constant of the fragment, by number.
     Constant(u32),
     /// A small constant that a rule made.
     Made(ConstData),
 }
 
-/// A leaf.
+/// A leaf of the e-graph: a value without a node in the fragment.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
     pub(crate) kind: LeafKind,
     pub(crate) fact: Fact,
-    /// Both halves of its last axis hold the same.
+    /// Whether both halves of its last axis are equal.
     pub(crate) repeats: bool,
-    /// A node before the fragment made it of zeros alone.
+    /// Whether a node before the fragment made it of zeros alone.
     pub(crate) zeros: bool,
 }
 
-/// Tables that terms refer to, and the module that operators' shape functions may look into.
+/// Tables that terms refer to, and the module that shape functions of operators may read.
 #[derive(Debug)]
 pub(crate) struct Knowledge<'m> {
     pub(crate) module: &'m Module,
@@ -48,32 +49,33 @@ pub(crate) struct Knowledge<'m> {
     pub(crate) leaves: Vec<Leaf>,
 }
 
-/// What is known of a class.
+/// Facts about a class.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Facts {
-    /// One for a value; one each for results of an application with several; none for an operand that is left out.
+    /// One fact for a value; one per result for an application with several results; none for an operand
+    /// that is left out.
     pub(crate) values: Vec<Fact>,
-    /// Depends on constants alone.
+    /// Whether the class depends on constants alone.
     pub(crate) is_constant: bool,
 }
 
 impl Facts {
-    /// Type of a value.
+    /// Returns the type of a value.
     pub(crate) fn ty(&self) -> Option<&ValueType> {
         self.values.first().map(|fact| &fact.ty)
     }
-    /// Tensor type of a value.
+    /// Returns the tensor type of a value.
     pub(crate) fn tensor(&self) -> Option<&TensorType> {
         self.ty()?.tensor()
     }
-    /// Elements of a value, where they are followed.
+    /// Returns the elements of a value, if known.
     pub(crate) fn data(&self) -> Option<&Data> {
         self.values.first()?.data.as_deref()
     }
 }
 
 impl Knowledge<'_> {
-    /// Facts of an application.
+    /// Infers the facts of an application.
     fn infer(&self, term: &Term, child: impl Fn(Id) -> Facts) -> Facts {
         let Head::Apply { operator, attributes, results } = term.head else {
             return Facts { values: Vec::new(), is_constant: false };
@@ -81,7 +83,7 @@ impl Knowledge<'_> {
         let children: Vec<Facts> = term.children.iter().map(|id| child(*id)).collect();
         let operator = self.names.operator_at(operator);
         let inputs: Vec<Option<Fact>> = children.iter().map(|facts| facts.values.first().cloned()).collect();
-        // Shape functions look at which operands and results are there, never at their ids.
+        // Shape functions only check whether operands and results exist, never their ids.
         let present = |there: bool| there.then(|| Value::new(0));
         let node = NodeData {
             operator: operator.clone(),
@@ -110,7 +112,7 @@ impl Knowledge<'_> {
     }
 }
 
-/// Nodes with bodies never stand in a fragment.
+/// Stands in for bodies, which nodes of a fragment never have.
 struct NoBodies;
 
 impl Bodies for NoBodies {
@@ -150,7 +152,7 @@ impl Analysis<Term> for Knowledge<'_> {
     }
 }
 
-/// The stronger of two facts about one value.
+/// Combines two facts about one value into the more precise one.
 fn join(left: &Fact, right: &Fact) -> Fact {
     let ty = match (&left.ty, &right.ty) {
         (ValueType::Unknown, other) => other.clone(),
@@ -179,7 +181,8 @@ fn stronger(left: &Dim, right: &Dim) -> Dim {
     }
 }
 
-/// Whether a value of type `new` may stand for one of type `old`: same element type, no extent that contradicts.
+/// Returns whether a value of type `new` may replace one of type `old`: equal element types, and no
+/// contradicting extent.
 pub(crate) fn agrees(new: &Facts, old: &Facts) -> bool {
     let (Some(new), Some(old)) = (new.tensor(), old.tensor()) else { return false };
     let dims = |a: &Dim, b: &Dim| a.same(b) || a.is_open() || b.is_open();
@@ -190,10 +193,11 @@ pub(crate) fn agrees(new: &Facts, old: &Facts) -> bool {
     new.element == old.element && new.element != ElementType::Undefined && shapes
 }
 
-/// Tensors with more elements than this are looked into only where all elements are equal.
+/// Maximum number of elements that rules see, unless all elements are equal.
 const MAX_SHOWN: usize = 64;
 
-/// Elements of a constant as far as rules may see them. What rules do not see does not tell fragments apart.
+/// Returns the elements of a constant as far as rules may see them. Fragments are not distinguished by
+/// other elements.
 pub(crate) fn shown(constant: &ConstData) -> Option<Arc<Data>> {
     let data = Data::from_constant(constant)?;
     let splat = || data.items.first().is_some_and(|first| data.items.iter().all(|item| item == first));

@@ -1,4 +1,4 @@
-//! A fragment: a run of nodes with what it reads and what others need of it, and its e-graph.
+//! A fragment: a run of nodes with its operands, its results that other nodes need, and its e-graph.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,24 +10,25 @@ use memc_ops::{Fact, holds_zeros};
 use crate::fact::{Graph, Knowledge, Leaf, LeafKind, rebuild, shown};
 use crate::term::{Head, Names, Term, attributes_key};
 
-/// A run of nodes that is rewritten as one.
+/// A run of nodes that is rewritten as a unit.
 #[derive(Clone, Debug)]
 pub struct Fragment {
     /// The nodes, in order.
     pub nodes: Vec<Node>,
-    /// Values from before that it reads, in order of first reading; no constants.
+    /// Values read from before the fragment, in order of first reading; no constants.
     pub inputs: Vec<Value>,
-    /// Which of the inputs somebody behind the fragment reads too.
+    /// By input: whether a node after the fragment also reads it.
     pub lasting: Vec<bool>,
-    /// Which of the inputs are known to hold zeros alone.
+    /// By input: whether all its elements are known to be zero.
     pub zeros: Vec<bool>,
-    /// Constants that it reads, in order of first reading.
+    /// Constants that the nodes read, in order of first reading.
     pub constants: Vec<Value>,
-    /// Which of the constants hold the same in both halves of the last axis, as far as that was looked at.
+    /// By constant: whether both halves of its last axis are known to be equal.
     pub repeating: Vec<bool>,
-    /// Results that others need, in order.
+    /// Results that nodes after the fragment or graph outputs need, in order.
     pub outputs: Vec<Value>,
-    /// Equal for fragments that compute the same from what they read: same operators, attributes, types and small constants.
+    /// Equal for fragments that compute equal results from equal operands: same operators, attributes,
+    /// types and small constants.
     pub key: String,
 }
 
@@ -40,8 +41,9 @@ enum Operand {
 }
 
 impl Fragment {
-    /// The fragment of a run of nodes. `is_needed` tells which results nodes behind it need, `outlives` which values from before it,
-    /// `repeats` which constants hold the same in both halves of the last axis.
+    /// Creates the fragment of a run of nodes. `is_needed` tells whether nodes after the run read a
+    /// result, `outlives` whether they read a value from before it, `repeats` whether both halves of a
+    /// constant's last axis are equal.
     pub(crate) fn new(
         module: &Module,
         nodes: Vec<Node>,
@@ -53,6 +55,7 @@ impl Fragment {
         let (mut repeating, mut zeros) = (Vec::new(), Vec::new());
         let mut known: SecondaryMap<Value, Option<Operand>> = SecondaryMap::default();
         let mut key = String::new();
+        // Describe each node in the key: operator, operands, attributes, results.
         for (index, node) in (0u32..).zip(&nodes) {
             let data = module.node(*node);
             let _ = write!(
@@ -105,14 +108,15 @@ impl Fragment {
             }
             key.push('\n');
         }
-        // Outputs of the graph must be made by a node under their own name.
+        // Outputs of the graph must be results of a node under their own name.
         for value in &outputs {
             key.push(if module.graph(module.main()).outputs.contains(value) { 'o' } else { '.' });
         }
         Self { nodes, inputs, lasting, zeros, constants, repeating, outputs, key }
     }
 
-    /// The fragment's e-graph, and the classes of all values of the fragment.
+    /// Builds the e-graph of the fragment; returns it with the classes of all values and the e-nodes of
+    /// all nodes.
     pub(crate) fn graph<'m>(&self, module: &'m Module) -> (Graph<'m>, BTreeMap<Value, egg::Id>, Vec<Term>) {
         let mut graph = EGraph::new(Knowledge { module, names: Names::default(), leaves: Vec::new() });
         let mut classes: BTreeMap<Value, egg::Id> = BTreeMap::new();
@@ -134,7 +138,7 @@ impl Fragment {
     }
 }
 
-/// Adds a node of the module, with the types that the module states.
+/// Adds a node of the module, with the types that the module states; returns its e-node.
 fn add_node(graph: &mut Graph<'_>, classes: &mut BTreeMap<Value, egg::Id>, module: &Module, node: Node) -> Term {
     let data = module.node(node);
     let mut inputs = data.inputs.as_slice();
@@ -170,7 +174,7 @@ fn add_node(graph: &mut Graph<'_>, classes: &mut BTreeMap<Value, egg::Id>, modul
     term
 }
 
-/// What rules may see of a constant's elements, as text.
+/// Returns the elements of a constant that rules may see, as text.
 fn content(constant: &ConstData) -> String {
     match shown(constant) {
         None => String::new(),

@@ -1,10 +1,13 @@
-//! Equal forms of nodes of a graph: rules as data, one e-graph a fragment, and a few candidates for a judge of memory and time.
+//! Equal forms of nodes of a graph: rules as data, one e-graph a fragment, and a few candidates for a
+//! judge of memory and time.
 //!
-//! [`RuleBook`] reads the rules; [`fragments`] cuts a graph; [`candidates`] saturates one fragment and extracts its candidates as
-//! [`Replacement`]s; [`apply`] puts chosen replacements into the module. Which candidate is best is not decided here: memory depends on the order
-//! of the whole graph, so the caller schedules and places, and compares.
+//! [`RuleBook`] reads the rules; [`fragments`] cuts a graph; [`candidates`] saturates one fragment and
+//! extracts its candidates as [`Replacement`]s; [`apply`] inserts chosen replacements into the module.
+//! The crate does not decide which candidate is best: memory depends on the order of the whole graph, so
+//! the caller schedules and places, and compares.
 //!
-//! Nothing here reads a clock: all limits count e-nodes, rounds and matches ([`Limits`]), so results are the same on any machine.
+//! Nothing here reads a clock: all limits count e-nodes, rounds and matches ([`Limits`]), so results are
+//! equal on any machine.
 
 mod apply;
 mod candidate;

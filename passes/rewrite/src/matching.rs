@@ -1,4 +1,4 @@
-//! Finds where the left side of a rule matches, modulo the order of operands of commutative operators.
+//! Finds matches of the left side of a rule, up to the order of operands of commutative operators.
 
 use egg::Id;
 use memc_ir::Attribute;
@@ -9,30 +9,30 @@ use crate::rules::{
 };
 use crate::term::{Attributes, Head, Term};
 
-/// At most so many matches of one pattern at one class are followed.
+/// Maximum number of matches of one pattern at one class.
 const MAX_MATCHES: usize = 32;
 
-/// What stands for an operand of a rule.
+/// Value of an operand variable of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Operand {
     /// One class.
     One(Id),
-    /// All operands that a rest took.
+    /// All operands that `?xs...` matched.
     Many(Vec<Id>),
 }
 
-/// What stands for an attribute of a rule.
+/// Value of an attribute variable of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Held {
-    /// This.
+    /// An attribute.
     One(Attribute),
-    /// It was left out.
+    /// The attribute is left out.
     Absent,
-    /// All that an open list took.
+    /// All attributes that `..$rest` matched.
     Rest(Attributes),
 }
 
-/// A match.
+/// A match: the values of the rule's variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
     pub(crate) operands: Vec<Option<Operand>>,
@@ -43,7 +43,7 @@ impl Binding {
     fn new(rule: &Rule) -> Self {
         Self { operands: vec![None; rule.operands], attributes: vec![None; rule.attributes] }
     }
-    /// Binds an operand; `false` where it is bound to something else.
+    /// Binds an operand; returns `false` if it is bound to another value.
     fn bind(&mut self, number: usize, operand: Operand) -> bool {
         match &self.operands[number] {
             Some(bound) => *bound == operand,
@@ -71,7 +71,7 @@ pub(crate) struct Matcher<'a, 'm> {
 }
 
 impl Matcher<'_, '_> {
-    /// All matches of a rule at a class for which its conditions hold.
+    /// Returns all matches of a rule at a class that satisfy its conditions.
     pub(crate) fn matches(&self, rule: &Rule, class: Id) -> Vec<Binding> {
         let mut found = Vec::new();
         for pattern in &rule.find {
@@ -81,7 +81,7 @@ impl Matcher<'_, '_> {
         found
     }
 
-    /// Extends each binding by all ways in which the pattern matches at a class.
+    /// Extends each binding in every way in which the pattern matches at a class.
     fn at(&self, pattern: &Pattern, class: Id, bindings: Vec<Binding>) -> Vec<Binding> {
         let class = self.graph.find(class);
         let bound = |number: usize, bindings: Vec<Binding>| {
@@ -91,7 +91,7 @@ impl Matcher<'_, '_> {
                 .collect()
         };
         match pattern {
-            // What is left out is nothing that a variable could stand for.
+            // A variable never matches an operand that is left out.
             Pattern::Variable(_) | Pattern::Number { .. } if self.is_absent(class) => Vec::new(),
             Pattern::Variable(number) => bound(*number, bindings),
             Pattern::Named(number, inner) => self.at(inner, class, bound(*number, bindings)),
@@ -128,19 +128,19 @@ impl Matcher<'_, '_> {
         self.graph[class].nodes.iter().any(|term| term.head == Head::Absent)
     }
 
-    /// Whether all elements of a class are a number, rounded as the class rounds.
+    /// Returns whether all elements of a class equal a number, rounded to the element type.
     fn is_number(&self, class: Id, value: f64, near: bool) -> bool {
         let Some(found) = splat(self.graph, class) else { return false };
         let rounded = f64::from(value as f32);
-        // A written number is rounded as often as the element type asks for.
+        // The written number matches exactly, or after rounding to binary32.
         found == value || found == rounded || near && (found - value).abs() <= 1e-5 * value.abs()
     }
 
-    /// Matches an e-node, which may be a result of an application with several.
+    /// Matches an e-node, which may be a result of an application with several results.
     fn application(&self, apply: &ApplyPattern, term: &Term, binding: &Binding) -> Vec<Binding> {
         match (term.head, apply.result) {
             (Head::Apply { results: 1, .. }, None) => self.operator(apply, term, binding),
-            // An operator whose other results nobody asks for: result 0 is what counts.
+            // Other results of this operator have no readers: it matches as result 0.
             (Head::Apply { results: 1, .. }, Some(0)) => self.operator(apply, term, binding),
             (Head::Result(position), result) if position == result.unwrap_or(0) => {
                 let Some(whole) = term.children.first() else { return Vec::new() };
@@ -190,7 +190,8 @@ impl Matcher<'_, '_> {
         bindings
     }
 
-    /// Attributes that are not named must be taken by an open list: a rule that does not know of an attribute is not right for it.
+    /// Matches attributes. An attribute that the pattern does not name must be taken by an open list: a
+    /// rule that does not know an attribute is not right for its node.
     fn attributes(&self, apply: &ApplyPattern, own: &Attributes, mut binding: Binding) -> Option<Binding> {
         let named = |name: &str| apply.attributes.iter().any(|attribute| attribute.name == name);
         for attribute in &apply.attributes {
@@ -210,7 +211,7 @@ impl Matcher<'_, '_> {
         let arguments: Option<Vec<Argument>> =
             condition.arguments.iter().map(|argument| evaluate(self.graph, argument, binding)).collect();
         let scene = Scene { graph: self.graph, book: self.book };
-        // What cannot be computed makes no condition true, negated or not.
+        // If an argument cannot be computed, the condition is false, negated or not.
         arguments.is_some_and(|arguments| (condition.predicate.holds)(scene, &arguments) != condition.negated)
     }
 }
@@ -224,7 +225,7 @@ fn fits(attribute: &AttributePattern, found: Option<&Attribute>, binding: &mut B
     }
 }
 
-/// A written integer also stands for the number.
+/// Compares attributes; a written integer also matches the equal float.
 fn same(wanted: &Attribute, found: &Attribute) -> bool {
     match (wanted, found) {
         (Attribute::Int(wanted), Attribute::Float(found)) => *wanted as f32 == *found,
@@ -232,11 +233,11 @@ fn same(wanted: &Attribute, found: &Attribute) -> bool {
     }
 }
 
-/// The value of an expression; `None` where the rule does not apply.
+/// Evaluates an expression; `None` if the rule does not apply.
 pub(crate) fn evaluate(graph: &Graph<'_>, expression: &Expression, binding: &Binding) -> Option<Argument> {
     match expression {
         Expression::Literal(value) => Some(Argument::Attribute(value.clone())),
-        // What this way to write the pattern does not name is left out.
+        // A variable that this alternative of the pattern does not name is left out.
         Expression::Attribute(number) => Some(match binding.attributes.get(*number)? {
             Some(Held::One(value)) => Argument::Attribute(value.clone()),
             Some(Held::Absent) | None => Argument::Nothing,

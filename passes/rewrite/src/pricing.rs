@@ -1,4 +1,4 @@
-//! Price of one e-node: time, bytes of results that need room of their own, workspace.
+//! Price of one e-node: time, bytes of results with storage of their own, and workspace.
 
 use memc_ir::{ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Node, Origin, Payload, ValueType};
 use memc_ops::Typed;
@@ -7,18 +7,19 @@ use crate::fact::{Facts, Graph};
 use crate::setting::Setting;
 use crate::term::{Head, Term};
 
-/// What an e-node costs by itself.
+/// Cost of an e-node by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Price {
     /// Modelled time in nanoseconds.
     pub(crate) nanos: u64,
-    /// Bytes of results that are neither views nor may be written over an operand, and workspace.
+    /// Workspace, and results that are neither views nor may overwrite an operand, in bytes.
     pub(crate) bytes: u64,
     /// Whether the e-node must not be chosen.
     pub(crate) forbidden: bool,
 }
 
-/// Price of an e-node. What depends on constants alone is folded, so it is free, up to `fold_cap` bytes.
+/// Prices an e-node. Nodes that depend on constants alone are folded, so they are free, up to `fold_cap`
+/// bytes.
 pub(crate) fn price(graph: &Graph<'_>, term: &Term, facts: &Facts, setting: &Setting<'_>, is_original: bool) -> Price {
     let (profile, fold_cap) = (setting.profile, setting.fold_cap.0);
     match term.head {
@@ -27,7 +28,7 @@ pub(crate) fn price(graph: &Graph<'_>, term: &Term, facts: &Facts, setting: &Set
         Head::Result(_) => Price { bytes: size(facts), ..Price::default() },
         Head::Apply { operator, results, .. } if facts.is_constant && !is_original => {
             let operator = graph.analysis.names.operator_at(operator);
-            // Weights that are joined, taken apart or turned take as many bytes as before.
+            // Joined, split or transposed weights take as many bytes as before.
             let moved = setting.weights
                 && operator.domain.is_empty()
                 && matches!(&*operator.name, "Concat" | "Neg" | "Reshape" | "Split" | "Transpose");
@@ -50,7 +51,8 @@ fn size(facts: &Facts) -> u64 {
     facts.ty().and_then(ValueType::size).unwrap_or_default().0
 }
 
-/// A module with one node, the one of the e-node; what is not constant comes from nodes, so that it may be overwritten.
+/// Builds a module with one node, the application of the e-node; operands that are not constant are
+/// results of nodes, so that they may be overwritten.
 fn alone(graph: &Graph<'_>, term: &Term, facts: &Facts) -> (Module, Node) {
     let mut builder = ModuleBuilder::new();
     builder.module_mut().opsets = graph.analysis.module.opsets.clone();
@@ -79,13 +81,13 @@ fn alone(graph: &Graph<'_>, term: &Term, facts: &Facts) -> (Module, Node) {
     (builder.finish(), node)
 }
 
-/// A node that memc knows nothing of: what lies beyond a fragment.
+/// Returns an opaque node that stands for the graph around a fragment.
 pub(crate) fn border(inputs: Vec<Option<memc_ir::Value>>) -> NewNode {
     let operator = memc_ir::Operator { domain: "memc".into(), name: "Border".into(), overload: "".into(), version: 1 };
     NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: ORIGIN }
 }
 
-/// Where nodes come from that rules made.
+/// Origin of nodes that rules made.
 pub const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("rewrite") };
 
 fn new_node(graph: &Graph<'_>, term: &Term, inputs: Vec<Option<memc_ir::Value>>) -> NewNode {

@@ -1,4 +1,5 @@
-//! A replacement: a fragment's nodes in another form, in terms of what the fragment reads, so that it fits every fragment of the same key.
+//! A replacement: another form of a fragment's nodes, stated in terms of the fragment's operands, so
+//! that it fits every fragment with an equal key.
 
 use std::collections::BTreeMap;
 
@@ -13,44 +14,44 @@ use crate::pricing::{ORIGIN, border};
 use crate::saturate::Trace;
 use crate::term::{Head, Term};
 
-/// Where an operand of a replacement comes from.
+/// Source of an operand of a replacement.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Source {
-    /// Value number so much that the fragment reads.
+    /// Input of the fragment, by number.
     Input(u32),
-    /// Constant number so much that the fragment reads.
+    /// Constant of the fragment, by number.
     Constant(u32),
-    /// Constant number so much of the replacement's own.
+    /// Constant of the replacement, by number.
     Made(u32),
-    /// A result of a form_node: number of the form_node, position of the result.
+    /// Result of a node of the replacement: number of the node, position of the result.
     Result(u32, u32),
 }
 
 /// A node of a replacement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FormNode {
-    /// What it computes.
+    /// Operator that the node applies.
     pub operator: Operator,
     /// Attributes, sorted by name.
     pub attributes: Vec<(String, Attribute)>,
     /// Operands.
     pub inputs: Vec<Option<Source>>,
-    /// Types of the results; `None` for one that nobody reads and the operator can do without.
+    /// Types of the results; `None` for a result without readers that the operator can do without.
     pub results: Vec<Option<ValueType>>,
-    /// The node of the fragment that applies the same operator to the same operands, by its position.
+    /// Position of the fragment's node with an equal operator and equal operands, if there is one.
     pub original: Option<u32>,
 }
 
-/// A fragment in another form.
+/// Another form of a fragment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Replacement {
-    /// Nodes, operands first.
+    /// Nodes, operands before their readers.
     pub nodes: Vec<FormNode>,
     /// Constants that rules made.
     pub made: Vec<ConstData>,
-    /// Where each output of the fragment comes from.
+    /// By output of the fragment: its source.
     pub outputs: Vec<Source>,
-    /// How often each rule was used.
+    /// Number of uses of each rule.
     pub rules: BTreeMap<String, u32>,
 }
 
@@ -58,7 +59,7 @@ pub struct Replacement {
 pub(crate) struct Builder<'a, 'm> {
     pub(crate) graph: &'a Graph<'m>,
     pub(crate) choice: &'a Choice,
-    /// Positions of the fragment's nodes by their e-nodes.
+    /// Positions of the fragment's nodes, by their e-nodes.
     pub(crate) originals: &'a BTreeMap<Term, u32>,
     replacement: Replacement,
     done: BTreeMap<Id, Source>,
@@ -69,7 +70,8 @@ impl<'a, 'm> Builder<'a, 'm> {
         Self { graph, choice, originals, replacement: Replacement::default(), done: BTreeMap::new() }
     }
 
-    /// The replacement that makes the classes of the fragment's outputs; `None` if the choice does not make them.
+    /// Builds the replacement that makes the classes of the fragment's outputs; `None` if the choice
+    /// does not make them.
     pub(crate) fn build(mut self, outputs: &[Id], trace: &Trace, names: &dyn Fn(usize) -> String) -> Option<Replacement> {
         for output in outputs {
             let source = self.source(*output)?;
@@ -163,7 +165,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         }
     }
 
-    /// Notes that somebody reads a result.
+    /// Marks a result as read; sets its type if it had none.
     fn ask(&mut self, form_node: u32, position: u32) -> Option<()> {
         let piece_data = self.replacement.nodes.get(form_node as usize)?;
         if piece_data.results.get(position as usize)?.is_none() {
@@ -182,7 +184,7 @@ impl<'a, 'm> Builder<'a, 'm> {
 }
 
 impl Term {
-    /// The e-node with the present ids of its children.
+    /// Returns the e-node with the present ids of its children.
     pub(crate) fn canonical(mut self, graph: &Graph<'_>) -> Self {
         for child in &mut self.children {
             *child = graph.find(*child);
@@ -192,8 +194,9 @@ impl Term {
 }
 
 impl Replacement {
-    /// The replacement as a module of its own, in one fragment's types: one opaque node makes what it reads, another takes what it makes, so that
-    /// everything in between may share bytes as in the middle of a graph.
+    /// Returns the replacement as a module of its own, in the types of one fragment. One opaque node
+    /// makes the inputs and another one takes the outputs, so that all values between may share bytes as
+    /// in the middle of a graph.
     pub(crate) fn module(&self, given: &Module, fragment: &Fragment) -> Module {
         let mut builder = ModuleBuilder::new();
         builder.module_mut().opsets = given.opsets.clone();
@@ -214,6 +217,7 @@ impl Replacement {
             let data = given.constant_of(*value).map(|id| given.constant(id));
             constants.push(data.and_then(|data| constant(&mut builder, format!("c{number}"), data)));
         }
+        // Add the nodes, each with the results of earlier nodes as operands.
         let made: Vec<Option<Value>> =
             (0..self.made.len()).map(|number| constant(&mut builder, format!("m{number}"), &self.made[number])).collect();
         let mut results: Vec<Vec<Option<Value>>> = Vec::new();
@@ -239,6 +243,7 @@ impl Replacement {
             let node = builder.node(main, new, &types);
             results.push(builder.module().node(node).outputs.clone());
         }
+        // The last node reads the outputs, and the inputs that outlive the fragment.
         let mut last: Vec<Option<Value>> = self.outputs.iter().map(|source| find(&results, *source)).collect();
         last.extend(inputs.iter().zip(&fragment.lasting).filter(|(_, lasting)| **lasting).map(|(value, _)| *value));
         builder.node(main, border(last), &[]);
@@ -246,7 +251,8 @@ impl Replacement {
     }
 }
 
-/// Types of the results that a node with several must have, read or not: the first, and all of a Split.
+/// Returns the types of the results that a node with several results must have even without readers: the
+/// first one, and all results of a Split.
 fn required(operator: &Operator, values: &[Fact]) -> Vec<Option<ValueType>> {
     let all = lookup(operator).is_some_and(|info| info.view == View::Split);
     let several = values.len() > 1;

@@ -1,4 +1,4 @@
-//! Applies rules to one fragment's e-graph until nothing new is found or a limit is reached.
+//! Applies rules to one fragment's e-graph until no rule finds anything new or a limit is reached.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,28 +14,29 @@ use crate::rules::{Argument, Expression, Memory, Pattern, Rule, Template};
 use crate::setting::Setting;
 use crate::term::{Attributes, Head, Term};
 
-/// What a rule did: the class where it matched, and the class that it was made equal to.
+/// Use of a rule whose result already existed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     /// Number of the rule in the book.
     pub(crate) rule: usize,
-    /// The class where it matched.
+    /// Class that matched.
     pub(crate) class: Id,
 }
 
-/// What saturation did.
+/// Record of a saturation.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    /// The rule that made an application, by the e-node as it was when it was made; only the outermost of what a match made.
+    /// The rule that made an application, by the e-node at that time; only the outermost application of
+    /// each match.
     pub(crate) made: BTreeMap<Term, usize>,
-    /// Rules whose result is something that was there.
+    /// Uses of rules whose result already existed.
     pub(crate) collapsed: Vec<Step>,
 }
 
-/// Rounds of what may raise memory: one rule may build on another, but not for ever.
+/// Rounds of rules that may raise memory: they may build on each other, but only for a few rounds.
 const RAISING_ROUNDS: usize = 3;
 
-/// Applies the rules; those that may raise memory last.
+/// Applies the rules; rules that may raise memory come last.
 pub(crate) fn saturate(graph: &mut Graph<'_>, setting: &Setting<'_>) -> Trace {
     let mut trace = Trace::default();
     let rules: Vec<(usize, &Rule)> = setting.book.rules().iter().enumerate().filter(|(_, rule)| setting.admits(rule)).collect();
@@ -51,7 +52,7 @@ pub(crate) fn saturate(graph: &mut Graph<'_>, setting: &Setting<'_>) -> Trace {
     trace
 }
 
-/// One round; returns whether anything changed.
+/// Runs one round; returns whether anything changed.
 fn round_of(graph: &mut Graph<'_>, setting: &Setting<'_>, rules: &[(usize, &Rule)], raising: bool, trace: &mut Trace) -> bool {
     let heads = heads(graph);
     let mut work: Vec<(usize, &Rule, Id, Binding)> = Vec::new();
@@ -77,7 +78,7 @@ fn round_of(graph: &mut Graph<'_>, setting: &Setting<'_>, rules: &[(usize, &Rule
     changed
 }
 
-/// Domain and name of the operator at the root of a pattern.
+/// Returns the domain and name of the operator at the root of a pattern.
 fn root(pattern: &Pattern) -> Option<(String, String)> {
     match pattern {
         Pattern::Named(_, inner) => root(inner),
@@ -86,7 +87,7 @@ fn root(pattern: &Pattern) -> Option<(String, String)> {
     }
 }
 
-/// Classes that hold a result of an operator.
+/// Returns, by operator, the classes with one of its results.
 fn heads(graph: &Graph<'_>) -> BTreeMap<(String, String), Vec<Id>> {
     let mut found: BTreeMap<(String, String), Vec<Id>> = BTreeMap::new();
     for class in graph.classes() {

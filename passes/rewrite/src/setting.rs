@@ -1,4 +1,4 @@
-//! What rewriting is told: rules, runtime, costs and limits.
+//! Settings of rewriting: rules, runtime, costs and limits.
 
 use memc_cost::CostModel;
 use memc_ir::{Bytes, Operator};
@@ -6,18 +6,18 @@ use memc_ops::Profile;
 
 use crate::rules::{Class, Rule, RuleBook, Template};
 
-/// Limits of one fragment, all in counts: results are the same on any machine.
+/// Limits of one fragment, all in counts: results are equal on any machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Nodes of a fragment.
+    /// Maximum number of nodes of a fragment.
     pub nodes: usize,
-    /// E-nodes of its e-graph.
+    /// Maximum number of e-nodes of its e-graph.
     pub terms: usize,
-    /// Rounds over all rules.
+    /// Maximum number of rounds over all rules.
     pub rounds: usize,
-    /// Matches of one rule in one round.
+    /// Maximum number of matches of one rule in one round.
     pub matches: usize,
-    /// Candidates that are kept, the original included.
+    /// Maximum number of candidates to keep, the original included.
     pub candidates: usize,
 }
 
@@ -27,31 +27,32 @@ impl Default for Limits {
     }
 }
 
-/// What rewriting is told.
+/// Settings of rewriting.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
     /// The rules.
     pub book: &'a RuleBook,
-    /// Who runs the result.
+    /// Runtime that executes the result.
     pub profile: &'a Profile,
-    /// What nodes cost.
+    /// Cost model of nodes.
     pub cost: &'a CostModel,
     /// Version of ONNX's operator set in the module.
     pub opset: i64,
-    /// Only rules that change no bit.
+    /// Whether only rules that change no bit are used.
     pub exact: bool,
-    /// Only operators of the ONNX standard.
+    /// Whether only operators of the ONNX standard are made.
     pub standard: bool,
-    /// What depends on constants alone is folded up to this size.
+    /// Maximum size of a folded constant, in bytes.
     pub fold_cap: Bytes,
-    /// Whether the bytes of all weights can be read, so that they can be joined and taken apart before the model runs.
+    /// Whether the bytes of all weights can be read, so that they can be joined and split before the
+    /// model runs.
     pub weights: bool,
     /// Limits of each fragment.
     pub limits: Limits,
 }
 
 impl Setting<'_> {
-    /// Whether a rule may be applied.
+    /// Returns whether a rule may be applied.
     pub(crate) fn admits(&self, rule: &Rule) -> bool {
         let class = if self.exact { rule.class == Class::Exact } else { rule.class <= Class::Reassociates };
         class
@@ -67,7 +68,7 @@ impl Setting<'_> {
             _ => true,
         }
     }
-    /// An operator that the result may use.
+    /// Returns an operator in the version that the result uses, or `None` if the result may not use it.
     pub(crate) fn operator(&self, domain: &str, name: &str) -> Option<Operator> {
         let version = if domain.is_empty() { self.opset } else { 1 };
         let operator = Operator { domain: domain.into(), name: name.into(), overload: "".into(), version };

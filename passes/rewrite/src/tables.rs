@@ -1,12 +1,12 @@
-//! Constants that hold the same twice, as tables of sines and cosines for rotations by position do.
+//! Finds constants with two equal halves, as in tables of sines and cosines for rotations by position.
 
 use bytes::Bytes;
 use memc_ir::{ConstData, ElementType, Module, Node, Payload, SecondaryMap, Value};
 
-/// Tables of more bytes are not looked into.
+/// Maximum size, in bytes, of a table that is read.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The bytes of a constant that lie in the model's own file.
+/// Returns the bytes of a constant in the model's own file, or `None` if they are in another file.
 pub fn own_bytes(constant: &ConstData) -> Option<Bytes> {
     match &constant.payload {
         Payload::Raw(bytes) => Some(bytes.clone()),
@@ -14,8 +14,8 @@ pub fn own_bytes(constant: &ConstData) -> Option<Bytes> {
     }
 }
 
-/// The constants that nodes multiply by and of which both halves of the last axis hold the same, bit for bit. What is a vector or no
-/// float is not looked at. Linear in nodes and the bytes of the tables.
+/// Returns the factors of products whose two halves of the last axis are equal, bit for bit. Vectors and
+/// tables that are not binary32 are skipped. Linear in nodes and the bytes of the tables.
 pub(crate) fn repeating(
     module: &Module,
     nodes: &[Node],

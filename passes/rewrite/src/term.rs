@@ -1,4 +1,5 @@
-//! The language of e-nodes: operators with interned attributes, results of operators with several, and leaves.
+//! The language of e-nodes: operators with interned attributes, results of operators with several
+//! results, and leaves.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,20 +7,20 @@ use std::fmt::Write as _;
 use egg::{Id, Language};
 use memc_ir::{Attribute, Operator};
 
-/// What an e-node is, apart from its children.
+/// Kind of an e-node, without its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Head {
-    /// Something that the fragment reads or a rule made; number in the table of leaves.
+    /// An operand of the fragment or a constant of a rule; number in the table of leaves.
     Leaf(u32),
     /// An operand that is left out.
     Absent,
-    /// An application; the class is the result, or all results together where there are several.
+    /// An application; the class is its result, or all its results together if there are several.
     Apply {
         /// Number in the table of operators.
         operator: u32,
         /// Number in the table of attribute lists.
         attributes: u32,
-        /// How many results.
+        /// Number of results.
         results: u32,
     },
     /// One of several results; the child is the application.
@@ -34,7 +35,7 @@ pub(crate) struct Term {
 }
 
 impl Term {
-    /// An e-node without children.
+    /// Creates an e-node without children.
     pub(crate) fn leaf(head: Head) -> Self {
         Self { head, children: Vec::new() }
     }
@@ -60,7 +61,8 @@ impl Language for Term {
 /// Attributes of a node, sorted by name.
 pub(crate) type Attributes = Vec<(String, Attribute)>;
 
-/// Operators and attribute lists, each held once. Numbers are given in order of first use, so they depend on the fragment alone.
+/// Interned operators and attribute lists. Numbers follow the order of first use, so they depend on the
+/// fragment alone.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     operators: Vec<Operator>,
@@ -70,7 +72,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The number of an operator.
+    /// Returns the number of an operator.
     pub(crate) fn operator(&mut self, operator: &Operator) -> u32 {
         if let Some(found) = self.operator_of.get(operator) {
             return *found;
@@ -80,7 +82,7 @@ impl Names {
         self.operator_of.insert(operator.clone(), number);
         number
     }
-    /// The number of a list of attributes, whatever their order.
+    /// Returns the number of a list of attributes; their order has no effect.
     pub(crate) fn attributes(&mut self, mut attributes: Attributes) -> u32 {
         attributes.sort_by(|a, b| a.0.cmp(&b.0));
         let key = attributes_key(&attributes);
@@ -92,17 +94,18 @@ impl Names {
         self.attributes_of.insert(key, number);
         number
     }
-    /// The operator of this number.
+    /// Returns the operator with this number.
     pub(crate) fn operator_at(&self, number: u32) -> &Operator {
         &self.operators[number as usize]
     }
-    /// The attributes of this number.
+    /// Returns the attributes with this number.
     pub(crate) fn attributes_at(&self, number: u32) -> &Attributes {
         &self.attributes[number as usize]
     }
 }
 
-/// Text that is equal for equal attributes only: floating-point numbers stand as their bits.
+/// Returns a text that is equal for equal attributes only: floating-point numbers are written as their
+/// bits.
 pub(crate) fn attributes_key(attributes: &[(String, Attribute)]) -> String {
     let mut key = String::new();
     for (name, value) in attributes {

@@ -1,4 +1,4 @@
-//! Replacements in the place of fragments: what stays in the module keeps what it cannot do without.
+//! Tests of inserted replacements: kept nodes keep the results that they cannot do without.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_ir::{Module, Operator, text};
@@ -24,7 +24,7 @@ fn a_node_that_stays_for_another_result_keeps_its_first() {
     let own = module.node(found[0].nodes[0]).clone();
     let ty = |position: usize| Some(module.ty(own.outputs[position].unwrap()).clone());
     let operands = vec![Some(Source::Input(0)), Some(Source::Input(1))];
-    // The first result from elsewhere, the second as it was.
+    // The first result comes from another node, the second one stays.
     let other = FormNode {
         operator: Operator::onnx("Other", 1),
         attributes: Vec::new(),

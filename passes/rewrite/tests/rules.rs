@@ -1,4 +1,5 @@
-//! Every rule applies where its cases say so, changes the graph as its snapshot shows, and is kept away by each of its conditions.
+//! Tests of rules: every rule applies to its cases, changes the graph as its snapshot shows, and each
+//! condition refuses some case.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cases;
@@ -10,7 +11,7 @@ fn rules() -> &'static [Rule] {
     RuleBook::standard().unwrap().rules()
 }
 
-/// The graph without the header.
+/// Returns the printed graph without the header.
 fn graph(module: &Module) -> String {
     let printed = text::print(module);
     printed[printed.find("graph @").unwrap()..].to_owned()

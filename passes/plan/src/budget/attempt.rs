@@ -1,4 +1,4 @@
-//! Attempts: one plan for one capacity, carried out and placed by heuristics.
+//! Attempts: one plan for one capacity, written into the module and placed by heuristics.
 
 use std::sync::Arc;
 
@@ -11,22 +11,23 @@ use super::state::Stated;
 use super::trial::{arena, fresh};
 use memc_passes::{Budgeted, PassContext, PassError, window};
 
-/// A plan in its module.
+/// A plan and the module that carries it out.
 pub(crate) struct Found {
-    /// The module with copies, before its results are placed.
+    /// The module with copies, before its results get offsets.
     pub(crate) module: Module,
-    /// Known elements, those of copies included.
+    /// Known elements, copies included.
     pub(crate) data: SecondaryMap<Value, Option<Arc<Data>>>,
-    /// Arena in bytes, as heuristics place it; searches may find a smaller one.
+    /// Arena of a heuristic placement, in bytes; searches may find a smaller one.
     pub(crate) arena: Bytes,
     pub(crate) plan: budget::Plan,
-    /// Peak in bytes, as the solver counts it.
+    /// Peak in bytes, as the solver counts it; at most the arena.
     pub(crate) peak: u64,
     pub(crate) budgeted: Budgeted,
     pub(crate) edits: u64,
 }
 
-/// Solves for a capacity, writes the plan into the module and places it by heuristics; `None` if the solver finds none.
+/// Solves for a capacity, writes the plan into the module and places it by heuristics; `None` if the
+/// solver finds no plan.
 pub(crate) fn attempt(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -37,7 +38,7 @@ pub(crate) fn attempt(
     attempt_from(module, ctx, stated, capacity, effort, None)
 }
 
-/// Does so from a plan for this capacity, if there is one.
+/// Like [`attempt`], but improves the plan `from` for this capacity, if there is one.
 pub(crate) fn attempt_from(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -58,7 +59,7 @@ pub(crate) fn attempt_from(
     Ok(Some(Found { budgeted, ..found }))
 }
 
-/// Changes a plan until it keeps a smaller capacity; `None` if it cannot, and for plans with transfers.
+/// Changes a plan until it keeps a smaller capacity; `None` if that fails or the plan has transfers.
 pub(crate) fn narrowed(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -76,13 +77,13 @@ pub(crate) fn narrowed(
     Ok(Some(Found { budgeted: Budgeted { stop, effort, ..found.budgeted }, ..found }))
 }
 
-/// Whether a plan has transfers.
+/// Returns whether a plan has transfers.
 fn moves(found: &Found) -> bool {
     found.plan.events.iter().any(|event| !matches!(event, budget::Event::Run(_)))
 }
 
-/// Changes a plan so that each run leaves its margin of the capacity free; without effort, as little as possible. `None` if it cannot. A plan with
-/// transfers is made anew.
+/// Changes a plan so that each run leaves its margin of the capacity free; with zero effort, as little
+/// as possible. A plan with transfers is solved again from scratch. `None` if there is no such plan.
 pub(crate) fn tightened(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -101,14 +102,15 @@ pub(crate) fn tightened(
         false => budget::tighten(&problem, capacity, &from.plan, limit, stop).map_err(refused)?,
     };
     let Some(plan) = plan else { return Ok(None) };
-    // Free margins are not taken.
+    // The margins were only added to steer the solver: measure the plan without them.
     let plan = budget::measure(&stated.problem, &plan.events).map_err(|violation| wrong(&violation.to_string()))?;
     let found = carry_out(module, ctx, stated, capacity, plan)?;
     let Budgeted { rounds, stop, effort, .. } = from.budgeted;
     Ok(Some(Found { budgeted: Budgeted { rounds: rounds + 1, stop, effort, ..found.budgeted }, ..found }))
 }
 
-/// Makes the copies of a plan, and places it by heuristics, with windows where that is better.
+/// Inserts the copies of a plan and places it by heuristics; takes sub-views if they make the arena
+/// smaller.
 fn carry_out(
     module: &Module,
     ctx: &PassContext<'_>,

@@ -1,4 +1,5 @@
-//! Search for a plan whose arena, offsets included, keeps a limit: solve, write, place, and mend plans whose offsets waste room.
+//! Search for a plan whose arena, offsets included, keeps a limit: solves, writes and places plans, and
+//! mends plans whose offsets waste room.
 
 use std::collections::BTreeSet;
 
@@ -14,20 +15,20 @@ use super::trial::arena;
 use memc_passes::window::candidates;
 use memc_passes::{PassContext, PassError, Seek};
 
-/// The module as it came to the pass, with sub-views that copies do not have.
+/// The input module of the pass, with sub-views that copies do not have.
 pub(crate) struct Given {
     pub(crate) module: Module,
-    /// Its arena.
+    /// Arena of the module, in bytes.
     pub(crate) arena: Bytes,
 }
 
-/// Finds a plan whose arena keeps the limit. The constants of `fetched` lie in a farther space.
+/// Finds a plan whose arena keeps the limit. The constants in `fetched` are in a farther space.
 ///
-/// Plans for the whole limit, then changes runs whose offsets waste room. The solver does not know of sub-views: if the module has some, the first
-/// capacity is larger by the bytes that they save.
+/// Plans for the whole limit, then changes runs whose offsets waste room. The solver does not know
+/// sub-views: if the module has some, the first capacity is larger by the bytes that these save.
 ///
 /// # Errors
-/// There is none, or none was found.
+/// Returns [`PassError::Budget`] if no plan is found.
 pub(crate) fn within(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -37,13 +38,14 @@ pub(crate) fn within(
     given: Option<&Given>,
 ) -> Result<Found, PassError> {
     let stated = Stated { sub_views: sub_views.clone(), ..state(module, ctx.options, fetched) };
-    // The solver's sizes are whole multiples of the alignment; what lies on top need not fill its last one.
+    // The solver's sizes are multiples of the alignment; the topmost buffer need not fill its last unit.
     let aligned = ctx.options.aligned(limit).0;
     let order: Vec<u32> = (0..stated.nodes.len() as u32).collect();
     let windowed = with_all_windows(module, ctx, &stated);
     let bounding = Bounding::new(&windowed, &order, aligned);
     let bound = working_set(&windowed).max(bounding.least_peak());
-    // Whatever the plan was made for, its bound is that of the budget, in any order.
+    // The lower bound of a plan is the bound for the limit in any order, regardless of the plan's own
+    // capacity.
     let certified = |mut found: Found| {
         let makespan = found.budgeted.makespan;
         let least =
@@ -51,6 +53,7 @@ pub(crate) fn within(
         found.budgeted.lower_bound = least.saturating_mul(stated.unit).min(makespan);
         found
     };
+    // Plan for the whole limit, unless only the smallest plan is of interest.
     let saved = match given {
         Some(given) => arena(module, ctx, 0)?.0.saturating_sub(given.arena.0),
         None => 0,
@@ -63,15 +66,16 @@ pub(crate) fn within(
     {
         return Ok(certified(found));
     }
-    // Without a budget nothing is fetched: these constants stay beside the arena.
+    // Without a limit nothing is fetched: these constants then take room next to the arena.
     let whole = arena(module, ctx, 0)?.saturating_add(aligned_sum(module, ctx, fetched));
     let found =
         if matches!(ctx.settings.seek, Seek::Longest | Seek::Least) { least(module, ctx, &stated, bound, whole)? } else { None };
     match found {
-        // If a known plan keeps the limit, only the smallest plan is sought.
+        // If another known plan keeps the limit, only the smallest plan is of interest.
         Some(found) if found.arena <= limit && ctx.settings.smallest.is_some_and(|known| known <= limit) => Ok(certified(found)),
         Some(found) if found.arena <= limit => Ok(certified(gone_on(&asked, capacity, found)?)),
         found => {
+            // No plan keeps the limit: describe the smallest one.
             let bound = Bytes(bound.saturating_sub(stated.padding));
             let given = given.map(|given| (given.arena, &given.module));
             let found = found.as_ref().map(|found| (found.arena, &found.module));
@@ -84,26 +88,29 @@ pub(crate) fn within(
     }
 }
 
-/// Bytes of values beside each other, each aligned.
+/// Returns the total of values placed next to each other, each aligned, in bytes.
 fn aligned_sum(module: &Module, ctx: &PassContext<'_>, values: &[Value]) -> Bytes {
     let size = |value: &Value| ctx.options.aligned(module.size(*value).unwrap_or_default());
     values.iter().fold(Bytes(0), |sum, value| sum.saturating_add(size(value)))
 }
 
-/// Finds a plan for a capacity and mends it until it keeps the limit.
+/// Finds a plan for a capacity and mends the plan until its arena keeps the limit.
 ///
-/// Takes the fastest plan of a short search, of one that continues from it, and, if both waste room and cost much time, of one with more room. Ends after
-/// the short search if that finds nothing and another way is tried, or if its plan is behind a known one.
+/// Takes the fastest of three plans: of a short search, of a search that continues from the short one,
+/// and, if both waste room and cost much time, of a search with more room. Stops after the short search
+/// if that finds nothing and the caller tries another way, or if its plan is much slower than the known
+/// one.
 fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
     let tuning = &ctx.options.tuning.fit;
     let short = attempt(module, ctx, stated, capacity, tuning.short.of(ctx.effort()))?;
-    // Another way is tried, or a better plan is known.
+    // The caller tries another way, or knows a better plan.
     let is_enough =
         short.is_none() && ctx.settings.seek == Seek::Soon || short.as_ref().is_some_and(|found| asked.is_behind(found));
     if is_enough {
         return Ok(None);
     }
+    // Search with more effort, and with more room if the plans waste room.
     let is_large = stated.problem.runs.len() > tuning.large_problem;
     let whole = match &short {
         _ if ctx.options.stop.is_due() => None,
@@ -118,6 +125,7 @@ fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
     if all.iter().all(|found| found.arena > asked.limit && is_costly(found)) {
         all.extend(loosely(asked, capacity)?);
     }
+    // Mend the plans, the most promising first.
     all.sort_by_key(|found| mended_time(asked, found));
     let mut best: Option<Found> = None;
     for found in all {
@@ -129,7 +137,7 @@ fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
     Ok(best)
 }
 
-/// Finds a plan with a little more room by a short search, and changes it until it keeps the capacity.
+/// Finds a plan for slightly more room by a short search, and changes it until it keeps the capacity.
 fn loosely(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
     let tuning = &ctx.options.tuning.fit;
@@ -144,8 +152,8 @@ fn loosely(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
     tightened(module, ctx, stated, &margins, &found, effort)
 }
 
-/// Makes a plan faster that needs less than the capacity: continues the search from it, with some room left free for the waste of offsets. Plans with
-/// transfers stay as they are.
+/// Makes a plan faster that needs less than the capacity: continues the search from the plan, with some
+/// room left free for wasted offsets. Plans with transfers stay as they are.
 fn gone_on(asked: &Asked<'_, '_>, capacity: u64, found: Found) -> Result<Found, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
     if !stated.problem.links.is_empty() {
@@ -163,7 +171,8 @@ fn gone_on(asked: &Asked<'_, '_>, capacity: u64, found: Found) -> Result<Found, 
     Ok(found)
 }
 
-/// Estimates the time of a plan once it also saves the bytes that its offsets waste, at the price of the bytes saved so far.
+/// Estimates the time of a plan after mending, in nanoseconds: prices the bytes that its offsets waste
+/// by the time spent on the bytes saved so far.
 fn mended_time(asked: &Asked<'_, '_>, found: &Found) -> u64 {
     let wasted = u128::from(found.arena.0.saturating_sub(asked.limit.0)) * u128::from(asked.ctx.options.tuning.fit.steeper);
     let extra = u128::from(found.budgeted.makespan.saturating_sub(found.budgeted.base_cost)) * wasted;
@@ -171,12 +180,13 @@ fn mended_time(asked: &Asked<'_, '_>, found: &Found) -> u64 {
 }
 
 impl Asked<'_, '_> {
-    /// Time of the known plan, in nanoseconds; transfers are timed in another way.
+    /// Returns the time of the known plan, in nanoseconds, or the maximum if unknown; times of transfers
+    /// are not comparable.
     fn known(&self) -> u64 {
         self.ctx.settings.fastest.filter(|_| self.stated.problem.links.is_empty()).unwrap_or(u64::MAX)
     }
 
-    /// Whether a plan is so far behind the known one that more effort hardly helps.
+    /// Returns whether a plan is so much slower than the known plan that more effort hardly helps.
     fn is_behind(&self, found: &Found) -> bool {
         let (known, base) = (self.known(), found.budgeted.base_cost);
         let tuning = &self.ctx.options.tuning.fit;
@@ -185,7 +195,8 @@ impl Asked<'_, '_> {
     }
 }
 
-/// The problem with all possible sub-views, whose parts take no bytes: its bound holds for every plan with sub-views.
+/// Returns the problem with all possible sub-views, whose parts take no bytes: its bound holds for every
+/// plan with sub-views.
 fn with_all_windows(module: &Module, ctx: &PassContext<'_>, stated: &Stated) -> budget::Problem {
     let mut problem = stated.problem.clone();
     let parts: BTreeSet<Value> = candidates(module, ctx).iter().map(|window| module.plan.owner(window.part).0).collect();
@@ -195,13 +206,15 @@ fn with_all_windows(module: &Module, ctx: &PassContext<'_>, stated: &Stated) -> 
     problem
 }
 
-/// Finds the smallest arena by a search over capacities, from the bound to the need of the module as it is. The search does not depend on the limit, so that
-/// every limit reaches the arena that a refusal names. With a known smallest plan, only noticeably smaller ones are sought.
+/// Finds the smallest arena by bisection over capacities, from `bound` to `whole`, the need of the
+/// module as it is. The search does not depend on the limit, so every limit reaches the arena that a
+/// refusal names. If a smallest plan is known, only noticeably smaller plans count.
 fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, whole: Bytes) -> Result<Option<Found>, PassError> {
     let tuning = &ctx.options.tuning.fit;
     let effort = tuning.least_effort.of(ctx.effort());
     let (mut low, mut high) = (bound, whole.0);
     let mut best: Option<Found> = None;
+    // Look below the known smallest plan first.
     if let Some(known) = ctx.settings.smallest {
         let middle = known.0 - tuning.least_precision.of(known.0);
         let found = if middle > low { attempt(module, ctx, stated, middle, effort)? } else { None };
@@ -214,7 +227,7 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, wh
             break;
         }
         let middle = low + (high - low) / 2;
-        // Changing the plan at hand is quicker than finding another one.
+        // Changing the current plan is faster than a new search.
         let near = best.as_ref().map(|best| narrowed(module, ctx, stated, middle, best)).transpose()?.flatten();
         let found = match near {
             None => attempt(module, ctx, stated, middle, effort)?,
@@ -232,18 +245,20 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, wh
     Ok(best)
 }
 
-/// Lower bound of every plan of these nodes, in bytes: the largest node, and all values that stay to the end.
+/// Returns a lower bound of every plan of these nodes, in bytes: the larger of the largest node and all
+/// values that stay to the end.
 pub(super) fn working_set(problem: &budget::Problem) -> u64 {
     let need = (0..problem.runs.len()).map(|run| problem.need(run)).max().unwrap_or(0);
     need.max(kept(problem))
 }
 
-/// Bytes of the values that stay to the end of every plan.
+/// Returns the total of the values that stay to the end of every plan, in bytes.
 fn kept(problem: &budget::Problem) -> u64 {
     problem.values.iter().filter(|value| value.kept).map(|value| value.size).fold(0, u64::saturating_add)
 }
 
-/// Whether the values that stay to the end leave room within a limit, with nodes in parts or whole.
+/// Returns whether the values that stay to the end fit a limit; this holds with and without split
+/// operators.
 pub(crate) fn leaves_room(module: &Module, ctx: &PassContext<'_>, limit: Bytes) -> bool {
     kept(&state(module, ctx.options, &[]).problem) <= ctx.options.aligned(limit).0
 }
@@ -265,7 +280,7 @@ mod tests {
         ctx
     }
 
-    /// A context that knows a plan of this time, in nanoseconds.
+    /// Returns a context that knows a plan of this time, in nanoseconds.
     fn knows<'o>(ctx: &PassContext<'o>, fastest: Option<u64>) -> PassContext<'o> {
         let mut ctx = ctx.clone();
         ctx.settings.fastest = fastest;
@@ -294,7 +309,7 @@ mod tests {
         let found = loosely(&asked, capacity).unwrap().unwrap();
         assert_eq!(found.budgeted.capacity, capacity);
         assert!(found.plan.peak <= capacity && found.plan.events.len() > whole.plan.events.len());
-        // What is found has room to spare here.
+        // The plan found has room to spare here.
         let found = loosely(&asked, 1 << 20).unwrap().unwrap();
         assert_eq!(found.plan.events, whole.plan.events);
     }
@@ -312,7 +327,7 @@ mod tests {
         let found = gone_on(&asked, room, small()).unwrap();
         assert!(found.budgeted.makespan < small().budgeted.makespan);
         assert_eq!(found.plan.events.len(), stated.nodes.len(), "all that runs runs once");
-        // One that needs what there is stays.
+        // A plan that needs all the room stays as it is.
         let asked = Asked { limit: Bytes(peak - 1), ..asked };
         assert_eq!(gone_on(&asked, peak - 1, small()).unwrap().plan.events, small().plan.events);
     }
@@ -332,7 +347,7 @@ mod tests {
         };
         let (_, Budgeted { base_cost, makespan, .. }) = found(None).unwrap();
         assert!(makespan > base_cost);
-        // A plan as fast is known, or one that is hardly slower.
+        // With an equally fast or slightly slower known plan.
         assert!(found(Some(makespan)).is_none());
         assert_eq!(found(Some(makespan + 1)).map(|(is_behind, _)| is_behind), Some(false));
         let ctx = knows(&ctx, Some(base_cost));
@@ -353,7 +368,7 @@ mod tests {
         let found = narrowed(&module, &ctx, &stated, whole.plan.peak - 1, &whole).unwrap().unwrap();
         assert!(found.plan.peak < whole.plan.peak && found.plan.events.len() > whole.plan.events.len());
         assert_eq!(found.budgeted.capacity, whole.plan.peak - 1);
-        // What some node needs by itself stays.
+        // The need of a single node stays.
         assert!(narrowed(&module, &ctx, &stated, working_set(&stated.problem) - 1, &whole).unwrap().is_none());
     }
 

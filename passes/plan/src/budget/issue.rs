@@ -1,19 +1,20 @@
-//! Where in the order of nodes a load stands: before the run beside which it begins.
+//! Positions of loads in the order of nodes: each load stands before the run during which it begins.
 //!
-//! The solver lets a load begin once the run listed before it has begun; a runtime issues nodes one after another, and the next one when a kernel
-//! is done. So the node that loads stands before that run. A load that waits for its link stands at the run that is under way
-//! when the link is free: its bytes are not taken earlier.
+//! The solver lets a load begin once the previous run in the list has begun. A runtime issues nodes one
+//! after another, and issues the next node when a kernel is done. So the node of the load stands before
+//! that run. A load that waits for its link stands before the run in progress when the link becomes
+//! free: the load takes no bytes earlier.
 
 use memc_solve::budget::{Event, Problem};
 
-/// The events with every load before the last run that has begun when it begins, and behind everything that touches an earlier copy of its
-/// value. O(n log n).
+/// Moves every load before the last run that has begun when the load begins, but after every event that
+/// touches an earlier copy of its value. Takes O(n log n).
 pub(super) fn issue(problem: &Problem, events: &[Event]) -> Vec<Event> {
     let starts = starts(problem, events);
     let runs: Vec<usize> = (0..events.len()).filter(|index| matches!(events[*index], Event::Run(_))).collect();
-    // For each position, the loads that go before it.
+    // By position: the loads to insert before it.
     let mut before: Vec<Vec<Event>> = vec![Vec::new(); events.len() + 1];
-    // One past the last event so far that touches a value.
+    // By value: one past the last event so far that touches it.
     let mut touched = vec![0usize; problem.values.len()];
     let next = next_readers(problem, events);
     for (index, event) in events.iter().enumerate() {
@@ -40,7 +41,8 @@ pub(super) fn issue(problem: &Problem, events: &[Event]) -> Vec<Event> {
     ordered
 }
 
-/// When each event begins: runs on one engine, each direction of each link an engine of its own.
+/// Computes the start time of each event: runs share one engine, and each direction of each link is an
+/// engine of its own.
 fn starts(problem: &Problem, events: &[Event]) -> Vec<u64> {
     let (mut free, mut begun) = (0u64, 0u64);
     let mut links = vec![[0u64; 2]; problem.links.len()];
@@ -77,7 +79,7 @@ fn starts(problem: &Problem, events: &[Event]) -> Vec<u64> {
     starts
 }
 
-/// For each event that loads, the next run that reads the value.
+/// Returns, by event that loads, the position of the next run that reads the value.
 fn next_readers(problem: &Problem, events: &[Event]) -> Vec<usize> {
     let mut reader = vec![events.len(); problem.values.len()];
     let mut next = vec![events.len(); events.len()];
@@ -97,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// A chain of runs of 10, each of which reads a weight that takes so long to load.
+    /// A chain of runs of 10 time units; each run reads a weight that loads for `time` units.
     fn chain(runs: u32, time: u64) -> Problem {
         let weight = Value { size: time, origin: Origin::Far(0), ..Value::default() };
         let run = |index: u32| Run {
@@ -127,11 +129,12 @@ mod tests {
 
     #[test]
     fn a_load_that_waits_for_its_link_takes_no_bytes_before() {
-        // All are listed at once: the third waits until the second is there, while run 0 is under way.
+        // All are listed at once: the third waits until the second has arrived, while run 0 is in
+        // progress.
         let listed = [load(0), load(1), load(2), Event::Run(0), Event::Run(1), Event::Run(2)];
         let issued = [load(0), load(1), load(2), Event::Run(0), Event::Run(1), Event::Run(2)];
         assert_eq!(issue(&chain(3, 5), &listed), issued);
-        // Each takes three runs: the second stands at its own reader, for which nothing is there to wait beside.
+        // Each load takes longer than a run: the third begins with run 1, when the link becomes free.
         let issued = issue(&chain(3, 12), &[load(0), load(1), load(2), Event::Run(0), Event::Run(1), Event::Run(2)]);
         assert_eq!(issued, [load(0), load(1), Event::Run(0), load(2), Event::Run(1), Event::Run(2)]);
     }

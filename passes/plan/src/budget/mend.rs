@@ -1,4 +1,5 @@
-//! Mending: changes a plan whose live bytes keep the limit and whose offsets do not, only at the steps of the buffers beyond the limit.
+//! Mending: changes a plan whose live bytes keep the limit but whose offsets do not, only at the steps
+//! of the buffers beyond the limit.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::trial::place;
 use memc_passes::analysis::{Liveness, buffers, classes, live};
 use memc_passes::{PassContext, PassError};
 
-/// Request that plans have to keep.
+/// The limit that plans must keep, with the module and its problem.
 pub(super) struct Asked<'a, 'o> {
     pub(super) module: &'a Module,
     pub(super) ctx: &'a PassContext<'o>,
@@ -19,13 +20,15 @@ pub(super) struct Asked<'a, 'o> {
 }
 
 impl Asked<'_, '_> {
-    /// Changes a plan until its arena keeps the limit; `None` if that fails, or takes `dearest` nanoseconds or more.
+    /// Changes a plan until its arena keeps the limit; `None` if that fails, or takes `dearest`
+    /// nanoseconds or more.
     ///
-    /// For a buffer beyond the limit, the runs at its steps without room leave as many bytes free as lie beyond it, more each time; the search continues
-    /// from the plan at hand. A plan that changes much gets new offsets, so one that nearly fits changes little.
+    /// For a buffer beyond the limit, the runs at its steps without room must leave free the bytes
+    /// beyond the limit, more in each round; the search continues from the current plan. A plan that
+    /// changes much gets new offsets, so a plan that nearly fits changes little.
     ///
     /// # Errors
-    /// What trials meet.
+    /// Returns the errors of trials.
     pub(super) fn mended(&self, mut found: Found, dearest: u64) -> Result<Option<Found>, PassError> {
         let mut margins = vec![0; self.stated.nodes.len()];
         let mut failed = margins.clone();
@@ -50,7 +53,8 @@ impl Asked<'_, '_> {
         Ok(None)
     }
 
-    /// Gives room back to a plan that fits: half of the margin between it and the last plan that did not fit.
+    /// Gives room back to a plan that fits: takes half of the margin between it and the last plan that
+    /// did not fit.
     fn eased(&self, mut best: Found, mut fits: Vec<u64>, mut failed: Vec<u64>) -> Result<Found, PassError> {
         for _ in 0..self.ctx.options.tuning.mend.eased {
             if fits == failed || self.ctx.options.stop.is_due() {
@@ -71,7 +75,8 @@ impl Asked<'_, '_> {
         Ok(best)
     }
 
-    /// Searches for a smaller arena of a plan that does not fit; returns the placed module if that fails.
+    /// Searches for a smaller arena of a plan that does not fit; returns the placed module if the arena
+    /// still exceeds the limit.
     fn settle(&self, found: &mut Found) -> Result<Option<Module>, PassError> {
         if found.arena <= self.limit {
             return Ok(None);
@@ -81,7 +86,7 @@ impl Asked<'_, '_> {
         Ok((found.arena > self.limit).then_some(placed))
     }
 
-    /// Adds the bytes beyond the limit to the margins of each step without room for them.
+    /// Adds the bytes beyond the limit to the margin of each step without room for them.
     fn widen(&self, margins: &mut [u64], placed: &Module, found: &Found, is_everywhere: bool) {
         let liveness = Liveness::of(placed, placed.main(), self.ctx.options.profile);
         let buffers = buffers(placed, &liveness, &classes(placed), self.ctx.options.io);
@@ -99,7 +104,7 @@ impl Asked<'_, '_> {
             let life = buffer.range.start.0 as usize..buffer.range.end.0 as usize;
             let free = |step: &usize| self.limit.0.saturating_sub(levels[*step].0);
             let least = life.clone().map(|step| free(&step)).min().unwrap_or(0);
-            // If every step has the room, it is fragmented, and any step may be the cause.
+            // If every step has enough free bytes, they are fragmented, and any step may be the cause.
             let enough = if least < over { over } else { u64::MAX };
             for step in life.filter(|step| free(step) < enough) {
                 if let Some(run) = run_at[step] {
@@ -125,7 +130,7 @@ pub(super) mod tests {
     use super::*;
     use memc_passes::Options;
 
-    /// `%a` is needed at both ends, two more wide values between.
+    /// `%a` is needed at both ends, and two more wide values between.
     pub(in super::super) const TEXT: &str = "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {\n  input %x : f32[16]\n  const %wide : i64[2] = [16, 16]\n  \
         const %rows : i64[1] = [0]\n  %a = Expand(%x, %wide) : f32[16,16]\n  %s = ReduceMax(%a, %rows) {keepdims = 0} : f32[16]\n  \
         %t = Expand(%s, %wide) : f32[16,16]\n  %u = MatMul(%t, %t) : f32[16,16]\n  %v = ReduceMax(%u, %rows) {keepdims = 0} : f32[16]\n  \
@@ -146,13 +151,13 @@ pub(super) mod tests {
         assert!(mended.arena <= limit);
         assert_eq!(mended.plan.events.len(), stated.nodes.len() + 1);
         assert!(mended.budgeted.rounds > 1);
-        // A plan that takes as long as another one is given up.
+        // A plan that takes as long as the known one is given up.
         let takes = mended.budgeted.makespan;
         for (dearest, is_mended) in [(takes, false), (takes + 1, true)] {
             let found = attempt(&module, &ctx, &stated, peak, 0).unwrap().unwrap();
             assert_eq!(asked.mended(found, dearest).unwrap().is_some(), is_mended);
         }
-        // What fits stays as it is, and what cannot be mended is not.
+        // A plan that fits stays as it is; an impossible limit is not mended.
         let events = mended.plan.events.clone();
         assert_eq!(asked.mended(mended, u64::MAX).unwrap().unwrap().plan.events, events);
         let found = attempt(&module, &ctx, &stated, peak, 0).unwrap().unwrap();

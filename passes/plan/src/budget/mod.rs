@@ -1,4 +1,4 @@
-//! `budget`: keeps the arena within a limit by recomputing values that find no room.
+//! `budget`: keeps the arena within a limit by recomputing values that do not fit.
 
 mod attempt;
 pub(crate) mod fit;
@@ -17,7 +17,7 @@ use memc_passes::window;
 use memc_passes::analysis::scratch::scratch;
 use memc_passes::{Changed, PassContext, PassError, PassInfo};
 
-/// The pass.
+/// Entry of the pass in the registry.
 pub const INFO: PassInfo = PassInfo {
     name: "budget",
     summary: "Keeps the arena within a budget by computing again what there is no room to keep.",
@@ -53,8 +53,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(edits))
 }
 
-/// Copies have bytes of their own: windows that lie in a value which is made later, and writes in place, are taken back until the copies are
-/// made. Returns how many aliases changed.
+/// Removes sub-views of values that are made later or in place, since copies must own their bytes;
+/// `carry_out` adds them back after the copies are made. Returns the number of changed aliases.
 fn restore_plain_views(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<u64, PassError> {
     if state::has_only_plain_views(module) {
         return Ok(0);

@@ -1,11 +1,11 @@
-//! `reopen`: a plan that recomputes becomes a typed module again, to be planned anew.
+//! `reopen`: turns a plan that recomputes into a typed module, so that it can be planned again.
 
 use std::collections::BTreeMap;
 
 use memc_ir::{Module, Node, Plan, Rewriter, Stage, Use, Value, uses};
 use memc_passes::{Changed, PassInfo};
 
-/// The pass.
+/// Entry of the pass in the registry.
 pub const INFO: PassInfo = PassInfo {
     name: "reopen",
     summary: "Makes a plan that recomputes a typed module again, without the copies that follow soon.",
@@ -22,10 +22,12 @@ pub const INFO: PassInfo = PassInfo {
     },
 };
 
-/// Steps between the last use of a value and its recomputed copy, at most, for the copy to be undone: it made room for one short peak.
+/// Maximum number of steps between the last use of a value and its recomputed copy for the copy to be
+/// removed: the copy made room for one short peak only.
 const MAX_STEPS: usize = 8;
 
-/// Replaces such copies by the earlier value. The module is in the order of its plan. Linear in nodes and operands.
+/// Replaces near copies by the earlier value; the module is in the order of its plan. Returns the number
+/// of edits. Linear in nodes and operands.
 fn merge_near_copies(module: &mut Module) -> u64 {
     let copies = near_copies(module);
     let mut rewriter = Rewriter::new(module);
@@ -38,7 +40,7 @@ fn merge_near_copies(module: &mut Module) -> u64 {
     rewriter.finish()
 }
 
-/// Finds these copies, each with the node whose results replace it.
+/// Finds near copies, each with the node whose results replace it.
 fn near_copies(module: &Module) -> Vec<(Node, Node)> {
     let nodes = &module.graph(module.main()).nodes;
     let step: BTreeMap<Node, usize> = nodes.iter().enumerate().map(|(step, node)| (*node, step)).collect();
@@ -51,7 +53,7 @@ fn near_copies(module: &Module) -> Vec<(Node, Node)> {
         });
         steps.max().unwrap_or(0)
     };
-    // The last computation of each original, and its last reader.
+    // By original: the node of its latest computation, and the step of the last reader.
     let mut latest: BTreeMap<Node, (Node, usize)> = BTreeMap::new();
     let mut found = Vec::new();
     for node in nodes {
@@ -73,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// `%a` is computed again right behind its last use, and once more much later.
+    /// `%a` is recomputed right after its last use, and again much later.
     fn module() -> Module {
         let later: Vec<String> = (0..2 * MAX_STEPS).map(|step| format!("  %l{} = Neg(%l{step}) : f32[4]\n", step + 1)).collect();
         let text = format!(

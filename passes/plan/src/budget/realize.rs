@@ -1,4 +1,5 @@
-//! Writes the events of a plan as nodes: copies of repeated nodes, each reader with the latest copy.
+//! Writes the events of a plan as nodes: inserts copies for repeated runs, and gives each reader the
+//! latest copy.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +11,11 @@ use super::issue::issue;
 use super::state::Stated;
 use memc_passes::PassContext;
 
-/// Writes the events and returns the number of edits. Repetitions that nobody reads are left out.
+/// Writes the events into the module and returns the number of edits. Repeated runs without readers are
+/// left out.
 ///
-/// O(events + operands), but for views, which are made again for each copy of their owner that somebody reads through them.
+/// Takes O(events + operands), except for views: these are recomputed for each copy of their owner that
+/// is read through them.
 pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &Stated, events: &[Event]) -> u64 {
     let names = module.values().iter().map(|(_, data)| data.name.clone()).collect();
     let mut aliases = Vec::new();
@@ -50,7 +53,8 @@ pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &S
     edits
 }
 
-/// The events of a plan in order, without repeated runs and transfers whose results nobody reads.
+/// Returns the events of a plan in order, without repeated runs and transfers whose results have no
+/// reader.
 fn needed(stated: &Stated, events: &[Event]) -> Vec<Event> {
     let mut times = vec![0u32; stated.nodes.len()];
     for event in events {
@@ -92,20 +96,20 @@ fn needed(stated: &Stated, events: &[Event]) -> Vec<Event> {
 struct Realizer<'a, 'm> {
     rewriter: Rewriter<'m>,
     stated: &'a Stated,
-    /// The latest copy of a value that was made again.
+    /// By value: its latest copy.
     latest: SecondaryMap<Value, Option<Value>>,
-    /// For a view: the copy of its operand that it was last made of, and the view that was made then.
+    /// By view: the copy of its operand when it was last made, and the view made then.
     shown: SecondaryMap<Value, Option<(Value, Value)>>,
-    /// How often a node stands in the order so far.
+    /// By node: number of its runs so far.
     times: SecondaryMap<Node, u32>,
-    /// The copy of a value in a farther space.
+    /// By value: its copy in a farther space.
     stored: SecondaryMap<Value, Option<Value>>,
-    /// Operands of a node before any of them was replaced.
+    /// By node: its operands before any was replaced.
     given: SecondaryMap<Node, Vec<Option<Value>>>,
     order: Vec<Node>,
-    /// Names of values that are taken.
+    /// Names already in use.
     names: BTreeSet<String>,
-    /// Aliases of views, set once the rewriter is done.
+    /// Aliases of views; set once the rewriter is done.
     aliases: &'a mut Vec<(Value, Alias)>,
     /// Copies with their originals.
     known: &'a mut Vec<(Value, Value)>,
@@ -121,8 +125,8 @@ impl Realizer<'_, '_> {
         }
     }
 
-    /// Puts a node, or a copy of it, at the end of the order, with the latest copies as operands; gives its results with what stands for
-    /// them here.
+    /// Appends a node, or a copy of the node, to the order, with the latest copies as operands; returns
+    /// its results paired with the values that replace them.
     fn emit(&mut self, node: Node) -> Vec<(Value, Value)> {
         if self.times[node] == 0 {
             self.given.set(node, self.rewriter.module().node(node).inputs.clone());
@@ -173,7 +177,7 @@ impl Realizer<'_, '_> {
         pairs
     }
 
-    /// Sends the copy that is there now to a farther space.
+    /// Appends a transfer of the latest copy to a farther space.
     fn store(&mut self, value: Value, space: &str) {
         let near = self.latest[value].unwrap_or(value);
         let to = vec![("to".to_owned(), Attribute::String(space.as_bytes().to_vec().into()))];
@@ -181,7 +185,7 @@ impl Realizer<'_, '_> {
         self.stored.set(value, far);
     }
 
-    /// Fetches the copy that was sent away; readers find it from here on.
+    /// Appends a transfer back to the near space; later readers use the new copy.
     fn load(&mut self, value: Value) {
         if self.rewriter.module().producer(value).is_none() {
             let from = self.stated.weights.iter().map(|space| Attribute::String(space.as_bytes().to_vec().into()));
@@ -219,8 +223,9 @@ impl Realizer<'_, '_> {
         result
     }
 
-    /// The copy of a value that is there now. A view is made first if its operand's copy is another than the one it shows; views of
-    /// views nest no deeper than the statement of the problem allows.
+    /// Returns the latest copy of a value. A view is recomputed first if its operand has a newer copy
+    /// than the view shows; the recursion over views is bounded by the maximum depth in the problem's
+    /// statement.
     fn resolve(&mut self, value: Value) -> Value {
         let module = self.rewriter.module();
         let view = module.producer(value).filter(|node| self.stated.is_view[*node]);
@@ -244,7 +249,7 @@ impl Realizer<'_, '_> {
     }
 }
 
-/// A name for a copy: the original's with a word and the number of the copy, or the next number that is free.
+/// Returns a free name for a copy: the original's name with a word and a number, starting at `first`.
 fn numbered(names: &mut BTreeSet<String>, original: &str, word: &str, first: u32) -> String {
     let mut number = first;
     loop {

@@ -1,4 +1,5 @@
-//! Explains a limit without a plan: the fullest step of the smallest plan, the values that are live there, and what keeps them.
+//! Explains a limit without a plan: the fullest step of the smallest plan, its live values, and why they
+//! are kept.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +11,10 @@ use memc_passes::analysis::state::candidates;
 use memc_passes::analysis::{Buffer, Liveness, buffers, classes, live};
 use memc_passes::{PassContext, PassError, Shortage, StepBytes};
 
-/// Values that are named, at most.
+/// Maximum number of values that the message names.
 const SHOWN: usize = 8;
 
-/// Describes the smallest plan and its need in bytes; without a plan, the given order.
+/// Describes the smallest plan and its need in bytes; without a plan, the file order.
 pub(crate) fn shortage(
     (least, smallest): (Bytes, &Module),
     ctx: &PassContext<'_>,
@@ -21,12 +22,14 @@ pub(crate) fn shortage(
     budget: Bytes,
     bound: Bytes,
 ) -> Result<Shortage, PassError> {
+    // Find the fullest step of the smallest plan.
     let placed = place(smallest, ctx, 0)?;
     let liveness = Liveness::of(&placed, placed.main(), ctx.options.profile);
     let buffers = buffers(&placed, &liveness, &classes(&placed), ctx.options.io);
     let levels = live(&placed, &buffers, liveness.steps);
     let full = (0..levels.len()).max_by_key(|step| (levels[*step], std::cmp::Reverse(*step))).unwrap_or(0);
     let step = Step(full as u32);
+    // List the values that are live there, largest first.
     let mut there: Vec<_> = buffers.iter().filter(|buffer| buffer.range.start <= step && step < buffer.range.end).collect();
     there.sort_by_key(|buffer| (std::cmp::Reverse(buffer.bytes), buffer.owner));
     let node = placed.graph(placed.main()).nodes.get(full).copied();
@@ -49,7 +52,7 @@ pub(crate) fn shortage(
     })
 }
 
-/// Bytes of the values that are live at the step of a node, by what would free them.
+/// Sums the bytes of the values live at the step of a node, by the measure that would free them.
 fn parts(module: &Module, there: &[&Buffer], node: Option<Node>) -> StepBytes {
     let main = module.graph(module.main());
     let updates: BTreeSet<Value> = candidates(module).into_iter().collect();
@@ -83,7 +86,7 @@ fn parts(module: &Module, there: &[&Buffer], node: Option<Node>) -> StepBytes {
     parts
 }
 
-/// Name, or that of the first result where the node has none, and operator.
+/// Returns the name of a node, or of its first result if the node has no name, and its operator.
 fn label(module: &Module, node: Node) -> (String, String) {
     let data = module.node(node);
     let result = || data.results().next().map(|result| module.value(result).name.clone());
@@ -91,7 +94,7 @@ fn label(module: &Module, node: Node) -> (String, String) {
     (name.unwrap_or_default(), data.operator.to_string())
 }
 
-/// What keeps values from being dropped, with the bytes that it holds.
+/// Lists the reasons why values cannot be dropped, each with its number of bytes.
 fn reasons(stated: &Stated) -> Vec<String> {
     let problem = &stated.problem;
     let mut kept = 0u64;

@@ -1,4 +1,5 @@
-//! The main graph as a budget problem: a run for each node that is more than a view, a value for each buffer.
+//! States the main graph as a budget problem: a run for each node except views, and a value for each
+//! buffer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,48 +15,51 @@ use memc_passes::analysis::liveness::Liveness;
 use memc_passes::analysis::scratch::scratch;
 use memc_passes::analysis::state::{pairs, wait_for_readers};
 
-/// Views of views of views are contracted this deep; a deeper one is a run of its own.
+/// Maximum depth of views of views without a run of their own; a deeper view is a run.
 const MAX_DEPTH: u32 = 64;
 
-/// Sub-views by their node and part.
+/// Sub-views, as pairs of node and part.
 pub(crate) type SubViews = BTreeSet<(Node, Value)>;
 
-/// A budget problem, and what its indices stand for.
+/// A budget problem, with the meaning of its indices.
 #[derive(Debug)]
 pub(crate) struct Stated {
-    /// The problem; its given order is the module's.
+    /// The problem; its given order is the order of the module.
     pub(crate) problem: budget::Problem,
-    /// Node and part of the sub-views that the module came with: copies of a plan take them again where they are legal.
+    /// Node and part of the module's original sub-views: copies of a plan take these sub-views again if
+    /// they are legal.
     pub(crate) sub_views: SubViews,
-    /// Node of each run.
+    /// By run: its node.
     pub(crate) nodes: Vec<Node>,
-    /// Owner of each value's bytes.
+    /// By value: the owner of its bytes.
     pub(crate) owners: Vec<Value>,
-    /// Whether a node is a view that is made again with its owner wherever somebody reads it, and hence no run.
+    /// Whether a node is a view that is recomputed for each copy of its owner, and hence no run.
     pub(crate) is_view: SecondaryMap<Node, bool>,
-    /// Name of the farther space that each link leads to.
+    /// By link: name of the farther space at its end.
     pub(crate) far: Vec<String>,
-    /// Name of the space in which constants lie that are fetched.
+    /// Name of the space that holds fetched constants.
     pub(crate) weights: Option<String>,
-    /// Nanoseconds in a unit of the problem's time.
+    /// Nanoseconds per time unit of the problem.
     pub(crate) unit: u64,
-    /// The most bytes by which one size was rounded up: whatever lies on top of an arena need not fill these.
+    /// Largest padding of one size, in bytes: the topmost buffer of an arena need not fill its padding.
     pub(crate) padding: u64,
 }
 
-/// Rates are whole bytes a unit of time: the unit is long enough that rounding a rate loses less than one in so many.
+/// Rates are whole bytes per time unit: the unit is chosen long enough that rounding a rate loses less
+/// than 1 in `RATE_PARTS`.
 const RATE_PARTS: f64 = 100.0;
 
-/// States the problem of a module in its own order. Linear in nodes and operands, but for chains of views. Constants of `fetched` lie in
-/// the space that the options name, all others are always there.
+/// States the problem of a module in its own order. The constants in `fetched` are in the space that the
+/// options name; all other constants are always near. Linear in nodes and operands, except for chains of
+/// views.
 pub(crate) fn state(module: &Module, options: &Options, fetched: &[Value]) -> Stated {
     let mut statement = Statement::new(module, options);
     statement.add_constants(fetched);
     statement.finish()
 }
 
-/// Constants that may lie in a farther space, in order of their sizes: initializers that nodes of the main graph read, with all their views,
-/// and nobody else, and that no update overwrites.
+/// Returns the constants that may be kept in a farther space, smallest first: initializers that, with
+/// all their views, only nodes of the main graph read, and that no update overwrites.
 pub(crate) fn fetchable(module: &Module, options: &Options) -> Vec<Value> {
     let statement = Statement::new(module, options);
     let classes = classes(module);
@@ -70,7 +74,7 @@ pub(crate) fn fetchable(module: &Module, options: &Options) -> Vec<Value> {
         }
     }
     if options.shares_state() {
-        // What an update overwrites is where it is written.
+        // The state that an update overwrites must stay in its own storage.
         pairs(module, options).iter().for_each(|pair| is_fixed.set(pair.old, true));
     }
     for value in module.graph(module.main()).nodes.iter().flat_map(|node| module.node(*node).operands()) {
@@ -92,10 +96,10 @@ struct Statement<'a> {
     groups: Vec<Buffer>,
     group_of: SecondaryMap<Value, Option<u32>>,
     is_view: SecondaryMap<Node, bool>,
-    /// Owners whose bytes some node with a side effect may write.
+    /// Owners whose bytes a node with a side effect may write.
     is_written: SecondaryMap<Value, bool>,
     is_captured: SecondaryMap<Value, bool>,
-    /// Constants that lie in a farther space.
+    /// Constants in a farther space.
     fetched: BTreeSet<Value>,
 }
 
@@ -127,7 +131,7 @@ impl<'a> Statement<'a> {
         statement
     }
 
-    /// Adds constants that are not always there, with the views of them.
+    /// Adds buffers for the fetched constants, together with their views.
     fn add_constants(&mut self, fetched: &[Value]) {
         let mut members: BTreeMap<Value, Vec<Value>> = fetched.iter().map(|value| (*value, Vec::new())).collect();
         for value in self.module.values().keys() {
@@ -145,7 +149,7 @@ impl<'a> Statement<'a> {
         self.fetched = fetched.iter().copied().collect();
     }
 
-    /// Marks the nodes that cost nothing and may stand wherever somebody reads them.
+    /// Marks the nodes that cost nothing and may be recomputed at each reader.
     fn find_views(&mut self) {
         let uses = memc_ir::uses(self.module);
         let outputs: BTreeSet<Value> = self.module.graph(self.module.main()).outputs.iter().copied().collect();
@@ -165,7 +169,8 @@ impl<'a> Statement<'a> {
         }
     }
 
-    /// The result of a node that does nothing but show an operand's bytes in another form.
+    /// Returns the result of a node that only shows an operand's bytes in another form, or `None` for
+    /// other nodes.
     fn plain_view(&self, node: Node) -> Option<Value> {
         let data = self.module.node(node);
         let [Some(result)] = data.outputs.as_slice() else { return None };
@@ -180,12 +185,13 @@ impl<'a> Statement<'a> {
         if self.options.shares_state() {
             wait_for_readers(self.module, self.options, &mut before);
         }
+        // Make runs, and find the earlier runs that each run must wait for.
         let mut run_of: SecondaryMap<Node, Option<u32>> = SecondaryMap::default();
         let mut nodes = Vec::new();
         let mut runs: Vec<budget::Run> = Vec::new();
         let mut values: Vec<budget::Value> = self.groups.iter().map(|group| self.value(group)).collect();
         self.keep(&mut values);
-        // Runs, and what stands behind views, that must come before each position.
+        // By position: the runs that must come before a view there.
         let mut sources: Vec<Vec<u32>> = Vec::with_capacity(main.nodes.len());
         for (position, node) in main.nodes.iter().enumerate() {
             let mut earlier = BTreeSet::new();
@@ -220,6 +226,7 @@ impl<'a> Statement<'a> {
                 scratch: 0,
             });
         }
+        // Add workspace to the runs, and find the largest padding.
         let padding = |bytes: Bytes| self.options.aligned(bytes).0.saturating_sub(bytes.0);
         let mut most_padding = self.groups.iter().map(|group| padding(group.bytes)).max().unwrap_or(0);
         for scratch in scratch(self.module, self.options) {
@@ -229,6 +236,7 @@ impl<'a> Statement<'a> {
                 run.scratch = run.scratch.saturating_add(self.options.aligned(scratch.bytes).0);
             }
         }
+        // Assemble the problem and connect the spaces.
         let owners = self.groups.iter().map(|group| group.owner).collect();
         let mut problem = budget::Problem { runs, values, ..budget::Problem::default() };
         let (unit, far) = self.connect(&mut problem);
@@ -237,8 +245,9 @@ impl<'a> Statement<'a> {
         Stated { problem, sub_views, nodes, owners, is_view: self.is_view, far, weights, unit, padding: most_padding }
     }
 
-    /// Adds the spaces that the first one is linked with both ways, or that constants are fetched from, and says what may move there;
-    /// gives the unit of time and their names.
+    /// Adds the spaces that have links both ways with the first space, or that hold fetched constants;
+    /// marks the values that may move there. Returns the time unit in nanoseconds and the names of the
+    /// spaces.
     fn connect(&self, problem: &mut budget::Problem) -> (u64, Vec<String>) {
         let target = &self.options.cost.target;
         let is_source = |far: usize| !self.fetched.is_empty() && self.options.weights.as_ref() == Some(&target.spaces[far].name);
@@ -248,6 +257,7 @@ impl<'a> Statement<'a> {
             (out.is_some() || is_source(far)).then_some((far, out, back))
         };
         let linked: Vec<_> = (1..target.spaces.len()).filter_map(ways).collect();
+        // Choose a time unit that keeps rates precise.
         let rates = linked.iter().flat_map(|(_, out, back)| out.iter().chain([back]).map(|link| link.bytes_per_second));
         let slowest = rates.fold(f64::INFINITY, f64::min) / 1e9;
         let mut unit = 1u64;
@@ -257,13 +267,15 @@ impl<'a> Statement<'a> {
         // Casts of floats saturate.
         let rate = |bytes_per_second: f64| ((bytes_per_second / 1e9 * unit as f64) as u64).max(1);
         let latency = |nanos: f64| (nanos / unit as f64).ceil() as u64;
+        // Add a space and a link each.
         for (far, out, back) in &linked {
             let space = problem.spaces.len() as u32;
             let name = &target.spaces[*far].name;
             let constants = if is_source(*far) { self.fetch_from(problem, space) } else { 0 };
             let capacity = [target.spaces[*far].capacity, self.options.far_budgets.get(name).copied()];
             let room = capacity.into_iter().flatten().map(|bytes| bytes.0).min();
-            // What lies there from the start is not counted against what is stored; where nothing can be stored, there is room for nothing.
+            // The constants there do not count against stored values; without a way to store, the space
+            // only has room for the constants.
             let room = if out.is_some() { room.map(|room| room.saturating_add(constants)) } else { Some(constants) };
             problem.spaces.push(budget::Space { capacity: room });
             problem.links.push(budget::Link {
@@ -285,7 +297,7 @@ impl<'a> Statement<'a> {
         (unit, linked.iter().map(|(far, ..)| target.spaces[*far].name.clone()).collect())
     }
 
-    /// Puts the constants that are fetched into a farther space; gives their bytes.
+    /// Moves the fetched constants to a farther space; returns their total in bytes.
     fn fetch_from(&self, problem: &mut budget::Problem, space: u32) -> u64 {
         let mut bytes = 0u64;
         for (value, group) in problem.values.iter_mut().zip(&self.groups) {
@@ -297,7 +309,7 @@ impl<'a> Statement<'a> {
         bytes
     }
 
-    /// A buffer as a value. Sizes are rounded up to the alignment, as the arena does it.
+    /// Converts a buffer to a value; sizes are rounded up to the alignment, as in the arena.
     fn value(&self, group: &Buffer) -> budget::Value {
         let origin = match self.module.producer(group.owner) {
             Some(_) => budget::Origin::Made,
@@ -306,7 +318,8 @@ impl<'a> Statement<'a> {
         budget::Value { size: self.options.aligned(group.bytes).0, origin, ..budget::Value::default() }
     }
 
-    /// Marks what stays to the end: graph outputs, and what the runtime never gives back.
+    /// Marks values that stay to the end: graph outputs, and unread results if the runtime never frees
+    /// these.
     fn keep(&self, values: &mut [budget::Value]) {
         for output in &self.module.graph(self.module.main()).outputs {
             if let Some(group) = self.group_of[*output] {
@@ -322,7 +335,8 @@ impl<'a> Statement<'a> {
         }
     }
 
-    /// Buffers that a node needs while it runs: those of its operands, and what the views among them are made from.
+    /// Returns the buffers that a node reads: buffers of its operands, and of the operands of views
+    /// among them.
     fn reads(&self, node: Node) -> Vec<u32> {
         let mut found = BTreeSet::new();
         let mut open = self.module.reads(node);
@@ -335,13 +349,13 @@ impl<'a> Statement<'a> {
         found.into_iter().collect()
     }
 
-    /// Buffers that begin with a result of the node.
+    /// Returns the buffers whose owner is a result of the node.
     fn writes(&self, node: Node) -> Vec<u32> {
         let owned = |result: Value| self.group_of[result].filter(|group| self.groups[*group as usize].owner == result);
         self.module.node(node).results().filter_map(owned).collect()
     }
 
-    /// Buffers whose bytes the first result of a node may take over.
+    /// Returns the buffers whose bytes the first result of a node may take over.
     fn takes_over(&self, node: Node, over: u32, reads: &[u32], values: &[budget::Value]) -> Vec<u32> {
         let data = self.module.node(node);
         if data.outputs.first().copied().flatten() != Some(self.groups[over as usize].owner) {
@@ -357,8 +371,8 @@ impl<'a> Statement<'a> {
         found.into_iter().collect()
     }
 
-    /// Whether a node may run again where the plan likes: it gives the same, nobody has written what it reads, and no body knows its
-    /// results by name. What reads nothing is the caller's constant, which is always there.
+    /// Returns whether a node may run again anywhere: its results are always equal, no node writes its
+    /// operands, and no body refers to its results by name.
     fn is_repeatable(&self, node: Node, writes: &[u32]) -> bool {
         let data = self.module.node(node);
         let placed = data.results().all(|result| self.group_of[result].is_some());
@@ -371,7 +385,8 @@ impl<'a> Statement<'a> {
     }
 }
 
-/// Whether every alias is a view of an operand of its own node, which has no other result.
+/// Returns whether every alias is a view of an operand of its own node, and that node has no other
+/// result.
 pub(crate) fn has_only_plain_views(module: &Module) -> bool {
     module.values().keys().all(|value| {
         module.plan.alias[value].is_none_or(|alias| {

@@ -1,16 +1,17 @@
-//! Trials: the arena of a module, found in a copy.
+//! Trials: place a copy of a module to learn the size of its arena.
 
 use memc_ir::{Bytes, Module};
 
 use memc_passes::{PassContext, PassError, Said};
 
-/// Arena in bytes, with results written in place and offsets found within `effort`. More effort never makes it larger.
+/// Returns the arena in bytes, with in-place results and offsets found within `effort`. More effort
+/// never makes the arena larger.
 pub(crate) fn arena(module: &Module, ctx: &PassContext<'_>, effort: u64) -> Result<Bytes, PassError> {
     let placed = place(module, ctx, effort)?;
     Ok(placed.plan.arenas.first().map(|arena| arena.size).unwrap_or_default())
 }
 
-/// A copy of the module that is placed.
+/// Returns a copy of the module with in-place results and offsets.
 pub(crate) fn place(module: &Module, ctx: &PassContext<'_>, effort: u64) -> Result<Module, PassError> {
     let mut placed = module.clone();
     let mut trial = fresh(ctx);
@@ -20,7 +21,7 @@ pub(crate) fn place(module: &Module, ctx: &PassContext<'_>, effort: u64) -> Resu
     Ok(placed)
 }
 
-/// A context for a trial, with nothing said yet.
+/// Returns a context for a trial, without remarks.
 pub(crate) fn fresh<'o>(ctx: &PassContext<'o>) -> PassContext<'o> {
     PassContext { said: Said::default(), ..ctx.clone() }
 }

@@ -1,4 +1,5 @@
-//! Constants within a limit: constants without room in the near space lie in a farther one and are fetched before they are read.
+//! Constants within a limit: constants that do not fit into the near space stay in a farther one and are
+//! fetched before they are read.
 
 use memc_ir::{Bytes, Module, SecondaryMap, Value};
 
@@ -9,14 +10,17 @@ use super::trial::arena;
 use memc_passes::analysis::near_constants;
 use memc_passes::{PassContext, PassError, Seek};
 
-/// Finds a plan whose arena keeps the room together with the constants that stay near; `None` if all constants fit beside the given plan.
+/// Finds a plan whose arena and near constants keep the limit `room`; `None` if all constants fit next
+/// to the arena of the given plan.
 ///
-/// Which constants stay is tried in two orders. The smallest first: each one that stays saves the latency of a copy, for the least room. And the first
-/// read first: until a fetch is hidden, all that was fetched before it counts in full, so that an early byte costs the most unhidden time. How many
-/// stay is tried in eighths of the room, and up to the most that leave room for what one step reads. The plan that takes the least time is kept.
+/// The constants to keep near are chosen in two orders. Smallest first: each near constant saves the
+/// latency of a copy, for the least room. First read first: until a fetch is hidden, all earlier fetches
+/// count in full, so that an early byte costs the most unhidden time. The share of the room for
+/// constants is tried in eighths, and up to the maximum that leaves room for the reads of one step. The
+/// fastest plan is kept.
 ///
 /// # Errors
-/// There is no such plan, or none was found.
+/// Returns an error if no plan keeps the room.
 pub(super) fn within_room(
     module: &Module,
     ctx: &PassContext<'_>,
@@ -30,12 +34,12 @@ pub(super) fn within_room(
     let smallest_first = fetchable(module, ctx.options);
     let always = all.0.saturating_sub(sum(&sizes(module, &smallest_first)));
     let rest = room.0.saturating_sub(always);
-    // The known plan counts the constants that are always near, the arena here does not.
+    // The known smallest plan counts the constants that are always near; the arena here does not.
     let mut beside = ctx.clone();
     beside.settings.smallest = ctx.settings.smallest.map(|known| Bytes(known.0.saturating_sub(always)));
     let ctx = &beside;
     let mut tried: Vec<(u64, u64, Choice)> = Vec::new();
-    // Every constant that stays makes the smallest arena larger.
+    // Every near constant makes the smallest arena larger.
     if ctx.settings.seek != Seek::Least {
         let first_read_first = by_first_read(module, &smallest_first);
         for order in [smallest_first.clone(), first_read_first] {
@@ -45,7 +49,7 @@ pub(super) fn within_room(
             }
         }
     }
-    // Of equally fast plans, the one that copies least.
+    // Of equally fast plans, take the one that copies the fewest bytes.
     tried.sort_by_key(|(time, copied, _)| (*time, *copied));
     let plan = |choice: &Choice| within(module, ctx, Bytes(choice.room), &choice.fetched, sub_views, None);
     let found = tried
@@ -56,22 +60,25 @@ pub(super) fn within_room(
     if found.is_some() {
         return Ok(found);
     }
+    // No choice fits: fetch all constants that may be fetched.
     let all_fetched = Choice { fetched: smallest_first, room: rest };
     plan(&all_fetched).map(Some).map_err(|error| of_room(error, always))
 }
 
-/// Constants to fetch, and the room beside those that stay.
+/// Constants to fetch, and the room left next to the constants that stay near.
 struct Choice {
     fetched: Vec<Value>,
     room: u64,
 }
 
-/// Choices in which the first constants of an order stay: as many as fit each share of the room, and as many as leave room for the reads of one step.
+/// Returns choices in which a prefix of `order` stays near: the longest prefix for each share of the
+/// room, and the longest prefix that leaves room for the reads of one step.
 fn choices(module: &Module, ctx: &PassContext<'_>, order: &[Value], rest: u64) -> Vec<Choice> {
     let sizes = sizes(module, order);
     let choice = |stay: usize| Choice { fetched: order[stay..].to_vec(), room: rest.saturating_sub(sum(&sizes[..stay])) };
     let mut counts = prefixes(&sizes, rest, ctx.options.tuning.weights.shares.max(1));
-    // Fewer bytes are left with each one that stays, and steps need no less: the most that may stay is found by halving.
+    // The room shrinks with each near constant while the need of the largest step does not grow, so
+    // bisection finds the maximum.
     let fits = |stay: usize| {
         let choice = choice(stay);
         sum(&sizes[..stay]) <= rest && working_set(&state(module, ctx.options, &choice.fetched).problem) <= choice.room
@@ -87,7 +94,7 @@ fn choices(module: &Module, ctx: &PassContext<'_>, order: &[Value], rest: u64) -
     counts.into_iter().map(choice).collect()
 }
 
-/// Constants by the step that first reads them, or a view of them.
+/// Sorts constants by the first step that reads them or a view of them.
 fn by_first_read(module: &Module, constants: &[Value]) -> Vec<Value> {
     let nodes = &module.graph(module.main()).nodes;
     let mut first: SecondaryMap<Value, Option<usize>> = SecondaryMap::default();
@@ -109,7 +116,7 @@ fn by_first_read(module: &Module, constants: &[Value]) -> Vec<Value> {
     ordered
 }
 
-/// Bytes of constants.
+/// Returns the size of each constant, in bytes.
 fn sizes(module: &Module, constants: &[Value]) -> Vec<u64> {
     constants.iter().map(|value| module.size(*value).unwrap_or_default().0).collect()
 }
@@ -118,7 +125,8 @@ fn sum(sizes: &[u64]) -> u64 {
     sizes.iter().fold(0, |sum, size| sum.saturating_add(*size))
 }
 
-/// Numbers of constants that fit 0, 1, ... of `shares` equal shares of the room, without repetition, in ascending order.
+/// Returns the numbers of constants that fit 0, 1, ... of `shares` equal shares of the room, without
+/// repetition, in ascending order.
 fn prefixes(sizes: &[u64], room: u64, shares: u64) -> Vec<usize> {
     let mut found: Vec<usize> = Vec::new();
     for share in 0..shares {
@@ -131,7 +139,8 @@ fn prefixes(sizes: &[u64], room: u64, shares: u64) -> Vec<usize> {
     found
 }
 
-/// Time of the plan of a short search, in nanoseconds; `None` if it finds none, or a node needs more than the room by itself.
+/// Returns the time of the plan of a short search, in nanoseconds; `None` if the search finds no plan,
+/// or a node needs more than the room by itself.
 fn time(
     module: &Module,
     ctx: &PassContext<'_>,

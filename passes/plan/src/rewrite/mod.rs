@@ -14,7 +14,7 @@ use crate::trial::alone;
 use memc_passes::{Changed, PassContext, PassError, PassInfo};
 use search::{Form, best, chosen};
 
-/// The pass.
+/// Entry of the pass in the registry.
 pub const INFO: PassInfo = PassInfo {
     name: "rewrite",
     summary: "Replaces fragments of the graph by equal forms that need less memory or time.",
@@ -25,9 +25,10 @@ pub const INFO: PassInfo = PassInfo {
     run,
 };
 
-/// Borders of fragments, round by round: the last one sees what the first two left, in fewer and wider fragments.
+/// Borders of fragments by round: the last round sees the results of the first two, in fewer and wider
+/// fragments.
 const ROUNDS: [Shift; 3] = [Shift::None, Shift::Half, Shift::None];
-/// The page of a rewriting rule, for `memc explain rule/NAME`.
+/// Returns the page of a rewriting rule, for `memc explain rule/NAME`.
 pub fn rule_page(name: &str) -> Option<String> {
     RuleBook::standard().ok()?.find(name).map(memc_rewrite::Rule::page)
 }
@@ -43,7 +44,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let mut goal = None;
     let mut edits = 0;
     for (number, shift) in ROUNDS.into_iter().enumerate() {
-        // Where nothing changed, the same borders would show the same fragments.
+        // Without changes, equal borders give equal fragments.
         if edits > 0 || !ROUNDS[..number].contains(&shift) {
             edits += round(module, ctx, book, shift, &mut known, &mut goal);
         }
@@ -51,8 +52,9 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(edits))
 }
 
-/// Rewrites with one set of fragments; returns the number of edits. `known` keeps the candidates of fragments by their keys: equal ones are
-/// solved once in all rounds. `goal` is what the module that came in is scored by.
+/// Rewrites with one set of fragments; returns the number of edits. `known` keeps candidates by fragment
+/// key, so equal fragments are solved once in all rounds. `goal` scores the input module of the first
+/// round.
 fn round(
     module: &mut Module,
     ctx: &mut PassContext<'_>,
@@ -77,7 +79,7 @@ fn round(
     for fragment in &all {
         if !known.contains_key(&fragment.key) {
             let found = || candidates(module, fragment, &setting, &|module| alone(module, options));
-            // What is folded and which operators there are can differ from one module to the next.
+            // Folded constants and available operators can differ between modules.
             let key = format!("{} {} {}", setting.opset, setting.weights, fragment.key);
             known.insert(fragment.key.clone(), ctx.memo.kept::<Found>().candidates(key, found));
         }
@@ -94,13 +96,14 @@ fn round(
     applied.edits
 }
 
-/// Whether the bytes of all weights can be read.
+/// Returns whether the bytes of all weights can be read.
 fn weights_are_readable(module: &Module, ctx: &PassContext<'_>) -> bool {
     let constants = module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));
     constants.into_iter().all(|constant| ctx.bytes_of(module.constant(constant)).is_some())
 }
 
-/// Fragments of equal keys together, in the order of the graph, where there is anything to choose.
+/// Groups fragments with equal keys, in graph order; fragments without a choice of candidates are left
+/// out.
 fn forms<'w>(fragments: &'w [Fragment], known: &'w BTreeMap<String, Rc<[Candidate]>>) -> Vec<Form<'w>> {
     let mut place: BTreeMap<&str, usize> = BTreeMap::new();
     let mut forms: Vec<Form<'w>> = Vec::new();
@@ -115,15 +118,15 @@ fn forms<'w>(fragments: &'w [Fragment], known: &'w BTreeMap<String, Rc<[Candidat
     forms
 }
 
-/// Replacements whose candidates are remembered at most.
+/// Maximum number of fragment keys whose candidates are cached.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Candidates of equal replacements, by key.
+/// Cached candidates, by fragment key.
 #[derive(Debug, Default)]
 struct Found(RefCell<BTreeMap<String, Rc<[Candidate]>>>);
 
 impl Found {
-    /// Candidates of a key; calls `find` for a new key.
+    /// Returns the candidates of a key; calls `find` for a new key.
     fn candidates(&self, key: String, find: impl FnOnce() -> Vec<Candidate>) -> Rc<[Candidate]> {
         let known = self.0.borrow().get(&key).cloned();
         known.unwrap_or_else(|| {

@@ -1,4 +1,5 @@
-//! Chooses candidates for all fragments together: the fastest everywhere, then leaner ones where the peak stands, while it falls.
+//! Chooses candidates for all fragments together: the fastest everywhere, then leaner ones at the peak,
+//! while the peak falls.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use crate::trial::{Judged, judge};
 use crate::{Goal, Score};
 use memc_passes::{Options, PassContext};
 
-/// Fragments of one key, and their candidates.
+/// Fragments with one key, and their candidates.
 #[derive(Debug)]
 pub(super) struct Form<'w> {
     pub(super) fragments: Vec<&'w Fragment>,
@@ -21,23 +22,24 @@ impl Form<'_> {
     fn nanos(&self, number: usize) -> i128 {
         self.candidates[number].measure.nanos.0.round() as i128 * self.fragments.len() as i128
     }
-    /// The fastest candidate, the leanest of equals; what rules made before what was there, for it may hold values for a shorter time.
+    /// Returns the number of the fastest candidate; of equals the leanest, then a rewritten one, which
+    /// may keep values for fewer steps.
     fn fastest(&self) -> usize {
         let key = |number: &usize| (self.nanos(*number), self.candidates[*number].measure.peak, *number == 0);
         (0..self.candidates.len()).min_by_key(key).unwrap_or(0)
     }
-    /// The fastest candidate whose peak is no higher than this, or else the leanest.
+    /// Returns the fastest candidate whose peak is at most `level`, or the leanest if none is.
     fn within(&self, level: Bytes) -> usize {
         let fits = (0..self.candidates.len()).filter(|number| self.candidates[*number].measure.peak <= level);
         fits.min_by_key(|number| (self.nanos(*number), self.candidates[*number].measure.peak)).unwrap_or_else(|| self.leanest())
     }
-    /// The candidate with the lowest peak, the fastest of equals.
+    /// Returns the candidate with the lowest peak; of equals the fastest.
     fn leanest(&self) -> usize {
         (0..self.candidates.len()).min_by_key(|number| (self.candidates[*number].measure.peak, self.nanos(*number))).unwrap_or(0)
     }
 }
 
-/// Fragments with the replacements that take their place.
+/// Returns each fragment with its chosen replacement, in graph order; unchanged fragments are left out.
 pub(super) fn chosen<'f>(forms: &'f [Form<'_>], choice: &[usize]) -> Vec<(&'f Fragment, &'f Replacement)> {
     let mut found = Vec::new();
     for (form, number) in forms.iter().zip(choice) {
@@ -49,31 +51,32 @@ pub(super) fn chosen<'f>(forms: &'f [Form<'_>], choice: &[usize]) -> Vec<(&'f Fr
     found
 }
 
-/// A choice of one candidate for each form, judged.
+/// A judged choice of one candidate for each form.
 struct State {
     choice: Vec<usize>,
     score: Score,
     judged: Judged,
 }
 
-/// Chooses candidates for all forms together.
+/// State of the search for a choice.
 pub(super) struct Search<'s, 'w> {
     options: &'s Options,
     forms: &'s [Form<'w>],
-    /// What choices are scored by.
+    /// Goal that scores choices.
     goal: Goal,
-    /// The module that came in, in the best order known for it.
+    /// The input module, in its best known order.
     module: Module,
-    /// Modelled time of the module that came in: nothing that takes longer is kept.
+    /// Modelled time of the input module, in nanoseconds: slower choices are rejected.
     longest: u64,
-    /// Its peakor the limit where that is more: nothing that needs more is kept.
+    /// The larger of the input module's peak and the limit, in bytes: choices with a higher peak are
+    /// rejected.
     most: u64,
-    /// Trials that are left.
+    /// Number of trials left.
     trials: usize,
 }
 
-/// The best choice found for all forms: the number of a candidate each. Where nothing is better, all stay as they are. The first search
-/// sets what memory is worth.
+/// Returns the best choice found for all forms, as candidate numbers; all zero if no choice is better
+/// than the input module. The first search sets the goal and with it the price of memory.
 pub(super) fn best(module: &Module, ctx: &PassContext<'_>, forms: &[Form<'_>], goal: &mut Option<Goal>) -> Vec<usize> {
     let options = ctx.options;
     let nodes = module.graph(module.main()).nodes.len().max(1);
@@ -91,12 +94,12 @@ pub(super) fn best(module: &Module, ctx: &PassContext<'_>, forms: &[Form<'_>], g
 }
 
 impl Search<'_, '_> {
-    /// Takes the order of a judged module over, so that trials begin with an order that is good.
+    /// Takes over the order of a judged module, so that trials begin with a good order.
     fn follow(&mut self, ordered: &Module) {
         let mut is_ordered: SecondaryMap<Node, bool> = SecondaryMap::default();
         let order = &ordered.graph(ordered.main()).nodes;
         order.iter().for_each(|node| is_ordered.set(*node, true));
-        // What was left out depends on constants alone, and goes first.
+        // Nodes that the judge removed depend on constants alone and go first.
         let main = self.module.main();
         let others = self.module.graph(main).nodes.iter().copied().filter(|node| !is_ordered[*node]);
         let schedule: Vec<Node> = others.chain(order.iter().copied()).collect();
@@ -106,7 +109,7 @@ impl Search<'_, '_> {
     }
 
     fn improve(&mut self, base: State) -> State {
-        // Where no form stands at the peak, none can lower it.
+        // If no form touches the peak, no choice can lower it.
         let enough = if self.at_peak(&base).is_empty() { base.judged.peak } else { self.limit() };
         let mut best = base;
         for choice in self.levels() {
@@ -121,8 +124,10 @@ impl Search<'_, '_> {
         self.hasten(best)
     }
 
-    /// Choices to begin with: the fastest everywhere, the leanest everywhere, and what lies between. One choice for each peak that a form
-    /// has by itself: of each form the fastest candidate that keeps within it. The most promising by what is known of forms by themselves.
+    /// Returns the initial choices: the fastest candidates everywhere, the leanest everywhere, and
+    /// choices between. For each peak of any candidate there is one choice: the fastest candidate of
+    /// each form within that peak. Choices between are ordered by their score, with each form measured
+    /// by itself.
     fn levels(&self) -> Vec<Vec<usize>> {
         let own = |form: &Form<'_>, number: usize| form.candidates[number].measure.peak;
         let peaks: BTreeSet<Bytes> =
@@ -143,7 +148,8 @@ impl Search<'_, '_> {
         ends.into_iter().chain(between).collect()
     }
 
-    /// Takes leaner candidates where the peak stands while it falls: all there at once, or else one form at a time.
+    /// Takes leaner candidates at the peak while the peak falls: of all forms there at once, or else of
+    /// one form at a time.
     fn descend(&mut self, mut state: State) -> State {
         loop {
             if state.judged.peak <= self.limit() {
@@ -170,7 +176,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Takes faster candidates where that raises the peak by no more than the time is worth.
+    /// Takes faster candidates if the time saved is worth the higher peak.
     fn hasten(&mut self, mut best: State) -> State {
         for form in 0..self.forms.len() {
             for number in 0..self.forms[form].candidates.len() {
@@ -187,10 +193,11 @@ impl Search<'_, '_> {
         best
     }
 
-    /// Judges a choice, unless it takes too long or no trial is left. The order is good enough where it keeps within `enough` bytes.
+    /// Judges a choice; `None` if the choice is too slow or no trials are left. The judge stops at the
+    /// first order within `enough` bytes.
     fn state(&mut self, choice: Vec<usize>, enough: u64) -> Option<State> {
         let change: i128 = self.forms.iter().zip(&choice).map(|(form, number)| form.nanos(*number) - form.nanos(0)).sum();
-        // Forms were measured by themselves: what they hide from each other is left to the judge.
+        // Forms were measured by themselves; only the judge sees how they overlap.
         if change > 0 || self.trials == 0 {
             return None;
         }
@@ -209,7 +216,7 @@ impl Search<'_, '_> {
         self.goal.limit().map_or(0, |limit| limit.0)
     }
 
-    /// Forms of which some fragment computes, reads or makes what is live at a step where the peak stands.
+    /// Returns the forms with a fragment that computes, reads or makes a value live at the peak.
     fn at_peak(&self, state: &State) -> BTreeSet<usize> {
         let module = &state.judged.module;
         let nodes = &module.graph(module.main()).nodes;
@@ -220,7 +227,7 @@ impl Search<'_, '_> {
         }
         let mut is_live: SecondaryMap<Value, bool> = SecondaryMap::default();
         for (step, node) in nodes.iter().enumerate() {
-            // The first step of the peak that is not before this one.
+            // The first peak step at or after this step.
             let next = steps.get(steps.partition_point(|other| *other < step));
             for value in module.node(*node).results() {
                 is_live.set(value, next.is_some_and(|peak| *peak <= last[value].max(step)));
@@ -234,7 +241,8 @@ impl Search<'_, '_> {
         nodes.iter().filter(|node| touches(node)).filter_map(|node| forms[*node]).collect()
     }
 
-    /// The form that each node of a rewritten module belongs to. What rules made belongs to where its results go.
+    /// Returns the form of each node of a rewritten module. A node made by rules belongs to the form
+    /// that its results feed.
     fn forms_of(&self, module: &Module) -> SecondaryMap<Node, Option<usize>> {
         let mut of_node: SecondaryMap<Node, Option<usize>> = SecondaryMap::default();
         let mut of_value: SecondaryMap<Value, Option<usize>> = SecondaryMap::default();
@@ -244,7 +252,7 @@ impl Search<'_, '_> {
                 fragment.outputs.iter().for_each(|value| of_value.set(*value, Some(number)));
             }
         }
-        // Backwards, readers are met before what they read.
+        // Backwards, readers come before their operands.
         for node in module.graph(module.main()).nodes.iter().rev() {
             let form = of_node[*node].or_else(|| module.node(*node).results().find_map(|value| of_value[value]));
             let own = module.node(*node).origin == memc_rewrite::ORIGIN;
@@ -259,7 +267,7 @@ impl Search<'_, '_> {
     }
 }
 
-/// A choice with another candidate for one form.
+/// Returns a choice with another candidate for one form.
 fn with(choice: &[usize], form: usize, number: usize) -> Vec<usize> {
     let mut choice = choice.to_vec();
     choice[form] = number;

@@ -1,4 +1,5 @@
-//! Bytes of each node by itself. If all other values can be recomputed, these are the only bytes that regions in parts have to lower.
+//! Bytes of each node by itself. If all other values can be recomputed, only these bytes need to be
+//! lowered by splitting.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use crate::budget::state::state;
 use crate::trial::Judged;
 use memc_passes::Options;
 
-/// Replaces the bytes of each step by those of its node alone. Linear in nodes and operands.
+/// Replaces the bytes of each step by the need of its node alone. Linear in nodes and operands.
 pub(super) fn alone(judged: Judged, options: &Options) -> Judged {
     let stated = state(&judged.module, options, &[]);
     let runs = stated.nodes.iter().enumerate();

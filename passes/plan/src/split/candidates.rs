@@ -1,4 +1,5 @@
-//! Candidates: seeds of regions that may lower a step, with estimates. They do not depend on the goal, so each step lists them once.
+//! Candidates: seeds of regions that may lower a step, with estimates. They do not depend on the goal,
+//! so each step lists them once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -24,12 +25,14 @@ const PARTS: std::ops::RangeInclusive<u64> = 2..=16;
 const UNEQUAL: [u64; 7] = [4, 2, 3, 6, 8, 12, 16];
 /// Axis of the rows of an image.
 const ROWS: usize = 2;
-/// Numbers of parts between narrow borders: rows that parts share grow with the nodes of a region, so few and many parts are estimated.
+/// Numbers of parts between narrow borders: overlapping rows grow with the nodes of a region, so one
+/// small and one large number are estimated.
 const FEW_AND_MANY: [u64; 2] = [4, 12];
 /// Steps of a region that may begin and end anywhere.
 pub(super) const ANYWHERE: (usize, usize) = (0, usize::MAX);
 
-/// How a seed was found. Estimates of different kinds are compared only after growth with every number of parts.
+/// Origin of a seed. Estimates of different kinds are compared only after growth with every number of
+/// parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Equal,
@@ -39,7 +42,7 @@ pub(super) enum Kind {
     Private,
 }
 
-/// How many kinds there are.
+/// Number of kinds.
 pub(super) const KINDS: usize = 5;
 
 /// A seed whose region lowers a step, given small enough parts.
@@ -50,7 +53,7 @@ pub(super) struct Candidate {
     pub(super) grown: Grown,
 }
 
-/// Seeds of a step, and those that lower it.
+/// Seeds of a step.
 type Seeds = Rc<[(Kind, Seed)]>;
 type Listed = Rc<[Candidate]>;
 
@@ -60,7 +63,7 @@ type Numbers = Rc<[(Seed, Grown)]>;
 /// Key of similar steps, as in equal layers: bytes, operator, and extents of the largest live values.
 type Likeness = (u64, String, Vec<Vec<u64>>);
 
-/// Regions that may be computed in parts, in one module.
+/// Regions that may be split, in one module.
 #[derive(Debug)]
 pub(super) struct Candidates<'s> {
     ground: Ground<'s>,
@@ -71,17 +74,18 @@ pub(super) struct Candidates<'s> {
     /// Narrow borders, if regions begin and end there.
     waists: Option<Waists>,
     way: Way,
-    /// Whether regions may end at values that other nodes read too.
+    /// Whether regions may end at values that other nodes also read.
     ends_at_readers: bool,
-    /// Estimates by seed; `None` where nothing grows.
+    /// Estimates by seed; `None` if no region grows.
     grown: Estimates,
-    /// Number of changed estimates: lists that were made before are out of date.
+    /// Number of changed estimates: lists made before the last change are out of date.
     changes: u64,
-    /// Seeds of each step, where they were asked for.
+    /// Seeds of each step, made on first use.
     seeds: Vec<Option<Seeds>>,
-    /// Seeds that lower the step, with the number of changes at which they were listed.
+    /// Seeds that lower the step, with the number of changes at the time of listing.
     listed: Vec<Option<(u64, Listed)>>,
-    /// Seeds with every number of parts, by the seed with none, with the number of changes at which they were listed.
+    /// Seeds with every number of parts, by the seed with zero parts, with the number of changes at the
+    /// time of listing.
     numbers: FxHashMap<Seed, (u64, Numbers)>,
     likenesses: Vec<Option<u32>>,
     named: BTreeMap<Likeness, u32>,
@@ -89,7 +93,7 @@ pub(super) struct Candidates<'s> {
 }
 
 impl<'s> Candidates<'s> {
-    /// Candidates of a judged module; `grown` are estimates from before.
+    /// Creates the candidates of a judged module; `grown` are cached estimates.
     pub(super) fn of(judged: &'s Judged, options: &'s Options, weights: Weights<'s, 's>, way: Way, grown: Estimates) -> Self {
         let tuning = &options.tuning.split;
         let levels = Levels::of(judged, options, tuning.least_seed.of(judged.peak));
@@ -114,12 +118,14 @@ impl<'s> Candidates<'s> {
         }
     }
 
-    /// Lets regions end at values that other nodes read too: there are more regions then, and greedy choices end elsewhere.
+    /// Lets regions end at values that other nodes also read: this adds regions, and greedy choices end
+    /// elsewhere.
     pub(super) fn ending_at_readers(self, ends_at_readers: bool) -> Self {
         Self { ends_at_readers, ..self }
     }
 
-    /// Returns the estimates. Seeds that were skipped when the effort was spent may grow the next time.
+    /// Returns the estimates. Seeds skipped for lack of effort are removed, so that they may grow the
+    /// next time.
     pub(super) fn into_grown(mut self) -> Estimates {
         if self.effort.is_spent() {
             self.grown.retain(|_, grown| grown.is_some());
@@ -173,7 +179,7 @@ impl<'s> Candidates<'s> {
         found
     }
 
-    /// Number of a step's likeness: similar steps have equal numbers.
+    /// Returns the number of a step's likeness: similar steps have equal numbers.
     pub(super) fn likeness(&mut self, step: usize) -> u32 {
         if let Some(known) = self.likenesses[step] {
             return known;
@@ -214,7 +220,8 @@ impl<'s> Candidates<'s> {
         Seed { value, axis, parts, lie, small: self.tuning.small[0].of(self.peak), private: false, steps: ANYWHERE }
     }
 
-    /// Numbers of unequal parts of an axis, the most telling one first: for rows of images, whose shares overlap, and for axes without equal parts.
+    /// Returns the numbers of unequal parts of an axis, the most telling one first: for rows of images,
+    /// whose shares overlap, and for axes without equal parts.
     fn unequal_parts(&self, value: Value, axis: usize, extent: u64) -> impl Iterator<Item = u64> + use<> {
         let may = equal_parts(extent).next().is_none()
             || axis == ROWS && (self.levels.dims(value).len() > 3 || self.ground.is_beside_windows(value));
@@ -239,7 +246,7 @@ impl<'s> Candidates<'s> {
         windows.flat_map(seeded).collect()
     }
 
-    /// Makes the seeds of regions around a step that take a Concat apart.
+    /// Makes the seeds of regions around a step that remove a Concat.
     fn behind_joins(&self, step: usize) -> Vec<Seed> {
         let large = self.levels.live(step).iter().take(self.tuning.seeds);
         let joins: BTreeSet<Value> = large.filter_map(|value| self.ground.behind_join(*value)).collect();
@@ -250,20 +257,22 @@ impl<'s> Candidates<'s> {
         joins.into_iter().filter_map(seeded).collect()
     }
 
-    /// Axes and extents of the largest values at a step.
+    /// Returns the axes and extents of the largest values at a step.
     fn axes(&self, step: usize) -> Vec<(Value, usize, u64)> {
         let large = self.levels.live(step).iter().take(self.tuning.seeds);
         let axes = |value| self.levels.dims(value).into_iter().enumerate().map(move |(axis, extent)| (value, axis, extent));
         large.copied().flat_map(axes).collect()
     }
 
-    /// Whether a region of some level lowers a step. A slightly higher level may do so: estimates know nothing of writes in place.
+    /// Returns whether a region of some level lowers a step. A slightly higher level also counts:
+    /// estimates ignore in-place writes.
     pub(super) fn helps(&self, grown: &Grown, level: u64, step: usize) -> bool {
         let before = self.levels.profile[step];
         (grown.span.0..=grown.span.1).contains(&step) && level < before + self.tuning.inaccuracy.of(before)
     }
 
-    /// Extra time of a region in parts, in nanoseconds: more calls, repeated gathering, and copies.
+    /// Estimates the extra time of a split region, in nanoseconds: more calls, repeated gathering,
+    /// overlapping rows, and copies.
     fn nanos(&self, region: &Region) -> u64 {
         let cut: Vec<Value> = region.cut().collect();
         let joins = region.made.values().filter(|needed| **needed).count() as u64;
@@ -272,13 +281,13 @@ impl<'s> Candidates<'s> {
             Some(pieces) if pieces.operands.first() == Some(&Piece::Whole) => self.cost.gathering(self.levels.module, *node).0,
             _ => 0.0,
         };
-        // A Concat that is taken apart does not run.
+        // A removed Concat does not run.
         let joining = region.opened.map_or(0.0, |(step, _)| self.cost.nanos(self.levels.module, self.levels.node(step)).0);
         let gathered: f64 = region.nodes.values().map(again).sum();
         let module = self.levels.module;
         let again = |node: &Node| self.cost.nanos(module, *node).0 * (region.times(module, *node) - 1.0).max(0.0);
         let repeated: f64 = region.nodes.values().map(again).sum();
-        // A cut-out share is read and written.
+        // A sliced share is read and written.
         let machine = &self.cost.target.machine;
         let copied: u64 = cut.into_iter().map(|value| 2 * self.ground.bytes(value)).sum();
         let copying = copied as f64 * 1e9 / machine.bytes_per_second;
@@ -286,7 +295,7 @@ impl<'s> Candidates<'s> {
         (more - joining).max(0.0).round() as u64
     }
 
-    /// Returns the estimate of a seed, and grows its region if there is none yet.
+    /// Returns the estimate of a seed, and grows its region on first use.
     pub(super) fn grown(&mut self, seed: Seed) -> Option<Grown> {
         if let Some(known) = self.grown.get(&seed) {
             return *known;
@@ -298,7 +307,8 @@ impl<'s> Candidates<'s> {
         });
         self.grown.insert(seed, grown);
         if let Some(region) = region.filter(|_| seed.lie != Lie::Joined && !seed.private) {
-            // Other large values of the region, and larger limits for small values, would grow it too.
+            // Other large values of the region, and larger limits for small values, would grow an equal
+            // region.
             let smalls = self.tuning.small.map(|part| part.of(self.peak));
             for (value, axis) in region.shares().chain([(seed.value, seed.axis)]) {
                 let bytes = self.ground.bytes(value);
@@ -313,12 +323,12 @@ impl<'s> Candidates<'s> {
     }
 }
 
-/// Numbers of equal parts of an axis, the fewest first.
+/// Returns the numbers of equal parts of an axis, the smallest first.
 fn equal_parts(extent: u64) -> impl Iterator<Item = u64> {
     PARTS.filter(move |parts| extent > 0 && extent.is_multiple_of(*parts))
 }
 
-/// Numbers of parts of a Concat, by its number of operands: one operand a part, or several.
+/// Returns the numbers of parts of a Concat, by its number of operands: one operand a part, or several.
 fn joined_parts(operands: u64) -> impl Iterator<Item = u64> {
     let most = *PARTS.end();
     let fewer = UNEQUAL.into_iter().filter(move |parts| *parts < operands);

@@ -1,4 +1,4 @@
-//! Estimates of the bytes at each step with a region in parts. They decide which regions are worth a trial.
+//! Estimates of the bytes at each step with a split region. They decide which regions are worth a trial.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,24 +11,25 @@ use crate::trial::Judged;
 use memc_passes::Options;
 use memc_passes::analysis::{Liveness, classes};
 
-/// Bytes at the steps of a judged module, and the values that hold them.
+/// Bytes at the steps of a judged module, and the values that account for them.
 #[derive(Debug)]
 pub(super) struct Levels<'j> {
     pub(super) module: &'j Module,
     /// Bytes at each step: of all live values, or of the values of its node alone.
     pub(super) profile: &'j [u64],
     is_alone: bool,
-    /// Workspace of each step's node.
+    /// By step: workspace of its node in bytes.
     scratch: BTreeMap<usize, u64>,
     liveness: Liveness,
-    /// Whether the arena holds a value.
+    /// Whether a value takes bytes of the arena.
     placed: SecondaryMap<Value, bool>,
-    /// At each step, the live results that may be seeds, largest first.
+    /// By step: the live results that may be seeds, largest first.
     large: Vec<Vec<Value>>,
 }
 
 impl<'j> Levels<'j> {
-    /// Values of less than `least` bytes are not large. Linear in nodes, operands, and large values at the steps.
+    /// Collects the live values of at least `least` bytes. Linear in nodes, operands, and large values
+    /// at the steps.
     pub(super) fn of(judged: &'j Judged, options: &Options, least: u64) -> Self {
         let module = &judged.module;
         let nodes = &module.graph(module.main()).nodes;
@@ -68,18 +69,18 @@ impl<'j> Levels<'j> {
         at
     }
 
-    /// Whether a step's node reads or makes a value.
+    /// Returns whether a step's node reads or makes a value.
     fn touches(&self, step: usize, value: Value) -> bool {
         let data = self.module.node(self.node(step));
         data.operands().chain(data.results()).any(|other| self.owner(other) == value)
     }
 
-    /// Large values that own bytes of the arena at a step, largest first.
+    /// Returns the large values that own bytes of the arena at a step, largest first.
     pub(super) fn live(&self, step: usize) -> &[Value] {
         &self.large[step]
     }
 
-    /// Bytes of the values that are live on both sides of the border behind each step.
+    /// Returns, by step, the bytes of the values live on both sides of the border after the step.
     pub(super) fn crossing(&self) -> Vec<u64> {
         let mut changes = vec![(0, 0); self.profile.len() + 2];
         for value in self.module.values().keys() {
@@ -96,12 +97,12 @@ impl<'j> Levels<'j> {
         changes.iter().take(self.profile.len()).map(after).collect()
     }
 
-    /// The node of a step.
+    /// Returns the node of a step.
     pub(super) fn node(&self, step: usize) -> Node {
         self.module.graph(self.module.main()).nodes[step]
     }
 
-    /// Extents of a value; empty if unknown.
+    /// Returns the extents of a value; empty if unknown.
     pub(super) fn dims(&self, value: Value) -> Vec<u64> {
         self.module.ty(value).tensor().and_then(|ty| ty.known_dims()).unwrap_or_default()
     }
@@ -110,7 +111,7 @@ impl<'j> Levels<'j> {
         self.module.ty(value).tensor().and_then(|ty| ty.size()).map_or(0, |size| size.0)
     }
 
-    /// The value whose bytes a value shares.
+    /// Returns the owner of a value's bytes.
     fn owner(&self, mut value: Value) -> Value {
         while let Some(alias) = self.module.plan.alias[value] {
             value = alias.of;
@@ -118,36 +119,42 @@ impl<'j> Levels<'j> {
         value
     }
 
-    /// The most that would be needed while the parts of a region are computed.
+    /// Returns the maximum bytes of a step while the parts of a region are computed, and the limit of
+    /// that number with ever more parts.
     ///
-    /// Shares take a part of what the whole values took; what somebody needs whole is there from the first part to the last, and sums beside the
-    /// addend of the part, and rows beside their shares where it is said that somebody `joins` them; what parts read stays until the last one, and shares of it are copies. The second
-    /// number is what would be left of that with more and more parts, where shares are equal. Linear in the region's values and steps.
+    /// Shares take a part of the bytes of whole values. Values that other nodes need whole are live from
+    /// the first part to the last; sums are live next to the addend of the part, and rows next to their
+    /// shares if `joins` says that other nodes join them. Values that parts read stay live to the last
+    /// part, and sliced shares are copies. The two numbers are equal if shares overlap. Linear in the
+    /// region's values and steps.
     pub(super) fn with(&self, region: &Region, joins: bool) -> (u64, u64) {
         let (first, last) = region.span();
         let mut changes = Changes::of(first, last);
         let mut owners = BTreeSet::new();
+        // Shares of the removed Concat; operands with other readers live to the end.
         if let Some((step, value)) = region.opened {
             self.shares(region, value, &mut owners, &mut changes);
             for (operand, end) in self.operands(step).filter(|(_, end)| *end > step + 1) {
                 changes.longer.live(Some((end, usize::MAX)), self.bytes(operand));
             }
         }
+        // Values that only the region needs, and values that others need whole.
         for value in region.made.iter().filter(|(_, is_needed)| !**is_needed).map(|(value, _)| *value) {
             self.shares(region, value, &mut owners, &mut changes);
         }
         let needed = || region.made.iter().filter(|(_, is_needed)| **is_needed).map(|(value, _)| *value);
         needed().for_each(|value| changes.there.live(self.range(value), self.bytes(value)));
-        // Shares that are cut out are copies, from the first node that reads them to the last one.
+        // Sliced shares are copies, live from the first node that reads them to the last one.
         for (value, steps) in region.cut_at(self.module) {
             changes.shared.live(Some((steps.0, steps.1 + 1)), region.share(value, self.bytes(value)));
         }
-        // What parts read is there until the last one has read it: longer than it was.
+        // Values that parts read are live until the last part has read them: longer than before.
         for value in region.read.keys().filter(|value| region.opened.is_none_or(|(_, opened)| opened != **value)) {
             if let Some((_, end)) = self.range(*value) {
                 changes.longer.live(Some((end, usize::MAX)), self.bytes(*value));
             }
         }
+        // Sum up the bytes of each step.
         let overlaps = region.divided.spans.is_some();
         let whole = self.whole(region, needed());
         let joined = needed().map(|value| self.bytes(value)).max().filter(|_| joins).unwrap_or(0);
@@ -166,19 +173,21 @@ impl<'j> Levels<'j> {
             most = most.max(beside + shared + own.div_ceil(region.parts) + whole);
             least = least.max(beside + whole);
             if overlaps && step == last {
-                // Rows of images do not lie in one piece: all shares are there when the first value is joined, if they are not read apart.
+                // Rows of images are not contiguous: all shares are live when the first value is joined,
+                // unless readers take the shares.
                 most = most.max(beside + whole + joined);
             }
         }
         (most, if overlaps { most } else { least })
     }
 
-    /// Operands of a step's node that the arena holds, with the step behind their last one.
+    /// Returns the operands of a step's node that take bytes of the arena, each with the end of its live
+    /// range.
     fn operands(&self, step: usize) -> impl Iterator<Item = (Value, usize)> {
         self.module.node(self.node(step)).operands().filter_map(|operand| Some((operand, self.range(operand)?.1)))
     }
 
-    /// Shares in the place of a value, once for all that share its bytes.
+    /// Replaces a value by its shares, once for all values that share its bytes.
     fn shares(&self, region: &Region, value: Value, owners: &mut BTreeSet<Value>, changes: &mut Changes) {
         let owner = self.owner(value);
         if owners.insert(owner) {
@@ -188,8 +197,9 @@ impl<'j> Levels<'j> {
         }
     }
 
-    /// The most that parts hold whole: what they give, sums beside the addend of the part if no kernel adds to them, and operands of what is taken
-    /// apart, which go one after another.
+    /// Returns the maximum bytes of whole values during the parts: values that the region makes, sums
+    /// next to the addend of the part if no kernel adds in place, and operands of a removed Concat,
+    /// which die one after another.
     fn whole(&self, region: &Region, needed: impl Iterator<Item = Value>) -> u64 {
         let (mut first, mut later) = (0, 0);
         for value in needed {
@@ -208,22 +218,23 @@ impl<'j> Levels<'j> {
         (all + first).max(all - left.first().copied().unwrap_or(0) + later)
     }
 
-    /// First step at which the arena holds a value, and the step behind the last one.
+    /// Returns the half-open range of steps at which the arena contains a value; `None` if the value has
+    /// no place there.
     fn range(&self, value: Value) -> Option<(usize, usize)> {
         let range = self.liveness.range(value).filter(|_| self.placed[value])?;
         Some((range.start.0 as usize, range.end.0 as usize))
     }
 }
 
-/// What a region changes, at each step of its span.
+/// Changes by a region, at each step of its span.
 struct Changes {
-    /// Bytes of what is there in shares, as it was.
+    /// Previous bytes of values that become shares.
     before: LiveBytes,
-    /// The same, as it will be.
+    /// Bytes of these shares.
     shared: LiveBytes,
-    /// Bytes of what is there whole.
+    /// Bytes of values that stay whole.
     there: LiveBytes,
-    /// Bytes that are there longer than they were.
+    /// Bytes of values whose live range grows.
     longer: LiveBytes,
 }
 
@@ -234,13 +245,13 @@ impl Changes {
     }
 }
 
-/// Bytes at the steps of a span, asked for in order.
+/// Live bytes at the steps of a span, read in order.
 struct LiveBytes {
     first: usize,
     last: usize,
     /// Bytes that begin and end at each step.
     steps: Vec<(u64, u64)>,
-    /// Bytes at the step that was asked for last.
+    /// Bytes at the step that was read last.
     now: u64,
 }
 
@@ -249,7 +260,7 @@ impl LiveBytes {
         Self { first, last, steps: vec![(0, 0); last - first + 2], now: 0 }
     }
 
-    /// Bytes are there from a step on, up to before another one.
+    /// Adds bytes that are live in a half-open range of steps.
     fn live(&mut self, range: Option<(usize, usize)>, bytes: u64) {
         let Some((start, end)) = range else { return };
         let at = |step: usize| step.clamp(self.first, self.last + 1) - self.first;
@@ -257,7 +268,7 @@ impl LiveBytes {
         self.steps[at(end)].1 += bytes;
     }
 
-    /// Bytes at a step: the first one, or the one behind that which was asked for before.
+    /// Returns the bytes at a step; callers must visit the steps in order, from the first.
     fn at(&mut self, step: usize) -> u64 {
         let (begun, ended) = self.steps[step - self.first];
         self.now = self.now + begun - ended;

@@ -1,4 +1,5 @@
-//! Growth of regions: from one axis of a value, node by node, as long as the operator table states how a node treats shares.
+//! Growth of regions: from one axis of a value, node by node, while the operator table states how a node
+//! treats shares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -12,12 +13,12 @@ use memc_passes::Options;
 use memc_passes::parts::{Divided, Shares, Spans, Unrounded, Weights};
 use memc_passes::tuning::SplitTuning;
 
-/// Facts of a module that all its regions need.
+/// Facts about a module that all its regions need.
 #[derive(Debug)]
 pub(super) struct Ground<'m> {
     pub(super) module: &'m Module,
     tuning: &'m SplitTuning,
-    /// Options that say which kernels add up partial sums; `None` if none may.
+    /// Options that name the kernels which add up partial sums; `None` if none may.
     adders: Option<&'m Options>,
     weights: Weights<'m, 'm>,
     uses: SecondaryMap<Value, Vec<Use>>,
@@ -25,24 +26,25 @@ pub(super) struct Ground<'m> {
     unrounded: Unrounded,
     /// Nodes that stay whole, because a random number depends on their results.
     kept: SecondaryMap<Node, bool>,
-    /// Position of each node of the main graph in its order.
+    /// Step of each node of the main graph.
     step: SecondaryMap<Node, usize>,
     /// Operands of the node of each step.
     reads: Vec<Vec<Value>>,
 }
 
-/// Remaining effort of growth, and facts that earlier regions found.
+/// Remaining effort of growth, and facts cached from earlier regions.
 #[derive(Debug)]
 pub(super) struct Effort {
-    /// Nodes that may still be visited.
+    /// Number of nodes that may still be visited.
     visits: usize,
     /// Whether a region was given up for lack of effort.
     is_spent: bool,
-    /// Pieces with which nodes give a share of their first result along an axis.
+    /// Pieces with which nodes make a share of their first result along an axis.
     giving: BTreeMap<(Node, usize, Kind), Option<Rc<Pieces>>>,
     /// Pieces of nodes by the pieces of their operands.
     reading: BTreeMap<(Node, Kind), Vec<Reading>>,
-    /// Members of regions with overlapping shares, by the seed without its number of parts, which has no effect, and the visits that they took.
+    /// Members of regions with overlapping shares, by the seed without its number of parts, which has no
+    /// effect, and the visits that they took.
     overlapping: BTreeMap<Seed, (Option<Rc<Members>>, usize)>,
     marks: Marks,
 }
@@ -50,25 +52,25 @@ pub(super) struct Effort {
 /// Marks of values and nodes while one region grows. Marks of earlier regions are overwritten.
 #[derive(Debug, Default)]
 struct Marks {
-    /// The number of the region.
+    /// Number of the region.
     round: u32,
     values: SecondaryMap<Value, Mark>,
-    /// By node, the last region that has it.
+    /// By node: the last region that contains it.
     inside: SecondaryMap<Node, u32>,
 }
 
 /// Mark of a value while a region grows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
-    /// The number of the region.
+    /// Number of the region.
     round: u32,
-    /// Whether growth has met it.
+    /// Whether growth has met the value.
     is_met: bool,
-    /// Whether it exists only behind the last part.
+    /// Whether the value exists only after the last part.
     is_late: bool,
-    /// The piece that parts make.
+    /// Piece that parts make.
     made: Option<Piece>,
-    /// How parts read it: along an axis, or whole.
+    /// Access by parts: along an axis, or whole.
     axis: Option<Option<usize>>,
 }
 
@@ -99,21 +101,21 @@ impl Marks {
 /// Members of a region, for any number of parts.
 #[derive(Clone, Debug, Default)]
 struct Members {
-    /// Bytes of the smallest value through which it grew.
+    /// Size in bytes of the smallest value through which the region grew.
     smallest: u64,
-    /// Nodes by their steps.
+    /// Nodes by step.
     nodes: BTreeMap<usize, (Node, Rc<Pieces>)>,
     /// Pieces that parts make.
     made: BTreeMap<Value, Piece>,
-    /// How values are read by parts: along an axis, or whole.
+    /// Access of parts to values: along an axis, or whole.
     axes: BTreeMap<Value, Option<usize>>,
 }
 
-/// Pieces of operands, and the pieces of the node for them.
+/// Pieces of operands, and the resulting pieces of the node.
 type Reading = (Vec<Piece>, Option<Rc<Pieces>>);
 
 impl Effort {
-    /// Effort with a number of visits.
+    /// Creates an effort of a number of visits.
     pub(super) fn new(visits: usize) -> Self {
         Self {
             visits,
@@ -125,12 +127,12 @@ impl Effort {
         }
     }
 
-    /// Whether a region was given up for lack of effort.
+    /// Returns whether a region was given up for lack of effort.
     pub(super) fn is_spent(&self) -> bool {
         self.is_spent
     }
 
-    /// Spends visits; returns whether there were enough.
+    /// Spends visits; returns whether enough were left.
     fn spend(&mut self, visits: usize) -> bool {
         let left = self.visits.checked_sub(visits);
         self.is_spent |= left.is_none();
@@ -139,19 +141,19 @@ impl Effort {
     }
 }
 
-/// How the shares lie that nodes give and read.
+/// Relation of the shares that nodes make and read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Kind {
-    /// A number of equal shares.
+    /// Equal shares, with their number.
     Equal(u64),
-    /// They may overlap.
+    /// Shares that may overlap.
     Overlapping,
     /// Unequal shares of axes with this extent.
     Of(u64),
 }
 
 impl<'m> Ground<'m> {
-    /// Linear in nodes and operands.
+    /// Collects the facts of a module. Linear in nodes and operands.
     pub(super) fn of(module: &'m Module, options: &'m Options, weights: Weights<'m, 'm>, may_add: bool) -> Self {
         let nodes = &module.graph(module.main()).nodes;
         let mut step: SecondaryMap<Node, usize> = SecondaryMap::default();
@@ -172,7 +174,7 @@ impl<'m> Ground<'m> {
 
     /// Grows the region of a seed; `None` if no node there can be computed in parts.
     ///
-    /// Linear in the nodes of the region and between them, for each node that is left out.
+    /// Takes time linear in the nodes of the region and between them, for each node that is left out.
     pub(super) fn region(&self, seed: Seed, effort: &mut Effort) -> Option<Region> {
         let (kind, shares) = self.shares(seed)?;
         if kind != Kind::Overlapping {
@@ -180,7 +182,7 @@ impl<'m> Ground<'m> {
         }
         let any_number = Seed { parts: 0, ..seed };
         if let Some((members, visits)) = effort.overlapping.get(&any_number).cloned() {
-            // A remembered region costs as many visits as a new one, so that memory changes no result.
+            // A cached region costs as many visits as a new one, so that the cache changes no result.
             effort.spend(visits).then_some(())?;
             return self.finish(seed, shares, &*members?);
         }
@@ -190,7 +192,8 @@ impl<'m> Ground<'m> {
         self.finish(seed, shares, &*members?)
     }
 
-    /// Grows the members of a region. Leaves out nodes that would need a value which exists only behind the last part.
+    /// Grows the members of a region. Leaves out nodes that read a value which exists only after the
+    /// last part.
     fn members(&self, seed: Seed, kind: Kind, effort: &mut Effort) -> Option<Members> {
         let mut left_out = BTreeSet::new();
         while left_out.len() <= self.tuning.max_left_out {
@@ -208,7 +211,8 @@ impl<'m> Ground<'m> {
         None
     }
 
-    /// How the shares of a seed lie; `None` if they are to be operands of a Concat and there is none.
+    /// Returns the relation of a seed's shares; `None` if they are to be operands of a Concat and there
+    /// is none.
     fn shares(&self, seed: Seed) -> Option<(Kind, Shares)> {
         Some(match seed.lie {
             Lie::Equal => (Kind::Equal(seed.parts), Shares::Even(seed.parts)),
@@ -221,7 +225,8 @@ impl<'m> Ground<'m> {
         })
     }
 
-    /// Axis of the Concat that made a value, with the borders of its operands along it.
+    /// Returns the axis of the Concat that made a value, with the borders of its operands along the
+    /// axis.
     pub(super) fn joined(&self, value: Value) -> Option<(usize, Vec<u64>)> {
         let module = self.module;
         let data = module.node(self.producer(value).filter(|node| is_join(module, *node))?);
@@ -234,7 +239,7 @@ impl<'m> Ground<'m> {
         Some((axis, borders))
     }
 
-    /// Follows a value back to the result of a Concat that parts could take apart.
+    /// Follows a value back to the result of a Concat that parts could do without.
     pub(super) fn behind_join(&self, mut value: Value) -> Option<Value> {
         for _ in 0..self.tuning.max_distance {
             let producer = self.producer(value).filter(|node| !is_own(self.module, *node))?;
@@ -246,25 +251,25 @@ impl<'m> Ground<'m> {
         None
     }
 
-    /// Bytes of a value.
+    /// Returns the size of a value in bytes, or zero if unknown.
     pub(super) fn bytes(&self, value: Value) -> u64 {
         self.module.ty(value).tensor().and_then(|ty| ty.size()).map_or(0, |size| size.0)
     }
 
-    /// Whether exactly one node reads a value.
+    /// Returns whether exactly one node reads a value.
     pub(super) fn is_private(&self, value: Value) -> bool {
         self.uses[value].len() == 1
     }
 
-    /// Whether a sliding window makes or reads a value.
+    /// Returns whether a sliding window makes or reads a value.
     pub(super) fn is_beside_windows(&self, value: Value) -> bool {
         let slides = |node: Node| has_windows(self.module, node);
         let reads = |site: &Use| matches!(site, Use::Operand(node, _) if slides(*node));
         self.producer(value).is_some_and(slides) || self.uses[value].iter().any(reads)
     }
 
-    /// Makes the region of its members; `None` if an axis is too short for the parts, if other nodes read the Concat that it takes apart, or if the
-    /// runtime would round values at its borders that it does not round otherwise.
+    /// Makes the region of its members; `None` if an axis is too short for the parts, if other nodes
+    /// read the Concat to remove, or if the runtime would newly round values at the region's borders.
     fn finish(&self, seed: Seed, shares: Shares, members: &Members) -> Option<Region> {
         let mut divided = Divided::among(shares);
         let inside: BTreeSet<Node> = members.nodes.values().map(|(node, _)| *node).collect();
@@ -272,6 +277,7 @@ impl<'m> Ground<'m> {
             Use::Output(..) => true,
             Use::Operand(node, _) => !inside.contains(node),
         };
+        // Find values that other nodes need, and the Concat to remove.
         let made: BTreeMap<Value, bool> =
             members.made.keys().map(|value| (*value, self.uses[*value].iter().any(beside))).collect();
         let opened = match seed.lie {
@@ -286,7 +292,7 @@ impl<'m> Ground<'m> {
             let is_needed = |value: Value| made.get(&value) == Some(&true);
             divided.spans = Some(Spans::of(self.module, &nodes, &divided.shares, is_needed)?);
         }
-        // Shares of weights are made ahead, or cut out at run time like those of other values.
+        // Shares of weights are made ahead of time, or sliced at run time like other values.
         let is_ahead = |value: Value, axis: &Option<usize>| {
             let constant = self.module.constant_of(value).map(|constant| self.module.constant(constant));
             constant.is_some_and(|constant| axis.is_none_or(|axis| self.weights.are_at_hand(constant, axis)))
@@ -302,7 +308,7 @@ impl<'m> Ground<'m> {
         Some(Region { parts: divided.shares.count(), opened, nodes, divided, made, read, smallest: members.smallest })
     }
 
-    /// The node of the main graph that makes a value.
+    /// Returns the node of the main graph that makes a value.
     fn producer(&self, value: Value) -> Option<Node> {
         self.module.producer(value).filter(|node| self.module.node(*node).graph == self.module.main())
     }
@@ -316,24 +322,24 @@ fn borders(all: &[u64], parts: u64) -> Vec<u64> {
     chosen.into_iter().collect()
 }
 
-/// A region that grows.
+/// A growing region.
 struct Growth<'g, 'm> {
     ground: &'g Ground<'m>,
     seed: Seed,
     kind: Kind,
-    /// Nodes that are left out.
+    /// Nodes that must not join.
     left_out: &'g BTreeSet<Node>,
     effort: &'g mut Effort,
-    /// Bytes of the smallest value through which it grew.
+    /// Size in bytes of the smallest value through which the region grew.
     smallest: u64,
     /// Member nodes with their steps.
     nodes: Vec<(usize, (Node, Rc<Pieces>))>,
-    /// Marked values, some of them twice.
+    /// Marked values; a value may occur twice.
     values: Vec<Value>,
 }
 
 impl Growth<'_, '_> {
-    /// Grows until no node can be added; returns whether effort and size were enough.
+    /// Grows until no node can be added; returns whether effort and size limit sufficed.
     fn grow(&mut self) -> bool {
         self.values.push(self.seed.value);
         let mark = self.effort.marks.change(self.seed.value);
@@ -345,6 +351,7 @@ impl Growth<'_, '_> {
             let bytes = self.ground.bytes(value);
             let is_shared = self.seed.private && !self.ground.is_private(value);
             let may_end = !self.ground.unrounded.holds(value);
+            // Stop at small values, at values with other readers, and at weights.
             let ends = value != self.seed.value && may_end && (bytes <= self.seed.small || is_shared);
             // Other readers of shared weights do not belong to the region.
             if ends || self.ground.module.constant_of(value).is_some() {
@@ -359,6 +366,7 @@ impl Growth<'_, '_> {
             if self.nodes.len() > self.ground.tuning.max_nodes {
                 return false;
             }
+            // Add the producer and the readers that can work on shares.
             joined.clear();
             joined.extend(self.ground.producer(value).filter(|node| self.give(*node, value, axis)));
             for site in &self.ground.uses[value] {
@@ -378,7 +386,7 @@ impl Growth<'_, '_> {
         true
     }
 
-    /// Whether a node may join.
+    /// Returns whether a node may join.
     fn is_open(&self, node: Node) -> bool {
         let ground = self.ground;
         let inside = ground.module.node(node).graph == ground.module.main();
@@ -391,7 +399,7 @@ impl Growth<'_, '_> {
             && !self.effort.marks.is_inside(node)
     }
 
-    /// Pieces with which a node gives a share of its first result.
+    /// Returns the pieces with which a node makes a share of its first result.
     fn giving(&mut self, node: Node, axis: usize) -> Option<Rc<Pieces>> {
         let (typed, kind) = (Typed { module: self.ground.module, node }, self.kind);
         let adders = self.ground.adders;
@@ -399,7 +407,7 @@ impl Growth<'_, '_> {
         self.effort.giving.entry((node, axis, kind)).or_insert_with(giving).clone()
     }
 
-    /// Pieces of a node for these pieces of its operands.
+    /// Returns the pieces of a node for these pieces of its operands.
     fn reading(&mut self, node: Node, operands: Vec<Piece>) -> Option<Rc<Pieces>> {
         let (typed, kind) = (Typed { module: self.ground.module, node }, self.kind);
         let known = self.effort.reading.entry((node, kind)).or_default();
@@ -411,14 +419,14 @@ impl Growth<'_, '_> {
         pieces
     }
 
-    /// Adds the node that makes a value, if it can make shares of it.
+    /// Adds the producer of a value, if it can make shares of the value.
     fn give(&mut self, node: Node, value: Value, axis: usize) -> bool {
         let is_first = self.ground.module.node(node).outputs.first() == Some(&Some(value));
         let found = if is_first && self.is_open(node) { self.giving(node, axis) } else { None };
         found.is_some_and(|pieces| self.take(node, pieces))
     }
 
-    /// Adds a node that reads a share, if it can compute with it.
+    /// Adds a node that reads a share, if it can compute with the share.
     fn read(&mut self, node: Node) -> bool {
         if !self.is_open(node) {
             return false;
@@ -434,7 +442,8 @@ impl Growth<'_, '_> {
         self.reading(node, operands).is_some_and(|pieces| self.take(node, pieces))
     }
 
-    /// Adds a node, unless another member treats one of its values in another way.
+    /// Adds a node, unless another member treats one of its values in another way; returns whether it
+    /// was added.
     fn take(&mut self, node: Node, pieces: Rc<Pieces>) -> bool {
         let data = self.ground.module.node(node);
         let axis = |piece: Piece| match piece {
@@ -483,7 +492,7 @@ impl Growth<'_, '_> {
         }
     }
 
-    /// Finds a member that reads a value which exists only behind the last part.
+    /// Finds a member that reads a value which exists only after the last part.
     fn too_late(&mut self) -> Option<Node> {
         let module = self.ground.module;
         let steps = || self.nodes.iter().map(|(step, _)| *step);
@@ -503,7 +512,8 @@ impl Growth<'_, '_> {
     }
 }
 
-/// Finds the pieces of a node for some kind of shares. A kernel adds up partial sums if the runtime has one that can.
+/// Finds the pieces of a node for some kind of shares. The kernel adds up partial sums if the runtime
+/// has a kernel for that.
 fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Options>) -> Option<Pieces> {
     let found = match kind {
         Kind::Equal(parts) => pieces(Share { node, operands, parts }),
@@ -525,7 +535,7 @@ fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Option
     found.results.iter().all(is_possible).then_some(found)
 }
 
-/// Values with their pieces.
+/// Pairs values with their pieces.
 fn pairs(values: &[Option<Value>], pieces: &[Piece]) -> impl Iterator<Item = (Value, Piece)> {
     values.iter().zip(pieces).filter_map(|(value, piece)| Some(((*value)?, *piece)))
 }
@@ -539,7 +549,7 @@ mod tests {
         let all = [0, 16, 40, 48, 80];
         assert_eq!(borders(&all, 4), all);
         assert_eq!(borders(&all, 2), [0, 40, 80]);
-        // Two borders may be nearest to the same one.
+        // One border may be nearest to several targets.
         assert_eq!(borders(&[0, 2, 98, 100], 4), [0, 2, 98, 100]);
         assert_eq!(borders(&[0, 98, 100], 3), [0, 98, 100]);
     }

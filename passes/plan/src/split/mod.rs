@@ -17,7 +17,7 @@ use memc_passes::parts::{Weights, read_apart, write};
 use memc_passes::{Changed, PassContext, PassError, PassInfo};
 use region::{NAME, Region, is_own};
 
-/// The pass.
+/// Entry of the pass in the registry.
 pub const INFO: PassInfo = PassInfo {
     name: NAME,
     summary: "Computes regions around the peak in parts of one axis, one part after another.",
@@ -28,13 +28,13 @@ pub const INFO: PassInfo = PassInfo {
     run,
 };
 
-/// Whether the pass wrote nodes of a module.
+/// Returns whether the pass wrote nodes of a module.
 pub fn is_split(module: &Module) -> bool {
     module.graph(module.main()).nodes.iter().any(|node| is_own(module, *node))
 }
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
-    // A kernel may add fewer numbers in another order.
+    // A kernel may sum fewer numbers in another order.
     if ctx.options.rewrite.exact {
         return Ok(Changed::No);
     }

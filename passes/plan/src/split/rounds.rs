@@ -1,4 +1,5 @@
-//! Rounds of choices: adds regions in parts while the plan gets better, and takes regions back where others lower the peak further.
+//! Rounds of choices: splits regions while the plan improves, and removes regions if others lower the
+//! peak further.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +27,8 @@ struct Aim {
     is_last: bool,
 }
 
-/// Directions of the search, in their order. Rounds are greedy and end in different places: each direction finds the best plan of some model.
+/// Directions of the search, in their order. Rounds are greedy and end in different places: each
+/// direction finds the best plan of some model.
 const AIMS: [Aim; 5] = [
     Aim { way: Way { between_waists: false, joins: true, apart: true }, is_last: false },
     Aim { way: Way { between_waists: true, joins: true, apart: false }, is_last: false },
@@ -35,7 +37,7 @@ const AIMS: [Aim; 5] = [
     Aim { way: Way { between_waists: true, joins: true, apart: false }, is_last: true },
 ];
 
-/// Chooses the regions of a module to compute in parts: the best result of rounds with several aims.
+/// Chooses the regions of a module to split: the best result of rounds with several aims.
 pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let options = ctx.options;
     let tuning = &options.tuning.split;
@@ -55,7 +57,8 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let nodes = || module.graph(module.main()).nodes.iter();
     let windows = nodes().any(|node| has_windows(module, *node));
     let joined = nodes().any(|node| is_join(module, *node));
-    // Narrow borders matter to sliding windows, and two aims to Concat: without these, the first aim is enough.
+    // Narrow borders matter to sliding windows, and two aims to Concat: without these, the first aim is
+    // enough.
     let is_other = |aim: &Aim| windows || aim.is_last || !aim.way.between_waists && (joined || aim.way.apart);
     let aims = || AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { tuning.free_aims }).filter(is_other);
     let mut searches: Vec<(Goal, Aim)> = aims().map(|aim| (goal, aim)).collect();
@@ -63,6 +66,7 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
         // A search with more time may end in a larger plan, so the search without it is repeated.
         searches.extend(aims().map(|aim| (Goal::price(options, bytes, nanos), aim)));
     }
+    // Run the searches until a plan is good enough.
     let run = |sought: Goal, aim: Aim, trial_nodes: usize| {
         let mut rounds = Rounds { ctx, seen: seen.clone(), goal: sought, room, aim, trial_nodes };
         let mut found = rounds.run(&given, rounds.state(judged.clone()));
@@ -80,20 +84,20 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
         }
     }
     if room.is_none() && best.as_ref().is_none_or(|(_, regions)| regions.is_empty()) {
-        // With bytes before time, rounds pass regions that are worth nothing alone.
+        // With bytes before time, rounds get past regions that are worthless by themselves.
         let found = aims().next().map(|aim| run(Goal::Least, aim, tuning.last_trial_nodes));
         best = best.into_iter().chain(found).min_by_key(|(state, _)| state.score);
     }
     best.map(|(_, regions)| regions).unwrap_or_default()
 }
 
-/// Judges a module in a good order: the bytes of each step, or of each node by itself.
+/// Judges a module in a good order: by the bytes of each step, or of each node by itself.
 fn judged(module: Module, ctx: &PassContext<'_>) -> Option<Judged> {
     let judged = judge(module, ctx.options, 0)?;
     Some(if ctx.settings.alone.is_some() { alone(judged, ctx.options) } else { judged })
 }
 
-/// A module with regions in parts, on trial: of its weights only types are made.
+/// A trial module with split regions; its new weights have types only.
 #[derive(Clone)]
 struct Draft<'c, 'o> {
     module: Module,
@@ -101,7 +105,7 @@ struct Draft<'c, 'o> {
 }
 
 impl Draft<'_, '_> {
-    /// The module with regions in parts, with the nodes that it will have when these are written.
+    /// Returns the module with `regions` split, with the nodes of the final module.
     fn with<'r>(&self, regions: impl IntoIterator<Item = &'r Region>) -> Module {
         let mut module = self.module.clone();
         divide(&mut module, regions, &mut self.weights.clone());
@@ -120,10 +124,10 @@ struct Rounds<'c, 'o> {
     ctx: &'c PassContext<'o>,
     seen: Seen,
     goal: Goal,
-    /// Limit of the arena, where there is one; smaller plans are not sought.
+    /// Limit of the arena in bytes, if there is one; smaller plans are not searched.
     room: Option<u64>,
     aim: Aim,
-    /// Nodes that trials may still order.
+    /// Number of nodes that trials may still order.
     trial_nodes: usize,
 }
 
@@ -141,12 +145,13 @@ impl<'c, 'o> Rounds<'c, 'o> {
         self.cheaper(given, state, chosen)
     }
 
-    /// Whether a module of as many nodes as the given one may still be ordered on trial; with regions in parts it has more.
+    /// Returns whether enough nodes are left for a trial of the given module; with split regions a
+    /// module has more nodes.
     fn may_try(&self, given: &Draft<'c, 'o>) -> bool {
         given.module.graph(given.module.main()).nodes.len() <= self.trial_nodes
     }
 
-    /// Goal of the aim.
+    /// Returns the goal of the aim.
     fn goal(&self) -> Goal {
         if self.aim.is_last { self.goal.toward(Bytes(0)) } else { self.goal }
     }
@@ -156,7 +161,8 @@ impl<'c, 'o> Rounds<'c, 'o> {
         State { score: self.goal().score(Bytes(judged.peak), judged.nanos, 0), judged }
     }
 
-    /// Makes a plan within the limit faster: drops regions that are not needed any more, and replaces costly ones.
+    /// Makes a plan within the limit faster: drops regions that are no longer needed, and replaces
+    /// costly ones.
     fn cheaper(&mut self, given: &Draft<'c, 'o>, mut state: State, mut chosen: Vec<Region>) -> (State, Vec<Region>) {
         let mut index = 0;
         while self.room.is_some_and(|room| state.judged.peak <= room) && index < chosen.len() {
@@ -173,7 +179,8 @@ impl<'c, 'o> Rounds<'c, 'o> {
         (state, chosen)
     }
 
-    /// Adds the regions that lower the peak for the best score; returns the plan with all its regions, or `None` if none beats `beaten`.
+    /// Adds the regions that lower the peak for the best score; returns the plan with all its regions,
+    /// or `None` if none beats `beaten`.
     fn next(&mut self, given: &Draft<'c, 'o>, chosen: &[Region], state: &State, beaten: &State) -> Option<(State, Vec<Region>)> {
         let peak = state.judged.peak;
         if self.room.is_some_and(|room| peak <= room) || !self.may_try(given) {
@@ -209,7 +216,8 @@ impl<'c, 'o> Rounds<'c, 'o> {
         best.map(|(state, regions)| (state, [chosen.to_vec(), regions].concat()))
     }
 
-    /// Replaces the regions at the peak of a plan that exceeds the limit: regions that were chosen for a higher peak may end where the peak is now.
+    /// Replaces the regions at the peak of a plan that exceeds the limit: regions chosen for a higher
+    /// peak may end at the present peak.
     fn in_place_of(&mut self, given: &Draft<'c, 'o>, state: &State, chosen: &[Region]) -> Option<(State, Vec<Region>)> {
         let is_too_much = self.room.map_or(self.ctx.settings.slowdown > 0, |room| state.judged.peak > room);
         is_too_much.then_some(())?;
@@ -223,8 +231,8 @@ impl<'c, 'o> Rounds<'c, 'o> {
         best
     }
 
-    /// Judges the module with regions in parts; `None` if it takes too long, no trial is left, or an earlier trial shows that it does not beat
-    /// `beaten`.
+    /// Judges the module with split regions; `None` if it is too slow, no trials are left, or an earlier
+    /// trial shows that it does not beat `beaten`.
     fn judged<'r>(
         &mut self,
         given: &Draft<'c, 'o>,
@@ -235,7 +243,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
         let is_worse =
             |trial: &Trial| beaten.is_some_and(|beaten| self.goal().score(Bytes(trial.peak), trial.nanos, 0) >= beaten);
         if let Some(trial) = seen.judged(&here).filter(|trial| self.is_slow(trial.nanos) || is_worse(trial)) {
-            // A remembered trial counts like a new one, so that memory changes no result.
+            // A cached trial costs as much as a new one, so that the cache changes no result.
             self.trial_nodes = self.trial_nodes.checked_sub(trial.nodes)?;
             return None;
         }
@@ -255,13 +263,14 @@ impl<'c, 'o> Rounds<'c, 'o> {
     }
 }
 
-/// Returns the regions without those of some numbers.
+/// Returns the regions except the ones with the given numbers.
 fn without(chosen: &[Region], left_out: &BTreeSet<usize>) -> Vec<Region> {
     let kept = chosen.iter().enumerate().filter(|(index, _)| !left_out.contains(index));
     kept.map(|(_, region)| region.clone()).collect()
 }
 
-/// Returns sets of regions, by number, that make a value which is live at the peak: all of them together, then each alone.
+/// Returns sets of regions, by number, that make a value live at the peak: all of them together, then
+/// each alone.
 fn at_peak(judged: &Judged, options: &Options, chosen: &[Region]) -> Vec<BTreeSet<usize>> {
     let (levels, uses) = (Levels::of(judged, options, options.tuning.split.least_seed.of(judged.peak)), uses(&judged.module));
     let steps = (0..judged.profile.len()).filter(|step| judged.profile[*step] == judged.peak);

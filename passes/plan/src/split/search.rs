@@ -1,4 +1,4 @@
-//! Looks for regions whose parts keep every step within a goal.
+//! Searches for regions whose parts keep every step within a goal.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,39 +10,39 @@ use super::region::Region;
 use super::seed::{Estimates, Grown, Seed};
 use crate::{Goal, Score};
 
-/// Looks for regions in one module.
+/// State of the search for regions in one module.
 #[derive(Debug)]
 pub(super) struct Search<'s> {
     candidates: Candidates<'s>,
     goal: Goal,
-    /// The goal with the level aimed at as its limit.
+    /// The goal, with the current aim as its limit.
     aim: Goal,
     /// Steps whose bytes exceed the goal and that no region lowers yet.
     high: High,
-    /// Whether the time of a region is divided among the steps that it lowers.
+    /// Whether the time of a region is divided by the number of steps that it lowers.
     shared: bool,
-    /// Best seeds by the likeness of steps: layers repeat.
+    /// Best seeds by likeness of the step, goal and `shared`: layers repeat.
     best: BTreeMap<(u32, u64, bool), Like>,
 }
 
 /// The best region for a step.
 #[derive(Clone, Copy, Debug)]
 struct Like {
-    /// Position of the seed's value among the largest ones at the step.
+    /// Position of the seed's value among the largest values of the step.
     place: usize,
     seed: Seed,
     score: Score,
 }
 
-/// Counts of the steps that are still to be lowered.
+/// Counts of the steps that are still too high.
 #[derive(Debug, Default)]
 struct High {
-    /// Number of such steps before each step, and before the end.
+    /// By step: number of high steps before it; one more entry for the end.
     before: Vec<usize>,
 }
 
 impl High {
-    /// Counts for `steps` out of `count` steps.
+    /// Counts the high steps `steps` out of `count` steps.
     fn of(steps: &[usize], count: usize) -> Self {
         let mut is_high = vec![0; count];
         steps.iter().for_each(|step| is_high[*step] = 1);
@@ -54,12 +54,12 @@ impl High {
         Self { before: is_high.into_iter().chain([0]).scan(0, sum).collect() }
     }
 
-    /// Number of such steps in a span of its first and last step.
+    /// Returns the number of high steps in a range, both ends included.
     fn count(&self, (first, last): (usize, usize)) -> usize {
         self.before[last + 1] - self.before[first]
     }
 
-    /// Marks the steps of a span as lowered.
+    /// Marks the steps of a range as lowered.
     fn lower(&mut self, (first, last): (usize, usize)) {
         let (start, lowered) = (self.before[first], self.count((first, last)));
         self.before[first..=last].fill(start);
@@ -68,23 +68,23 @@ impl High {
 }
 
 impl<'s> Search<'s> {
-    /// Search among the regions of some candidates.
+    /// Creates a search among the regions of some candidates.
     pub(super) fn new(candidates: Candidates<'s>, goal: Goal) -> Self {
         Self { candidates, goal, aim: goal, high: High::default(), shared: false, best: BTreeMap::new() }
     }
 
-    /// Estimates of all regions that grew.
+    /// Returns the estimates of all regions that grew.
     pub(super) fn into_grown(self) -> Estimates {
         self.candidates.into_grown()
     }
 
     /// Finds regions that keep every step within the goal, by estimates; no two share a node.
     ///
-    /// Visits the steps from the highest one down and takes the region of least time for each. `shared` divides that time among the steps above the
-    /// goal that the region lowers.
+    /// Visits the steps from the highest down and takes the region of least time for each. `shared`
+    /// divides that time by the number of high steps that the region lowers.
     pub(super) fn regions(&mut self, goal: u64, shared: bool) -> Vec<Region> {
         self.shared = shared;
-        // Estimates may be too low, so the aim lies below the limit.
+        // Estimates may be too low, so the aim is below the limit.
         self.aim = self.goal.toward(Bytes(goal));
         let profile = self.candidates.levels.profile;
         let mut steps: Vec<usize> = (0..profile.len()).filter(|step| profile[*step] > goal).collect();
@@ -106,14 +106,15 @@ impl<'s> Search<'s> {
         regions
     }
 
-    /// Whether every step of the peak lies within some region: otherwise the peak stays.
+    /// Returns whether every step of the peak is within some region: otherwise the peak stays.
     pub(super) fn covers_peak(&self, regions: &[Region]) -> bool {
         let within = |step: usize| regions.iter().map(Region::span).any(|(first, last)| (first..=last).contains(&step));
         let profile = self.candidates.levels.profile;
         (0..profile.len()).filter(|step| profile[*step] == self.candidates.peak).all(within)
     }
 
-    /// Finds the region that brings a step to the goal in the least time, or else the region with the best score.
+    /// Finds the region that brings a step to the goal in the least time, or else the region with the
+    /// best score.
     fn best(&mut self, step: usize, goal: u64) -> Option<(Region, Grown)> {
         let key = (self.candidates.likeness(step), goal, self.shared);
         let seed = match self.as_before(&key, step) {
@@ -138,11 +139,13 @@ impl<'s> Search<'s> {
         (self.score_of(&grown, grown.level, key.1) <= like.score).then_some(seed)
     }
 
-    /// Finds the seed of that region.
+    /// Finds the best seed for a step.
     ///
-    /// Grows each seed with the fewest parts of its axis, and the most promising ones with every number of parts.
+    /// Grows each seed with the fewest parts of its axis, and the most promising ones with every number
+    /// of parts.
     fn sought(&mut self, step: usize, goal: u64) -> Option<(Score, Seed)> {
-        // For equal parts the first estimate is a lower bound, for others a guess: each kind is ranked by itself.
+        // For equal parts the first estimate is a lower bound, for others a guess: each kind is ranked
+        // by itself.
         let mut found: [Vec<(Score, Seed)>; KINDS] = Default::default();
         for candidate in self.candidates.at(step).iter() {
             let score = self.score_of(&candidate.grown, candidate.grown.least, goal);
@@ -161,7 +164,7 @@ impl<'s> Search<'s> {
         best
     }
 
-    /// Score of a region that brings a step to a level.
+    /// Scores a region that brings a step to `level` bytes.
     fn score_of(&self, grown: &Grown, level: u64, goal: u64) -> Score {
         let lowers = if self.shared { self.high.count(grown.span).max(1) as u64 } else { 1 };
         self.aim.score(Bytes(level.max(goal)), grown.nanos / lowers, 0)

@@ -1,46 +1,48 @@
-//! Seeds: where regions begin, in which ways they grow, and their estimates.
+//! Seeds: starting points of regions, the ways to grow them, and their estimates.
 
 use memc_ir::Value;
 use rustc_hash::FxHashMap;
 
-/// How the shares of a region lie.
+/// Relation of the shares of a region to each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Lie {
-    /// They are equal.
+    /// All shares are equal.
     Equal,
-    /// They overlap by the reach of windows.
+    /// Shares overlap by the reach of sliding windows.
     Overlapping,
-    /// They are operands of a Concat, one or several each: the region begins behind it, and takes it apart.
+    /// Shares are one or several operands of a Concat: the region begins at the Concat's result and
+    /// removes the Concat.
     Joined,
 }
 
-/// Where a region begins, and how far it grows.
+/// Starting point of a region, and limits of its growth.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Seed {
-    /// The value to divide.
+    /// Value to split.
     pub(super) value: Value,
-    /// The axis of the shares.
+    /// Axis of the shares.
     pub(super) axis: usize,
     /// Number of shares.
     pub(super) parts: u64,
-    /// How they lie.
+    /// Relation of the shares.
     pub(super) lie: Lie,
-    /// The region grows through values of more bytes than this.
+    /// Size in bytes; the region grows through larger values only.
     pub(super) small: u64,
-    /// Whether it grows only through values that one node reads: others are live anyway.
+    /// Whether the region grows only through values with a single reader: others are live anyway.
     pub(super) private: bool,
-    /// First and last step of its nodes.
+    /// First and last step that its nodes may have.
     pub(super) steps: (usize, usize),
 }
 
-/// Which regions are sought.
+/// Kind of regions to search.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Way {
-    /// Whether they begin and end at narrow borders.
+    /// Whether regions begin and end at narrow borders.
     pub(super) between_waists: bool,
-    /// Whether estimates assume a Concat of rows that other nodes need; otherwise other regions may read the shares.
+    /// Whether estimates assume a Concat of rows that other nodes need; otherwise other regions may read
+    /// the shares.
     pub(super) joins: bool,
-    /// Whether Concats are taken apart, and kernels add up partial sums.
+    /// Whether regions may remove Concats, and kernels may add up partial sums.
     pub(super) apart: bool,
 }
 
@@ -49,13 +51,13 @@ pub(super) struct Way {
 pub(super) struct Grown {
     /// First and last step.
     pub(super) span: (usize, usize),
-    /// Highest bytes of a step while its parts are computed.
+    /// Maximum bytes of a step while the parts are computed.
     pub(super) level: u64,
-    /// Limit of these bytes for ever more parts.
+    /// Limit of `level` as the number of parts grows, in bytes.
     pub(super) least: u64,
-    /// Extra time in parts, in nanoseconds.
+    /// Extra time of the parts, in nanoseconds.
     pub(super) nanos: u64,
 }
 
-/// Estimates by seed; `None` where nothing grows. Its order has no effect.
+/// Estimates by seed; `None` if no region grows. The order of the map has no effect.
 pub(super) type Estimates = FxHashMap<Seed, Option<Grown>>;

@@ -1,4 +1,4 @@
-//! Memory of trials and estimates: other aims and other limits meet equal regions again.
+//! Cache of trials and estimates: other aims and other limits meet equal regions again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,25 +9,26 @@ use memc_ops::Piece;
 
 use super::seed::{Estimates, Way};
 
-/// Estimates that are remembered, at most.
+/// Maximum number of cached estimates.
 const MAX_ESTIMATES: usize = 500_000;
-/// Bytes of a constant, at most, whose elements are compared: axes and extents change the results of a node.
+/// Maximum size, in bytes, of a constant whose elements are compared: axes and extents change the
+/// results of a node.
 const MAX_COMPARED: usize = 4096;
 
 /// Key of a region.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Mark {
-    /// The number of its shares, or their borders.
+    /// Number of shares, or their borders.
     pub(super) shares: Vec<u64>,
     pub(super) nodes: Vec<Node>,
-    /// The piece of each value that a part has.
+    /// Pieces of values that a part has.
     pub(super) pieces: Vec<(Value, Piece)>,
 }
 
-/// Chosen regions in the order in which they are written.
+/// Chosen regions, in the order of writing.
 pub(super) type Chosen = Vec<Mark>;
 
-/// Trials of the regions of the last module. Clones share their memory.
+/// Trials of the regions of the last module. Clones share the cache.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen(Rc<RefCell<Trials>>);
 
@@ -41,7 +42,7 @@ pub(super) struct Remembered {
 /// Result of a trial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Trial {
-    /// Nodes of the module.
+    /// Number of nodes of the module.
     pub(super) nodes: usize,
     /// Peak in bytes.
     pub(super) peak: u64,
@@ -58,7 +59,7 @@ struct Trials {
 }
 
 impl Seen {
-    /// Forgets trials of other modules. Linear in both.
+    /// Forgets trials of other modules. Linear in both modules.
     pub(super) fn begin(&self, given: &Module) {
         let mut trials = self.0.borrow_mut();
         if !trials.given.as_ref().is_some_and(|known| is_same(known, given)) {
@@ -66,17 +67,17 @@ impl Seen {
         }
     }
 
-    /// Returns the result of a trial, if there was one.
+    /// Returns the result of a trial, if it is cached.
     pub(super) fn judged(&self, chosen: &Chosen) -> Option<Trial> {
         self.0.borrow().judged.get(chosen).copied()
     }
 
-    /// Remembers the result of a trial.
+    /// Caches the result of a trial.
     pub(super) fn note(&self, chosen: Chosen, trial: Trial) {
         self.0.borrow_mut().judged.insert(chosen, trial);
     }
 
-    /// Takes the estimates of a choice out.
+    /// Removes and returns the estimates of a choice.
     pub(super) fn take(&self, chosen: &Chosen, way: Way) -> Estimates {
         self.0.borrow_mut().grown.remove(&(chosen.clone(), anywhere(way))).unwrap_or_default()
     }
@@ -91,12 +92,12 @@ impl Seen {
     }
 }
 
-/// The way without the flag that changes no estimate: where other regions begin and end.
+/// Returns the way without `between_waists`, which changes no estimate.
 fn anywhere(way: Way) -> Way {
     Way { between_waists: false, ..way }
 }
 
-/// Whether two modules have equal regions: equal nodes, values, and small constants.
+/// Returns whether two modules have equal regions: equal nodes, values, and small constants.
 fn is_same(first: &Module, second: &Module) -> bool {
     first.opsets == second.opsets
         && first.graph(first.main()) == second.graph(second.main())
@@ -105,7 +106,7 @@ fn is_same(first: &Module, second: &Module) -> bool {
         && first.constants().iter().map(numbers).eq(second.constants().iter().map(numbers))
 }
 
-/// Bytes of a small constant, if at hand.
+/// Returns the bytes of a small constant, if they are in memory.
 fn numbers((_, constant): (ConstId, &ConstData)) -> Option<&[u8]> {
     match &constant.payload {
         Payload::Raw(bytes) => Some(bytes.as_ref()).filter(|bytes| bytes.len() <= MAX_COMPARED),

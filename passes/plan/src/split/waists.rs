@@ -1,22 +1,24 @@
-//! Waists: narrow borders between steps, crossed by far fewer bytes than the borders on the way to a step. Regions around that step begin and end there.
+//! Waists: borders between steps that far fewer bytes cross than the borders on the way to a step.
+//! Regions around that step begin and end at waists.
 
 use memc_passes::tuning::SplitTuning;
 
-/// The waists of an order.
+/// Waists of an order.
 #[derive(Debug)]
 pub(super) struct Waists {
-    /// Narrow borders on each side of a step, at most.
+    /// Maximum number of steps on each side, the step itself included.
     max_borders: usize,
-    /// Bytes that cross the border after each step.
+    /// By step: bytes that cross the border after the step.
     crossing: Vec<u64>,
-    /// For each border, the nearest one before it that is much narrower.
+    /// By border: the nearest much narrower border before it.
     before: Vec<Option<usize>>,
-    /// The same behind it.
+    /// By border: the nearest much narrower border after it.
     behind: Vec<Option<usize>>,
 }
 
 impl Waists {
-    /// Waists of an order; `crossing` are the bytes across the border behind each step. O(steps log steps).
+    /// Finds the waists of an order; `crossing` are the bytes across the border after each step. Takes
+    /// O(steps log steps).
     pub(super) fn of(crossing: Vec<u64>, tuning: &SplitTuning) -> Self {
         let before = nearest_narrower(&crossing, tuning);
         let end = crossing.len();
@@ -26,7 +28,8 @@ impl Waists {
         Self { max_borders: tuning.max_borders, crossing, before, behind }
     }
 
-    /// First steps of regions around a step: the step itself, then the steps behind ever narrower borders, down to the start.
+    /// Returns the first steps of regions around a step: the step itself, then the steps after ever
+    /// narrower borders, down to the start.
     pub(super) fn firsts(&self, step: usize) -> Vec<usize> {
         let mut firsts = vec![step];
         // Nothing crosses the start.
@@ -40,15 +43,16 @@ impl Waists {
         firsts
     }
 
-    /// Last steps of regions around a step: the step itself, then the steps before ever narrower borders.
+    /// Returns the last steps of regions around a step: the step itself, then the steps before ever
+    /// narrower borders.
     pub(super) fn lasts(&self, step: usize) -> Vec<usize> {
         std::iter::successors(Some(step), |last| self.behind[*last]).take(self.max_borders.max(1)).collect()
     }
 }
 
-/// For each border the nearest one before it that is much narrower.
+/// Finds, for each border, the nearest much narrower border before it.
 fn nearest_narrower(crossing: &[u64], tuning: &SplitTuning) -> Vec<Option<usize>> {
-    // A border that a later, narrower one hides is never an answer: the others rise.
+    // A border hidden by a later, narrower border is never an answer: the remaining borders rise.
     let mut rising: Vec<usize> = Vec::new();
     let nearest = |(place, bytes): (usize, &u64)| {
         while rising.pop_if(|last| crossing[*last] >= *bytes).is_some() {}
@@ -64,7 +68,7 @@ fn nearest_narrower(crossing: &[u64], tuning: &SplitTuning) -> Vec<Option<usize>
 mod tests {
     use super::*;
 
-    /// What a walk from border to border finds.
+    /// Reference implementation: walks from border to border.
     fn walked(borders: impl Iterator<Item = (usize, u64)>) -> Vec<usize> {
         let tuning = SplitTuning::default();
         let mut narrowest: Option<u64> = None;

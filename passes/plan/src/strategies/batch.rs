@@ -1,4 +1,5 @@
-//! Plans that compute the batch in parts, in powers of two. Sums over parts are taken in another order than over the whole batch.
+//! Plans that split the batch into a power of two parts. Sums over parts are taken in another order than
+//! over the whole batch.
 
 use memc_ir::Bytes;
 use memc_passes::micro_batch::is_divided;
@@ -10,7 +11,8 @@ use crate::model::{Planned, need};
 use crate::score::Score;
 use crate::search::Search;
 
-/// Whether parts may be made, and a limit of bytes alone needs them.
+/// Checks that the batch may be split, and that a byte limit without a slowdown needs more than the
+/// current best plan.
 pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if search.wish.limit.is_some() && search.wish.slowdown == 0 {
         super::slow(search)?;
@@ -18,12 +20,13 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if search.may_divide_batch() { Ok(()) } else { Err("the batch may not be divided unasked") }
 }
 
-/// Looks for the number of parts with which a plan is best.
+/// Searches for the best number of parts.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     if search.wish.limit.is_some() { for_the_limit(search) } else { without_limit(search) }
 }
 
-/// Looks for the best number of parts of the nodes as given, while more of them are better, and plans that with rewriting and regions.
+/// Doubles the number of parts, without rewriting, while the score improves; plans the best number with
+/// rewriting and regions.
 fn without_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let mut best: Option<(u64, Score)> = None;
     for parts in numbers_of_parts(search) {
@@ -42,8 +45,9 @@ fn without_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
     Ok(())
 }
 
-/// Looks for the fewest parts with which a plan keeps the limit, or with which it nearly does and does where it recomputes; with a slowdown, for as many
-/// as it allows.
+/// Searches for the fewest parts that keep the limit, and remembers numbers that nearly keep the limit
+/// for a search with recomputation. With a slowdown, goes on to more parts while they keep the time
+/// limit.
 fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let limit = search.limit();
     let mut last = Bytes(u64::MAX);
@@ -68,7 +72,7 @@ fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
         }
         let is_enough = match search.wish.slowdown {
             0 => search.pool.best().is_some(),
-            // More parts take still longer.
+            // More parts only take longer.
             slowdown => search
                 .near_parts
                 .last()
@@ -81,7 +85,8 @@ fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
     Ok(())
 }
 
-/// The plan by heuristics of the nodes as given with the batch in `parts` parts; none where it has no such parts.
+/// Returns the heuristic plan of the nodes as given with the batch in `parts` parts, or `None` if the
+/// batch cannot be split like this.
 fn divided(search: &mut Search<'_>, parts: u64) -> Result<Option<Planned>, PipelineError> {
     let settings = Settings { parts: Some(parts), ..search.settings() };
     let is_possible = is_divided(&search.prepared(&settings)?.module);
@@ -93,13 +98,14 @@ fn divided(search: &mut Search<'_>, parts: u64) -> Result<Option<Planned>, Pipel
     Ok(quick)
 }
 
-/// Whether numbers of parts nearly keep the limit.
+/// Checks that some numbers of parts nearly keep the limit.
 pub(super) fn near_are_worth(search: &Search<'_>) -> Result<(), &'static str> {
     super::very_slow(search)?;
     if search.near_parts.is_empty() { Err("no number of parts nearly keeps the limit") } else { Ok(()) }
 }
 
-/// Looks for plans that recompute in the numbers of parts that nearly keep the limit, until one is faster than what was known.
+/// Plans with recomputation for each number of parts that nearly keeps the limit, until a plan is faster
+/// than the best one before.
 pub(super) fn near_and_recompute(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let known = search.pool.fastest();
     for (parts, plan) in std::mem::take(&mut search.near_parts) {
@@ -110,7 +116,8 @@ pub(super) fn near_and_recompute(search: &mut Search<'_>) -> Result<(), Pipeline
     Ok(())
 }
 
-/// Whether two parts save bytes by themselves: then they leave less to recompute than the whole batch, even far from the limit.
+/// Checks that the model may be split into two parts and is small enough. Two parts may leave less to
+/// recompute than the whole batch, even far from the limit.
 pub(super) fn two_are_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if !search.may_divide_batch() {
         return Err("the batch may not be divided unasked");
@@ -118,7 +125,8 @@ pub(super) fn two_are_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if search.model.nodes() > search.tuning.max_nodes_in_two_parts { Err("the model is too large") } else { Ok(()) }
 }
 
-/// Looks for a plan in two parts that recomputes what does not fit.
+/// Plans the batch in two parts and recomputes values that do not fit, if the two parts alone save
+/// enough bytes.
 pub(super) fn two_and_recompute(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let options = search.model.options;
     let noticeable = search.tuning.noticeable_saving;
@@ -138,7 +146,7 @@ pub(super) fn two_and_recompute(search: &mut Search<'_>) -> Result<(), PipelineE
     Ok(())
 }
 
-/// Looks for a plan with the batch in `parts` parts that recomputes or moves the values that do not fit.
+/// Plans the batch in `parts` parts and recomputes or moves values that do not fit.
 fn and_recompute(search: &mut Search<'_>, parts: u64, free: &Planned) -> Result<(), PipelineError> {
     let nodes = search.model.nodes() as u64 * parts;
     let effort = Some(search.model.options.effort / (nodes / search.tuning.full_effort_nodes).max(1));
@@ -154,13 +162,14 @@ fn and_recompute(search: &mut Search<'_>, parts: u64, free: &Planned) -> Result<
 
 /// Plans the batch in `parts` parts by heuristics alone.
 fn in_parts(search: &Search<'_>, parts: u64, rewrites: bool) -> Result<Planned, PipelineError> {
-    // Small models are planned in parts even under a hopeless limit: the refusal states the smallest plan.
+    // Small models are planned in parts even under a hopeless limit: the refusal states the smallest
+    // plan.
     let limit = search.wish.limit.filter(|_| rewrites || search.model.nodes() > search.tuning.large_model);
     let settings = Settings { parts: Some(parts), effort: Some(0), limit, ..search.settings() };
     search.plan(&settings, rewrites)
 }
 
-/// Numbers of parts of a batch of which plans are made, in powers of two.
+/// Returns the powers of two to try as numbers of batch parts; nodes times parts stay below the maximum.
 fn numbers_of_parts(search: &Search<'_>) -> Vec<u64> {
     let (nodes, most) = (search.model.nodes() as u64, search.tuning.max_nodes_in_parts as u64);
     let numbers = (1..=search.tuning.max_doublings).map(|doublings| 1_u64 << doublings);

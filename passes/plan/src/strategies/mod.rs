@@ -1,4 +1,4 @@
-//! Strategies: kinds of plans, one file a kind, one row each, asked in the order of the table.
+//! Strategies: kinds of plans, one table row each, run in the order of the table.
 
 mod batch;
 mod order;
@@ -12,17 +12,19 @@ use crate::search::Search;
 
 /// A kind of plan.
 pub(crate) struct Strategy {
-    /// Its name in the log.
+    /// Name in the log.
     pub(crate) name: &'static str,
     /// Summary in one line, for the log and `memc passes`.
     pub(crate) summary: &'static str,
-    /// Whether it is worth asking after the plans found until now, or why not.
+    /// Checks whether the strategy is worth running after the plans found so far; the error says why
+    /// not.
     pub(crate) is_worth: fn(&Search<'_>) -> Result<(), &'static str>,
-    /// Looks for plans and offers them to the pool.
+    /// Searches for plans and offers them to the pool.
     pub(crate) seek: fn(&mut Search<'_>) -> Result<(), PipelineError>,
 }
 
-/// All strategies, in the order in which they are asked: whether a later one is worth asking depends on the plans of earlier ones.
+/// All strategies, in the order in which they run: whether a later strategy is worth running depends on
+/// the plans of earlier ones.
 pub(crate) const STRATEGIES: [Strategy; 14] = [
     Strategy {
         name: "order",
@@ -105,8 +107,8 @@ pub(crate) const STRATEGIES: [Strategy; 14] = [
     },
 ];
 
-/// There is a limit, and the best plan that keeps it takes noticeably longer than plans without a limit; or none keeps it. With a slowdown beside the
-/// limit, less time is of no interest.
+/// Checks that there is a limit, and that no plan keeps it or the best plan takes noticeably longer than
+/// unlimited plans. With a slowdown in addition to the limit, any plan that keeps both is good enough.
 fn slow(search: &Search<'_>) -> Result<(), &'static str> {
     limited(search)?;
     if search.wish.slowdown > 0 {
@@ -115,7 +117,8 @@ fn slow(search: &Search<'_>) -> Result<(), &'static str> {
     if search.pool.is_slow(search.tuning.small_overhead) { Ok(()) } else { Err("the best plan is fast enough") }
 }
 
-/// There is a limit, and the best plan takes much longer than plans without a limit; or no plan keeps it.
+/// Checks that there is a limit, and that no plan keeps it or the best plan takes much longer than
+/// unlimited plans.
 fn very_slow(search: &Search<'_>) -> Result<(), &'static str> {
     limited(search)?;
     if search.wish.slowdown > 0 {
@@ -124,13 +127,13 @@ fn very_slow(search: &Search<'_>) -> Result<(), &'static str> {
     if search.pool.is_slow(search.tuning.large_overhead) { Ok(()) } else { Err("the best plan is fast enough") }
 }
 
-/// A plan keeps the limit.
+/// Checks that a plan keeps the limit.
 fn kept(search: &Search<'_>) -> Result<(), &'static str> {
     limited(search)?;
     if search.pool.best().is_some() { Ok(()) } else { Err("no plan keeps the limit") }
 }
 
-/// No plan keeps the limit.
+/// Checks that there is a limit and no plan keeps it.
 fn unkept(search: &Search<'_>) -> Result<(), &'static str> {
     limited(search)?;
     if search.pool.best().is_none() { Ok(()) } else { Err("a plan keeps the limit") }

@@ -1,18 +1,20 @@
-//! Plans that recompute nothing: an order, sub-views and places for the nodes as given, rewritten, and with regions in parts.
+//! Plans without recomputation: order, sub-views and offsets of the nodes as given, rewritten, and with
+//! regions split into parts.
 
 use memc_passes::{PipelineError, Settings};
 
 use crate::search::Search;
 use crate::split::is_split;
 
-/// Offers the best plan of these forms.
+/// Plans all these forms and offers the best plan.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let plan = search.plan(&search.settings(), search.may_rewrite())?;
     search.offer_free(plan.form, plan);
     Ok(())
 }
 
-/// Whether less freedom could do better: with a limit, where regions are in parts, or the limit is kept anyway; with a slowdown, always.
+/// Checks whether a plan without the limit could do better: always with a slowdown; with a limit, if the
+/// best plan has split regions or some plan keeps the limit.
 pub(super) fn plainer_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     match search.wish.limit {
         _ if search.wish.slowdown > 0 => Ok(()),
@@ -22,9 +24,10 @@ pub(super) fn plainer_is_worth(search: &Search<'_>) -> Result<(), &'static str> 
     }
 }
 
-/// Offers the plan that is found without a limit, and, with a slowdown, those without it and for it alone.
+/// Offers the plan found without limits; with a limit and a slowdown, also the plan found for the
+/// slowdown alone.
 pub(super) fn plainer(search: &mut Search<'_>) -> Result<(), PipelineError> {
-    // Without regions only time is of interest, and heuristics say it.
+    // Without split regions only the plan's time matters, and heuristics suffice to know it.
     let effort = Some(0).filter(|_| search.wish.slowdown == 0 && !is_split(&search.pool.free().module));
     let free = Settings { limit: None, slowdown: 0, effort, ..search.settings() };
     let plan = search.plan(&free, search.may_rewrite())?;

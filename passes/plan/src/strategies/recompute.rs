@@ -1,4 +1,4 @@
-//! Plans that recompute or move values that find no room, with each node whole.
+//! Plans that recompute or move values that do not fit, without splitting operators.
 
 use std::collections::BTreeSet;
 
@@ -10,20 +10,20 @@ use crate::search::Search;
 use crate::split::is_split;
 use crate::whole::{MERGE, PLACE, has_equal_nodes};
 
-/// Whether the limit needs it.
+/// Checks that the limit needs recomputation.
 pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     super::slow(search)?;
     let free = search.pool.best().filter(|best| best.strategy == "order" || best.strategy == "plainer");
-    // Where regions in parts keep the limit and take noticeably longer, recomputing may be faster.
+    // Split regions that keep the limit may take noticeably longer than recomputation.
     match free {
         Some(best) if !is_split(&best.module) => Err("a plan that recomputes nothing keeps the limit"),
         _ => Ok(()),
     }
 }
 
-/// Offers the plan within the limit; keeps the refusal where there is none.
+/// Offers the plan within the limit, or records the refusal.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
-    // Where another plan keeps the limit, a short search is enough.
+    // If another plan keeps the limit, a short search is enough.
     let seek = if search.pool.best().is_some() { Seek::Soon } else { Seek::Longest };
     let settings = Settings { seek, ..search.settings() };
     let free = search.pool.free().clone();
@@ -37,7 +37,8 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     Ok(())
 }
 
-/// Whether the plan that recomputes is rewritten, and slow: rewriting may leave less that is worth recomputing.
+/// Checks that the plan that recomputes is slow and rewritten: rewriting may leave fewer values worth
+/// recomputing.
 pub(super) fn given_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     super::slow(search)?;
     match search.found("recompute") {
@@ -47,7 +48,7 @@ pub(super) fn given_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     }
 }
 
-/// Offers the plan of the nodes as given that a short search finds.
+/// Plans the nodes as given with a short search and offers the plan.
 pub(super) fn of_given(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let effort = Some(search.model.options.effort / search.tuning.short);
     let settings = Settings { effort, seek: Seek::Soon, fastest: search.pool.fastest(), ..search.settings() };
@@ -60,7 +61,7 @@ pub(super) fn of_given(search: &mut Search<'_>) -> Result<(), PipelineError> {
     Ok(())
 }
 
-/// Whether equal nodes stay apart in the best plan.
+/// Checks that memory is unlimited and the best plan has equal nodes that are not merged.
 pub(super) fn merging_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else { return Err("memory is limited") };
     match has_equal_nodes(&Form::of_plan(search.model, best)) {
@@ -70,7 +71,8 @@ pub(super) fn merging_is_worth(search: &Search<'_>) -> Result<(), &'static str> 
     }
 }
 
-/// Offers a plan that needs less than the best one and takes no more time: which equal nodes to merge is worth a search.
+/// Offers a plan that needs fewer bytes than the best plan and takes no more time; the solver decides
+/// which equal nodes to merge.
 pub(super) fn merge_again(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let Some(best) = search.pool.best().cloned() else { return Ok(()) };
     let options = search.model.options;
@@ -79,7 +81,7 @@ pub(super) fn merge_again(search: &mut Search<'_>) -> Result<(), PipelineError> 
     let settings = Settings { limit, effort, seek: Seek::Soon, ..search.settings() };
     let found = within(search, &settings, &best);
     let Some(mut found) = search.or_nothing("equal nodes merged, some recomputed", found)? else { return Ok(()) };
-    // Nobody asked for a limit, so the plan names none.
+    // The user set no limit, so the plan reports none.
     found.said.budgeted = None;
     if found.nanos(options) <= best.nanos(options) {
         search.offer("equal nodes merged, some recomputed", found);
@@ -87,17 +89,20 @@ pub(super) fn merge_again(search: &mut Search<'_>) -> Result<(), PipelineError> 
     Ok(())
 }
 
-/// The plan within a limit, for when `free` needs more.
+/// Returns the plan within a limit, given a plan `free` that needs more.
 ///
-/// The plan is rewritten if `free` was, and takes over its sub-views. Equal nodes are merged first; the plan may split them again where that pays.
-/// If a short search finds no plan, equal nodes stay apart and the search goes on, except for [`Seek::Soon`]. If a known arena is no larger
-/// than the bound of merged nodes, the search for the smallest plan is skipped.
+/// The plan is rewritten if `free` was, and takes over the sub-views of `free`. Equal nodes are merged
+/// first; the plan may split them again if that pays. If a short search finds no plan, equal nodes stay
+/// apart and the search goes on, except for [`Seek::Soon`]. If a known arena is no larger than the bound
+/// of merged nodes, the search for the smallest plan is skipped.
 ///
 /// # Errors
-/// The first pass that fails; [`PassError::Budget`] where no plan is found, with what the smallest one needs.
+/// Returns the error of the first pass that fails; [`PassError::Budget`] with the need of the smallest
+/// plan if no plan keeps the limit.
 pub(super) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -> Result<Planned, PipelineError> {
     let smallest = Some(search.pool.smallest()).filter(|least| *least < Bytes(u64::MAX));
     let settings = Settings { smallest, fastest: search.pool.fastest(), ..settings.clone() };
+    // Start from merged nodes, or from rewritten nodes if the unlimited plan is rewritten.
     let limited = Limited { search, settings: &settings, free };
     let is_rewritten = !free.said.rewrites.is_empty();
     let first = if is_rewritten { Way::Rewritten } else { Way::Merged };
@@ -118,11 +123,13 @@ pub(super) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -
             return Err(PipelineError::Pass(PassError::Budget(short)));
         }
     }
-    // A bound of merged nodes holds for nodes apart too: a plan may run a merged node again at the place of each equal node.
+    // A bound of merged nodes also holds for nodes apart: a plan may run a merged node again in place of
+    // each equal node.
     if !is_rewritten && is_hopeless(&short) {
         return limited.plan(first, Seek::Least, None);
     }
-    // The smallest plan says whether longer searches are worth it. Rewritten or merged, plans get smallest.
+    // The smallest plan says whether longer searches are worth it. The first form gives the smallest
+    // plans.
     let mut least = short;
     let smallest = or_short(limited.plan(first, Seek::Least, None), &mut least)?;
     let near = least.budget.0.saturating_add(least.budget.0 / search.tuning.far_from_limit);
@@ -139,7 +146,7 @@ pub(super) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -
     if let Some(smallest) = smallest {
         return Ok(smallest);
     }
-    // That of the others need only be looked for below it.
+    // The smallest plans of the other forms only matter below the smallest one known.
     for way in [Way::Apart, Way::FileOrder] {
         if way == Way::FileOrder && (is_far || is_hopeless(&least)) {
             break;
@@ -152,20 +159,21 @@ pub(super) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -
     Err(PipelineError::Pass(PassError::Budget(least)))
 }
 
-/// Where a plan within a limit begins.
+/// Start of a search within a limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// Equal nodes are merged.
     Merged,
     /// Equal nodes stay apart.
     Apart,
-    /// Equal nodes stay apart, in the file's order: the best order without a limit need not be the best one for recomputing.
+    /// Equal nodes stay apart, in file order: the best order without a limit need not be the best order
+    /// for recomputation.
     FileOrder,
     /// Nodes are rewritten.
     Rewritten,
 }
 
-/// Plans within one limit.
+/// A search within one limit.
 struct Limited<'s, 'm> {
     search: &'s Search<'m>,
     settings: &'s Settings,
@@ -182,17 +190,17 @@ impl Limited<'_, '_> {
             Way::Apart | Way::FileOrder => None,
         };
         let form = self.search.laid_out(form.unwrap_or(prepared), settings.limit)?;
-        // Sub-views of a module with regions in parts are of values that there are not here.
+        // Sub-views of a module with split regions refer to values that do not exist here.
         let none = BTreeSet::new();
         let named = if is_split(&self.free.module) { &none } else { &self.free.windows };
         planned_within(&form, named, way != Way::FileOrder, &settings)
     }
 }
 
-/// The plan of a form within a limit, with some sub-views.
+/// Plans a form within a limit, with the given sub-views; `orders` says whether to schedule first.
 ///
 /// # Errors
-/// The first pass that fails; [`PassError::Budget`] where no plan is found.
+/// Returns the error of the first pass that fails; [`PassError::Budget`] if no plan is found.
 pub(super) fn planned_within(
     form: &Form<'_>,
     views: &BTreeSet<(memc_ir::Node, memc_ir::Value)>,
@@ -206,12 +214,12 @@ pub(super) fn planned_within(
     Ok(form.planned())
 }
 
-/// Whether it is proven that there is no plan.
+/// Returns whether the bound proves that no plan keeps the limit.
 fn is_hopeless(short: &Shortage) -> bool {
     short.bound > short.budget
 }
 
-/// Returns the plan, if there is one; else keeps the refusal with the smaller plan in `least`.
+/// Returns the plan, or `None` after merging the refusal into `least`, which keeps the smaller plan.
 fn or_short(found: Result<Planned, PipelineError>, least: &mut Box<Shortage>) -> Result<Option<Planned>, PipelineError> {
     match found {
         Err(PipelineError::Pass(PassError::Budget(short))) => {

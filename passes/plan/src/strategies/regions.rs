@@ -1,4 +1,4 @@
-//! Plans that compute regions of nodes in parts, and recompute nothing.
+//! Plans that split regions of nodes into parts, and recompute nothing.
 
 use memc_ir::Bytes;
 use memc_passes::{PipelineError, Settings};
@@ -9,12 +9,12 @@ use crate::search::Search;
 use crate::split::is_split;
 use crate::tuning::hundredths;
 
-/// Whether regions may be computed in parts.
+/// Checks that regions may be split into parts.
 pub(super) fn may_split(search: &Search<'_>) -> Result<(), &'static str> {
     if search.may_split() { Ok(()) } else { Err("--exact or --no-rewrite keeps regions whole") }
 }
 
-/// Whether the limit is worth a search for regions that time buys.
+/// Checks that the best plan is slow, regions may be split, and a large model still lacks a plan.
 pub(super) fn for_time_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     super::slow(search)?;
     may_split(search)?;
@@ -22,7 +22,7 @@ pub(super) fn for_time_is_worth(search: &Search<'_>) -> Result<(), &'static str>
     if is_large && search.pool.best().is_some() { Err("the model is large, and a plan keeps the limit") } else { Ok(()) }
 }
 
-/// Looks for regions that save as much as time buys: for half of the time where that buys enough, too.
+/// Plans the regions that a slowdown pays for; halves the slowdown while the plans keep the limit.
 pub(super) fn for_time(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let options = search.model.options;
     let mut slowdown = search.wish.slowdown.max(search.tuning.lavish_slowdown);
@@ -30,7 +30,8 @@ pub(super) fn for_time(search: &mut Search<'_>) -> Result<(), PipelineError> {
     while slowdown > search.tuning.frugal_slowdown {
         let settings = Settings { limit: None, slowdown, ..search.settings() };
         let name = format!("slowdown {}.{:02} %", slowdown / 100, slowdown % 100);
-        // Without a slowdown, more is found at times: a greedy search can do worse with more freedom.
+        // A search without the limit finds more at times: a greedy search can do worse with more
+        // freedom.
         let found = search.plan(&settings, search.may_rewrite())?;
         let nanos = found.nanos(options);
         if !is_split(&found.module) || nanos >= last {
@@ -52,10 +53,10 @@ pub(super) fn for_time(search: &mut Search<'_>) -> Result<(), PipelineError> {
     Ok(())
 }
 
-/// Looks for regions that keep the limit, whatever their time.
+/// Searches for regions that keep the limit, regardless of time.
 ///
-/// Regions are chosen by live bytes, and offsets may need a little more: a plan for a smaller limit may keep the limit where one for the limit itself
-/// does not.
+/// Regions are chosen by live bytes, and offsets may need a little more: a plan for a smaller limit may
+/// keep the limit even if the plan for the limit itself does not.
 pub(super) fn for_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let options = search.model.options;
     let effort = Some(options.effort);
@@ -83,7 +84,7 @@ pub(super) fn for_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
     Ok(())
 }
 
-/// A plan with regions in parts for a limit.
+/// Plans with regions split into parts for a limit.
 fn for_limit(search: &Search<'_>, limit: Bytes, effort: Option<u64>) -> Result<Planned, PipelineError> {
     search.plan(&Settings { limit: Some(limit), effort, ..search.settings() }, search.may_rewrite())
 }

@@ -1,4 +1,4 @@
-//! Plans that compute regions in parts and recompute other values: regions first, or recomputing first.
+//! Plans that split regions into parts and recompute other values, in either order.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,8 @@ use crate::split::is_split;
 use crate::tuning::hundredths;
 use crate::whole::{MERGE, REGIONS};
 
-/// Looks for a plan that splits every node that needs more than a part of the limit by itself, and recomputes or moves values that still do not fit.
+/// Splits every node that needs more than a share of the limit by itself, and recomputes or moves values
+/// that still do not fit.
 pub(super) fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let part = search.tuning.alone[0];
     let found = in_regions(search, search.limit(), part, Seek::Soon)?;
@@ -21,7 +22,8 @@ pub(super) fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError
     Ok(())
 }
 
-/// Looks for plans of this strategy within smaller limits if the limit itself has none: smaller parts leave room to keep more values.
+/// Searches with smaller limits if this strategy found no plan for the limit itself: smaller parts leave
+/// room to keep more values.
 pub(super) fn within_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
     if search.found("regions+recompute").is_some() {
         return Ok(());
@@ -41,8 +43,8 @@ pub(super) fn within_less(search: &mut Search<'_>) -> Result<(), PipelineError> 
     Ok(())
 }
 
-/// Looks for the smallest plan of this kind, below the smallest one of other kinds. The search does not depend on the limit, so every larger limit
-/// finds the plan.
+/// Searches for the smallest plan of this kind below the smallest known plan. The search does not depend
+/// on the limit, so every larger limit finds the same plan.
 pub(super) fn for_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let options = search.model.options;
     let mut parts = search.tuning.alone.into_iter().peekable();
@@ -64,14 +66,15 @@ pub(super) fn for_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
     Ok(())
 }
 
-/// Whether regions may be found in plans that recompute: transfers stand at the steps of their plan.
+/// Checks that regions may be split in plans that recompute: plans with transfers are excluded, since
+/// transfers are tied to the steps of their plan.
 pub(super) fn stands_still(search: &Search<'_>) -> Result<(), &'static str> {
     super::regions::may_split(search)?;
     if search.model.options.farther.is_empty() { Ok(()) } else { Err("transfers stand at the steps of their plan") }
 }
 
-/// Looks for regions in parts in plans that recompute: in the plan of whole nodes, in place of copies that follow soon; and in a plan for a larger limit,
-/// to bring it down to the limit.
+/// Searches for regions in plans that recompute: in the plan without split operators, in place of copies
+/// shortly after the last use; and in a plan for a larger limit, to bring it down to the limit.
 pub(super) fn of_plans_that_recompute(search: &mut Search<'_>) -> Result<(), PipelineError> {
     if let Some(whole) = search.found("recompute").cloned() {
         regions_of(search, &whole, "whole nodes")?;
@@ -86,7 +89,8 @@ pub(super) fn of_plans_that_recompute(search: &mut Search<'_>) -> Result<(), Pip
     Ok(())
 }
 
-/// Offers a plan with regions in parts of one that recomputes; for a little less where none keeps the limit.
+/// Offers a plan with split regions made from a plan that recomputes; tries a slightly smaller limit if
+/// no plan keeps the first.
 fn regions_of(search: &mut Search<'_>, planned: &Planned, name: &str) -> Result<(), PipelineError> {
     for part in search.tuning.nearly_all {
         let limit = Some(hundredths(search.limit(), part));
@@ -104,8 +108,8 @@ fn regions_of(search: &mut Search<'_>, planned: &Planned, name: &str) -> Result<
     Ok(())
 }
 
-/// Plans the module of a plan that recomputes anew within a limit: with regions in parts where it needs more than that, or did so if nothing was
-/// recomputed shortly after its last use. None where no regions help.
+/// Plans the module of a plan that recomputes again, with split regions. First removes copies shortly
+/// after the last use of their original. `None` if no region helps.
 fn regions_again(search: &Search<'_>, planned: &Planned, settings: &Settings) -> Result<Option<Planned>, PipelineError> {
     let mut form = Form::of_plan(search.model, planned);
     form.run(&format!("reopen,dce,{REGIONS}"), settings)?;
@@ -115,7 +119,8 @@ fn regions_again(search: &Search<'_>, planned: &Planned, settings: &Settings) ->
     planned_within(&form, &BTreeSet::new(), true, settings).map(Some)
 }
 
-/// Plans within `limit` with regions in parts; no node may need more than `part` hundredths of the limit by itself.
+/// Plans within `limit` with split regions; no node may need more than `part` hundredths of the limit by
+/// itself. `None` if there is no plan.
 fn in_regions(search: &Search<'_>, limit: Bytes, part: u64, seek: Seek) -> Result<Option<Planned>, PipelineError> {
     let effort = if seek == Seek::Least { short(search) } else { None };
     let (smallest, fastest) = (Some(limit).filter(|_| seek == Seek::Least), search.pool.fastest());
@@ -145,7 +150,7 @@ fn offer(search: &mut Search<'_>, name: String, found: Option<Planned>) {
     }
 }
 
-/// A share of the effort.
+/// Returns the share of the effort for short searches.
 fn short(search: &Search<'_>) -> Option<u64> {
     Some(search.model.options.effort / search.tuning.short)
 }

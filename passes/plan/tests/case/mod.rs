@@ -1,4 +1,4 @@
-//! The form of a file test: a command, a module, a separator, and the exact text that must come out.
+//! The form of a file test: a command, a module, a separator, and the exact expected output.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_cost::Target;
@@ -8,13 +8,13 @@ use memc_passes::{Io, Memo, Options, PassContext, Pipeline, Settings};
 use memc_plan::registry::REGISTRY;
 use memc_plan::{Found, Model, Refusal, Tuning, Wish};
 
-/// Between what goes in and what comes out.
+/// Line between the input and the expected output.
 pub const SEPARATOR: &str = "// ----\n";
 
 /// One test, read.
 #[derive(Clone)]
 pub struct Case {
-    /// Where it stands.
+    /// Path of the file, for messages.
     pub name: String,
     /// Passes, as `--passes` takes them.
     pub pipeline: String,
@@ -28,7 +28,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Reads a test; everything that is wrong with its form panics with its name.
+    /// Reads a test; panics with the test's name if its form is wrong.
     pub fn read(name: &str, whole: &str) -> Self {
         let (input, expected) = whole.split_once(SEPARATOR).unwrap_or((whole, ""));
         let command = input.lines().next().and_then(|line| line.strip_prefix("// RUN: "));
@@ -39,7 +39,7 @@ impl Case {
         Self { name: name.to_owned(), pipeline, options, settings, input: input.to_owned(), expected: expected.to_owned() }
     }
 
-    /// The whole text with other lines below the separator. Remarks behind lines that did not change are kept.
+    /// Returns the whole text with `output` below the separator. Remarks after unchanged lines are kept.
     pub fn blessed(&self, output: &str) -> String {
         let mut old: Vec<&str> = self.expected.lines().collect();
         let mut lines = Vec::new();
@@ -52,12 +52,12 @@ impl Case {
         format!("{}{SEPARATOR}{}\n", self.input, lines.join("\n"))
     }
 
-    /// The lines below the separator without the remarks behind them.
+    /// Returns the lines below the separator, without trailing remarks.
     pub fn expected_output(&self) -> String {
         self.expected.lines().map(|line| format!("{}\n", without_remark(line))).collect()
     }
 
-    /// The module of the input, with types.
+    /// Returns the module of the input, with types.
     pub fn module(&self) -> (Module, Inference) {
         let parsed = text::parse(&self.input);
         let mut module = parsed.unwrap_or_else(|errors| panic!("{}: {}", self.name, show(&errors)));
@@ -68,18 +68,18 @@ impl Case {
         (module, inference)
     }
 
-    /// A context for passes over `module`.
+    /// Returns a context for passes over the module.
     pub fn context(&self, inference: &Inference) -> PassContext<'_> {
         PassContext::new(&self.options, inference.data.clone())
     }
 
-    /// A pipeline whose passes take the settings of the case where their text names none.
+    /// Parses a pipeline; its passes take the settings of the case unless the text names others.
     pub fn pipeline(&self, text: &str, stage: Stage) -> Pipeline {
         let pipeline = Pipeline::parse(text, stage, REGISTRY).unwrap_or_else(|error| panic!("{}: {error}", self.name));
         pipeline.with(&self.settings)
     }
 
-    /// What the planner makes of the module, within the limit of the case.
+    /// Plans the module within the limit of the case.
     pub fn plan(&self) -> Result<Found, Refusal> {
         self.plan_with(&Tuning::default())
     }
@@ -100,7 +100,7 @@ impl Case {
         memc_plan::plan(&model, Wish { limit: self.settings.limit, slowdown: options.rewrite.slowdown }, tuning, &mut |_| {})
     }
 
-    /// Holds that the verifier takes the module at the stage that it states.
+    /// Checks that the verifier accepts the module at its stage.
     pub fn verify(&self, module: &Module) {
         if let Err(violations) = verify(module, module.stage) {
             panic!("{}: {}\n{}", self.name, show(&violations), text::print(module));
@@ -108,7 +108,8 @@ impl Case {
     }
 }
 
-/// A line up to two blanks and a comment, as `%a = Relu(%x) : f32[16] @device+0x40  // 0x40 = 16 * 4`.
+/// Returns a line up to two blanks and a comment, as in
+/// `%a = Relu(%x) : f32[16] @device+0x40  // 0x40 = 16 * 4`.
 fn without_remark(line: &str) -> &str {
     line.split_once("  // ").map_or(line, |(line, _)| line).trim_end()
 }

@@ -1,7 +1,7 @@
 //! Random modules: any graph of many kinds of nodes, and nets with a forward and a backward half.
 #![allow(dead_code, clippy::unwrap_used)]
 
-/// Writes one random module as text, so that a failure prints what can become a file test.
+/// Writes one random module as text, so that a failure prints a possible file test.
 struct Writer {
     numbers: Vec<u64>,
     next: usize,
@@ -19,7 +19,7 @@ impl Writer {
     }
 
     fn pick(&mut self) -> (String, Vec<u64>) {
-        // Late values more often: graphs become deep.
+        // Prefer late values: this makes graphs deep.
         let at = self.values.len() - 1 - self.below(self.values.len().min(5));
         self.values[at].clone()
     }
@@ -78,7 +78,7 @@ impl Writer {
                 let body = |operator: &str, of: &str| {
                     format!("{{\n  %inner = {operator}(%{of}) : unknown\n  %sum = Mul(%inner, %{x}) : unknown\n  return %sum\n}}")
                 };
-                // Both branches give the shape of %x: %y is captured where it has that shape too.
+                // Both branches give the shape of %x: %y is captured if it also has that shape.
                 let y = if self.values.iter().any(|(name, other)| *name == y && *other == shape) { y } else { x.clone() };
                 let (then, other) = (body("Exp", &y), body("Neg", &x));
                 let right = format!("If(%flag) {{then_branch = graph @then {then}, else_branch = graph @else {other}}}");
@@ -100,7 +100,7 @@ fn show(shape: &[u64]) -> String {
     format!("f32[{}]", extents.join(","))
 }
 
-/// A module with at least `nodes` nodes.
+/// Returns a module with at least `nodes` nodes.
 pub fn module_text(numbers: Vec<u64>, nodes: usize) -> String {
     let mut writer = Writer { numbers, next: 0, lines: Vec::new(), values: Vec::new(), nodes: 0 };
     let sizes = [16, 48, 5, 0, 64];
@@ -124,7 +124,8 @@ pub fn module_text(numbers: Vec<u64>, nodes: usize) -> String {
     )
 }
 
-/// A net with a forward and a backward half: each layer's result is read again in reverse order, with a reduction between them.
+/// Returns a net with a forward and a backward half: each layer's result is read again in reverse order,
+/// with a reduction between the halves.
 pub fn net(extents: &[u64], kinds: &[usize]) -> String {
     let mut lines = vec!["const %axis : i64[1] = [0]".to_owned()];
     let mut last = "x".to_owned();

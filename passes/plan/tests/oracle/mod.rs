@@ -1,4 +1,4 @@
-//! What a plan costs and whether it is sound, told by brute force from the module alone; shares no code with the passes.
+//! Cost and soundness of a plan by brute force from the module alone; shares no code with the passes.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -15,7 +15,8 @@ pub struct Row {
     pub offset: Option<u64>,
 }
 
-/// The rows of a module in its own order. What owns bytes is placed if a runtime makes it (`io` says what of the interface).
+/// Returns the rows of a module in its own order. An owner is placed if the runtime makes it; `io`
+/// decides for graph inputs and outputs.
 pub fn rows(module: &Module, options: &Options) -> Vec<Row> {
     let io = options.io;
     let main = module.graph(module.main());
@@ -41,7 +42,7 @@ pub fn rows(module: &Module, options: &Options) -> Vec<Row> {
     of_values.chain(of_scratch).collect()
 }
 
-/// Whether the arena holds what this owner owns.
+/// Returns whether an owner's bytes are in the arena.
 fn needs_arena(module: &Module, owner: Value, io: Io) -> bool {
     let main = module.graph(module.main());
     if module.ty(owner).size().is_none() || main.nodes.is_empty() {
@@ -49,21 +50,21 @@ fn needs_arena(module: &Module, owner: Value, io: Io) -> bool {
     }
     match module.value(owner).definition {
         Definition::Input(graph, _) => {
-            // What the caller gave and gets back stays with the caller, and so does what no node reads.
+            // Inputs that are returned, have a default, or have no reader stay with the caller.
             let read = main.nodes.iter().any(|node| module.reads(*node).contains(&owner));
             let kept = module.value(owner).default.is_some() || main.outputs.contains(&owner) || !read;
             graph == module.main() && !kept && io == Io::Arena
         }
         Definition::Result(node, _) if main.nodes.contains(&node) => match main.outputs.contains(&owner) {
             true => io != Io::External,
-            // What reads nothing and can be repeated is a constant.
+            // A result that reads nothing and can be repeated is a constant.
             false => !module.reads(node).is_empty() || !memc_ops::repeatable(module, node),
         },
         _ => false,
     }
 }
 
-/// Steps at which a value of the main graph is needed, one by one.
+/// Returns the steps at which a value of the main graph is needed, one by one.
 fn steps(module: &Module, nodes: &[Node], value: Value, holds_unread: bool) -> Vec<u32> {
     let made = nodes.iter().position(|node| module.node(*node).results().any(|result| result == value));
     let mut last = made.unwrap_or(0);
@@ -82,7 +83,7 @@ fn steps(module: &Module, nodes: &[Node], value: Value, holds_unread: bool) -> V
     if nodes.is_empty() { Vec::new() } else { (made.unwrap_or(0) as u32..=last as u32).collect() }
 }
 
-/// Live bytes at each step.
+/// Returns the live bytes at each step.
 pub fn live(module: &Module, options: &Options) -> Vec<u64> {
     let mut live = vec![0; module.graph(module.main()).nodes.len()];
     for row in rows(module, options) {
@@ -91,12 +92,13 @@ pub fn live(module: &Module, options: &Options) -> Vec<u64> {
     live
 }
 
-/// Most live bytes at a step.
+/// Returns the maximum of live bytes at a step.
 pub fn peak(module: &Module, options: &Options) -> u64 {
     live(module, options).into_iter().max().unwrap_or(0)
 }
 
-/// What some node needs for itself in any order: its operands, results and workspace, shared bytes counted once.
+/// Returns the largest need of a single node in any order: operands, results and workspace, shared bytes
+/// counted once.
 pub fn working_set(module: &Module, options: &Options) -> u64 {
     let mut most = 0;
     for node in &module.graph(module.main()).nodes {
@@ -112,12 +114,12 @@ pub fn working_set(module: &Module, options: &Options) -> u64 {
     most
 }
 
-/// Size of the arena.
+/// Returns the size of the arena in bytes.
 pub fn arena(module: &Module) -> u64 {
     module.plan.arenas.iter().map(|arena| arena.size.0).max().unwrap_or(0)
 }
 
-/// What is wrong with the places of a planned module.
+/// Describes the errors in the placement of a planned module.
 pub fn misplaced(module: &Module, options: &Options) -> Vec<String> {
     let mut wrong = Vec::new();
     let alignment = module.plan.spaces.iter().next().map_or(1, |(_, space)| space.alignment);

@@ -1,4 +1,4 @@
-//! What conditions and functions of rules are given.
+//! Arguments of conditions and functions of rules.
 
 use egg::Id;
 use memc_ir::Attribute;
@@ -12,7 +12,7 @@ pub(crate) enum Argument {
     Class(Id),
     /// Several classes.
     Classes(Vec<Id>),
-    /// All attributes that an open list took.
+    /// All attributes that an open list matched.
     Rest(Vec<(String, Attribute)>),
     /// An attribute that was left out.
     Nothing,

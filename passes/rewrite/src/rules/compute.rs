@@ -1,4 +1,4 @@
-//! Numbers, lists and texts that rules compute from a match.
+//! Functions of rules: numbers, lists and texts computed from a match.
 
 use egg::Id;
 use memc_ir::Attribute;
@@ -15,12 +15,12 @@ pub(crate) struct Function {
     pub(crate) value: fn(&Graph<'_>, &[Argument]) -> Option<Attribute>,
 }
 
-/// The function of this name.
+/// Returns the function with this name.
 pub(super) fn function(name: &str) -> Option<Function> {
     FUNCTIONS.iter().find(|function| function.name == name).copied()
 }
 
-/// All functions; `doc/rules.md` says what each means.
+/// All functions; `doc/rules.md` explains each.
 const FUNCTIONS: &[Function] = &[
     Function { name: "add", value: |_, a| arithmetic(a, i64::checked_add, |x, y| x + y) },
     Function { name: "all-moved", value: all_moved },
@@ -90,7 +90,7 @@ fn real(value: &Attribute) -> Option<f64> {
     }
 }
 
-/// The number that all elements of a small constant are.
+/// Returns the number that all elements of a small constant equal, or `None`.
 pub(crate) fn splat(graph: &Graph<'_>, id: Id) -> Option<f64> {
     let facts = &graph[id].data;
     let data = facts.data().filter(|_| facts.is_constant)?;
@@ -103,7 +103,7 @@ pub(crate) fn splat(graph: &Graph<'_>, id: Id) -> Option<f64> {
     data.items.iter().all(|item| item == first).then_some(number)
 }
 
-/// The integer that a constant of one element is.
+/// Returns the integer in a constant of one element.
 pub(super) fn one_int(graph: &Graph<'_>, id: Id) -> Option<i64> {
     let facts = &graph[id].data;
     match facts.data().filter(|_| facts.is_constant)?.items.as_slice() {
@@ -112,7 +112,7 @@ pub(super) fn one_int(graph: &Graph<'_>, id: Id) -> Option<i64> {
     }
 }
 
-/// `compose P Q`: the permutation of a Transpose by P of a Transpose by Q.
+/// `compose P Q`: permutation of a Transpose by P after a Transpose by Q.
 fn compose(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let (Attribute::Ints(outer), Attribute::Ints(inner)) = (attribute(arguments.first()?)?, attribute(arguments.get(1)?)?) else {
         return None;
@@ -130,7 +130,8 @@ fn inverse(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     (0..axes.len()).map(back).collect::<Option<Vec<i64>>>().map(Attribute::Ints)
 }
 
-/// `left-out P AXIS`: the permutation of what is left where one index of the axis of a Transpose by P is taken.
+/// `left-out P AXIS`: permutation of the remaining axes after one index of an axis of a Transpose by P
+/// is picked.
 fn left_out(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let Attribute::Ints(axes) = attribute(arguments.first()?)? else { return None };
     let at = normalize_axis(int(arguments, 1)?, axes.len())?;
@@ -140,13 +141,13 @@ fn left_out(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     Some(Attribute::Ints(left))
 }
 
-/// `moved P AXIS`: the axis of the operand of a Transpose by P that an axis of its result is.
+/// `moved P AXIS`: axis of the operand of a Transpose by P that becomes an axis of its result.
 fn moved(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let Attribute::Ints(axes) = attribute(arguments.first()?)? else { return None };
     axes.get(normalize_axis(int(arguments, 1)?, axes.len())?).copied().map(Attribute::Int)
 }
 
-/// `(all-moved $p AXES)`: the axes of the operand of a Transpose by `$p` that axes of its result are.
+/// `(all-moved $p AXES)`: axes of the operand of a Transpose by `$p` that become axes of its result.
 fn all_moved(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let Attribute::Ints(order) = attribute(arguments.first()?)? else { return None };
     let axes = axis_list(graph, arguments.get(1)?)?;
@@ -161,7 +162,7 @@ fn extent(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     Some(Attribute::Int(i64::try_from(dims[axis].known()?).ok()?))
 }
 
-/// `shares ?x N`: the last extent in so many equal parts, where it is known and divides.
+/// `shares ?x N`: the last extent in `N` equal parts, if the extent is known and divisible.
 fn shares(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let extent = graph[class(arguments, 0)?].data.tensor()?.shape.as_ref()?.last()?.known()?;
     let count = int(arguments, 1)?;
@@ -169,7 +170,7 @@ fn shares(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     Some(Attribute::Ints(vec![share; usize::try_from(count).ok()?]))
 }
 
-/// `list A B ...`: integers, and lists of them, one after the other; or floats.
+/// `list A B ...`: concatenation of integers and lists of integers; or floats.
 fn list(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let floats: Option<Vec<f32>> = arguments.iter().map(float).collect();
     if let Some(floats) = floats.filter(|floats| !floats.is_empty()) {
@@ -179,7 +180,7 @@ fn list(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     Some(Attribute::Ints(parts?.concat()))
 }
 
-/// `shape ?x`: all extents, where they are known.
+/// `shape ?x`: all extents, if known.
 fn shape(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let dims = graph[class(arguments, 0)?].data.tensor()?.known_dims()?;
     dims.into_iter().map(|extent| i64::try_from(extent).ok()).collect::<Option<Vec<i64>>>().map(Attribute::Ints)
@@ -191,13 +192,13 @@ fn leading(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     Some(Attribute::Ints((0..i64::try_from(rank).ok()? - 1).collect()))
 }
 
-/// `(pad-starts PADS)`: where the operand of a Pad begins in its result, on all axes but the last.
+/// `(pad-starts PADS)`: start of a Pad's operand within its result, on all axes but the last.
 fn pad_starts(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let pads = axis_list(graph, arguments.first()?)?;
     Some(Attribute::Ints(pads.get(..(pads.len() / 2).checked_sub(1)?)?.to_vec()))
 }
 
-/// `(pad-ends PADS ?x)`: where the operand `?x` of a Pad ends in its result, on all axes but the last.
+/// `(pad-ends PADS ?x)`: end of a Pad's operand `?x` within its result, on all axes but the last.
 fn pad_ends(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let Attribute::Ints(starts) = pad_starts(graph, arguments)? else { return None };
     let extents = graph[class(arguments, 1)?].data.tensor()?.known_dims()?;

@@ -1,4 +1,4 @@
-//! Conditions that rules may state of a match: facts about types, constants and attributes.
+//! Conditions of rules on a match: facts about types, constants and attributes.
 
 use egg::Id;
 use memc_ir::{Attribute, Dim, ElementType, TensorType};
@@ -11,7 +11,7 @@ use super::shapes::{axis_list, is_vector_of};
 use crate::fact::Graph;
 use crate::term::{Head, Term};
 
-/// What a condition is evaluated in.
+/// Context in which a condition is evaluated.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a, 'm> {
     pub(crate) graph: &'a Graph<'m>,
@@ -22,17 +22,17 @@ pub(crate) struct Scene<'a, 'm> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Predicate {
     pub(crate) name: &'static str,
-    /// Least number of arguments.
+    /// Minimum number of arguments.
     pub(crate) arguments: usize,
     pub(crate) holds: fn(Scene<'_, '_>, &[Argument]) -> bool,
 }
 
-/// The condition of this name.
+/// Returns the condition with this name.
 pub(super) fn predicate(name: &str) -> Option<Predicate> {
     PREDICATES.iter().find(|predicate| predicate.name == name).copied()
 }
 
-/// All conditions; `doc/rules.md` says what each means.
+/// All conditions; `doc/rules.md` explains each.
 const PREDICATES: &[Predicate] = &[
     Predicate { name: "as-many-axes", arguments: 2, holds: as_many_axes },
     Predicate { name: "axis-last", arguments: 2, holds: axis_last },
@@ -100,13 +100,13 @@ fn int(arguments: &[Argument], position: usize) -> Option<i64> {
     }
 }
 
-/// `as-many-axes ?x ?y`: both ranks are known and the same.
+/// `as-many-axes ?x ?y`: both ranks are known and equal.
 fn as_many_axes(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let rank = |position: usize| tensor(scene, arguments, position).and_then(TensorType::rank);
     rank(0).is_some() && rank(0) == rank(1)
 }
 
-/// `axis-last AXES ?x [DEFAULT]`: the one axis (or list of one) is the last of `?x`.
+/// `axis-last AXES ?x [DEFAULT]`: the one axis (or list of one) is the last axis of `?x`.
 fn axis_last(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let rank = tensor(scene, arguments, 1).and_then(TensorType::rank);
     let axes =
@@ -119,7 +119,7 @@ fn axis_last(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     }
 }
 
-/// `before-last AXES ?x`: axes are named and known, and none is the last of `?x`.
+/// `before-last AXES ?x`: the axes are named and known, and none is the last axis of `?x`.
 fn before_last(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let rank = tensor(scene, arguments, 1).and_then(TensorType::rank);
     let axes = axis_list(scene.graph, &arguments[0]);
@@ -138,7 +138,7 @@ fn moves_ones(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     ty.rank() == Some(axes.len()) && moved.is_sorted()
 }
 
-/// `packs ?x ?y AXIS`: the last axis of `?x` is those of its reshaped form `?y` from this one on.
+/// `packs ?x ?y AXIS`: the last axis of `?x` merges the axes of its reshaped form `?y` from `AXIS` on.
 fn packs(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let found = || {
         let (dims, reshaped) = (tensor(scene, arguments, 0)?.known_dims()?, tensor(scene, arguments, 1)?.known_dims()?);
@@ -150,7 +150,8 @@ fn packs(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     found().unwrap_or(false)
 }
 
-/// `pads-rows PADS ?x`: the borders of a Pad of `?x` are known, none is negative, and the last axis has none.
+/// `pads-rows PADS ?x`: the borders of a Pad of `?x` are known, none is negative, and the last axis has
+/// none.
 fn pads_rows(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let rank = tensor(scene, arguments, 1).and_then(TensorType::rank);
     axis_list(scene.graph, &arguments[0]).zip(rank).is_some_and(|(pads, rank)| {
@@ -158,7 +159,7 @@ fn pads_rows(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     })
 }
 
-/// `rows-same ?x ?y`: as many axes, and all extents but the last are provably the same.
+/// `rows-same ?x ?y`: equal ranks, and all extents but the last are provably equal.
 fn rows_same(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let rows = |position| tensor(scene, arguments, position)?.shape.as_ref()?.split_last().map(|(_, rows)| rows);
     rows(0).zip(rows(1)).is_some_and(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b)))
@@ -173,7 +174,7 @@ fn element(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     ty.element != ElementType::Undefined && arguments[1..].iter().any(is_it)
 }
 
-/// `extent ?x AXIS N`: an extent of `?x` is known and is this.
+/// `extent ?x AXIS N`: an extent of `?x` is known and equals `N`.
 fn extent(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let found = || {
         let dims = tensor(scene, arguments, 0)?.shape.as_ref()?;
@@ -183,7 +184,7 @@ fn extent(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     found().unwrap_or(false)
 }
 
-/// `extent-at-least ?x AXIS N`: an extent of `?x` is known and no less than this.
+/// `extent-at-least ?x AXIS N`: an extent of `?x` is known and at least `N`.
 fn extent_at_least(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let found = || {
         let dims = tensor(scene, arguments, 0)?.shape.as_ref()?;
@@ -193,7 +194,7 @@ fn extent_at_least(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     found().unwrap_or(false)
 }
 
-/// `extent-same ?x AXIS ?y AXIS`: two extents are provably the same.
+/// `extent-same ?x AXIS ?y AXIS`: two extents are provably equal.
 fn extent_same(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let dim = |tensor_at: usize, axis_at: usize| {
         let dims = tensor(scene, arguments, tensor_at)?.shape.as_ref()?;
@@ -202,7 +203,7 @@ fn extent_same(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     dim(0, 1).zip(dim(2, 3)).is_some_and(|(a, b)| a.same(b))
 }
 
-/// `swaps-last $perm`: exchanges the last two axes and nothing else.
+/// `swaps-last $perm`: the permutation exchanges the last two axes and nothing else.
 fn swaps_last(_: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let Argument::Attribute(Attribute::Ints(axes)) = &arguments[0] else { return false };
     let count = axes.len() as i64;
@@ -224,7 +225,7 @@ fn wider(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     last(0).zip(last(1)).is_some_and(|(wide, narrow)| wide / 2 >= narrow && wide > 1)
 }
 
-/// `without $rest NAME`: an open list, if there is one, holds no attribute of this name.
+/// `without $rest NAME`: the open list, if any, has no attribute of this name.
 fn without(_: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     match (&arguments[0], &arguments[1]) {
         (Argument::Nothing, _) => true,
@@ -246,7 +247,8 @@ fn nonnegative(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     })
 }
 
-/// `parts ?x ?from ?middle ?to ?axis [?step]`: slices from-middle and middle-to along the axis are all of `?x`, neither empty.
+/// `parts ?x ?from ?middle ?to ?axis [?step]`: the slices from-middle and middle-to along the axis cover
+/// all of `?x`, and neither is empty.
 fn parts(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let number = |position| class(arguments, position).and_then(|id| one_int(scene.graph, id));
     let found = || {
@@ -259,10 +261,10 @@ fn parts(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     found().unwrap_or(false)
 }
 
-/// `power-of-two ?c`: all elements are one number whose reciprocal is exact.
+/// `power-of-two ?c`: all elements equal one number whose reciprocal is exact.
 fn power_of_two(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let number = class(arguments, 0).and_then(|id| splat(scene.graph, id));
-    // Within a range in which neither the number nor its reciprocal is subnormal in binary32.
+    // Limited to numbers that are, like their reciprocals, not subnormal in binary32.
     number.is_some_and(|number| (-100..=100).any(|power| number.abs() == 2f64.powi(power)))
 }
 
@@ -276,7 +278,7 @@ fn rank_at_least(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     rank.zip(int(arguments, 1)).is_some_and(|(rank, least)| rank >= least)
 }
 
-/// `repeats ?c`: both halves of the last axis of a constant that was read hold the same.
+/// `repeats ?c`: both halves of the last axis of a constant that was read are equal.
 fn repeats(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let Some(id) = class(arguments, 0) else { return false };
     scene.graph[id].nodes.iter().any(|term| match term.head {
@@ -285,7 +287,7 @@ fn repeats(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     })
 }
 
-/// `table-of ?t ?x`: the last two extents are known and those of `?x`, all others are 1.
+/// `table-of ?t ?x`: the last two extents are known and equal those of `?x`, all others are 1.
 fn table_of(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let dims = |position: usize| tensor(scene, arguments, position).and_then(TensorType::known_dims);
     let last = |position: usize| tensor(scene, arguments, position)?.shape.as_ref()?.last_chunk::<2>();
@@ -310,13 +312,14 @@ fn same_element(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     element(0).is_some_and(|own| own != ElementType::Undefined) && element(0) == element(1)
 }
 
-/// `vector-of ?v ?x`: `?v` has one axis, provably as long as the last one of `?x`.
+/// `vector-of ?v ?x`: `?v` has one axis, provably as long as the last axis of `?x`.
 fn vector_of(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let (vector, of) = (tensor(scene, arguments, 0), tensor(scene, arguments, 1));
     vector.zip(of).is_some_and(|(vector, of)| is_vector_of(vector, of))
 }
 
-/// `zeros ?z`: all elements are zero, because they are known, spread from one that is, or made so. Of both signs.
+/// `zeros ?z`: all elements are zero of either sign: known, expanded from a zero, or made without a
+/// value.
 fn is_zero(graph: &Graph<'_>, id: Id) -> bool {
     let made = |term: &Term| match term.head {
         Head::Apply { operator, attributes, .. } => {
@@ -324,7 +327,7 @@ fn is_zero(graph: &Graph<'_>, id: Id) -> bool {
             let operator = names.operator_at(operator);
             match (&*operator.domain, &*operator.name) {
                 ("", "Expand") => splat(graph, term.children[0]) == Some(0.0),
-                // A value of its own is a tensor that the attribute holds, which no fragment has.
+                // Other values are stated by a tensor attribute, which no node of a fragment has.
                 ("", "ConstantOfShape") => names.attributes_at(attributes).is_empty(),
                 _ => false,
             }

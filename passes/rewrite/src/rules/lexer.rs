@@ -1,17 +1,17 @@
-//! Words, brackets and strings of one field of a rule.
+//! Splits one field of a rule into words, brackets and strings.
 
 /// A token.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Token {
     /// One of `( ) [ ] { } =`.
     Mark(char),
-    /// Anything else that holds no blank.
+    /// Any other text without blanks.
     Word(String),
-    /// Text between quotation marks, without them.
+    /// Text between quotation marks, without these.
     Text(String),
 }
 
-/// Splits a field; `None` where a quotation mark is missing.
+/// Splits a field into tokens; `None` if a quotation mark is missing.
 pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     let mut found = Vec::new();
     let mut rest = text.chars().peekable();

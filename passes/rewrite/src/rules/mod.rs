@@ -1,4 +1,4 @@
-//! Rules: what a rule is, and the book of all rules, read from text files.
+//! Rules, and the book of all rules, read from text files.
 
 mod argument;
 mod compute;
@@ -17,19 +17,19 @@ pub(crate) use compute::splat;
 pub(crate) use condition::Scene;
 pub(crate) use pattern::{ApplyPattern, AttributePattern, Condition, Expression, Pattern, Template, Wanted};
 
-/// What a rule does to the bits of results.
+/// Effect of a rule on the bits of results.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
-    /// No bit changes, whatever the operands hold.
+    /// No bit changes, for any operands.
     Exact,
-    /// Equal in real arithmetic: roundings happen elsewhere, or in another order.
+    /// Equal in real arithmetic: roundings happen at other places, or in another order.
     Reassociates,
-    /// Another function that is close.
+    /// Another function with close results.
     Approximate,
 }
 
 impl Class {
-    /// The word in rule files.
+    /// Returns the word in rule files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -39,21 +39,22 @@ impl Class {
     }
 }
 
-/// What a rule does to memory.
+/// Effect of a rule on memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Memory {
-    /// Never needs more.
+    /// Never needs more memory.
     Lowers,
-    /// Needs the same.
+    /// Needs equal memory.
     Same,
-    /// May need more: applied once, last, and only ever a candidate.
+    /// May need more memory: applied once, last, and its results are only candidates.
     Raises,
-    /// Needs less at once for more work, which no sum over nodes shows: applied with what raises, and put into candidates of its own.
+    /// Needs less memory at once for more work, which no sum over nodes shows: applied together with
+    /// rules that raise memory, and placed into candidates of its own.
     Halves,
 }
 
 impl Memory {
-    /// The word in rule files.
+    /// Returns the word in rule files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lowers => "lowers",
@@ -71,17 +72,17 @@ pub struct Rule {
     pub name: String,
     /// One sentence.
     pub summary: String,
-    /// Why it holds, and why it helps.
+    /// Reason why the rule holds and helps.
     pub why: String,
-    /// File that it stands in, without the ending.
+    /// File that contains the rule, without the ending.
     pub family: &'static str,
-    /// What it does to bits.
+    /// Effect on bits.
     pub class: Class,
-    /// What it does to memory.
+    /// Effect on memory.
     pub memory: Memory,
-    /// First and last version of ONNX's operator set that it is right for.
+    /// First and last version of ONNX's operator set for which the rule is right.
     pub opset: (i64, i64),
-    /// The text that it was read from.
+    /// Source text of the rule.
     pub text: String,
     pub(crate) find: Vec<Pattern>,
     pub(crate) conditions: Vec<Condition>,
@@ -91,7 +92,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The rule's page, as `memc explain` prints it.
+    /// Returns the rule's page, as `memc explain` prints it.
     pub fn page(&self) -> String {
         let opset = match self.opset {
             (0, i64::MAX) => "all".to_owned(),
@@ -140,17 +141,17 @@ const FILES: &[(&str, &str)] = &[
 static BOOK: LazyLock<Result<RuleBook, RuleError>> = LazyLock::new(|| RuleBook::parse(FILES));
 
 impl RuleBook {
-    /// The book that memc carries.
+    /// Returns the book with memc's own rules.
     ///
     /// # Errors
-    /// A file is no rule file (a defect of memc, which a test would show).
+    /// Returns an error if a file is no rule file (a defect of memc, which a test would show).
     pub fn standard() -> Result<&'static Self, RuleError> {
         BOOK.as_ref().map_err(Clone::clone)
     }
     /// Reads rule files: pairs of a family's name and its text.
     ///
     /// # Errors
-    /// The first line that cannot be read.
+    /// Returns the first rule that cannot be read.
     pub fn parse(files: &[(&'static str, &str)]) -> Result<Self, RuleError> {
         let mut book = Self::default();
         for (family, text) in files {
@@ -158,19 +159,19 @@ impl RuleBook {
         }
         Ok(book)
     }
-    /// All rules, in order.
+    /// Returns all rules, in order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
-    /// The rule of this name.
+    /// Returns the rule with this name.
     pub fn find(&self, name: &str) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.name == name)
     }
-    /// Whether the two operands of this operator may change places.
+    /// Returns whether the two operands of this operator may change places.
     pub(crate) fn is_commutative(&self, name: &str) -> bool {
         self.commutative.iter().any(|other| other == name)
     }
-    /// Whether no element of this operator's result is below zero (NaN may be).
+    /// Returns whether no element of this operator's result is below zero (NaN may be).
     pub(crate) fn is_nonnegative(&self, name: &str) -> bool {
         self.nonnegative.iter().any(|other| other == name)
     }

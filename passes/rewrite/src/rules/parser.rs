@@ -8,18 +8,18 @@ use super::lexer::{Token, tokens};
 use super::pattern::{ApplyPattern, AttributePattern, Condition, Expression, Pattern, Template, Wanted};
 use super::{Class, Memory, Rule, RuleBook};
 
-/// Patterns nest at most this deep.
+/// Maximum depth of nested patterns.
 const MAX_DEPTH: usize = 64;
 
-/// Why a rule file cannot be read (the file's fault).
+/// Reason why a rule file cannot be read (the file's fault).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{family}: rule `{rule}`: {why}")]
 pub struct RuleError {
-    /// The file's family.
+    /// Family of the file.
     pub family: String,
-    /// The rule, as far as it is known.
+    /// Name of the rule, as far as it is known.
     pub rule: String,
-    /// What is wrong.
+    /// Description of the error.
     pub why: String,
 }
 
@@ -27,7 +27,7 @@ pub struct RuleError {
 const FIELDS: [&str; 12] =
     ["rule", "class", "memory", "opset", "find", "where", "and", "make", "also", "why", "commutative", "nonnegative"];
 
-/// Adds a file's rules to the book.
+/// Reads the rules of a file into the book.
 pub(super) fn read(family: &'static str, text: &str, book: &mut RuleBook) -> Result<(), RuleError> {
     let mut fields: Vec<(String, String)> = Vec::new();
     for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
@@ -82,6 +82,7 @@ fn rule(family: &'static str, head: &str, fields: &[(String, String)], text: &st
         operands: 0,
         attributes: 0,
     };
+    // Read the fields; operands and attributes share their numbers across all fields.
     let mut names = Names::default();
     let mut stated = (false, false);
     for (word, value) in fields {
@@ -110,6 +111,7 @@ fn rule(family: &'static str, head: &str, fields: &[(String, String)], text: &st
         let whole = matches!(word.as_str(), "class" | "memory" | "opset") || reader.at == reader.tokens.len();
         outcome.filter(|_| whole).ok_or_else(|| error(format!("cannot read `{word} {value}`")))?;
     }
+    // Check that no required field is missing.
     (rule.operands, rule.attributes) = (names.operands.len(), names.attributes.len());
     let complete = stated == (true, true) && !rule.find.is_empty() && !rule.make.is_empty() && !rule.summary.is_empty();
     if !complete {
@@ -118,7 +120,7 @@ fn rule(family: &'static str, head: &str, fields: &[(String, String)], text: &st
     Ok(rule)
 }
 
-/// The lines of a rule in its file.
+/// Returns the lines of a rule in its file.
 fn source(text: &str, name: &str) -> String {
     let begins = |line: &&str| line.strip_prefix("rule ").is_some_and(|rest| rest.split(':').next() == Some(name));
     let mut lines = text.lines().skip_while(|line| !begins(line));
@@ -135,14 +137,14 @@ fn memory(text: &str) -> Option<Memory> {
     [Memory::Lowers, Memory::Same, Memory::Raises, Memory::Halves].into_iter().find(|memory| memory.name() == text)
 }
 
-/// `13..`, `..17` or `13..17`, the last one included.
+/// Reads `13..`, `..17` or `13..17`, the last version included.
 fn opset(text: &str) -> Option<(i64, i64)> {
     let (first, last) = text.split_once("..")?;
     let bound = |text: &str, open: i64| if text.is_empty() { Some(open) } else { text.parse().ok() };
     Some((bound(first, 0)?, bound(last, i64::MAX)?))
 }
 
-/// Names of operands and attributes in the order in which they were met.
+/// Names of operands and attributes, in order of first occurrence.
 #[derive(Default)]
 struct Names {
     operands: Vec<String>,
@@ -190,7 +192,7 @@ impl Reader {
             _ => None,
         }
     }
-    /// Whether what follows is `name=`.
+    /// Returns whether the next tokens are `name=`.
     fn is_attribute(&self) -> bool {
         let named = matches!(self.peek(), Some(Token::Word(word)) if !word.starts_with('?'));
         named && self.tokens.get(self.at + 1) == Some(&Token::Mark('='))
@@ -345,7 +347,8 @@ impl Reader {
         }
     }
 
-    /// An integer, a number with a point, a text, a bare word (a text too), or a list of integers or numbers.
+    /// Reads an integer, a number with a point, a text, a bare word (a text too), or a list of integers
+    /// or numbers.
     fn literal(&mut self) -> Option<Attribute> {
         match self.next()? {
             Token::Text(text) => Some(Attribute::String(text.into_bytes().into())),
@@ -374,10 +377,10 @@ fn list(items: &[Attribute]) -> Option<Attribute> {
     ints.map(Attribute::Ints).or_else(|| floats().map(Attribute::Floats))
 }
 
-/// Position of a result, and how many there are where that is written.
+/// Position of a result, and the number of results if it is written.
 type Place = (u32, Option<u32>);
 
-/// Domain, name, and result with their count out of `domain::Name#2/3`.
+/// Splits `domain::Name#2/3` into domain, name, and the position and number of results.
 fn head(word: &str) -> Option<(String, String, Option<Place>)> {
     let (operator, result) = match word.split_once('#') {
         None => (word, None),

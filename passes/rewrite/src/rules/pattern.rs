@@ -1,46 +1,46 @@
-//! The two sides of a rule: what is looked for, and what is made of it.
+//! The two sides of a rule: the pattern to find, and the template to make.
 
 use memc_ir::Attribute;
 
 use super::compute::Function;
 use super::condition::Predicate;
 
-/// What is looked for.
+/// Pattern of values.
 #[derive(Clone, Debug)]
 pub(crate) enum Pattern {
-    /// Anything; the same class wherever the same number stands.
+    /// Any value; equal numbers stand for the same class.
     Variable(usize),
-    /// What matches the pattern, under a number.
+    /// A pattern whose match gets a number.
     Named(usize, Box<Pattern>),
     /// An operand that is left out.
     Absent,
-    /// A constant all of whose elements are this number.
+    /// A constant with all elements equal to this number.
     Number {
         /// The number.
         value: f64,
-        /// Whether a relative error of 1e-5 is let through.
+        /// Whether a relative error of 1e-5 is allowed.
         near: bool,
     },
     /// An application.
     Apply(ApplyPattern),
 }
 
-/// An application that is looked for.
+/// Pattern of an application.
 #[derive(Clone, Debug)]
 pub(crate) struct ApplyPattern {
     pub(crate) domain: String,
     pub(crate) name: String,
-    /// Which of several results; `None` for an application with one.
+    /// Position among several results; `None` for an application with one result.
     pub(crate) result: Option<u32>,
     pub(crate) attributes: Vec<AttributePattern>,
-    /// Takes all attributes that are not named.
+    /// Variable for all attributes that are not named.
     pub(crate) open: Option<usize>,
     pub(crate) operands: Vec<Pattern>,
-    /// Takes all operands that are not named.
+    /// Variable for all operands that are not named.
     pub(crate) rest: Option<usize>,
 }
 
-/// An attribute that is looked for.
+/// Pattern of an attribute.
 #[derive(Clone, Debug)]
 pub(crate) struct AttributePattern {
     pub(crate) name: String,
@@ -49,12 +49,12 @@ pub(crate) struct AttributePattern {
     pub(crate) wanted: Wanted,
 }
 
-/// What an attribute has to be.
+/// Required value of an attribute.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
-    /// This.
+    /// This value.
     Literal(Attribute),
-    /// Anything; the same wherever the same number stands.
+    /// Any value; equal numbers stand for equal attributes.
     Variable(usize),
 }
 
@@ -71,20 +71,20 @@ pub(crate) struct Condition {
 pub(crate) enum Expression {
     /// As written.
     Literal(Attribute),
-    /// What an attribute was.
+    /// Value of an attribute variable.
     Attribute(usize),
-    /// A class, or several.
+    /// Class or classes of an operand variable.
     Operand(usize),
-    /// Computed; no value means that the rule does not apply.
+    /// Result of a function; without a result, the rule does not apply.
     Call(Function, Vec<Expression>),
 }
 
-/// What is made.
+/// Template of values to make.
 #[derive(Clone, Debug)]
 pub(crate) enum Template {
-    /// What was found.
+    /// Class of an operand variable.
     Variable(usize),
-    /// All operands that a rest took.
+    /// All operands that `?xs...` matched.
     Splice(usize),
     /// An operand that is left out.
     Absent,
@@ -92,7 +92,7 @@ pub(crate) enum Template {
     Constant {
         /// Its elements.
         value: Expression,
-        /// The class whose element type it has.
+        /// Operand variable that gives the element type.
         like: Option<usize>,
     },
     /// An application.
@@ -101,11 +101,11 @@ pub(crate) enum Template {
         domain: String,
         /// Name of the operator.
         name: String,
-        /// Which of how many results.
+        /// Position of the result, and number of results.
         result: Option<(u32, u32)>,
-        /// Attributes; one whose expression has no value because it was left out is left out.
+        /// Attributes; an attribute is left out if its variable was left out.
         attributes: Vec<(String, Expression)>,
-        /// Attributes that were not named in the pattern.
+        /// Variable for attributes that the pattern does not name.
         open: Option<usize>,
         /// Operands.
         operands: Vec<Template>,

@@ -1,11 +1,11 @@
-//! Axes and extents as rules ask for them.
+//! Axes and extents for conditions and functions of rules.
 
 use memc_ir::{Attribute, TensorType};
 
 use super::argument::Argument;
 use crate::fact::Graph;
 
-/// Axes as an attribute (a number or a list) or as a constant operand states them.
+/// Returns axes stated by an attribute (a number or a list) or by a constant operand.
 pub(super) fn axis_list(graph: &Graph<'_>, argument: &Argument) -> Option<Vec<i64>> {
     match argument {
         Argument::Attribute(Attribute::Int(axis)) => Some(vec![*axis]),
@@ -15,7 +15,7 @@ pub(super) fn axis_list(graph: &Graph<'_>, argument: &Argument) -> Option<Vec<i6
     }
 }
 
-/// Whether a tensor has one axis, provably as long as the last one of another.
+/// Returns whether a tensor has one axis, provably as long as the last axis of another tensor.
 pub(super) fn is_vector_of(vector: &TensorType, of: &TensorType) -> bool {
     match (vector.shape.as_deref(), of.shape.as_ref().and_then(|dims| dims.last())) {
         (Some([extent]), Some(last)) => extent.same(last),

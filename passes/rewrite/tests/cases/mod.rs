@@ -1,8 +1,10 @@
-//! Cases of rules: small modules on which a rule applies, and modules that one of its conditions keeps it from.
+//! Cases of rules: small modules to which a rule applies, and modules that one of its conditions
+//! refuses.
 //!
-//! `rules/NAME.mem` holds the cases of a rule: `// applies: SENTENCE` or `// refused: SENTENCE`, then a module in the text form. A line
-//! `// also refused by types: CONDITION` names a condition that holds wherever types and kernels let the rule apply at all, and
-//! `// careful: CONDITION: REASON` one without which ONNX Runtime computes the same, and why the rule states it.
+//! `rules/NAME.mem` contains the cases of a rule: `// applies: SENTENCE` or `// refused: SENTENCE`, then
+//! a module in the text form. A line `// also refused by types: CONDITION` names a condition that types
+//! and kernels imply whenever the rule applies. `// careful: CONDITION: REASON` names a condition
+//! without which ONNX Runtime computes equal results, and says why the rule states it.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -15,7 +17,7 @@ use memc_rewrite::{Limits, Rule, RuleBook, Setting, Shift, apply, every_form, fr
 
 /// One case of a rule.
 pub struct Case {
-    /// What it shows.
+    /// Sentence about the purpose of the case.
     pub title: String,
     /// Whether the rule applies.
     pub applies: bool,
@@ -32,7 +34,7 @@ pub struct Cases {
     pub careful: Vec<String>,
 }
 
-/// The folder of this crate, seen from it or from the root of the tree.
+/// Returns the folder of this crate, also when the test runs from another crate of the repository.
 pub fn home() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let below = here.join("passes/rewrite");
@@ -76,7 +78,7 @@ fn module(rule: &str, title: &str, body: &str) -> Module {
     module
 }
 
-/// A book of one rule, or of one rule without the condition of this number.
+/// Returns a book with one rule, or with that rule without the condition of number `without`.
 pub fn book(rule: &Rule, without: Option<usize>) -> RuleBook {
     let algebraic = include_str!("../../rules/algebraic.rules");
     let heads: Vec<&str> =
@@ -87,20 +89,20 @@ pub fn book(rule: &Rule, without: Option<usize>) -> RuleBook {
     RuleBook::parse(&[("one", &whole)]).unwrap_or_else(|error| panic!("{error}\n{whole}"))
 }
 
-/// Lines of the rule's text that are conditions.
+/// Returns the numbers of the lines with conditions in the rule's text.
 fn places(rule: &Rule) -> Vec<usize> {
     let is_condition = |line: &str| ["where ", "and "].iter().any(|word| line.trim_start().starts_with(word));
     rule.text.lines().enumerate().filter(|(_, line)| is_condition(line)).map(|(number, _)| number).collect()
 }
 
-/// The conditions of a rule as they are written, without the word in front.
+/// Returns the conditions of a rule as they are written, without the leading word.
 pub fn conditions(rule: &Rule) -> Vec<String> {
     let lines: Vec<&str> = rule.text.lines().collect();
     let written = |number: usize| lines[number].trim().split_once(' ').unwrap().1.trim().to_owned();
     places(rule).into_iter().map(written).collect()
 }
 
-/// Every form of a module in which the only rule of a book was used.
+/// Returns the distinct forms of a module that the only rule of a book makes.
 pub fn forms(module: &Module, book: &RuleBook) -> Vec<Module> {
     let cost = CostModel::default();
     let limits = Limits::default();
@@ -129,10 +131,10 @@ pub fn forms(module: &Module, book: &RuleBook) -> Vec<Module> {
     found
 }
 
-/// A condition, the refused case that only it refuses, and what comes out without it.
+/// A condition, a case that only this condition refuses, and the forms that the rule makes without it.
 pub type Mutant<'c> = (String, Option<(&'c Case, Vec<Module>)>);
 
-/// What each condition of a rule is good for.
+/// Finds, for each condition of a rule, a case that only this condition refuses.
 pub fn mutants<'c>(rule: &Rule, cases: &'c Cases) -> Vec<Mutant<'c>> {
     let refused: Vec<&Case> = cases.cases.iter().filter(|case| !case.applies).collect();
     let conditions = conditions(rule).into_iter().enumerate();
