@@ -92,22 +92,13 @@ mod heading {
     pub const DIAGNOSTICS: &str = "Diagnostics";
 }
 
-/// Options of planning that several commands share.
+/// Extents and sizes that the model leaves open, for all commands that plan.
 #[derive(Args, Debug)]
-pub struct Planning {
+pub struct Inputs {
     /// Extent of a symbolic dimension (repeatable). An axis without a name is INPUT.AXIS, and `?` means all of those. A dimension that only results
     /// have is assumed, as by --assume
     #[arg(long = "dim", value_name = "NAME=N", value_parser = pair::<u64>, help_heading = heading::USUAL)]
     pub dims: Vec<(String, u64)>,
-    /// Runtime that executes the result: one that obeys the layout, or a stock ONNX Runtime session
-    #[arg(long, value_enum, default_value = "arena", help_heading = heading::USUAL)]
-    pub runtime: RuntimeArg,
-    /// Machine: a target that comes with memc (`memc targets`), or a file
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "cpu", help_heading = heading::USUAL)]
-    pub target: String,
-    /// Search effort: fast, default, max, or a number of search nodes
-    #[arg(long, value_name = "fast|default|max|N", default_value = "default", value_parser = effort, help_heading = heading::USUAL)]
-    pub effort: u64,
     /// Bind dimensions to the extents of real inputs: a file of numpy.savez, with the inputs' names
     #[cfg(feature = "ort")]
     #[arg(long, value_name = "FEED.npz", help_heading = heading::INPUT, hide_short_help = true)]
@@ -118,6 +109,31 @@ pub struct Planning {
     /// Plan although inputs keep symbolic dimensions: tensors that depend on them get no place
     #[arg(long, help_heading = heading::INPUT, hide_short_help = true)]
     pub allow_unbound: bool,
+}
+
+/// Options of planning that several commands share, with the inputs.
+#[derive(Args, Debug)]
+pub struct Planning {
+    /// Inputs
+    #[command(flatten)]
+    pub inputs: Inputs,
+    /// Everything else
+    #[command(flatten)]
+    pub machine: Machine,
+}
+
+/// The machine, the changes that planning may make, and its effort.
+#[derive(Args, Debug)]
+pub struct Machine {
+    /// Runtime that executes the result: one that obeys the layout, or a stock ONNX Runtime session
+    #[arg(long, value_enum, default_value = "arena", help_heading = heading::USUAL)]
+    pub runtime: RuntimeArg,
+    /// Machine: a target that comes with memc (`memc targets`), or a file
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "cpu", help_heading = heading::USUAL)]
+    pub target: String,
+    /// Search effort: fast, default, max, or a number of search nodes
+    #[arg(long, value_name = "fast|default|max|N", default_value = "default", value_parser = effort, help_heading = heading::USUAL)]
+    pub effort: u64,
     /// Farther space and the link to it, in both directions: host=16GB/s, or host=16GB/s,20us (repeatable; latency is 10us by default)
     #[arg(long = "link", value_name = "SPACE=RATE[,LATENCY]", help_heading = heading::MACHINE, hide_short_help = true)]
     pub links: Vec<LinkOption>,
@@ -187,9 +203,9 @@ pub struct Optimize {
     /// Report to write, by extension: .html, .txt, .json (repeatable)
     #[arg(long, value_name = "PATH", help_heading = heading::USUAL)]
     pub report: Vec<PathBuf>,
-    /// Planning
+    /// Inputs
     #[command(flatten)]
-    pub planning: Planning,
+    pub inputs: Inputs,
     /// Plan N further budgets, from the need without a budget down to the smallest reachable arena, and print a table
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=64), help_heading = heading::GOAL, hide_short_help = true)]
     pub pareto: u32,
@@ -230,6 +246,9 @@ pub struct Optimize {
     /// Print the summary as JSON on stdout
     #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
     pub json: bool,
+    /// Machine, changes and effort
+    #[command(flatten)]
+    pub machine: Machine,
     /// Print the candidates, a line each: strategy, bytes, modelled time, effort, verdict; then the passes that repeat the plan
     #[arg(long, help_heading = heading::DIAGNOSTICS, hide_short_help = true)]
     pub log_plans: bool,
@@ -255,7 +274,7 @@ pub struct Report {
     /// Where the report goes, by extension: .html, .txt, .json, .trace.json; stdout without
     #[arg(short, long)]
     pub output: Option<PathBuf>,
-    /// Planning
+    /// Machine, changes and effort
     #[command(flatten)]
     pub planning: Planning,
     /// Print JSON

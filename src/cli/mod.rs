@@ -31,7 +31,7 @@ use memc_ir::{Bytes, Diagnostic, Severity};
 use memc_onnx_import::ImportOptions;
 use memc_passes::Io;
 
-use args::{Cli, Command, IoArg, Planning, RuntimeArg};
+use args::{Cli, Command, Inputs, IoArg, Machine, Planning, RuntimeArg};
 
 /// How a command ended, where it did not fail.
 type Outcome = Result<ExitCode, Failure>;
@@ -135,19 +135,33 @@ fn usage(message: String, help: &str) -> Failure {
 }
 
 impl Planning {
-    /// The request that the shared options state.
+    /// Returns the request that the shared options state.
     fn request(&self) -> Result<Request, Failure> {
+        self.machine.request(&self.inputs)
+    }
+}
+
+impl Inputs {
+    /// Returns the bindings of dimensions and sizes.
+    fn import(&self) -> Result<ImportOptions, Failure> {
         #[cfg(feature = "ort")]
         let feed = self.dim_from.as_deref().map(playing::extents).transpose()?.unwrap_or_default();
         #[cfg(not(feature = "ort"))]
         let feed = std::collections::BTreeMap::new();
+        Ok(ImportOptions {
+            dims: self.dims.iter().cloned().collect(),
+            feed,
+            assume: self.assume.iter().cloned().collect(),
+            allow_unbound: self.allow_unbound,
+        })
+    }
+}
+
+impl Machine {
+    /// Returns the request that these options and the inputs state.
+    fn request(&self, inputs: &Inputs) -> Result<Request, Failure> {
         Ok(Request {
-            import: ImportOptions {
-                dims: self.dims.iter().cloned().collect(),
-                feed,
-                assume: self.assume.iter().cloned().collect(),
-                allow_unbound: self.allow_unbound,
-            },
+            import: inputs.import()?,
             runtime: match self.runtime {
                 RuntimeArg::Arena => Runtime::Arena,
                 RuntimeArg::Ort => Runtime::Ort,

@@ -26,7 +26,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     for path in &arguments.report {
         known_extension(path, memc::REPORTS)?;
     }
-    if arguments.session.is_some() && !matches!(arguments.planning.runtime, RuntimeArg::Ort) {
+    if arguments.session.is_some() && !matches!(arguments.machine.runtime, RuntimeArg::Ort) {
         return Err(usage("--session is for sessions of ONNX Runtime".to_owned(), "add --runtime ort"));
     }
     if arguments.copy_weights && arguments.output.is_none() {
@@ -89,7 +89,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
 
 /// The request that the arguments state.
 fn request(arguments: &Optimize) -> Result<Request, Failure> {
-    let mut request = arguments.planning.request()?;
+    let mut request = arguments.machine.request(&arguments.inputs)?;
     request.measured = arguments.profile.as_deref().map(measured).transpose()?;
     request.rewrite = Rewriting {
         enabled: !arguments.no_rewrite,
@@ -188,7 +188,7 @@ fn curve(layout: &layout::Layout) -> String {
 
 /// Which options of a session a plan for stock ONNX Runtime needs, where they were not asked for.
 fn recipes(arguments: &Optimize, layout: &layout::Layout) -> Option<&'static str> {
-    let is_open = matches!(arguments.planning.runtime, RuntimeArg::Ort) && arguments.session.is_none();
+    let is_open = matches!(arguments.machine.runtime, RuntimeArg::Ort) && arguments.session.is_none();
     let text = match layout.cost.recomputed_nodes {
         0 => {
             "the peak holds by the recipe `smallest` of --session python (cpp, csharp, rust); `fast` keeps a session's optimizations"
@@ -202,7 +202,7 @@ fn recipes(arguments: &Optimize, layout: &layout::Layout) -> Option<&'static str
 
 /// How to set up a session for the plan, or where to learn it.
 fn session(arguments: &Optimize, optimized: &Planned) -> Outcome {
-    if !matches!(arguments.planning.runtime, RuntimeArg::Ort) {
+    if !matches!(arguments.machine.runtime, RuntimeArg::Ort) {
         return Ok(ExitCode::SUCCESS);
     }
     let layout = &optimized.layout;

@@ -25,7 +25,7 @@ const OWN_NODES: &str = "view,in-place,place";
 /// Plans the model in its own order, plays that, and writes times and workspace.
 pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
-    let passes = arguments.planning.passes.clone().unwrap_or_else(|| OWN_NODES.to_owned());
+    let passes = arguments.planning.machine.passes.clone().unwrap_or_else(|| OWN_NODES.to_owned());
     let request = arguments.planning.request()?.passes(passes);
     let optimized = memc::plan(&file, &request)?;
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! A line on the terminal while plans are sought: the strategy that found the last candidate, and the best plan so far.
+//! A line on the terminal while plans are sought: the strategy at work and the best plan so far.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -33,12 +33,14 @@ impl Progress {
         Self { is_shown, nodes, started: Instant::now(), candidates: 0, best: None, is_open: false }
     }
 
-    /// Counts a candidate and redraws the line.
+    /// Counts a candidate, or notes that a strategy starts, and redraws the line.
     pub fn tell(&mut self, entry: &Entry) {
         if !self.is_shown || entry.verdict == Verdict::NotAsked {
             return;
         }
-        self.candidates += 1;
+        if entry.verdict != Verdict::Searching {
+            self.candidates += 1;
+        }
         if entry.verdict == Verdict::Best
             && let (Some(bytes), Some(nanos)) = (entry.bytes, entry.nanos)
         {
@@ -52,7 +54,7 @@ impl Progress {
     fn draw(&mut self, strategy: &str) {
         let best = self.best.map_or_else(String::new, |(bytes, nanos)| format!(", best {bytes} in {:.1} ms", nanos as f64 / 1e6));
         let seconds = self.started.elapsed().as_secs();
-        let line = format!("planning {} nodes, {seconds} s: {} plans{best}; tried {strategy}", self.nodes, self.candidates);
+        let line = format!("planning {} nodes, {seconds} s: {} plans{best}; trying {strategy}", self.nodes, self.candidates);
         let line: String = line.chars().take(MAX_COLUMNS).collect();
         // Carriage return and "erase to the end of the line" replace the previous line.
         let _ = write!(std::io::stderr(), "\r{line}\x1b[K");

@@ -55,7 +55,7 @@ fn layout(arguments: &Report, voice: &Voice) -> Result<Layout, Failure> {
         let layout = memc_layout::read(&text).map_err(|source| Error::Layout { path: path.clone(), source })?;
         return if is_of(&layout, &file) { Ok(layout) } else { Err(other(path)) };
     }
-    let passes = arguments.planning.passes.clone().unwrap_or_else(|| memc_plan::FILE_ORDER.to_owned());
+    let passes = arguments.planning.machine.passes.clone().unwrap_or_else(|| memc_plan::FILE_ORDER.to_owned());
     let request = arguments.planning.request()?.passes(passes);
     let optimized = memc::plan(&file, &request)?;
     voice.diagnostics(&optimized.diagnostics);

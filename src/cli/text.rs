@@ -37,7 +37,7 @@ pub fn opt(arguments: &Opt, voice: &Voice) -> Outcome {
     module.stage = module.stage.max(Stage::Typed);
     let options = arguments.planning.request()?.options()?;
     let mut ctx = PassContext::new(&options, inference.data);
-    let passes = arguments.planning.passes.as_deref().unwrap_or_default();
+    let passes = arguments.planning.machine.passes.as_deref().unwrap_or_default();
     let pipeline = Pipeline::parse(passes, module.stage, REGISTRY).map_err(Error::from)?;
     pipeline.run(&mut module, &mut ctx, true, &mut Silent).map_err(Error::from)?;
     voice.diagnostics(&ctx.said.remarks);

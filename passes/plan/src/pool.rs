@@ -10,6 +10,8 @@ use crate::score::Score;
 /// Outcome of a candidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
+    /// The strategy starts to search. Listeners receive this; the log does not hold it.
+    Searching,
     /// Best plan so far.
     Best,
     /// Keeps the limits, but is no better than the best plan.
@@ -28,6 +30,7 @@ impl Verdict {
     /// Returns the verdict in words.
     pub fn words(self) -> &'static str {
         match self {
+            Self::Searching => "searching",
             Self::Best => "best so far",
             Self::Behind => "no better",
             Self::BeyondLimit => "beyond the limit",
@@ -56,6 +59,14 @@ pub struct Entry {
     pub effort: u64,
     /// Outcome of the candidate.
     pub verdict: Verdict,
+}
+
+impl Entry {
+    /// Announces that a strategy starts to search.
+    pub(crate) fn searching(strategy: &'static str) -> Self {
+        let (candidate, without) = (String::new(), String::new());
+        Self { strategy, candidate, without, bytes: None, nanos: None, effort: 0, verdict: Verdict::Searching }
+    }
 }
 
 /// The plans of one model under one goal.

@@ -90,7 +90,10 @@ impl<'m> Search<'m> {
         for Strategy { name, is_worth, seek, .. } in STRATEGIES {
             (self.asked, self.spent) = (name, self.model.memo.spent());
             match is_worth(self) {
-                Ok(()) => seek(self)?,
+                Ok(()) => {
+                    (self.tell)(&Entry::searching(name));
+                    seek(self)?;
+                }
                 Err(why) => self.log(why.to_owned(), None, Verdict::NotAsked),
             }
         }
