@@ -225,6 +225,16 @@ impl Error {
         }
     }
 
+    /// Smallest arena that was found, in bytes, if a budget is refused; `--budget` with this size is kept.
+    pub fn smallest(&self) -> Option<u64> {
+        match self {
+            Self::Budget { arena, .. } => Some(*arena),
+            Self::Slow { smallest, .. } => Some(*smallest),
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(short.least.0),
+            _ => None,
+        }
+    }
+
     /// Stable code, as `memc explain` knows it.
     fn code(&self) -> &'static str {
         match self {

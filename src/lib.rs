@@ -5,7 +5,7 @@
 //! use memc::{Model, Request, Size};
 //!
 //! # std::env::set_current_dir(env!("CARGO_MANIFEST_DIR"))?;
-//! let model = Model::open("examples/models/mlp.onnx")?;
+//! let model = Model::open("examples/models/mlp_step.onnx")?;
 //! let planned = memc::plan(&model, &Request::new().budget(Size::Percent(80.0)))?;
 //! # std::env::set_current_dir(std::env::temp_dir())?;
 //! planned.write_model("planned.onnx")?;

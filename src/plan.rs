@@ -34,9 +34,9 @@ const FIRST: &str = "tie";
 /// ```
 /// use memc::{Model, Request, Size, plan};
 ///
-/// let model = Model::open("examples/models/mlp.onnx").map_err(memc::Error::from)?;
+/// let model = Model::open("examples/models/mlp_step.onnx").map_err(memc::Error::from)?;
 /// let planned = plan(&model, &Request::new().budget(Size::Percent(100.0)))?;
-/// assert!(planned.arena() <= planned.layout.baseline.file_order_peak);
+/// assert!(planned.arena() <= planned.layout.baseline.own_peak["device"]);
 /// # Ok::<(), memc::Error>(())
 /// ```
 ///

@@ -127,6 +127,8 @@ pub struct Request {
     pub effort: u64,
     /// Passes to run instead of the planner, as text.
     pub passes: Option<String>,
+    /// Pipelines whose plans compete with those of the planner.
+    pub pipelines: Vec<String>,
     /// Ends searches early when requested.
     pub stop: Stop,
     /// Wall-clock time after which searches end; the plan then depends on the machine.
@@ -157,6 +159,7 @@ impl Default for Request {
             anchors: false,
             effort: options.effort,
             passes: None,
+            pipelines: Vec::new(),
             stop: Stop::default(),
             time_limit: None,
             compare: false,
@@ -271,6 +274,13 @@ impl Request {
         self
     }
 
+    /// Adds a pipeline whose plan competes with those of the planner.
+    #[must_use]
+    pub fn pipeline(mut self, passes: impl Into<String>) -> Self {
+        self.pipelines.push(passes.into());
+        self
+    }
+
     /// Ends searches when a clone of `stop` is requested to.
     #[must_use]
     pub fn stop(mut self, stop: Stop) -> Self {
@@ -326,6 +336,7 @@ impl Request {
             state: self.state.clone(),
             weights: self.weights.clone(),
             stop: self.stop.clone(),
+            pipelines: self.pipelines.clone(),
             ..Options::on(self.runtime.profile(), target)
         })
     }
@@ -351,6 +362,7 @@ impl Request {
         list("state", self.state.iter().map(|pair| format!("{}={}", pair.new, pair.old)).collect(), " ");
         list("budget", self.budgets.iter().map(ToString::to_string).collect(), ",");
         list("dims", self.import.dims.iter().map(|(name, extent)| format!("{name}={extent}")).collect(), ",");
+        list("pipelines", self.pipelines.clone(), " ");
         list("assume", self.import.assume.iter().map(|(name, size)| format!("{name}={size}")).collect(), ",");
         let mut given = |name: &str, text: Option<String>| list(name, text.into_iter().collect(), "");
         given("time_limit", self.time_limit.map(|time| time.as_secs_f64().to_string()));

@@ -99,6 +99,8 @@ pub struct Options {
     pub tuning: PassTuning,
     /// Signal that asks searches to stop before their effort is spent.
     pub stop: memc_solve::Stop,
+    /// Pipelines of the caller, whose plans compete with those of the strategies.
+    pub pipelines: Vec<String>,
     /// Limits of the arenas of farther spaces, in bytes, by name of the space.
     pub far_budgets: BTreeMap<String, Bytes>,
     /// Whether new values of graph inputs take the storage of the old values if both are the caller's,
@@ -165,6 +167,7 @@ impl Options {
             effort,
             tuning: PassTuning::default(),
             stop: memc_solve::Stop::default(),
+            pipelines: Vec::new(),
             far_budgets: BTreeMap::new(),
             alias_state: false,
             state: Vec::new(),

@@ -2,6 +2,7 @@
 
 mod batch;
 mod order;
+mod own;
 mod recompute;
 mod regions;
 mod regions_and_recompute;
@@ -25,7 +26,7 @@ pub(crate) struct Strategy {
 
 /// All strategies, in the order in which they run: whether a later strategy is worth running depends on
 /// the plans of earlier ones.
-pub(crate) const STRATEGIES: [Strategy; 14] = [
+pub(crate) const STRATEGIES: [Strategy; 15] = [
     Strategy {
         name: "order",
         summary: "orders the nodes as given, rewritten, and with regions in parts, without recomputing",
@@ -105,6 +106,7 @@ pub(crate) const STRATEGIES: [Strategy; 14] = [
         is_worth: |search| kept(search).and_then(|()| very_slow(search)).and_then(|()| regions::may_split(search)),
         seek: regions_and_recompute::within_less,
     },
+    Strategy { name: "own-pipelines", summary: "runs the caller's pipelines", is_worth: own::is_worth, seek: own::seek },
 ];
 
 /// Checks that there is a limit, and that no plan keeps it or the best plan takes noticeably longer than
