@@ -5,6 +5,7 @@
 //! `generate`) regenerates the protobuf messages.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod book;
 mod browser;
 #[cfg(feature = "generate")]
 mod generate;
@@ -21,9 +22,10 @@ fn main() -> ExitCode {
     let outcome = match task.as_str() {
         "setup" => setup::python().map(|environment| println!("{}", environment.python.display())),
         "test" => test(&rest),
+        "book" => book::build().map(|folder| println!("{}", folder.join("index.html").display())),
         #[cfg(feature = "generate")]
         "generate" => generate::generate(),
-        _ => Err("usage: cargo xtask setup | test [cargo test arguments] | generate".into()),
+        _ => Err("usage: cargo xtask setup | test [cargo test arguments] | book | generate".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -73,10 +73,10 @@ impl Link {
 
 /// Target files that come with memc: name and text, sorted by name.
 pub const BUILT_IN: [(&str, &str); 4] = [
-    ("cpu", include_str!("../../../../targets/cpu.toml")),
-    ("esp32-s3", include_str!("../../../../targets/esp32-s3.toml")),
-    ("h100-sxm", include_str!("../../../../targets/h100-sxm.toml")),
-    ("ryzen-7950x", include_str!("../../../../targets/ryzen-7950x.toml")),
+    ("cpu", include_str!("../../targets/cpu.toml")),
+    ("esp32-s3", include_str!("../../targets/esp32-s3.toml")),
+    ("h100-sxm", include_str!("../../targets/h100-sxm.toml")),
+    ("ryzen-7950x", include_str!("../../targets/ryzen-7950x.toml")),
 ];
 
 /// Returns the text of a target that comes with memc; `None` for an unknown name.
