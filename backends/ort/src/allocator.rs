@@ -17,7 +17,7 @@ const ALIGNMENT: usize = 64;
 /// Version of the C interface that the allocator states. The library then does not call newer members.
 const INTERFACE: u32 = 17;
 
-/// Counts of the allocator since [`CountingAllocator::begin`].
+/// Counts of the allocator since `CountingAllocator::begin`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Most bytes in use at once outside the planned workspace, minus those in use at `begin`.

@@ -137,7 +137,7 @@ pub enum Gathers {
     Elements(fn(&Typed<'_>) -> Option<u64>),
 }
 
-/// Tells how a node computes its share of a batch that is split into parts; see [`crate::pieces`].
+/// Tells how a node computes its share of a batch that is split into parts; see [`crate::pieces()`].
 pub type PieceRule = fn(&Share<'_>) -> Option<Pieces>;
 
 /// Axes of result 0 along which a node can be computed piece by piece, from the corresponding pieces of
