@@ -95,7 +95,8 @@ fn broken_links(built: &Path) -> Result<Vec<String>, Failure> {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "html") {
                 let page = fs::read_to_string(&path)?;
-                let targets = page.split("href=\"").chain(page.split("src=\"")).skip(1).filter_map(|rest| rest.split('"').next());
+                let targets = ["href=\"", "src=\""].iter().flat_map(|start| page.split(start).skip(1));
+                let targets = targets.filter_map(|rest| rest.split('"').next());
                 let inside = targets.filter(|target| !target.contains(':') && !target.starts_with('#') && !target.is_empty());
                 let files = inside.map(|target| target.split(['#', '?']).next().unwrap_or_default());
                 let missing = files.filter(|target| target.len() < 200 && !folder.join(target).exists());
