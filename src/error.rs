@@ -77,6 +77,12 @@ pub enum Error {
     /// State shares storage, and the arena holds outputs.
     #[error("--alias-state and --state need outputs that the caller holds")]
     StateInArena,
+    /// A batch split into parts with all bits kept.
+    #[error("--exact excludes --micro-batches {parts}: sums over parts are added in another order, so last bits differ")]
+    ExactBatch {
+        /// The requested number of parts.
+        parts: u64,
+    },
     /// Blocks of channels for a runtime without kernels for them.
     #[error("--nchwc makes operators that only ONNX Runtime's kernels compute")]
     BlocksWithoutKernels,
@@ -208,6 +214,7 @@ impl Error {
             | Self::UnknownValue { .. }
             | Self::State { .. }
             | Self::StateInArena
+            | Self::ExactBatch { .. }
             | Self::BlocksWithoutKernels
             | Self::NoLink { .. }
             | Self::Link(_)
@@ -265,6 +272,7 @@ impl Error {
             Self::UnknownValue { .. }
             | Self::State { .. }
             | Self::StateInArena
+            | Self::ExactBatch { .. }
             | Self::BlocksWithoutKernels
             | Self::NoLink { .. }
             | Self::Link(_)
@@ -290,6 +298,7 @@ impl Error {
             }
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(relief(short)),
             Self::StateInArena => Some("leave out --io, or write --io external".to_owned()),
+            Self::ExactBatch { .. } => Some("leave out one of both".to_owned()),
             Self::BlocksWithoutKernels => Some("add --runtime ort, or --runtime player".to_owned()),
             Self::NoLink { space } => Some(format!("add one: --link {space}=16GB/s")),
             Self::Link(_) => Some("name another space".to_owned()),

@@ -318,6 +318,11 @@ impl Request {
         if self.rewrite.nchwc.is_some() && self.runtime == Runtime::Arena {
             return Err(Error::BlocksWithoutKernels);
         }
+        if self.rewrite.exact
+            && let Some(parts) = self.rewrite.micro_batches.filter(|parts| *parts > 1)
+        {
+            return Err(Error::ExactBatch { parts });
+        }
         let mut target = self.target.clone();
         for link in &self.links {
             link.add_to(&mut target)?;

@@ -380,6 +380,8 @@ fn session_options_are_printed_for_each_language() {
     assert!(hint.err.contains("the recipe `smallest` of --session python"), "{hint:#?}");
     assert!(hint.err.trim_end().lines().last().unwrap().starts_with("peak "), "{hint:#?}");
     folder.memc("optimize in.onnx -o out.onnx --session python").refused(2, "E0306");
+    folder.memc("optimize in.onnx -o out.onnx --exact --micro-batches 2").refused(2, "E0306");
+    folder.memc("optimize in.onnx -o out.onnx --exact --micro-batches 1").done();
 }
 
 #[test]
