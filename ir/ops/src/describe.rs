@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::info::{Gathers, InPlace, OpInfo, Reads, Repeat, Scalar, SplitAxes, View, Work, Workspace};
+use crate::info::{Gathers, InPlace, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, View, Work, Workspace};
 use crate::profile::{Kernels, Profile};
 use crate::table::all;
 
@@ -74,7 +74,7 @@ pub fn describe(info: &OpInfo) -> String {
     if info.reach.is_some() {
         let _ = writeln!(text, "  {:9}  shares of rows of images overlap in operand 0 as far as windows go", "reaches");
     }
-    if info.rounds {
+    if info.rounding == Rounding::FewBits {
         let _ = writeln!(text, "  {:9}  to integers of few bits", "rounds");
     }
     if info.unit_scale {

@@ -15,7 +15,7 @@ pub use ort_session::{Language, Recipe, SessionNeeds};
 
 use memc_ir::{Bytes, Definition, ElementType, Module, Operator, TensorType, Value};
 
-use crate::info::{InPlace, Typed, View, Work, Workspace};
+use crate::info::{InPlace, Typed, View, Workspace};
 use crate::repeat::may_train;
 use crate::table::lookup;
 
@@ -181,15 +181,14 @@ impl Profile {
         let is_half = |ty: &TensorType| matches!(ty.element, ElementType::Float16 | ElementType::Bfloat16);
         let is_wide = |ty: &TensorType| matches!(ty.element, ElementType::Float | ElementType::Double);
         let data = typed.data();
-        let is_cast = data.operator.domain.is_empty() && matches!(&*data.operator.name, "Cast" | "CastLike");
+        let is_cast = lookup(&data.operator).is_some_and(|info| info.view == View::SameType);
         let widens = is_cast && typed.input(0).is_some_and(is_half) && typed.output(0).is_some_and(is_wide);
         let operand = data.inputs.first().copied().flatten().filter(|_| self.widens_halves && widens)?;
         let Definition::Result(producer, _) = typed.module.value(operand).definition else { return None };
         // Operators that only move elements have a half-precision kernel, and return their elements
         // unchanged.
         let info = lookup(&typed.module.node(producer).operator)?;
-        let moves = matches!(info.work, Work::None) && info.view != View::SameType;
-        (!moves).then_some(operand)
+        (!info.moves_elements()).then_some(operand)
     }
 
     /// Whether the runtime replaces nodes of this operator by several nodes of its own. It runs these

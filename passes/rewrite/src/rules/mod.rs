@@ -109,8 +109,6 @@ impl Rule {
 #[derive(Debug, Default)]
 pub struct RuleBook {
     rules: Vec<Rule>,
-    commutative: Vec<String>,
-    nonnegative: Vec<String>,
 }
 
 /// The files, in the order in which their rules are applied.
@@ -165,13 +163,5 @@ impl RuleBook {
     /// The rule of this name.
     pub fn find(&self, name: &str) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.name == name)
-    }
-    /// Whether the two operands of this operator may change places.
-    pub(crate) fn is_commutative(&self, name: &str) -> bool {
-        self.commutative.iter().any(|other| other == name)
-    }
-    /// Whether no element of this operator's result is below zero (NaN may be).
-    pub(crate) fn is_nonnegative(&self, name: &str) -> bool {
-        self.nonnegative.iter().any(|other| other == name)
     }
 }
