@@ -208,8 +208,8 @@ fn work(value: Work) -> String {
 fn work_words(value: Work) -> String {
     match value {
         Work::None => "no arithmetic: only moves elements".to_owned(),
-        Work::PerElement(count) => format!("{count} operations for each element of result 0"),
-        Work::PerInputElement(count) => format!("{count} operations for each element of operand 0"),
+        Work::PerElement(count) => format!("operations for each element of result 0: {count}"),
+        Work::PerInputElement(count) => format!("operations for each element of operand 0: {count}"),
         Work::Flops(_) => "a formula over extents".to_owned(),
         Work::Bodies => "the work of its bodies".to_owned(),
     }
@@ -218,7 +218,7 @@ fn work_words(value: Work) -> String {
 fn scalar_words(value: Scalar) -> Option<String> {
     match value {
         Scalar::None => None,
-        Scalar::PerElement(count) => Some(format!("{count} steps of one element at a time for each element of result 0")),
+        Scalar::PerElement(count) => Some(format!("steps of one element at a time for each element of result 0: {count}")),
         Scalar::Count(_) => Some("steps of one element at a time, by a formula over extents".to_owned()),
     }
 }
@@ -265,8 +265,8 @@ fn algebra_words(algebra: Algebra) -> String {
     let side = if algebra.commutes { "" } else { " as operand 1" };
     let at_zero = match algebra.at_zero {
         AtZero::Unknown => None,
-        AtZero::Finite => Some("finite at zero"),
-        AtZero::Zero => Some("zero at zero"),
+        AtZero::Finite => Some("zeros give a finite number"),
+        AtZero::Zero => Some("zeros give zero"),
     };
     let facts = [
         algebra.commutes.then(|| "two operands commute".to_owned()),
@@ -330,7 +330,7 @@ fn kernel_words(info: &OpInfo) -> Option<String> {
     let facts = [
         kernel.extension.map(|elements| format!("outside the ONNX standard, for {}", element_list(elements))),
         kernel.expanded.then(|| "none: the session replaces the node by several nodes".to_owned()),
-        kernel.temporaries.map(|_| "holds more memory, by a formula".to_owned()),
+        kernel.temporaries.map(|_| "temporary memory, by a formula".to_owned()),
         kernel.half_precision.then(|| "computes in half precision".to_owned()),
         (kernel.keeps > 0).then(|| format!("keeps {} after its first run", Bytes(kernel.keeps).exact())),
         kernel.packs.then(|| "repacks constant operands".to_owned()),
@@ -372,7 +372,7 @@ mod tests {
         assert!(describe(find("", "Gather").unwrap()).contains("  reads      at most the size of result 0 from operand 0\n"));
         let draw = describe(find("com.microsoft", "BiasDropout").unwrap());
         assert!(draw.contains("never runs twice: it draws random numbers"), "{draw}");
-        assert!(page.contains("  algebra    zero at zero\n"), "{page}");
+        assert!(page.contains("  algebra    zeros give zero\n"), "{page}");
         let kernel =
             "  ONNX Runtime's kernel: outside the ONNX standard, for f32; reads its operand again after a first result; takes";
         assert!(page.contains(kernel), "{page}");
@@ -384,11 +384,11 @@ mod tests {
             let page = describe(find("", name).unwrap());
             page.lines().find_map(|line| line.strip_prefix("  algebra    ")).unwrap().to_owned()
         };
-        assert_eq!(words("Add"), "two operands commute; zero is neutral (negative zero bit for bit); zero at zero");
+        assert_eq!(words("Add"), "two operands commute; zero is neutral (negative zero bit for bit); zeros give zero");
         assert_eq!(words("Div"), "one is neutral as operand 1");
-        assert_eq!(words("Max"), "two operands commute; one operand alone passes unchanged; zero at zero");
-        assert_eq!(words("Relu"), "a second application changes nothing; never below zero; zero at zero");
-        assert_eq!(words("Not"), "a second application undoes the first; finite at zero");
+        assert_eq!(words("Max"), "two operands commute; one operand alone passes unchanged; zeros give zero");
+        assert_eq!(words("Relu"), "a second application changes nothing; never below zero; zeros give zero");
+        assert_eq!(words("Not"), "a second application undoes the first; zeros give a finite number");
         assert_eq!(words("Log"), "no fact");
         assert_eq!(words("Gather"), "not stated");
     }
