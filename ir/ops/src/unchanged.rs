@@ -74,7 +74,7 @@ fn neutral(typed: &Typed<'_>, algebra: &Algebra, elements: &Elements<'_>, zero: 
     }
     let is_neutral = |position: usize| {
         let value = data.inputs.get(position).copied().flatten()?;
-        elements(value).filter(|data| all(data, &predicate))
+        elements(value).filter(|data| all(data, predicate))
     };
     let kept = |kept: usize, partner: usize| {
         let partner = is_neutral(partner)?;
