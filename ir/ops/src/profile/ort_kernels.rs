@@ -42,8 +42,8 @@ pub struct Kernel {
     /// before the first aligned address. Another address gives other partial sums, and other last bits.
     /// Found by running 90 operators on operands at 8 to 16 addresses (x86-64).
     pub sums_by_address: bool,
-    /// Whether the runtime applies the kernel to images in blocks of channels, too. Channels that fill up
-    /// the last block hold zeros.
+    /// Whether the runtime applies the kernel to images in blocks of channels, too. Channels that fill
+    /// up the last block hold zeros.
     pub blocks: bool,
     /// First version of the operator set from which the kernel moves or selects 8-bit integers in the
     /// way in which it moves floating-point numbers.
