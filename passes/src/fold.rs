@@ -1,7 +1,7 @@
 //! `fold`: replaces nodes whose results are known by constants.
 
 use memc_ir::{ConstData, ConstOrigin, Module, Node, Payload, Rewriter, Stage, Use, Value};
-use memc_ops::{SplitAxes, Work, held_constant, lookup};
+use memc_ops::{SplitAxes, held_constant, lookup};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
@@ -76,7 +76,7 @@ pub(crate) fn keeps_bits(rewriter: &Rewriter<'_>, value: Value) -> bool {
             let Use::Operand(node, _) = site else { continue };
             match lookup(&module.node(*node).operator) {
                 Some(info) if matches!(info.split, SplitAxes::All) => {}
-                Some(info) if matches!(info.work, Work::None) => open.extend(module.node(*node).results()),
+                Some(info) if info.moves_elements() => open.extend(module.node(*node).results()),
                 _ => return false,
             }
         }

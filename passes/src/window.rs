@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use memc_ir::{Alias, AliasKind, Bytes, Module, Node, SecondaryMap, Stage, Value};
 use memc_ops::Typed;
-use memc_ops::profile::player;
+use memc_ops::profile::ort_kernel;
 
 use crate::analysis::buffers::is_placed;
 use crate::analysis::class::{StorageClass, classes};
@@ -146,7 +146,7 @@ impl<'o> Families<'o> {
 /// the address of its operand.
 fn sums_by_address(module: &Module, node: Node) -> bool {
     let data = module.node(node);
-    player::sums_by_address(&data.operator.domain, &data.operator.name)
+    ort_kernel(&data.operator.domain, &data.operator.name).is_some_and(|kernel| kernel.sums_by_address)
         || data.bodies().any(|(_, body)| module.graph(body).nodes.iter().any(|inner| sums_by_address(module, *inner)))
 }
 

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use memc::{Error, Measurements, Model, Outputs, Planned, Request, known_extension, read};
 use memc_ir::text;
 use memc_layout as layout;
-use memc_ops::Profile;
 use memc_ops::profile::SessionNeeds;
+use memc_ops::{Profile, Rounding};
 use memc_passes::{PipelineError, Rewriting};
 
 use super::args::{Optimize, RuntimeArg};
@@ -141,9 +141,10 @@ fn computes_with_dequantized(optimized: &Planned) -> bool {
 /// data.
 fn rounds(layout: &layout::Layout) -> Option<&str> {
     let has_lengths = !layout.unplanned.is_empty();
-    let decides = |row: &&layout::ScheduledNode| {
-        let is_whole = row.domain.is_empty() && matches!(row.op.as_str(), "Ceil" | "Floor" | "Round");
-        memc_ops::find(&row.domain, &row.op).is_some_and(|info| info.rounds) || has_lengths && is_whole
+    let decides = |row: &&layout::ScheduledNode| match memc_ops::find(&row.domain, &row.op).map(|info| info.rounding) {
+        Some(Rounding::FewBits) => true,
+        Some(Rounding::Whole) => has_lengths,
+        Some(Rounding::None) | None => false,
     };
     layout.schedule.iter().find(decides).map(|row| row.op.as_str())
 }

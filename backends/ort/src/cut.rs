@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memc_onnx_proto::onnx::tensor_proto::{DataLocation, DataType};
 use memc_onnx_proto::onnx::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, TypeProto, ValueInfoProto};
+use memc_ops::profile::ort_kernel;
 use prost::Message as _;
 
 use crate::element::Element;
@@ -31,28 +32,6 @@ pub(crate) struct Cut {
 /// First `ir_version` in which a caller may override an initializer that is also a graph input; it is
 /// not constant then.
 const OVERRIDABLE_IR_VERSION: i64 = 4;
-
-/// Operators whose kernels repack constant operands into a layout of their own, for speed.
-const PACKING: [&str; 18] = [
-    "Attention",
-    "ConvTranspose",
-    "DynamicQuantizeLSTM",
-    "DynamicQuantizeMatMul",
-    "FusedGemm",
-    "FusedMatMul",
-    "GRU",
-    "Gemm",
-    "LSTM",
-    "MatMul",
-    "MatMulBnb4",
-    "MatMulInteger",
-    "MatMulIntegerToFloat",
-    "MatMulNBits",
-    "QAttention",
-    "QGemm",
-    "QLinearConv",
-    "QLinearMatMul",
-];
 
 /// Cuts nodes out of one model.
 pub(crate) struct Cutter<'m> {
@@ -128,7 +107,7 @@ impl<'m> Cutter<'m> {
         let has_bodies = has_bodies(node);
         // Kernels in bodies see constant operands as well, and packed operands may round otherwise than
         // plain ones.
-        if !has_bodies && !PACKING.contains(&node.op_type()) {
+        if !has_bodies && !packs(node) {
             return None;
         }
         if let Some(tensor) = self.constants.get(original) {
@@ -243,6 +222,12 @@ fn says_shapes(tensor: &TensorProto) -> bool {
 /// Iterates over the bodies of a node.
 pub(crate) fn bodies(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs))
+}
+
+/// Whether the node's kernel repacks constant operands.
+fn packs(node: &NodeProto) -> bool {
+    let domain = if node.domain() == "ai.onnx" { "" } else { node.domain() };
+    ort_kernel(domain, node.op_type()).is_some_and(|kernel| kernel.packs)
 }
 
 /// Whether the node has bodies: If, Loop, Scan and similar operators.

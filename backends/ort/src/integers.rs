@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 use memc_onnx_proto::onnx::{GraphProto, NodeProto, TensorProto};
-use memc_ops::Work;
+use memc_ops::{OpInfo, Rounding};
 
 use crate::cut::{bodies, captured};
 
@@ -38,9 +38,9 @@ pub(crate) fn steps(graph: &GraphProto) -> BTreeMap<String, f64> {
         let step = match (domain, node.op_type()) {
             ("", "DequantizeLinear") => node.input.get(1).and_then(|scale| scales.get(scale.as_str())).copied(),
             (domain, op) => {
-                let moves = memc_ops::find(domain, op).is_some_and(|info| matches!(info.work, Work::None));
+                let moves = memc_ops::find(domain, op).is_some_and(OpInfo::moves_elements);
                 let read = node.input.iter().filter_map(|name| found.get(name).copied());
-                read.reduce(f64::max).filter(|_| moves && node.op_type() != "Cast")
+                read.reduce(f64::max).filter(|_| moves)
             }
         };
         if let Some(step) = step {
@@ -73,7 +73,7 @@ pub(crate) fn shared<'g>(given: &GraphProto, written: &'g GraphProto) -> BTreeSe
 fn rounds(node: &NodeProto, depth: usize) -> bool {
     let domain = if node.domain() == "ai.onnx" { "" } else { node.domain() };
     let mut inner = bodies(node).flat_map(|body| &body.node);
-    memc_ops::find(domain, node.op_type()).is_some_and(|info| info.rounds)
+    memc_ops::find(domain, node.op_type()).is_some_and(|info| info.rounding == Rounding::FewBits)
         || (depth < MAX_DEPTH && inner.any(|node| rounds(node, depth + 1)))
 }
 

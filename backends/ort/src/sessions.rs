@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memc_onnx_proto::onnx::{NodeProto, TypeProto};
-use memc_ops::profile::player::reads_again;
+use memc_ops::profile::ort_kernel;
 
 use crate::cut::{Cut, Cutter};
 use crate::error::Error;
@@ -229,7 +229,8 @@ pub(crate) fn bind<'r>(stage: &Stage<'r>, steps: &mut [Step<'r>]) -> Result<(), 
         let (Some(inputs), Some(outputs)) = (find(&step.inputs), find(&step.outputs)) else { continue };
         let Some(session) = &step.session else { continue };
         let meets = |result: &usize| step.inputs.iter().any(|operand| stage.meet(*operand, *result));
-        step.is_apart = reads_again(&step.domain, &step.op) && step.outputs.iter().any(meets);
+        let reads_again = ort_kernel(&step.domain, &step.op).is_some_and(|kernel| kernel.reads_again);
+        step.is_apart = reads_again && step.outputs.iter().any(meets);
         if step.is_apart {
             continue;
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use memc_onnx_proto::onnx::{GraphProto, NodeProto};
-use memc_ops::{OpInfo, View, Work};
+use memc_ops::{OpInfo, View};
 
 /// Returns the values of unit scale in graphs that share names.
 pub(crate) fn units<'g>(graphs: impl IntoIterator<Item = &'g GraphProto>) -> BTreeSet<String> {
@@ -26,7 +26,7 @@ fn info(node: &NodeProto) -> Option<&'static OpInfo> {
 
 /// Whether an operator only moves elements or changes their type, without arithmetic.
 fn moves(info: &OpInfo) -> bool {
-    matches!(info.work, Work::None) || info.view == View::SameType
+    info.moves_elements() || info.view == View::SameType
 }
 
 #[cfg(test)]

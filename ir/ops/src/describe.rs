@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::info::{Gathers, InPlace, OpInfo, Reads, Repeat, Scalar, SplitAxes, View, Work, Workspace};
-use crate::profile::{Kernels, Profile};
+use memc_ir::{Bytes, ElementType};
+
+use crate::algebra::{Algebra, AtZero, Neutral};
+use crate::info::{Gathers, InPlace, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, View, Work, Workspace};
+use crate::profile::{Kernels, Overwrites, Profile, ort_kernel};
 use crate::table::all;
 
 /// Column headings of [`table_text`].
@@ -55,6 +58,7 @@ pub fn describe(info: &OpInfo) -> String {
         ("view", view_words(info.view).to_owned()),
         ("split", split_words(info.split).to_owned()),
         ("repeat", repeat_words(info.repeat).to_owned()),
+        ("algebra", info.algebra.map_or_else(|| "not stated".to_owned(), algebra_words)),
         ("work", work_words(info.work)),
         ("workspace", workspace_words(info.workspace).to_owned()),
     ];
@@ -62,36 +66,37 @@ pub fn describe(info: &OpInfo) -> String {
         let _ = writeln!(text, "  {name:9}  {words}");
     }
     // Facts that few operators have.
-    if let Some(words) = scalar_words(info.scalar) {
-        let _ = writeln!(text, "  {:9}  {words}", "scalar");
-    }
-    if matches!(info.gathers, Gathers::Elements(_)) {
-        let _ = writeln!(text, "  {:9}  what its windows cover, before it multiplies", "gathers");
-    }
-    if info.rate != 100 {
-        let _ = writeln!(text, "  {:9}  {} % of the machine's arithmetic rate", "rate", info.rate);
-    }
-    if info.reach.is_some() {
-        let _ = writeln!(text, "  {:9}  shares of rows of images overlap in operand 0 as far as windows go", "reaches");
-    }
-    if info.rounds {
-        let _ = writeln!(text, "  {:9}  to integers of few bits", "rounds");
-    }
-    if info.unit_scale {
-        let _ = writeln!(text, "  {:9}  results near zero are off by roundings of one", "scale");
-    }
-    if let Some(kernel) = info.runs {
-        let _ = writeln!(text, "  {:9}  the kernel of {kernel}, as far as times and workspace go", "runs");
-    }
-    if let Some(words) = reads_words(info.reads) {
-        let _ = writeln!(text, "  {:9}  {words}", "reads");
+    let few = [
+        ("scalar", scalar_words(info.scalar)),
+        ("gathers", gathers_words(info.gathers)),
+        ("rate", (info.rate != 100).then(|| format!("{} % of the machine's arithmetic rate", info.rate))),
+        ("reaches", info.reach.map(|_| REACHES.to_owned())),
+        ("linear", linear_words(info.linear)),
+        ("rounds", rounding_words(info.rounding)),
+        ("scale", info.unit_scale.then(|| UNIT_SCALE.to_owned())),
+        ("runs", info.runs.map(|kernel| format!("the kernel of {kernel}, plus element-wise work"))),
+        ("reads", reads_words(info.reads)),
+        ("optional", (!info.optional.is_empty()).then(|| format!("a node may omit results {}", list(info.optional)))),
+    ];
+    for (name, words) in few {
+        if let Some(words) = words {
+            let _ = writeln!(text, "  {name:9}  {words}");
+        }
     }
     // Rules of each runtime.
     for profile in Profile::ALL {
         let _ = writeln!(text, "  --runtime {:6}  {}", profile.name, runtime_words(profile, info));
     }
+    if let Some(words) = kernel_words(info) {
+        let _ = writeln!(text, "  ONNX Runtime's kernel: {words}");
+    }
     text
 }
+
+/// Words for operators with a rule for rows of images.
+const REACHES: &str = "rows of images can be computed apart; each part reads the rows of operand 0 that its windows cover";
+/// Words for operators with results of unit scale.
+const UNIT_SCALE: &str = "the rounding error of a result near zero is that of a number near 1";
 
 fn domain(info: &OpInfo) -> &'static str {
     if info.domain.is_empty() { "ai.onnx" } else { info.domain }
@@ -114,10 +119,15 @@ fn in_place_words(value: InPlace) -> String {
     match value {
         InPlace::Never => "no operand may be overwritten".to_owned(),
         InPlace::Operands(positions) => {
-            format!("result 0 may overwrite operand {} of its size, if nothing reads that later", list(positions))
+            format!(
+                "result 0 may overwrite operand {}, if the sizes are equal and no later node reads the operand",
+                list(positions)
+            )
         }
-        InPlace::Any => "result 0 may overwrite any operand of its size, if nothing reads that later".to_owned(),
-        InPlace::UnlessTraining => "result 0 may overwrite operand 0, unless it runs in training mode".to_owned(),
+        InPlace::Any => {
+            "result 0 may overwrite any operand, if the sizes are equal and no later node reads the operand".to_owned()
+        }
+        InPlace::UnlessTraining => "result 0 may overwrite operand 0, unless the node runs in training mode".to_owned(),
     }
 }
 
@@ -134,12 +144,12 @@ fn view(value: View) -> &'static str {
 
 fn view_words(value: View) -> &'static str {
     match value {
-        View::None => "results have bytes of their own",
-        View::Reshape => "result 0 has exactly the bytes of operand 0",
-        View::SameType => "result 0 has exactly the bytes of operand 0 where both have one element type",
-        View::Concat => "operands can be windows of the result, where each is contiguous in it",
-        View::Split => "results can be windows of operand 0, where each is contiguous in it",
-        View::Slice => "the result can be a window of operand 0, where it is contiguous in it",
+        View::None => "every result has bytes of its own",
+        View::Reshape => "result 0 is a view of operand 0: all bytes, in order",
+        View::SameType => "result 0 is a view of operand 0, if their element types are equal",
+        View::Concat => "operands can be sub-views of result 0, if their bytes are contiguous in it",
+        View::Split => "results can be sub-views of operand 0, if their bytes are contiguous in it",
+        View::Slice => "result 0 can be a sub-view of operand 0, if its bytes are contiguous in it",
     }
 }
 
@@ -156,12 +166,12 @@ fn split(value: SplitAxes) -> &'static str {
 
 fn split_words(value: SplitAxes) -> &'static str {
     match value {
-        SplitAxes::None => "cannot be computed piece by piece",
-        SplitAxes::All => "can be computed piece by piece along every axis",
-        SplitAxes::AllButAxis => "can be computed piece by piece along every axis but the one that attribute `axis` names",
-        SplitAxes::Batch => "can be computed piece by piece along the first axis",
-        SplitAxes::AllButLast => "can be computed piece by piece along every axis but the last",
-        SplitAxes::Rule(_) => "can be computed piece by piece along the axes that a rule of its own finds",
+        SplitAxes::None => "no axis is known along which it can be computed in parts",
+        SplitAxes::All => "can be computed in parts along every axis",
+        SplitAxes::AllButAxis => "can be computed in parts along every axis except attribute `axis`",
+        SplitAxes::Batch => "can be computed in parts along the first axis",
+        SplitAxes::AllButLast => "can be computed in parts along every axis except the last",
+        SplitAxes::Rule(_) => "can be computed in parts along some axes, which a rule finds from attributes and extents",
     }
 }
 
@@ -177,11 +187,11 @@ fn repeat(value: Repeat) -> &'static str {
 
 fn repeat_words(value: Repeat) -> &'static str {
     match value {
-        Repeat::Yes => "gives the same results when it runs again",
+        Repeat::Yes => "gives identical results when it runs again",
         Repeat::Random => "never runs twice: it draws random numbers",
         Repeat::Updating => "never runs twice: it writes into its first operand",
-        Repeat::Stateful => "never runs twice: it changes or exchanges state",
-        Repeat::UnlessTraining => "gives the same results when it runs again, unless it runs in training mode",
+        Repeat::Stateful => "never runs twice: it changes external state or sends data",
+        Repeat::UnlessTraining => "gives identical results when it runs again, except in training mode",
     }
 }
 
@@ -197,28 +207,78 @@ fn work(value: Work) -> String {
 
 fn work_words(value: Work) -> String {
     match value {
-        Work::None => "moves data, no arithmetic".to_owned(),
-        Work::PerElement(count) => format!("{count} operations for each element of result 0"),
-        Work::PerInputElement(count) => format!("{count} operations for each element of operand 0"),
+        Work::None => "no arithmetic: only moves elements".to_owned(),
+        Work::PerElement(count) => format!("operations for each element of result 0: {count}"),
+        Work::PerInputElement(count) => format!("operations for each element of operand 0: {count}"),
         Work::Flops(_) => "a formula over extents".to_owned(),
-        Work::Bodies => "what its bodies do".to_owned(),
+        Work::Bodies => "the work of its bodies".to_owned(),
     }
 }
 
 fn scalar_words(value: Scalar) -> Option<String> {
     match value {
         Scalar::None => None,
-        Scalar::PerElement(count) => Some(format!("{count} steps without vectors for each element of result 0")),
-        Scalar::Count(_) => Some("steps without vectors, by a formula over extents".to_owned()),
+        Scalar::PerElement(count) => Some(format!("steps of one element at a time for each element of result 0: {count}")),
+        Scalar::Count(_) => Some("steps of one element at a time, by a formula over extents".to_owned()),
     }
 }
 
 fn reads_words(value: Reads) -> Option<String> {
     match value {
         Reads::All => None,
-        Reads::Picked(positions) => Some(format!("of operand {} no more than result 0 holds", list(positions))),
-        Reads::Extents => Some("of operand 0 only the extents".to_owned()),
+        Reads::Picked(positions) => Some(format!("at most the size of result 0 from operand {}", list(positions))),
+        Reads::Extents => Some("only the extents of operand 0".to_owned()),
     }
+}
+
+fn gathers_words(value: Gathers) -> Option<String> {
+    match value {
+        Gathers::None => None,
+        Gathers::Elements(_) => Some("the elements under its windows into rows of a matrix, before it multiplies".to_owned()),
+    }
+}
+
+fn linear_words(value: Linear) -> Option<String> {
+    match value {
+        Linear::No => None,
+        Linear::First => Some("in operand 0: a sum of operands gives the sum of their results".to_owned()),
+        Linear::All => Some("in all operands together: sums of operands give the sum of their results".to_owned()),
+    }
+}
+
+fn rounding_words(value: Rounding) -> Option<String> {
+    match value {
+        Rounding::None => None,
+        Rounding::Whole => Some("to whole numbers".to_owned()),
+        Rounding::FewBits => Some("to integers of few bits".to_owned()),
+    }
+}
+
+fn algebra_words(algebra: Algebra) -> String {
+    let neutral = algebra.neutral.map(|neutral| match neutral {
+        Neutral::NegativeZero => "zero is neutral (negative zero bit for bit)",
+        Neutral::PositiveZero => "zero is neutral (positive zero bit for bit)",
+        Neutral::One => "one is neutral",
+        Neutral::AboutOne => "one is neutral up to the last bit",
+        Neutral::False => "false is neutral",
+    });
+    let side = if algebra.commutes { "" } else { " as operand 1" };
+    let at_zero = match algebra.at_zero {
+        AtZero::Unknown => None,
+        AtZero::Finite => Some("zeros give a finite number"),
+        AtZero::Zero => Some("zeros give zero"),
+    };
+    let facts = [
+        algebra.commutes.then(|| "two operands commute".to_owned()),
+        neutral.map(|words| format!("{words}{side}")),
+        algebra.keeps_single.then(|| "one operand alone passes unchanged".to_owned()),
+        algebra.idempotent.then(|| "a second application changes nothing".to_owned()),
+        algebra.self_inverse.then(|| "a second application undoes the first".to_owned()),
+        algebra.nonnegative.then(|| "never below zero".to_owned()),
+        at_zero.map(str::to_owned),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    if facts.is_empty() { "no fact".to_owned() } else { facts.join("; ") }
 }
 
 fn workspace(value: Workspace) -> &'static str {
@@ -230,21 +290,18 @@ fn workspace(value: Workspace) -> &'static str {
 
 fn workspace_words(value: Workspace) -> &'static str {
     match value {
-        Workspace::None => "needs none",
+        Workspace::None => "none",
         Workspace::Bytes(_) => "a formula over extents",
     }
 }
 
 /// Describes the rules of one runtime for an operator: in-place writes, views and workspace.
 fn runtime_words(profile: &Profile, info: &OpInfo) -> String {
+    let kernel = ort_kernel(info.domain, info.name);
     let overwrites = match profile.kernels {
-        Kernels::AllBut(excluded) if excluded.contains(&(info.domain, info.name)) => "-".to_owned(),
-        Kernels::All | Kernels::AllBut(_) => in_place(info.in_place),
-        Kernels::Listed(kernels) => {
-            let own = kernels.iter().filter(|kernel| (kernel.domain, kernel.name) == (info.domain, info.name));
-            let positions: Vec<usize> = own.map(|kernel| kernel.operand).collect();
-            if positions.is_empty() { "-".to_owned() } else { list(&positions) }
-        }
+        Kernels::AllButReadingAgain if kernel.is_some_and(|kernel| kernel.reads_again) => "-".to_owned(),
+        Kernels::All | Kernels::AllButReadingAgain => in_place(info.in_place),
+        Kernels::Measured => kernel.and_then(|kernel| kernel.in_place).map_or_else(|| "-".to_owned(), measured),
     };
     let shares = match info.view {
         View::Reshape => true,
@@ -252,9 +309,41 @@ fn runtime_words(profile: &Profile, info: &OpInfo) -> String {
         View::Concat | View::Split | View::Slice => profile.windows,
         View::None => false,
     };
-    let expanded = info.domain.is_empty() && profile.expanded.contains(&info.name);
-    let note = if expanded { ", runs as several nodes" } else { "" };
-    format!("in place {overwrites}, view {}{note}", if shares { view(info.view) } else { "-" })
+    format!("in place {overwrites}, view {}", if shares { view(info.view) } else { "-" })
+}
+
+/// Prints the overwritten operand, with its element types.
+fn measured(overwrites: Overwrites) -> String {
+    match overwrites.elements {
+        [] => overwrites.operand.to_string(),
+        elements => format!("{} ({})", overwrites.operand, element_list(elements)),
+    }
+}
+
+fn element_list(elements: &[ElementType]) -> String {
+    elements.iter().map(ElementType::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// Describes how ONNX Runtime's kernel differs from the table entry; `None` if it does not.
+fn kernel_words(info: &OpInfo) -> Option<String> {
+    let kernel = ort_kernel(info.domain, info.name)?;
+    let facts = [
+        kernel.extension.map(|elements| format!("outside the ONNX standard, for {}", element_list(elements))),
+        kernel.expanded.then(|| "none: the session replaces the node by several nodes".to_owned()),
+        kernel.temporaries.map(|_| "temporary memory, by a formula".to_owned()),
+        kernel.half_precision.then(|| "computes in half precision".to_owned()),
+        (kernel.keeps > 0).then(|| format!("keeps {} after its first run", Bytes(kernel.keeps).exact())),
+        kernel.packs.then(|| "repacks constant operands".to_owned()),
+        kernel.reads_again.then(|| "reads its operand again after a first result".to_owned()),
+        kernel.sums_by_address.then(|| "sums in an order that depends on addresses".to_owned()),
+        kernel.blocks.then(|| "takes images in blocks of channels".to_owned()),
+        kernel.moves_integers.map(|version| match version {
+            1 => "moves 8-bit integers".to_owned(),
+            _ => format!("moves 8-bit integers from operator set {version} on"),
+        }),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    (!facts.is_empty()).then(|| facts.join("; "))
 }
 
 #[cfg(test)]
@@ -280,8 +369,27 @@ mod tests {
         assert!(page.contains("--runtime ort     in place -, view -\n"), "{page}");
         let conv = describe(find("com.microsoft", "FusedConv").unwrap());
         assert!(conv.contains("--runtime ort     in place 3"), "{conv}");
-        assert!(describe(find("", "Gather").unwrap()).contains("  reads      of operand 0 no more than result 0 holds\n"));
+        assert!(describe(find("", "Gather").unwrap()).contains("  reads      at most the size of result 0 from operand 0\n"));
         let draw = describe(find("com.microsoft", "BiasDropout").unwrap());
         assert!(draw.contains("never runs twice: it draws random numbers"), "{draw}");
+        assert!(page.contains("  algebra    zeros give zero\n"), "{page}");
+        let kernel =
+            "  ONNX Runtime's kernel: outside the ONNX standard, for f32; reads its operand again after a first result; takes";
+        assert!(page.contains(kernel), "{page}");
+    }
+
+    #[test]
+    fn a_page_says_which_laws_hold() {
+        let words = |name: &str| {
+            let page = describe(find("", name).unwrap());
+            page.lines().find_map(|line| line.strip_prefix("  algebra    ")).unwrap().to_owned()
+        };
+        assert_eq!(words("Add"), "two operands commute; zero is neutral (negative zero bit for bit); zeros give zero");
+        assert_eq!(words("Div"), "one is neutral as operand 1");
+        assert_eq!(words("Max"), "two operands commute; one operand alone passes unchanged; zeros give zero");
+        assert_eq!(words("Relu"), "a second application changes nothing; never below zero; zeros give zero");
+        assert_eq!(words("Not"), "a second application undoes the first; zeros give a finite number");
+        assert_eq!(words("Log"), "no fact");
+        assert_eq!(words("Gather"), "not stated");
     }
 }

@@ -2,6 +2,7 @@
 
 use memc_ir::{Bytes, Module, Node, NodeData, TensorType};
 
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::pieces::{Pieces, ReachRule, Share};
 
@@ -81,7 +82,7 @@ pub enum View {
 /// The amount of arithmetic of a node, in operations.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
-    /// Moves or reinterprets data; no arithmetic.
+    /// Moves or reinterprets data; no arithmetic. See [`OpInfo::moves_elements`].
     None,
     /// Operations per element of result 0.
     PerElement(u32),
@@ -185,6 +186,18 @@ pub enum Repeat {
     UnlessTraining,
 }
 
+/// Rounding of operands or results to integers. A number near the middle between two integers may be
+/// rounded to either, depending on the last bit of earlier results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rounding {
+    /// No rounding to integers.
+    None,
+    /// To whole numbers of the operand's type.
+    Whole,
+    /// To integers of few bits, with a scale.
+    FewBits,
+}
+
 /// The table entry of one operator.
 #[derive(Clone, Copy, Debug)]
 pub struct OpInfo {
@@ -219,10 +232,11 @@ pub struct OpInfo {
     pub linear: Linear,
     /// Whether it can run again.
     pub repeat: Repeat,
-    /// Whether it rounds its operands or results to integers of few bits. A number near the middle
-    /// between two of these integers may be rounded to either, depending on the last bit of earlier
-    /// results.
-    pub rounds: bool,
+    /// Whether it rounds its operands or results to integers.
+    pub rounding: Rounding,
+    /// Algebraic facts; `None` if nobody has chosen them, which the tests reject for element-wise
+    /// operators.
+    pub algebra: Option<Algebra>,
     /// Whether the scale of its results is 1, independent of its operands. Its kernels add, divide or
     /// approximate numbers near 1, so a result near zero has the rounding error of 1, not of itself.
     pub unit_scale: bool,
@@ -258,7 +272,8 @@ impl OpInfo {
             reach: None,
             linear: Linear::No,
             repeat: Repeat::Yes,
-            rounds: false,
+            rounding: Rounding::None,
+            algebra: None,
             unit_scale: false,
             runs: None,
             optional: &[],
@@ -266,8 +281,23 @@ impl OpInfo {
     }
     /// Marks the operator as rounding to integers of few bits.
     pub const fn rounds(mut self) -> Self {
-        self.rounds = true;
+        self.rounding = Rounding::FewBits;
         self
+    }
+    /// Marks the operator as rounding to whole numbers.
+    pub const fn rounds_to_whole(mut self) -> Self {
+        self.rounding = Rounding::Whole;
+        self
+    }
+    /// Sets the algebraic facts.
+    pub const fn algebra(mut self, algebra: Algebra) -> Self {
+        self.algebra = Some(algebra);
+        self
+    }
+    /// Whether it only moves elements: results consist of elements of operands, of fillers, or of numbers
+    /// that say where elements are, without arithmetic.
+    pub const fn moves_elements(&self) -> bool {
+        matches!(self.work, Work::None)
     }
     /// Marks the scale of the results as 1.
     pub const fn unit_scale(mut self) -> Self {

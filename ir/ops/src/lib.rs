@@ -2,10 +2,11 @@
 //! family.
 //!
 //! All operator-dependent facts live here: result types ([`infer`]), in-place and view rules,
-//! arithmetic, kernel workspace, split axes and repeatability. No other crate matches on operator names.
+//! algebra, arithmetic, kernel workspace, split axes and repeatability. No other crate matches on operator names.
 //! An operator that is not in the table is opaque: its results have the types that the file states, it
 //! shares no bytes, and it never runs twice.
 
+pub mod algebra;
 pub mod assume;
 pub mod context;
 pub mod describe;
@@ -20,6 +21,7 @@ pub mod repeat;
 pub mod table;
 pub mod unchanged;
 
+pub use algebra::{Algebra, AtZero, Neutral};
 pub use assume::{Assumption, AssumptionError};
 pub use context::{Bodies, Infer, InferError, broadcast, normalize_axis};
 pub use describe::{describe, table_text};
@@ -27,7 +29,9 @@ pub use driver::{Inference, claimed, infer, infer_assuming};
 pub use fact::{Data, Fact, Item, MAX_ITEMS};
 pub use families::training::new_values;
 pub use held::held_constant;
-pub use info::{Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Scalar, SplitAxes, Typed, View, Work, Workspace};
+pub use info::{
+    Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, Typed, View, Work, Workspace,
+};
 pub use pieces::{
     Piece, Pieces, Reach, ReachRule, Share, Taken, holds_zeros, pieces, pieces_between, pieces_giving, pieces_in_blocks,
     pieces_reaching,

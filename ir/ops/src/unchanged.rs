@@ -3,6 +3,7 @@
 
 use memc_ir::{Dim, ElementType, Module, TensorType, Value};
 
+use crate::algebra::{Algebra, Neutral};
 use crate::fact::{Data, Item};
 use crate::info::{Typed, View};
 use crate::repeat::may_train;
@@ -32,6 +33,7 @@ pub fn unchanged(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Opti
     if !data.operator.domain.is_empty() {
         return None;
     }
+    let algebra = info.algebra.unwrap_or(Algebra::NONE);
     let same = || keeps_type(typed, 0);
     let of = |position: usize| data.inputs.get(position).copied().flatten().and_then(elements);
     let only_operand = || data.inputs.len() == 1;
@@ -39,7 +41,6 @@ pub fn unchanged(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Opti
         "Identity" => true,
         "Dropout" => !may_train(typed.module, typed.node),
         "Cast" | "CastLike" => keeps_element(typed),
-        "Concat" | "Sum" | "Mean" | "Max" | "Min" => only_operand(),
         "Clip" => data.operator.version >= 11 && data.operands().count() == 1,
         "Expand" | "Tile" => same(),
         "Split" => data.outputs.len() == 1 && same(),
@@ -48,28 +49,24 @@ pub fn unchanged(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Opti
         "Transpose" => stays_in_place(typed),
         "Where" => return chosen(typed, of(0)?),
         _ if info.view == View::Reshape => same(),
-        _ => return neutral(typed, elements, zero),
+        _ if algebra.keeps_single => only_operand(),
+        _ => return neutral(typed, &algebra, elements, zero),
     };
     (holds && typed.input(0).is_some() == typed.output(0).is_some()).then_some(0)
 }
 
 /// Returns the position of the operand whose partner is a neutral element.
-fn neutral(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Option<usize> {
+fn neutral(typed: &Typed<'_>, algebra: &Algebra, elements: &Elements<'_>, zero: Zero) -> Option<usize> {
     let data = typed.data();
-    let negative_zero = |item: &Item| is_zero(item, zero, true);
-    let positive_zero = |item: &Item| is_zero(item, zero, false);
-    let one = |item: &Item| matches!(item, Item::Int(1)) || matches!(item, Item::Float(value) if *value == 1.0);
-    let nothing = |item: &Item| *item == Item::Int(0);
-    let (predicate, commutes): (&dyn Fn(&Item) -> bool, bool) = match &*data.operator.name {
-        "Add" => (&negative_zero, true),
-        "Sub" => (&positive_zero, false),
-        "Mul" => (&one, true),
-        "Div" => (&one, false),
-        // The math library computes powers, and it is unknown whether its x^1 keeps every bit.
-        "Pow" if zero == Zero::AnySign => (&one, false),
-        "And" => (&one, true),
-        "Or" | "Xor" => (&nothing, true),
-        _ => return None,
+    let neutral = algebra.neutral?;
+    if neutral == Neutral::AboutOne && zero == Zero::Exact {
+        return None;
+    }
+    let predicate = |item: &Item| match neutral {
+        Neutral::NegativeZero => is_zero(item, zero, true),
+        Neutral::PositiveZero => is_zero(item, zero, false),
+        Neutral::One | Neutral::AboutOne => is_one(item),
+        Neutral::False => *item == Item::Int(0),
     };
     // Before operator set 7, broadcasting followed other rules.
     if data.operator.version < 7 || data.inputs.len() != 2 {
@@ -83,7 +80,7 @@ fn neutral(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Option<usi
         let partner = is_neutral(partner)?;
         (keeps_element_of(typed, kept) && (keeps_type(typed, kept) || broadcasts_into(typed, kept, partner))).then_some(kept)
     };
-    kept(0, 1).or_else(|| if commutes { kept(1, 0) } else { None })
+    kept(0, 1).or_else(|| if algebra.commutes { kept(1, 0) } else { None })
 }
 
 fn is_zero(item: &Item, zero: Zero, negative: bool) -> bool {
@@ -92,6 +89,10 @@ fn is_zero(item: &Item, zero: Zero, negative: bool) -> bool {
         Item::Float(value) => *value == 0.0 && (zero == Zero::AnySign || value.is_sign_negative() == negative),
         _ => false,
     }
+}
+
+fn is_one(item: &Item) -> bool {
+    matches!(item, Item::Int(1)) || matches!(item, Item::Float(value) if *value == 1.0)
 }
 
 fn all(data: &Data, predicate: impl Fn(&Item) -> bool) -> bool {

@@ -2,11 +2,10 @@
 
 use egg::Id;
 use memc_ir::Attribute;
+use memc_ops::lookup;
 
 use crate::fact::Graph;
-use crate::rules::{
-    ApplyPattern, Argument, AttributePattern, Condition, Expression, Pattern, Rule, RuleBook, Scene, Wanted, splat,
-};
+use crate::rules::{ApplyPattern, Argument, AttributePattern, Condition, Expression, Pattern, Rule, Scene, Wanted, splat};
 use crate::term::{Attributes, Head, Term};
 
 /// Maximum number of matches of one pattern at one class.
@@ -67,7 +66,6 @@ impl Binding {
 /// Matches rules in one e-graph.
 pub(crate) struct Matcher<'a, 'm> {
     pub(crate) graph: &'a Graph<'m>,
-    pub(crate) book: &'a RuleBook,
 }
 
 impl Matcher<'_, '_> {
@@ -167,8 +165,7 @@ impl Matcher<'_, '_> {
         let mut found = self.operands(apply, children, binding.clone());
         if children.len() == 2
             && children[0] != children[1]
-            && operator.domain.is_empty()
-            && self.book.is_commutative(&operator.name)
+            && lookup(operator).and_then(|info| info.algebra).is_some_and(|algebra| algebra.commutes)
         {
             found.extend(self.operands(apply, &[children[1], children[0]], binding));
         }
@@ -210,7 +207,7 @@ impl Matcher<'_, '_> {
     fn holds(&self, condition: &Condition, binding: &Binding) -> bool {
         let arguments: Option<Vec<Argument>> =
             condition.arguments.iter().map(|argument| evaluate(self.graph, argument, binding)).collect();
-        let scene = Scene { graph: self.graph, book: self.book };
+        let scene = Scene { graph: self.graph };
         // If an argument cannot be computed, the condition is false, negated or not.
         arguments.is_some_and(|arguments| (condition.predicate.holds)(scene, &arguments) != condition.negated)
     }

@@ -60,7 +60,7 @@ fn round_of(graph: &mut Graph<'_>, setting: &Setting<'_>, rules: &[(usize, &Rule
         if (rule.memory >= Memory::Raises) != raising {
             continue;
         }
-        let matcher = Matcher { graph, book: setting.book };
+        let matcher = Matcher { graph };
         let places = rule.find.iter().filter_map(|pattern| heads.get(&root(pattern)?)).flatten().copied();
         let places: BTreeSet<Id> = places.collect();
         let found =

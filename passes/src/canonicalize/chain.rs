@@ -125,15 +125,14 @@ fn holds(large: ElementType, small: ElementType) -> bool {
 /// Removes functions that undo themselves, and the second of two functions that change nothing the
 /// second time.
 pub(super) fn repeated(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
-    let name = walk.name(node).to_owned();
-    let undoes_itself = matches!(name.as_str(), "Neg" | "Not" | "BitwiseNot");
-    let settles = matches!(name.as_str(), "Abs" | "Ceil" | "Floor" | "Relu" | "Round" | "Sign");
-    if !undoes_itself && !settles {
+    let Some(algebra) = lookup(&walk.module().node(node).operator).and_then(|info| info.algebra) else { return false };
+    if !algebra.self_inverse && !algebra.idempotent {
         return false;
     }
+    let name = walk.name(node).to_owned();
     let Some(operand) = walk.operand(node, 0) else { return false };
     let Some(inner) = walk.producer(operand, &name) else { return false };
-    let source = if settles { Some(operand) } else { walk.operand(inner, 0) };
+    let source = if algebra.idempotent { Some(operand) } else { walk.operand(inner, 0) };
     source.is_some_and(|source| walk.pass_on(node, source))
 }
 

@@ -9,6 +9,7 @@ use memc_ir::{
     Attribute, Bytes, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, Origin, Payload,
     Rewriter, SecondaryMap, Stage, TensorType, Use, Value, ValueType,
 };
+use memc_ops::profile::ort_kernel;
 use memc_ops::{feeds_unrepeatable, may_train};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
@@ -26,22 +27,6 @@ pub const INFO: PassInfo = PassInfo {
 };
 
 const DOMAIN: &str = "com.microsoft.nchwc";
-/// Element-wise operators that return a finite number for zero, since zeros fill up blocks.
-const ELEMENTWISE: &[&str] = &[
-    "Clip",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "LeakyRelu",
-    "QuickGelu",
-    "Relu",
-    "Sigmoid",
-    "Tanh",
-    "Add",
-    "Mul",
-    "Sub",
-    "Sum",
-];
 /// ReorderInput takes images whose number of channels is a multiple of this.
 const ENTERING: u64 = 4;
 const POOLS: &[&str] = &["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"];
@@ -280,7 +265,8 @@ impl Walk<'_, '_, '_> {
 
     /// Applies an element-wise operator to images in blocks, if all of them have the type of the result.
     fn elementwise(&mut self, node: Node) -> Option<()> {
-        self.is_own(node, ELEMENTWISE).then_some(())?;
+        let operator = &self.data(node).operator;
+        ort_kernel(&operator.domain, &operator.name).filter(|kernel| kernel.blocks)?;
         let result = self.result(node)?;
         let ty = self.module().ty(result).clone();
         let data = self.data(node).clone();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use memc_ir::{Attribute, Dim, Module, Node, NodeData, Operator, SecondaryMap, TensorType, Use, Value, ValueType};
-use memc_ops::{Data, Item, Piece, Pieces, Repeat, Work, lookup};
+use memc_ops::{Data, Item, Piece, Pieces, Repeat, lookup};
 
 use super::maker::Maker;
 use super::spans::{read, taken};
@@ -343,7 +343,7 @@ impl Writer<'_, '_, '_, '_, '_> {
     /// Returns whether a node only moves elements, without arithmetic.
     fn moves(&self, node: Node) -> bool {
         let data = self.module().node(node);
-        let free = lookup(&data.operator).is_some_and(|info| matches!(info.work, Work::None) && info.repeat == Repeat::Yes);
+        let free = lookup(&data.operator).is_some_and(|info| info.moves_elements() && info.repeat == Repeat::Yes);
         free && data.bodies().next().is_none() && data.results().count() == 1
     }
 

@@ -2,6 +2,7 @@
 
 use memc_ir::ElementType;
 
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::fact::Item;
 use crate::families::arithmetic::{float_item, max, min};
@@ -52,29 +53,37 @@ fn relu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-const fn activation(name: &'static str, work: u32) -> OpInfo {
-    OpInfo::onnx(name, same_as_first).in_place(InPlace::Operands(&[0])).work(Work::PerElement(work)).split(SplitAxes::All)
+const fn activation(name: &'static str, work: u32, algebra: Algebra) -> OpInfo {
+    let info = OpInfo::onnx(name, same_as_first).algebra(algebra);
+    info.in_place(InPlace::Operands(&[0])).work(Work::PerElement(work)).split(SplitAxes::All)
 }
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    activation("Celu", 10),
-    OpInfo::onnx("Clip", clip).in_place(InPlace::Operands(&[0])).work(Work::PerElement(2)).split(SplitAxes::All),
-    activation("Elu", 10),
-    activation("Gelu", 26),
-    activation("HardSigmoid", 3).unit_scale(),
-    activation("HardSwish", 4),
-    activation("LeakyRelu", 2),
-    activation("Mish", 20),
-    OpInfo::onnx("Relu", relu).in_place(InPlace::Operands(&[0])).split(SplitAxes::All),
-    activation("Selu", 10),
-    activation("Shrink", 2),
-    activation("Sigmoid", 20).unit_scale(),
-    activation("Softplus", 20),
-    activation("Softsign", 3).unit_scale(),
-    activation("Swish", 21),
-    activation("Tanh", 10).unit_scale(),
-    activation("ThresholdedRelu", 1),
+    activation("Celu", 10, Algebra::KEEPS_ZERO),
+    OpInfo::onnx("Clip", clip)
+        .algebra(Algebra::FINITE_AT_ZERO)
+        .in_place(InPlace::Operands(&[0]))
+        .work(Work::PerElement(2))
+        .split(SplitAxes::All),
+    activation("Elu", 10, Algebra::KEEPS_ZERO),
+    activation("Gelu", 26, Algebra::KEEPS_ZERO),
+    activation("HardSigmoid", 3, Algebra::FINITE_AT_ZERO.nonnegative()).unit_scale(),
+    activation("HardSwish", 4, Algebra::KEEPS_ZERO),
+    activation("LeakyRelu", 2, Algebra::KEEPS_ZERO),
+    activation("Mish", 20, Algebra::KEEPS_ZERO),
+    OpInfo::onnx("Relu", relu)
+        .algebra(Algebra::KEEPS_ZERO.idempotent().nonnegative())
+        .in_place(InPlace::Operands(&[0]))
+        .split(SplitAxes::All),
+    activation("Selu", 10, Algebra::KEEPS_ZERO),
+    activation("Shrink", 2, Algebra::FINITE_AT_ZERO),
+    activation("Sigmoid", 20, Algebra::FINITE_AT_ZERO.nonnegative()).unit_scale(),
+    activation("Softplus", 20, Algebra::FINITE_AT_ZERO.nonnegative()),
+    activation("Softsign", 3, Algebra::KEEPS_ZERO).unit_scale(),
+    activation("Swish", 21, Algebra::KEEPS_ZERO),
+    activation("Tanh", 10, Algebra::KEEPS_ZERO).unit_scale(),
+    activation("ThresholdedRelu", 1, Algebra::KEEPS_ZERO),
 ];
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use memc_ir::{Bytes, Dim, ElementType, TensorType};
 
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::fact::Fact;
 use crate::families::activation::same_as_first;
@@ -204,7 +205,7 @@ pub const OPERATORS: &[OpInfo] = &[
         .workspace(Workspace::Bytes(attention_workspace)),
     OpInfo::onnx("LinearAttention", linear_attention).work(Work::Flops(linear_attention_flops)),
     OpInfo::onnx("RotaryEmbedding", same_as_first).work(Work::PerElement(3)),
-    OpInfo::onnx("SwiGLU", swiglu).work(Work::PerElement(12)).split(SplitAxes::All),
+    OpInfo::onnx("SwiGLU", swiglu).algebra(Algebra::KEEPS_ZERO).work(Work::PerElement(12)).split(SplitAxes::All),
 ];
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use memc_ir::{ConstData, ConstOrigin, DimExpr, ElementType, Payload, TensorType};
 
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::fact::{Data, Item};
 use crate::families::arithmetic::{at_least, bool_item, expr_item, float_item, int_item, most_item, wrap};
@@ -87,7 +88,7 @@ fn bit_cast(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 const fn conversion(name: &'static str, infer: InferFn) -> OpInfo {
-    OpInfo::onnx(name, infer).in_place(InPlace::Operands(&[0])).view(View::SameType).split(SplitAxes::All)
+    OpInfo::onnx(name, infer).algebra(Algebra::NONE).in_place(InPlace::Operands(&[0])).view(View::SameType).split(SplitAxes::All)
 }
 
 /// The operators of this family.

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 
 use memc_ir::ElementType;
 
+use crate::algebra::{Algebra, Neutral};
 use crate::context::{Infer, InferError};
 use crate::fact::Item;
 use crate::families::arithmetic::{at_least, bool_item, compare, int_item, range, wrap};
@@ -175,28 +176,28 @@ fn is_nan(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     predicate(ctx, f64::is_nan)
 }
 
-const fn of(name: &'static str, infer: InferFn, in_place: InPlace) -> OpInfo {
-    OpInfo::onnx(name, infer).in_place(in_place).work(Work::PerElement(1)).split(SplitAxes::All)
+const fn of(name: &'static str, infer: InferFn, in_place: InPlace, algebra: Algebra) -> OpInfo {
+    OpInfo::onnx(name, infer).algebra(algebra).in_place(in_place).work(Work::PerElement(1)).split(SplitAxes::All)
 }
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    of("And", and, InPlace::Any),
-    of("BitShift", bit_shift, InPlace::Any),
-    of("BitwiseAnd", bitwise_and, InPlace::Any),
-    of("BitwiseNot", bitwise_not, InPlace::Operands(&[0])),
-    of("BitwiseOr", bitwise_or, InPlace::Any),
-    of("BitwiseXor", bitwise_xor, InPlace::Any),
-    of("Equal", equal, InPlace::Any),
-    of("Greater", greater, InPlace::Any),
-    of("GreaterOrEqual", greater_or_equal, InPlace::Any).scalar(Scalar::PerElement(4)),
-    of("IsInf", is_inf, InPlace::Never),
-    of("IsNaN", is_nan, InPlace::Never),
-    of("Less", less, InPlace::Any),
-    of("LessOrEqual", less_or_equal, InPlace::Any).scalar(Scalar::PerElement(4)),
-    of("Not", not, InPlace::Operands(&[0])),
-    of("Or", or, InPlace::Any),
-    of("Xor", xor, InPlace::Any),
+    of("And", and, InPlace::Any, Algebra::KEEPS_ZERO.commutes().neutral(Neutral::One)),
+    of("BitShift", bit_shift, InPlace::Any, Algebra::KEEPS_ZERO),
+    of("BitwiseAnd", bitwise_and, InPlace::Any, Algebra::KEEPS_ZERO.commutes()),
+    of("BitwiseNot", bitwise_not, InPlace::Operands(&[0]), Algebra::FINITE_AT_ZERO.self_inverse()),
+    of("BitwiseOr", bitwise_or, InPlace::Any, Algebra::KEEPS_ZERO.commutes()),
+    of("BitwiseXor", bitwise_xor, InPlace::Any, Algebra::KEEPS_ZERO.commutes()),
+    of("Equal", equal, InPlace::Any, Algebra::FINITE_AT_ZERO.commutes()),
+    of("Greater", greater, InPlace::Any, Algebra::KEEPS_ZERO),
+    of("GreaterOrEqual", greater_or_equal, InPlace::Any, Algebra::FINITE_AT_ZERO).scalar(Scalar::PerElement(4)),
+    of("IsInf", is_inf, InPlace::Never, Algebra::KEEPS_ZERO),
+    of("IsNaN", is_nan, InPlace::Never, Algebra::KEEPS_ZERO),
+    of("Less", less, InPlace::Any, Algebra::KEEPS_ZERO),
+    of("LessOrEqual", less_or_equal, InPlace::Any, Algebra::FINITE_AT_ZERO).scalar(Scalar::PerElement(4)),
+    of("Not", not, InPlace::Operands(&[0]), Algebra::FINITE_AT_ZERO.self_inverse()),
+    of("Or", or, InPlace::Any, Algebra::KEEPS_ZERO.commutes().neutral(Neutral::False)),
+    of("Xor", xor, InPlace::Any, Algebra::KEEPS_ZERO.commutes().neutral(Neutral::False)),
 ];
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use memc_ir::{Dim, ElementType};
 
 use super::contrib_rules::{like_first, microsoft, set_shaped_like};
 use super::contrib_workspace;
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::info::{InPlace, OpInfo, Repeat, SplitAxes, Typed, Work, Workspace};
 
@@ -43,29 +44,33 @@ fn truth(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-const fn elementwise(name: &'static str, work: u32) -> OpInfo {
-    microsoft(name, like_first).work(Work::PerElement(work)).split(SplitAxes::All)
+const fn elementwise(name: &'static str, work: u32, algebra: Algebra) -> OpInfo {
+    microsoft(name, like_first).algebra(algebra).work(Work::PerElement(work)).split(SplitAxes::All)
 }
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    elementwise("BiasAdd", 2),
+    elementwise("BiasAdd", 2, Algebra::KEEPS_ZERO),
     microsoft("BiasDropout", dropout).work(Work::PerElement(6)).repeat(Repeat::Random),
     // The bias is added in a separate pass: the time measured equals that of an Add and a Gelu.
-    elementwise("BiasGelu", 37).in_place(InPlace::Operands(&[0])).workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
+    elementwise("BiasGelu", 37, Algebra::KEEPS_ZERO)
+        .in_place(InPlace::Operands(&[0]))
+        .workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
     microsoft("BiasSoftmax", like_first).unit_scale().work(Work::PerElement(14)).split(SplitAxes::AllButLast),
     microsoft("BiasSplitGelu", halved).work(Work::PerElement(15)).split(SplitAxes::AllButLast),
     microsoft("BitmaskBiasDropout", bitmask_dropout).work(Work::PerElement(6)).repeat(Repeat::Random),
     microsoft("BitmaskDropout", bitmask_dropout).work(Work::PerElement(4)).repeat(Repeat::Random),
-    elementwise("FastGelu", 12).in_place(InPlace::Operands(&[0])).workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
-    elementwise("GatedAdd", 2),
-    elementwise("Gelu", 26).in_place(InPlace::Operands(&[0])),
+    elementwise("FastGelu", 12, Algebra::KEEPS_ZERO)
+        .in_place(InPlace::Operands(&[0]))
+        .workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
+    elementwise("GatedAdd", 2, Algebra::KEEPS_ZERO),
+    elementwise("Gelu", 26, Algebra::KEEPS_ZERO).in_place(InPlace::Operands(&[0])),
     microsoft("Inverse", like_first).work(Work::Flops(inverse_flops)),
-    microsoft("IsFinite", truth).split(SplitAxes::All),
-    elementwise("QuickGelu", 21).in_place(InPlace::Operands(&[0])),
-    elementwise("SampleOp", 1),
-    elementwise("ScaledSiLU", 12),
-    elementwise("Trilu", 1),
+    microsoft("IsFinite", truth).algebra(Algebra::FINITE_AT_ZERO).split(SplitAxes::All),
+    elementwise("QuickGelu", 21, Algebra::KEEPS_ZERO).in_place(InPlace::Operands(&[0])),
+    elementwise("SampleOp", 1, Algebra::NONE),
+    elementwise("ScaledSiLU", 12, Algebra::KEEPS_ZERO),
+    elementwise("Trilu", 1, Algebra::KEEPS_ZERO),
 ];
 
 /// Counts two thirds of `n^3` for the factors and `2 n^3` for the solutions, for each `n x n` matrix of

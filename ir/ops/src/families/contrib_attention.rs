@@ -201,6 +201,38 @@ fn linear(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
+/// Infers GatedDeltaNet. Operands: queries, keys, values, sums of lengths, decay, update rate, state.
+/// Results: values, state, captured updates. The axes of tokens come first; without keys and values,
+/// the queries hold all three, and the state has the extents.
+fn gated_delta(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+    ctx.required(0)?;
+    let is_packed = !ctx.has(2);
+    let own = if is_packed { 1 } else { 2 };
+    let query = ctx.shape(0);
+    let tokens = query.as_deref().and_then(|dims| dims.split_at_checked(dims.len().checked_sub(own)?));
+    let (heads, value_width, width) = match ctx.shape(2).as_deref() {
+        Some([.., heads, width]) => (heads.clone(), width.clone(), last_dim(ctx, 0)),
+        _ => (dim_at(ctx, 6, 1), dim_at(ctx, 6, 2), dim_at(ctx, 6, 3)),
+    };
+    // Without sums of lengths, all sequences have equal length, and the state tells how many they are.
+    let batch = match (ctx.has(6), tokens) {
+        (false, Some(([batch, _], _))) => batch.clone(),
+        (false, _) => dim_at(ctx, 3, 0).sub(&Dim::Known(1)),
+        (true, _) => dim_at(ctx, 6, 0),
+    };
+    let result = tokens.map(|(tokens, _)| [tokens, &[heads.clone(), value_width.clone()]].concat());
+    ctx.set_tensor(0, ctx.element(0), result);
+    // State and updates are in single precision for all element types of queries.
+    ctx.set_dims(1, ElementType::Float, vec![batch.clone(), heads.clone(), value_width.clone(), width.clone()]);
+    let key_heads = match ctx.shape(1).as_deref() {
+        Some([.., heads, _]) => heads.clone(),
+        _ => Dim::Unknown,
+    };
+    let update = heads.add(&key_heads.mul(&width)).add(&heads.mul(&value_width));
+    ctx.set_dims(2, ElementType::Float, vec![batch, extent(ctx.int("state_update_capacity", 0)).mul(&update)]);
+    Ok(())
+}
+
 fn relative_bias(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     ctx.set_dims(0, ctx.element(0), vec![Dim::Known(1), dim_at(ctx, 0, 1), scalar_extent(ctx, 1), scalar_extent(ctx, 2)]);
@@ -261,6 +293,13 @@ fn projected_flops(typed: &Typed<'_>) -> Option<u64> {
     sizes.flops()?.checked_add(projection)
 }
 
+/// Counts, for each element of the result and each row of the state, a decay and two operations each for
+/// reading with the key, the update and reading with the query.
+fn gated_delta_flops(typed: &Typed<'_>) -> Option<u64> {
+    let width = typed.input_dims(6).or_else(|| typed.output_dims(1)).or_else(|| typed.input_dims(1))?;
+    product(&[typed.output_elements()?, *width.last()?, 7])
+}
+
 const fn attention(name: &'static str, infer: InferFn) -> OpInfo {
     microsoft(name, infer).work(Work::Flops(attention_flops)).workspace(Workspace::Bytes(contrib_workspace::many_heads))
 }
@@ -276,6 +315,7 @@ pub const OPERATORS: &[OpInfo] = &[
     attention("DecoderMaskedMultiHeadAttention", masked_many_heads),
     projecting("DecoderMaskedSelfAttention", projected),
     attention("DynamicSparseAttention", grouped_in_buffers).workspace(Workspace::Bytes(contrib_workspace::grouped_heads)),
+    microsoft("GatedDeltaNet", gated_delta).work(Work::Flops(gated_delta_flops)).optional(&[1, 2]),
     microsoft("GatedRelativePositionBias", gated_relative_bias).work(Work::PerElement(8)),
     microsoft("GemmaRotaryEmbedding", rotary_pair).work(Work::PerElement(3)),
     attention("GroupQueryAttention", grouped).workspace(Workspace::Bytes(contrib_workspace::grouped_heads)),
@@ -343,6 +383,23 @@ mod tests {
         assert_eq!(grouped(&packed, "32"), "f32[2,1,256]; f32[2,2,32,64]; f32[2,2,32,64]");
         assert_eq!(grouped(&packed, "7"), "f32[2,1,256]; f32[2,2,31,64]; f32[2,2,31,64]");
         assert_eq!(grouped(&packed, "?"), "f32[2,1,256]; f32[2,2,?,64]; f32[2,2,?,64]");
+    }
+
+    #[test]
+    fn a_gated_delta_net_has_tokens_first() {
+        let net = |operands: &[&str]| {
+            let case = operands.iter().fold(case("GatedDeltaNet"), |case, operand| case.input(operand));
+            case.int("state_update_capacity", 2).outputs(3)
+        };
+        let ragged = net(&["f16[T,2,16]", "f16[T,2,16]", "f16[T,4,8]", "i32[4]", "f32[T,4]"]);
+        assert_eq!(ragged.show_all(), "f16[T,4,8]; f32[3,4,8,16]; f32[3,136]");
+        let batch = net(&["f32[B,S,2,16]", "f32[B,S,2,16]", "f32[B,S,4,8]"]);
+        assert_eq!(batch.show_all(), "f32[B,S,4,8]; f32[B,4,8,16]; f32[B,136]");
+        let packed = net(&["f16[10,96]", "", "", "", "", "", "f32[5,4,8,16]"]);
+        assert_eq!(packed.show_all(), "f16[10,4,8]; f32[5,4,8,16]; f32[5,?]");
+        assert_eq!(net(&["f16[*]", "", "", ""]).show_all(), "f16[*]; f32[?,?,?,?]; f32[?,?]");
+        let whole = net(&["f32[6,2,16]", "f32[6,2,16]", "f32[6,4,8]", "", "", "", "f32[3,4,8,16]"]);
+        assert_eq!(whole.costs().0, Some(6 * 4 * 8 * 16 * 7));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use memc_ir::{Dim, ElementType};
 
 use super::contrib_rules::{extent, extent_attribute, like_second, microsoft, unknown_dims};
 use super::dims::dim_at;
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError, broadcast, normalize_axis};
 use crate::info::{OpInfo, Reads, SplitAxes, Work};
 
@@ -291,7 +292,7 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("GatherND", gather_nd).work(Work::None).reads(Reads::Picked(&[0])),
     microsoft("Irfft", signal).work(Work::PerElement(40)),
     microsoft("IsAllFinite", all_finite).work(Work::PerInputElement(1)),
-    microsoft("MurmurHash3", hash).work(Work::PerElement(20)).split(SplitAxes::All),
+    microsoft("MurmurHash3", hash).algebra(Algebra::NONE).work(Work::PerElement(20)).split(SplitAxes::All),
     microsoft("NGramHashMapping", ngram_hash).work(Work::PerElement(8)),
     microsoft("NGramRepeatBlock", like_second).work(Work::PerElement(1)),
     microsoft("Pad", pad).work(Work::None),

@@ -4,6 +4,7 @@ use memc_ir::{Dim, ElementType, Shape};
 
 use super::contrib_rules::{like_first, microsoft, set_shaped_like};
 use super::contrib_workspace;
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError, broadcast};
 use crate::info::{InferFn, OpInfo, Reads, SplitAxes, Work, Workspace};
 use crate::pieces::rules;
@@ -174,7 +175,7 @@ fn gather_blocks(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 const fn elementwise(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
-    microsoft(name, infer).work(Work::PerElement(work)).split(SplitAxes::All)
+    microsoft(name, infer).algebra(Algebra::NONE).work(Work::PerElement(work)).split(SplitAxes::All)
 }
 
 /// The operators of this family.

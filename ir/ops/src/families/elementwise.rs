@@ -3,6 +3,7 @@
 
 use memc_ir::ElementType;
 
+use crate::algebra::{Algebra, Neutral};
 use crate::context::{Infer, InferError};
 use crate::fact::{Data, Item};
 use crate::families::arithmetic as on;
@@ -89,23 +90,24 @@ fn per_operand(typed: &Typed<'_>) -> Option<u64> {
     typed.output_elements()?.checked_mul(steps)
 }
 
-const fn element_wise(name: &'static str, infer: InferFn, work: Work) -> OpInfo {
-    OpInfo::onnx(name, infer).in_place(InPlace::Any).work(work).split(SplitAxes::All)
+const fn element_wise(name: &'static str, infer: InferFn, work: Work, algebra: Algebra) -> OpInfo {
+    OpInfo::onnx(name, infer).algebra(algebra).in_place(InPlace::Any).work(work).split(SplitAxes::All)
 }
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    element_wise("Add", add, Work::PerElement(1)).linear(Linear::All),
-    element_wise("Div", div, Work::PerElement(1)),
-    element_wise("Max", max, Work::Flops(per_operand)),
-    element_wise("Mean", mean, Work::Flops(per_operand)),
-    element_wise("Min", min, Work::Flops(per_operand)),
-    element_wise("Mod", modulo, Work::PerElement(4)),
-    element_wise("Mul", mul, Work::PerElement(1)),
-    element_wise("PRelu", prelu, Work::PerElement(2)),
-    element_wise("Pow", pow, Work::PerElement(10)),
-    element_wise("Sub", sub, Work::PerElement(1)).linear(Linear::All),
-    element_wise("Sum", sum, Work::Flops(per_operand)).linear(Linear::All),
+    element_wise("Add", add, Work::PerElement(1), Algebra::KEEPS_ZERO.commutes().neutral(Neutral::NegativeZero))
+        .linear(Linear::All),
+    element_wise("Div", div, Work::PerElement(1), Algebra::NONE.neutral(Neutral::One)),
+    element_wise("Max", max, Work::Flops(per_operand), Algebra::KEEPS_ZERO.commutes().keeps_single()),
+    element_wise("Mean", mean, Work::Flops(per_operand), Algebra::KEEPS_ZERO.commutes().keeps_single()),
+    element_wise("Min", min, Work::Flops(per_operand), Algebra::KEEPS_ZERO.commutes().keeps_single()),
+    element_wise("Mod", modulo, Work::PerElement(4), Algebra::NONE),
+    element_wise("Mul", mul, Work::PerElement(1), Algebra::KEEPS_ZERO.commutes().neutral(Neutral::One)),
+    element_wise("PRelu", prelu, Work::PerElement(2), Algebra::KEEPS_ZERO),
+    element_wise("Pow", pow, Work::PerElement(10), Algebra::FINITE_AT_ZERO.neutral(Neutral::AboutOne)),
+    element_wise("Sub", sub, Work::PerElement(1), Algebra::KEEPS_ZERO.neutral(Neutral::PositiveZero)).linear(Linear::All),
+    element_wise("Sum", sum, Work::Flops(per_operand), Algebra::KEEPS_ZERO.commutes().keeps_single()).linear(Linear::All),
 ];
 
 #[cfg(test)]

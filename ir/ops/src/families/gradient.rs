@@ -6,6 +6,7 @@ use memc_ir::{Bytes, Dim, ElementType};
 use super::contrib_rules::{like_first, like_second, microsoft, set_shaped_like, unknown_dims};
 use super::contrib_workspace;
 use super::dims::{agree, dim_at, product};
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::fact::Data;
 use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Typed, Work, Workspace};
@@ -187,7 +188,7 @@ fn loss(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 const fn elementwise(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
-    microsoft(name, infer).work(Work::PerElement(work)).split(SplitAxes::All)
+    microsoft(name, infer).algebra(Algebra::NONE).work(Work::PerElement(work)).split(SplitAxes::All)
 }
 
 const fn overwriting(name: &'static str, work: u32) -> OpInfo {

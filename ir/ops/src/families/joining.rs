@@ -2,6 +2,7 @@
 
 use memc_ir::{Dim, ElementType};
 
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::fact::{Data, Item};
 use crate::families::axes::{Axes, axes, positions_of, vector_length};
@@ -237,7 +238,11 @@ fn tile(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("Concat", concat).work(Work::None).view(View::Concat).split(SplitAxes::Rule(rules::joined)),
+    OpInfo::onnx("Concat", concat)
+        .algebra(Algebra::NONE.keeps_single())
+        .work(Work::None)
+        .view(View::Concat)
+        .split(SplitAxes::Rule(rules::joined)),
     OpInfo::onnx("Pad", pad).work(Work::None).split(SplitAxes::Rule(rules::padded)),
     OpInfo::onnx("Tile", tile).work(Work::None),
 ];

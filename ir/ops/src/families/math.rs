@@ -2,6 +2,7 @@
 
 use memc_ir::{DimExpr, ElementType};
 
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::fact::Item;
 use crate::families::activation::same_as_first;
@@ -91,35 +92,36 @@ fn one_over(element: ElementType, item: &Item) -> Item {
     }
 }
 
-const fn of(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
-    OpInfo::onnx(name, infer).in_place(InPlace::Operands(&[0])).work(Work::PerElement(work)).split(SplitAxes::All)
+const fn of(name: &'static str, infer: InferFn, work: u32, algebra: Algebra) -> OpInfo {
+    let info = OpInfo::onnx(name, infer).algebra(algebra);
+    info.in_place(InPlace::Operands(&[0])).work(Work::PerElement(work)).split(SplitAxes::All)
 }
 
 /// The operators of this family. Work is in operations of a vector unit, as in common polynomial
 /// kernels.
 pub const OPERATORS: &[OpInfo] = &[
-    of("Abs", abs, 1),
-    of("Acos", same_as_first, 20),
-    of("Acosh", same_as_first, 25),
-    of("Asin", same_as_first, 20),
-    of("Asinh", same_as_first, 25),
-    of("Atan", same_as_first, 20),
-    of("Atanh", same_as_first, 25),
-    of("Ceil", ceil, 1),
-    of("Cos", same_as_first, 15).unit_scale(),
-    of("Cosh", same_as_first, 20),
-    of("Erf", same_as_first, 20).unit_scale(),
-    of("Exp", same_as_first, 10),
-    of("Floor", floor, 1),
-    of("Log", same_as_first, 12),
-    of("Neg", neg, 1).linear(Linear::First),
-    of("Reciprocal", reciprocal, 4),
-    of("Round", round, 1),
-    of("Sign", sign, 1),
-    of("Sin", same_as_first, 15).unit_scale(),
-    of("Sinh", same_as_first, 20),
-    of("Sqrt", sqrt, 4),
-    of("Tan", same_as_first, 20),
+    of("Abs", abs, 1, Algebra::KEEPS_ZERO.idempotent().nonnegative()),
+    of("Acos", same_as_first, 20, Algebra::FINITE_AT_ZERO),
+    of("Acosh", same_as_first, 25, Algebra::NONE),
+    of("Asin", same_as_first, 20, Algebra::KEEPS_ZERO),
+    of("Asinh", same_as_first, 25, Algebra::KEEPS_ZERO),
+    of("Atan", same_as_first, 20, Algebra::KEEPS_ZERO),
+    of("Atanh", same_as_first, 25, Algebra::KEEPS_ZERO),
+    of("Ceil", ceil, 1, Algebra::KEEPS_ZERO.idempotent()).rounds_to_whole(),
+    of("Cos", same_as_first, 15, Algebra::FINITE_AT_ZERO).unit_scale(),
+    of("Cosh", same_as_first, 20, Algebra::FINITE_AT_ZERO),
+    of("Erf", same_as_first, 20, Algebra::KEEPS_ZERO).unit_scale(),
+    of("Exp", same_as_first, 10, Algebra::FINITE_AT_ZERO.nonnegative()),
+    of("Floor", floor, 1, Algebra::KEEPS_ZERO.idempotent()).rounds_to_whole(),
+    of("Log", same_as_first, 12, Algebra::NONE),
+    of("Neg", neg, 1, Algebra::KEEPS_ZERO.self_inverse()).linear(Linear::First),
+    of("Reciprocal", reciprocal, 4, Algebra::NONE),
+    of("Round", round, 1, Algebra::KEEPS_ZERO.idempotent()).rounds_to_whole(),
+    of("Sign", sign, 1, Algebra::KEEPS_ZERO.idempotent()),
+    of("Sin", same_as_first, 15, Algebra::KEEPS_ZERO).unit_scale(),
+    of("Sinh", same_as_first, 20, Algebra::KEEPS_ZERO),
+    of("Sqrt", sqrt, 4, Algebra::KEEPS_ZERO.nonnegative()),
+    of("Tan", same_as_first, 20, Algebra::KEEPS_ZERO),
 ];
 
 #[cfg(test)]

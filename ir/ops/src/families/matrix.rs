@@ -2,6 +2,7 @@
 
 use memc_ir::{Dim, ElementType, Shape};
 
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError, broadcast};
 use crate::families::dims::{agree, dim_at, require_rank};
 use crate::info::{InPlace, OpInfo, SplitAxes, Typed, Work};
@@ -104,7 +105,7 @@ fn det_flops(node: &Typed<'_>) -> Option<u64> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("Det", det).work(Work::Flops(det_flops)).split(SplitAxes::All),
+    OpInfo::onnx("Det", det).algebra(Algebra::NONE).work(Work::Flops(det_flops)).split(SplitAxes::All),
     // The kernel accumulates onto C if the result has C's buffer.
     OpInfo::onnx("Gemm", gemm)
         .runs("MatMul")

@@ -3,6 +3,7 @@
 use memc_ir::{Attribute, Dim, ElementType, TensorType, ValueType};
 
 use super::contrib_rules::{extent, like_first};
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::fact::Fact;
 use crate::info::{InferFn, OpInfo, SplitAxes, Work};
@@ -212,13 +213,13 @@ const fn ml(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     ml("ArrayFeatureExtractor", extract_features, 0).work(Work::None),
-    ml("Binarizer", like_first, 1).split(SplitAxes::All),
+    ml("Binarizer", like_first, 1).algebra(Algebra::FINITE_AT_ZERO).split(SplitAxes::All),
     ml("CastMap", cast_map, 1),
-    ml("CategoryMapper", category, 10).split(SplitAxes::All),
+    ml("CategoryMapper", category, 10).algebra(Algebra::NONE).split(SplitAxes::All),
     ml("DictVectorizer", dictionary, 10),
     ml("FeatureVectorizer", features, 1),
     ml("Imputer", like_first, 1),
-    ml("LabelEncoder", label, 10).split(SplitAxes::All),
+    ml("LabelEncoder", label, 10).algebra(Algebra::NONE).split(SplitAxes::All),
     ml("LinearClassifier", linear_classifier, 20),
     ml("LinearRegressor", linear_regressor, 10),
     ml("Normalizer", as_float, 4),

@@ -2,6 +2,7 @@
 
 use memc_ir::{Bytes, Dim, ElementType};
 
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::families::activation::same_as_first;
 use crate::families::dims::{agree, bytes_in_full, dim_at};
@@ -113,6 +114,7 @@ pub const OPERATORS: &[OpInfo] = &[
         .work(Work::PerElement(4))
         .split(SplitAxes::Rule(rules::batch_normalized)),
     OpInfo::onnx("Dropout", dropout)
+        .algebra(Algebra::KEEPS_ZERO)
         .in_place(InPlace::UnlessTraining)
         .work(Work::PerElement(2))
         .split(SplitAxes::All)

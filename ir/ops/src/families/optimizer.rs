@@ -5,6 +5,7 @@ use memc_ir::{Dim, ElementType};
 
 use super::contrib_rules::{extent, like_first, microsoft, set_shaped_like};
 use super::dims::{agree, element_attribute};
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::fact::{Data, Item};
 use crate::info::{OpInfo, Repeat, SplitAxes, Work};
@@ -279,7 +280,7 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("ReduceSumTraining", sum).work(Work::PerInputElement(1)),
     stateful("SGDOptimizer", descent),
     stateful("SGDOptimizerV2", descent_of_sequences),
-    microsoft("Scale", like_first).work(Work::PerElement(1)).split(SplitAxes::All),
+    microsoft("Scale", like_first).algebra(Algebra::NONE).work(Work::PerElement(1)).split(SplitAxes::All),
     stateful("Send", flag),
     microsoft("SplitTraining", split).work(Work::None),
     microsoft("View", views).work(Work::None),

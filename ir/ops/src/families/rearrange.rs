@@ -3,6 +3,7 @@
 
 use memc_ir::{Dim, ElementType};
 
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError, broadcast};
 use crate::fact::{Data, Item};
 use crate::families::activation::same_as_first;
@@ -223,7 +224,11 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("SpaceToDepth", space_to_depth).work(Work::None).split(SplitAxes::Batch),
     OpInfo::onnx("Transpose", transpose).work(Work::None).split(SplitAxes::Rule(rules::transposition)).linear(Linear::First),
     OpInfo::onnx("Trilu", trilu).work(Work::None),
-    OpInfo::onnx("Where", choose).scalar(Scalar::PerElement(8)).in_place(InPlace::Operands(&[1, 2])).split(SplitAxes::All),
+    OpInfo::onnx("Where", choose)
+        .algebra(Algebra::KEEPS_ZERO)
+        .scalar(Scalar::PerElement(8))
+        .in_place(InPlace::Operands(&[1, 2]))
+        .split(SplitAxes::All),
 ];
 
 #[cfg(test)]

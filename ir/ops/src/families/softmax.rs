@@ -1,5 +1,6 @@
 //! Softmax and related operators.
 
+use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::info::{InPlace, OpInfo, SplitAxes, Work};
 use crate::pieces::rules;
@@ -29,6 +30,7 @@ pub const OPERATORS: &[OpInfo] = &[
         .work(Work::PerElement(24))
         .split(SplitAxes::Rule(rules::softmax)),
     OpInfo::onnx("Softmax", softmax)
+        .algebra(Algebra::NONE.nonnegative())
         .unit_scale()
         .in_place(InPlace::Operands(&[0]))
         .work(Work::PerElement(24))

@@ -3,9 +3,6 @@
 //! Its kernels read each operand's element before they write the result's element at that position, so
 //! any element-wise operator may overwrite an operand whose live range ends there.
 
-use memc_ir::Bytes;
-
-use super::own::ONNX_RUNTIME;
 use super::{Kernels, Profile};
 
 /// The profile.
@@ -22,9 +19,8 @@ pub(crate) const PROFILE: Profile = Profile {
     max_scratch_threads: 1,
     kernels: Kernels::All,
     same_type_views: true,
-    temporaries: |_| Some(Bytes(0)),
-    expanded: &[],
-    own: ONNX_RUNTIME,
-    kept: &[],
+    takes_temporaries: false,
+    expands_operators: false,
+    keeps_buffers: false,
     sessions: None,
 };

@@ -6,41 +6,30 @@
 
 pub mod arena;
 pub mod ort;
+mod ort_kernels;
 mod ort_session;
 mod ort_temporaries;
-mod own;
 pub mod player;
 
+pub use ort_kernels::{Kernel, Overwrites, ort_kernel};
 pub use ort_session::{Language, Recipe, SessionNeeds};
 
 use memc_ir::{Bytes, Definition, ElementType, Module, Operator, TensorType, Value};
 
-use crate::info::{InPlace, Typed, View, Work, Workspace};
+use crate::info::{InPlace, Typed, View, Workspace};
 use crate::repeat::may_train;
 use crate::table::lookup;
 
-/// A kernel that overwrites an operand with its result.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct InPlaceKernel {
-    /// Domain of the operator.
-    pub(crate) domain: &'static str,
-    /// Name of the operator.
-    pub(crate) name: &'static str,
-    /// Position of the overwritten operand.
-    pub(crate) operand: usize,
-    /// Element types of the operand for which the kernel works in place; empty for all types.
-    pub(crate) elements: &'static [ElementType],
-}
-
 /// The set of kernels that write in place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kernels {
     /// All kernels that their table entry allows.
     All,
-    /// All kernels that their table entry allows, except these operators, by domain and name.
-    AllBut(&'static [(&'static str, &'static str)]),
-    /// Only these kernels.
-    Listed(&'static [InPlaceKernel]),
+    /// All kernels that their table entry allows, except ONNX Runtime's kernels that read an operand
+    /// again.
+    AllButReadingAgain,
+    /// ONNX Runtime's kernels that ran in place in measurements.
+    Measured,
 }
 
 /// Prints the session options in a language, for one recipe or for all recipes.
@@ -74,14 +63,12 @@ pub struct Profile {
     pub(crate) kernels: Kernels,
     /// Whether a conversion to an equal element type is a view rather than a copy.
     pub(crate) same_type_views: bool,
-    /// Memory that the runtime's kernels hold in addition to the table's workspace formula.
-    pub(crate) temporaries: fn(&Typed<'_>) -> Option<Bytes>,
-    /// ONNX operators that the runtime replaces by several nodes.
-    pub(crate) expanded: &'static [&'static str],
-    /// Operators outside the ONNX standard that the runtime has.
-    pub(crate) own: &'static [own::OwnKernel],
-    /// Operators whose kernels keep a buffer: domain, name, bytes.
-    pub(crate) kept: &'static [(&'static str, &'static str, u64)],
+    /// Whether ONNX Runtime's kernels hold memory in addition to the table's workspace formula.
+    pub(crate) takes_temporaries: bool,
+    /// Whether the runtime replaces operators without a kernel by several nodes.
+    pub(crate) expands_operators: bool,
+    /// Whether kernels keep buffers from their first run on.
+    pub(crate) keeps_buffers: bool,
     /// Prints the setup of a session; `None` if the runtime has no sessions that users create.
     pub(crate) sessions: Option<SessionText>,
 }
@@ -137,14 +124,13 @@ impl Profile {
             InPlace::UnlessTraining if may_train(typed.module, typed.node) => Vec::new(),
             InPlace::UnlessTraining => vec![0],
         };
+        let row = ort_kernel(info.domain, info.name);
         let does = |position: &usize| match self.kernels {
             Kernels::All => true,
-            Kernels::AllBut(excluded) => !excluded.contains(&(info.domain, info.name)),
-            Kernels::Listed(kernels) => kernels.iter().any(|kernel| {
-                (kernel.domain, kernel.name, kernel.operand) == (info.domain, info.name, *position)
-                    && typed
-                        .input(*position)
-                        .is_some_and(|ty| kernel.elements.is_empty() || kernel.elements.contains(&ty.element))
+            Kernels::AllButReadingAgain => row.is_none_or(|kernel| !kernel.reads_again),
+            Kernels::Measured => row.and_then(|kernel| kernel.in_place).is_some_and(|overwrites| {
+                let fits = |ty: &TensorType| overwrites.elements.is_empty() || overwrites.elements.contains(&ty.element);
+                overwrites.operand == *position && typed.input(*position).is_some_and(fits)
             }),
         };
         by_table.into_iter().filter(|position| *position < data.inputs.len()).filter(does).collect()
@@ -181,26 +167,25 @@ impl Profile {
         let is_half = |ty: &TensorType| matches!(ty.element, ElementType::Float16 | ElementType::Bfloat16);
         let is_wide = |ty: &TensorType| matches!(ty.element, ElementType::Float | ElementType::Double);
         let data = typed.data();
-        let is_cast = data.operator.domain.is_empty() && matches!(&*data.operator.name, "Cast" | "CastLike");
+        let is_cast = lookup(&data.operator).is_some_and(|info| info.view == View::SameType);
         let widens = is_cast && typed.input(0).is_some_and(is_half) && typed.output(0).is_some_and(is_wide);
         let operand = data.inputs.first().copied().flatten().filter(|_| self.widens_halves && widens)?;
         let Definition::Result(producer, _) = typed.module.value(operand).definition else { return None };
         // Operators that only move elements have a half-precision kernel, and return their elements
         // unchanged.
         let info = lookup(&typed.module.node(producer).operator)?;
-        let moves = matches!(info.work, Work::None) && info.view != View::SameType;
-        (!moves).then_some(operand)
+        (!info.moves_elements()).then_some(operand)
     }
 
     /// Whether the runtime replaces nodes of this operator by several nodes of its own. It runs these
     /// when no other node is ready rather than in file order, so other ready nodes overtake them.
     pub fn expands(&self, operator: &Operator) -> bool {
-        operator.domain.is_empty() && self.expanded.contains(&&*operator.name)
+        self.expands_operators && row(operator).is_some_and(|kernel| kernel.expanded)
     }
 
     /// Whether this operator is outside the ONNX standard and the runtime has it.
     pub fn is_own(&self, operator: &Operator) -> bool {
-        self.own_kernel(operator).is_some()
+        extension(operator).is_some()
     }
 
     /// Whether the runtime may have a kernel for this operator, for some element types.
@@ -211,14 +196,10 @@ impl Profile {
     /// Whether the runtime has a kernel for this operator and this element type of the first operand.
     /// ONNX operators count as available.
     pub fn has_kernel(&self, operator: &Operator, element: ElementType) -> bool {
-        match self.own_kernel(operator) {
-            Some(kernel) => kernel.elements.contains(&element),
+        match extension(operator) {
+            Some(elements) => elements.contains(&element),
             None => operator.domain.is_empty(),
         }
-    }
-
-    fn own_kernel(&self, operator: &Operator) -> Option<&own::OwnKernel> {
-        self.own.iter().find(|kernel| (kernel.domain, kernel.name) == (&*operator.domain, &*operator.name))
     }
 
     /// Returns the workspace of the node's kernel, in addition to operands and results; `None` if it is
@@ -229,17 +210,18 @@ impl Profile {
             Workspace::Bytes(_) if !self.takes_workspace => Bytes(0),
             Workspace::Bytes(formula) => formula(typed)?,
         };
-        self.buffer(formula)?.checked_add((self.temporaries)(typed)?)
+        let temporaries = if self.takes_temporaries { ort_temporaries::temporaries(typed)? } else { Bytes(0) };
+        self.buffer(formula)?.checked_add(temporaries)
     }
 
     /// Returns the bytes that the kernels of `module` keep from their first run on, over all steps of
     /// the schedule: buffers of a thread that the runtime never frees. O(nodes).
     pub fn kept(&self, module: &Module) -> Bytes {
-        let kept = module.graphs().keys().flat_map(|graph| &module.graph(graph).nodes).map(|node| {
-            let operator = &module.node(*node).operator;
-            let found = self.kept.iter().find(|(domain, name, _)| (*domain, *name) == (&*operator.domain, &*operator.name));
-            found.map_or(0, |(_, _, bytes)| *bytes)
-        });
+        if !self.keeps_buffers {
+            return Bytes(0);
+        }
+        let nodes = module.graphs().keys().flat_map(|graph| &module.graph(graph).nodes);
+        let kept = nodes.map(|node| row(&module.node(*node).operator).map_or(0, |kernel| kernel.keeps));
         Bytes(kept.max().unwrap_or(0))
     }
 
@@ -253,6 +235,16 @@ impl Profile {
     pub fn buffer(&self, size: Bytes) -> Option<Bytes> {
         size.0.checked_next_multiple_of(self.rounding).map(Bytes)
     }
+}
+
+/// Returns the row of an operator in the table of ONNX Runtime's kernels.
+fn row(operator: &Operator) -> Option<&'static Kernel> {
+    ort_kernel(&operator.domain, &operator.name)
+}
+
+/// Returns the element types of an operator outside the ONNX standard; `None` for all other operators.
+fn extension(operator: &Operator) -> Option<&'static [ElementType]> {
+    row(operator).and_then(|kernel| kernel.extension)
 }
 
 /// Whether result 0 of the node is a result of its graph.

@@ -2,8 +2,8 @@
 //! file order.
 //!
 //! Each fact was measured with ONNX Runtime 1.31.1 as the peak of requested bytes around small generated
-//! graphs (one thread, arena and memory pattern off). In addition to the list below, the measurements
-//! show:
+//! graphs (one thread, arena and memory pattern off). Facts about single operators are in the table of
+//! kernels (`ort_kernels.rs`). In addition, the measurements show:
 //! * A buffer is overwritten only at its last use. This holds through views of the buffer, and with
 //!   earlier readers. A buffer is never overwritten if it holds a graph input, an initializer, a view of
 //!   either, or a graph output. A graph output never overwrites an operand.
@@ -24,12 +24,7 @@
 //!   on, as counted here. Versions 1.23 to 1.26 allocate the columns of a whole image, and peaks for
 //!   them need `memc profile`.
 
-use memc_ir::ElementType;
-
-use super::ort_temporaries::temporaries;
-use super::own::ONNX_RUNTIME;
-use super::{InPlaceKernel, Kernels, Profile};
-use crate::families::contrib_workspace;
+use super::{Kernels, Profile};
 
 /// The profile.
 pub(crate) const PROFILE: Profile = Profile {
@@ -43,78 +38,10 @@ pub(crate) const PROFILE: Profile = Profile {
     widens_halves: true,
     takes_workspace: true,
     max_scratch_threads: 1,
-    kernels: Kernels::Listed(IN_PLACE),
+    kernels: Kernels::Measured,
     same_type_views: false,
-    temporaries,
-    expanded: EXPANDED,
-    own: ONNX_RUNTIME,
-    kept: KEPT,
+    takes_temporaries: true,
+    expands_operators: true,
+    keeps_buffers: true,
     sessions: Some(super::ort_session::text),
 };
-
-const fn kernel(name: &'static str, elements: &'static [ElementType]) -> InPlaceKernel {
-    InPlaceKernel { domain: "", name, operand: 0, elements }
-}
-
-const FLOAT: &[ElementType] = &[ElementType::Float];
-const FLOATS: &[ElementType] = &[ElementType::Float, ElementType::Double];
-/// Element types with a kernel of Relu.
-const RELU: &[ElementType] = &[ElementType::Float, ElementType::Double, ElementType::Int8, ElementType::Int32];
-
-/// Kernels that ran in place in measurements. Measured not to run in place: Add Sub Mul Div Pow Max Min
-/// Sum Mean PRelu Exp Log Sqrt Neg Abs Erf Sin Floor Round Sign Reciprocal Not Hardmax Gelu Dropout, all
-/// normalizations, ScatterND, Where, and the Gelu operators of ONNX Runtime's own domain.
-const IN_PLACE: &[InPlaceKernel] = &[
-    // Between any two types of equal width.
-    kernel("Cast", &[]),
-    kernel("Celu", FLOAT),
-    kernel("Clip", &[]),
-    kernel("Elu", FLOAT),
-    kernel("HardSigmoid", FLOAT),
-    kernel("LeakyRelu", FLOAT),
-    kernel("LogSoftmax", FLOAT),
-    kernel("Relu", RELU),
-    kernel("Scatter", &[]),
-    kernel("ScatterElements", &[]),
-    kernel("Selu", FLOAT),
-    kernel("Shrink", &[]),
-    kernel("Sigmoid", FLOATS),
-    kernel("Softmax", FLOAT),
-    kernel("Softplus", FLOAT),
-    kernel("Softsign", FLOAT),
-    kernel("Tanh", FLOATS),
-    kernel("TensorScatter", &[]),
-    kernel("ThresholdedRelu", FLOAT),
-    InPlaceKernel { domain: MICROSOFT, name: "FusedConv", operand: 3, elements: FLOAT },
-];
-
-const MICROSOFT: &str = "com.microsoft";
-
-/// Operators without a kernel, as seen in the model that a session without optimizations saves. In the
-/// priority order, their replacement nodes come after all nodes of the file, and so do the conversions
-/// around half-precision operators.
-const EXPANDED: &[&str] = &[
-    "CastLike",
-    "CenterCropPad",
-    "GroupNormalization",
-    "HardSwish",
-    "Mish",
-    "NegativeLogLikelihoodLoss",
-    "SequenceMap",
-    "SoftmaxCrossEntropyLoss",
-    "Swish",
-];
-
-/// Operators whose quantized products keep the buffers of their thread.
-const KEPT: &[(&str, &str, u64)] = &[
-    ("", "ConvInteger", contrib_workspace::QUANTIZED_BUFFERS),
-    ("", "MatMulInteger", contrib_workspace::QUANTIZED_BUFFERS),
-    ("", "QLinearConv", contrib_workspace::QUANTIZED_BUFFERS),
-    ("", "QLinearMatMul", contrib_workspace::QUANTIZED_BUFFERS),
-    (MICROSOFT, "DynamicQuantizeLSTM", contrib_workspace::QUANTIZED_BUFFERS),
-    (MICROSOFT, "DynamicQuantizeMatMul", contrib_workspace::QUANTIZED_BUFFERS),
-    (MICROSOFT, "MatMulIntegerToFloat", contrib_workspace::QUANTIZED_BUFFERS),
-    (MICROSOFT, "QAttention", contrib_workspace::QUANTIZED_BUFFERS),
-    (MICROSOFT, "QGemm", contrib_workspace::QUANTIZED_BUFFERS),
-    (MICROSOFT, "QLinearConv", contrib_workspace::QUANTIZED_BUFFERS),
-];

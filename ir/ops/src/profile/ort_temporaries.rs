@@ -7,115 +7,33 @@
 
 use memc_ir::{Bytes, Dim, ElementType, TensorType};
 
+use super::ort_kernels::{Kernel, ort_kernel};
 use crate::context::{broadcast, normalize_axis};
-use crate::families::contrib_workspace;
 use crate::families::dims::{bytes_in_full, product};
 use crate::info::{Typed, View};
 use crate::table::lookup;
 
 /// A formula, in bytes; `None` if extents are unknown.
-type Formula = fn(&Typed<'_>) -> Option<u64>;
+pub(crate) type Formula = fn(&Typed<'_>) -> Option<u64>;
 
 /// Granularity of allocations, in bytes.
-const ROUNDING: u64 = 64;
+pub(super) const ROUNDING: u64 = 64;
 /// Size of tables that do not grow with tensors, in bytes.
 const SMALL: u64 = 1 << 10;
 
-/// ONNX operators whose kernels hold more than their table entry says.
-const FORMULAS: &[(&str, Formula)] = &[
-    ("Attention", attention),
-    ("BatchNormalization", batch_normalization),
-    ("CenterCropPad", crop_and_pad),
-    ("ConvInteger", |typed| contrib_workspace::integer_convolution(typed).map(|bytes| bytes.0)),
-    ("DFT", fourier),
-    ("DeformConv", deformable),
-    ("Einsum", einsum),
-    ("Elu", |typed| steps_in_half(typed, 11)),
-    ("Gelu", gelu),
-    ("GreaterOrEqual", two_comparisons),
-    ("GroupNormalization", group_normalization),
-    ("HardSigmoid", |typed| steps_in_half(typed, 0)),
-    ("HardSwish", |typed| results(typed, 1)?.checked_add(ROUNDING)),
-    ("Hardmax", moved_axis),
-    ("LRN", |_| Some(ROUNDING)),
-    ("LayerNormalization", full_statistics),
-    ("LeakyRelu", |typed| steps_in_half(typed, 11)),
-    ("LessOrEqual", two_comparisons),
-    ("LogSoftmax", softmax),
-    ("MatMulInteger", |typed| contrib_workspace::quantized_product(typed).map(|bytes| bytes.0)),
-    ("Max", several),
-    ("Mean", several),
-    ("MeanVarianceNormalization", mean_variance),
-    ("Min", several),
-    ("Mish", |typed| results(typed, 1)),
-    ("NegativeLogLikelihoodLoss", likelihood),
-    ("PRelu", sloped),
-    ("QLinearConv", |typed| contrib_workspace::quantized_convolution(typed).map(|bytes| bytes.0)),
-    ("QLinearMatMul", |typed| contrib_workspace::requantized_product(typed).map(|bytes| bytes.0)),
-    ("RMSNormalization", full_statistics),
-    ("ReduceL1", |typed| powers_in_half(typed, 1)),
-    ("ReduceL2", |typed| powers_in_half(typed, 1)),
-    ("ReduceLogSumExp", |typed| powers_in_half(typed, 3)),
-    ("ReduceSumSquare", |typed| powers_in_half(typed, 1)),
-    ("Relu", |typed| Some(if is_half(typed) { ROUNDING } else { 0 })),
-    ("Resize", resize),
-    ("STFT", framed_fourier),
-    ("Selu", |typed| steps_in_half(typed, 11)),
-    ("SimplifiedLayerNormalization", full_statistics),
-    ("Softmax", softmax),
-    ("SoftmaxCrossEntropyLoss", cross_entropy),
-    ("Softsign", |typed| steps_in_half(typed, 2)),
-    ("Sum", several),
-    ("Swish", |typed| results(typed, 1)?.checked_add(ROUNDING)),
-    ("ThresholdedRelu", |typed| steps_in_half(typed, 7)),
-    ("Upsample", resize),
-    ("Where", choices),
-];
-
-/// Operators with half-precision kernels, which need no conversions.
-///
-/// Relu runs as the larger of its operand and zero.
-const HALF_PRECISION: &[&str] = &[
-    "Attention",
-    "BitCast",
-    "Cast",
-    "Clip",
-    "Compress",
-    "Concat",
-    "ConstantOfShape",
-    "DequantizeLinear",
-    "Expand",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "IsInf",
-    "IsNaN",
-    "LayerNormalization",
-    "Max",
-    "Min",
-    "Mod",
-    "QuantizeLinear",
-    "RMSNormalization",
-    "Relu",
-    "ReverseSequence",
-    "Round",
-    "Scatter",
-    "ScatterElements",
-    "ScatterND",
-    "Shape",
-    "Shrink",
-    "Sign",
-    "SimplifiedLayerNormalization",
-    "TensorScatter",
-    "Transpose",
-];
-
 /// Returns the bytes that the node's kernel holds in addition to the table's formula.
 pub(super) fn temporaries(typed: &Typed<'_>) -> Option<Bytes> {
-    let operator = &typed.data().operator;
-    let own = FORMULAS.iter().find(|(name, _)| operator.domain.is_empty() && *name == &*operator.name);
-    let bytes = own.map_or(Some(0), |(_, formula)| formula(typed))?;
+    let bytes = row(typed).and_then(|kernel| kernel.temporaries).map_or(Some(0), |formula| formula(typed))?;
     conversions(typed)?.checked_add(bytes)?.checked_next_multiple_of(ROUNDING).map(Bytes)
+}
+
+fn row(typed: &Typed<'_>) -> Option<&'static Kernel> {
+    let operator = &typed.data().operator;
+    ort_kernel(&operator.domain, &operator.name)
+}
+
+fn has_half_precision(typed: &Typed<'_>) -> bool {
+    row(typed).is_some_and(|kernel| kernel.half_precision)
 }
 
 /// Returns the bytes of a tensor's allocation.
@@ -129,19 +47,19 @@ fn in_full(ty: &TensorType) -> TensorType {
     TensorType { element, shape: ty.shape.clone() }
 }
 
-fn is_half(typed: &Typed<'_>) -> bool {
+pub(super) fn is_half(typed: &Typed<'_>) -> bool {
     typed.input(0).is_some_and(|ty| ty.element == ElementType::Float16)
 }
 
 /// Returns the bytes of `count` buffers of the size of result 0, in full precision.
-fn results(typed: &Typed<'_>, count: u64) -> Option<u64> {
+pub(super) fn results(typed: &Typed<'_>, count: u64) -> Option<u64> {
     rounded(&in_full(typed.output(0)?))?.checked_mul(count)
 }
 
 /// Returns the bytes of an operator that has no half-precision kernel and is computed step by step:
 /// `quarters` quarters of result 0 in full precision, and small constants. A condition takes one
 /// quarter.
-fn steps_in_half(typed: &Typed<'_>, quarters: u64) -> Option<u64> {
+pub(super) fn steps_in_half(typed: &Typed<'_>, quarters: u64) -> Option<u64> {
     if is_half(typed) { steps(typed, quarters) } else { Some(0) }
 }
 
@@ -149,19 +67,19 @@ fn steps(typed: &Typed<'_>, quarters: u64) -> Option<u64> {
     results(typed, quarters)?.div_ceil(4).checked_add(ROUNDING * 8)
 }
 
-fn gelu(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn gelu(typed: &Typed<'_>) -> Option<u64> {
     steps_in_half(typed, if typed.data().string("approximate") == Some("tanh") { 6 } else { 4 })
 }
 
 /// Returns the bytes of PRelu. It has no kernel for integers either, and runs step by step without
 /// conversions.
-fn sloped(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn sloped(typed: &Typed<'_>) -> Option<u64> {
     let has_kernel = matches!(typed.input(0)?.element, ElementType::Float | ElementType::Double);
     if has_kernel { Some(0) } else { steps(typed, 13) }
 }
 
 /// Returns the bytes of `count` full-precision copies of the operand, which are alive before the sum.
-fn powers_in_half(typed: &Typed<'_>, count: u64) -> Option<u64> {
+pub(super) fn powers_in_half(typed: &Typed<'_>, count: u64) -> Option<u64> {
     if !is_half(typed) {
         return Some(0);
     }
@@ -170,12 +88,12 @@ fn powers_in_half(typed: &Typed<'_>, count: u64) -> Option<u64> {
 
 /// Returns the bytes of a comparison and an equality, which are joined into the result if there is no
 /// kernel for both.
-fn two_comparisons(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn two_comparisons(typed: &Typed<'_>) -> Option<u64> {
     if is_half(typed) { results(typed, 2) } else { Some(0) }
 }
 
 /// Returns the bytes of scale and bias in full precision.
-fn full_statistics(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn full_statistics(typed: &Typed<'_>) -> Option<u64> {
     let operands = (1..typed.data().inputs.len()).filter_map(|index| typed.input(index));
     let half = operands.filter(|ty| ty.element == ElementType::Float16);
     half.map(in_full).try_fold(0u64, |sum, ty| sum.checked_add(rounded(&ty)?))
@@ -187,18 +105,17 @@ fn width(typed: &Typed<'_>) -> Option<u64> {
 }
 
 /// Returns the bytes of the intermediate result of three or more operands, which are combined in pairs.
-fn several(typed: &Typed<'_>) -> Option<u64> {
-    let has_half_precision = HALF_PRECISION.contains(&&*typed.data().operator.name);
+pub(super) fn several(typed: &Typed<'_>) -> Option<u64> {
     match typed.data().inputs.len() {
         0..3 => Some(0),
-        _ if has_half_precision => rounded(typed.output(0)?),
+        _ if has_half_precision(typed) => rounded(typed.output(0)?),
         _ => results(typed, 1),
     }
 }
 
 /// Returns the bytes of two buffers, into which both choices are selected before they are merged. Each
 /// buffer has the broadcast size of choice and condition.
-fn choices(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn choices(typed: &Typed<'_>) -> Option<u64> {
     let width = u64::from(in_full(typed.output(0)?).element.bits()?.div_ceil(8));
     let condition = typed.input(0)?.shape.as_deref()?;
     [1, 2].iter().try_fold(0u64, |sum, choice| {
@@ -210,7 +127,7 @@ fn choices(typed: &Typed<'_>) -> Option<u64> {
 
 /// Returns the bytes of operand and result with the axis moved to the end. Before operator set 13 axes
 /// are flattened instead.
-fn moved_axis(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn moved_axis(typed: &Typed<'_>) -> Option<u64> {
     let data = typed.data();
     let rank = typed.output(0)?.rank()?;
     let last = normalize_axis(data.int("axis", -1), rank).is_some_and(|axis| axis + 1 == rank);
@@ -219,7 +136,7 @@ fn moved_axis(typed: &Typed<'_>) -> Option<u64> {
 
 /// Returns the bytes for moving the axis. In half precision, computed step by step, adds the maximum and
 /// the sum of each row.
-fn softmax(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn softmax(typed: &Typed<'_>) -> Option<u64> {
     let moved = moved_axis(typed)?;
     if !is_half(typed) || typed.data().operator.version < 13 {
         return Some(moved);
@@ -233,7 +150,7 @@ fn softmax(typed: &Typed<'_>) -> Option<u64> {
 /// Returns the bytes of the mask that is added to the scores, if the kernel creates it, from positions
 /// or from booleans, or writes into a copy of it. In half precision, adds the scores of one head in full
 /// precision.
-fn attention(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn attention(typed: &Typed<'_>) -> Option<u64> {
     let element = u64::from(typed.input(0)?.element.bits()?.div_ceil(8));
     let causal = typed.data().int("is_causal", 0) != 0;
     let (queries, keys) = (typed.input_dims(0)?, typed.input_dims(1)?);
@@ -250,12 +167,12 @@ fn attention(typed: &Typed<'_>) -> Option<u64> {
 }
 
 /// Returns the bytes of mean and variance of the batch, in training mode.
-fn batch_normalization(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn batch_normalization(typed: &Typed<'_>) -> Option<u64> {
     if typed.data().int("training_mode", 0) == 0 { Some(0) } else { rounded(typed.input(1)?)?.checked_mul(2) }
 }
 
 /// Returns the bytes of the padded tensor before it is cropped, and of the small tables of positions.
-fn crop_and_pad(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn crop_and_pad(typed: &Typed<'_>) -> Option<u64> {
     let (from, to) = (typed.input_dims(0)?, typed.output_dims(0)?);
     let larger: Vec<u64> = from.iter().zip(&to).map(|(from, to)| *from.max(to)).collect();
     // In half precision the padded tensor is converted back before it is cropped.
@@ -264,7 +181,7 @@ fn crop_and_pad(typed: &Typed<'_>) -> Option<u64> {
 }
 
 /// Returns the bytes of a Fourier transform along one axis, which later versions state as an operand.
-fn fourier(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn fourier(typed: &Typed<'_>) -> Option<u64> {
     let (from, to) = (typed.input_dims(0)?, typed.output_dims(0)?);
     let data = typed.data();
     let is_stated = data.operator.version < 20 && data.inputs.get(1).copied().flatten().is_none();
@@ -277,7 +194,7 @@ fn fourier(typed: &Typed<'_>) -> Option<u64> {
 }
 
 /// Returns the bytes of Fourier transforms of frames that are as long as the window.
-fn framed_fourier(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn framed_fourier(typed: &Typed<'_>) -> Option<u64> {
     let width = width(typed)?;
     match typed.input_dims(2).as_deref() {
         Some([length]) if length.is_power_of_two() => Some(0),
@@ -294,7 +211,7 @@ fn convolved(length: u64, width: u64) -> Option<u64> {
 }
 
 /// Returns the bytes of two copies if the normalized axes must be moved to the end and back.
-fn mean_variance(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn mean_variance(typed: &Typed<'_>) -> Option<u64> {
     let rank = typed.output(0)?.rank()?;
     let mut axes: Vec<usize> =
         typed.data().ints("axes").unwrap_or(&[0, 2, 3]).iter().filter_map(|axis| normalize_axis(*axis, rank)).collect();
@@ -305,7 +222,7 @@ fn mean_variance(typed: &Typed<'_>) -> Option<u64> {
 }
 
 /// Returns the bytes of the columns of one image, and of the read positions and weights of each sample.
-fn deformable(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn deformable(typed: &Typed<'_>) -> Option<u64> {
     let (weight, result) = (typed.input_dims(1)?, typed.output_dims(0)?);
     let positions = product(result.get(2..)?)?;
     let groups = u64::try_from(typed.data().int("group", 1)).ok()?;
@@ -319,14 +236,14 @@ fn deformable(typed: &Typed<'_>) -> Option<u64> {
 
 /// Returns the bytes of the operands with moved axes and with equal ranks, and of the result before its
 /// axes are moved.
-fn einsum(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn einsum(typed: &Typed<'_>) -> Option<u64> {
     let operands = (0..typed.data().inputs.len()).try_fold(0u64, |sum, index| sum.checked_add(rounded(typed.input(index)?)?))?;
     operands.checked_mul(2)?.checked_add(results(typed, 1)?)
 }
 
 /// Returns the bytes of the normalized operand before scale and bias, and of the statistics of each
 /// group.
-fn group_normalization(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn group_normalization(typed: &Typed<'_>) -> Option<u64> {
     let groups = u64::try_from(typed.data().int("num_groups", 1)).ok()?;
     let statistics = product(&[*typed.input_dims(0)?.first()?, groups, width(typed)?, 8])?;
     // Scales and biases per channel are applied in separate steps; those per group are applied at once.
@@ -336,7 +253,7 @@ fn group_normalization(typed: &Typed<'_>) -> Option<u64> {
 
 /// Returns the bytes of a resize. Linear: positions and weights of each row and column. With
 /// antialiasing: the image after each axis but the last, and the filters.
-fn resize(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn resize(typed: &Typed<'_>) -> Option<u64> {
     let mode = typed.data().string("mode").unwrap_or("nearest");
     let antialias = typed.data().int("antialias", 0) != 0;
     if mode == "nearest" || mode == "cubic" && !antialias {
@@ -380,7 +297,7 @@ impl Labels {
 }
 
 /// Returns the bytes of indices, weights and masks that are gathered for each label.
-fn likelihood(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn likelihood(typed: &Typed<'_>) -> Option<u64> {
     let each = match Labels::of(typed) {
         Labels::Plain => 8,
         Labels::Weighted => 12,
@@ -392,7 +309,7 @@ fn likelihood(typed: &Typed<'_>) -> Option<u64> {
 /// Returns the bytes of a cross entropy: the logarithms of probabilities, unless they are a result, and
 /// the larger of the scores with classes last and the values gathered for labels. Weights and masks are
 /// gathered first.
-fn cross_entropy(typed: &Typed<'_>) -> Option<u64> {
+pub(super) fn cross_entropy(typed: &Typed<'_>) -> Option<u64> {
     let scores = rounded(typed.input(0)?)?;
     let logarithms = if typed.output(1).is_some() { 0 } else { scores };
     let each = match Labels::of(typed) {
@@ -408,7 +325,7 @@ fn cross_entropy(typed: &Typed<'_>) -> Option<u64> {
 fn conversions(typed: &Typed<'_>) -> Option<u64> {
     let data = typed.data();
     let moves_only = lookup(&data.operator).is_some_and(|info| info.view != View::None);
-    if moves_only || HALF_PRECISION.contains(&&*data.operator.name) {
+    if moves_only || has_half_precision(typed) {
         return Some(0);
     }
     let operands = (0..data.inputs.len()).filter_map(|index| typed.input(index));

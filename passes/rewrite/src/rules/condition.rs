@@ -2,9 +2,8 @@
 
 use egg::Id;
 use memc_ir::{Attribute, Dim, ElementType, TensorType};
-use memc_ops::normalize_axis;
+use memc_ops::{lookup, normalize_axis};
 
-use super::RuleBook;
 use super::argument::Argument;
 use super::compute::{one_int, splat};
 use super::shapes::{axis_list, is_vector_of};
@@ -15,7 +14,6 @@ use crate::term::{Head, Term};
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a, 'm> {
     pub(crate) graph: &'a Graph<'m>,
-    pub(crate) book: &'a RuleBook,
 }
 
 /// A named condition.
@@ -241,7 +239,7 @@ fn nonnegative(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     scene.graph[id].nodes.iter().any(|term| match term.head {
         Head::Apply { operator, .. } => {
             let operator = scene.graph.analysis.names.operator_at(operator);
-            operator.domain.is_empty() && scene.book.is_nonnegative(&operator.name)
+            lookup(operator).and_then(|info| info.algebra).is_some_and(|algebra| algebra.nonnegative)
         }
         _ => false,
     })

@@ -110,8 +110,6 @@ impl Rule {
 #[derive(Debug, Default)]
 pub struct RuleBook {
     rules: Vec<Rule>,
-    commutative: Vec<String>,
-    nonnegative: Vec<String>,
 }
 
 /// The files, in the order in which their rules are applied.
@@ -166,13 +164,5 @@ impl RuleBook {
     /// Returns the rule with this name.
     pub fn find(&self, name: &str) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.name == name)
-    }
-    /// Returns whether the two operands of this operator may change places.
-    pub(crate) fn is_commutative(&self, name: &str) -> bool {
-        self.commutative.iter().any(|other| other == name)
-    }
-    /// Returns whether no element of this operator's result is below zero (NaN may be).
-    pub(crate) fn is_nonnegative(&self, name: &str) -> bool {
-        self.nonnegative.iter().any(|other| other == name)
     }
 }

@@ -24,8 +24,7 @@ pub struct RuleError {
 }
 
 /// Words that begin a field.
-const FIELDS: [&str; 12] =
-    ["rule", "class", "memory", "opset", "find", "where", "and", "make", "also", "why", "commutative", "nonnegative"];
+const FIELDS: [&str; 10] = ["rule", "class", "memory", "opset", "find", "where", "and", "make", "also", "why"];
 
 /// Reads the rules of a file into the book.
 pub(super) fn read(family: &'static str, text: &str, book: &mut RuleBook) -> Result<(), RuleError> {
@@ -41,25 +40,18 @@ pub(super) fn read(family: &'static str, text: &str, book: &mut RuleBook) -> Res
     }
     let mut rest = fields.as_slice();
     while let Some(((word, value), tail)) = rest.split_first() {
-        rest = tail;
-        match word.as_str() {
-            "commutative" => book.commutative.extend(value.split_whitespace().map(str::to_owned)),
-            "nonnegative" => book.nonnegative.extend(value.split_whitespace().map(str::to_owned)),
-            "rule" => {
-                let end = tail.iter().position(|(word, _)| matches!(word.as_str(), "rule" | "commutative" | "nonnegative"));
-                let (own, after) = tail.split_at(end.unwrap_or(tail.len()));
-                rest = after;
-                let rule = rule(family, value, own, text)?;
-                if book.find(&rule.name).is_some() {
-                    return Err(RuleError { family: family.to_owned(), rule: rule.name, why: "stands twice".to_owned() });
-                }
-                book.rules.push(rule);
-            }
-            _ => {
-                let why = format!("`{word}` stands before the first rule");
-                return Err(RuleError { family: family.to_owned(), rule: String::new(), why });
-            }
+        if word != "rule" {
+            let why = format!("`{word}` stands before the first rule");
+            return Err(RuleError { family: family.to_owned(), rule: String::new(), why });
         }
+        let end = tail.iter().position(|(word, _)| word == "rule").unwrap_or(tail.len());
+        let (own, after) = tail.split_at(end);
+        rest = after;
+        let rule = rule(family, value, own, text)?;
+        if book.find(&rule.name).is_some() {
+            return Err(RuleError { family: family.to_owned(), rule: rule.name, why: "stands twice".to_owned() });
+        }
+        book.rules.push(rule);
     }
     Ok(())
 }

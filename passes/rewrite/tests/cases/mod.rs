@@ -80,12 +80,9 @@ fn module(rule: &str, title: &str, body: &str) -> Module {
 
 /// Returns a book with one rule, or with that rule without the condition of number `without`.
 pub fn book(rule: &Rule, without: Option<usize>) -> RuleBook {
-    let algebraic = include_str!("../../rules/algebraic.rules");
-    let heads: Vec<&str> =
-        algebraic.lines().filter(|line| line.starts_with("commutative ") || line.starts_with("nonnegative ")).collect();
     let lines = rule.text.lines().enumerate().filter(|(number, _)| without.is_none_or(|gone| places(rule)[gone] != *number));
     let text: Vec<&str> = lines.map(|(_, line)| line).collect();
-    let whole = format!("{}\n{}\n", heads.join("\n"), text.join("\n"));
+    let whole = format!("{}\n", text.join("\n"));
     RuleBook::parse(&[("one", &whole)]).unwrap_or_else(|error| panic!("{error}\n{whole}"))
 }
 

@@ -10,26 +10,11 @@ mod kernels;
 mod scale;
 
 use memc_ir::{Attribute, Node, Operator, Use, Value};
+use memc_ops::profile::ort_kernel;
 
 use super::Walk;
 use kernels::kernel;
 use scale::Scale;
-
-/// Operators that move elements of operand 0, or pick the greatest of them.
-const MOVES: &[&str] = &[
-    "DepthToSpace",
-    "Expand",
-    "Flatten",
-    "Gather",
-    "MaxPool",
-    "Reshape",
-    "Slice",
-    "SpaceToDepth",
-    "Squeeze",
-    "Tile",
-    "Transpose",
-    "Unsqueeze",
-];
 
 /// Replacement of a node: operator, operands and attributes.
 pub(super) struct Made {
@@ -115,8 +100,8 @@ fn within(walk: &Walk<'_, '_, '_>, value: Value, scale: &Scale) -> Option<(Node,
 /// Returns a node that moves integers instead of the numbers that they stand for.
 fn moved(walk: &Walk<'_, '_, '_>, node: Node, scale: &Scale) -> Option<Made> {
     let data = walk.module().node(node);
-    let oldest = if walk.name(node) == "MaxPool" { 12 } else { 1 };
-    let known = MOVES.contains(&walk.name(node)) && data.outputs.iter().flatten().count() == 1 && data.operator.version >= oldest;
+    let oldest = ort_kernel(&data.operator.domain, &data.operator.name)?.moves_integers?;
+    let known = data.outputs.iter().flatten().count() == 1 && data.operator.version >= oldest;
     let integers = integers(walk, walk.operand(node, 0).filter(|_| known)?)?;
     integers.scale.is(scale).then_some(())?;
     let mut operands = data.inputs.clone();
