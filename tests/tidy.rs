@@ -1,5 +1,5 @@
-//! Checks the house rules by reading the tree: first sentences, sizes, names, dependencies, words, and
-//! codes.
+//! Checks the house rules by reading the tree: first sentences, sizes, names, dependencies, foreign
+//! crates, words, and codes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,13 +159,17 @@ fn nothing_is_left_for_later() {
     none(wrong);
 }
 
+/// Runs cargo in the root without network; returns its output.
+fn cargo(words: &[&str]) -> String {
+    let output = Command::new(env!("CARGO")).current_dir(root()).args(words).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
 fn rooms_use_only_whom_they_may() {
-    let mut cargo = Command::new(env!("CARGO"));
-    let output =
-        cargo.current_dir(root()).args(["metadata", "--no-deps", "--format-version", "1", "--offline"]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let metadata = cargo(&["metadata", "--no-deps", "--format-version", "1", "--offline"]);
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
     let ours: BTreeSet<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
     let mut wrong = Vec::new();
@@ -184,6 +188,114 @@ fn rooms_use_only_whom_they_may() {
         }
     }
     none(wrong);
+}
+
+/// Licences of foreign crates, as `deny.toml` lists them.
+const LICENCES: &[&str] = &["Apache-2.0", "ISC", "MIT", "Unicode-3.0", "Zlib"];
+
+/// Most foreign crates that the library without features depends on: the measured number. Users who
+/// embed memc build and review every one of them.
+const MAX_CRATES: usize = 60;
+
+/// Source of every foreign crate.
+const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// Whether the listed licences satisfy an expression of licences: `AND` binds closer than `OR`, `/` is
+/// an old `OR`, and an exception only permits more.
+fn is_allowed(expression: &str) -> bool {
+    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
+    let mut words = spaced.split_whitespace().peekable();
+    let is_allowed = any_of(&mut words);
+    assert!(words.next().is_none(), "{expression}");
+    is_allowed
+}
+
+type Words<'a> = std::iter::Peekable<std::str::SplitWhitespace<'a>>;
+
+fn any_of(words: &mut Words<'_>) -> bool {
+    let mut is_any = all_of(words);
+    while words.next_if_eq(&"OR").is_some() {
+        is_any |= all_of(words);
+    }
+    is_any
+}
+
+fn all_of(words: &mut Words<'_>) -> bool {
+    let mut are_all = true;
+    loop {
+        let word = words.next().unwrap();
+        are_all &= if word == "(" {
+            let is_any = any_of(words);
+            assert_eq!(words.next(), Some(")"));
+            is_any
+        } else {
+            LICENCES.contains(&word)
+        };
+        if words.next_if_eq(&"WITH").is_some() {
+            words.next();
+        }
+        if words.next_if_eq(&"AND").is_none() {
+            return are_all;
+        }
+    }
+}
+
+#[test]
+fn expressions_of_licences_are_read() {
+    for expression in ["MIT", "GPL-3.0 OR MIT", "MIT/GPL-3.0", "Apache-2.0 WITH LLVM-exception", "(GPL-3.0 OR MIT) AND Zlib"] {
+        assert!(is_allowed(expression), "{expression}");
+    }
+    for expression in
+        ["GPL-3.0", "GPL-3.0 OR MPL-2.0", "MIT AND GPL-3.0", "(MIT OR GPL-3.0) AND GPL-3.0", "MIT AND (GPL-3.0 OR MPL-2.0)"]
+    {
+        assert!(!is_allowed(expression), "{expression}");
+    }
+}
+
+#[test]
+fn foreign_crates_come_under_known_licences() {
+    let version = cargo(&["-vV"]);
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+    // Crates of other platforms need not be on this machine.
+    let metadata = cargo(&["metadata", "--format-version", "1", "--offline", "--filter-platform", host]);
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
+    let foreign: Vec<&serde_json::Value> =
+        metadata["packages"].as_array().unwrap().iter().filter(|package| !package["source"].is_null()).collect();
+    assert!(foreign.len() > 50, "{}", foreign.len());
+    let is_refused = |package: &&&serde_json::Value| !is_allowed(package["license"].as_str().unwrap_or("none"));
+    let refused = foreign.iter().filter(is_refused);
+    none(refused.map(|package| format!("{} has the licence {}", package["name"], package["license"])).collect());
+    let denied = fs::read_to_string(root().join("deny.toml")).unwrap();
+    let listed = LICENCES.iter().map(|licence| format!("\"{licence}\"")).collect::<Vec<_>>().join(", ");
+    assert!(denied.contains(&format!("allow = [{listed}]")), "deny.toml lists other licences than {listed}");
+}
+
+#[test]
+fn foreign_crates_come_from_the_registry() {
+    let mut wrong = Vec::new();
+    for lock in ["Cargo.lock", "tests/decoder/Cargo.lock", "tests/fuzz/Cargo.lock"] {
+        let text = fs::read_to_string(root().join(lock)).unwrap();
+        let sources: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("source = ")).collect();
+        assert!(!sources.is_empty(), "{lock}");
+        wrong.extend(
+            sources.into_iter().filter(|source| source.trim_matches('"') != REGISTRY).map(|source| format!("{lock}: {source}")),
+        );
+    }
+    none(wrong);
+}
+
+#[test]
+fn the_library_depends_on_few_crates() {
+    let tree = cargo(&["tree", "-p", "memc", "--no-default-features", "-e", "normal", "--prefix", "none", "--offline"]);
+    let crates: BTreeSet<&str> =
+        tree.lines().filter(|line| !line.starts_with("memc")).map(|line| line.trim_end_matches(" (*)")).collect();
+    assert!(crates.iter().any(|name| name.starts_with("memmap2 ")), "{tree}");
+    assert!(
+        crates.len() <= MAX_CRATES,
+        "{} crates, {MAX_CRATES} are allowed:\n{}",
+        crates.len(),
+        Vec::from_iter(crates).join("\n")
+    );
 }
 
 #[test]

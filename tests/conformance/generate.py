@@ -11,6 +11,7 @@ import sys
 import warnings
 
 import onnx
+from google.protobuf.message import Message
 from onnx import TensorProto, numpy_helper
 from onnx.backend.test.case.model import collect_testcases as model_cases
 from onnx.backend.test.case.node import collect_testcases as node_cases
@@ -32,10 +33,28 @@ def encode(value, info):
     return numpy_helper.from_array(value, info.name).SerializeToString()
 
 
+# A field that no version of ONNX has, as a number (far above all that are taken), a wire type and a text of seven letters.
+UNKNOWN = b"\xfa\x7d\x07unknown"
+
+
+def mark(message):
+    """Add an unknown field to a message and to all messages in it: what memc writes must have them, too."""
+    for field, value in message.ListFields():
+        if field.message_type:
+            for item in [value] if isinstance(value, Message) else value:
+                mark(item)
+    message.MergeFromString(UNKNOWN)
+
+
+def write_model(folder, model):
+    mark(model)
+    with open(os.path.join(folder, "model.onnx"), "wb") as file:
+        file.write(model.SerializeToString())
+
+
 def write_case(folder, case):
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "model.onnx"), "wb") as file:
-        file.write(case.model.SerializeToString())
+    write_model(folder, case.model)
     inputs, outputs = case.data_sets[0]
     graph = case.model.graph
     for prefix, values, infos in (("input", inputs, graph.input), ("output", outputs, graph.output)):
@@ -46,7 +65,7 @@ def write_case(folder, case):
 
 def copy_case(folder, source):
     os.makedirs(folder, exist_ok=True)
-    shutil.copy(os.path.join(source, "model.onnx"), folder)
+    write_model(folder, onnx.load(os.path.join(source, "model.onnx"), load_external_data=False))
     data = os.path.join(source, "test_data_set_0")
     for name in os.listdir(data) if os.path.isdir(data) else []:
         shutil.copy(os.path.join(data, name), folder)

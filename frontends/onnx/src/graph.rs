@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
+use indexmap::IndexMap;
+use indexmap::map::Entry;
 use memc_ir::{
     Attribute, ConstId, ConstOrigin, Diagnostic, GraphId, Module, ModuleBuilder, Names, NewNode, Operator, Origin, Value,
     ValueType,
@@ -168,8 +170,7 @@ impl<'f> Importer<'f> {
     ) -> Result<(), ImportError> {
         let is_main = id == self.builder.module().main();
         // Collect the dense and sparse initializers.
-        let mut constants: Vec<(String, ConstId)> = Vec::new();
-        let mut position: HashMap<String, usize> = HashMap::new();
+        let mut constants: IndexMap<String, ConstId> = IndexMap::new();
         let dense = graph.initializer.iter().enumerate().filter(|(index, _)| !repeated.initializers.contains(index));
         let dense = dense.map(|(index, tensor)| {
             let origin = if is_main { ConstOrigin::Initializer(index as u32) } else { ConstOrigin::New };
@@ -185,10 +186,10 @@ impl<'f> Importer<'f> {
             if name.is_empty() {
                 return Err(unnamed("initializer", constants.len(), graph));
             }
-            if position.insert(name.clone(), constants.len()).is_some() {
-                return Err(duplicate(&name, graph));
-            }
-            constants.push((name, id));
+            match constants.entry(name) {
+                Entry::Occupied(earlier) => return Err(duplicate(earlier.key(), graph)),
+                Entry::Vacant(new) => new.insert(id),
+            };
         }
         // Add the inputs; an initializer of an input is its default, or, in old files, replaces the
         // input.
@@ -198,7 +199,7 @@ impl<'f> Importer<'f> {
             if name.is_empty() {
                 return Err(unnamed("input", self.builder.module().graph(id).inputs.len(), graph));
             }
-            let default = position.get(&name).map(|at| constants[*at].1);
+            let default = constants.get(&name).copied();
             let mut ty = value_info(info);
             if let (Some(default), true) = (default, self.lists_weights()) {
                 check_default(&name, &ty, &self.builder.module().constant(default).ty)?;
