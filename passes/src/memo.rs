@@ -60,9 +60,22 @@ impl Memo {
 
     /// Places the buffers of a problem; see [`place::solve`].
     ///
+    /// Asks for the placement without effort first and returns it if it reaches the bound. So the answer
+    /// does not depend on earlier questions: with effort, the solver packs first and finds other offsets
+    /// of equal height.
+    ///
     /// # Errors
     /// The solver refuses the problem.
     pub fn place(&self, problem: &place::Problem, limit: &Limit) -> Result<Outcome<place::Solution>, place::ProblemError> {
+        let at_once = self.place_within(problem, &limit.with_nodes(0))?;
+        if limit.nodes == 0 || at_once.stop == StopReason::BoundReached {
+            return Ok(at_once);
+        }
+        self.place_within(problem, limit)
+    }
+
+    /// Places the buffers of a problem within exactly this limit.
+    fn place_within(&self, problem: &place::Problem, limit: &Limit) -> Result<Outcome<place::Solution>, place::ProblemError> {
         self.places.ask(problem, problem.buffers.len(), limit, || {
             let outcome = place::solve(problem, limit)?;
             self.spend(outcome.effort);
