@@ -28,9 +28,8 @@
 //! their sources and their limits. [`tuning`] describes how the numbers that steer the searches are
 //! passed and chosen.
 
+mod basics;
 pub mod budget;
-mod lists;
-mod no_goods;
 pub mod order;
 pub mod place;
 pub mod tuning;

@@ -2,7 +2,7 @@
 //! search work on them.
 
 use super::problem::Problem;
-use crate::lists::Lists;
+use crate::basics::lists::Lists;
 
 /// A valid ordering problem in flat arrays.
 #[derive(Clone, Debug)]
