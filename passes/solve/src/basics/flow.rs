@@ -23,13 +23,16 @@ pub(crate) struct Network {
     heads: Vec<u32>,
     tails: Vec<u32>,
     capacities: Vec<u64>,
+    /// Flow that was sent before the network grew.
+    value: u64,
 }
 
 impl Network {
     /// Creates a network of `nodes` nodes without arcs.
     pub fn new(nodes: usize) -> Self {
         let arcs = || Vec::with_capacity(ARCS_PER_NODE * nodes);
-        Self { nodes: nodes as u32, heads: arcs(), tails: arcs(), capacities: Vec::with_capacity(ARCS_PER_NODE * nodes) }
+        let capacities = Vec::with_capacity(ARCS_PER_NODE * nodes);
+        Self { nodes: nodes as u32, heads: arcs(), tails: arcs(), capacities, value: 0 }
     }
 
     /// Adds a node and returns its number.
@@ -65,7 +68,8 @@ impl Network {
         self.tails.len() as u32 - 2
     }
 
-    /// Finishes the network, ready for flows. O(nodes + arcs).
+    /// Finishes the network, ready for flows. A network from [`Flow::grow`] keeps its flow. O(nodes +
+    /// arcs).
     pub fn build(self) -> Flow {
         let count = (self.nodes + FIRST) as usize;
         let mut starts = vec![0_u32; count + 1];
@@ -84,7 +88,8 @@ impl Network {
         let shape = Shape { heads: self.heads, tails: self.tails, starts, arcs };
         let mut role = vec![Role::Inner; count];
         (role[SOURCE as usize], role[SINK as usize]) = (Role::Source, Role::Sink);
-        Flow { shape: Rc::new(shape), capacities: self.capacities, role, sources: vec![SOURCE], sinks: vec![SINK], value: 0 }
+        let (sources, sinks) = (vec![SOURCE], vec![SINK]);
+        Flow { shape: Rc::new(shape), capacities: self.capacities, role, sources, sinks, value: self.value }
     }
 }
 
@@ -146,6 +151,15 @@ impl Flow {
             }
         }
         (*looks > 0).then_some(self.value)
+    }
+
+    /// Returns the network with what is left of its capacities, so that nodes and arcs can be added and
+    /// the flow continued. Demands are dropped. O(1) if no other flow has this network.
+    pub fn grow(self) -> Network {
+        let shape = Rc::try_unwrap(self.shape);
+        let (heads, tails) =
+            shape.map_or_else(|shared| (shared.heads.clone(), shared.tails.clone()), |own| (own.heads, own.tails));
+        Network { nodes: self.role.len() as u32 - FIRST, heads, tails, capacities: self.capacities, value: self.value }
     }
 
     /// Returns the sum of all finite capacities.
@@ -286,5 +300,45 @@ impl Flow {
             }
         }
         path.truncate(keep);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basics::random::Random;
+
+    /// Adds arcs. Tail 0 stands for the source, head 9 for the sink.
+    fn add(network: &mut Network, arcs: &[(u32, u32, u64)]) {
+        for &(from, to, capacity) in arcs {
+            match (from, to) {
+                (0, to) => _ = network.source_arc(to, capacity),
+                (from, 9) => _ = network.sink_arc(from, capacity),
+                (from, to) => network.arc(from, to, capacity),
+            }
+        }
+    }
+
+    #[test]
+    fn a_network_that_grew_has_the_cuts_of_one_built_at_once() {
+        let mut random = Random::new(1);
+        for _ in 0..200 {
+            let mut arc = |_| (random.below(9), random.below(9) + 1, u64::from(random.below(20)));
+            let arcs: Vec<(u32, u32, u64)> = (0..24).map(&mut arc).collect();
+            let mut whole = Network::new(10);
+            add(&mut whole, &arcs);
+            let mut whole = whole.build();
+            let mut grown = Network::new(10);
+            for part in arcs.chunks(8) {
+                add(&mut grown, part);
+                let mut flow = grown.build();
+                flow.maximize(u64::MAX, &mut { u64::MAX });
+                grown = flow.grow();
+            }
+            let mut grown = grown.build();
+            let looks = &mut { u64::MAX };
+            assert_eq!(grown.maximize(u64::MAX, looks), whole.maximize(u64::MAX, looks));
+            assert_eq!((grown.source_side(), grown.sink_side()), (whole.source_side(), whole.sink_side()));
+        }
     }
 }

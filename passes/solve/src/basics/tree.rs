@@ -41,6 +41,16 @@ impl Tree {
         Self { leaves, sums: RefCell::new(sums) }
     }
 
+    /// Creates a tree over slots with these sums. O(slots).
+    pub fn of(sums: impl Iterator<Item = i64>) -> Self {
+        let mut before = 0;
+        let steps = sums.map(|sum| sum - std::mem::replace(&mut before, sum));
+        let steps: Vec<(u32, i64)> = (0..).zip(steps).collect();
+        let mut tree = Self::new(steps.len());
+        tree.change(&steps);
+        tree
+    }
+
     /// Adds `delta` to the slots `first..=last`; does nothing if the range is empty.
     pub fn add(&mut self, first: u32, last: u32, delta: i64) {
         if first <= last {
@@ -185,38 +195,37 @@ fn push_new(list: &mut Vec<u32>, entry: u32) {
 #[cfg(test)]
 mod tests {
     use super::Tree;
+    use crate::basics::random::Random;
 
     #[test]
     fn agrees_with_a_plain_array() {
-        let (mut tree, mut plain) = (Tree::new(37), vec![0_i64; 64]);
-        let mut seed = 7_u64;
-        let mut next = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % below
-        };
+        let mut random = Random::new(7);
+        let mut next = |below: u32| random.below(below);
+        let mut plain: Vec<i64> = (0..64).map(|_| i64::from(next(100))).collect();
+        let mut tree = Tree::of(plain.iter().copied());
         for _ in 0..2_000 {
-            let (one, two) = (next(64) as u32, next(64) as u32);
+            let (one, two) = (next(64), next(64));
             let (first, last) = (one.min(two), one.max(two));
-            let delta = next(100) as i64 - 50;
+            let delta = i64::from(next(100)) - 50;
             tree.add(first, last, delta);
             plain[first as usize..=last as usize].iter_mut().for_each(|sum| *sum += delta);
-            let mut slots = [0; 3].map(|_| next(65) as u32);
+            let mut slots = [0; 3].map(|_| next(65));
             slots.sort_unstable();
-            let differences = slots.map(|slot| (slot, next(9) as i64 - 4));
+            let differences = slots.map(|slot| (slot, i64::from(next(9)) - 4));
             tree.change(&differences);
             for (slot, delta) in differences {
                 plain.iter_mut().skip(slot as usize).for_each(|sum| *sum += delta);
             }
             let highest = plain.iter().copied().max().unwrap_or(0);
             // Waiting changes count, too.
-            let slot = next(64) as u32;
+            let slot = next(64);
             assert_eq!(tree.at(slot), plain[slot as usize]);
             if next(4) == 0 {
                 continue;
             }
             assert_eq!(tree.top(), highest);
             assert_eq!(plain.iter().position(|sum| *sum == highest), Some(tree.peak() as usize));
-            let (one, two) = (next(64) as u32, next(64) as u32);
+            let (one, two) = (next(64), next(64));
             let (first, last) = (one.min(two), one.max(two));
             assert_eq!(Some(tree.top_of(first, last)), plain[first as usize..=last as usize].iter().copied().max());
             assert_eq!(tree.at(first), plain[first as usize]);

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::basics::flow::Network;
 use crate::budget::sequence::model::NONE;
 use crate::budget::sequence::state::State;
 
@@ -17,12 +18,12 @@ use crate::budget::sequence::state::State;
 const MAX_MAKERS: usize = 192;
 const MAX_PRICES: u32 = 5;
 
-/// Nodes of the network: the late side and the other side of the cut.
-const SOURCE: u32 = 0;
-const SINK: u32 = 1;
-/// Upper bound of a time or a weight in the network, and the capacity of an arc that never fills.
+/// Node of the late run.
+const LATE: u32 = 0;
+
+/// Upper bound of a time or a weight in the network: smaller than the capacity of an arc that never
+/// fills.
 const LARGEST: u64 = 1 << 50;
-const UNLIMITED: u64 = 1 << 62;
 
 /// Operations that run again before a late run.
 #[derive(Debug)]
@@ -124,10 +125,7 @@ impl Chains<'_, '_> {
     fn cheapest(&mut self, price: f64, most: f64) -> Option<Chain> {
         let mut part = Part::new(self.operation);
         loop {
-            let late = part.network.cut(SOURCE, SINK);
-            if part.network.flow as f64 >= most {
-                return None;
-            }
+            let late = part.late(most)?;
             let fresh = |maker: &Maker| !maker.is_open && late[maker.node as usize];
             let fresh: Vec<usize> = (0..part.makers.len()).filter(|place| fresh(&part.makers[*place])).collect();
             if fresh.is_empty() {
@@ -152,7 +150,7 @@ impl Chains<'_, '_> {
                     self.need(part, value, burden, price)
                 }
             };
-            part.network.join(node, needed.node, UNLIMITED);
+            part.network.follow(node, needed.node);
         }
     }
 
@@ -165,7 +163,10 @@ impl Chains<'_, '_> {
         let maker = maker.filter(|maker| *maker != self.operation && may_repeat(self.state, *maker, weight));
         let maker = maker.and_then(|maker| part.maker(maker, model.costs[maker as usize]));
         let needed = Needed { node: part.network.node(), burden, maker };
-        part.network.join(needed.node, maker.unwrap_or(SINK), weight);
+        match maker {
+            Some(maker) => part.network.arc(needed.node, maker, weight),
+            None => _ = part.network.sink_arc(needed.node, weight),
+        }
         part.values.insert(value, needed);
         needed
     }
@@ -189,10 +190,19 @@ impl Chains<'_, '_> {
 
 impl Part {
     fn new(operation: u32) -> Self {
-        let mut network = Network::default();
-        let (source, _) = (network.node(), network.node());
-        let makers = vec![Maker { operation, node: source, is_open: false }];
-        Self { network, makers, places: BTreeMap::new(), values: BTreeMap::new() }
+        let makers = vec![Maker { operation, node: LATE, is_open: false }];
+        Self { network: Network::new(1), makers, places: BTreeMap::new(), values: BTreeMap::new() }
+    }
+
+    /// Returns the nodes on the late side of the least cut, as few as possible; `None` if the cut is not
+    /// below `most`. The flow continues from that of the last cut.
+    fn late(&mut self, most: f64) -> Option<Vec<bool>> {
+        let mut flow = std::mem::replace(&mut self.network, Network::new(0)).build();
+        flow.demand_source(LATE);
+        let cut = flow.maximize(most as u64, &mut { u64::MAX })?;
+        let late = ((cut as f64) < most).then(|| flow.source_side());
+        self.network = flow.grow();
+        late
     }
 
     /// Returns the node of an operation that may run late at a time of `cost`; `None` if the network
@@ -205,7 +215,7 @@ impl Part {
             return None;
         }
         let node = self.network.node();
-        self.network.join(node, SINK, cost.clamp(1, LARGEST));
+        self.network.sink_arc(node, cost.clamp(1, LARGEST));
         self.places.insert(operation, self.makers.len());
         self.makers.push(Maker { operation, node, is_open: false });
         Some(node)
@@ -232,116 +242,6 @@ fn burden(state: &State, value: u32, before: u32) -> f64 {
         return 0.0;
     }
     state.weight_of(previous + 1, before - 1) * state.relief(state.model.sizes[value as usize])
-}
-
-/// A flow network that grows.
-#[derive(Default)]
-struct Network {
-    /// Last arc added that leaves each node, or `NONE`.
-    last: Vec<u32>,
-    /// Arcs; each arc and its reverse are neighbors.
-    arcs: Vec<Arc>,
-    /// Current flow from the source to the sink.
-    flow: u64,
-}
-
-#[derive(Clone, Copy)]
-struct Arc {
-    head: u32,
-    /// Previous arc that leaves the same node, or `NONE`.
-    next: u32,
-    /// Residual capacity.
-    left: u64,
-}
-
-impl Network {
-    fn node(&mut self) -> u32 {
-        self.last.push(NONE);
-        self.last.len() as u32 - 1
-    }
-
-    fn join(&mut self, tail: u32, head: u32, capacity: u64) {
-        for (tail, head, left) in [(tail, head, capacity), (head, tail, 0)] {
-            let next = std::mem::replace(&mut self.last[tail as usize], self.arcs.len() as u32);
-            self.arcs.push(Arc { head, next, left });
-        }
-    }
-
-    /// Returns the nodes on the source side of a minimum cut, as few as possible. Blocking flows (Dinic
-    /// 1970), continued from the current flow.
-    fn cut(&mut self, source: u32, sink: u32) -> Vec<bool> {
-        loop {
-            let levels = self.levels(source, sink);
-            if levels[sink as usize] == NONE {
-                return levels.into_iter().map(|level| level != NONE).collect();
-            }
-            self.block(source, sink, &levels);
-        }
-    }
-
-    /// Returns the distance of each node from the source, in arcs with residual capacity; `NONE` for
-    /// nodes that are not reached before the sink.
-    fn levels(&self, source: u32, sink: u32) -> Vec<u32> {
-        let mut levels = vec![NONE; self.last.len()];
-        levels[source as usize] = 0;
-        let mut queue = vec![source];
-        let mut next = 0;
-        while let Some(&node) = queue.get(next) {
-            next += 1;
-            let mut arc = self.last[node as usize];
-            while let Some(&Arc { head, next, left }) = self.arcs.get(arc as usize) {
-                if left > 0 && levels[head as usize] == NONE {
-                    levels[head as usize] = levels[node as usize] + 1;
-                    if head == sink {
-                        return levels;
-                    }
-                    queue.push(head);
-                }
-                arc = next;
-            }
-        }
-        levels
-    }
-
-    /// Sends a blocking flow: fills paths on which each arc leads one level up.
-    fn block(&mut self, source: u32, sink: u32, levels: &[u32]) {
-        let (mut open, mut path, mut node) = (self.last.clone(), Vec::new(), source);
-        loop {
-            if node == sink {
-                node = self.fill(&mut path);
-                continue;
-            }
-            let arc = open[node as usize];
-            match self.arcs.get(arc as usize) {
-                Some(&Arc { head, left, .. }) if left > 0 && levels[head as usize] == levels[node as usize] + 1 => {
-                    path.push(arc);
-                    node = head;
-                }
-                Some(Arc { next, .. }) => open[node as usize] = *next,
-                None => {
-                    // No arc leads on from here.
-                    let Some(arc) = path.pop() else { return };
-                    node = self.arcs[arc as usize ^ 1].head;
-                    open[node as usize] = self.arcs[arc as usize].next;
-                }
-            }
-        }
-    }
-
-    /// Fills a path up to its smallest residual capacity. Cuts the path before its first full arc, and
-    /// returns the node there.
-    fn fill(&mut self, path: &mut Vec<u32>) -> u32 {
-        let flow = path.iter().map(|arc| self.arcs[*arc as usize].left).min().unwrap_or(0);
-        self.flow = self.flow.saturating_add(flow);
-        for arc in path.iter() {
-            self.arcs[*arc as usize].left -= flow;
-            self.arcs[*arc as usize ^ 1].left += flow;
-        }
-        let full = path.iter().position(|arc| self.arcs[*arc as usize].left == 0).unwrap_or(0);
-        let node = self.arcs[path[full] as usize ^ 1].head;
-        path.truncate(full);
-        node
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A valid budget problem in flat arrays, as the searches use it.
 
 use crate::basics::lists::Lists;
+use crate::basics::matching::matched;
 use crate::budget::problem::{Origin, Problem};
 use crate::tuning::BudgetTuning;
 
@@ -172,52 +173,17 @@ impl Model {
         self.takers(operation, ends).into_iter().map(|taker| self.sizes[taker as usize]).sum()
     }
 
-    /// Returns the results that take over an operand which ends at their step: the best matching by size
-    /// (greedy over the transversal matroid, with one augmenting path for each result).
+    /// Returns the results that take over an operand which ends at their step: the best matching by size.
     pub fn takers(&self, operation: u32, ends: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut takers: Vec<u32> = self.may_take(operation).collect();
         takers.sort_by_key(|value| std::cmp::Reverse(self.sizes[*value as usize]));
-        matched(&takers, |taker| self.takes_over.of(taker).iter().copied().filter(|other| ends(*other)).collect())
+        matched(&takers, |taker| self.takes_over.of(taker).iter().copied().filter(|other| ends(*other)))
     }
 
     /// Returns the results that may take over an operand.
     fn may_take(&self, operation: u32) -> impl Iterator<Item = u32> {
         self.writes.of(operation).iter().copied().filter(|value| !self.takes_over.of(*value).is_empty())
     }
-}
-
-/// Returns the takers that find a partner.
-fn matched(takers: &[u32], candidates: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
-    let mut taken: Vec<(u32, u32)> = Vec::new();
-    for &taker in takers {
-        // Search breadth first over takers; each entry has its parent and the partner through which it
-        // was reached.
-        let (mut queue, mut reached, mut next) = (vec![(taker, usize::MAX, NONE)], Vec::new(), 0);
-        let mut end = None;
-        'search: while let Some(&(from, _, _)) = queue.get(next) {
-            for other in candidates(from) {
-                if reached.contains(&other) {
-                    continue;
-                }
-                reached.push(other);
-                match taken.iter().find(|(_, partner)| *partner == other) {
-                    None => {
-                        end = Some((next, other));
-                        break 'search;
-                    }
-                    Some(&(holder, _)) => queue.push((holder, next, other)),
-                }
-            }
-            next += 1;
-        }
-        let Some((mut place, mut partner)) = end else { continue };
-        while let Some(&(holder, parent, through)) = queue.get(place) {
-            taken.retain(|(one, _)| *one != holder);
-            taken.push((holder, partner));
-            (place, partner) = (parent, through);
-        }
-    }
-    taken.into_iter().map(|(taker, _)| taker).collect()
 }
 
 /// Returns the link with the fastest load of a far value, and the time of that load; `None` if the value

@@ -7,7 +7,7 @@
 
 use super::closure::{Forced, forced_at};
 use super::witness::Witnesses;
-use crate::basics::lists::Lists;
+use crate::basics::topological::topological;
 use crate::order::model::{Model, positions};
 use crate::order::problem::Problem;
 
@@ -81,23 +81,6 @@ pub(in crate::order) fn narrow(
 /// Returns the topological order that always runs the ready operation with the smallest `position`;
 /// `None` if there is a cycle.
 pub(in crate::order) fn sorted(problem: &Problem, position: &[u32]) -> Option<Vec<u32>> {
-    use std::cmp::Reverse;
-    let count = problem.operations.len();
-    let mut waits: Vec<usize> = problem.operations.iter().map(|operation| operation.predecessors.len()).collect();
-    let operations = (0..).zip(&problem.operations);
-    let after = operations.flat_map(|(index, operation)| operation.predecessors.iter().map(move |before| (*before, index)));
-    let successors = Lists::with_duplicates(count, &after.collect::<Vec<(u32, u32)>>());
-    let mut ready: std::collections::BinaryHeap<Reverse<(u32, u32)>> =
-        (0..count).filter(|index| waits[*index] == 0).map(|index| Reverse((position[index], index as u32))).collect();
-    let mut order = Vec::with_capacity(count);
-    while let Some(Reverse((_, operation))) = ready.pop() {
-        order.push(operation);
-        for &next in successors.of(operation) {
-            waits[next as usize] -= 1;
-            if waits[next as usize] == 0 {
-                ready.push(Reverse((position[next as usize], next)));
-            }
-        }
-    }
-    (order.len() == count).then_some(order)
+    let before = |operation: u32| problem.operations[operation as usize].predecessors.as_slice();
+    topological(problem.operations.len(), before, |operation| position[operation as usize]).ok()
 }
