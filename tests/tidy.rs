@@ -7,6 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use petgraph::algo::tarjan_scc;
+use petgraph::graph::{DiGraph, NodeIndex};
+
 /// Maximum number of lines of a file.
 const MAX_LINES: usize = 800;
 
@@ -309,16 +312,17 @@ fn files_use_each_other_in_no_ring() {
             };
             named_paths(text, &module).into_iter().filter_map(file).filter(|other| other != name).collect()
         };
-        let mut left: BTreeMap<&String, BTreeSet<String>> = texts.iter().map(|(name, text)| (name, used(name, text))).collect();
-        // Remove files that use no remaining file. The rest is in a cycle, or uses one.
-        while let Some(name) =
-            left.iter().find(|(_, uses)| uses.iter().all(|name| !left.contains_key(name))).map(|(name, _)| *name)
-        {
-            left.remove(name);
+        let mut graph = DiGraph::<&String, ()>::new();
+        let number: BTreeMap<&String, NodeIndex> = texts.keys().map(|name| (name, graph.add_node(name))).collect();
+        for (name, text) in &texts {
+            for other in used(name, text) {
+                graph.add_edge(number[name], number[&other], ());
+            }
         }
-        let uses =
-            |uses: &BTreeSet<String>| uses.iter().filter(|name| left.contains_key(name)).cloned().collect::<Vec<_>>().join(", ");
-        wrong.extend(left.iter().map(|(name, all)| format!("{room}{name} is in a ring of files, or uses one: {}", uses(all))));
+        for ring in tarjan_scc(&graph).into_iter().filter(|ring| ring.len() > 1) {
+            let files: Vec<&str> = ring.into_iter().map(|file| graph[file].as_str()).collect();
+            wrong.push(format!("files of {room} use each other in a ring: {}", files.join(", ")));
+        }
     }
     none(wrong);
 }

@@ -305,6 +305,9 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
+    use petgraph::algo::maximum_flow::dinics;
+    use petgraph::graph::DiGraph;
+
     use super::*;
     use crate::basics::random::Random;
 
@@ -337,7 +340,17 @@ mod tests {
             }
             let mut grown = grown.build();
             let looks = &mut { u64::MAX };
-            assert_eq!(grown.maximize(u64::MAX, looks), whole.maximize(u64::MAX, looks));
+            let flow = whole.maximize(u64::MAX, looks);
+            assert_eq!(grown.maximize(u64::MAX, looks), flow);
+            // Nodes of the other implementation: the source, nodes 0 to 9, and the sink.
+            let inner = |node: u32| node + 1;
+            let ends = arcs.iter().map(|(from, to, capacity)| match (*from, *to) {
+                (0, to) => (0, inner(to), *capacity),
+                (from, 9) => (inner(from), 11, *capacity),
+                (from, to) => (inner(from), inner(to), *capacity),
+            });
+            let graph = DiGraph::<(), u64>::from_edges(ends.chain([(0, 11, 0)]));
+            assert_eq!(flow, Some(dinics(&graph, 0.into(), 11.into()).0));
             assert_eq!((grown.source_side(), grown.sink_side()), (whole.source_side(), whole.sink_side()));
         }
     }
