@@ -6,6 +6,7 @@ use crate::ctx::Ctx;
 use crate::findings::{At, Findings};
 use crate::{in_place, views};
 use memc_layout::AliasKind;
+use petgraph::unionfind::UnionFind;
 
 /// Follows each alias to its owner and groups the entries that are views of one another. Reports
 /// aliases of unknown values and cycles of aliases.
@@ -62,27 +63,19 @@ fn roots(target: &[Option<usize>]) -> Vec<Option<usize>> {
 
 /// Numbers the sets of entries that `view` aliases connect.
 fn group(ctx: &mut Ctx<'_>) {
-    let mut parent: Vec<usize> = (0..ctx.target.len()).collect();
-    for index in 0..parent.len() {
+    let count = ctx.target.len();
+    let mut groups = UnionFind::new(count);
+    for index in 0..count {
         let view = ctx.tensor(index).alias.as_ref().is_some_and(|alias| alias.kind == AliasKind::View);
         if let (Some(of), true) = (ctx.target[index], view) {
-            let (a, b) = (find(&mut parent, index), find(&mut parent, of));
-            parent[a.max(b)] = a.min(b);
+            groups.union(index, of);
         }
     }
-    ctx.group = (0..parent.len()).map(|index| find(&mut parent, index)).collect();
-    ctx.members = vec![Vec::new(); parent.len()];
+    ctx.group = groups.into_labeling();
+    ctx.members = vec![Vec::new(); count];
     for (index, group) in ctx.group.iter().enumerate() {
         ctx.members[*group].push(index);
     }
-}
-
-fn find(parent: &mut [usize], mut index: usize) -> usize {
-    while parent[index] != index {
-        parent[index] = parent[parent[index]];
-        index = parent[index];
-    }
-    index
 }
 
 /// Checks that every alias has a matching place and is legal.

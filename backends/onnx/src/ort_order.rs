@@ -8,6 +8,9 @@
 //! after all nodes that it reads.
 
 use memc_ir::{Module, Node};
+use petgraph::Direction;
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::DfsPostOrder;
 
 use crate::anchors::file_order;
 use crate::running::{RunningNodes, is_constant};
@@ -19,31 +22,26 @@ use crate::running::{RunningNodes, is_constant};
 /// Every node occurs once. In a cyclic graph, nodes that only a cycle reaches are left out. O(nodes +
 /// edges * log edges) time, no recursion.
 pub fn default_order(reads: &[Vec<usize>]) -> Vec<usize> {
-    let mut is_read = vec![false; reads.len()];
-    for source in reads.iter().flatten() {
-        if let Some(flag) = is_read.get_mut(*source) {
-            *flag = true;
-        }
-    }
-    // Each entry is a node and whether all nodes below it were listed; the last entry is taken first.
-    let mut stack: Vec<(usize, bool)> = (0..reads.len()).filter(|node| !is_read[*node]).map(|leaf| (leaf, false)).collect();
-    let mut visited = vec![false; reads.len()];
-    let mut order = Vec::with_capacity(reads.len());
-    while let Some((node, leave)) = stack.pop() {
-        if leave {
-            order.push(node);
-            continue;
-        }
-        if std::mem::replace(&mut visited[node], true) {
-            continue;
-        }
-        stack.push((node, true));
-        let mut sources: Vec<usize> = reads[node].iter().copied().filter(|source| *source < reads.len()).collect();
+    let graph = graph_of(reads);
+    let mut search = DfsPostOrder::empty(&graph);
+    // The search begins with the last entry: the highest node that no node reads.
+    search.stack = graph.externals(Direction::Incoming).collect();
+    std::iter::from_fn(|| search.next(&graph)).map(NodeIndex::index).collect()
+}
+
+/// Returns a graph with an arc from each node to every node that it reads. The search enters the arc that
+/// was added first, so arcs to the highest numbers are added first.
+fn graph_of(reads: &[Vec<usize>]) -> DiGraph<(), ()> {
+    let mut graph = DiGraph::with_capacity(reads.len(), reads.iter().map(Vec::len).sum());
+    reads.iter().for_each(|_| _ = graph.add_node(()));
+    for (node, sources) in reads.iter().enumerate() {
+        let mut sources: Vec<usize> = sources.iter().copied().filter(|source| *source < reads.len()).collect();
         sources.sort_unstable();
-        sources.dedup();
-        stack.extend(sources.into_iter().filter(|source| !visited[*source]).map(|source| (source, false)));
+        for source in sources.into_iter().rev() {
+            graph.add_edge(NodeIndex::new(node), NodeIndex::new(source), ());
+        }
     }
-    order
+    graph
 }
 
 /// Returns the order in which ONNX Runtime would run the main graph by default if it is written in the

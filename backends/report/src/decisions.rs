@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use memc_layout::{AliasKind, Layout, LiveCurve, LiveRange, Owner, SpaceCurve, Transfer};
+use petgraph::unionfind::UnionFind;
 
 /// Way in which a value frees memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,15 +121,14 @@ impl Contents {
     fn of(layout: &Layout) -> Self {
         let by_name: BTreeMap<&str, usize> =
             layout.tensors.iter().enumerate().map(|(index, tensor)| (tensor.name.as_str(), index)).collect();
-        let mut parent: Vec<usize> = (0..layout.tensors.len()).collect();
+        let mut groups = UnionFind::new(layout.tensors.len());
         for (index, tensor) in layout.tensors.iter().enumerate() {
             let alias = tensor.alias.as_ref().filter(|alias| alias.kind == AliasKind::View);
             if let Some(of) = alias.and_then(|alias| by_name.get(alias.of.as_str())) {
-                let (left, right) = (root(&mut parent, index), root(&mut parent, *of));
-                parent[left.max(right)] = left.min(right);
+                groups.union(index, *of);
             }
         }
-        let group: Vec<usize> = (0..parent.len()).map(|index| root(&mut parent, index)).collect();
+        let group: Vec<usize> = groups.into_labeling();
         let mut live: BTreeMap<usize, Vec<LiveRange>> = BTreeMap::new();
         for (tensor, group) in layout.tensors.iter().zip(&group) {
             live.entry(*group).or_default().extend(&tensor.live);
@@ -148,15 +148,6 @@ impl Contents {
     fn is_there(&self, tensor: usize, step: u64) -> bool {
         self.live(tensor).iter().any(|range| range.start < step && range.contains(step))
     }
-}
-
-/// Returns the end of a chain of parents, and shortens the chain.
-fn root(parent: &mut [usize], mut index: usize) -> usize {
-    while parent[index] != index {
-        parent[index] = parent[parent[index]];
-        index = parent[index];
-    }
-    index
 }
 
 fn recomputed<'a>(layout: &'a Layout, spaces: &[Room<'_>], owners: &BTreeMap<usize, (usize, &Owner)>) -> Vec<Decision<'a>> {

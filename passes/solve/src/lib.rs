@@ -27,10 +27,11 @@
 //! The pages `doc/place.md`, `doc/order.md` and `doc/budget.md` of this crate describe the algorithms,
 //! their sources and their limits. [`tuning`] describes how the numbers that steer the searches are
 //! passed and chosen.
+//!
+#![doc = include_str!("../doc/graphs.md")]
 
+mod basics;
 pub mod budget;
-mod lists;
-mod no_goods;
 pub mod order;
 pub mod place;
 pub mod tuning;

@@ -5,30 +5,17 @@
 //! [`Event`]s: [`plan`] searches for one, and [`check`] judges it. [`bound`] proves lower bounds for all
 //! plans; [`json`] reads problems and writes answers.
 
-mod anneal;
 pub mod bound;
 mod certified;
-mod chain;
 mod check;
-mod edits;
-mod emit;
-mod evaluate;
 pub mod exact;
-mod greedy;
 pub mod json;
-mod model;
-mod polish;
 mod problem;
-mod random;
-mod relief;
-mod reorder;
-mod ruin;
-mod soft;
+mod search;
+mod sequence;
 mod solve;
-mod state;
 mod tighten;
 mod transfers;
-mod tree;
 mod warm;
 
 pub use certified::{Certified, plan};

@@ -1,17 +1,18 @@
 //! The budget solver: returns the given order if it fits; otherwise runs reordering, recomputation,
 //! hidden transfers, ruin and recreate, and annealing, and returns the fastest plan.
 
-use super::anneal::{Annealer, Best, Schedule};
-use super::emit::events;
-use super::evaluate::evaluate;
-use super::model::Model;
 use super::problem::{BudgetError, Origin, Plan, Problem};
-use super::reorder::reorder;
-use super::ruin::Ruin;
-use super::state::State;
+use super::search::anneal::{Annealer, Best, Schedule};
+use super::search::ruin::Ruin;
+use super::search::{polish, relief, ruin};
+use super::sequence::emit::events;
+use super::sequence::evaluate::evaluate;
+use super::sequence::model::Model;
+use super::sequence::state::State;
 use super::transfers::{Score, hide, hoist};
-use super::warm::sequences;
-use super::{greedy, polish, relief, ruin};
+use super::warm::cover::sequences;
+use super::warm::greedy;
+use super::warm::reorder::reorder;
 use crate::tuning::Share;
 use crate::{Limit, Outcome, Stop, StopReason};
 
@@ -456,8 +457,8 @@ fn first_runs(model: &Model, sequence: &[u32]) -> Vec<u32> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::problem::{Run, Value};
-    use super::super::random::Random;
     use super::*;
+    use crate::basics::random::Random;
     use crate::tuning::BudgetTuning;
 
     /// Builds more runs than `large`, each reading up to three of the 60 values before it.

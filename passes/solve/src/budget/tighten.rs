@@ -1,12 +1,13 @@
 //! Plans from plans: changes a plan a little, so that it keeps a stricter capacity.
 
-use super::emit::events;
-use super::evaluate::evaluate;
-use super::model::Model;
 use super::problem::{BudgetError, Plan, Problem};
-use super::ruin::Ruin;
-use super::state::State;
-use super::{greedy, polish, relief, ruin};
+use super::search::ruin::Ruin;
+use super::search::{polish, relief, ruin};
+use super::sequence::emit::events;
+use super::sequence::evaluate::evaluate;
+use super::sequence::model::Model;
+use super::sequence::state::State;
+use super::warm::greedy;
 use crate::{Limit, Stop};
 
 /// Returns a plan within `capacity` that stays close to `from`: runs are repeated at the steps that need

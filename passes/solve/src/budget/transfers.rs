@@ -6,9 +6,9 @@
 //! transfer then costs no time. Stores take the first hole, loads the last one (as MAGIS does: stores as
 //! early as possible, loads as late as they still hide).
 
-use super::model::{Kind, Model};
 use super::problem::{Origin, Problem};
-use super::state::State;
+use super::sequence::model::{Kind, Model};
+use super::sequence::state::State;
 
 /// Score of a value that may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,32 +6,19 @@
 
 mod bound;
 mod check;
-mod closure;
-mod commit;
-mod contract;
-mod decision;
-mod depth_first;
+mod cuts;
 mod exact;
-mod flow;
-mod greedy;
+mod heuristics;
 pub mod json;
 mod model;
-mod narrow;
-mod nearer;
-mod pairs;
-mod portfolio;
 mod problem;
-mod search;
-mod segment;
-mod span;
-mod twins;
-mod witness;
 
 pub use check::{OrderViolation, check};
 pub use problem::{Buffer, Operation, OrderError, Problem};
 
 use crate::tuning::OrderTuning;
 use crate::{Limit, Outcome, StopReason};
+use heuristics::{depth_first, nearer, portfolio};
 use model::Model;
 
 /// Returns the bytes at each step of an order: live buffers plus scratch, minus bytes taken over. O(n +

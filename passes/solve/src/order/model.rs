@@ -2,7 +2,8 @@
 //! search work on them.
 
 use super::problem::Problem;
-use crate::lists::Lists;
+use crate::basics::lists::Lists;
+use crate::basics::matching::matched;
 
 /// A valid ordering problem in flat arrays.
 #[derive(Clone, Debug)]
@@ -117,55 +118,8 @@ impl Model {
         };
         let mut takers: Vec<u32> = [first, second].into_iter().chain(found).collect();
         takers.sort_by_key(|buffer| std::cmp::Reverse(self.sizes[*buffer as usize]));
-        match_takers(&takers, candidates).into_iter().map(|taker| self.sizes[taker as usize]).sum()
+        matched(&takers, candidates).into_iter().map(|taker| self.sizes[taker as usize]).sum()
     }
-}
-
-/// Returns the takers that find a partner, by augmenting paths in breadth-first order.
-fn match_takers<I: Iterator<Item = u32>>(takers: &[u32], candidates: impl Fn(u32) -> I) -> Vec<u32> {
-    use std::collections::BTreeMap;
-    let mut owner: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut matched = Vec::new();
-    for &taker in takers {
-        // `reached_from[taken] = taker`: the taker from which the search reached a buffer.
-        let mut reached_from: BTreeMap<u32, u32> = BTreeMap::new();
-        // Search breadth-first for a buffer without an owner.
-        let mut queue = vec![taker];
-        let mut free = None;
-        let mut next = 0;
-        while next < queue.len() && free.is_none() {
-            let current = queue[next];
-            next += 1;
-            for taken in candidates(current) {
-                if reached_from.contains_key(&taken) {
-                    continue;
-                }
-                reached_from.insert(taken, current);
-                match owner.get(&taken) {
-                    Some(other) => queue.push(*other),
-                    None => {
-                        free = Some(taken);
-                        break;
-                    }
-                }
-            }
-        }
-        // Walk back along the path: each taker on it gets the buffer that it reached.
-        let Some(mut taken) = free else { continue };
-        matched.push(taker);
-        while let Some(&new_owner) = reached_from.get(&taken) {
-            let previous = owner.iter().find(|(_, owned_by)| **owned_by == new_owner).map(|(taken, _)| *taken);
-            owner.insert(taken, new_owner);
-            match previous {
-                Some(given_up) if new_owner != taker => {
-                    owner.remove(&given_up);
-                    taken = given_up;
-                }
-                _ => break,
-            }
-        }
-    }
-    matched
 }
 
 /// Change of the live bytes at one step.

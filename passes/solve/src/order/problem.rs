@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::basics::topological::topological;
+
 /// An ordering problem: run every operation once, after its predecessors, with as few live bytes at the
 /// worst step as possible.
 ///
@@ -181,30 +183,8 @@ impl Problem {
     /// # Errors
     /// Fails if the problem is invalid or the operations depend on each other in a cycle.
     pub fn topological_order(&self) -> Result<Vec<u32>, OrderError> {
-        use std::cmp::Reverse;
         self.validate()?;
-        let mut waits: Vec<usize> = self.operations.iter().map(|operation| operation.predecessors.len()).collect();
-        let mut successors = vec![Vec::new(); self.operations.len()];
-        for (index, operation) in self.operations.iter().enumerate() {
-            for &before in &operation.predecessors {
-                successors[before as usize].push(index as u32);
-            }
-        }
-        let mut ready: std::collections::BinaryHeap<Reverse<u32>> =
-            (0..waits.len()).filter(|index| waits[*index] == 0).map(|index| Reverse(index as u32)).collect();
-        let mut order = Vec::with_capacity(waits.len());
-        while let Some(Reverse(operation)) = ready.pop() {
-            order.push(operation);
-            for &next in &successors[operation as usize] {
-                waits[next as usize] -= 1;
-                if waits[next as usize] == 0 {
-                    ready.push(Reverse(next));
-                }
-            }
-        }
-        match waits.iter().position(|left| *left > 0) {
-            Some(operation) => Err(OrderError::Cycle { operation: operation as u32 }),
-            None => Ok(order),
-        }
+        let before = |operation: u32| self.operations[operation as usize].predecessors.as_slice();
+        topological(self.operations.len(), before, |operation| operation).map_err(|operation| OrderError::Cycle { operation })
     }
 }

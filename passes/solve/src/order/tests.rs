@@ -4,17 +4,17 @@
 
 use proptest::prelude::*;
 
-use super::closure::{Forced, forced_at, least_bytes_at};
-use super::commit::Interval;
-use super::contract::contract;
-use super::decision::Decision;
+use super::cuts::closure::{Forced, forced_at, least_bytes_at};
+use super::cuts::commit::Interval;
+use super::cuts::narrow::{Narrowed, narrow};
+use super::cuts::witness::Witnesses;
+use super::exact::contract::contract;
+use super::exact::decision::Decision;
+use super::exact::pairs::{pairs, ties};
+use super::exact::search::{Verdict, decide};
+use super::exact::twins;
 use super::model::{Model, State, peak, profile};
-use super::narrow::{Narrowed, narrow};
-use super::pairs::{pairs, ties};
 use super::problem::{Buffer, Operation, Problem};
-use super::search::{Verdict, decide};
-use super::twins;
-use super::witness::Witnesses;
 use crate::tuning::OrderTuning;
 
 /// More looks than any problem of these tests needs.

@@ -6,32 +6,18 @@
 //! a branch and bound that starts at the bound, and a search for planar networks if the arena has nearly
 //! no empty space.
 
-mod aside;
 mod bound;
 mod check;
-mod core;
 pub mod csv;
-mod dive;
 mod exact;
-mod first_fit;
+mod heuristics;
 mod infeasible;
-mod instance;
-mod neighbors;
+mod large;
 mod normal;
-mod occupied;
-mod orders;
 mod planar;
-mod portfolio;
 mod problem;
-mod ranking;
 mod repair;
-mod restart;
-mod search;
-mod shake;
-mod skeleton;
-mod skyline;
 mod stages;
-mod valley;
 
 pub use check::{Violation, check};
 pub use infeasible::infeasible_subset;

@@ -1,19 +1,19 @@
 //! The stages of a placement: rules, cores and skeletons, exact search and repair. All of them run for
 //! the large buffers first.
 
-use super::aside::large_items;
 use super::bound;
-use super::core::{around, around_core, buffers_of};
 use super::exact::{self, Known};
-use super::first_fit::first_fit;
-use super::neighbors::Neighbors;
+use super::heuristics::first_fit::first_fit;
+use super::heuristics::orders::{RULES, loads_met, order};
+use super::heuristics::portfolio::{Budget, best_of_rules, fixed_items_collide, keep_lower, solution};
+use super::large::aside::large_items;
+use super::large::core::{around, around_core, buffers_of};
+use super::large::skeleton::around_skeleton;
 use super::normal::Normal;
-use super::orders::{RULES, loads_met, order};
 use super::planar::pack;
-use super::portfolio::{Budget, best_of_rules, fixed_items_collide, keep_lower, solution};
 use super::problem::{Problem, ProblemError, Solution};
+use super::repair::neighbors::Neighbors;
 use super::repair::{repair, repairable};
-use super::skeleton::around_skeleton;
 use crate::tuning::PlaceTuning;
 use crate::{Limit, Outcome, StopReason};
 
@@ -203,15 +203,15 @@ mod tests {
 
     use super::super::check;
     use super::super::problem::Buffer;
-    use super::super::shake::Random;
     use super::*;
     use crate::Status;
+    use crate::basics::random::Xorshift;
 
     /// Generates buffers like those of a training run under a budget: each buffer fits under the budget
     /// at its steps. A few have a quarter of the budget, many have sizes that double, and some are
     /// small.
     fn training_run(steps: usize) -> Problem {
-        let mut random = Random::new();
+        let mut random = Xorshift::new();
         let (budget, mut load, mut buffers) = (256_u64 << 20, vec![0_u64; steps], Vec::new());
         for start in 0..steps {
             for turn in 0..12 {
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn small_buffers_change_nothing_about_what_is_possible() {
-        let (mut random, mut impossible) = (Random::new(), 0);
+        let (mut random, mut impossible) = (Xorshift::new(), 0);
         for _ in 0..600 {
             // Buffers that keep a load of eight.
             let (mut loads, mut buffers) = ([0_u64; 12], Vec::new());

@@ -9,8 +9,8 @@
 
 use super::gaps::{Absence, Parts, distinct};
 use super::rows::Rows;
-use crate::budget::model::MAX_CHAIN;
 use crate::budget::problem::Problem;
+use crate::budget::sequence::model::MAX_CHAIN;
 
 /// An index that names no value.
 const NOBODY: u32 = u32::MAX;

@@ -1,7 +1,6 @@
 //! Lower bounds of all plans: on cost, end time and bytes, for the given order of first runs and for any
 //! order.
 
-mod beyond;
 mod branches;
 mod chains;
 mod conflict;

@@ -7,8 +7,8 @@
 //! Strongly feasible trees (Cunningham 1976) prevent cycling; the entering arc is the best arc of a
 //! block (Grigoriadis 1986).
 
-use super::beyond::Beyond;
 use super::interval::Interval;
+use crate::basics::tree::Tree;
 
 /// Absent bytes of each interval, and a price of each row.
 pub struct Answer {
@@ -67,11 +67,13 @@ impl Network {
             covered[gap.last as usize + 1] -= i128::from(gap.size);
         }
         let mut sum = 0;
-        let beyond = (0..rows).map(|row| {
+        // Surplus of each row: covered bytes beyond its need. The tree has it negated, since it finds
+        // highest sums.
+        let surplus = (0..rows).map(|row| {
             sum += covered[row];
-            (sum - i128::from(needs[row])).max(0) as u64
+            -(sum - i128::from(needs[row])).max(0) as i64
         });
-        let mut beyond = Beyond::new(beyond.collect());
+        let mut surplus = Tree::of(surplus);
         let mut absent: Vec<u64> = gaps.iter().map(|gap| gap.size).collect();
         // Visit the highest unit costs first: make each interval present that the remaining intervals
         // allow.
@@ -80,11 +82,12 @@ impl Network {
         dearest.sort_by(|a, b| unit_cost(&gaps[*b]).total_cmp(&unit_cost(&gaps[*a])));
         for index in dearest {
             let gap = &gaps[index];
-            if beyond.take(gap.first as usize, gap.last as usize, gap.size) {
+            if surplus.top_of(gap.first, gap.last) <= -(gap.size as i64) {
+                surplus.add(gap.first, gap.last, gap.size as i64);
                 absent[index] = 0;
             }
         }
-        let flow: Vec<u64> = beyond.into_rows().into_iter().chain(absent).collect();
+        let flow: Vec<u64> = (0..rows as u32).map(|row| -surplus.at(row) as u64).chain(absent).collect();
         let most = MAX_POTENTIAL / (rows as u128 + 1);
         let unit = |gap: &Interval| ((u128::from(gap.cost) << shift) / u128::from(gap.size.max(1))).min(most) as i64;
         let chain = 0..rows as u32;

@@ -2,17 +2,17 @@
 //! checker accepts the result.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use super::super::problem::{Buffer, Problem, Solution};
-use super::super::shake::Random;
 use super::super::{check, solve};
 use super::holes::choices;
 use super::lines::divisions;
 use super::*;
+use crate::basics::random::Xorshift;
+use crate::place::problem::{Buffer, Problem, Solution};
 use crate::{Limit, Status};
 
 /// Generates a square that is cut straight and by pinwheels, with every eighth piece removed. Pieces
 /// that live at the first step stay.
-fn thinned(random: &mut Random, side: u64, pieces: usize) -> Problem {
+fn thinned(random: &mut Xorshift, side: u64, pieces: usize) -> Problem {
     let mut list = vec![[0, side, 0, side]];
     for _ in 0..pieces * 9 {
         if list.len() >= pieces {
@@ -66,14 +66,14 @@ fn packs(problem: &Problem, height: u64, budget: u64) -> bool {
 
 #[test]
 fn cut_squares_with_missing_pieces_are_put_together() {
-    let mut random = Random::new();
+    let mut random = Xorshift::new();
     let found = (0..12).filter(|_| packs(&thinned(&mut random, 512, 90), 512 << 4, 60_000)).count();
     assert!(found >= 10, "{found} of 12");
 }
 
 #[test]
 fn what_comes_together_by_chance_costs_more_than_what_lies_together() {
-    let mut random = Random::new();
+    let mut random = Xorshift::new();
     let mut left = 0;
     let found = (0..6).filter(|_| {
         let (problem, mut budget) = (thinned(&mut random, 1024, 280), 20_000);
@@ -87,7 +87,7 @@ fn what_comes_together_by_chance_costs_more_than_what_lies_together() {
 
 #[test]
 fn most_small_squares_are_put_together_though_their_moments_coincide() {
-    let mut random = Random::new();
+    let mut random = Xorshift::new();
     let found = (0..300).filter(|_| packs(&thinned(&mut random, 16, 16), 16 << 4, 20_000)).count();
     // In the others, few moments are balanced or chance puts too many items at one moment.
     assert!(found >= 180, "{found} of 300");
@@ -117,14 +117,14 @@ fn fits_by_force(problem: &Problem, offsets: &mut Vec<Option<u64>>, height: u64)
 
 #[test]
 fn the_stages_reach_the_bound_of_a_cut_square_with_missing_pieces() {
-    let problem = thinned(&mut Random::new(), 512, 90);
+    let problem = thinned(&mut Xorshift::new(), 512, 90);
     let outcome = solve(&problem, &Limit::nodes(10_000)).unwrap();
     assert_eq!((outcome.value, outcome.status()), (Some(512 << 4), Status::Optimal));
 }
 
 /// Generates buffers with a constant load of eight units: at each step one or two buffers are replaced
 /// by others of equal sum, at any place.
-fn balanced(random: &mut Random) -> Problem {
+fn balanced(random: &mut Xorshift) -> Problem {
     let mut live: Vec<(u32, u64)> = vec![(0, 8)];
     let mut buffers = Vec::new();
     for step in 0..8 {
@@ -146,7 +146,7 @@ fn balanced(random: &mut Random) -> Problem {
 
 #[test]
 fn balanced_problems_are_packed_where_force_packs_them() {
-    let mut random = Random::new();
+    let mut random = Xorshift::new();
     let (mut possible, mut found) = (0, 0);
     for _ in 0..300 {
         let problem = balanced(&mut random);

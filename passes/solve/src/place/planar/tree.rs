@@ -8,7 +8,7 @@
 
 use std::rc::Rc;
 
-use crate::no_goods::mix;
+use crate::basics::no_goods::mix;
 
 /// A tree or subtree.
 pub(super) type Tree = Rc<Node>;
@@ -285,8 +285,8 @@ mod tests {
 
     use std::collections::BTreeSet;
 
-    use super::super::super::shake::Random;
     use super::*;
+    use crate::basics::random::Xorshift;
 
     /// Returns all orders of a tree.
     fn orders(tree: &Tree) -> BTreeSet<Vec<u32>> {
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn reduced_trees_have_exactly_the_orders_that_are_left() {
-        let mut random = Random::new();
+        let mut random = Xorshift::new();
         let mut failures = 0;
         for _ in 0..150 {
             let mut tree = bundle(0..6);

@@ -1,0 +1,5 @@
+//! Warm starts: sequences from which the searches begin.
+
+pub(super) mod cover;
+pub(super) mod greedy;
+pub(super) mod reorder;
