@@ -244,7 +244,7 @@ fn a_size_that_only_the_file_states_is_held_against_the_data() {
     let error = play(&mut player, [1.0; 12]).expect_err("another size");
     assert!(matches!(&error, Error::Claimed { tensor, claimed, found, .. }
         if tensor == "i" && **claimed == [2, 2] && **found == [2, 12]));
-    assert!(error.to_string().ends_with("the file claims [2, 2] for `i`, and this data gives [2, 12]"), "{error}");
+    assert!(error.to_string().ends_with("the file states [2, 2] for `i`, but this data gives [2, 12]"), "{error}");
     assert_eq!(error.code(), "E0712");
     let two = |at: [usize; 2]| std::array::from_fn(|index| if at.contains(&index) { 1.0 } else { 0.0 });
     play(&mut player, two([3, 7])).expect("the size that is claimed");
