@@ -1,4 +1,5 @@
-//! A line on the terminal while plans are sought: the strategy that found the last candidate, and the best plan so far.
+//! Progress line on the terminal during planning: the strategy of the last candidate, and the best plan
+//! so far.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ pub struct Progress {
     candidates: u32,
     /// Bytes and modelled nanoseconds of the best plan so far.
     best: Option<(Bytes, u64)>,
-    /// Whether a line stands on the terminal.
+    /// Whether the terminal shows a line.
     is_open: bool,
 }
 
