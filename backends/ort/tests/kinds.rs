@@ -267,9 +267,9 @@ fn arrays_that_fit_nothing_are_refused_before_the_models_run() {
         let set = BTreeMap::from([(name.to_owned(), Array::new(element, shape.to_vec(), &bytes).unwrap().unwrap())]);
         verify(&runtime(), &given, &out, &layout, Some(&set), VerifyOptions::default()).expect_err("it does not fit").to_string()
     };
-    assert_eq!(refused("z", "float", &[4]), "graph input `z` is none of the model's, which has `x`");
-    assert_eq!(refused("x", "double", &[4]), "graph input `x` is float[4] in the plan, and double[4] was given");
-    assert_eq!(refused("x", "float", &[2, 2]), "graph input `x` is float[4] in the plan, and float[2, 2] was given");
+    assert_eq!(refused("z", "float", &[4]), "graph input `z` is not an input of the model, which has `x`");
+    assert_eq!(refused("x", "double", &[4]), "graph input `x` is float[4] in the plan, but double[4] was given");
+    assert_eq!(refused("x", "float", &[2, 2]), "graph input `x` is float[4] in the plan, but float[2, 2] was given");
 }
 
 /// Returns a half-precision sum followed by full-precision operators; with a copy in between if
