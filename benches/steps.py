@@ -76,7 +76,7 @@ def plan(options, folder, name, *words):
     """Plans; a budget that is out of reach is replaced by the smallest one that memc names. Gives the layout, or why there is none."""
     words = ["optimize", "in.onnx", "-o", name + ".onnx", "--quiet", "--runtime", "player", "--exact", *words]
     code, _, told = memc(options, folder, *words)
-    least = re.search(r"`--budget (\d+)` is kept", told)
+    least = re.search(r"`--budget (\d+)` is enough", told)
     if code == 3 and least:
         words[words.index("--budget") + 1] = least.group(1)
         code, _, told = memc(options, folder, *words)

@@ -1,4 +1,5 @@
-//! Anchors in a plan: dead-end nodes that pin the order for runtimes that choose their own, with room for their results.
+//! Anchors in a plan: dead-end nodes that pin the order for runtimes that choose their own, with room
+//! for their results.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +10,10 @@ use memc_passes::analysis::{Buffer, Liveness, buffers, classes, peak};
 
 /// Adds anchors to a planned module, with a place for each result; everything else keeps its place.
 ///
-/// Where results that nobody reads live for one step, two results of anchors are never alive at one step, so the arena grows at most by the
-/// largest one, rounded up to the alignment, and only where it has no gap at that step; where the runtime keeps them to the end, it grows
-/// by all of them. Placing anew could give no such promise. O(size of the module + values alive at anchors).
+/// If unread results live for one step, no two anchor results are alive together: the arena grows by at
+/// most the largest one, rounded up to the alignment, and only if no gap at its step holds it. If the
+/// runtime keeps unread results to the end, the arena grows by all of them. A second placement of all
+/// tensors could not promise this. O(size of the module + values alive at anchors).
 pub(crate) fn anchor(module: &mut Module, options: &Options) -> Anchored {
     let anchored = add_anchors(module);
     if anchored.added > 0 {
@@ -20,7 +22,8 @@ pub(crate) fn anchor(module: &mut Module, options: &Options) -> Anchored {
     anchored
 }
 
-/// Walks the schedule with the occupied bytes of each step, and puts the result of each anchor into the first gap.
+/// Walks the schedule with the occupied bytes of each step, and puts the result of each anchor into the
+/// first gap.
 fn place(module: &mut Module, options: &Options) {
     let Some(mut arena) = module.plan.arenas.first().copied() else { return };
     let alignment = module.plan.spaces[arena.space].alignment.max(1);
@@ -57,13 +60,14 @@ fn place(module: &mut Module, options: &Options) {
     module.plan.arenas[0] = arena;
 }
 
-/// First byte of a placed buffer and one past its last; `None` for one without bytes, which is in nobody's way.
+/// First byte of a placed buffer and one past its last; `None` for a buffer without bytes, which blocks
+/// nothing.
 fn span(module: &Module, buffer: &Buffer) -> Option<(Bytes, Bytes)> {
     let offset = module.plan.storage[buffer.owner]?.offset;
     (buffer.bytes > Bytes(0)).then(|| (offset, offset.saturating_add(buffer.bytes)))
 }
 
-/// The lowest aligned offset at which so many bytes touch nothing that is occupied.
+/// Lowest aligned offset at which `bytes` bytes overlap no occupied range.
 fn first_gap(occupied: &BTreeSet<(Bytes, Bytes)>, bytes: Bytes, alignment: u64) -> Bytes {
     let mut offset = Bytes(0);
     for (start, end) in occupied {
@@ -100,7 +104,8 @@ mod tests {
         module.values().keys().map(|value| (value, module.plan.storage[value])).collect()
     }
 
-    /// Two branches that end in one result; the first must be pinned. The operators are old, so that anchors' results have bytes.
+    /// Two branches that end in one result; the first must be pinned. Operator set 13 is old enough that
+    /// results of anchors have bytes.
     const BRANCHES: &str = "mem 1\nir_version 10\nopset \"\" 13\n\ngraph @g {\n  input %x : f32[1024]\n  %a = Neg(%x) : f32[1024]\n  \
         %b = Abs(%a) : f32[1024]\n  %c = Exp(%x) : f32[1024]\n  %y = Add(%b, %c) : f32[1024]\n  return %y\n}\n";
 

@@ -1,4 +1,4 @@
-//! The model in the order of its file: what plans are compared with.
+//! Baseline of plans: the peaks of the model in the order of its file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,8 @@ use memc_plan::registry::REGISTRY;
 use crate::error::Error;
 use crate::request::Resolved;
 
-/// Peaks of the input model in file order: views aliased, nothing in place, what became a constant of the plan not counted.
+/// Computes the peaks of the input model in file order: views aliased, nothing in place, values that
+/// became constants of the plan not counted.
 pub(crate) fn baseline(file: &ModelFile, given: &Module, planned: &Module, options: &Resolved<'_>) -> Result<Baseline, Error> {
     let mut module = given.clone();
     let mut ctx = PassContext::new(&options.plan, Default::default());
@@ -29,12 +30,12 @@ pub(crate) fn baseline(file: &ModelFile, given: &Module, planned: &Module, optio
     let main = planned.graph(planned.main());
     let constants: BTreeSet<&str> = main.constants.iter().map(|value| planned.value(*value).name.as_str()).collect();
     let counts = |owner: Value| !constants.contains(module.value(owner).name.as_str());
-    // Sizes that only a run of the body's inference tells are nothing that every reader derives.
+    // Sizes that only inference of the body gives are left out: not every reader derives them.
     let infos = file.graph().value_info.iter().chain(&file.graph().output);
     let stated: BTreeSet<&str> = infos.filter(|info| has_shape(info)).map(|info| info.name()).collect();
     let plain = |owner: Value| {
         let has_bodies = module.producer(owner).is_some_and(|node| module.node(node).bodies().next().is_some());
-        // Nor are sizes that the user says.
+        // Sizes that the user states are left out too.
         let is_assumed = module.assumed.contains_key(&owner);
         counts(owner) && !is_assumed && (!has_bodies || stated.contains(module.value(owner).name.as_str()))
     };
@@ -52,10 +53,11 @@ fn has_shape(info: &memc_onnx_proto::onnx::ValueInfoProto) -> bool {
     tensor.shape.as_ref().is_some_and(|shape| shape.dim.iter().all(|dim| matches!(dim.value, Some(DimValue(_)))))
 }
 
-/// What plans are compared with.
+/// Peaks of the file order, with which plans are compared.
 pub(crate) struct Baseline {
-    /// Without workspace of nodes whose names do not tell them apart: a reader of both files could not add it.
+    /// Bytes without the workspace of nodes that have no unique name: a reader of both files could not
+    /// add it.
     pub(crate) file_order_peak: u64,
-    /// With all workspace, and with what the runtime keeps longer than it is read.
+    /// Bytes with all workspace and with values that the runtime keeps longer than it reads them.
     pub(crate) own_peak: Bytes,
 }

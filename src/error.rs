@@ -1,4 +1,4 @@
-//! What can go wrong in `optimize` and its relatives, with the exit code of each.
+//! Errors of planning and of the command, each with its code, its exit code and its help.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub enum Error {
     Layout {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in its contents.
         source: memc_layout::ReadError,
     },
     /// A layout cannot be printed (a defect of memc).
@@ -47,18 +47,19 @@ pub enum Error {
     Budget {
         /// Space.
         space: String,
-        /// What was asked.
+        /// Requested limit, in bytes.
         budget: u64,
-        /// What the best plan needs.
+        /// Bytes that the plan needs.
         arena: u64,
-        /// What every order of these nodes needs; 0 where that is not known.
+        /// Bytes that every order of these nodes needs; 0 if unknown.
         bound: u64,
-        /// Where the peak is and who is alive there.
+        /// Step of the peak and the tensors alive at it, as lines of text.
         notes: Vec<String>,
     },
     /// No plan keeps a limit of bytes and a limit of time together.
     #[error(
-        "no plan was found that fits {limit} bytes and takes at most {} % more time: the fastest one that fits takes {} % more",
+        "no plan was found that needs at most {} and at most {} % extra time: the fastest plan of that size takes {} % extra",
+        Bytes(*limit).exact(),
         percent(*slowdown),
         percent(*takes)
     )]
@@ -75,19 +76,19 @@ pub enum Error {
         smallest: u64,
     },
     /// State shares storage, and the arena holds outputs.
-    #[error("--alias-state and --state need outputs that the caller holds")]
+    #[error("`--alias-state` and `--state` need outputs that the caller holds, which `--io` excludes")]
     StateInArena,
     /// A batch split into parts with all bits kept.
-    #[error("--exact excludes --micro-batches {parts}: sums over parts are added in another order, so last bits differ")]
+    #[error("`--exact` excludes `--micro-batches {parts}`: sums over parts are added in another order, so last bits differ")]
     ExactBatch {
         /// The requested number of parts.
         parts: u64,
     },
     /// Blocks of channels for a runtime without kernels for them.
-    #[error("--nchwc makes operators that only ONNX Runtime's kernels compute")]
+    #[error("`--nchwc` makes operators that only ONNX Runtime has kernels for")]
     BlocksWithoutKernels,
     /// No link leads from the space of the weights to the first space.
-    #[error("no link leads from a space named `{space}` to the first one")]
+    #[error("the target has no link from a space named `{space}` to its first space")]
     NoLink {
         /// The space.
         space: String,
@@ -96,7 +97,7 @@ pub enum Error {
     #[error(transparent)]
     Link(#[from] crate::link::LinkError),
     /// The extension of an output names no format.
-    #[error("{}: the extension says the format, and this one says none", path.display())]
+    #[error("{}: the extension must name a format", path.display())]
     Extension {
         /// The output.
         path: PathBuf,
@@ -108,7 +109,7 @@ pub enum Error {
     UnknownSpace {
         /// The name given.
         space: String,
-        /// What there is.
+        /// Spaces of the target, as text.
         known: String,
     },
     /// A name that the model does not have.
@@ -126,13 +127,13 @@ pub enum Error {
     State {
         /// The pair, as it is written.
         pair: String,
-        /// What is in the way.
+        /// The reason.
         why: String,
     },
-    /// Weights find no room where they lie.
-    #[error("the weights need {}, and {place} has {}", Bytes(*weights).exact(), Bytes(*room).exact())]
+    /// The weights exceed the capacity of the spaces that hold them.
+    #[error("the weights need {}, and {place} has room for {}", Bytes(*weights).exact(), Bytes(*room).exact())]
     Weights {
-        /// The space, or the spaces, with what else lies there.
+        /// The space or spaces that hold the weights, as text; says if the arena takes part of them.
         place: String,
         /// Bytes of all constants that lie there.
         weights: u64,
@@ -140,33 +141,33 @@ pub enum Error {
         room: u64,
     },
     /// A target file cannot be used.
-    #[error("{} is no target description", path.display())]
+    #[error("{} is not a target description", path.display())]
     Target {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in its contents.
         source: memc_cost::TargetError,
     },
     /// A profile cannot be used.
-    #[error("{} is no profile", path.display())]
+    #[error("{} is not a profile", path.display())]
     Profile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in its contents.
         source: memc_cost::timings::ProfileError,
     },
     /// The model has nothing to compute (the model's fault): runtimes load no graph without outputs.
-    #[error("the graph `{graph}` has no outputs: nothing of it would be computed")]
+    #[error("the graph `{graph}` has no outputs: there is nothing to compute")]
     NoOutputs {
         /// Name of the graph.
         graph: String,
     },
     /// A file of weights is to be copied and does not exist.
-    #[error("the model reads weights from `{name}`, and there is no {}", path.display())]
+    #[error("the model reads weights from `{name}`, but {} does not exist", path.display())]
     WeightFile {
         /// The file as the model names it.
         name: String,
-        /// Where it was sought.
+        /// Path of the missing file.
         path: PathBuf,
     },
     /// A file cannot be read or written.
@@ -176,7 +177,7 @@ pub enum Error {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
@@ -289,59 +290,57 @@ impl Error {
     fn help(&self) -> Option<String> {
         match self {
             Self::Budget { arena, .. } => {
-                Some(format!("`--budget {arena}` is kept; a smaller one needs recomputation or transfers"))
+                Some(format!("this pipeline keeps `--budget {arena}`; a smaller budget needs recomputation or transfers"))
             }
             Self::Slow { takes, smallest, .. } => {
-                // Rounded up, so that a plan keeps the slowdown that the message names.
+                // Rounded up, so that a plan keeps the slowdown in the message.
                 let takes = f64::from(takes.div_ceil(10)) / 10.0;
-                Some(format!("`--slowdown {takes}%` keeps these bytes, and `--budget {smallest}` this time"))
+                Some(format!("use `--slowdown {takes}%` with this budget, or `--budget {smallest}` with this slowdown"))
             }
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(relief(short)),
-            Self::StateInArena => Some("leave out --io, or write --io external".to_owned()),
+            Self::StateInArena => Some("leave out `--io`, or use `--io external`".to_owned()),
             Self::ExactBatch { .. } => Some("leave out one of both".to_owned()),
-            Self::BlocksWithoutKernels => Some("add --runtime ort, or --runtime player".to_owned()),
-            Self::NoLink { space } => Some(format!("add one: --link {space}=16GB/s")),
+            Self::BlocksWithoutKernels => Some("add `--runtime ort` or `--runtime player`".to_owned()),
+            Self::NoLink { space } => Some(format!("add a link with its rate: `--link {space}=16GB/s`")),
             Self::Link(_) => Some("name another space".to_owned()),
             Self::Extension { known, .. } => Some(format!("use .{}", known.join(", ."))),
             Self::UnknownValue { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::UnknownValue { .. } => Some("`memc print MODEL` shows the inputs, and the outputs after `return`".to_owned()),
-            Self::State { .. } => {
-                Some("name a graph output and the graph input of the same type whose new value it is".to_owned())
-            }
+            Self::State { .. } => Some("name a graph output and the graph input of equal type whose new value it is".to_owned()),
             Self::Weights { .. } => Some(
-                "quantize the weights, or say with `constants = true` under `[[spaces]]` in the target file where else they lie"
+                "quantize the weights, or add a space for them to the target file: `constants = true` under `[[spaces]]`"
                     .to_owned(),
             ),
             Self::Pipeline(PipelineError::UnknownPass { name, .. }) => Some(match nearest(name, pass_names()) {
-                Some(nearest) => format!("did you mean `{nearest}`? `memc passes` lists them all"),
-                None => "`memc passes` lists them all".to_owned(),
+                Some(nearest) => format!("did you mean `{nearest}`? `memc passes` lists all passes"),
+                None => "`memc passes` lists all passes".to_owned(),
             }),
             Self::Pipeline(PipelineError::Setting(_) | PipelineError::Unread { .. }) => {
-                Some("settings stand in brackets behind a pass that reads them: `split[limit=4096]`".to_owned())
+                Some("write settings in brackets after a pass that reads them: `split[limit=4096]`".to_owned())
             }
             Self::Pipeline(PipelineError::Stage { .. }) => {
-                Some("the page of a pass says what it needs and gives: `memc passes NAME`".to_owned())
+                Some("`memc passes NAME` says which stage a pass needs and which it gives".to_owned())
             }
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => {
-                Some("bind smaller dimensions with --dim".to_owned())
+                Some("bind smaller dimensions with `--dim`".to_owned())
             }
             Self::Pipeline(_) | Self::LayoutWrite(_) => {
                 Some("this is a defect of memc: please report it with the reproducer".to_owned())
             }
             Self::Unplanned { .. } => Some("end the pipeline with `place`, or use `memc opt` to see the IR".to_owned()),
             Self::NoOutputs { .. } => {
-                Some("make the values that are wanted graph outputs; a model of functions alone needs no plan".to_owned())
+                Some("make the values that you need graph outputs; a model that holds only functions needs no plan".to_owned())
             }
             Self::WeightFile { .. } => {
-                Some("nothing was written; put the file there, or leave out --copy-weights to plan without weights".to_owned())
+                Some("nothing was written; put the file there, or leave out `--copy-weights` to plan without weights".to_owned())
             }
             Self::File { what: "write", .. } => Some("nothing was written; check the folder and its permissions".to_owned()),
             Self::File { .. } => Some("check the path and its permissions; the file must be UTF-8 text".to_owned()),
             Self::UnknownSpace { known, .. } => {
-                Some(format!("write --budget SIZE for the first space, or --budget SPACE=SIZE with one of {known}"))
+                Some(format!("use `--budget SIZE` for the first space, or `--budget SPACE=SIZE` with one of {known}"))
             }
             Self::Layout { .. } => {
-                Some("give the .layout.json that `memc optimize` wrote; `memc schema layout` says its form".to_owned())
+                Some("give the .layout.json that `memc optimize` wrote; `memc schema layout` prints its schema".to_owned())
             }
             Self::Profile { .. } => Some("give the file that `memc profile` wrote for this model".to_owned()),
             Self::Target { .. } => Some("`memc targets cpu` prints a file to start from".to_owned()),
@@ -378,32 +377,33 @@ fn pass_names() -> impl Iterator<Item = &'static str> {
     memc_plan::registry::REGISTRY.iter().map(|pass| pass.name)
 }
 
-/// Said where searches were asked to end before they did.
-pub(crate) const EARLY: &str = "the time limit ended the searches: with more time there may be a smaller plan";
+/// Note for plans of searches that ended early by request.
+pub(crate) const EARLY: &str = "the time limit ended the searches: more time may give a smaller plan";
 
-/// Hundredths of a per cent, as per cent.
+/// Converts hundredths of a percent to percent.
 fn percent(hundredths: u32) -> f64 {
     f64::from(hundredths) / 100.0
 }
 
 fn at_least(bound: u64) -> String {
-    if bound == 0 { String::new() } else { format!(", and no order of its nodes needs less than {}", Bytes(bound).exact()) }
+    if bound == 0 { String::new() } else { format!(", and every order of its nodes needs at least {}", Bytes(bound).exact()) }
 }
 
-/// The least budget that is kept, and the option that frees most of what fills the smallest plan.
+/// Names the smallest budget with a plan, and the option that frees most bytes at the peak of the
+/// smallest plan.
 fn relief(short: &memc_passes::Shortage) -> String {
     let room = short.least;
     let kept = match short.capacity.filter(|capacity| *capacity < room) {
-        Some(capacity) => format!("{} holds {} and no more", short.space, capacity.exact()),
-        None => format!("`--budget {}` is kept", room.0),
+        Some(capacity) => format!("{} has a capacity of {}", short.space, capacity.exact()),
+        None => format!("`--budget {}` is enough", room.0),
     };
     let parts = &short.parts;
     let of_all = |bytes: Bytes| format!("{bytes} of the {} at that step", parts.total);
-    // What fills at least so much of the step is worth a word: half.
+    // A kind of tensor is named if it fills at least half of the step.
     let fills = |bytes: Bytes| bytes.0 > 0 && bytes.0 >= parts.total.0 / 2;
     let option = if fills(parts.updates) {
         format!(
-            "`--alias-state` lets new values take the storage of old ones: {} outputs that are or may be new values of inputs hold {}; \
+            "`--alias-state` writes new values of state over the old ones: {} outputs that are or may be new values of inputs hold {}; \
              `--state NEW=OLD` names pairs that it does not find",
             parts.update_count,
             of_all(parts.updates)
@@ -413,23 +413,25 @@ fn relief(short: &memc_passes::Shortage) -> String {
     } else if fills(parts.inputs) {
         format!("`--io outputs` leaves graph inputs to the caller: {}", of_all(parts.inputs))
     } else if fills(parts.waiting) {
-        format!("`--link host=16GB/s` moves values away that wait there for later steps: {}", of_all(parts.waiting))
+        format!("`--link host=16GB/s` moves values out that wait for later steps: {}", of_all(parts.waiting))
     } else {
         format!(
-            "the step itself needs {}: a smaller batch (`--dim`), `--micro-batches N`, or no `--exact` and `--no-rewrite`, so that it is split",
+            "the node of the step itself needs {}: use a smaller batch (`--dim`) or `--micro-batches N`, or leave out `--exact` and \
+             `--no-rewrite`, so that the node can be split",
             of_all(parts.own)
         )
     };
-    format!("{kept}; below, {option}")
+    format!("{kept}; to need less, {option}")
 }
 
-/// Where the smallest plan is full, or one of whole nodes, who is alive there, and what cannot be dropped.
+/// Lists the step of the peak of the smallest plan, the tensors alive at it, and those that
+/// recomputation cannot free.
 fn notes(short: &memc_passes::Shortage) -> Vec<String> {
     let (name, operator) = &short.node;
-    let plan = if short.only_whole { "a plan of whole nodes" } else { "the smallest plan" };
-    let mut notes = vec![format!("{plan} is full at step {}: \"{name}\" ({operator})", short.step)];
+    let plan = if short.only_whole { "without splitting operators, a plan" } else { "the smallest plan" };
+    let mut notes = vec![format!("{plan} has its peak at step {}: \"{name}\" ({operator})", short.step)];
     notes.extend(short.alive.iter().map(|(name, bytes)| format!("alive there: `{name}`, {bytes}")));
-    notes.extend(short.reasons.iter().map(|reason| format!("stays whatever is recomputed: {reason}")));
+    notes.extend(short.reasons.iter().map(|reason| format!("recomputation cannot free: {reason}")));
     notes.extend(short.is_early.then(|| EARLY.to_owned()));
     notes
 }

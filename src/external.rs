@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use bytes::Bytes;
 use memc_passes::ExternalData;
 
-/// Files of one folder by their place in it; those that cannot be opened are remembered as such.
+/// Files of one folder by their path in it; `None` for files that cannot be opened.
 #[derive(Debug, Default)]
 pub(crate) struct ExternalFiles {
     folder: PathBuf,
@@ -25,7 +25,7 @@ impl ExternalFiles {
 
     fn map(&self, location: &str) -> Option<Bytes> {
         let path = Path::new(location);
-        // A model may not make us read files elsewhere.
+        // A model may not name files outside its folder.
         if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
             return None;
         }

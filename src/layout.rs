@@ -1,4 +1,4 @@
-//! A planned module to the layout file's contents.
+//! Contents of the layout file of a planned module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::{self, Liveness, StorageClass};
 use memc_passes::{Io, Options, Replaced};
 
-/// What the layout says of the run as a whole, beside the plan itself.
+/// Contents of the layout beside the plan itself.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     /// Options of planning.
@@ -26,19 +26,19 @@ pub(crate) struct Context<'a> {
     pub budget: BTreeMap<String, u64>,
     /// Peak of the input model in file order, as a reader of both files can derive it.
     pub file_order_peak: u64,
-    /// The same with the workspace of nodes whose names do not tell them apart.
+    /// Peak of the input model in file order with all workspace, also of nodes without a unique name.
     pub own_peak: u64,
     /// Bytes of all constants of the input model.
     pub weights: u64,
     /// Nodes of the input file's main graph.
     pub nodes_before: u64,
-    /// The least extra time of any plan within the budget, as a part of the whole.
+    /// Lower bound of the extra time of every plan within the budget, as a share of the whole time.
     pub overhead_lower_bound: Option<f64>,
     /// How the searches behind the plan ended.
     pub solvers: Vec<file::Solver>,
     /// How the plan was found.
     pub trace: Option<file::Trace>,
-    /// Other budgets and what they take.
+    /// Other budgets, with arena and time of their plans.
     pub pareto: Vec<file::ParetoPoint>,
     /// Windows that were rewritten.
     pub rewrites: &'a [Replaced],
@@ -86,7 +86,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         stated: writer.stated(),
     };
     layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
-    // Peak and bounds are stated for what the file says, so they are derived from it.
+    // Peaks and bounds are derived from the layout itself, as its readers derive them.
     let profile = file::LiveCurve::of(&layout);
     for space in &profile.spaces {
         let is_first = space.space == context.options.space.name;
@@ -288,7 +288,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Values whose sizes are what the file or the user says.
+    /// Values whose sizes the file or the user states.
     fn stated(&self) -> Vec<file::Stated> {
         let rows = self.values().filter(|value| self.module.size(*value).is_some()).filter_map(|value| {
             let by = match value {
@@ -349,7 +349,7 @@ impl<'a> Writer<'a> {
         self.shared.iter().map(|pair| file::StateUpdate { tensor: name(pair.old), result: name(pair.new) }).collect()
     }
 
-    /// Outputs that share no storage although that was asked for, with the reason of each.
+    /// Outputs that share no storage with state although requested, with the reason of each.
     fn unpaired(&self) -> Vec<file::Unpaired> {
         let options = self.context.options;
         if !options.shares_state() {
@@ -442,7 +442,7 @@ impl<'a> Writer<'a> {
 
     fn lower_bounds(&self, layout: &file::Layout) -> BTreeMap<String, file::LowerBound> {
         let plan = &self.module.plan;
-        // What is repeated or moved can go below what any mere order needs.
+        // Recomputation and transfers can need less than every order.
         let is_order = layout.cost.recomputed_nodes == 0 && layout.transfers.is_empty();
         let bounds = plan.arenas.iter().map(|arena| {
             let name = plan.spaces[arena.space].name.clone();
@@ -471,7 +471,7 @@ impl<'a> Writer<'a> {
     /// When each step runs, in whole nanoseconds.
     fn timeline(&self) -> Vec<file::Busy> {
         let spans = memc_cost::timeline(self.module, &self.context.options.cost);
-        // Saturates, and what is not finite becomes 0: a cast of a float is defined.
+        // Casts of floats are defined: they saturate, and NaN becomes 0.
         let whole = |time: Nanos| time.0.round() as u64;
         spans.into_iter().map(|span| file::Busy { start_ns: whole(span.start), end_ns: whole(span.end) }).collect()
     }
@@ -488,7 +488,7 @@ impl<'a> Writer<'a> {
             base_flops: memc_cost::total_flops(self.context.given) as f64,
             transferred_bytes: self.transfers().iter().map(|pair| pair.bytes).fold(0, u64::saturating_add),
             modelled_ns_before: self.context.options.cost.total_nanos(self.context.given).0.round(),
-            // What the timeline ends with, filled in below.
+            // The end of the timeline, filled in below.
             modelled_ns_after: 0.0,
             overhead_lower_bound: self.context.overhead_lower_bound,
         }

@@ -1,5 +1,6 @@
-//! A memory compiler for ONNX. It chooses the order of a model's operators, in-place writes, recomputation, transfers and an offset for every
-//! tensor, so that the model runs in one arena of known size. It writes a model that computes the same results, and the layout of the arena.
+//! A memory compiler for ONNX. It chooses the order of a model's operators, in-place writes,
+//! recomputation, transfers and an offset for every tensor, so that the model runs in one arena of known
+//! size. It writes a model with equal results, and the layout of the arena.
 //!
 //! ```
 //! use memc::{Model, Request, Size};
@@ -14,7 +15,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Request`] holds every option, [`Planned`] the answer. The crates behind them are re-exported under their own names.
+//! [`Request`] holds every option, [`Planned`] the answer. The crates behind them are re-exported under
+//! their own names.
 
 mod anchor;
 mod baseline;

@@ -1,4 +1,4 @@
-//! What the user asked for in bytes, by space, and what to say where a plan does not keep it.
+//! Requested limits in bytes, by space, and the errors of plans that exceed them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use memc_layout::Layout;
 use crate::error::{EARLY, Error};
 use crate::request::Resolved;
 
-/// Limits in bytes, by space; of the first space and of farther ones.
+/// Limits in bytes, by space: of the first space and of farther ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     pub(crate) all: BTreeMap<String, u64>,
@@ -16,7 +16,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// The most that the first space may take: its limit, and no more than the space holds.
+    /// Largest arena of the first space: its limit or its capacity, whichever is smaller.
     pub(crate) fn room(&self, options: &Resolved<'_>) -> Option<Bytes> {
         let asked = self.all.get(&self.first).copied().map(Bytes);
         [asked, options.plan.space.capacity].into_iter().flatten().min()
@@ -28,10 +28,10 @@ impl Limits {
     }
 }
 
-/// Refuses weights that find no room in the spaces where the target says that they lie.
+/// Rejects weights that exceed the capacity of the spaces that the target names for them.
 ///
-/// Where weights are fetched, those lie in the space that they are fetched from, and the rest counts with the arena. Where nothing says
-/// in which space they lie, they are the caller's.
+/// Fetched weights lie in the space that they are fetched from; the other weights count with the arena.
+/// Weights without a named space belong to the caller.
 pub(crate) fn keep_weights(plan: &Layout, options: &Resolved<'_>) -> Result<(), Error> {
     let target = &options.plan.cost.target;
     if let Some(name) = &options.plan.weights {
@@ -77,15 +77,17 @@ pub(crate) fn limits(options: &Resolved<'_>, whole: Bytes) -> Result<Limits, Err
     Ok(Limits { all, first: first.clone() })
 }
 
-/// What the arena of a space may take: the budget, or what there is.
+/// Largest arena of a space: its budget or its capacity, whichever is smaller.
 fn limit(plan: &Layout, space: &str) -> Option<u64> {
     let capacity = plan.target.spaces.iter().find(|known| known.name == space).and_then(|space| space.capacity);
     [plan.budget.get(space).copied(), capacity].into_iter().flatten().min()
 }
 
-/// Refuses a plan whose arena passes a budget or what its space holds, and says why it is that large.
+/// Rejects a plan whose arena exceeds a budget or the capacity of its space, and lists the tensors alive
+/// at its peak.
 ///
-/// `constants` are bytes that lie in the first space beside its arena; `is_early` says that searches were asked to end before they did.
+/// `constants` are bytes that lie in the first space beside its arena; `is_early` says that searches
+/// ended early by request.
 pub(crate) fn keep_budget(plan: &Layout, constants: Bytes, is_early: bool) -> Result<(), Error> {
     for (index, arena) in plan.arenas.iter().enumerate() {
         let beside = if index == 0 { constants.0 } else { 0 };

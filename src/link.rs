@@ -1,4 +1,4 @@
-//! A link that is asked for beside those of the target: `host=16GB/s,20us`.
+//! Requested links, in addition to those of the target: `host=16GB/s,20us`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use memc_ir::Nanos;
 
 use crate::size::Size;
 
-/// What a link takes before the first byte arrives, where nobody says it: a small copy over PCI Express takes about as long.
+/// Default latency of a link, in nanoseconds: a small copy over PCI Express takes about 10 µs.
 const DEFAULT_LATENCY: f64 = 10_000.0;
 
 /// A space and the link to it, in both directions.
@@ -22,16 +22,16 @@ pub struct LinkOption {
     pub latency: Nanos,
 }
 
-/// Why a text is no link (the request's fault).
+/// Reasons to reject a link (the request's fault).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// It has another form.
-    #[error("`{text}` is no link; write host=16GB/s, or host=16GB/s,20us")]
+    /// The text has another form.
+    #[error("`{text}` is not a link; write host=16GB/s, or host=16GB/s,20us")]
     Form {
         /// The text given.
         text: String,
     },
-    /// It leads from the space that everything is computed in to that same space.
+    /// The link leads from the first space of the target to itself.
     #[error("a link cannot lead from `{space}` to itself")]
     ToItself {
         /// The space.
@@ -74,7 +74,7 @@ fn nanoseconds(text: &str) -> Option<f64> {
 }
 
 impl LinkOption {
-    /// Adds the space and the link to a target, in place of a link that it has.
+    /// Adds the space and the link to a target; replaces an existing link between the two spaces.
     ///
     /// # Errors
     /// The space is the target's first.

@@ -1,6 +1,7 @@
 //! The known name that a mistyped name most likely means.
 
-/// Returns the known name with the fewest typing errors, or `None` if it shares less than half of its letters with `name`.
+/// Returns the known name with the fewest typing errors, or `None` if it shares less than half of its
+/// letters with `name`.
 pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let ranked = known.into_iter().map(|other| (strsim::damerau_levenshtein(name, other), other));
     ranked.min().filter(|(errors, other)| errors * 2 <= other.chars().count()).map(|(_, other)| other)

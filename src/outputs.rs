@@ -16,12 +16,12 @@ impl Outputs {
     /// Adds a file; `write` fills it.
     ///
     /// # Errors
-    /// The folder or the disk refuses. What was added before is removed when `self` is dropped.
+    /// The system refuses to write the file. Files added before are removed when `self` is dropped.
     pub fn add(&mut self, path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Error> {
         let told = |source| Error::File { what: "write", path: path.to_owned(), source };
         let kind = fs::metadata(path).map(|data| data.file_type()).ok();
         if kind.is_some_and(|kind| !kind.is_file() && !kind.is_dir()) {
-            // A device or a pipe: a rename would put a file in its place.
+            // A device or a pipe: a rename would replace it with a file.
             return fs::OpenOptions::new().write(true).open(path).and_then(|file| fill(file, write)).map_err(told);
         }
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -56,7 +56,7 @@ fn fill(file: fs::File, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()
 impl Drop for Outputs {
     fn drop(&mut self) {
         for (partial, _) in &self.pending {
-            // It may never have been made.
+            // The file may not exist.
             let _ = fs::remove_file(partial);
         }
     }
@@ -65,7 +65,7 @@ impl Drop for Outputs {
 /// Reads a text file.
 ///
 /// # Errors
-/// The system refuses, or the file is no UTF-8.
+/// The system refuses to read the file, or the file is not UTF-8.
 pub fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|source| Error::File { what: "read", path: path.to_owned(), source })
 }

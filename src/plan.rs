@@ -26,7 +26,7 @@ use crate::planned::Planned;
 use crate::planning::{Chosen, Source, unused};
 use crate::request::{Request, Resolved};
 
-/// What is done once before anything is planned: it helps every plan.
+/// Passes that run once before planning, as they help every plan.
 const FIRST: &str = "tie";
 
 /// Plans a model.
@@ -46,7 +46,8 @@ pub fn plan(model: &ModelFile, request: &Request) -> Result<Planned, Error> {
     plan_watched(model, request, &mut memc_passes::Silent, &mut |_| {})
 }
 
-/// Plans a model and reports progress: `tell` receives each candidate as soon as it is judged, `observer` the passes of the chosen plan.
+/// Plans a model and reports progress: `tell` receives each candidate as soon as it is judged,
+/// `observer` the passes of the chosen plan.
 ///
 /// # Errors
 /// As [`plan`].
@@ -107,7 +108,7 @@ pub fn plan_watched(
             "no anchor can pin this node: a runtime that chooses its own order may move it",
         )
         .at_node(&module, *node)
-        .with_help("set the runtime's order to the file's, where it lets you")
+        .with_help("set the runtime to execute nodes in file order, if it has that option")
     }));
     let baseline = baseline(file, &given, &module, options)?;
     diagnostics.extend(raised(&module, baseline.own_peak, options));
@@ -199,7 +200,7 @@ fn solver(report: &SolverReport) -> memc_layout::Solver {
     }
 }
 
-/// The same of the search for a plan within a budget, which counts time.
+/// How the search for a plan within a budget ended, in nanoseconds, as the layout says it.
 fn budget_solver(budgeted: &Budgeted) -> memc_layout::Solver {
     memc_layout::Solver {
         pass: "budget".to_owned(),
@@ -211,20 +212,21 @@ fn budget_solver(budgeted: &Budgeted) -> memc_layout::Solver {
     }
 }
 
-/// The least extra time of any plan within the budget, as a part of the time of all nodes.
+/// Lower bound of the extra time of every plan within the budget, as a share of the time of all nodes.
 fn overhead_bound(budgeted: &Budgeted) -> f64 {
     budgeted.lower_bound.saturating_sub(budgeted.base_cost) as f64 / budgeted.base_cost.max(1) as f64
 }
 
-/// A warning where the batch was to be computed in parts and is not.
+/// Warns that the requested micro-batches had no effect.
 fn undivided(module: &Module, rewrite: &memc_passes::Rewriting) -> Option<Diagnostic> {
     let parts = rewrite.micro_batches.filter(|parts| *parts > 1)?;
-    let message = format!("nothing is computed in {parts} parts");
-    let help = "parts are of the first extent of graph inputs, which they must divide; sums over parts must fit a budget";
+    let message = format!("`--micro-batches {parts}` had no effect: no plan computes the batch in {parts} parts");
+    let help =
+        "the first extent of a graph input must be divisible by the number of parts, and sums over parts must fit the budget";
     (!is_divided(module)).then(|| Diagnostic::new("W0303", Severity::Warning, message).with_help(help))
 }
 
-/// A warning where an option that names what takes memory raises the peak above that of the file's order.
+/// Warns that an option which adds bytes raises the peak above that of the file order.
 fn raised(module: &Module, before: Bytes, options: &Resolved<'_>) -> Option<Diagnostic> {
     let rewrite = &options.plan.rewrite;
     let named = [
@@ -234,57 +236,59 @@ fn raised(module: &Module, before: Bytes, options: &Resolved<'_>) -> Option<Diag
     ];
     let named: Vec<String> = named.into_iter().flatten().collect();
     let peak = planned_peak(module, &options.plan);
-    let message = format!("{} raises the peak: {peak} instead of {before} in the order of the file", named.join(" with "));
-    let help = "leave the option out, unless it is wanted for another reason than memory";
+    let message = format!("{} raises the peak to {peak}, from {before} in file order", named.join(" with "));
+    let help = "leave the option out, unless you need it for another reason than memory";
     (peak > before && !named.is_empty()).then(|| Diagnostic::new("W0306", Severity::Warning, message).with_help(help))
 }
 
-/// A remark where kernels keep buffers that no step of the plan counts.
+/// Remarks that kernels keep buffers which no step of the plan counts.
 fn beside_the_peak(module: &Module, profile: &Profile) -> Option<Diagnostic> {
     let kept = profile.kept(module);
     let message =
-        format!("integer products keep up to {kept} in each thread of a session from its first run on, beside the peak");
-    let help = "take as much off the budget where the first run counts";
+        format!("integer products keep up to {kept} in each thread of a session from its first run on, in addition to the peak");
+    let help = "if the process has a hard limit, reduce the budget by this number of bytes for each thread";
     (kept > Bytes(0)).then(|| Diagnostic::new("W0305", Severity::Remark, message).with_help(help))
 }
 
-/// A remark where a session with default options merges what the plan computes again with what it computed first.
+/// Remarks that a session with default options merges recomputed nodes with the originals.
 fn merged_by_sessions(module: &Module, profile: &Profile) -> Option<Diagnostic> {
     let needs = SessionNeeds::default();
     profile.session_options(Language::Python, None, needs)?;
     let again = module.nodes().keys().filter(|node| module.node(*node).recompute_of.is_some()).count();
     let message = format!(
-        "a session with default options undoes this plan: it merges the nodes that run a second time ({again}) with the first ones"
+        "a session with default options undoes this plan: it merges the {again} recomputed nodes with the nodes that they repeat"
     );
-    let help = "set the session up with --session python (or cpp, csharp, rust): both recipes keep them";
+    let help = "set up the session with `--session python` (or cpp, csharp, rust): both recipes keep recomputed nodes";
     (again > 0).then(|| Diagnostic::new("W0314", Severity::Remark, message).with_help(help))
 }
 
-/// Who fixes what random operators draw wants the same numbers of every plan: nothing then changes a bit, unless that was asked for. Says so.
+/// Turns on exact results if a random operator has a fixed seed and no option requests otherwise, and
+/// remarks on it: a fixed seed asks for repeatable numbers.
 fn reproducible(given: &Module, options: &mut memc_passes::Options) -> Option<Diagnostic> {
     let rewrite = &mut options.rewrite;
     let is_asked = rewrite.exact || rewrite.micro_batches.is_some() || rewrite.names_kernels();
     let seeded = given.nodes().keys().find(|node| !is_asked && is_seeded(given, *node))?;
     rewrite.exact = true;
-    let message = "a random operator has a fixed seed: the plan is made as with --exact";
-    let help = "leave out `seed` where results need not be the same from run to run, or ask for --micro-batches";
+    let message = "a random operator has a fixed seed, so the plan is made as with `--exact`";
+    let help = "if results may differ from run to run, remove `seed` from the model, or use `--micro-batches`";
     Some(Diagnostic::new("W0304", Severity::Remark, message).at_node(given, seeded).with_help(help))
 }
 
-/// A warning where a profile lacks nodes.
+/// Warns that a profile lacks nodes of the model.
 fn coverage(measured: &Measured) -> Option<Diagnostic> {
     let (found, lacking) = (measured.matched(), measured.unmatched());
     let message = format!("the profile has {found} of the model's {} nodes", found.saturating_add(lacking));
-    let help = "measure this very model with `memc profile`, under the same --dim";
+    let help = "measure this model with `memc profile`, with equal `--dim` options";
     (lacking > 0).then(|| Diagnostic::new("W0302", Severity::Warning, message).with_help(help))
 }
 
-/// Hashes of the input and of the output, side by side: with the weights inside, they are most of the work.
+/// Hashes of the input and of the output, computed in parallel: they take most of the time if the
+/// weights are inside.
 fn hashes(file: &ModelFile, model: &Exported) -> (String, String) {
     std::thread::scope(|scope| {
         let input = scope.spawn(|| memc_onnx_export::sha256(file.bytes()));
         let output = model.sha256();
-        // The thread only hashes; should it be lost all the same, the work is done here.
+        // Hashes here if the thread is lost.
         (input.join().unwrap_or_else(|_| memc_onnx_export::sha256(file.bytes())), output)
     })
 }

@@ -23,7 +23,8 @@ pub struct Planned {
     pub layout: Layout,
     /// The layout of the file order under equal rules, if the request compares.
     pub before: Option<Layout>,
-    /// Nodes that carry no anchor, around which a runtime with an order of its own may leave the schedule.
+    /// Nodes that carry no anchor, around which a runtime with an order of its own may leave the
+    /// schedule.
     pub unpinned: Vec<Node>,
     /// Rewritten fragments, in the order of their rewriting.
     pub rewrites: Vec<Replaced>,
@@ -65,7 +66,8 @@ impl Planned {
         outputs.commit()
     }
 
-    /// Writes the layout, whole or not at all, in the format of the extension: `.json`, `.h`, `.rs` or `.csv`.
+    /// Writes the layout, whole or not at all, in the format of the extension: `.json`, `.h`, `.rs` or
+    /// `.csv`.
     ///
     /// # Errors
     /// The extension names no format, or the system refuses to write the file.
@@ -94,7 +96,8 @@ impl Planned {
         })
     }
 
-    /// The report as text: memory by space, how the searches ended, tensors alive at the peak, a picture of the arena.
+    /// The report as text: memory by space, how the searches ended, tensors alive at the peak, a picture
+    /// of the arena.
     pub fn report(&self) -> String {
         memc_report::text(&self.layout)
     }

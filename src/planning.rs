@@ -1,4 +1,5 @@
-//! The plan of a model under its options: limits resolved, the planner asked, and its trace repeated for whoever watches.
+//! Plans a model under its options: resolves limits, calls the planner, and repeats its trace for
+//! observers.
 
 use memc_ir::{Bytes, Diagnostic, Module, Severity, Stage};
 use memc_layout::ParetoPoint;
@@ -21,27 +22,28 @@ pub(crate) struct Source<'a> {
     pub(crate) external: &'a ExternalFiles,
 }
 
-/// A plan, and what else was found on the way.
+/// A plan with the other results of its search.
 pub(crate) struct Chosen {
     pub(crate) planned: Planned,
     /// Limits in bytes, by space.
     pub(crate) limits: Limits,
-    /// Other limits with arena and time of their plans, where they were asked for.
+    /// Other limits with arena and time of their plans, if requested.
     pub(crate) pareto: Vec<ParetoPoint>,
-    /// What was tried.
+    /// Candidates that were tried.
     pub(crate) log: Vec<Entry>,
-    /// Options that were asked for and not used.
+    /// Requested options that the plan does not use.
     pub(crate) without: Vec<&'static str>,
 }
 
-/// Plans of models of more nodes are repeated only for whoever watches.
+/// Largest number of nodes of models whose plans are repeated without an observer, in debug builds.
 const MAX_REPEATED: usize = 200;
 
-/// Cleaning that helps every plan. Sizes in per cent are of the peak of the file's order; values that cleaning makes constant do not count.
+/// Cleaning passes that help every plan. Sizes in percent are of the peak in file order; values that
+/// cleaning makes constant do not count.
 const CLEANED: &str = "fold,canonicalize,dce";
 
 impl Source<'_> {
-    /// The plan of these options.
+    /// Plans the model under these options.
     ///
     /// # Errors
     /// A pass fails, or no plan keeps the limits.
@@ -77,7 +79,7 @@ impl Source<'_> {
         Ok(Chosen { planned, limits, pareto, log, without })
     }
 
-    /// Peak of the file's order, where what cleaning up made constant does not count: what per cents are of.
+    /// Peak in file order without values that cleaning makes constant: 100 % of sizes in percent.
     fn whole(&self, options: &Resolved<'_>) -> Result<Bytes, Error> {
         let mut cleaned = self.given.clone();
         let mut ctx = PassContext { external: Some(self.external), ..PassContext::new(&options.plan, self.data.clone()) };
@@ -86,14 +88,14 @@ impl Source<'_> {
     }
 }
 
-/// A remark where options that were asked for are not used.
+/// Remarks that the plan does not use requested options.
 pub(crate) fn unused(without: &[&str]) -> Option<Diagnostic> {
-    let message = format!("{} saves nothing here, so it is not used", without.join(" with "));
-    let help = "nothing to do: the plan without it is at least as good under the same goal";
+    let message = format!("{} saves nothing here and is not used", without.join(" with "));
+    let help = "no action needed: the plan without the option is at least as good under this goal";
     (!without.is_empty()).then(|| Diagnostic::new("W0307", Severity::Remark, message).with_help(help))
 }
 
-/// Runs the trace of a plan again, for whoever watches.
+/// Runs the trace of a plan again for observers, and rejects a trace that makes another plan.
 fn repeat(model: &Model<'_>, planned: &Planned, observer: &mut dyn Observer) -> Result<(), Error> {
     let (module, _) = run(model, &planned.trace, &Settings::default(), observer)?;
     let same = memc_ir::text::print(&module) == memc_ir::text::print(&planned.module);
@@ -115,7 +117,7 @@ fn run<'m>(
     Ok((module, ctx))
 }
 
-/// The plan of the user's own pipeline, whose passes keep the limits where their settings name none.
+/// Runs the user's own pipeline; its passes keep the requested limits unless their settings name others.
 fn own_pipeline(model: &Model<'_>, text: &str, wish: Wish, observer: &mut dyn Observer) -> Result<Planned, Error> {
     let parts = model.options.rewrite.micro_batches;
     let settings = Settings { limit: wish.limit, slowdown: wish.slowdown, parts, ..Settings::default() };
@@ -126,7 +128,7 @@ fn own_pipeline(model: &Model<'_>, text: &str, wish: Wish, observer: &mut dyn Ob
     Ok(Planned::of(module, &ctx, text.to_owned()))
 }
 
-/// Why there is no plan, in the user's units.
+/// Converts the reason for no plan to an error in the user's units.
 fn refused(refusal: Refusal, model: &Model<'_>, wish: Wish) -> Error {
     match refusal {
         Refusal::Pipeline(error) => error.into(),
@@ -142,8 +144,8 @@ fn refused(refusal: Refusal, model: &Model<'_>, wish: Wish) -> Error {
 
 /// Plans `count` limits, evenly from the smallest reachable one to the need of the plan without a limit.
 ///
-/// A plan that fits a smaller limit takes the place of the one found there, and one that was found for a smaller limit and takes no more time that of
-/// a larger one: along the curve neither arena nor time ever goes the wrong way.
+/// Along the curve, arenas never grow and times never shrink: a plan that fits the next smaller limit is
+/// kept there, and a plan of a smaller limit that takes no more time replaces the plan of a larger one.
 fn sweep(model: &Model<'_>, count: u32) -> Result<Vec<ParetoPoint>, Error> {
     let count = u64::from(count);
     if count == 0 {
@@ -164,7 +166,7 @@ fn sweep(model: &Model<'_>, count: u32) -> Result<Vec<ParetoPoint>, Error> {
         if last.arena > budget {
             let found = match find(Some(Bytes(budget))) {
                 Ok(found) => found,
-                // A plan that one search reaches need not be found by another: the curve ends here.
+                // One search may miss a plan that another search found: the curve ends here.
                 Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(_)))) => break,
                 Err(other) => return Err(none(other)),
             };

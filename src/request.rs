@@ -1,4 +1,4 @@
-//! What a caller requests of a plan: one struct with a builder, for the command and for libraries.
+//! Requests for plans: one struct with a builder, for the command and for libraries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,8 @@ pub enum Runtime {
     Arena,
     /// A stock session of ONNX Runtime, which places tensors itself.
     Ort,
-    /// The player of `memc run`: obeys the layout and uses ONNX Runtime's kernels, whose workspace the plan counts.
+    /// The player of `memc run`: obeys the layout and uses ONNX Runtime's kernels, whose workspace the
+    /// plan counts.
     Player,
 }
 
@@ -79,18 +80,20 @@ impl Measurements {
     /// Reads the file that `memc profile` writes.
     ///
     /// # Errors
-    /// The text is not such a file.
+    /// The text is not a profile.
     pub fn from_json(text: &str) -> Result<Self, ProfileError> {
         Ok(Self { timings: timings::read(text)?, sha256: memc_onnx_export::sha256(text.as_bytes()) })
     }
 }
 
-/// A request for a plan. The default plans for a runtime that obeys the layout, on the CPU target, without a budget.
+/// A request for a plan. The default plans for a runtime that obeys the layout, on the CPU target,
+/// without a budget.
 ///
 /// ```
 /// use memc::{Request, Runtime, Size};
 ///
-/// let request = Request::new().dim("batch", 8).runtime(Runtime::Ort).budget(Size::Percent(60.0)).exact(true);
+/// let request = Request::new().dim("batch", 8).runtime(Runtime::Ort);
+/// let request = request.budget(Size::Percent(60.0)).exact(true);
 /// assert_eq!(request.stated()["budget"], "60%");
 /// ```
 #[derive(Clone, Debug)]
@@ -107,7 +110,8 @@ pub struct Request {
     pub measured: Option<Measurements>,
     /// Limits of arenas.
     pub budgets: Vec<Budget>,
-    /// Number of further budgets to plan, between the smallest reachable arena and the need without a budget; 0 for none.
+    /// Number of further budgets to plan, between the smallest reachable arena and the need without a
+    /// budget; 0 for none.
     pub pareto: u32,
     /// Changes that rewriting may make.
     pub rewrite: Rewriting,
@@ -232,7 +236,7 @@ impl Request {
         self
     }
 
-    /// Sets what rewriting may change.
+    /// Sets the changes that rewriting may make.
     #[must_use]
     pub fn rewrite(mut self, rewrite: Rewriting) -> Self {
         self.rewrite = rewrite;
@@ -302,7 +306,7 @@ impl Request {
         self.alias_state || !self.state.is_empty()
     }
 
-    /// What the arena holds.
+    /// Graph inputs and outputs that the arena holds.
     fn chosen_io(&self) -> Io {
         self.io.unwrap_or(if self.shares_state() { Io::External } else { Io::Outputs })
     }
@@ -310,7 +314,7 @@ impl Request {
     /// Options of the passes.
     ///
     /// # Errors
-    /// Two wishes exclude each other, or a link cannot be added to the target.
+    /// Two options exclude each other, or a link cannot be added to the target.
     pub fn options(&self) -> Result<Options, Error> {
         if self.shares_state() && self.chosen_io() != Io::External {
             return Err(Error::StateInArena);
@@ -346,7 +350,7 @@ impl Request {
         })
     }
 
-    /// The wishes that shape the plan, by option name, as the layout file states them. Paths are left out.
+    /// Options that shape the plan, by name, as the layout file states them. Paths are left out.
     pub fn stated(&self) -> BTreeMap<String, String> {
         let mut stated = BTreeMap::new();
         let mut state = |name: &str, text: String| stated.insert(name.to_owned(), text);

@@ -27,7 +27,7 @@ impl Size {
 
 /// Rejects a text that states no size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no size; write 1048576, 512KiB, 2GB or 60%")]
+#[error("`{text}` is not a size; write 1048576, 512KiB, 2GB or 60%")]
 pub struct SizeError {
     /// The text given.
     pub text: String,
@@ -39,7 +39,7 @@ impl FromStr for Size {
     fn from_str(text: &str) -> Result<Self, SizeError> {
         let error = || SizeError { text: text.to_owned() };
         match text.trim().strip_suffix('%') {
-            // A sign, an exponent or a word for infinity is no size, though it is a number.
+            // Signs, exponents and words for infinity are valid numbers but not sizes.
             Some(number) if number.chars().any(|c| !c.is_ascii_digit() && c != '.' && c != ' ') => Err(error()),
             Some(number) => number.trim().parse().map(Self::Percent).map_err(|_| error()),
             None => text.parse().map(|Bytes(bytes)| Self::Bytes(bytes)).map_err(|_| error()),

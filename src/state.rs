@@ -1,4 +1,5 @@
-//! Pairs of a graph output and the input whose new value it is, as a user names them: that both exist and may share storage.
+//! Checks pairs of a graph output and the input whose new value it is, as a user names them: both exist
+//! and may share storage.
 
 use memc_ir::{Module, Value};
 use memc_passes::StateNames;
@@ -6,7 +7,8 @@ use memc_passes::StateNames;
 use crate::error::Error;
 use crate::nearest::nearest;
 
-/// Holds pairs to the model: names exist, once each, and both tensors of a pair have the same type and known extents.
+/// Checks pairs against the model: each name exists and occurs once, and both tensors of a pair have one
+/// type and known extents.
 ///
 /// # Errors
 /// The first pair that cannot share storage.
@@ -27,13 +29,13 @@ pub(crate) fn validate(module: &Module, pairs: &[StateNames]) -> Result<(), Erro
             return refuse(format!("no operator computes `{}`", pair.new));
         }
         if pairs.iter().take(index).any(|other| other.new == pair.new || other.old == pair.old) {
-            return refuse("one of both is in another pair already".to_owned());
+            return refuse("another pair already holds one of the two".to_owned());
         }
     }
     Ok(())
 }
 
-/// The graph input or output of this name.
+/// Finds the graph input or output with a name.
 fn find(module: &Module, values: &[Value], name: &str, what: &'static str) -> Result<Value, Error> {
     let names = || values.iter().map(|value| module.value(*value).name.as_str());
     let found = values.iter().copied().find(|value| module.value(*value).name == name);

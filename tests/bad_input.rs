@@ -338,7 +338,6 @@ fn arguments_that_are_wrong() {
         "",
         "frobnicate",
         "optimize",
-        "optimize in.onnx",
         "optimize in.onnx -o out.onnx --budget 12apples",
         "optimize in.onnx -o out.onnx --dim N",
         "optimize in.onnx -o out.onnx --dim N=-1",

@@ -206,7 +206,7 @@ fn real_inputs_bind_dimensions() {
     }
 
     let conflict = optimize(&[("ids", &[2, 16]), ("mask", &[2, 12])], "").refused(2, "E0122");
-    for part in ["`seq`", "16 by input `ids`, axis 1", "12 by input `mask`, axis 1"] {
+    for part in ["`seq`", "16 according to input `ids`, axis 1", "12 according to input `mask`, axis 1"] {
         assert!(conflict.err.contains(part), "{conflict:#?}");
     }
     let conflict = optimize(&[("ids", &[2, 16])], "--dim batch=3").refused(2, "E0122");
@@ -512,7 +512,7 @@ fn equal_weights_are_kept_once() {
         })
     };
     let (folder, ran) = sound_plan("door-equal", &weights("second"), "--exact");
-    assert!(ran.err.contains("remark[W0308]: `second` equals `first`: 2.0 KiB"), "{ran:#?}");
+    assert!(ran.err.contains("remark[W0308]: `second` equals `first`: this saves 2.0 KiB"), "{ran:#?}");
     let out = written(&folder).graph.unwrap();
     assert_eq!((out.initializer.len(), out.initializer[0].name()), (1, "first"));
     let mut output = weights("second");

@@ -56,6 +56,6 @@ fn a_budget_plan_shows_what_was_computed_again() {
     fs::write(&page, memc_report::html(&optimized.layout, &HtmlOptions { title: "unet", before: None })).unwrap();
     let dom = rendered(&page);
     let table = dom.split_once("id=\"decisions\"").expect("the table of decisions").1.split_once("</table>").unwrap().0;
-    assert_eq!(table.matches("computed again").count(), again, "a row for each");
-    assert!(dom.contains(&format!("{again} computed again, ")), "the sum of what they cost");
+    assert_eq!(table.matches("recomputed").count(), again, "a row for each");
+    assert!(dom.contains(&format!("{again} recomputed, ")), "the sum of what they cost");
 }

@@ -100,10 +100,10 @@ fn sizes_that_only_the_file_states_are_marked() {
     folder.write("in.onnx", non_zero(Some([2, 2])));
     let (ran, layout) = planned(&folder, "--runtime player");
     assert_eq!(layout["stated"], json!([{"tensor": "i", "by": "file"}, {"tensor": "y", "by": "file"}]));
-    assert!(ran.err.contains("stated   2 sizes by the file (i): other data may have others"), "{}", ran.err);
+    assert!(ran.err.contains("stated   2 sizes by the file (i): other data may have other sizes"), "{}", ran.err);
     // Missing and wrong rows are reported.
     for (rows, why) in
-        [(json!([]), "does not say so"), (json!([{"tensor": "i", "by": "file"}, {"tensor": "x", "by": "file"}]), "follows")]
+        [(json!([]), "has no row for it"), (json!([{"tensor": "i", "by": "file"}, {"tensor": "x", "by": "file"}]), "follows")]
     {
         let mut damaged = layout.clone();
         damaged["stated"] = rows;
@@ -154,7 +154,7 @@ fn assumptions_that_cannot_be_are_refused() {
     folder.write("in.onnx", length_from_data());
     let refused = |options: &str, code: &str| folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).refused(2, code);
     assert!(refused("--assume gg=40", "E0126").err.contains("did you mean `g`?"));
-    assert!(refused("--assume g=41", "E0127").err.contains("no whole number of rows"));
+    assert!(refused("--assume g=41", "E0127").err.contains("not a whole number of rows"));
     assert!(refused("--assume g=3x17", "E0127").err.contains("it is f32[?,16]"));
     assert!(refused("--assume m=2", "E0127").err.contains("it is f32[]"));
     assert!(refused("--dim lenght=9", "E0117").err.contains("length"));

@@ -14,8 +14,8 @@ fn without_a_layout_the_option_is_named() {
     let folder = Folder::new("verified-none");
     folder.write("in.onnx", bytes(&sound()));
     let ran = folder.memc("verify in.onnx in.onnx").refused(1, "E0116");
-    assert!(ran.err.contains("in.layout.json") && ran.err.contains("that plan was not checked"), "{ran:#?}");
-    assert!(ran.err.contains("help: name the layout that was written with the model: --layout"), "{ran:#?}");
+    assert!(ran.err.contains("in.layout.json") && ran.err.contains("the plan was not checked"), "{ran:#?}");
+    assert!(ran.err.contains("help: name the layout that was written with the model: `--layout"), "{ran:#?}");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn where_rounding_decides_integers_exactness_is_named() {
     folder.write("in.onnx", bytes(&rounded()));
     let ran = folder.memc("optimize in.onnx -o out.onnx").done();
     assert!(ran.err.contains("rewritten by"), "nothing to say: {ran:#?}");
-    assert!(ran.err.contains("(DynamicQuantizeLinear)") && ran.err.contains("--exact keeps every bit"), "{ran:#?}");
+    assert!(ran.err.contains("(DynamicQuantizeLinear)") && ran.err.contains("`--exact` keeps every bit"), "{ran:#?}");
     let ran = folder.memc("optimize in.onnx -o out.onnx --exact").done();
     assert!(!ran.err.contains("keeps every bit"), "{ran:#?}");
     folder.write("in.onnx", bytes(&near_zero()));

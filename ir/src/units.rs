@@ -35,7 +35,7 @@ impl Bytes {
 
 /// Error of a text that is not a size in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no size; write 1048576, 512KiB or 2GB")]
+#[error("`{text}` is not a size; write 1048576, 512KiB or 2GB")]
 pub struct BytesError {
     /// The rejected text.
     pub text: String,

@@ -53,7 +53,7 @@ fn a_page_reads_like_this() {
     let page = explain("e0602").unwrap().to_string();
     assert_eq!(
         page,
-        "E0602: something is defined twice in the text\n\n\
+        "E0602: a name is defined twice in the text\n\n\
          A value in its graph, a space, a domain or a dimension has two definitions.\n\n\
          Whose fault: the file that was given beside the model.\n\n\
          Example:\n\n    \

@@ -190,7 +190,7 @@ fn syntax_errors_say_what_was_expected() {
         ("%y = Relu(%x : f32[4]", "E0601 line 4, column 14: expected `)`, found `:`"),
         ("%y = Relu(%x)", "E0601 line 4, column 14: 1 results but 0 types"),
         ("%y, %z = Relu(%x) : f32[4]", "E0601 line 4, column 19: 2 results but 1 types"),
-        ("%y = Relu(%x) : f33[4]", "E0601 line 4, column 17: `f33` is no element type"),
+        ("%y = Relu(%x) : f33[4]", "E0601 line 4, column 17: `f33` is not an element type"),
         (
             "%y = Relu(%x) : f32[4] rematerialize(%x)",
             "E0601 line 4, column 24: expected `recompute_of`, `scratch`, `body_scratch`, `name` or `origin`, found `rematerialize`",
@@ -211,21 +211,21 @@ fn syntax_errors_say_what_was_expected() {
             "%y = Relu(%x) {a = \"b} : f32[4]",
             "E0601 line 4, column 20: expected the value of an attribute, found a string without its closing quote",
         ),
-        ("%y = Relu(%x) {a = [1, 2.0]} : f32[4]", "E0601 line 4, column 24: the items of a list are of one kind"),
+        ("%y = Relu(%x) {a = [1, 2.0]} : f32[4]", "E0601 line 4, column 24: the items of a list must have one kind"),
         ("%y = Relu(%x) {a = 9223372036854775808} : f32[4]", "E0604 line 4, column 20: this integer does not fit 64 bits"),
-        ("%y = Relu(%x) {a = 1e39} : f32[4]", "E0604 line 4, column 20: this is no binary32 number"),
-        ("%y = Relu(%x) {a = nan:0x1} : f32[4]", "E0604 line 4, column 20: this is no binary32 number"),
+        ("%y = Relu(%x) {a = 1e39} : f32[4]", "E0604 line 4, column 20: this is not a binary32 number"),
+        ("%y = Relu(%x) {a = nan:0x1} : f32[4]", "E0604 line 4, column 20: this is not a binary32 number"),
         ("const %c : f32[3] = [1.0, 2.0]", "E0604 line 4, column 21: 2 numbers do not fill a constant of type f32[3]"),
         ("const %c : u8[1] = [256]", "E0604 line 4, column 21: `256` is out of range for u8"),
         ("const %c : f16[1] = [1.0]", "E0604 line 4, column 22: numbers of type f16 are written as `hex`"),
-        ("const %c : f16[1] = hex \"0\"", "E0604 line 4, column 25: these are no pairs of hexadecimal digits"),
+        ("const %c : f16[1] = hex \"0\"", "E0604 line 4, column 25: these are not pairs of hexadecimal digits"),
         ("const %c : f32[2] = elided 4", "E0604 line 4, column 28: a constant of type f32[2] does not have 4 bytes"),
         ("const %c : seq<f32[2]> = [1.0]", "E0601 line 4, column 26: expected `tensor` and the constant's own type, found `[`"),
         ("const %c : f32[2]", "E0601 line 4, column 18: expected `=`, found the end of the line"),
         ("input %é : f32[2]", "E0601 line 4, column 7: expected a value, as `%x`, found a sigil without a name"),
         ("%y = Relu(%x) : f32[4] scratch(99999999999EiB)", "E0604 line 4, column 32: this size does not fit 64 bits"),
         ("return %x", "E0601 line 5, column 1: `return` is the last line of its graph"),
-        ("%y = Relu(%x) : f32[-1*N*N*N*N*N*N*N]", "E0604 line 4, column 22: this dimension is too large an expression"),
+        ("%y = Relu(%x) : f32[-1*N*N*N*N*N*N*N]", "E0604 line 4, column 22: the expression of this dimension is too large"),
     ];
     for (line, message) in cases {
         assert_eq!(line_errors(line), [message], "{line}");
@@ -241,7 +241,7 @@ fn each_bad_line_is_reported_once_and_the_others_are_read() {
         errors,
         [
             "E0601 line 4, column 14: 1 results but 0 types",
-            "E0601 line 7, column 6: expected an operator, found a character that begins nothing",
+            "E0601 line 7, column 6: expected an operator, found an unexpected character",
             "E0603 line 10, column 8: `%nope` is not defined above in this graph or a graph around it",
             "E0603 line 12, column 15: `%nil` is not defined above in this graph or a graph around it",
         ]
@@ -252,7 +252,7 @@ fn each_bad_line_is_reported_once_and_the_others_are_read() {
 fn errors_of_the_whole_text() {
     assert_eq!(messages(""), ["E0601 line 1, column 1: the text holds no graph"]);
     assert_eq!(messages("mem 2\ngraph @g {\nreturn\n}"), ["E0601 line 1, column 1: only version 1 of the text form is known"]);
-    assert_eq!(messages("frob 1\ngraph @g {\nreturn\n}"), ["E0601 line 1, column 1: `frob` begins no line of the header"]);
+    assert_eq!(messages("frob 1\ngraph @g {\nreturn\n}"), ["E0601 line 1, column 1: `frob` does not begin a line of the header"]);
     assert_eq!(
         messages("graph @g {\nreturn\n}\nstage typed"),
         ["E0601 line 4, column 1: only blank lines and comments may follow the graph"]
@@ -265,7 +265,7 @@ fn errors_of_the_whole_text() {
     );
     assert_eq!(
         messages("graph @g {\nreturn\n}\ngraph @h {\nreturn\n}"),
-        ["E0601 line 4, column 1: a module has one graph; bodies stand in attributes"]
+        ["E0601 line 4, column 1: a module has one graph; bodies belong in attributes"]
     );
 }
 

@@ -10,7 +10,7 @@ use crate::pass::{Changed, PassContext, PassError, PassInfo};
 /// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "cse",
-    summary: "Merges nodes that compute the same.",
+    summary: "Merges nodes that compute equal results.",
     page: include_str!("../doc/cse.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,

@@ -10,7 +10,7 @@ use crate::pass::{Changed, PassContext, PassError, PassInfo};
 /// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "dce",
-    summary: "Erases nodes whose results nobody needs, and initializers that nobody reads.",
+    summary: "Erases nodes with unused results, and initializers without readers.",
     page: include_str!("../doc/dce.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,

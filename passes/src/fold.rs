@@ -8,7 +8,7 @@ use crate::pass::{Changed, PassContext, PassError, PassInfo};
 /// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "fold",
-    summary: "Replaces nodes whose results are known by constants.",
+    summary: "Replaces nodes with known results by constants.",
     page: include_str!("../doc/fold.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,

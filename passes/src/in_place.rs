@@ -12,7 +12,7 @@ use crate::pass::{Changed, PassContext, PassError, PassInfo};
 /// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "in-place",
-    summary: "Results overwrite operands that die at their node.",
+    summary: "Lets results overwrite operands that die at their node.",
     page: include_str!("../doc/in-place.md"),
     needs: Stage::Scheduled,
     gives: Stage::Scheduled,

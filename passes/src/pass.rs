@@ -31,7 +31,7 @@ impl Changed {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PassError {
     /// A solver refused its problem: the sizes add up to more than 62 bits (the model's fault).
-    #[error("{pass}: the tensors of this model add up to more bytes than can be addressed")]
+    #[error("{pass}: the tensors of this model add up to more bytes than an arena can have")]
     TooLarge {
         /// Name of the pass.
         pass: &'static str,

@@ -30,7 +30,7 @@ pub enum PipelineError {
         reads: &'static [&'static str],
     },
     /// A pass comes before the pass that reaches its required stage (the request's fault).
-    #[error("`{pass}` needs a {needs} module, and before it the module is only {has}")]
+    #[error("`{pass}` needs a {needs} module, but the module before it is only {has}")]
     Stage {
         /// Name of the pass.
         pass: &'static str,
@@ -43,7 +43,7 @@ pub enum PipelineError {
     #[error(transparent)]
     Pass(#[from] PassError),
     /// A pass left a module that the verifier refuses (a defect of memc).
-    #[error("the pass `{pass}` left a module that is wrong: {}", first(.violations))]
+    #[error("the pass `{pass}` left an invalid module: {}", first(.violations))]
     Broken {
         /// Name of the pass.
         pass: &'static str,

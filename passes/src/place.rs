@@ -42,7 +42,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let load = peak(module, &buffers, liveness.steps).0;
     let effort = if ctx.settings.below.is_some_and(|below| load.0 >= below) { 0 } else { ctx.effort() };
     let outcome = solve(&problem, ctx, effort).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
-    let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
+    let solution = outcome.solution.ok_or_else(|| wrong("the solver found no placement, although no capacity is set"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
 
     // Store the offsets in the plan; aliases are placed inside their owners.
@@ -126,7 +126,7 @@ fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Re
     let problem = place::Problem { buffers: rows.collect(), ..place::Problem::default() };
     let outcome = in_time(ctx, ctx.effort(), |limit| ctx.memo.place(&problem, limit))
         .map_err(|_| PassError::TooLarge { pass: INFO.name })?;
-    let solution = outcome.solution.ok_or_else(|| wrong("no placement without a capacity"))?;
+    let solution = outcome.solution.ok_or_else(|| wrong("the solver found no placement, although no capacity is set"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
     for (buffer, offset) in buffers.iter().zip(&solution.offsets) {
         module.plan.storage.set(buffer.owner, Some(Storage { space, offset: Bytes(*offset) }));

@@ -163,7 +163,7 @@ impl fmt::Display for Settings {
 
 /// A name that is no setting, or a text that is no value of the setting (the request's fault).
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{name}={text}` sets nothing: the settings of passes are {}", NAMES.join(", "))]
+#[error("`{name}={text}` is not a setting; passes have the settings {}", NAMES.join(", "))]
 pub struct SettingError {
     /// Name of the setting.
     pub name: String,

@@ -9,7 +9,7 @@ use crate::pass::{Changed, PassContext, PassError, PassInfo};
 /// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "tie",
-    summary: "Keeps one of several equal weights.",
+    summary: "Keeps one copy of equal weights.",
     page: include_str!("../doc/tie.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
@@ -56,7 +56,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
             more => (format!(" and {more} more weights"), "equal"),
         };
         let others = if count == 1 { format!("`{kept}`") } else { format!("others, as `{kept}`") };
-        let message = format!("`{value}`{more} {verb} {others}: {} of weights go", Bytes(saved));
+        let message = format!("`{value}`{more} {verb} {others}: this saves {} of weights", Bytes(saved));
         ctx.said.remarks.push(Diagnostic::new("W0308", Severity::Remark, message));
     }
     Ok(Changed::edits(rewriter.finish()))

@@ -10,7 +10,7 @@ use crate::pass::{Changed, PassContext, PassError, PassInfo};
 /// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "view",
-    summary: "Results that are the same bytes as an operand become views of it.",
+    summary: "Makes results with the bytes of an operand views of it.",
     page: include_str!("../doc/view.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,

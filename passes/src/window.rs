@@ -17,7 +17,7 @@ use crate::pass::{Changed, PassContext, PassError, PassInfo};
 /// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "window",
-    summary: "Operands of Concat and results of Split and Slice lie inside the larger value.",
+    summary: "Places operands of Concat and results of Split and Slice inside the larger value.",
     page: include_str!("../doc/window.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,

@@ -16,24 +16,24 @@ pub struct Cli {
     /// Say nothing on stderr but errors
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// What to do
+    /// Command to run
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Plan a model: order, in-place writes, offsets; write it with its layout
     Optimize(Optimize),
-    /// Say what a model needs, before or after
+    /// Report the memory of a model, in its own order or under a layout
     Report(Report),
     /// Verify a plan from the files alone
     Check(Check),
     /// Play a plan inside one arena, on ONNX Runtime's kernels
     #[cfg(feature = "ort")]
     Run(Run),
-    /// Check a plan, then run both models and the plan on the same inputs
+    /// Check a plan, then run both models and the plan on equal inputs and compare the results
     #[cfg(feature = "ort")]
     Verify(Verify),
     /// Measure every node's time and workspace on this machine
@@ -41,35 +41,35 @@ pub enum Command {
     Profile(ProfileArguments),
     /// Print a model as text (.mem)
     Print(Print),
-    /// Run passes on the text form
+    /// Run passes on a model in text form
     Opt(Opt),
     /// List the passes, or print the page of one
     Passes {
-        /// A pass
+        /// Name of a pass
         name: Option<String>,
     },
-    /// List what is known of operators, or of one
+    /// List the operator table, or the entry of one operator
     Ops {
-        /// An operator, as `Conv` or `com.microsoft::FusedConv`
+        /// Name of an operator: `Conv` or `com.microsoft::FusedConv`
         name: Option<String>,
     },
     /// Explain a diagnostic code
     Explain {
-        /// A code, as E0114; none lists them all
+        /// A code: E0114; without one, all codes are listed
         code: Option<String>,
     },
     /// Print the JSON schema of a file that memc writes
     Schema {
-        /// Which file
+        /// Kind of file
         #[arg(value_enum)]
         what: SchemaOf,
     },
     /// List the targets that come with memc, or print the file of one
     Targets {
-        /// A target
+        /// Name of a target
         name: Option<String>,
     },
-    /// Run a solver alone
+    /// Run a solver by itself
     #[command(subcommand)]
     Solve(Solve),
 }
@@ -87,7 +87,7 @@ mod heading {
     pub const INPUT: &str = "Input";
     pub const GOAL: &str = "Goal";
     pub const MACHINE: &str = "Machine";
-    pub const CHANGES: &str = "What may change";
+    pub const CHANGES: &str = "Allowed changes";
     pub const OUTPUT: &str = "Output";
     pub const DIAGNOSTICS: &str = "Diagnostics";
 }
@@ -95,15 +95,16 @@ mod heading {
 /// Extents and sizes that the model leaves open, for all commands that plan.
 #[derive(Args, Debug)]
 pub struct Inputs {
-    /// Extent of a symbolic dimension (repeatable). An axis without a name is INPUT.AXIS, and `?` means all of those. A dimension that only results
-    /// have is assumed, as by --assume
+    /// Extent of a symbolic dimension (repeatable). An axis without a name is INPUT.AXIS, and `?` means
+    /// all of those. A dimension that only results have is assumed, as by --assume
     #[arg(long = "dim", value_name = "NAME=N", value_parser = pair::<u64>, help_heading = heading::USUAL)]
     pub dims: Vec<(String, u64)>,
     /// Bind dimensions to the extents of real inputs: a file of numpy.savez, with the inputs' names
     #[cfg(feature = "ort")]
     #[arg(long, value_name = "FEED.npz", help_heading = heading::INPUT, hide_short_help = true)]
     pub dim_from: Option<PathBuf>,
-    /// Size of a value that only a run tells, as a number of elements or a shape (repeatable). Other data run, but may need more memory
+    /// Size of a value that only a run tells, as a number of elements or a shape (repeatable). Other
+    /// data run, but may need more memory
     #[arg(long, value_name = "VALUE=N|VALUE=2x12", value_parser = pair::<Assumption>, help_heading = heading::INPUT, hide_short_help = true)]
     pub assume: Vec<(String, Assumption)>,
     /// Plan although inputs keep symbolic dimensions: tensors that depend on them get no place
@@ -134,20 +135,24 @@ pub struct Machine {
     /// Search effort: fast, default, max, or a number of search nodes
     #[arg(long, value_name = "fast|default|max|N", default_value = "default", value_parser = effort, help_heading = heading::USUAL)]
     pub effort: u64,
-    /// Farther space and the link to it, in both directions: host=16GB/s, or host=16GB/s,20us (repeatable; latency is 10us by default)
+    /// Farther space and the link to it, in both directions: host=16GB/s, or host=16GB/s,20us
+    /// (repeatable; latency is 10us by default)
     #[arg(long = "link", value_name = "SPACE=RATE[,LATENCY]", help_heading = heading::MACHINE, hide_short_help = true)]
     pub links: Vec<LinkOption>,
-    /// Farther space for the weights that the first space has no room for: they are fetched before they are read, and the budget counts the weights
-    /// that stay
+    /// Farther space for the weights that the first space has no room for: they are fetched before they
+    /// are read, and the budget counts the weights that stay
     #[arg(long, value_name = "SPACE", help_heading = heading::MACHINE, hide_short_help = true)]
     pub weights: Option<String>,
-    /// Graph tensors that the arena holds: outputs, outputs and inputs (arena), or neither (external) [default: outputs]
+    /// Graph tensors that the arena holds: outputs, outputs and inputs (arena), or neither (external)
+    /// [default: outputs]
     #[arg(long, value_enum, help_heading = heading::MACHINE, hide_short_help = true)]
     pub io: Option<IoArg>,
-    /// Write new values of parameters and moments over the old values. The caller holds all outputs (--io external)
+    /// Write new values of parameters and moments over the old values. The caller holds all outputs
+    /// (--io external)
     #[arg(long, help_heading = heading::CHANGES, hide_short_help = true)]
     pub alias_state: bool,
-    /// Write graph output NEW over graph input OLD (repeatable): --alias-state for one pair, found or not
+    /// Write graph output NEW over graph input OLD (repeatable): --alias-state for one pair, found or
+    /// not
     #[arg(long, value_name = "NEW=OLD", value_parser = state, help_heading = heading::CHANGES, hide_short_help = true)]
     pub state: Vec<StateNames>,
     /// Largest constant that folding may make
@@ -169,7 +174,7 @@ pub enum RuntimeArg {
     Player,
 }
 
-/// What the arena holds.
+/// Graph tensors that the arena holds.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum IoArg {
     /// Graph outputs
@@ -206,7 +211,8 @@ pub struct Optimize {
     /// Inputs
     #[command(flatten)]
     pub inputs: Inputs,
-    /// Plan N further budgets, from the need without a budget down to the smallest reachable arena, and print a table
+    /// Plan N further budgets, from the need without a budget down to the smallest reachable arena, and
+    /// print a table
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=64), help_heading = heading::GOAL, hide_short_help = true)]
     pub pareto: u32,
     /// End searches after SECONDS with the best plan until then. The plan then depends on the machine
@@ -215,22 +221,25 @@ pub struct Optimize {
     /// Times and workspace that `memc profile` measured, instead of modelled ones
     #[arg(long, value_name = "P.json", help_heading = heading::MACHINE, hide_short_help = true)]
     pub profile: Option<PathBuf>,
-    /// Keep operators as they are: no rewriting, no splitting. Folding and cleaning still run, and fold into weights unless --exact
+    /// Keep operators as they are: no rewriting, no splitting. Folding and cleaning still run, and fold
+    /// into weights unless --exact
     #[arg(long, help_heading = heading::CHANGES, hide_short_help = true)]
     pub no_rewrite: bool,
     /// Make no operators outside the ONNX standard
     #[arg(long, help_heading = heading::CHANGES, hide_short_help = true)]
     pub std_ops: bool,
-    /// Use integer kernels where a quantized model dequantizes before it computes, as an optimizing ONNX Runtime session does. Saves memory and
-    /// time. A result halfway between two integers may round the other way; x86-64 processors without VNNI saturate if signed weights lie outside
-    /// -64 to 64
+    /// Use integer kernels if a quantized model dequantizes before it computes, as an optimizing ONNX
+    /// Runtime session does. Saves memory and time. A result halfway between two integers may round the
+    /// other way; x86-64 processors without VNNI saturate if signed weights lie outside -64 to 64
     #[arg(long, conflicts_with = "exact", help_heading = heading::CHANGES, hide_short_help = true)]
     pub integer_kernels: bool,
-    /// Channels in a block of an image, the form that ONNX Runtime's fastest convolutions read: 16 with AVX-512, 8 on other x86-64; `native` picks
-    /// this processor's block. The model is wrong on processors with another block
+    /// Channels in a block of an image, the form that ONNX Runtime's fastest convolutions read: 16 with
+    /// AVX-512, 8 on other x86-64; `native` picks this processor's block. The model is wrong on
+    /// processors with another block
     #[arg(long, value_name = "native|8|16", value_parser = block, conflicts_with_all = ["exact", "std_ops"], help_heading = heading::CHANGES, hide_short_help = true)]
     pub nchwc: Option<Blocks>,
-    /// Number of equal parts of the batch, computed in turn; 1 keeps the batch whole [default: as many as save enough memory for their time]
+    /// Number of equal parts of the batch, computed in turn; 1 keeps the batch whole [default: as many
+    /// as save enough memory for their time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536), help_heading = heading::CHANGES, hide_short_help = true)]
     pub micro_batches: Option<u64>,
     /// Pin the order with dead-end nodes, for runtimes that choose an order of their own
@@ -239,8 +248,8 @@ pub struct Optimize {
     /// Copy the weight files that the written model reads, if it goes into another folder
     #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
     pub copy_weights: bool,
-    /// With --runtime ort: print the set-up of a session, in python, cpp, csharp or rust: `fast` keeps the session's optimizations, `smallest` keeps
-    /// the planned peak; both by default
+    /// With --runtime ort: print the set-up of a session, in python, cpp, csharp or rust: `fast` keeps
+    /// the session's optimizations, `smallest` keeps the planned peak; both by default
     #[arg(long, value_name = "LANGUAGE[=fast|smallest]", value_parser = session, help_heading = heading::OUTPUT, hide_short_help = true)]
     pub session: Option<(Language, Option<Recipe>)>,
     /// Print the summary as JSON on stdout
@@ -249,7 +258,8 @@ pub struct Optimize {
     /// Machine, changes and effort
     #[command(flatten)]
     pub machine: Machine,
-    /// Print the candidates, a line each: strategy, bytes, modelled time, effort, verdict; then the passes that repeat the plan
+    /// Print the candidates, a line each: strategy, bytes, modelled time, effort, verdict; then the
+    /// passes that repeat the plan
     #[arg(long, help_heading = heading::DIAGNOSTICS, hide_short_help = true)]
     pub log_plans: bool,
     /// Print time and edits of each pass
@@ -266,18 +276,18 @@ pub struct Optimize {
 /// `memc report`.
 #[derive(Args, Debug)]
 pub struct Report {
-    /// The model
+    /// Model to report on
     pub input: PathBuf,
-    /// A layout of it; without one the model is planned in its own order
+    /// Layout of the model; without one the model is planned in its own order
     #[arg(long)]
     pub layout: Option<PathBuf>,
-    /// Where the report goes, by extension: .html, .txt, .json, .trace.json; stdout without
+    /// Report to write, by extension: .html, .txt, .json, .trace.json [default: text on stdout]
     #[arg(short, long)]
     pub output: Option<PathBuf>,
     /// Machine, changes and effort
     #[command(flatten)]
     pub planning: Planning,
-    /// Print JSON
+    /// Print JSON on stdout
     #[arg(long)]
     pub json: bool,
 }
@@ -285,22 +295,22 @@ pub struct Report {
 /// `memc check`.
 #[derive(Args, Debug)]
 pub struct Check {
-    /// The model as it was given
+    /// Model that was planned
     pub input: PathBuf,
-    /// The model that memc wrote
+    /// Model that memc wrote
     pub output: PathBuf,
-    /// The layout that memc wrote
+    /// Layout that memc wrote
     pub layout: PathBuf,
-    /// Print JSON
+    /// Print JSON on stdout
     #[arg(long)]
     pub json: bool,
 }
 
-/// Where the runtime is.
+/// Location of the runtime.
 #[cfg(feature = "ort")]
 #[derive(Args, Debug)]
 pub struct Library {
-    /// The ONNX Runtime library; without, ORT_DYLIB_PATH, then the one of the Python wheel
+    /// ONNX Runtime library [default: ORT_DYLIB_PATH, else the library of the Python wheel]
     #[arg(long, value_name = "PATH")]
     pub ort_lib: Option<PathBuf>,
 }
@@ -309,10 +319,10 @@ pub struct Library {
 #[cfg(feature = "ort")]
 #[derive(Args, Debug)]
 pub struct Playing {
-    /// Watch every value in the arena, and fill with poison what the plan says is dead
+    /// Check every value in the arena at each step, and overwrite dead values with a pattern
     #[arg(long)]
     pub poison_check: bool,
-    /// Folder of the files behind spaces named disk; the system's folder for temporary files without
+    /// Folder for the files of spaces named disk [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     pub swap_dir: Option<PathBuf>,
     /// Library
@@ -324,27 +334,27 @@ pub struct Playing {
 #[cfg(feature = "ort")]
 #[derive(Args, Debug)]
 pub struct Run {
-    /// The model that memc wrote
+    /// Model that memc wrote
     pub model: PathBuf,
-    /// The layout that memc wrote
+    /// Layout that memc wrote
     #[arg(long)]
     pub layout: PathBuf,
-    /// Graph inputs, as numpy.savez writes them; made up from the seed without
+    /// Graph inputs, as numpy.savez writes them [default: random numbers from the seed]
     #[arg(long, value_name = "IN.npz")]
     pub inputs: Option<PathBuf>,
-    /// Where the graph outputs go
+    /// Graph outputs to write
     #[arg(long, value_name = "OUT.npz")]
     pub outputs: Option<PathBuf>,
-    /// Seed of inputs that are made up
+    /// Seed of random inputs
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Play so many times
+    /// Number of runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub repeat: u32,
     /// How plans are played
     #[command(flatten)]
     pub playing: Playing,
-    /// Print JSON
+    /// Print JSON on stdout
     #[arg(long)]
     pub json: bool,
 }
@@ -353,33 +363,35 @@ pub struct Run {
 #[cfg(feature = "ort")]
 #[derive(Args, Debug)]
 pub struct Verify {
-    /// The model as it was given
+    /// Model that was planned
     pub input: PathBuf,
-    /// The model that memc wrote
+    /// Model that memc wrote
     pub output: PathBuf,
-    /// The layout that memc wrote; OUTPUT.layout.json without
+    /// Layout that memc wrote [default: OUTPUT.layout.json]
     #[arg(long)]
     pub layout: Option<PathBuf>,
-    /// Sets of inputs
+    /// Number of sets of random inputs
     #[arg(short = 'n', long, value_name = "N", default_value_t = 3)]
     pub rounds: u64,
-    /// Graph inputs, as numpy.savez writes them, instead of sets that are made up
+    /// Graph inputs, as numpy.savez writes them, instead of random sets
     #[arg(long, value_name = "IN.npz")]
     pub inputs: Option<PathBuf>,
-    /// Seed of the first set
+    /// Seed of the first random set
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Allowed difference, as a part of the expected number; without, 0 for plans made with --exact, else 0.001
+    /// Allowed difference, as a share of the expected number [default: 0 for plans made with --exact,
+    /// else 0.001]
     #[arg(long)]
     pub rtol: Option<f64>,
-    /// Allowed difference, whatever the number; without, 0 for plans made with --exact, else 0.0001 of the largest number that differs (more
-    /// for types of 16 bits, and behind roundings to integers of few bits; 0.000001 at least behind Sigmoid, Softmax and their kin)
+    /// Allowed absolute difference [default: 0 for plans made with --exact, else 0.0001 of the largest
+    /// number that differs; more for 16-bit types and after roundings to small integers; at least
+    /// 0.000001 after Sigmoid, Softmax and similar operators]
     #[arg(long)]
     pub atol: Option<f64>,
     /// How plans are played
     #[command(flatten)]
     pub playing: Playing,
-    /// Print JSON
+    /// Print JSON on stdout
     #[arg(long)]
     pub json: bool,
 }
@@ -388,21 +400,21 @@ pub struct Verify {
 #[cfg(feature = "ort")]
 #[derive(Args, Debug)]
 pub struct ProfileArguments {
-    /// The model
+    /// Model to measure
     pub input: PathBuf,
-    /// Where the profile goes
+    /// Profile to write
     #[arg(short, long, value_name = "P.json")]
     pub output: PathBuf,
     /// Planning; without `--passes` the model runs in its own order
     #[command(flatten)]
     pub planning: Planning,
-    /// Graph inputs, as numpy.savez writes them; made up from the seed without
+    /// Graph inputs, as numpy.savez writes them [default: random numbers from the seed]
     #[arg(long, value_name = "IN.npz")]
     pub inputs: Option<PathBuf>,
-    /// Seed of inputs that are made up
+    /// Seed of random inputs
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Runs that are measured, after one to warm up
+    /// Number of measured runs, after one run to warm up
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub repeat: u32,
     /// Library
@@ -413,9 +425,9 @@ pub struct ProfileArguments {
 /// `memc print`.
 #[derive(Args, Debug)]
 pub struct Print {
-    /// The model
+    /// Model to print
     pub input: PathBuf,
-    /// Where the text goes; stdout without
+    /// Text to write [default: stdout]
     #[arg(short, long)]
     pub output: Option<PathBuf>,
     /// Extent of a symbolic dimension (repeatable)
@@ -426,12 +438,12 @@ pub struct Print {
 /// `memc opt`.
 #[derive(Args, Debug)]
 pub struct Opt {
-    /// A module as text
+    /// Model in text form (.mem)
     pub input: PathBuf,
     /// Planning; `--passes` says which passes run (none: the text is parsed, verified and printed)
     #[command(flatten)]
     pub planning: Planning,
-    /// Where the text goes; stdout without
+    /// Text to write [default: stdout]
     #[arg(short, long)]
     pub output: Option<PathBuf>,
 }
@@ -441,12 +453,12 @@ pub struct Opt {
 pub enum Solve {
     /// Place buffers of a CSV file in one arena
     Place {
-        /// The problem
+        /// Problem to read
         problem: PathBuf,
-        /// Where the answer goes
+        /// Answer to write
         #[arg(short, long)]
         output: PathBuf,
-        /// Ask whether this many bytes are enough, instead of minimizing
+        /// Decide if this number of bytes is enough, instead of minimizing
         #[arg(long, value_name = "BYTES")]
         capacity: Option<u64>,
         /// Search effort
@@ -455,23 +467,23 @@ pub enum Solve {
     },
     /// Order the operations of a .dag.json file
     Order {
-        /// The problem
+        /// Problem to read
         problem: PathBuf,
-        /// Where the answer goes
+        /// Answer to write
         #[arg(short, long)]
         output: PathBuf,
-        /// Search effort [default: default, twenty times as much for up to 1024 operations]
+        /// Search effort [default: default; 20 times that for up to 1024 operations]
         #[arg(long, value_parser = effort)]
         effort: Option<u64>,
     },
-    /// Run a .dag.json file within a budget: run again, move away
+    /// Run the operations of a .dag.json file within a budget, with recomputation and transfers
     Recompute {
-        /// The problem
+        /// Problem to read
         problem: PathBuf,
-        /// Where the answer goes
+        /// Answer to write
         #[arg(short, long)]
         output: PathBuf,
-        /// Most bytes, or percent of the given order's peak, rounded down
+        /// Upper limit in bytes, or in percent of the peak of the given order, rounded down
         #[arg(long, value_name = "BYTES|P%")]
         budget: memc_solve::budget::json::Budget,
         /// Search effort
@@ -480,26 +492,26 @@ pub enum Solve {
     },
 }
 
-/// `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 fn pair<T: std::str::FromStr>(text: &str) -> Result<(String, T), String> {
     let wrong = || format!("`{text}` is not NAME=N");
     let (name, value) = text.rsplit_once('=').ok_or_else(wrong)?;
     Ok((name.to_owned(), value.trim().parse().map_err(|_| wrong())?))
 }
 
-/// `NEW=OLD`; of several signs the last, as names of old values hold none more often.
+/// Parses `NEW=OLD`, split at the last `=`: names of old values rarely contain one.
 fn state(text: &str) -> Result<StateNames, String> {
     let parts = text.rsplit_once('=').filter(|(new, old)| !new.is_empty() && !old.is_empty());
     let (new, old) = parts.ok_or_else(|| format!("`{text}` is not NEW=OLD"))?;
     Ok(StateNames { new: new.to_owned(), old: old.to_owned() })
 }
 
-/// `SIZE` or `SPACE=SIZE`.
+/// Parses `SIZE` or `SPACE=SIZE`.
 fn budget(text: &str) -> Result<Budget, memc::SizeError> {
     text.parse()
 }
 
-/// Channels of a block that kernels of ONNX Runtime have; none where those of this processor have none.
+/// Channels in a block of ONNX Runtime's kernels; `None` if this processor has no block kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks(pub Option<u32>);
 
@@ -508,18 +520,18 @@ fn block(text: &str) -> Result<Blocks, String> {
         "8" => Ok(Blocks(Some(8))),
         "16" => Ok(Blocks(Some(16))),
         "native" => Ok(Blocks(memc_passes::nchwc::native_block())),
-        other => Err(format!("`{other}` is none of native, 8 and 16")),
+        other => Err(format!("`{other}` is not a block; write native, 8 or 16")),
     }
 }
 
-/// Hundredths of a per cent.
+/// Parses a percentage to hundredths of a percent.
 fn percent(text: &str) -> Result<u32, String> {
     let parsed = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|percent: &f64| (0.0..=1000.0).contains(percent));
     let hundredths = parsed.map(|percent| (percent * 100.0).round() as u32);
-    hundredths.ok_or_else(|| format!("`{text}` is no part of the time; write per cent up to 1000: 1 or 0.5%"))
+    hundredths.ok_or_else(|| format!("`{text}` is not a percentage; write percent up to 1000: 1 or 0.5%"))
 }
 
-/// A language with an interface to ONNX Runtime.
+/// Parses a language with an interface to ONNX Runtime, and a recipe.
 fn session(text: &str) -> Result<(Language, Option<Recipe>), String> {
     let (language, recipe) = text.split_once('=').map_or((text, None), |(language, recipe)| (language, Some(recipe)));
     let languages = Language::ALL.map(|(name, _)| name).join(", ");
@@ -529,13 +541,13 @@ fn session(text: &str) -> Result<(Language, Option<Recipe>), String> {
     Ok((known, recipe.transpose()?))
 }
 
-/// A time; no more than a machine can wait.
+/// Parses a number of seconds.
 fn seconds(text: &str) -> Result<Duration, String> {
     let parsed = text.parse().ok().and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok());
-    parsed.ok_or_else(|| format!("`{text}` is no time; write seconds: 10 or 0.5"))
+    parsed.ok_or_else(|| format!("`{text}` is not a time; write seconds: 10 or 0.5"))
 }
 
-/// Search nodes of an effort.
+/// Parses an effort to a number of search nodes.
 fn effort(text: &str) -> Result<u64, String> {
     let default = memc_solve::Limit::default().nodes;
     match text {

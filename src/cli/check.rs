@@ -10,7 +10,7 @@ use super::args::Check;
 use super::{Outcome, Voice, print, say};
 use memc::read;
 
-/// Violations that are printed; the rest is counted.
+/// Largest number of printed violations; the others are counted.
 const MAX_FINDINGS: usize = 50;
 
 /// Verifies a plan from the files alone.

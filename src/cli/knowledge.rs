@@ -1,4 +1,4 @@
-//! `memc passes`, `ops`, `explain`, `targets`, `schema`: what memc knows, in its own words.
+//! `memc passes`, `ops`, `explain`, `targets`, `schema`: tables and pages that are part of memc.
 
 use memc_check as check;
 use memc_cost::target::{self, Target};
@@ -18,14 +18,18 @@ pub fn passes(name: Option<&str>) -> Outcome {
                 registry::REGISTRY.iter().map(|pass| format!("{:<12} {}\n", pass.name, pass.summary)).collect();
             let strategies: Vec<String> =
                 memc_plan::strategies().map(|(name, summary)| format!("{name:<30} {summary}\n")).collect();
-            let between = "\nstrategies, in the order in which they are asked (optimize --log-plans shows what each one found)\n";
+            let between =
+                "\nstrategies, in the order in which they run (`memc optimize --log-plans` shows the candidates of each)\n";
             print(&[lines.concat(), between.to_owned(), strategies.concat()].concat())
         }
         Some(name) => match registry::find(name) {
             Some(pass) => print(pass.page),
             None => {
                 let known = registry::REGISTRY.iter().map(|pass| pass.name);
-                Err(usage(format!("there is no pass named `{name}`"), &did_you_mean(name, known, "`memc passes` lists them all")))
+                Err(usage(
+                    format!("there is no pass named `{name}`"),
+                    &did_you_mean(name, known, "`memc passes` lists all passes"),
+                ))
             }
         },
     }
@@ -76,7 +80,7 @@ fn about_space(space: &target::Space) -> String {
     let capacity = space.capacity.map_or_else(|| "no limit".to_owned(), |bytes| bytes.to_string());
     let offsets = match space.alignment {
         Some(alignment) => format!("offsets are multiples of {alignment}"),
-        None => format!("offsets are multiples of {}, as the runtime has it", ops::Profile::ARENA.alignment),
+        None => format!("offsets are multiples of {}, the runtime's default", ops::Profile::ARENA.alignment),
     };
     let constants = if space.constants { ", holds constants" } else { "" };
     format!("{:<8} {capacity}, {offsets}{constants}", space.name)
@@ -104,7 +108,7 @@ pub fn explain(code: Option<&str>) -> Outcome {
 fn unknown_code(code: &str) -> Failure {
     let rules: Vec<String> = memc_plan::rewrite::rule_names().map(|name| format!("rule/{name}")).collect();
     let known = all_codes().into_iter().map(|info| info.code).chain(rules.iter().map(String::as_str));
-    usage(format!("there is no code `{code}`"), &did_you_mean(code, known, "`memc explain` lists them all"))
+    usage(format!("there is no code `{code}`"), &did_you_mean(code, known, "`memc explain` lists all codes"))
 }
 
 /// All diagnostic codes, in order.

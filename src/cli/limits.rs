@@ -1,7 +1,9 @@
-//! Limits that the system sets a process: a file that grows beyond them is an error to report, not the end.
+//! Limits of the system on a process: a file that exceeds them is reported as an error instead of ending
+//! the process.
 #![allow(unsafe_code)]
 
-/// Lets writes beyond the largest file size (`ulimit -f`) fail, where the system would end the process: what was made until then is removed.
+/// Makes writes beyond the largest file size (`ulimit -f`) return an error, so that partial files are
+/// removed; by default the system ends the process.
 pub fn heed_file_size() {
     #[cfg(all(any(target_os = "linux", target_os = "macos"), not(any(target_arch = "mips", target_arch = "mips64"))))]
     {

@@ -33,10 +33,10 @@ use memc_passes::Io;
 
 use args::{Cli, Command, Inputs, IoArg, Machine, Planning, RuntimeArg};
 
-/// How a command ended, where it did not fail.
+/// Exit code of a command that did not fail, or the failure.
 type Outcome = Result<ExitCode, Failure>;
 
-/// Why a command failed: what to print, and the exit code.
+/// Failure of a command: diagnostics to print, and the exit code.
 #[derive(Debug)]
 struct Failure {
     diagnostics: Vec<Diagnostic>,
@@ -76,48 +76,48 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(failure) => {
-            // Errors are printed even when the rest is silent.
+            // Errors are printed even with `--quiet`.
             failure.diagnostics.iter().for_each(|diagnostic| say(&diagnostic.to_string()));
             ExitCode::from(failure.code)
         }
     }
 }
 
-/// Talks on stderr.
+/// Writer of messages on stderr.
 #[derive(Clone, Copy, Debug)]
 struct Voice {
     quiet: bool,
 }
 
 impl Voice {
-    /// A line for people.
+    /// Prints a line unless `--quiet` is given.
     fn say(&self, line: &str) {
         if !self.quiet {
             say(line);
         }
     }
-    /// Remarks and warnings, at most so many.
+    /// Prints remarks and warnings, at most `MAX_MESSAGES`.
     fn diagnostics(&self, all: &[Diagnostic]) {
         const MAX_MESSAGES: usize = 10;
         for diagnostic in all.iter().take(MAX_MESSAGES) {
             self.say(&diagnostic.to_string());
         }
         if all.len() > MAX_MESSAGES {
-            self.say(&format!("… and {} more of this kind", all.len() - MAX_MESSAGES));
+            self.say(&format!("… and {} more warnings or remarks", all.len() - MAX_MESSAGES));
         }
     }
-    /// Whether somebody watches.
+    /// Whether a person watches: stderr is a terminal.
     fn is_watched(&self) -> bool {
         !self.quiet && std::io::stderr().is_terminal()
     }
 }
 
 fn say(line: &str) {
-    // Nobody is left to tell when stderr is gone.
+    // If stderr is closed, there is no place to report the error.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Writes data to stdout; a reader that went away (`| head`) is no failure.
+/// Writes data to stdout; a closed pipe (`| head`) is not a failure.
 fn print(text: &str) -> Outcome {
     match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -129,7 +129,7 @@ fn print(text: &str) -> Outcome {
     }
 }
 
-/// A wrong argument that clap cannot know of.
+/// Rejects an argument that clap accepts.
 fn usage(message: String, help: &str) -> Failure {
     Failure { diagnostics: vec![Diagnostic::new("E0306", Severity::Error, message).with_help(help)], code: 2 }
 }
@@ -197,7 +197,7 @@ impl Machine {
     }
 }
 
-/// Help for a mistyped name: the nearest known name, then `list`, which says how to see them all.
+/// Help for a mistyped name: the nearest known name, then `list`, which says how to list all names.
 fn did_you_mean<'n>(name: &str, known: impl IntoIterator<Item = &'n str>, list: &str) -> String {
     memc::nearest(name, known).map_or_else(|| list.to_owned(), |nearest| format!("did you mean `{nearest}`? {list}"))
 }

@@ -9,7 +9,7 @@ use memc_passes::{Changed, Observer, PassInfo};
 
 use super::say;
 
-/// What to do around each pass.
+/// Observer that prints or dumps the IR and times after each pass.
 #[derive(Debug)]
 pub struct Watch {
     /// Names of passes after which the IR is printed; `all` for every one.
@@ -23,7 +23,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// An observer that does what the options say.
+    /// Creates an observer from the options.
     pub fn new(print_after: Vec<String>, dump_dir: Option<PathBuf>, time: bool) -> Self {
         Self { print_after, dump_dir, time, count: 0, started: Instant::now() }
     }

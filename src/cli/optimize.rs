@@ -27,14 +27,17 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         known_extension(path, memc::REPORTS)?;
     }
     if arguments.session.is_some() && !matches!(arguments.machine.runtime, RuntimeArg::Ort) {
-        return Err(usage("--session is for sessions of ONNX Runtime".to_owned(), "add --runtime ort"));
+        return Err(usage(
+            "`--session` sets up ONNX Runtime sessions, which need `--runtime ort`".to_owned(),
+            "add `--runtime ort`",
+        ));
     }
     if arguments.copy_weights && arguments.output.is_none() {
-        return Err(usage("--copy-weights needs a folder to copy to".to_owned(), "name the planned model: -o OUT.onnx"));
+        return Err(usage("`--copy-weights` needs a folder to copy to".to_owned(), "name the planned model: `-o OUT.onnx`"));
     }
     let file = Model::open(&arguments.input).map_err(Error::from)?;
     let request = request(arguments)?;
-    // Contradictions are found before the model is read.
+    // Contradictory options are rejected before the model is read.
     request.options()?;
     let mut watch = Watch::new(arguments.print_ir_after.clone(), arguments.dump_dir.clone(), arguments.time_passes);
     let mut progress = Progress::new(voice, file.graph().node.len());
@@ -61,21 +64,21 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         voice.say(&format!("rewritten by {}", rules.join(", ")));
     }
     if !arguments.integer_kernels && !arguments.exact && computes_with_dequantized(&optimized) {
-        voice.say("integers are made numbers to compute with them: --integer-kernels computes with the integers");
+        voice.say("this model dequantizes before it computes; `--integer-kernels` uses integer kernels instead");
     }
     if !arguments.exact
         && !rules.is_empty()
         && let Some(op) = rounds(&optimized.layout)
     {
         voice.say(&format!(
-            "rounding decides integers or lengths here ({op}): where a rewrite changes a last bit, one may become its neighbour; --exact keeps every bit"
+            "this model rounds to integers or lengths ({op}): if a rewrite changes the last bit of a number, the integer may change by 1; `--exact` keeps every bit"
         ));
     }
     if let Some(row) = optimized.layout.unpaired.iter().find(|row| row.candidates.len() > 1)
         && let Some(old) = row.candidates.first()
     {
-        let message = "outputs that may be the new values of several inputs have storage of their own (`unpaired` in the layout)";
-        voice.say(&format!("{message}: `--state {}={old}` would name a pair", row.result));
+        let message = "outputs that may be new values of several inputs have storage of their own (`unpaired` in the layout)";
+        voice.say(&format!("{message}; name a pair to share it: `--state {}={old}`", row.result));
     }
     if let Some(recipes) = recipes(arguments, &optimized.layout) {
         voice.say(recipes);
@@ -127,18 +130,18 @@ fn layouts(arguments: &Optimize) -> Vec<PathBuf> {
 fn unwritten(arguments: &Optimize) -> String {
     let output = arguments.input.with_extension("planned.onnx");
     let layout = beside(&output, "layout.json");
-    format!("no model written: `-o {}` would write it, and its layout to {}", output.display(), layout.display())
+    format!("no model was written; `-o {}` writes it, and its layout to {}", output.display(), layout.display())
 }
 
-/// Whether products of numbers are made integers again, as quantized models write them.
+/// Whether the model dequantizes integers, computes with numbers, and quantizes the results.
 fn computes_with_dequantized(optimized: &Planned) -> bool {
     let schedule = &optimized.layout.schedule;
     let has = |op: &str| schedule.iter().any(|row| row.op == op);
     has("QuantizeLinear") && has("DequantizeLinear") && ["Conv", "Gemm", "MatMul"].into_iter().any(has)
 }
 
-/// The first operator that makes much of a last bit: it rounds to integers of few bits, or to whole numbers in a model with sizes that follow from
-/// data.
+/// Finds the first operator that can turn a last bit into another integer: it rounds to integers of few
+/// bits, or to whole numbers in a model with sizes that follow from data.
 fn rounds(layout: &layout::Layout) -> Option<&str> {
     let has_lengths = !layout.unplanned.is_empty();
     let decides = |row: &&layout::ScheduledNode| match memc_ops::find(&row.domain, &row.op).map(|info| info.rounding) {
@@ -149,7 +152,7 @@ fn rounds(layout: &layout::Layout) -> Option<&str> {
     layout.schedule.iter().find(decides).map(|row| row.op.as_str())
 }
 
-/// What was tried, a line a candidate, and the pipeline that repeats the plan.
+/// Formats the candidates, a line each, and the pipeline that repeats the plan.
 fn log(optimized: &Planned) -> String {
     let bytes = |bytes: Option<memc_ir::Bytes>| bytes.map_or_else(String::new, |bytes| bytes.exact());
     let time = |nanos: Option<u64>| nanos.map_or_else(String::new, |nanos| format!("{:.3} ms", nanos as f64 / 1e6));
@@ -163,7 +166,7 @@ fn log(optimized: &Planned) -> String {
         if entry.without != without {
             without = &entry.without;
             text +=
-                &if without.is_empty() { "with all that was asked for:\n".to_owned() } else { format!("without {without}:\n") };
+                &if without.is_empty() { "with all requested options:\n".to_owned() } else { format!("without {without}:\n") };
         }
         let (bytes, time, verdict) = (bytes(entry.bytes), time(entry.nanos), entry.verdict.words());
         text +=
@@ -172,7 +175,8 @@ fn log(optimized: &Planned) -> String {
     text + &format!("the plan of `{}` repeats with --passes '{}'", optimized.strategy, optimized.trace)
 }
 
-/// Budgets and what they take, in parts of the given model's time, as a table.
+/// Formats budgets with arena and extra time of their plans, in percent of the given model's time, as a
+/// table.
 fn curve(layout: &layout::Layout) -> String {
     let Some(last) = layout.pareto.last() else { return String::new() };
     let base = layout.pareto.iter().map(|point| point.budget).fold(last.budget, u64::max);
@@ -187,21 +191,21 @@ fn curve(layout: &layout::Layout) -> String {
     std::iter::once(head).chain(rows).collect()
 }
 
-/// Which options of a session a plan for stock ONNX Runtime needs, where they were not asked for.
+/// Names the session options that a plan for stock ONNX Runtime needs, unless `--session` prints them.
 fn recipes(arguments: &Optimize, layout: &layout::Layout) -> Option<&'static str> {
     let is_open = matches!(arguments.machine.runtime, RuntimeArg::Ort) && arguments.session.is_none();
     let text = match layout.cost.recomputed_nodes {
         0 => {
-            "the peak holds by the recipe `smallest` of --session python (cpp, csharp, rust); `fast` keeps a session's optimizations"
+            "to keep the peak, set up the session with `--session python=smallest` (or cpp, csharp, rust); `fast` keeps a session's optimizations"
         }
         _ => {
-            "--session python (cpp, csharp, rust) prints the recipes this plan needs: `smallest` holds the peak; a default session undoes it"
+            "`--session python` (or cpp, csharp, rust) prints the options that this plan needs: `smallest` keeps the peak; a default session undoes the plan"
         }
     };
     is_open.then_some(text)
 }
 
-/// How to set up a session for the plan, or where to learn it.
+/// Prints the session set-up for the plan, if requested.
 fn session(arguments: &Optimize, optimized: &Planned) -> Outcome {
     if !matches!(arguments.machine.runtime, RuntimeArg::Ort) {
         return Ok(ExitCode::SUCCESS);
@@ -247,7 +251,7 @@ fn write(arguments: &Optimize, layouts: &[PathBuf], optimized: &Planned, voice: 
     Ok(())
 }
 
-/// For a defect of memc: leaves the imported module and the pipeline beside the output.
+/// Writes the imported module and the pipeline beside the output if the error is a defect of memc.
 fn reproduce(error: Error, file: &Model, request: &Request, arguments: &Optimize) -> Failure {
     let trace = match &error {
         Error::Pipeline(PipelineError::Defect { trace, .. }) => Some(trace.clone()),

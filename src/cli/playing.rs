@@ -1,4 +1,5 @@
-//! What the commands that run models share: the library, layouts and arrays that users name, a clock, and how errors are said.
+//! Shared parts of the commands that run models: the library, layouts, arrays, a clock, and errors as
+//! diagnostics.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,18 +23,18 @@ pub fn load(given: Option<&Path>) -> Result<Runtime, Failure> {
     Runtime::load(&path).map_err(refuse)
 }
 
-/// The layout that is named, or that lies beside a model.
+/// Reads the named layout, or the one beside the model.
 ///
 /// # Errors
-/// There is none, or it cannot be read.
+/// The layout does not exist or cannot be read.
 pub fn layout_of(model: &Path, named: Option<&Path>) -> Result<Layout, Failure> {
     let beside = model.with_extension("layout.json");
     if let Some(path) = named {
         return layout(path);
     }
     if !beside.exists() {
-        let text = format!("there is no {}: that plan was not checked, and nothing was run", beside.display());
-        let help = "name the layout that was written with the model: --layout PATH";
+        let text = format!("{} does not exist: the plan was not checked, and nothing was run", beside.display());
+        let help = "name the layout that was written with the model: `--layout PATH`";
         return Err(Failure { diagnostics: vec![Diagnostic::new("E0116", Severity::Error, text).with_help(help)], code: 1 });
     }
     layout(&beside)
@@ -45,19 +46,19 @@ pub fn layout(path: &Path) -> Result<Layout, Failure> {
     Ok(memc_layout::read(&text).map_err(|source| Error::Layout { path: path.to_owned(), source })?)
 }
 
-/// Inputs of a file, if one is given.
+/// Reads the inputs of a file, if one is given.
 pub fn given(path: Option<&Path>) -> Result<Option<BTreeMap<String, Array>>, Failure> {
     path.map(|path| Archive::open(path).and_then(|archive| archive.arrays()).map_err(refuse)).transpose()
 }
 
-/// Extents of the arrays of a file, by name.
+/// Reads the extents of the arrays of a file, by name.
 pub fn extents(path: &Path) -> Result<BTreeMap<String, Vec<u64>>, Failure> {
     let archive = Archive::open(path).map_err(refuse)?;
     let shape = |name: &&str| archive.kind(name).map(|(_, shape)| shape.to_vec());
     Ok(archive.names().into_iter().filter_map(|name| Some((name.to_owned(), shape(&name)?))).collect())
 }
 
-/// An error of the runtime or the player, as the command says it.
+/// Converts an error of the runtime or the player to a failure of the command.
 pub fn refuse(error: play::Error) -> Failure {
     let mut diagnostic = Diagnostic::new(error.code(), Severity::Error, error.to_string());
     let mut source = std::error::Error::source(&error);

@@ -19,7 +19,8 @@ use super::playing::{load, nanoseconds, refuse};
 use super::{Outcome, Voice};
 use memc::Outputs;
 
-/// What plans a model with all its nodes, so that each is in the profile, even those that `optimize` folds.
+/// Passes that plan a model with all its nodes, so that the profile has each one, even nodes that
+/// `optimize` folds.
 const OWN_NODES: &str = "view,in-place,place";
 
 /// Plans the model in its own order, plays that, and writes times and workspace.
@@ -61,7 +62,7 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names and extents of what each node makes, in the order of the schedule.
+/// Names and extents of the results of each node, in the order of the schedule.
 fn results(module: &Module) -> Vec<Vec<Value>> {
     let value = |value| {
         let shape = module.ty(value).tensor().and_then(|ty| ty.known_dims());
@@ -71,11 +72,11 @@ fn results(module: &Module) -> Vec<Vec<Value>> {
     nodes.iter().map(|node| module.node(*node).results().map(value).collect()).collect()
 }
 
-/// Measured beside modelled time by operator: those that take most of either.
+/// Formats measured and modelled time by operator, largest share first.
 fn comparison(nodes: &[NodeProfile], module: &Module, costs: &CostModel) -> String {
     const MAX_ROWS: usize = 15;
     let mut rows: BTreeMap<&str, (u64, f64, f64)> = BTreeMap::new();
-    // Nodes that have nothing to do are no part of either.
+    // Nodes that have nothing to do count for neither.
     let pairs = nodes.iter().zip(&module.graph(module.main()).nodes).filter(|(row, _)| row.nanoseconds > 0);
     for (row, node) in pairs {
         let sum = rows.entry(&row.op).or_default();

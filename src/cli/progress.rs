@@ -1,4 +1,4 @@
-//! A line on the terminal while plans are sought: the strategy at work and the best plan so far.
+//! Progress line on the terminal during planning: the strategy at work and the best plan so far.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub struct Progress {
     candidates: u32,
     /// Bytes and modelled nanoseconds of the best plan so far.
     best: Option<(Bytes, u64)>,
-    /// Whether a line stands on the terminal.
+    /// Whether the terminal shows a line.
     is_open: bool,
 }
 

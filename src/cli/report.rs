@@ -13,7 +13,7 @@ use super::args::Report;
 use super::{Failure, Outcome, Voice, print, usage};
 use memc::{Outputs, read};
 
-/// Reports what a model needs, under a layout or in its own order.
+/// Reports the memory of a model, under a layout or in its own order.
 pub fn run(arguments: &Report, voice: &Voice) -> Outcome {
     let layout = layout(arguments, voice)?;
     let title = arguments.input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -26,7 +26,7 @@ pub fn run(arguments: &Report, voice: &Voice) -> Outcome {
         () if name.ends_with(".trace.json") => memc_report::trace(&layout),
         () if name.ends_with(".json") => memc_report::json(&layout),
         () if name.ends_with(".txt") => memc_report::text(&layout),
-        () => return Err(usage(format!("{name}: the extension says no format"), "use .html, .txt, .json or .trace.json")),
+        () => return Err(usage(format!("{name}: the extension must name a format"), "use .html, .txt, .json or .trace.json")),
     };
     let mut outputs = Outputs::default();
     outputs.add(output, |out| out.write_all(text.as_bytes()))?;
@@ -34,20 +34,20 @@ pub fn run(arguments: &Report, voice: &Voice) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a layout is of a model: of the one that was given to be planned, or of the one that was written.
+/// Whether a layout belongs to a model: the planned one, or the one that was written.
 fn is_of(layout: &Layout, file: &ModelFile) -> bool {
     let found = memc::sha256(file.bytes());
     [&layout.model.input_sha256, &layout.model.output_sha256].contains(&&found)
 }
 
-/// The layout belongs to another file.
+/// Rejects the layout of another model.
 fn other(path: &Path) -> Failure {
-    let text = format!("{} is the layout of another model: neither hash in it is that of this file", path.display());
-    let help = "name the model that was planned, or the one that was written with this layout; or plan again";
+    let text = format!("{} is the layout of another model: neither hash in it is the hash of this file", path.display());
+    let help = "name the model that was planned or the model that was written with this layout, or plan again";
     Failure { diagnostics: vec![Diagnostic::new("E0125", Severity::Error, text).with_help(help)], code: 1 }
 }
 
-/// The layout that is given, or that of the model's own order.
+/// Reads the given layout, or plans the model in its own order.
 fn layout(arguments: &Report, voice: &Voice) -> Result<Layout, Failure> {
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
     if let Some(path) = &arguments.layout {

@@ -16,10 +16,10 @@ use super::playing::{layout, load, nanoseconds, refuse};
 use super::{Outcome, Voice, print};
 use memc::Outputs;
 
-/// Rows of a list that people read; the rest is counted.
+/// Largest number of printed rows of a list.
 const MAX_ROWS: usize = 10;
 
-/// Plays the plan and says what it took.
+/// Plays the plan and prints its memory and time.
 pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
     let out = ModelFile::open(&arguments.model).map_err(Error::from)?;
     let layout = layout(&arguments.layout)?;
@@ -87,26 +87,26 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
     print(&format!("{digest}\n"))
 }
 
-/// The screen for people.
+/// Prints the memory and the transfers of a run.
 fn tell(played: &Played, voice: &Voice) {
     for arena in &played.arenas {
         voice.say(&format!("arena {}: {} planned, {} used", arena.space, Bytes(arena.planned), Bytes(arena.used)));
     }
     voice.say(&format!(
-        "{} nodes ran, {} had nothing to do, {} gave constants before the run",
+        "{} nodes ran, {} had nothing to do, {} were computed as constants before the run",
         played.ran, played.skipped, played.constant
     ));
     for link in &played.links {
         let (busy, waited) = (link.busy as f64 / 1e6, link.waited as f64 / 1e6);
         let (from, to) = (&link.from, &link.to);
         let (count, bytes) = (link.transfers, Bytes(link.bytes));
-        let cached = if link.direct { "" } else { ", through the system's cache" };
+        let cached = if link.direct { "" } else { ", through the system's file cache" };
         voice.say(&format!(
             "link {from} -> {to}: {count} transfers, {bytes}, busy {busy:.3} ms, waited for {waited:.3} ms{cached}"
         ));
     }
     voice.say(&format!(
-        "results outside the arena: {}, by {} nodes; workspace beyond the plan: {} at most",
+        "results outside the arena: {}, by {} nodes; workspace beyond the plan: at most {}",
         Bytes(played.bytes_outside()),
         played.outside.len(),
         Bytes(played.workspace_beyond()),
@@ -121,7 +121,7 @@ fn tell(played: &Played, voice: &Voice) {
     }
 }
 
-/// Bytes of this process that no file backs, where the system says so.
+/// Bytes of this process that no file backs; `None` on systems that do not report them.
 fn anonymous() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;

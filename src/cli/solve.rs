@@ -1,11 +1,11 @@
-//! `memc solve`: the solvers alone.
+//! `memc solve`: runs a solver by itself.
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use memc::Error;
-use memc_ir::{Diagnostic, Severity};
+use memc_ir::{Bytes, Diagnostic, Severity};
 use memc_solve::budget::json::Budget;
 use memc_solve::{Limit, Outcome as Solved, Status, budget, order, place};
 
@@ -30,7 +30,7 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
                 && let Some(set) =
                     place::infeasible_subset(&table.problem, &Limit::nodes(*effort)).map_err(|error| refuse(&error))?
             {
-                voice.say(&format!("these cannot fit together: {}", names(&table.ids, &set)));
+                voice.say(&format!("these buffers cannot fit together: {}", names(&table.ids, &set)));
             }
             Ok(summary(&outcome, "", seconds, voice))
         }
@@ -64,12 +64,13 @@ fn recompute(problem: &Path, output: &Path, allowed: Budget, effort: u64, voice:
     give(output, &(serde_json::to_string(&answer).map_err(|error| refuse(&error))? + "\n"))?;
     if let Some(conflict) = certified.conflict {
         let node = dag.nodes.get(conflict.run as usize).map_or(0, |node| node.id);
-        voice.say(&format!("{capacity} bytes are too few: node {node} needs {} at least in every plan", conflict.needed));
+        let (capacity, needed) = (Bytes(capacity).exact(), Bytes(conflict.needed).exact());
+        voice.say(&format!("a budget of {capacity} is too small: node {node} needs at least {needed} in every plan"));
     }
     Ok(summary(&certified.outcome, &format!(" ({})", certified.certificate.scope.as_str()), seconds, voice))
 }
 
-/// Most names of a line; sets that are longer have thousands of small buffers.
+/// Largest number of names on a line; longer sets have thousands of small buffers.
 const MAX_NAMES: usize = 64;
 
 fn names(ids: &[String], set: &[usize]) -> String {
@@ -80,7 +81,7 @@ fn names(ids: &[String], set: &[usize]) -> String {
 
 fn refuse(error: &dyn std::error::Error) -> Failure {
     let diagnostic = Diagnostic::new("E0307", Severity::Error, error.to_string());
-    Failure { diagnostics: vec![diagnostic.with_help("`memc explain E0307` says what a problem file is")], code: 1 }
+    Failure { diagnostics: vec![diagnostic.with_help("`memc explain E0307` describes problem files")], code: 1 }
 }
 
 fn give(path: &Path, text: &str) -> Result<(), Error> {

@@ -28,10 +28,10 @@ pub fn print(arguments: &Print, voice: &Voice) -> Outcome {
 pub fn opt(arguments: &Opt, voice: &Voice) -> Outcome {
     let refused = |diagnostics| Failure { diagnostics, code: 1 };
     let mut module = text::parse(&read(&arguments.input)?).map_err(refused)?;
-    // What a text says of memory must hold whatever stage it states: passes build on it.
+    // Passes rely on the places and aliases of the text, at every stage: verifies all of them.
     verify(&module, Stage::Planned).map_err(refused)?;
     let inference = memc_ops::infer(&mut module);
-    // Types that were open until now may be too large for what shares their bytes.
+    // Inferred types may be too large for values that share their bytes.
     verify(&module, Stage::Planned).map_err(refused)?;
     voice.diagnostics(&inference.diagnostics);
     module.stage = module.stage.max(Stage::Typed);

@@ -1,4 +1,4 @@
-//! `memc verify`: checks a plan, then runs both models and the plan on the same inputs.
+//! `memc verify`: checks a plan, then runs both models and the plan on equal inputs.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use super::args::Verify;
 use super::playing::{given, layout_of, load, refuse};
 use super::{Failure, Outcome, Voice, print, say};
 
-/// Violations and differences that are printed.
+/// Largest number of printed violations and differences.
 const MAX_ROWS: usize = 20;
 
 /// Verifies a plan by its files and by running it.
@@ -28,8 +28,8 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     }
     if !report.holds() {
         voice.say(&format!(
-            "check: {} violations; nothing was run. Name the layout that was written with this model (--layout), or plan again; `memc explain \
-             CODE` says what each means",
+            "check: {} violations; nothing was run. Name the layout that was written with this model (`--layout`), or plan again; `memc explain \
+             CODE` explains each code",
             report.violations.len()
         ));
         return Ok(ExitCode::from(1));
@@ -49,10 +49,10 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         voice.say(&format!("{subject}, round {round}: {difference}"));
     }
     for (round, subject, difference) in found.carried.iter().take(MAX_ROWS) {
-        voice.say(&format!("{subject}, round {round}: {difference}; behind equal integers it is within"));
+        voice.say(&format!("{subject}, round {round}: {difference}; within the tolerance once integers before it are set equal"));
     }
     if let Some(window) = &found.window {
-        voice.say(&format!("the first rewritten window whose results differ: {window}"));
+        voice.say(&format!("the first rewritten fragment whose results differ: {window}"));
     }
     if let Some(node) = &found.first {
         voice.say(&format!("the first node whose result differs: {node}"));
@@ -94,8 +94,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     }
     if !found.holds() {
         let text = format!("results differ: {} outputs, {rounds} rounds", found.outputs);
-        let help = "if the model draws random numbers, or its kernels do, that may be why; else plan it again with --exact, and report the \
-            difference";
+        let help = "random numbers in the model or its kernels may be the cause; else plan it again with `--exact`, and report the difference";
         return Err(Failure { diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text).with_help(help)], code: 1 });
     }
     let word = if is_identical { "bit for bit" } else { "within the tolerance" };
@@ -114,7 +113,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says how sessions with default options of both models differ.
+/// Prints how sessions with default options of both models differ.
 fn stock(stock: &Stock, rounds: u64, voice: &Voice) {
     if let Some(message) = &stock.refused {
         return voice.say(&format!("sessions with default options were not compared: {message}"));
@@ -126,23 +125,24 @@ fn stock(stock: &Stock, rounds: u64, voice: &Voice) {
     voice.say(&format!("sessions with default options differ, first in round {round}: {first}"));
     if !stock.holds() {
         let text = "sessions with default options of the given and of the written model differ beyond the tolerance";
-        let help = "they keep float16 sums in float32 and round only where a float16 value is really read, and fuse nodes: where the model is \
-            cut or rewritten, other values are rounded; `memc explain W0701` says what to do";
+        let help = "default sessions fuse nodes and keep float16 sums in float32 until a float16 value is read, so split or rewritten nodes round \
+            other values; `memc explain W0701` gives advice";
         voice.say(&Diagnostic::new("W0701", Severity::Warning, text.to_owned()).with_help(help).to_string());
     }
 }
 
-/// Nothing was compared, which is no success.
+/// Fails because no output was compared.
 fn nothing(found: &Verified) -> Failure {
     let text = match found.left_out.len() {
         0 => "nothing was compared: the model has no outputs".to_owned(),
-        count => format!("nothing was compared: the runtime gives out the elements of none of the {count} outputs"),
+        count => format!("nothing was compared: the runtime returns no elements of the {count} outputs"),
     };
-    let help = "make values that say something outputs of the model, as arrays; `memc check` verifies the plan from the files";
+    let help = "make the values to compare graph outputs, as arrays; `memc check` verifies the plan from the files";
     Failure { diagnostics: vec![Diagnostic::new("E0713", Severity::Error, text).with_help(help)], code: 1 }
 }
 
-/// What was asked for. Without, what the plan's options admit: rewrites that round otherwise unless it was asked to be exact.
+/// The requested tolerance; by default, the tolerance for the plan's options: 0 for exact plans, else
+/// that of rewrites that round otherwise.
 fn tolerance(arguments: &Verify, options: &BTreeMap<String, String>) -> Tolerance {
     let is_exact = options.get("exact").is_some_and(|value| value == "true");
     let usual = if is_exact { Tolerance::default() } else { Tolerance::of_roundings() };

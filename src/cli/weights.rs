@@ -1,4 +1,4 @@
-//! Weight files that a written model names: copied beside it, or missed.
+//! Weight files that a written model names: copied beside it, or reported missing.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -10,14 +10,14 @@ use memc_ir::{Diagnostic, Severity};
 
 use memc::Outputs;
 
-/// Files that the written model reads beside it, where it goes into another folder.
+/// Weight files of a model that is written into another folder.
 pub struct Elsewhere {
-    /// Name in the model, where the file is, and where a session looks for it.
+    /// Name in the model, path of the file, and path at which a session looks for it.
     files: Vec<(String, PathBuf, PathBuf)>,
 }
 
 impl Elsewhere {
-    /// Of what a model names.
+    /// Lists the files that a model names; none if both models lie in one folder.
     pub fn of(names: &BTreeSet<String>, input: &Path, output: &Path) -> Self {
         let (from, to) = (folder(input), folder(output));
         if from.canonicalize().ok().is_some_and(|from| to.canonicalize().is_ok_and(|to| from == to)) {
@@ -27,10 +27,10 @@ impl Elsewhere {
         Self { files: places.collect() }
     }
 
-    /// Adds a copy of each to the outputs, whatever lies in its place.
+    /// Adds a copy of each file to the outputs; existing files are replaced.
     ///
     /// # Errors
-    /// One is missing beside the given model, the system refuses to read it, or to make its folder.
+    /// A file is missing beside the given model, or the system refuses to read it or to make its folder.
     pub fn copy(&self, outputs: &mut Outputs) -> Result<(), Error> {
         let told = |what, path: &Path, source| Error::File { what, path: path.to_owned(), source };
         let mut open = Vec::with_capacity(self.files.len());
@@ -49,14 +49,15 @@ impl Elsewhere {
         Ok(())
     }
 
-    /// What no session will find. What is missing beside the given model too (stripped weights) is nobody's loss.
+    /// Warns about files that a session will not find. Files that are missing beside the given model too
+    /// (stripped weights) do not count.
     pub fn missed(&self) -> Option<Diagnostic> {
         let missed = self.files.iter().filter(|(_, from, to)| from.is_file() && !to.exists());
         let missed: Vec<&str> = missed.map(|(name, ..)| name.as_str()).collect();
         let first = missed.first()?;
         let more = if missed.len() > 1 { format!(" and {} more", missed.len() - 1) } else { String::new() };
         let text = format!("the written model reads weights from `{first}`{more}, which is not beside it");
-        let help = "give --copy-weights, or write the model into the folder of the given one";
+        let help = "use `--copy-weights`, or write the model into the folder of the given one";
         Some(Diagnostic::new("W0401", Severity::Warning, text).with_help(help))
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
-use crate::findings::{At, Findings};
+use crate::findings::{At, Findings, exact};
 use crate::{in_place, views};
 use memc_layout::AliasKind;
 use petgraph::unionfind::UnionFind;
@@ -19,7 +19,7 @@ pub(crate) fn resolve(ctx: &mut Ctx<'_>, findings: &mut Findings) {
             Some(of) if ctx.value_of[index].is_some() => ctx.target[index] = Some(of),
             Some(_) => {}
             None => {
-                let message = format!("`{}` is an alias of `{}`, which is no value with an entry", tensor.name, alias.of);
+                let message = format!("`{}` is an alias of `{}`, which is not a value with an entry", tensor.name, alias.of);
                 findings.add(Kind::AliasTarget, At::tensor(&tensor.name), message);
             }
         }
@@ -28,7 +28,7 @@ pub(crate) fn resolve(ctx: &mut Ctx<'_>, findings: &mut Findings) {
     for index in 0..ctx.root.len() {
         if ctx.root[index].is_none() {
             let tensor = ctx.tensor(index);
-            let message = format!("following the aliases of `{}` never ends", tensor.name);
+            let message = format!("the aliases of `{}` form a cycle", tensor.name);
             findings.add(Kind::AliasCycle, At::tensor(&tensor.name), message);
         }
     }
@@ -89,13 +89,13 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         match alias.kind {
             AliasKind::InPlace => in_place::check(ctx, index, of, legal.contains(&0), findings),
             AliasKind::View if legal.is_empty() => {
-                let message = format!("`{name}` is no reshape or contiguous window of `{other}`");
+                let message = format!("`{name}` is neither a reshape nor a contiguous part of `{other}`");
                 findings.add(Kind::View, At::tensor(name), message);
             }
             AliasKind::View if !legal.contains(&alias.alias_offset) => {
                 let places: Vec<String> = legal.iter().map(u64::to_string).collect();
                 let message = format!(
-                    "`{name}` begins at byte {} of `{other}`, its entry says {}",
+                    "`{name}` begins at byte {} of `{other}`; its entry states byte {}",
                     places.join(" or "),
                     alias.alias_offset
                 );
@@ -113,7 +113,7 @@ fn place(ctx: &Ctx<'_>, index: usize, of: usize, alias_offset: u64, findings: &m
     let expected = owner.offset.map(|offset| offset.saturating_add(alias_offset));
     if tensor.space != owner.space || tensor.offset != expected {
         let message = format!(
-            "`{}` lies at {}, its alias `{}` puts it at {}",
+            "`{}` lies at {}; its owner `{}` implies {}",
             tensor.name,
             shown(tensor.space.as_deref(), tensor.offset),
             owner.name,
@@ -123,7 +123,8 @@ fn place(ctx: &Ctx<'_>, index: usize, of: usize, alias_offset: u64, findings: &m
     }
     let end = alias_offset.saturating_add(tensor.bytes);
     if end > owner.bytes {
-        let message = format!("`{}` ends at byte {end} of `{}`, which has {}", tensor.name, owner.name, owner.bytes);
+        let size = exact(owner.bytes);
+        let message = format!("`{}` ends at byte {end} of `{}`, which has {size}", tensor.name, owner.name);
         findings.add(Kind::AliasPlace, at, message);
     }
 }

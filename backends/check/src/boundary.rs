@@ -12,13 +12,13 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let (before, after) = (given.module.graph(given.module.main()), out.module.graph(out.module.main()));
     for (what, old, new) in [("input", &before.inputs, &after.inputs), ("output", &before.outputs, &after.outputs)] {
         if old.len() != new.len() {
-            let message = format!("the input model has {} {what}s, the output model {}", old.len(), new.len());
+            let message = format!("the input model has {} {what}s, the output model has {}", old.len(), new.len());
             findings.add(Kind::Interface, At::default(), message);
         }
         for (position, (old, new)) in old.iter().zip(new).enumerate() {
             let (old_name, new_name) = (given.name(*old), out.name(*new));
             if old_name != new_name {
-                let message = format!("{what} {position} is `{new_name}`, it was `{old_name}`");
+                let message = format!("{what} {position} is `{new_name}`, but `{old_name}` in the input model");
                 findings.add(Kind::Interface, At::tensor(new_name), message);
             } else if let Some(message) = changed(ctx, *old, *new) {
                 findings.add(Kind::Interface, At::tensor(new_name), format!("{what} `{new_name}`: {message}"));
@@ -36,7 +36,7 @@ fn changed(ctx: &Ctx<'_>, old: Value, new: Value) -> Option<String> {
         _ => out.is_input(new) && before != after,
     };
     if differs {
-        return Some(format!("its type is {after}, it was {before}"));
+        return Some(format!("its type is {after}, but {before} in the input model"));
     }
     let default = |side: &crate::side::Side<'_>, value: Value| {
         side.module.value(value).default.map(|constant| side.module.constant(constant).clone())
@@ -47,5 +47,5 @@ fn changed(ctx: &Ctx<'_>, old: Value, new: Value) -> Option<String> {
         (None, None) => true,
         _ => false,
     };
-    (!same).then(|| "its default is another one".to_owned())
+    (!same).then(|| "its default differs from the input model's".to_owned())
 }

@@ -8,7 +8,7 @@ use memc_layout::{AliasKind, Class};
 use crate::baseline;
 use crate::codes::Kind;
 use crate::ctx::{Ctx, Steps};
-use crate::findings::{At, Findings};
+use crate::findings::{At, Findings, exact};
 use crate::levels::{Held, aligned_bound, highest, levels};
 use crate::liveness::joined;
 use crate::order_bound::order_bounds;
@@ -83,13 +83,15 @@ fn peak(ctx: &Ctx<'_>, space: &str, stated: &[Held], found: SpaceSummary, findin
         claim.bytes == found.peak && (found.peak == 0 || there == Some(found.peak)) && is_covered
     });
     if !right {
-        let said = claim.map_or("nothing".to_owned(), |claim| format!("{} bytes at step {}", claim.bytes, claim.step));
-        let message = format!("the peak of `{space}` is {} bytes at step {}, claimed is {said}", found.peak, found.peak_step);
+        let said = claim.map_or("nothing".to_owned(), |claim| format!("{} at step {}", exact(claim.bytes), claim.step));
+        let (peak, step) = (exact(found.peak), found.peak_step);
+        let message = format!("the peak of `{space}` is {peak} at step {step}; the layout states {said}");
         findings.add(Kind::Peak, At::default(), message);
     }
     let size = arena_size(ctx, space);
     if found.peak > size {
-        let message = format!("{} bytes of `{space}` are live at step {}, its arena has {size}", found.peak, found.peak_step);
+        let (peak, step, size) = (exact(found.peak), found.peak_step, exact(size));
+        let message = format!("{peak} of `{space}` are live at step {step}, but its arena has {size}");
         findings.add(Kind::PeakOverArena, At::default(), message);
     }
 }
@@ -97,41 +99,48 @@ fn peak(ctx: &Ctx<'_>, space: &str, stated: &[Held], found: SpaceSummary, findin
 fn bounds(ctx: &Ctx<'_>, space: &str, found: SpaceSummary, stated: &[Held], changed: bool, findings: &mut Findings) {
     let mut refuse = |why: String| findings.add(Kind::LowerBound, At::default(), format!("`{space}`: {why}"));
     let Some(claim) = ctx.layout.lower_bound.get(space) else {
-        refuse("no bound is stated".to_owned());
+        refuse("the layout states no lower bound".to_owned());
         return;
     };
     // Placement bound: at most the arena size, and equal to it if claimed as proved.
     let size = arena_size(ctx, space);
     if claim.placement > size {
-        refuse(format!("no placement below {} bytes is claimed, this one has {size}", claim.placement));
+        let (bound, size) = (exact(claim.placement), exact(size));
+        refuse(format!("the stated lower bound of placements is {bound}, but this placement needs {size}"));
     } else if claim.placement_proved && claim.placement != size {
-        refuse(format!("the placement of {size} bytes is claimed optimal, but its bound is {}", claim.placement));
+        let (bound, size) = (exact(claim.placement), exact(size));
+        refuse(format!("the placement of {size} is stated to be optimal, but its lower bound is {bound}"));
     }
     // Order bound: only meaningful if nothing is recomputed or moved.
     match claim.order {
-        None if claim.order_proved => refuse("the order is claimed optimal without a bound".to_owned()),
+        None if claim.order_proved => refuse("the order is stated to be optimal, but has no lower bound".to_owned()),
         None => {}
         Some(_) if claim.order_proved && changed => {
-            refuse("the order is claimed optimal, but something is recomputed or moved".to_owned());
+            refuse("the order is stated to be optimal, but the plan recomputes or transfers values".to_owned());
         }
         Some(_) if changed => {}
         Some(order) if order > found.peak => {
-            refuse(format!("no order below {order} bytes is claimed, this one has a peak of {}", found.peak));
+            let (bound, peak) = (exact(order), exact(found.peak));
+            refuse(format!("the stated lower bound of orders is {bound}, but this order has a peak of {peak}"));
         }
         Some(order) if claim.order_proved && order != found.peak => {
-            refuse(format!("the order is claimed optimal with a bound of {order}, its peak is {}", found.peak));
+            let (bound, peak) = (exact(order), exact(found.peak));
+            refuse(format!("the order is stated to be optimal with a lower bound of {bound}, but its peak is {peak}"));
         }
         Some(order) if claim.order_proved && order < found.order_bound => refuse(format!(
-            "the order is claimed optimal with {order} bytes, but what must be live at one node's step has {}",
-            found.order_bound
+            "the order is stated to be optimal with {}, but the step of one node needs at least {}",
+            exact(order),
+            exact(found.order_bound)
         )),
         Some(order) if order > found.order_bound => findings.remark(format!(
-            "`{space}`: the order's bound of {order} bytes is not re-derived; what must be live at one node's step gives {}",
-            found.order_bound
+            "`{space}`: the order's bound of {} is not verified; the check derives a bound of {} from single steps",
+            exact(order),
+            exact(found.order_bound)
         )),
         Some(order) if order < found.order_bound => findings.remark(format!(
-            "`{space}`: the order's bound of {order} bytes is weak; what must be live at one node's step gives {}",
-            found.order_bound
+            "`{space}`: the order's bound of {} is weak; the check derives a bound of {} from single steps",
+            exact(order),
+            exact(found.order_bound)
         )),
         Some(_) => {}
     }
@@ -140,13 +149,15 @@ fn bounds(ctx: &Ctx<'_>, space: &str, found: SpaceSummary, stated: &[Held], chan
     let derived = aligned_bound(stated, ctx.steps(), alignment);
     if claim.placement > derived && claim.placement <= size {
         findings.remark(format!(
-            "`{space}`: the placement bound of {} bytes is not re-derived; live bytes at one step give {derived}",
-            claim.placement
+            "`{space}`: the placement bound of {} is not verified; the check derives a bound of {} from single steps",
+            exact(claim.placement),
+            exact(derived)
         ));
     } else if claim.placement < found.placement_bound {
         findings.remark(format!(
-            "`{space}`: the placement bound of {} bytes is weak; live bytes at one step give {}",
-            claim.placement, found.placement_bound
+            "`{space}`: the placement bound of {} is weak; the check derives a bound of {} from single steps",
+            exact(claim.placement),
+            exact(found.placement_bound)
         ));
     }
 }
@@ -167,7 +178,7 @@ fn counts(ctx: &Ctx<'_>, recomputed: u64, findings: &mut Findings, summary: &mut
     ];
     for (key, claimed, found) in expected {
         if claimed != found {
-            findings.add(Kind::Cost, At::default(), format!("cost.{key} is {found}, claimed is {claimed}"));
+            findings.add(Kind::Cost, At::default(), format!("cost.{key} is {found}; the layout states {claimed}"));
         }
     }
     let tensors = &ctx.layout.tensors;
@@ -192,13 +203,14 @@ fn weights(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
     let constants = ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Constant && tensor.alias.is_none());
     let found = constants.fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes));
     if found != ctx.layout.weights {
-        let message = format!("the constants have {found} bytes, claimed are {}", ctx.layout.weights);
+        let message = format!("the constants have {}; the layout states {}", exact(found), exact(ctx.layout.weights));
         findings.add(Kind::Weights, At::default(), message);
     }
     let (least, most) = baseline::weights(ctx);
     let claimed = ctx.layout.baseline.weights;
     if claimed > 0 && !(least..=most).contains(&claimed) {
-        let message = format!("the constants of the input model have {least} to {most} bytes, claimed are {claimed}");
+        let (least, most, claimed) = (exact(least), exact(most), exact(claimed));
+        let message = format!("the constants of the input model have {least} to {most}; the layout states {claimed}");
         findings.add(Kind::Weights, At::default(), message);
     }
     summary.weights = found;
@@ -208,7 +220,7 @@ fn weights(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
         outside.filter(|id| matches!(module.constant(*id).payload, Payload::External { .. })).count() as u64;
     if summary.external_constants > 0 {
         findings.remark(format!(
-            "{} constants outside the model file are compared by where they lie, not by their bytes",
+            "{} constants outside the model file are compared by location, not by content",
             summary.external_constants
         ));
     }
@@ -220,20 +232,26 @@ fn baseline(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
     let bounded = !ctx.layout.options.contains_key("profile");
     if (bounded && found.claimed > found.most) || found.claimed < found.least {
         let message = format!(
-            "file_order_peak is claimed as {} bytes; the input model needs {}, with other views between {} and {}",
-            found.claimed, found.derived, found.least, found.most
+            "the layout states a file_order_peak of {}; the input model needs {}, with other views between {} and {}",
+            exact(found.claimed),
+            exact(found.derived),
+            exact(found.least),
+            exact(found.most)
         );
         findings.add(Kind::Baseline, At::default(), message);
     } else if found.claimed != found.derived {
         findings.remark(format!(
-            "file_order_peak is claimed as {} bytes; with every result that can be a view, and the plan's workspace, it is {}",
-            found.claimed, found.derived
+            "the layout states a file_order_peak of {}; it is {} with the plan's workspace and every possible view",
+            exact(found.claimed),
+            exact(found.derived)
         ));
     }
     if (bounded && found.claimed_own > found.most_own) || (found.claimed_own < found.least && found.claimed_own > 0) {
         let message = format!(
-            "own_peak is claimed as {} bytes; the input model needs between {} and {}",
-            found.claimed_own, found.least, found.most_own
+            "the layout states an own_peak of {}; the input model needs between {} and {}",
+            exact(found.claimed_own),
+            exact(found.least),
+            exact(found.most_own)
         );
         findings.add(Kind::Baseline, At::default(), message);
     }

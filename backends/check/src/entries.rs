@@ -9,7 +9,7 @@ use memc_layout::{Class, Layout, Tensor};
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
-use crate::findings::{At, Findings};
+use crate::findings::{At, Findings, exact};
 use crate::side::{Known, Side};
 
 static ELEMENTS: LazyLock<BTreeMap<&str, ElementType>> = LazyLock::new(|| {
@@ -63,7 +63,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for row in &ctx.layout.unplanned {
         let Some((class, value)) = row.class.zip(ctx.out.named.get(&row.name)) else { continue };
         if !classes(ctx, *value).contains(&class) {
-            let message = format!("`{}` in `unplanned` is no {}", row.name, class.as_str());
+            let message = format!("`{}` in `unplanned` is not of class {}", row.name, class.as_str());
             findings.add(Kind::Class, At::tensor(&row.name), message);
         }
     }
@@ -73,7 +73,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             Some(index) => entry(ctx, index, *value, findings),
             None if ctx.out.known[*value].is_some() => {
                 let bytes = ctx.out.known[*value].as_ref().map_or(0, |known| known.bytes());
-                findings.add(Kind::MissingTensor, At::tensor(name), format!("`{name}` ({bytes} bytes) has no entry"));
+                findings.add(Kind::MissingTensor, At::tensor(name), format!("`{name}` ({}) has no entry", exact(bytes)));
             }
             None if !unplanned.contains(name) => {
                 let message = format!("`{name}` is neither in `tensors` nor in `unplanned`");
@@ -89,13 +89,14 @@ fn entry(ctx: &Ctx<'_>, index: usize, value: Value, findings: &mut Findings) {
     let tensor = ctx.tensor(index);
     let at = At::tensor(&tensor.name);
     let Some(claimed) = stated(tensor) else {
-        let message = format!("`{}`: {}{:?} is no type with a size", tensor.name, tensor.dtype, tensor.shape);
+        let message = format!("`{}`: {}{:?} is not a type with a size", tensor.name, tensor.dtype, tensor.shape);
         let kind = if element(&tensor.dtype).is_none() { Kind::Schema } else { Kind::Type };
         findings.add(kind, at, message);
         return;
     };
     if tensor.bytes != claimed.bytes() {
-        let message = format!("`{}` has {} bytes, its entry says {}", tensor.name, claimed.bytes(), tensor.bytes);
+        let (size, stated) = (exact(claimed.bytes()), exact(tensor.bytes));
+        let message = format!("`{}` has {size}; its entry states {stated}", tensor.name);
         findings.add(Kind::Bytes, at, message);
     }
     let known_element = ctx.out.module.ty(value).tensor().map(|ty| ty.element).filter(|element| element.bits().is_some());
@@ -103,13 +104,13 @@ fn entry(ctx: &Ctx<'_>, index: usize, value: Value, findings: &mut Findings) {
         ctx.out.known[value].as_deref() == Some(&claimed) && known_element.is_none_or(|element| element == claimed.element);
     if !agrees {
         let message =
-            format!("`{}` is {}, its entry says {}{:?}", tensor.name, ctx.out.module.ty(value), tensor.dtype, tensor.shape);
+            format!("`{}` is {}; its entry states {}{:?}", tensor.name, ctx.out.module.ty(value), tensor.dtype, tensor.shape);
         findings.add(Kind::Type, at, message);
     }
     let classes = classes(ctx, value);
     if !classes.contains(&tensor.class) {
         let expected: Vec<&str> = classes.iter().map(|class| class.as_str()).collect();
-        let message = format!("`{}` is {}, its entry says {}", tensor.name, expected.join(" or "), tensor.class.as_str());
+        let message = format!("`{}` is {}; its entry states {}", tensor.name, expected.join(" or "), tensor.class.as_str());
         findings.add(Kind::Class, at, message);
     }
 }

@@ -7,7 +7,7 @@ use memc_layout::{Class, Fetch};
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
-use crate::findings::{At, Findings};
+use crate::findings::{At, Findings, exact};
 
 /// Checks all rows of `fetches`. Also checks that the arena and the constants in the near space fit
 /// there together.
@@ -19,7 +19,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for row in &ctx.layout.fetches {
         let at = At::tensor(&row.result);
         let mut refuse = |why: &str| {
-            findings.add(Kind::Fetch, at, format!("`{}` is no copy of `{}` at step {}: {why}", row.result, row.tensor, row.step));
+            let message = format!("`{}` is not a valid fetch of `{}` at step {}: {why}", row.result, row.tensor, row.step);
+            findings.add(Kind::Fetch, at, message);
         };
         match copy(ctx, row) {
             Err(why) => refuse(why),
@@ -27,7 +28,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             Ok(_) => {}
         }
         if row.from == row.to || !links.contains(&(row.from.as_str(), row.to.as_str())) {
-            refuse("the target has no such link");
+            refuse("the target has no link between these spaces");
         }
         if *homes.entry(&row.tensor).or_insert(&row.from) != row.from {
             refuse("the constant lies in two spaces");
@@ -40,11 +41,12 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
 /// Returns the step of the row's node, or the reason that the node is not the stated copy of the
 /// constant.
 fn copy(ctx: &Ctx<'_>, row: &Fetch) -> Result<usize, &'static str> {
-    let step = usize::try_from(row.step).ok().filter(|step| *step < ctx.steps()).ok_or("there is no such step")?;
+    let step =
+        usize::try_from(row.step).ok().filter(|step| *step < ctx.steps()).ok_or("the schedule has no step of this number")?;
     let data = ctx.out.module.node(ctx.out.rows[ctx.order[step]].node);
     let is_identity = data.operator.domain.is_empty() && &*data.operator.name == "Identity";
     let ([Some(operand)], [Some(result)], true) = (&data.inputs[..], &data.outputs[..], is_identity) else {
-        return Err("its node is no Identity");
+        return Err("its node is not an Identity");
     };
     if ctx.out.name(*operand) != row.tensor || ctx.out.name(*result) != row.result {
         return Err("its node has other operands or results");
@@ -52,13 +54,13 @@ fn copy(ctx: &Ctx<'_>, row: &Fetch) -> Result<usize, &'static str> {
     let entries = ctx.tensor_of[*operand].zip(ctx.tensor_of[*result]).ok_or("one of them has no entry")?;
     let (constant, near) = (ctx.tensor(entries.0), ctx.tensor(entries.1));
     if constant.class != Class::Constant || ctx.out.producer[*operand].is_some() || constant.offset.is_some() {
-        return Err("the former is no initializer that the caller holds");
+        return Err("the constant is not an initializer that the caller holds");
     }
     if near.space.as_deref() != Some(&row.to) || near.offset.is_none() || near.alias.is_some() {
-        return Err("the latter has no place of its own there");
+        return Err("the copy has no place of its own in the near space");
     }
     if constant.bytes != row.bytes || near.bytes != row.bytes {
-        return Err("its size is another");
+        return Err("the copy has another size");
     }
     Ok(step)
 }
@@ -89,7 +91,8 @@ fn room(ctx: &Ctx<'_>, homes: &BTreeMap<&str, &str>, findings: &mut Findings) {
     let capacity = ctx.layout.target.spaces.iter().find(|space| space.name == near).and_then(|space| space.capacity);
     let limit = ctx.layout.budget.get(near).copied().into_iter().chain(capacity).min();
     if let Some(limit) = limit.filter(|limit| arena.saturating_add(kept) > *limit) {
-        let message = format!("`{near}` holds an arena of {arena} bytes and constants of {kept}, together more than {limit}");
+        let (arena, kept, limit) = (exact(arena), exact(kept), exact(limit));
+        let message = format!("`{near}` holds an arena of {arena} and constants of {kept}, together more than {limit}");
         findings.add(Kind::Fetch, At::default(), message);
     }
 }

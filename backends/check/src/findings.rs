@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memc_ir::{Diagnostic, Severity};
+use memc_ir::{Bytes, Diagnostic, Severity};
 
 use crate::codes::Kind;
 
@@ -41,6 +41,11 @@ impl<'a> At<'a> {
         self.tensor = Some(tensor);
         self
     }
+}
+
+/// Formats a number of bytes with separators and unit.
+pub(crate) fn exact(bytes: u64) -> String {
+    Bytes(bytes).exact()
 }
 
 /// Violations and remarks so far.

@@ -18,10 +18,10 @@ pub fn form(text: &str) -> Vec<Violation> {
         found.push(Violation { kind: Kind::Form, tensor: None, step: None, diagnostic });
     };
     if !text.ends_with("}\n") {
-        report("the file does not end with one newline behind the last brace".to_owned());
+        report("the file does not end with one newline after the last brace".to_owned());
     }
     if let Ok(Shape { unsorted: Some(key) }) = serde_json::from_str::<Shape>(text) {
-        report(format!("the key `{key}` stands twice or behind a key that sorts after it"));
+        report(format!("the key `{key}` occurs twice, or after a key that it sorts before"));
     }
     found
 }

@@ -19,7 +19,11 @@ pub(crate) fn check(given: &ModelFile, out: &ModelFile, layout: &Layout, finding
     for (which, stated, file) in [("input", &layout.model.input_sha256, given), ("output", &layout.model.output_sha256, out)] {
         let found = sha256(file.bytes());
         if !stated.eq_ignore_ascii_case(&found) {
-            findings.add(Kind::Hash, At::default(), format!("{which}_sha256 is `{stated}`, the {which} model has `{found}`"));
+            findings.add(
+                Kind::Hash,
+                At::default(),
+                format!("the layout states {which}_sha256 `{stated}`; the {which} model has `{found}`"),
+            );
         }
     }
     versions(out, layout, findings);
@@ -49,12 +53,12 @@ fn versions(out: &ModelFile, layout: &Layout, findings: &mut Findings) {
         })
         .collect();
     if found != stated {
-        let message = format!("opset_imports are {stated:?}, the output model has {found:?}");
+        let message = format!("the layout states opset_imports {stated:?}; the output model has {found:?}");
         findings.add(Kind::ModelHeader, At::default(), message);
     }
     let ir_version = model.ir_version.unwrap_or(0);
     if i64::try_from(layout.model.ir_version) != Ok(ir_version) {
-        let message = format!("ir_version is {}, the output model has {ir_version}", layout.model.ir_version);
+        let message = format!("the layout states ir_version {}; the output model has {ir_version}", layout.model.ir_version);
         findings.add(Kind::ModelHeader, At::default(), message);
     }
 }

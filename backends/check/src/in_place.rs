@@ -5,7 +5,7 @@ use memc_layout::Class;
 
 use crate::codes::Kind;
 use crate::ctx::{Ctx, is_callers};
-use crate::findings::{At, Findings};
+use crate::findings::{At, Findings, exact};
 use crate::side::Known;
 
 /// Checks that the tensor at `index` may overwrite the tensor at `of`. `is_view`: the operator defines
@@ -16,13 +16,16 @@ pub(crate) fn check(ctx: &Ctx<'_>, index: usize, of: usize, is_view: bool, findi
     let offset = tensor.alias.as_ref().map_or(0, |alias| alias.alias_offset);
     if tensor.bytes != source.bytes || offset != 0 {
         let message = format!(
-            "`{}` ({} bytes) overwrites `{}` ({} bytes) at byte {offset}",
-            tensor.name, tensor.bytes, source.name, source.bytes
+            "`{}` ({}) overwrites `{}` ({}) at byte {offset}",
+            tensor.name,
+            exact(tensor.bytes),
+            source.name,
+            exact(source.bytes)
         );
         findings.add(Kind::InPlaceBytes, At::tensor(&tensor.name), message);
     }
     let Some(row) = ctx.out.producer[result] else {
-        let message = format!("`{}` is computed by no node, so it overwrites nothing", tensor.name);
+        let message = format!("`{}` is in place, but no node computes it", tensor.name);
         findings.add(Kind::InPlaceOperator, At::tensor(&tensor.name), message);
         return;
     };
@@ -86,7 +89,7 @@ fn kept(ctx: &Ctx<'_>, of: usize, step: usize, at: At<'_>, findings: &mut Findin
         }
         let fixed = matches!(tensor.class, Class::Constant | Class::Output) || ctx_output(ctx, *member);
         if fixed || (is_callers(tensor.class) && tensor.offset.is_none()) {
-            let message = format!("step {step}: the bytes of `{}` ({}) are overwritten", tensor.name, tensor.class.as_str());
+            let message = format!("step {step}: `{}` ({}) is overwritten, but must be kept", tensor.name, tensor.class.as_str());
             findings.add(Kind::InPlaceCaller, at, message);
         }
         if let Some((_, end)) = ctx.derived[*member]
@@ -94,9 +97,9 @@ fn kept(ctx: &Ctx<'_>, of: usize, step: usize, at: At<'_>, findings: &mut Findin
         {
             let last = end - 1;
             let message = format!(
-                "step {step}: the {} bytes of `{}` are overwritten, but it is needed until step {last} (`{}`)",
-                tensor.bytes,
+                "step {step}: `{}` ({}) is overwritten, but needed until step {last} (`{}`)",
                 tensor.name,
+                exact(tensor.bytes),
                 ctx.node_at(last as usize)
             );
             findings.add(Kind::InPlaceReadLater, at, message);

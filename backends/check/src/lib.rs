@@ -104,7 +104,7 @@ fn import<'f>(
     let out = unbound(out).and_then(|left: BTreeMap<String, u64>| {
         for (name, extent) in &left {
             let message =
-                format!("the plan holds for `{name}` = {extent} alone, and an input of the output model leaves `{name}` open");
+                format!("the plan holds only for `{name}` = {extent}, but an input of the output model leaves `{name}` unbound");
             findings.add(Kind::Unbound, At::default(), message);
         }
         open(out, &left)
@@ -124,12 +124,12 @@ fn import<'f>(
 /// Runs all checks that need both models.
 fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, findings: &mut Findings, summary: &mut Summary) {
     let Some(order) = schedule::order(out, layout, findings) else {
-        findings.remark("stopped early: without a schedule nothing more can be checked".to_owned());
+        findings.remark("stopped early: nothing more can be checked without a valid schedule".to_owned());
         return;
     };
     summary.unverified_shapes = entries::adopt_types(out, layout);
     if summary.unverified_shapes > 0 {
-        findings.remark(format!("{} shapes are taken from the layout: the model does not tell them", summary.unverified_shapes));
+        findings.remark(format!("{} shapes are taken from the layout: the model does not state them", summary.unverified_shapes));
     }
     let mut ctx = Ctx::new(given, out, layout, order, findings);
     schedule::check(&ctx, findings);

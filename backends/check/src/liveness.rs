@@ -5,7 +5,7 @@ use memc_ir::Value;
 
 use crate::codes::Kind;
 use crate::ctx::{Ctx, Steps};
-use crate::findings::{At, Findings};
+use crate::findings::{At, Findings, exact};
 
 /// Sorts ranges and joins those that overlap or touch.
 pub(crate) fn joined(mut ranges: Vec<Steps>) -> Vec<Steps> {
@@ -44,9 +44,9 @@ pub(crate) fn check(ctx: &mut Ctx<'_>, findings: &mut Findings) {
                 let (start, end) = needed.unwrap_or((start, end));
                 let last = end.saturating_sub(1);
                 let message = format!(
-                    "`{}` ({} bytes) is stated live at {:?}, but needed at steps [{start},{end}): `{}` is at {start}, `{}` at {last}",
+                    "`{}` ({}) is stated live at {:?}, but needed at steps [{start},{end}): `{}` is at {start}, `{}` at {last}",
                     tensor.name,
-                    tensor.bytes,
+                    exact(tensor.bytes),
                     pairs(&stated),
                     ctx.node_at(start as usize),
                     ctx.node_at(last as usize),

@@ -39,14 +39,15 @@ fn copies(ctx: &Ctx<'_>, theirs: &Numbers, ours: &Numbers, findings: &mut Findin
         rows.extend(copy.map(|(_, row)| row));
         let source = side.named.get(name).and_then(|value| Some((*value, side.producer[*value]?)));
         let (Some((value, row)), Some((first, source)), true) = (copy, source, tensor.name != *name) else {
-            let message = format!("`{}` cannot be `{name}` again: that is not what another node computes", tensor.name);
+            let message = format!("`{}` cannot recompute `{name}`, which is not a result of another node", tensor.name);
             findings.add(Kind::RecomputeOp, At::tensor(&tensor.name), message);
             continue;
         };
         let step = ctx.step_of[row];
         let at = At::node(step, ctx.node_at(step)).of(&tensor.name);
         if out.unrepeatable(row) {
-            let message = format!("step {step}: {} may not run again: `{}` repeats `{name}`", out.operator(row), tensor.name);
+            let message =
+                format!("step {step}: `{}` recomputes `{name}`, but {} may not run again", tensor.name, out.operator(row));
             findings.add(Kind::RecomputeRandom, at, message);
         }
         let (copy, original) = (&ours.parts[row], &numbers.parts[source]);
@@ -111,7 +112,7 @@ fn outputs(ctx: &Ctx<'_>, options: Options, theirs: &Numbers, ours: &Numbers, fi
         let more = changed.len() - shown.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         if options.exact {
-            let message = format!("not provably what the input model computes: {}{more}", shown.join(", "));
+            let message = format!("not provably equal to the input model's outputs: {}{more}", shown.join(", "));
             findings.add(Kind::Rewritten, At::tensor(&changed[0]), message);
         } else {
             findings.remark(format!("rewritten: needs numeric comparison: {}{more}", shown.join(", ")));

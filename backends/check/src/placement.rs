@@ -6,7 +6,7 @@ use memc_layout::{Arena, Class, Io, Space, Tensor};
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
-use crate::findings::{At, Findings};
+use crate::findings::{At, Findings, exact};
 
 /// Checks every placed tensor and every arena.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
@@ -42,7 +42,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for (space, limit) in &layout.budget {
         let size = arenas.get(space.as_str()).map_or(0, |arena| arena.size);
         if size > *limit {
-            let message = format!("the arena of `{space}` has {size} bytes, the budget is {limit}");
+            let (size, limit) = (exact(size), exact(*limit));
+            let message = format!("the arena of `{space}` has {size}, but the budget is {limit}");
             findings.add(Kind::Budget, At::default(), message);
         }
     }
@@ -88,11 +89,12 @@ fn is_needed(ctx: &Ctx<'_>, index: usize) -> bool {
 fn bounds(tensor: &Tensor, offset: u64, end: u64, arena: &Arena, findings: &mut Findings) {
     let at = At::tensor(&tensor.name);
     if tensor.alias.is_none() && !offset.is_multiple_of(arena.alignment.max(1)) {
-        let message = format!("offset {offset} of `{}` is no multiple of {}", tensor.name, arena.alignment);
+        let message = format!("offset {offset} of `{}` is not a multiple of {}", tensor.name, arena.alignment);
         findings.add(Kind::Alignment, at, message);
     }
     if end > arena.size {
-        let message = format!("`{}` ends at {end}, the arena of `{}` has {} bytes", tensor.name, arena.space, arena.size);
+        let (end, size) = (exact(end), exact(arena.size));
+        let message = format!("`{}` ends at {end}, but the arena of `{}` has {size}", tensor.name, arena.space);
         findings.add(Kind::Bounds, at, message);
     }
 }
@@ -104,17 +106,19 @@ fn sizes(arena: &Arena, space: Option<&Space>, top: u64, findings: &mut Findings
         Some(space) => {
             if arena.alignment != space.alignment || arena.alignment == 0 {
                 let message =
-                    format!("the arena of `{name}` has alignment {}, the target says {}", arena.alignment, space.alignment);
+                    format!("the arena of `{name}` has alignment {}; the target states {}", arena.alignment, space.alignment);
                 findings.add(Kind::Arena, At::default(), message);
             }
             if let Some(capacity) = space.capacity.filter(|capacity| arena.size > *capacity) {
-                let message = format!("the arena of `{name}` has {} bytes, the space {capacity}", arena.size);
+                let (size, capacity) = (exact(arena.size), exact(capacity));
+                let message = format!("the arena of `{name}` has {size}, but the space has a capacity of {capacity}");
                 findings.add(Kind::Capacity, At::default(), message);
             }
         }
     }
     if arena.size != top {
-        let message = format!("the arena of `{name}` is stated as {} bytes, its highest tensor ends at {top}", arena.size);
+        let (size, top) = (exact(arena.size), exact(top));
+        let message = format!("the layout states an arena of {size} for `{name}`; its last tensor ends at {top}");
         findings.add(Kind::ArenaSize, At::default(), message);
     }
 }
@@ -138,7 +142,7 @@ fn mixed(ctx: &Ctx<'_>, findings: &mut Findings) {
         if used.len() > 1 {
             let name = ctx.node_at(step);
             let spaces: Vec<&str> = used.into_iter().collect();
-            let message = format!("step {step}: what `{name}` reads and writes lies in {}", spaces.join(", "));
+            let message = format!("step {step}: operands and results of `{name}` lie in several spaces: {}", spaces.join(", "));
             findings.add(Kind::SpaceMix, At::node(step, name), message);
         }
     }

@@ -40,7 +40,7 @@ pub(crate) fn order(out: &Side<'_>, layout: &Layout, findings: &mut Findings) ->
     // Match each entry of the schedule with a node.
     for (step, entry) in layout.schedule.iter().enumerate() {
         if entry.step != step as u64 {
-            let message = format!("`{}` has step {}, but stands at position {step}", entry.node, entry.step);
+            let message = format!("`{}` states step {}, but is at position {step}", entry.node, entry.step);
             findings.add(Kind::Schedule, At::node(step, &entry.node), message);
             sound = false;
         }
@@ -75,7 +75,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         let entry = &ctx.layout.schedule[step];
         let domain = if entry.domain == "ai.onnx" { "" } else { entry.domain.as_str() };
         if entry.op != *operator.name || domain != &*operator.domain {
-            let message = format!("step {step} says `{}::{}`, the node is {operator}", entry.domain, entry.op);
+            let message = format!("step {step} states `{}::{}`, but the node is {operator}", entry.domain, entry.op);
             findings.add(Kind::ScheduleOp, At::node(step, &entry.node), message);
         }
     }
@@ -95,7 +95,7 @@ fn order_of_the_file(ctx: &Ctx<'_>, findings: &mut Findings) {
         let index = ctx.out.rows[ctx.order[step]].file_index;
         if last.is_some_and(|last| last > index) {
             let name = ctx.node_at(step);
-            let message = format!("step {step}: `{name}` stands earlier in the file than the node before it");
+            let message = format!("step {step}: `{name}` comes earlier in the file than the node before it");
             findings.add(Kind::Order, At::node(step, name), message);
         }
         last = Some(index);
@@ -134,7 +134,7 @@ fn anchor(ctx: &Ctx<'_>, step: usize, findings: &mut Findings) {
         .is_some_and(|before| out.module.node(out.rows[ctx.order[before]].node).results().any(|value| operands.contains(&value)));
     if read || !behind {
         let name = ctx.node_at(step);
-        let why = if read { "its result is read" } else { "it reads nothing of the node that it stands behind" };
-        findings.add(Kind::Anchor, At::node(step, name), format!("step {step}: `{name}` is no anchor: {why}"));
+        let why = if read { "its result is read" } else { "it reads no result of the node before it" };
+        findings.add(Kind::Anchor, At::node(step, name), format!("step {step}: `{name}` is not an anchor: {why}"));
     }
 }

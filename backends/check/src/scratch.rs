@@ -8,7 +8,7 @@ use memc_layout::Class;
 use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::entries::element;
-use crate::findings::{At, Findings};
+use crate::findings::{At, Findings, exact};
 
 /// Checks every entry that is not a value, and the workspace of each node with bodies.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
@@ -20,7 +20,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         match owner(&tensor.name, &step_of) {
             Some((step, part)) => entry(ctx, index, step, part, findings),
             None => {
-                let message = format!("`{}` is no value of the output model and no workspace of a node", tensor.name);
+                let message = format!("`{}` is neither a value of the output model nor a workspace of a node", tensor.name);
                 findings.add(Kind::ExtraTensor, At::tensor(&tensor.name), message);
             }
         }
@@ -59,7 +59,7 @@ fn entry(ctx: &Ctx<'_>, index: usize, step: usize, part: &str, findings: &mut Fi
     }
     let size = element(&tensor.dtype).and_then(|element| TensorType::fixed(element, &tensor.shape).size());
     if size.map(|size| size.0) != Some(tensor.bytes) {
-        refuse(format!("{}{:?} does not have {} bytes", tensor.dtype, tensor.shape, tensor.bytes));
+        refuse(format!("{}{:?} does not have {}", tensor.dtype, tensor.shape, exact(tensor.bytes)));
     }
 }
 
@@ -68,7 +68,7 @@ fn bodies(ctx: &Ctx<'_>, step_of: &HashMap<&str, usize>, findings: &mut Findings
     for row in &ctx.layout.subgraphs {
         listed.entry(&row.node).or_default().insert(&row.graph, row.arena_bytes);
         if !step_of.contains_key(row.node.as_str()) {
-            findings.add(Kind::Body, At::default(), format!("`subgraphs` names `{}`, which is no node", row.node));
+            findings.add(Kind::Body, At::default(), format!("`subgraphs` names `{}`, which is not a node", row.node));
         }
     }
     let none = BTreeMap::new();
@@ -94,7 +94,8 @@ fn bodies(ctx: &Ctx<'_>, step_of: &HashMap<&str, usize>, findings: &mut Findings
         }
         let scratch = ctx.named.get(format!("scratch:{}:body", data.name).as_str()).map(|index| ctx.tensor(*index).bytes);
         if scratch.is_none_or(|bytes| bytes < largest) {
-            let message = format!("`scratch:{}:body` must hold {largest} bytes for the bodies of `{}`", data.name, data.name);
+            let largest = exact(largest);
+            let message = format!("`scratch:{}:body` must hold {largest} for the bodies of `{}`", data.name, data.name);
             findings.add(Kind::Body, at, message);
         }
     }

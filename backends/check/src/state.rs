@@ -20,12 +20,12 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             findings.add(Kind::State, at, message);
         };
         if !seen.insert(&row.tensor) || !seen.insert(&row.result) {
-            refuse("one of them is in another row".to_owned());
+            refuse("another row names one of the two".to_owned());
             continue;
         }
         let entry = |name: &str| ctx.named.get(name).and_then(|index| Some((*index, ctx.value_of[*index]?)));
         match entry(&row.tensor).zip(entry(&row.result)) {
-            None => refuse("one of them is no value with an entry".to_owned()),
+            None => refuse("one of the two is not a value with an entry".to_owned()),
             Some((old, new)) => pair(ctx, old, new, &mut refuse),
         }
     }
@@ -36,7 +36,7 @@ fn pair(ctx: &Ctx<'_>, old: (usize, Value), new: (usize, Value), refuse: &mut dy
     let (state, result) = (ctx.tensor(old_index), ctx.tensor(new_index));
     // The caller must hold both tensors, and their types must agree.
     if state.class != Class::State || ctx.out.producer[old].is_some() {
-        refuse("the former is no state".to_owned());
+        refuse("the graph input is not of class state".to_owned());
     }
     if state.offset.is_some() || result.offset.is_some() || state.alias.is_some() || result.alias.is_some() {
         refuse("the caller does not hold both".to_owned());
@@ -45,7 +45,7 @@ fn pair(ctx: &Ctx<'_>, old: (usize, Value), new: (usize, Value), refuse: &mut dy
         refuse("their types differ".to_owned());
     }
     let Some(row) = ctx.out.producer[new].filter(|_| ctx.out.is_output[new]) else {
-        return refuse("the latter is no graph output that a node makes".to_owned());
+        return refuse("the new value is not a graph output that a node computes".to_owned());
     };
     let step = ctx.step_of[row];
     let data = ctx.out.module.node(ctx.out.rows[row].node);
@@ -60,7 +60,7 @@ fn pair(ctx: &Ctx<'_>, old: (usize, Value), new: (usize, Value), refuse: &mut dy
             refuse(format!("`{name}` is a graph output"));
         }
         if let Some(later) = ctx.readers[value].iter().find(|reader| **reader > step) {
-            refuse(format!("step {later}, `{}`, reads `{name}` after step {step} has written", ctx.node_at(*later)));
+            refuse(format!("step {later} (`{}`) reads `{name}` after step {step} has written over it", ctx.node_at(*later)));
         }
         let is_whole = (&ctx.tensor(*member).dtype, &ctx.tensor(*member).shape) == (&state.dtype, &state.shape);
         let may_overwrite = |position: usize| {

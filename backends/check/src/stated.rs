@@ -18,7 +18,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         let name = row.tensor.as_str();
         let why = match row.by {
             _ if !ctx.named.contains_key(name) => "names no tensor",
-            _ if !named.insert(name) => "stands twice",
+            _ if !named.insert(name) => "occurs twice",
             StatedBy::File if ctx.given.named.contains_key(name) && !claimed.contains(name) => {
                 "has a size that follows from the input model"
             }
@@ -31,7 +31,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         findings.add(
             Kind::Stated,
             At::tensor(name),
-            format!("the size of `{name}` is only what the file states, and `stated` does not say so"),
+            format!("only the file states the size of `{name}`, but `stated` has no row for it"),
         );
     }
 }

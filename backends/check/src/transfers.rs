@@ -6,7 +6,7 @@ use memc_layout::Transfer;
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
-use crate::findings::{At, Findings};
+use crate::findings::{At, Findings, exact};
 use crate::side::TRANSFER_DOMAIN;
 
 /// Checks all rows of `transfers`, and that every transfer node belongs to a row.
@@ -18,7 +18,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for row in &ctx.layout.transfers {
         let Some((store, load, far)) = pair(ctx, row) else {
             let message = format!(
-                "`{}` -> `{}`: steps {} and {} are no SwapOut and SwapIn of them",
+                "`{}` -> `{}`: steps {} and {} are not their SwapOut and SwapIn",
                 row.tensor, row.result, row.store_step, row.load_step
             );
             findings.add(Kind::TransferNodes, At::tensor(&row.tensor), message);
@@ -59,7 +59,7 @@ fn places(ctx: &Ctx<'_>, row: &Transfer, far: Option<usize>, links: &BTreeSet<(&
     let (from, to) = (row.from.as_str(), row.to.as_str());
     if space(near) != Some(from) || space(far) != Some(to) || space(back) != Some(from) || from == to {
         let message = format!(
-            "`{}` should go from `{from}` to `{to}` and back, it lies in {:?}, {:?} and {:?}",
+            "`{}` should move from `{from}` to `{to}` and back, but lies in {:?}, {:?} and {:?}",
             row.tensor,
             space(near),
             space(far),
@@ -73,7 +73,7 @@ fn places(ctx: &Ctx<'_>, row: &Transfer, far: Option<usize>, links: &BTreeSet<(&
     }
     let bytes = near.map(|index| ctx.tensor(index).bytes);
     if bytes != Some(row.bytes) {
-        let message = format!("the transfer of `{}` states {} bytes, not those of the tensor", row.tensor, row.bytes);
+        let message = format!("the transfer of `{}` states {}, not the size of the tensor", row.tensor, exact(row.bytes));
         findings.add(Kind::TransferBytes, at, message);
     }
 }
@@ -87,7 +87,7 @@ fn away(ctx: &Ctx<'_>, row: &Transfer, store: usize, load: usize, findings: &mut
         let readers = ctx.value_of[*member].map_or(&[][..], |value| &ctx.readers[value]);
         if let Some(step) = readers.iter().find(|step| store < **step && **step < load) {
             let name = ctx.node_at(*step);
-            let message = format!("step {step}: `{name}` reads `{}` while `{}` is away", tensor.name, row.tensor);
+            let message = format!("step {step}: `{name}` reads `{}` while `{}` is in the far space", tensor.name, row.tensor);
             findings.add(Kind::TransferReader, At::node(*step, name).of(&tensor.name), message);
         }
         let kept = ctx.live[*member].iter().any(|(start, end)| *start < load as u64 && *end > store as u64 + 1);
@@ -119,7 +119,7 @@ fn functions(ctx: &Ctx<'_>, findings: &mut Findings) {
             findings.add(
                 Kind::TransferFunction,
                 At::default(),
-                format!("the function {name} does more than pass its operand on"),
+                format!("the function {name} does not return its operand unchanged"),
             );
         }
     }

@@ -54,7 +54,7 @@ fn the_baseline_is_the_input_model_in_file_order_with_views() {
     case.layout().baseline.file_order_peak.insert("device".into(), 1200);
     let report = case.report();
     assert_eq!(shown(&report), [""; 0]);
-    assert!(report.remarks[0].contains("with every result that can be a view"), "{:?}", report.remarks);
+    assert!(report.remarks[0].contains("every possible view"), "{:?}", report.remarks);
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn an_order_proved_optimal_passes_where_nothing_is_recomputed_or_moved() {
     case.tensor("a").live[0].end = 1;
     case.layout().peak.get_mut("device").unwrap().bytes = 256;
     case.layout().lower_bound.get_mut("device").unwrap().order = Some(256);
-    let said = "what must be live at one node's step has 512";
+    let said = "the step of one node needs at least 512 B";
     assert!(case.report().violations.iter().any(|violation| violation.diagnostic.message.contains(said)));
 }
 
@@ -277,9 +277,9 @@ fn a_bound_of_orders_that_no_single_step_shows_is_a_remark() {
     case.layout().baseline.file_order_peak.insert("device".into(), peak);
     let claim = |order| LowerBound { placement: peak, order: Some(order), order_proved: order == peak, placement_proved: false };
     for (order, remark) in [
-        (264, Some("264 bytes is not re-derived; what must be live at one node's step gives 260")),
+        (264, Some("264 B is not verified; the check derives a bound of 260 B")),
         (260, None),
-        (256, Some("256 bytes is weak; what must be live at one node's step gives 260")),
+        (256, Some("256 B is weak; the check derives a bound of 260 B")),
     ] {
         case.layout().lower_bound.insert("device".into(), claim(order));
         let report = case.report_with(EXACT);

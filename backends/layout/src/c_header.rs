@@ -139,7 +139,10 @@ fn write_comment(tensor: &Tensor, text: &mut String) -> std::fmt::Result {
 fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
     writeln!(text, "\n/* The plan as tables, for one source file that defines MEMC_TABLES before it includes this one. */")?;
     writeln!(text, "#define MEMC_TENSOR_COUNT {}\n#define MEMC_STEP_COUNT {}", layout.tensors.len(), layout.schedule.len())?;
-    writeln!(text, "/* An arena of what the caller holds, and a tensor that is left out or has no size. */")?;
+    writeln!(
+        text,
+        "/* Arena number of tensors that the caller holds, and tensor number of operands that are left out or have no size. */"
+    )?;
     writeln!(text, "#define MEMC_NO_ARENA 0xffffU\n#define MEMC_NO_TENSOR 0xffffffffUL")?;
     writeln!(text, "#ifdef MEMC_TABLES")?;
     // Types of the tables.
@@ -148,7 +151,7 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
     writeln!(text, "typedef struct {{ const char *name; memc_bytes offset, size; unsigned arena, type; }} memc_tensor;")?;
     writeln!(
         text,
-        "/* `first` is the place in memc_step_tensors where operands, results and workspace of a step follow one another. */"
+        "/* `first` is the position in memc_step_tensors of the operands, results and workspace of a step, in this order. */"
     )?;
     writeln!(
         text,

@@ -19,13 +19,13 @@ pub enum ReadError {
         source: serde_json::Error,
     },
     /// The key `schema` names another format.
-    #[error("the file says it is `{found}`, not a memc layout")]
+    #[error("the file states the schema `{found}`, not a memc layout")]
     OtherFormat {
         /// Value of the key.
         found: String,
     },
     /// The file has a major version that this reader does not know.
-    #[error("the file is of version `{found}`; this memc reads `{VERSION}`: use the memc that wrote it, or plan again")]
+    #[error("the file has version `{found}`, but this memc reads `{VERSION}`: use the memc that wrote it, or plan again")]
     OtherVersion {
         /// Value of the key `schema`.
         found: String,
@@ -36,7 +36,7 @@ pub enum ReadError {
 #[derive(Debug, Error)]
 pub enum WriteError {
     /// A number of the cost or target is negative, infinite or not a number.
-    #[error("the layout holds a value that JSON cannot: {source}")]
+    #[error("the layout holds a value that JSON cannot represent: {source}")]
     Value {
         /// Error of the JSON writer.
         source: serde_json::Error,

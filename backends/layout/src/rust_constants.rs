@@ -48,7 +48,7 @@ fn write_constants(layout: &Layout, text: &mut String) -> std::fmt::Result {
             comment(&scratch_note(layout, &arena.space))
         )?;
         writeln!(text, "pub const ARENA_{name}_SIZE: usize = {};", arena.size)?;
-        writeln!(text, "/// What the address of that arena must be a multiple of.")?;
+        writeln!(text, "/// Alignment of that arena, in bytes: its address must be a multiple of it.")?;
         writeln!(text, "pub const ARENA_{name}_ALIGNMENT: usize = {};", arena.alignment)?;
         writeln!(text, "const _: () = assert!(ARENA_{name}_ALIGNMENT.is_power_of_two());")?;
         arenas.push((&arena.space, name));
@@ -114,7 +114,7 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
 
 /// Source text of the table types.
 const TYPES: &str = r"
-/// A tensor: its place is the number of its arena, from 0 in the order above, with the offset; `None` where the caller holds it.
+/// A tensor: its place is the number of its arena, from 0 in the order above, with the offset; `None` if the caller holds it.
 /// Element types are numbered as in ONNX's `TensorProto.DataType`.
 #[derive(Clone, Copy, Debug)]
 pub struct Tensor {
@@ -125,7 +125,7 @@ pub struct Tensor {
     pub shape: &'static [usize],
 }
 
-/// A node, with its operands, results and workspace as places in `TENSORS`; `None` for what is left out or has no size.
+/// A node, with its operands, results and workspace as places in `TENSORS`; `None` for operands that are left out or have no size.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     pub node: &'static str,

@@ -88,10 +88,10 @@ pub(crate) fn scratch_note(layout: &Layout, space: &str) -> String {
     let inside = layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch && tensor.space.as_deref() == Some(space));
     let (count, largest) = inside.fold((0u64, 0u64), |(count, largest), tensor| (count + 1, largest.max(tensor.bytes)));
     if count == 0 {
-        return "No workspace of kernels is in it.".to_owned();
+        return "It holds no workspace of kernels.".to_owned();
     }
     let runtime = layout.options.get("runtime").map_or("arena", String::as_str);
     format!(
-        "In it is workspace of {count} steps, at most {largest} bytes for one, as `--runtime {runtime}` counts it for this target."
+        "It holds workspace of {count} steps, at most {largest} bytes for one, as `--runtime {runtime}` counts it for this target."
     )
 }

@@ -644,7 +644,7 @@ fn number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> 
     /// 2^53: from this value on, some integers have no exact `f64`.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if !value.is_finite() || *value < 0.0 {
-        return Err(S::Error::custom(format_args!("{value} is no finite number from 0 up")));
+        return Err(S::Error::custom(format_args!("{value} is not a finite number of at least 0")));
     }
     if value.fract() == 0.0 && *value < EXACT {
         // Exact: the value is a whole number within the range of u64.

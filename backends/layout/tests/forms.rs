@@ -171,7 +171,7 @@ fn a_step_names_what_it_reads_writes_and_needs() {
     let scratch = layout.tensors.iter().filter(|tensor| tensor.step.is_some()).count();
     // `MEMC_NO_TENSOR` stands for the omitted operand and for the end of the table.
     assert_eq!((count("UL"), count("MEMC_NO_TENSOR")), (named + scratch, 2));
-    assert!(header.contains("In it is workspace of 2 steps, at most 98304 bytes"), "{header}");
+    assert!(header.contains("It holds workspace of 2 steps, at most 98304 bytes"), "{header}");
 }
 
 #[test]

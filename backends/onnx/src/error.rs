@@ -6,7 +6,7 @@ use memc_onnx_proto::SpliceError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TensorDefect {
     /// Its elements are neither in the module nor in the file.
-    #[error("its elements are not at hand")]
+    #[error("its elements are neither in the module nor in the file")]
     Elided,
     /// The module refers to bytes that are not a tensor of this file.
     #[error("the file holds no tensor at the place that the module names")]
@@ -47,7 +47,7 @@ pub enum ExportError {
         defect: TensorDefect,
     },
     /// An attribute that the importer kept as a message does not decode.
-    #[error("attribute `{attribute}` of the new node \"{node}\" is no attribute message")]
+    #[error("attribute `{attribute}` of the new node \"{node}\" is not an attribute message")]
     Opaque {
         /// Name of the node, or its operator if it has no name.
         node: String,

@@ -21,7 +21,7 @@ pub(crate) fn audit(places: &Places, steps: &[Step<'_>], outputs: &[String]) -> 
         for slot in step.inputs.iter().chain(&step.outputs) {
             let slot = &places.slots[*slot];
             if is_placed(slot) && !slot.live.contains(position as u64) {
-                return Err(wrong(slot, "a step touches it that lies outside its live range"));
+                return Err(wrong(slot, "a step outside its live range reads or writes it"));
             }
         }
     }
@@ -88,7 +88,7 @@ fn related(
     };
     // An operand of Concat may be a view of the result.
     let back = || if kind == AliasKind::View { joins(of, slot) } else { None };
-    let at = joins(slot, of).or_else(back).ok_or("no node makes it of the tensor that it is an alias of")?;
+    let at = joins(slot, of).or_else(back).ok_or("no node computes it from the tensor that it is an alias of")?;
     if kind == AliasKind::InPlace {
         if places.slots[slot].bytes != places.slots[of].bytes {
             return Err("it is written over a tensor of another size");
@@ -110,7 +110,7 @@ fn apart(places: &Places) -> Result<(), Error> {
     order.sort_by_key(|slot| places.slots[*slot].live.start);
     let mut roots: Vec<usize> = Vec::with_capacity(places.slots.len());
     for slot in 0..places.slots.len() {
-        roots.push(root(places, slot).ok_or_else(|| wrong(&places.slots[slot], "its aliases go round in a ring"))?);
+        roots.push(root(places, slot).ok_or_else(|| wrong(&places.slots[slot], "its aliases form a cycle"))?);
     }
     let mut live: Vec<usize> = Vec::new();
     for slot in order {

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use memc_ir::Bytes;
+
 /// Reason why a model or plan could not be played or measured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No ONNX Runtime library was found.
-    #[error("there is no ONNX Runtime library: {}", tried.join("; "))]
+    #[error("no ONNX Runtime library was found: {}", tried.join("; "))]
     NoLibrary {
         /// Places that were searched, each with its result.
         tried: Vec<String>,
@@ -49,7 +51,7 @@ pub enum Error {
     },
     /// A kernel's result has other extents than the plan has room for: the file states a size that in
     /// fact depends on the data.
-    #[error("step {step}, node \"{node}\" ({op}): the file claims {claimed:?} for `{tensor}`, and this data gives {found:?}")]
+    #[error("step {step}, node \"{node}\" ({op}): the file states {claimed:?} for `{tensor}`, but this data gives {found:?}")]
     Claimed {
         /// Position in the schedule.
         step: u64,
@@ -65,7 +67,7 @@ pub enum Error {
         found: Box<[u64]>,
     },
     /// The layout was made for another model.
-    #[error("the layout is of another model: it names {expected}, and this one is {found}")]
+    #[error("the layout is of another model: it names {expected}, but this model is {found}")]
     OtherModel {
         /// SHA-256 stated in the layout.
         expected: String,
@@ -101,19 +103,19 @@ pub enum Error {
         reason: &'static str,
     },
     /// An alignment is not a power of two.
-    #[error("an alignment of {alignment} bytes is no power of two")]
+    #[error("an alignment of {alignment} bytes is not a power of two")]
     Alignment {
         /// Alignment stated in the layout, in bytes.
         alignment: u64,
     },
     /// The system cannot allocate a block.
-    #[error("there is no memory for {bytes} bytes")]
+    #[error("the system has no memory for {}", Bytes(*bytes).exact())]
     NoMemory {
         /// Requested size, in bytes.
         bytes: u64,
     },
     /// The machine does not have enough memory to play the model.
-    #[error("the model needs about {needed} bytes here, and {available} are free: it is too large for this machine")]
+    #[error("the model needs about {}, but this machine has {} free", Bytes(*needed), Bytes(*available))]
     TooLarge {
         /// Total size of weights, arena and activations, in bytes.
         needed: u64,
@@ -151,9 +153,7 @@ pub enum Error {
         reason: String,
     },
     /// A graph input is not a tensor of numbers.
-    #[error(
-        "graph input `{input}` is {kind}: memc makes up, reads and gives tensors of numbers only, so it does not run this model"
-    )]
+    #[error("graph input `{input}` is {kind}: memc runs only models whose inputs are tensors of numbers")]
     NoArray {
         /// Name of the input.
         input: String,
@@ -161,13 +161,13 @@ pub enum Error {
         kind: &'static str,
     },
     /// The given model itself does not run on the inputs; this says nothing about the plan.
-    #[error("the given model itself does not run on these inputs: {message}")]
+    #[error("the input model itself does not run on these inputs: {message}")]
     Given {
         /// The runtime's message.
         message: String,
     },
     /// A step wrote to a value that it does not own.
-    #[error("tensor `{tensor}` is overwritten while it is live: {writer}, found when step {step} (\"{node}\") needs it")]
+    #[error("tensor `{tensor}` is overwritten while it is live: {writer}; step {step} (\"{node}\") needs it")]
     Clobbered {
         /// Name of the tensor.
         tensor: String,
@@ -195,7 +195,7 @@ pub enum Error {
         space: String,
     },
     /// A kernel kept its workspace after its step.
-    #[error("step {step}, node \"{node}\" keeps workspace that the plan gives to others")]
+    #[error("step {step}, node \"{node}\" keeps workspace that the plan assigns to other tensors")]
     WorkspaceKept {
         /// Position in the schedule.
         step: u64,
@@ -215,7 +215,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The system cannot start a thread for a link.
-    #[error("the system starts no thread for the links between spaces")]
+    #[error("the system refused to start a thread for the links between spaces")]
     NoThread {
         /// The system's error.
         source: std::io::Error,

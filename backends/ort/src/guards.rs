@@ -94,7 +94,7 @@ impl Watch {
                 let name = self.names.get(*step).map_or("?", String::as_str);
                 format!("step {step} (\"{name}\") writes there")
             }
-            None => "a kernel wrote beyond its results".to_owned(),
+            None => "a kernel wrote outside its results".to_owned(),
         };
         Err(Error::Clobbered { tensor: data.name.clone(), step: position as u64, node: node.to_owned(), writer })
     }

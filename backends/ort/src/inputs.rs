@@ -90,10 +90,10 @@ impl Seeded {
             }
             let wrong = |reason: &str| Error::Input { input: name.to_owned(), reason: reason.to_owned() };
             let tensor = layout.tensors.iter().find(|tensor| tensor.name == name && tensor.class != Class::Scratch);
-            let tensor = tensor.ok_or_else(|| wrong("has no known shape: give it with --inputs"))?;
+            let tensor = tensor.ok_or_else(|| wrong("has no known shape: give it with `--inputs`"))?;
             let element = Element::from_name(&tensor.dtype).filter(|element| width(*element).is_some());
-            let element = element.ok_or_else(|| wrong("has a type that cannot be made up: give it with --inputs"))?;
-            element.bytes(&tensor.shape).ok_or_else(|| wrong("has an absurd size in the layout"))?;
+            let element = element.ok_or_else(|| wrong("has a type without random numbers: give it with `--inputs`"))?;
+            element.bytes(&tensor.shape).ok_or_else(|| wrong("has an impossible size in the layout"))?;
             let usual = if is_float(element) { Law::Normal(0.0, 1.0) } else { Law::Whole(0.0, 2.0) };
             let law = hints.get(name).copied().unwrap_or(usual);
             inputs.insert(name.to_owned(), (element, tensor.shape.clone(), law));
@@ -132,7 +132,7 @@ pub(crate) fn all_known(names: &[String], inputs: &dyn Inputs) -> Result<(), Err
     let mut known: Vec<String> = names.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
     known.extend((names.len() > MAX_NAMED).then(|| format!("{} more", names.len() - MAX_NAMED)));
     let known = if known.is_empty() { "no inputs".to_owned() } else { known.join(", ") };
-    Err(Error::Input { input: unknown.to_owned(), reason: format!("is none of the model's, which has {known}") })
+    Err(Error::Input { input: unknown.to_owned(), reason: format!("is not an input of the model, which has {known}") })
 }
 
 /// Rejects an array whose type or shape differs from the plan's for this graph input.
@@ -144,7 +144,7 @@ pub(crate) fn as_planned(input: &str, planned: (Element, &[u64]), given: (Elemen
         return Ok(());
     }
     let show = |(element, shape): (Element, &[u64])| format!("{}{shape:?}", element.name());
-    let reason = format!("is {} in the plan, and {} was given", show(planned), show(given));
+    let reason = format!("is {} in the plan, but {} was given", show(planned), show(given));
     Err(Error::Input { input: input.to_owned(), reason })
 }
 

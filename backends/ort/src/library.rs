@@ -11,7 +11,7 @@ const WHERE: &str =
 
 /// Advice for users if no library is found.
 pub const HOW_TO_GET: &str =
-    "`pip install onnxruntime` puts one where `python3` finds it; or name a library with --ort-lib or ORT_DYLIB_PATH";
+    "install one for `python3` with `pip install onnxruntime`, or name a library with `--ort-lib` or ORT_DYLIB_PATH";
 
 /// Returns the library to load: `given`, then `ORT_DYLIB_PATH`, then the library of the Python wheel
 /// (`MEMC_PYTHON`, or `python3`).
@@ -26,7 +26,9 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf, Error> {
         match path {
             Some(path) if path.is_file() => return Ok(path),
             // A library that the user named is never replaced by another one.
-            Some(path) => return Err(Error::NoLibrary { tried: vec![format!("{source} names {}, no file", path.display())] }),
+            Some(path) => {
+                return Err(Error::NoLibrary { tried: vec![format!("{source} names {}, which is not a file", path.display())] });
+            }
             None => tried.push(format!("{source} is not set")),
         }
     }

@@ -118,8 +118,9 @@ fn members(bytes: &[u8], wrong: &dyn Fn(&str) -> Error) -> Result<BTreeMap<Strin
         let first = last.saturating_sub(1 << 16);
         (first..=last).rev().find(|at| bytes[*at..].starts_with(END))
     });
-    let end = end.ok_or_else(|| wrong("it is no ZIP archive (numpy.save writes single arrays, numpy.savez archives)"))?;
-    let cut = || wrong("it ends too early");
+    let end =
+        end.ok_or_else(|| wrong("it is not a ZIP archive (numpy.savez writes archives, numpy.save writes single arrays)"))?;
+    let cut = || wrong("it is incomplete");
     let count = number(bytes, end + 10, 2).ok_or_else(cut)?;
     let mut at = number(bytes, end + 16, 4).ok_or_else(cut)?;
     let mut members = BTreeMap::new();
@@ -134,10 +135,10 @@ fn members(bytes: &[u8], wrong: &dyn Fn(&str) -> Error) -> Result<BTreeMap<Strin
         let name = bytes.get(at + 46..at + 46 + name_size).ok_or_else(cut)?;
         let name = String::from_utf8_lossy(name).trim_end_matches(".npy").to_owned();
         if method != 0 {
-            return Err(wrong("it is compressed, as numpy.savez_compressed does it"));
+            return Err(wrong("it is compressed: write it with numpy.savez, not numpy.savez_compressed"));
         }
         if !bytes.get(local..).is_some_and(|rest| rest.starts_with(LOCAL)) {
-            return Err(wrong("a member is not where the list says"));
+            return Err(wrong("a member is missing at its listed position"));
         }
         let start = local + 30 + number(bytes, local + 26, 2).ok_or_else(cut)? + number(bytes, local + 28, 2).ok_or_else(cut)?;
         // NumPy writes archives beyond 4 GiB with 64-bit sizes.
@@ -163,7 +164,7 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
 fn member(file: &[u8], stretch: Range<usize>, wrong: &dyn Fn(&str) -> Error) -> Result<Member, Error> {
     let bytes = &file[stretch.clone()];
     if !bytes.starts_with(MAGIC) {
-        return Err(wrong("it is no .npy file"));
+        return Err(wrong("a member is not a .npy file"));
     }
     let width = if bytes.get(6) == Some(&1) { 2 } else { 4 };
     let length = number(bytes, 8, width).ok_or_else(|| wrong("its header is damaged"))?;
@@ -174,7 +175,8 @@ fn member(file: &[u8], stretch: Range<usize>, wrong: &dyn Fn(&str) -> Error) -> 
     let code = after("'descr'").and_then(|rest| rest.split('\'').nth(1)).ok_or_else(|| wrong("its header has no type"))?;
     let code = code.replace('=', "<");
     let element = CODES.iter().find(|row| row.1 == code).and_then(|row| Element::from_onnx(row.0 as i32));
-    let element = element.ok_or_else(|| wrong(&format!("its type {code} is no number that kernels take in this byte order")))?;
+    let element = element
+        .ok_or_else(|| wrong(&format!("its type {code} is not a type of numbers that kernels accept, in this byte order")))?;
     if after("'fortran_order'").is_some_and(|rest| rest.starts_with("True")) {
         return Err(wrong("it is in Fortran order; use numpy.ascontiguousarray"));
     }
@@ -184,7 +186,7 @@ fn member(file: &[u8], stretch: Range<usize>, wrong: &dyn Fn(&str) -> Error) -> 
     let shape = shape.map_err(|_| wrong("its header's shape is damaged"))?;
     let elements = stretch.start + data..stretch.end;
     if element.bytes(&shape) != Some(elements.len() as u64) {
-        return Err(wrong("it is not as long as its shape says"));
+        return Err(wrong("its length does not match its shape"));
     }
     Ok(Member { element, shape, elements })
 }
@@ -196,7 +198,7 @@ fn member(file: &[u8], stretch: Range<usize>, wrong: &dyn Fn(&str) -> Error) -> 
 /// The writer fails, or the archive exceeds 4 GiB, the limit of this archive format.
 pub fn write(contents: &BTreeMap<String, Content<'_>>, mut out: impl Write) -> std::io::Result<()> {
     let arrays: BTreeMap<String, TensorView<'_>> = contents.iter().flat_map(|(name, content)| content.arrays(name)).collect();
-    let large = || std::io::Error::new(std::io::ErrorKind::FileTooLarge, "archives of arrays end at 4 GiB");
+    let large = || std::io::Error::new(std::io::ErrorKind::FileTooLarge, "archives of arrays hold at most 4 GiB");
     let narrow = |value: usize| u32::try_from(value).map(u32::to_le_bytes).map_err(|_| large());
     let mut central = Vec::new();
     let mut at = 0usize;

@@ -76,9 +76,9 @@ impl Places {
             if let Some(element) = element
                 && element.bytes(&tensor.shape) != Some(tensor.bytes)
             {
-                return Err(wrong("its size is not what type and shape say"));
+                return Err(wrong("its size does not match its type and shape"));
             }
-            let bytes = usize::try_from(tensor.bytes).map_err(|_| wrong("its size is absurd"))?;
+            let bytes = usize::try_from(tensor.bytes).map_err(|_| wrong("its size is impossible"))?;
             let place = match (&tensor.space, tensor.offset) {
                 // Kernels cannot take bytes of such a type, so the runtime allocates the value even if
                 // the plan has a place for it.
@@ -117,11 +117,11 @@ impl Places {
     fn share(&mut self, old: &str, new: &str) -> Result<(), Error> {
         let wrong = |reason| Error::Tensor { tensor: new.to_owned(), reason };
         let find =
-            |name: &str| self.by_name.get(name).copied().ok_or_else(|| wrong("it is the new value of nothing, or nothing"));
+            |name: &str| self.by_name.get(name).copied().ok_or_else(|| wrong("its row in `state` names an unknown tensor"));
         let (old, new) = (find(old)?, find(new)?);
         let is_held = matches!(self.slots[old].place, Place::Weight | Place::Caller) && self.slots[new].place == Place::Caller;
         if !is_held || self.slots[old].class != Some(Class::State) || self.slots[old].ty != self.slots[new].ty {
-            return Err(wrong("it cannot take the storage of what it updates"));
+            return Err(wrong("it cannot take the storage of the tensor that it updates"));
         }
         self.slots[old].place = Place::State;
         self.slots[new].place = Place::Window { of: old, offset: 0 };
@@ -131,16 +131,16 @@ impl Places {
     /// Records an alias. A view of a value outside the arenas gets a place inside that value.
     fn relate(&mut self, name: &str, alias: &Alias) -> Result<(), Error> {
         let wrong = |reason| Error::Tensor { tensor: name.to_owned(), reason };
-        let of = *self.by_name.get(&alias.of).ok_or_else(|| wrong("it is an alias of nothing"))?;
+        let of = *self.by_name.get(&alias.of).ok_or_else(|| wrong("it is an alias of an unknown tensor"))?;
         let Some(own) = self.by_name.get(name).copied() else { return Ok(()) };
         self.slots[own].alias = Some((of, alias.kind));
         if alias.kind == AliasKind::View {
             self.slots[own].view_of = Some(of);
         }
         if self.slots[own].place == Place::Caller {
-            let offset = usize::try_from(alias.alias_offset).map_err(|_| wrong("its window is absurd"))?;
+            let offset = usize::try_from(alias.alias_offset).map_err(|_| wrong("its offset in its owner is impossible"))?;
             if offset.checked_add(self.slots[own].bytes).is_none_or(|end| end > self.slots[of].bytes) {
-                return Err(wrong("it is a window beyond the tensor that it is a view of"));
+                return Err(wrong("it ends beyond the tensor that it is a view of"));
             }
             self.slots[own].place = Place::Window { of, offset };
         }
@@ -154,12 +154,12 @@ impl Places {
             let wrong = |reason| Error::Tensor { tensor: tensor.name.clone(), reason };
             let (Some(step), Some(space), Some(offset)) = (tensor.step, &tensor.space, tensor.offset) else { continue };
             if is_file(space) {
-                return Err(wrong("no kernel can work in a file"));
+                return Err(wrong("it lies in a file, but kernels need memory"));
             }
             let Place::Arena { arena, offset } = arena_place(layout, space, offset, tensor.bytes).map_err(wrong)? else {
                 continue;
             };
-            let bytes = usize::try_from(tensor.bytes).map_err(|_| wrong("its size is absurd"))?;
+            let bytes = usize::try_from(tensor.bytes).map_err(|_| wrong("its size is impossible"))?;
             let known = self.workspace.entry(step).or_insert(Workspace { arena, offset, bytes });
             if known.bytes < bytes {
                 *known = Workspace { arena, offset, bytes };
@@ -204,9 +204,9 @@ impl Places {
 
 fn arena_place(layout: &Layout, space: &str, offset: u64, bytes: u64) -> Result<Place, &'static str> {
     let arena = layout.arenas.iter().position(|arena| arena.space == space).ok_or("its space has no arena")?;
-    let end = offset.checked_add(bytes).ok_or("its offset is absurd")?;
+    let end = offset.checked_add(bytes).ok_or("its offset is impossible")?;
     if end > layout.arenas[arena].size {
         return Err("it lies beyond the end of its arena");
     }
-    Ok(Place::Arena { arena, offset: usize::try_from(offset).map_err(|_| "its offset is absurd")? })
+    Ok(Place::Arena { arena, offset: usize::try_from(offset).map_err(|_| "its offset is impossible")? })
 }

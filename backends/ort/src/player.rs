@@ -191,9 +191,11 @@ impl<'r> Player<'r> {
         if step.bound.is_none() || (step.has_bodies && tally.peak > 0) {
             let reason = match step.has_bodies {
                 true => "its bodies need more than was planned for them",
-                false if step.is_apart => "its kernel reads again what the plan writes over (plans of `--runtime player` do not)",
-                false if bytes > 0 => "nobody knows the size of its results before they are there",
-                false => "it works on values without a fixed place",
+                false if step.is_apart => {
+                    "its kernel reads an operand again after the plan overwrote it (not in plans of `--runtime player`)"
+                }
+                false if bytes > 0 => "the size of its results is unknown before they are computed",
+                false => "it reads or writes values without a fixed place",
             };
             played.outside.push(Outside { node: step.name.clone(), op: step.op.clone(), reason, bytes });
         }

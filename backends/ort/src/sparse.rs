@@ -30,7 +30,7 @@ fn name(sparse: &SparseTensorProto) -> &str {
 pub(crate) fn parts(sparse: &SparseTensorProto) -> Result<(&TensorProto, &TensorProto), Error> {
     match (&sparse.values, &sparse.indices) {
         (Some(values), Some(indices)) if indices.data_type() == DataType::Int64 as i32 => Ok((values, indices)),
-        (Some(_), Some(_)) => Err(wrong(sparse, "it is sparse and its indices are no 64-bit integers")),
+        (Some(_), Some(_)) => Err(wrong(sparse, "it is sparse and its indices are not 64-bit integers")),
         _ => Err(wrong(sparse, "it is sparse and has no values or no indices")),
     }
 }
@@ -49,13 +49,13 @@ pub(crate) fn dense(
     let wrong = |reason| wrong(sparse, reason);
     let shape = sparse.dims.iter().map(|extent| u64::try_from(*extent)).collect::<Result<Vec<_>, _>>();
     let shape = shape.map_err(|_| wrong("a dimension is negative"))?;
-    let size = element.bytes(&shape).ok_or_else(|| wrong("its size is absurd"))?;
+    let size = element.bytes(&shape).ok_or_else(|| wrong("its size is impossible"))?;
     let width = element.bytes(&[1]).filter(|width| element.bytes(&[2]) == Some(2 * width));
-    let width = width.ok_or_else(|| wrong("it is sparse and of less than a byte an element"))?;
+    let width = width.ok_or_else(|| wrong("it is sparse and its elements have less than 8 bits"))?;
     let positions = positions(indices, form, &shape);
     let positions = positions.ok_or_else(|| wrong("it is sparse and has indices beyond its shape"))?;
     if values.len() as u64 != positions.len() as u64 * width {
-        return Err(wrong("it is sparse and has more indices than values, or fewer"));
+        return Err(wrong("it is sparse and its numbers of indices and values differ"));
     }
     let mut block = Block::zeros(size)?;
     for (value, position) in values.chunks_exact(width as usize).zip(positions) {

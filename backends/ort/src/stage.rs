@@ -218,7 +218,9 @@ impl<'r> Stage<'r> {
                 }
                 continue;
             };
-            let Some((planned, extents)) = &data.ty else { return Err(wrong("has a type that cannot be given".to_owned())) };
+            let Some((planned, extents)) = &data.ty else {
+                return Err(wrong("has a type that `--inputs` cannot give".to_owned()));
+            };
             as_planned(name, (*planned, extents), (element, shape))?;
             // Write the input into the arena or the caller's memory; a given weight must equal the
             // model's default.

@@ -74,8 +74,8 @@ impl std::fmt::Display for Subject {
         f.write_str(match self {
             Self::Model => "the written model",
             Self::Softmax => "the written model before a softmax",
-            Self::Steps => "the written model where it rounds",
-            Self::Behind => "the written model behind the given one's integers",
+            Self::Steps => "the written model at its roundings",
+            Self::Behind => "the written model with the input model's integers",
             Self::Plan => "the plan",
         })
     }

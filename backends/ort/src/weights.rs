@@ -95,10 +95,10 @@ fn is_external(tensor: &TensorProto) -> bool {
 
 fn read(tensor: &TensorProto, folder: &Path, mapped: &mut BTreeMap<PathBuf, Bytes>) -> Result<Weight, Error> {
     let wrong = |reason| Error::Initializer { tensor: tensor.name().to_owned(), reason };
-    let element = Element::from_onnx(tensor.data_type()).ok_or_else(|| wrong("its element type is unknown to kernels"))?;
+    let element = Element::from_onnx(tensor.data_type()).ok_or_else(|| wrong("kernels do not know its element type"))?;
     let shape = tensor.dims.iter().map(|extent| u64::try_from(*extent)).collect::<Result<Vec<_>, _>>();
     let shape = shape.map_err(|_| wrong("a dimension is negative"))?;
-    let bytes = element.bytes(&shape).ok_or_else(|| wrong("its size is absurd"))?;
+    let bytes = element.bytes(&shape).ok_or_else(|| wrong("its size is impossible"))?;
     let in_folder = is_external(tensor) && lies_in(folder, &external(tensor, bytes)?.0);
     let data = if is_external(tensor) {
         aligned(map(tensor, folder, bytes, mapped)?)?
@@ -109,7 +109,7 @@ fn read(tensor: &TensorProto, folder: &Path, mapped: &mut BTreeMap<PathBuf, Byte
     };
     let weight = Weight { element, shape, data, in_folder };
     if weight.bytes().len() as u64 != bytes {
-        return Err(wrong("its data is not as long as its shape says"));
+        return Err(wrong("the length of its data does not match its shape"));
     }
     Ok(weight)
 }
@@ -134,7 +134,7 @@ fn external(tensor: &TensorProto, bytes: u64) -> Result<(PathBuf, u64, u64), Err
     let entry = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
     let number = |key: &str, default: u64| match entry(key) {
         None => Ok(default),
-        Some(text) => text.parse::<u64>().map_err(|_| wrong("its place in the external file is no number")),
+        Some(text) => text.parse::<u64>().map_err(|_| wrong("its position in the external file is not a number")),
     };
     let location = PathBuf::from(entry("location").ok_or_else(|| wrong("its external data has no location"))?);
     // A model must not make memc read files outside of its folder.

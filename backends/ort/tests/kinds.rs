@@ -244,7 +244,7 @@ fn a_size_that_only_the_file_states_is_held_against_the_data() {
     let error = play(&mut player, [1.0; 12]).expect_err("another size");
     assert!(matches!(&error, Error::Claimed { tensor, claimed, found, .. }
         if tensor == "i" && **claimed == [2, 2] && **found == [2, 12]));
-    assert!(error.to_string().ends_with("the file claims [2, 2] for `i`, and this data gives [2, 12]"), "{error}");
+    assert!(error.to_string().ends_with("the file states [2, 2] for `i`, but this data gives [2, 12]"), "{error}");
     assert_eq!(error.code(), "E0712");
     let two = |at: [usize; 2]| std::array::from_fn(|index| if at.contains(&index) { 1.0 } else { 0.0 });
     play(&mut player, two([3, 7])).expect("the size that is claimed");
@@ -267,9 +267,9 @@ fn arrays_that_fit_nothing_are_refused_before_the_models_run() {
         let set = BTreeMap::from([(name.to_owned(), Array::new(element, shape.to_vec(), &bytes).unwrap().unwrap())]);
         verify(&runtime(), &given, &out, &layout, Some(&set), VerifyOptions::default()).expect_err("it does not fit").to_string()
     };
-    assert_eq!(refused("z", "float", &[4]), "graph input `z` is none of the model's, which has `x`");
-    assert_eq!(refused("x", "double", &[4]), "graph input `x` is float[4] in the plan, and double[4] was given");
-    assert_eq!(refused("x", "float", &[2, 2]), "graph input `x` is float[4] in the plan, and float[2, 2] was given");
+    assert_eq!(refused("z", "float", &[4]), "graph input `z` is not an input of the model, which has `x`");
+    assert_eq!(refused("x", "double", &[4]), "graph input `x` is float[4] in the plan, but double[4] was given");
+    assert_eq!(refused("x", "float", &[2, 2]), "graph input `x` is float[4] in the plan, but float[2, 2] was given");
 }
 
 /// Returns a half-precision sum followed by full-precision operators; with a copy in between if

@@ -147,12 +147,12 @@ fn cards(facts: &Facts) -> String {
             let saved = change(peak as f64 / before as f64 - 1.0);
             card(&mut text, "Peak", &bytes(peak), &format!("{} before, {saved}", bytes(before)));
         } else {
-            card(&mut text, "Peak", &bytes(peak), "most bytes live at one step");
+            card(&mut text, "Peak", &bytes(peak), "largest number of bytes live at one step");
         }
         let room = match (space.budget, space.capacity) {
             (Some(budget), _) => format!("{} of the budget {}", share(space.arena, budget), bytes(budget)),
             (None, Some(capacity)) => format!("{} of {}", share(space.arena, capacity), bytes(capacity)),
-            (None, None) => format!("in {}, not limited", space.profile.space),
+            (None, None) => format!("in {}, no limit", space.profile.space),
         };
         card(&mut text, "Arena", &bytes(space.arena), &room);
         let bound = space.bound.map_or_else(|| "?".to_owned(), |bound| bytes(bound.placement));

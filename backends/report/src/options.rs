@@ -25,8 +25,8 @@ fn phrase(key: &str, value: &str) -> Option<String> {
         ("runtime", "ort") => "for sessions of ONNX Runtime".to_owned(),
         ("runtime", "player") => "for memc run".to_owned(),
         ("anchors", _) if is_on => "order pinned by anchors".to_owned(),
-        ("exact", _) if is_on => "no bit of a result changed".to_owned(),
-        ("std_ops", _) if is_on => "operators of the standard only".to_owned(),
+        ("exact", _) if is_on => "exact results, bit for bit".to_owned(),
+        ("std_ops", _) if is_on => "only operators of the ONNX standard".to_owned(),
         ("integer_kernels", _) if is_on => "integer kernels".to_owned(),
         ("alias_state", _) if is_on => "new values of state overwrite the old ones".to_owned(),
         ("rewrite", _) => "not rewritten".to_owned(),
@@ -38,7 +38,7 @@ fn phrase(key: &str, value: &str) -> Option<String> {
         ("micro_batches", _) => format!("batch in {value} parts"),
         ("nchwc", _) => format!("images in blocks of {value} channels"),
         ("passes", _) => format!("pipeline {value}"),
-        ("profile", _) => "times measured".to_owned(),
+        ("profile", _) => "measured times".to_owned(),
         ("slowdown", _) => format!("up to {value} slower"),
         ("state", _) => format!("state {}", value.replace(' ', ", ")),
         ("time_limit", _) => format!("searches ended after {value} s"),
@@ -93,7 +93,7 @@ mod tests {
     fn options_are_said_in_words_and_defaults_not_at_all() {
         let said = |key: &str, value: &str| phrase(key, value).unwrap_or_default();
         assert_eq!(said("exact", "false"), "");
-        assert_eq!(said("exact", "true"), "no bit of a result changed");
+        assert_eq!(said("exact", "true"), "exact results, bit for bit");
         assert_eq!(said("budget", "host=1048576,60%"), "budget 1.0 MiB in host, 60%");
         assert_eq!(said("effort", "20000"), "search effort 20,000");
         assert_eq!(said("link", "host=16000000000B/s,10000ns"), "host linked at 16 GB/s after 10.0 us");

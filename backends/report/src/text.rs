@@ -115,7 +115,7 @@ fn head(facts: &Facts) -> Vec<String> {
         lines.push(format!("weights  {stay} stay in {}, {moved} fetched from {} ({})", row.to, row.from, layout.fetches.len()));
     }
     if !layout.state.is_empty() {
-        lines.push(format!("state    {} share storage with their new values", counted(layout.state.len(), "value")));
+        lines.push(format!("state    {} overwritten by their new values", counted(layout.state.len(), "value")));
     }
     // Group unpaired outputs by reason.
     let mut unpaired: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -138,7 +138,7 @@ fn head(facts: &Facts) -> Vec<String> {
     };
     let stated: Vec<String> = [stated(StatedBy::File, "the file"), stated(StatedBy::User, "you")].into_iter().flatten().collect();
     if !stated.is_empty() {
-        lines.push(format!("stated   {}: other data may have others", stated.join(", ")));
+        lines.push(format!("stated   {}: other data may have other sizes", stated.join(", ")));
     }
     lines
 }

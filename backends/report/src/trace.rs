@@ -61,7 +61,7 @@ pub fn trace(layout: &Layout) -> String {
     for space in LiveCurve::of(layout).spaces {
         events.extend(counter(layout, &space, &clock));
     }
-    let time = if layout.timeline.is_empty() { "1 us a step: order and memory, not speed" } else { "modelled" };
+    let time = if layout.timeline.is_empty() { "1 us for each step: shows order and memory, not speed" } else { "modelled" };
     let trace = json!({
         "displayTimeUnit": "ns",
         "otherData": {"schema": layout.schema, "time": time},

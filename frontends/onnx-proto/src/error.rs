@@ -22,7 +22,7 @@ pub enum ReadError {
     #[error("not an ONNX model: {0}")]
     NotOnnx(FileKind),
     /// The bytes are truncated or not protobuf.
-    #[error("not an ONNX model, or a damaged one")]
+    #[error("the file is not an ONNX model, or it is damaged")]
     Broken(#[from] WireError),
     /// The bytes are protobuf but do not decode as an ONNX model.
     #[error("the file does not decode as an ONNX model")]
@@ -69,7 +69,7 @@ pub enum SpliceError {
     #[error("the model's bytes are broken")]
     Wire(#[from] WireError),
     /// The edit uses a node that the graph does not have.
-    #[error("the edit uses node {index}, the graph has {count}")]
+    #[error("the edit uses node {index}, but the graph has {count} nodes")]
     NodeIndex {
         /// The requested index.
         index: usize,
@@ -77,7 +77,7 @@ pub enum SpliceError {
         count: usize,
     },
     /// The edit drops an initializer that the graph does not have.
-    #[error("the edit drops initializer {index}, the graph has {count}")]
+    #[error("the edit drops initializer {index}, but the graph has {count} initializers")]
     InitializerIndex {
         /// The requested index.
         index: usize,
@@ -117,7 +117,7 @@ pub enum SpliceError {
         wanted: i64,
     },
     /// The result exceeds protobuf's size limit.
-    #[error("the model would have {bytes} bytes, protobuf allows {SIZE_LIMIT}; move weights to external data")]
+    #[error("the model would have {bytes} bytes, but protobuf allows {SIZE_LIMIT}; move weights to external data")]
     TooLarge {
         /// Size of the result in bytes.
         bytes: u64,

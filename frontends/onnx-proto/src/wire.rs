@@ -73,7 +73,7 @@ pub enum WireError {
         wire_type: u8,
     },
     /// A field declares more bytes than its message has left.
-    #[error("byte {offset}: field {tag} needs {needed} bytes and its message has {available} left (truncated file?)")]
+    #[error("byte {offset}: field {tag} needs {needed} bytes, but its message has {available} left (truncated file?)")]
     FieldTruncated {
         /// Start of the key.
         offset: usize,
@@ -85,7 +85,7 @@ pub enum WireError {
         available: u64,
     },
     /// An end key without an open group, or not of the innermost open group.
-    #[error("byte {offset}: group {tag} ends here but is not the open one")]
+    #[error("byte {offset}: group {tag} ends here but is not open")]
     GroupEnd {
         /// Start of the end key.
         offset: usize,
@@ -93,7 +93,7 @@ pub enum WireError {
         tag: u32,
     },
     /// A group without an end key in its message.
-    #[error("byte {offset}: group {tag} begins here and does not end")]
+    #[error("byte {offset}: group {tag} begins here but does not end")]
     GroupUnclosed {
         /// Start of the start key.
         offset: usize,

@@ -43,7 +43,7 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
             bindings.add_if_open(symbol, *extent, By::Option { name: UNNAMED.to_owned() });
         }
         diagnostics.extend(unnamed.is_empty().then(|| {
-            let message = "`--dim ?` binds nothing: every dimension of the inputs has an extent or a name".to_owned();
+            let message = "`--dim ?` had no effect: every dimension of the inputs has an extent or a name".to_owned();
             Diagnostic::new("W0107", Severity::Remark, message)
         }));
     }
@@ -60,7 +60,8 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
     }
     let unranked = inputs.iter().filter(|input| module.ty(**input).tensor().is_some_and(|ty| ty.shape.is_none()));
     diagnostics.extend(unranked.map(|input| {
-        let message = format!("graph input `{}` has no shape: what depends on it is not planned", module.value(*input).name);
+        let message =
+            format!("graph input `{}` has no shape: values that depend on it are not planned", module.value(*input).name);
         Diagnostic::new("W0103", Severity::Warning, message)
     }));
     Ok((bindings, diagnostics))

@@ -1,6 +1,6 @@
 //! Errors of import: the reasons why memc cannot plan a model file.
 
-use memc_ir::{Diagnostic, Severity};
+use memc_ir::{Bytes, Diagnostic, Severity};
 use memc_onnx_proto::ReadError;
 
 /// Reason why a model is rejected. The model is at fault unless the variant says otherwise.
@@ -22,7 +22,7 @@ pub enum ImportError {
         newest: i64,
     },
     /// The nodes of a graph depend on each other in a cycle.
-    #[error("the graph `{graph}` is cyclic: node {node} waits for its own result")]
+    #[error("the graph `{graph}` is cyclic: node {node} depends on its own result")]
     Cycle {
         /// Name of the graph.
         graph: String,
@@ -48,7 +48,7 @@ pub enum ImportError {
         graph: String,
     },
     /// A node or a graph reads an undefined value.
-    #[error("{reader} reads `{name}`, which nothing defines")]
+    #[error("{reader} reads `{name}`, which is not defined")]
     UnknownValue {
         /// The name that is read.
         name: String,
@@ -82,7 +82,7 @@ pub enum ImportError {
         location: String,
     },
     /// The bytes of an initializer do not fit its type.
-    #[error("initializer `{name}` states {expected} bytes but holds {found}")]
+    #[error("initializer `{name}` needs {} but holds {}", Bytes(*expected).exact(), Bytes(*found).exact())]
     PayloadLength {
         /// The initializer.
         name: String,
@@ -92,7 +92,7 @@ pub enum ImportError {
         found: u64,
     },
     /// The initializer of an input does not fit the input's type.
-    #[error("input `{name}` is stated as {stated}, and the initializer of its name is {found}")]
+    #[error("input `{name}` is {stated}, but the initializer with its name is {found}")]
     Default {
         /// The input.
         name: String,
@@ -128,7 +128,7 @@ pub enum ImportError {
         names: Vec<String>,
     },
     /// `--dim` names a symbol that neither a graph input nor another value has (the request's fault).
-    #[error("nothing has a dimension named `{name}`")]
+    #[error("no tensor of the model has a dimension named `{name}`")]
     UnknownDimension {
         /// The requested name.
         name: String,
@@ -136,7 +136,7 @@ pub enum ImportError {
         known: Vec<String>,
     },
     /// `--assume` names a value that is not in the main graph (the request's fault).
-    #[error("there is no value named `{name}` to assume a size of")]
+    #[error("`--assume`: the model has no value named `{name}`")]
     UnknownAssumed {
         /// The requested name.
         name: String,
@@ -144,7 +144,7 @@ pub enum ImportError {
         nearest: Option<String>,
     },
     /// An assumed size is impossible (the request's fault).
-    #[error("--assume {name}={assumed} cannot be: {why}")]
+    #[error("`--assume {name}={assumed}` is not possible: {why}")]
     Assumption {
         /// The value.
         name: String,
@@ -154,7 +154,7 @@ pub enum ImportError {
         why: String,
     },
     /// The feed contains an array that is not a graph input (the request's fault).
-    #[error("the feed has `{name}`, which is no input of the model")]
+    #[error("the file of inputs has `{name}`, which is not an input of the model")]
     FeedInput {
         /// Name of the array.
         name: String,
@@ -162,7 +162,7 @@ pub enum ImportError {
         known: Vec<String>,
     },
     /// An array of the feed does not fit its input (the request's fault).
-    #[error("the feed has `{name}` with extents {found}, the model states {stated}")]
+    #[error("the file of inputs has `{name}` with extents {found}, but the model states {stated}")]
     FeedExtents {
         /// The input.
         name: String,
@@ -173,7 +173,7 @@ pub enum ImportError {
     },
     /// Two sources bind a dimension to different extents: arrays of the feed or options (the request's
     /// fault).
-    #[error("dimension `{dimension}` is {} by {} and {} by {}", .extents[0], .by[0], .extents[1], .by[1])]
+    #[error("dimension `{dimension}` is {} according to {}, but {} according to {}", .extents[0], .by[0], .extents[1], .by[1])]
     Conflict {
         /// The symbol, or an expression in several symbols.
         dimension: String,
@@ -244,39 +244,38 @@ impl ImportError {
             Self::Read(ReadError::Empty | ReadError::NotOnnx(_) | ReadError::NoGraph) => {
                 "give the path of an .onnx file".to_owned()
             }
-            Self::Read(_) => "the file is damaged or was cut off: copy or export it again".to_owned(),
+            Self::Read(_) => "the file is damaged or incomplete: copy or export it again".to_owned(),
             Self::Version { .. } => "export with another version, or use a newer memc".to_owned(),
             Self::Unbound { names } => {
                 let options: Vec<String> = names.iter().map(|name| format!("--dim {name}=N")).collect();
                 let options = options.join(" ");
                 format!(
-                    "bind them: {options}; or with real inputs: --dim-from feed.npz; or plan only what has a size: --allow-unbound"
+                    "bind them: `{options}`, or from real inputs: `--dim-from feed.npz`; or plan only tensors of known size: `--allow-unbound`"
                 )
             }
             Self::UnknownDimension { known, .. } if known.is_empty() => {
-                "all dimensions of this model are fixed; leave --dim out".to_owned()
+                "all dimensions of this model are fixed; leave out `--dim`".to_owned()
             }
             Self::FeedInput { known, .. } => {
-                format!("names of arrays are names of inputs; the model has: {}", known.join(", "))
+                format!("name the arrays as the inputs of the model: {}", known.join(", "))
             }
             Self::FeedExtents { .. } => "give arrays of the shapes that the model states".to_owned(),
-            Self::Conflict { .. } => "give inputs of one call, and leave out what --dim says otherwise".to_owned(),
-            Self::Contradiction { .. } => "give extents with which this node fits its operands".to_owned(),
+            Self::Conflict { .. } => "give the inputs of one call, and leave out `--dim` options that contradict them".to_owned(),
+            Self::Contradiction { .. } => "give extents that fit the operands of this node".to_owned(),
             Self::UnknownDimension { known, .. } => format!("the model has: {}", known.join(", ")),
             Self::Cycle { .. } => {
-                "no order of these nodes can run; a value that comes from an earlier turn goes through the operator Loop or Scan"
-                    .to_owned()
+                "no order of these nodes can run; use the operator Loop or Scan for values of an earlier iteration".to_owned()
             }
             Self::UnknownAssumed { nearest: Some(nearest), .. } => {
-                format!("did you mean `{nearest}`? The layout lists values without size under `unplanned`")
+                format!("did you mean `{nearest}`? The layout lists values of unknown size under `unplanned`")
             }
-            Self::UnknownAssumed { .. } => "this model computes nothing; leave --assume out".to_owned(),
+            Self::UnknownAssumed { .. } => "this model has no nodes; leave out `--assume`".to_owned(),
             Self::Assumption { .. } => {
-                "give its number of elements, or all its extents, as 2x50; what follows from the model needs no --assume"
+                "give its number of elements, or all its extents, for example 2x50; sizes that follow from the model need no `--assume`"
                     .to_owned()
             }
             Self::ExternalPath { .. } => "external data must lie beside the model or in a folder below it".to_owned(),
-            _ => "the model is wrong where it was exported; `onnx.checker` shows more of such errors".to_owned(),
+            _ => "repair the exporter; `onnx.checker` lists all errors of this kind".to_owned(),
         })
     }
 

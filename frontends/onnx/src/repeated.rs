@@ -62,7 +62,7 @@ impl Repeated {
             more => (format!(" and {more} more"), "are"),
         };
         let message =
-            format!("`{first}`{more} {verb} defined twice in the graph `{graph}`, with equal elements: the first counts");
+            format!("`{first}`{more} {verb} defined twice in the graph `{graph}`, with equal elements: the first is kept");
         Some(Diagnostic::new("W0106", Severity::Warning, message))
     }
 }

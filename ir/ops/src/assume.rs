@@ -50,7 +50,7 @@ impl Assumption {
     /// Returns the reason if a value of type `ty` cannot have the assumed size.
     pub fn of(&self, ty: &ValueType) -> Result<TensorType, String> {
         let Some(tensor) = ty.tensor().filter(|tensor| tensor.element.bits().is_some()) else {
-            return Err(format!("nobody can tell the size of an element of {ty}"));
+            return Err(format!("unknown size of an element of {ty}"));
         };
         let dims = match self {
             Self::Shape(extents) => extents.clone(),
@@ -66,7 +66,7 @@ impl Assumption {
             return Err(format!("it is {tensor}"));
         }
         let assumed = TensorType::fixed(tensor.element, &dims);
-        if assumed.size().is_none() { Err("so large a tensor is impossible".to_owned()) } else { Ok(assumed) }
+        if assumed.size().is_none() { Err("a tensor of this size is impossible".to_owned()) } else { Ok(assumed) }
     }
 }
 
@@ -79,8 +79,8 @@ fn extents(tensor: &TensorType, count: u64) -> Result<Vec<u64>, String> {
         (Some(known), 0) if known == count => 0,
         (_, 0) => return Err(format!("it is {tensor}")),
         (Some(known), 1) if count.checked_rem(known) == Some(0) => count / known.max(1),
-        (_, 1) => return Err(format!("{count} elements are no whole number of rows of {tensor}")),
-        _ => return Err(format!("{open} extents of {tensor} are open: write a shape, as 2x50")),
+        (_, 1) => return Err(format!("{count} elements are not a whole number of rows of {tensor}")),
+        _ => return Err(format!("{open} extents of {tensor} are unknown: write a shape, for example 2x50")),
     };
     Ok(stated.iter().map(|dim| dim.known().unwrap_or(rest)).collect())
 }
@@ -104,14 +104,14 @@ mod tests {
         assert_eq!(of("f32[*]", "3x4"), "f32[3,4]");
         assert_eq!(of("f32[*]", "12"), "f32[12]");
         assert_eq!(of("f32[3,4]", "12"), "f32[3,4]");
-        assert_eq!(of("f32[?,N]", "12"), "2 extents of f32[?,N] are open: write a shape, as 2x50");
-        assert_eq!(of("i64[2,?]", "7"), "7 elements are no whole number of rows of i64[2,?]");
+        assert_eq!(of("f32[?,N]", "12"), "2 extents of f32[?,N] are unknown: write a shape, for example 2x50");
+        assert_eq!(of("i64[2,?]", "7"), "7 elements are not a whole number of rows of i64[2,?]");
         assert_eq!(of("i64[2,?<=12]", "26"), "it is i64[2,?<=12]");
         assert_eq!(of("i64[2,?]", "3x4"), "it is i64[2,?]");
         assert_eq!(of("i64[2,?]", "8x1x1"), "it is i64[2,?]");
         assert_eq!(of("f32[3,4]", "13"), "it is f32[3,4]");
-        assert_eq!(of("seq<f32[?]>", "13"), "nobody can tell the size of an element of seq<f32[?]>");
-        assert_eq!(of("f32[?]", "4611686018427387904"), "so large a tensor is impossible");
+        assert_eq!(of("seq<f32[?]>", "13"), "unknown size of an element of seq<f32[?]>");
+        assert_eq!(of("f32[?]", "4611686018427387904"), "a tensor of this size is impossible");
         for wrong in ["", "x", "2x", "-1", "2X3", "a"] {
             assert!(wrong.parse::<Assumption>().is_err(), "{wrong}");
         }

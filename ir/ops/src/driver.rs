@@ -176,7 +176,7 @@ impl Driver<'_> {
         self.refused.entry(node).or_insert_with(|| message.clone());
         let diagnostic = Diagnostic::new("W0105", Severity::Warning, message)
             .at_node(self.module, node)
-            .with_help("the types that the file states are used; check the model where it was exported");
+            .with_help("memc uses the types that the file states; check the exporter");
         self.report(diagnostic);
     }
 
@@ -186,7 +186,7 @@ impl Driver<'_> {
         let (ty, agrees) = join(&fact.ty, stated);
         if !agrees {
             let name = &self.module.value(value).name;
-            let message = format!("the file says that `{name}` is {stated}, its operator implies {}", fact.ty);
+            let message = format!("the file states {stated} for `{name}`, but its operator implies {}", fact.ty);
             self.report(Diagnostic::new("W0101", Severity::Warning, message).at_node(self.module, node));
         }
         // Elements are valid only for the shape they were computed with.

@@ -9,9 +9,9 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         title: "the output cannot be written",
         fault: Fault::System,
         meaning: "The operating system refused to create or write an output. Outputs are written whole or not at all, so \
-            nothing was left behind.",
+            no partial file is left.",
         example: "memc optimize model.onnx -o /read-only/out.onnx",
-        action: "Check the path, the permissions and the space left; the message repeats what the system said.",
+        action: "Check the path, the permissions and the free space; the message includes the system's error.",
     },
     CodeInfo {
         code: "E0402",
@@ -20,8 +20,8 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         meaning: "The edits cannot be carried out on the bytes of the model, or the result would pass 2 GiB, the limit of the \
             format.",
         example: "a model of 1.99 GiB with many added nodes",
-        action: "Keep the weights in external files. A module that was read from its text form has no bytes to write: start \
-            from the model.",
+        action: "Keep the weights in external files. A module that was read from its text form has no weights to write: start \
+            from the .onnx file.",
     },
 ];
 
@@ -30,8 +30,8 @@ pub(super) const WARNINGS: &[CodeInfo] = &[CodeInfo {
     code: "W0401",
     title: "weights are not beside the written model",
     fault: Fault::Request,
-    meaning: "The model keeps weights in files of their own, which lie beside the given model; the written one goes into another folder and reads \
-        files of the same names there.",
+    meaning: "The model keeps weights in external files beside it; the written model goes into another folder and reads files of these names \
+        there.",
     example: "memc optimize model.onnx -o elsewhere/out.onnx, of a model with model.onnx.data beside it",
-    action: "Give --copy-weights, or write the model into the folder of the given one. ONNX Runtime takes no symbolic links that leave the folder.",
+    action: "Use `--copy-weights`, or write the model into the folder of the given one. ONNX Runtime follows no symbolic links out of the folder.",
 }];

@@ -8,17 +8,17 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         code: "E0901",
         title: "a pass broke the module",
         fault: Fault::Memc,
-        meaning: "A pass that says that it gives a stage left a module that the verifier refuses. The violations are listed as \
+        meaning: "A pass left a module that the verifier rejects for the stage that the pass declares. The violations are listed as \
             notes.",
         example: "after `in-place`: E0232",
         action: "Report it, with the reproducer that memc left beside the output.",
     },
     CodeInfo {
         code: "E0904",
-        title: "something impossible happened",
+        title: "internal error",
         fault: Fault::Memc,
-        meaning: "A step of memc found its own data in a state that its rules exclude.",
-        example: "a solver that returned fewer offsets than it was given buffers",
+        meaning: "A part of memc found its own data in a state that its rules exclude.",
+        example: "a solver that returned fewer offsets than buffers",
         action: "Report it, with the reproducer that memc left beside the output.",
     },
 ];

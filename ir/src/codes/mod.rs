@@ -38,7 +38,7 @@ impl fmt::Display for Fault {
             Self::File => "the file that was given beside the model",
             Self::System => "the machine that memc runs on",
             Self::Memc => "memc: this is a defect",
-            Self::Nobody => "nobody; it is worth knowing",
+            Self::Nobody => "nobody: this only informs",
         })
     }
 }

@@ -105,7 +105,7 @@ impl<'t> Lexer<'t> {
         self.at += first.len_utf8();
         match first {
             '(' | ')' | '[' | ']' | '{' | '}' | '<' | '>' | ',' | '=' | ':' | '+' | '-' | '*' | '?' => Token::Mark(first),
-            _ => Token::Bad("a character that begins nothing"),
+            _ => Token::Bad("an unexpected character"),
         }
     }
 
@@ -185,7 +185,7 @@ impl<'t> Lexer<'t> {
                     _ => return Err("an escape that is not `\\xNN`"),
                 }
             }
-            _ => return Err("an escape that does not exist"),
+            _ => return Err("an unknown escape"),
         };
         self.at += len;
         Ok(byte)

@@ -117,7 +117,7 @@ fn check_window(report: &mut Report<'_>, value: Value, alias: Alias) {
     };
     if !good {
         let (name, of) = (report.name(value), report.name(alias.of));
-        let size = size.map_or("unknown size".to_owned(), |size| format!("{} bytes", size.0));
+        let size = size.map_or("unknown size".to_owned(), Bytes::exact);
         let message = format!("{name} ({size}) at byte {} does not lie inside {of}", alias.offset.0);
         report.at_value("E0231", value, message);
     }

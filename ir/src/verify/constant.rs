@@ -6,6 +6,7 @@ use crate::attribute::Attribute;
 use crate::entity::{ConstId, SecondaryMap};
 use crate::module::{Definition, Payload};
 use crate::types::{TensorType, ValueType};
+use crate::units::Bytes;
 
 /// Reports constants whose bytes or types are impossible.
 pub(super) fn check(report: &mut Report<'_>, tree: &Tree) {
@@ -51,7 +52,8 @@ fn check_payload(report: &mut Report<'_>, seen: &mut SecondaryMap<ConstId, bool>
     if let (Payload::Raw(bytes), Some(size)) = (&data.payload, data.ty.size())
         && bytes.len() as u64 != size.0
     {
-        let message = format!("the constant of \"{name}\" has {} bytes but its type {} takes {}", bytes.len(), data.ty, size.0);
+        let held = Bytes(bytes.len() as u64).exact();
+        let message = format!("the constant of \"{name}\" has {held} but its type {} takes {}", data.ty, size.exact());
         report.plain("E0211", message);
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn check(report: &mut Report<'_>) {
             Definition::Erased => true,
         };
         if !good {
-            dangling(report, value, "is defined by something");
+            dangling(report, value, "is defined by a node or graph");
         }
         if data.default.is_some_and(|constant| !module.constants.contains(constant)) {
             dangling(report, value, "has a default");
@@ -66,7 +66,7 @@ fn nodes(report: &mut Report<'_>) {
                 other => other.graphs().iter().all(|graph| module.graphs.contains(*graph)),
             };
             if !good {
-                dangling(report, node, &format!("has something in its attribute \"{name}\""));
+                dangling(report, node, &format!("has a graph or constant in its attribute \"{name}\""));
             }
         }
     }
@@ -77,7 +77,7 @@ fn plan(report: &mut Report<'_>) {
     let plan = &module.plan;
     for value in module.values.keys() {
         if plan.alias[value].is_some_and(|alias| !module.values.contains(alias.of)) {
-            dangling(report, value, "is an alias of something");
+            dangling(report, value, "is an alias of a value");
         }
         if plan.storage[value].is_some_and(|storage| !plan.spaces.contains(storage.space)) {
             dangling(report, value, "lies in a space");
@@ -92,6 +92,6 @@ fn plan(report: &mut Report<'_>) {
         }
     }
     for arena in plan.arenas.iter().filter(|arena| !plan.spaces.contains(arena.space)) {
-        report.plain("E0201", format!("an arena of {} bytes is in a space that does not exist", arena.size.0));
+        report.plain("E0201", format!("an arena of {} is in a space that does not exist", arena.size.exact()));
     }
 }

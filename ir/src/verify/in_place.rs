@@ -56,12 +56,12 @@ fn check_edge(report: &mut Report<'_>, tree: &Tree, owners: &Owners, value: Valu
     };
     let step = tree.position(node)?;
     if !module.nodes[node].operands().any(|operand| operand == alias.of) {
-        report.at_node("E0232", node, format!("{name} overwrites {of}, which is no operand of this node"));
+        report.at_node("E0232", node, format!("{name} overwrites {of}, which is not an operand of this node"));
         return None;
     }
     let (size, room) = (module.size(value), module.size(alias.of));
     if size.is_none() || size != room || alias.offset != Bytes(0) {
-        report.at_node("E0232", node, format!("{name} overwrites {of}, which has not the same size"));
+        report.at_node("E0232", node, format!("{name} overwrites {of}, which has another size"));
     }
     let (owner, _) = owners.of(value)?;
     let problem = match module.values[owner].definition {

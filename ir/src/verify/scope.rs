@@ -111,7 +111,7 @@ fn check_original(report: &mut Report<'_>, tree: &Tree, reader: Reader, node: No
     let problem = if original == node {
         "itself"
     } else if !visible {
-        "a node that is in no list in sight"
+        "a node that its graph does not see"
     } else if data.results().next().is_none() {
         "a node without results"
     } else {

@@ -84,7 +84,7 @@ fn check_alias_place(report: &mut Report<'_>, owners: &Owners, value: Value) {
     let expected =
         module.plan.storage[owner].map(|storage| Storage { space: storage.space, offset: storage.offset.saturating_add(offset) });
     if module.plan.storage[value] != expected {
-        let message = format!("{} does not lie where its owner {} puts it", report.name(value), report.name(owner));
+        let message = format!("{} is not at the place that its owner {} implies", report.name(value), report.name(owner));
         report.at_value("E0243", value, message);
     }
 }
@@ -117,7 +117,7 @@ fn scratch(report: &mut Report<'_>, tree: &Tree, regions: &mut Regions) {
         };
         let Some(storage) = scratch.storage else {
             if graph == module.main() && scratch.bytes != Bytes(0) {
-                report.at_node("E0246", node, format!("{} bytes of scratch have no place", scratch.bytes.0));
+                report.at_node("E0246", node, format!("{} of scratch have no place", scratch.bytes.exact()));
             }
             continue;
         };
@@ -154,7 +154,8 @@ fn check_room(
     };
     let room = room.unwrap_or(0);
     for (block, holder) in blocks.iter().filter(|(block, _)| block.end > room) {
-        let message = format!("{} ends at {:#x}, outside its arena of {room} bytes", describe(report, *holder), block.end);
+        let room = Bytes(room).exact();
+        let message = format!("{} ends at {:#x}, outside its arena of {room}", describe(report, *holder), block.end);
         at_holder(report, "E0241", *holder, message);
     }
 }
@@ -210,16 +211,18 @@ fn check_arenas(report: &mut Report<'_>, regions: &Regions) {
         }
         let exact = needed.get(&arena.space).copied().unwrap_or(0);
         if arena.size.0 != exact {
-            let message = format!("the arena of `@{name}` has {} bytes but what lies in it ends at {exact}", arena.size.0);
+            let (size, end) = (arena.size.exact(), Bytes(exact).exact());
+            let message = format!("the arena of `@{name}` has {size} but its last buffer ends at {end}");
             report.plain("E0244", message);
         }
         if arena.lower_bound > arena.size {
-            let message = format!("the arena of `@{name}` has {} bytes, below its bound {}", arena.size.0, arena.lower_bound.0);
+            let (size, bound) = (arena.size.exact(), arena.lower_bound.exact());
+            let message = format!("the arena of `@{name}` has {size}, below its lower bound of {bound}");
             report.plain("E0244", message);
         }
     }
     for space in needed.keys().filter(|space| !stated.contains(space)) {
         let name = &module.plan.spaces[*space].name;
-        report.plain("E0244", format!("the space `@{name}` holds something but has no arena"));
+        report.plain("E0244", format!("the space `@{name}` holds buffers but has no arena"));
     }
 }

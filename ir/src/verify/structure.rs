@@ -85,7 +85,7 @@ fn check_body(report: &mut Report<'_>, tree: &Tree, node: Node, name: &str, body
     } else if report.module.graphs[body].parent != Some(node) {
         "has another parent"
     } else if depth >= MAX_DEPTH {
-        "nests too deep"
+        "nests too deeply"
     } else {
         return true;
     };
@@ -100,7 +100,7 @@ pub(super) fn check_definitions(report: &mut Report<'_>, tree: &Tree) {
     let mut check = |report: &mut Report<'_>, value: Value, good: bool, place: &dyn Fn() -> String| {
         if !good || listed[value] {
             let name = report.name(value);
-            let problem = if good { "stands there a second time" } else { "says that it is defined elsewhere" };
+            let problem = if good { "occurs there a second time" } else { "states another definition" };
             report.plain("E0202", format!("{name} {problem}: {}", place()));
         }
         listed.set(value, true);
@@ -132,10 +132,7 @@ pub(super) fn check_definitions(report: &mut Report<'_>, tree: &Tree) {
             Definition::Erased => false,
         };
         if claims && !listed[value] {
-            report.plain(
-                "E0202",
-                format!("`%{}` ({}) is not in the list where it says that it is defined", data.name, value.index()),
-            );
+            report.plain("E0202", format!("`%{}` ({}) is not in the list of its definition", data.name, value.index()));
         }
     }
 }

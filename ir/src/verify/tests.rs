@@ -76,20 +76,20 @@ fn dangling_ids() {
         ),
         (
             |m| m.nodes[Node::new(0)].attributes.push(("t".to_owned(), crate::Attribute::Tensor(ConstId::new(99)))),
-            "E0201 `n0` has something in its attribute \"t\" that does not exist",
+            "E0201 `n0` has a graph or constant in its attribute \"t\" that does not exist",
         ),
         (
             |m| m.nodes[Node::new(0)].attributes.push(("g".to_owned(), crate::Attribute::Graph(GraphId::new(99)))),
-            "E0201 `n0` has something in its attribute \"g\" that does not exist",
+            "E0201 `n0` has a graph or constant in its attribute \"g\" that does not exist",
         ),
         (
             |m| m.values[Value::new(0)].definition = Definition::Result(Node::new(99), 0),
-            "E0201 `%v0` is defined by something that does not exist",
+            "E0201 `%v0` is defined by a node or graph that does not exist",
         ),
         (|m| m.values[Value::new(0)].default = Some(ConstId::new(99)), "E0201 `%v0` has a default that does not exist"),
         (
             |m| m.plan.alias.set(Value::new(0), Some(Alias { of: Value::new(99), kind: AliasKind::View, offset: Bytes(0) })),
-            "E0201 `%v0` is an alias of something that does not exist",
+            "E0201 `%v0` is an alias of a value that does not exist",
         ),
         (
             |m| m.plan.storage.set(Value::new(0), Some(Storage { space: Space::new(99), offset: Bytes(0) })),
@@ -104,7 +104,7 @@ fn dangling_ids() {
                 let arena = ArenaSize { space: Space::new(99), size: Bytes(1), lower_bound: Bytes(0), order_lower_bound: None };
                 m.plan.arenas.push(arena);
             },
-            "E0201 an arena of 1 bytes is in a space that does not exist",
+            "E0201 an arena of 1 B is in a space that does not exist",
         ),
     ];
     for (edit, message) in cases {
@@ -120,16 +120,16 @@ fn definitions_and_lists_agree() {
     let mut module = read(CHAIN);
     let x = value(&module, "x");
     module.graphs[GraphId::new(0)].inputs.push(x);
-    assert_violations(&module, Stage::Imported, &["E0202 `%x` says that it is defined elsewhere: input 1 of the graph \"main\""]);
+    assert_violations(&module, Stage::Imported, &["E0202 `%x` states another definition: input 1 of the graph \"main\""]);
 
     let mut module = read("const %c : f32[] = [1.0]\nreturn %c");
     let c = value(&module, "c");
     module.graphs[GraphId::new(0)].constants.push(c);
-    assert_violations(&module, Stage::Imported, &["E0202 `%c` stands there a second time: an initializer of the graph \"main\""]);
+    assert_violations(&module, Stage::Imported, &["E0202 `%c` occurs there a second time: an initializer of the graph \"main\""]);
 
     let mut module = read(CHAIN);
     module.nodes[Node::new(1)].outputs[0] = None;
-    assert_violations(&module, Stage::Imported, &["E0202 `%b` (2) is not in the list where it says that it is defined"]);
+    assert_violations(&module, Stage::Imported, &["E0202 `%b` (2) is not in the list of its definition"]);
 
     let mut module = read(CHAIN);
     let a = value(&module, "a");
@@ -137,7 +137,7 @@ fn definitions_and_lists_agree() {
     assert_violations(
         &module,
         Stage::Imported,
-        &["E0202 `%a` says that it is defined elsewhere: result 1 of `%b, %a = Exp(%a) : (f32[4], f32[4])`"],
+        &["E0202 `%a` states another definition: result 1 of `%b, %a = Exp(%a) : (f32[4], f32[4])`"],
     );
 }
 
@@ -236,7 +236,7 @@ fn bodies_form_a_tree() {
         module.graphs[graph].nodes.push(node);
         module.graphs[body].parent = Some(node);
         graph = body;
-        let expected: &[&str] = if level < 64 { &[] } else { &["E0205 the body in the attribute \"b\" nests too deep"] };
+        let expected: &[&str] = if level < 64 { &[] } else { &["E0205 the body in the attribute \"b\" nests too deeply"] };
         assert_violations(&module, Stage::Imported, expected);
     }
 }
@@ -266,7 +266,7 @@ fn originals_are_there() {
     let mut module = read("%a = Exp(%x) : f32[4]\n%b = Exp(%x) : f32[4] recompute_of(%a)\nreturn %b");
     assert_violations(&module, Stage::Imported, &[]);
     module.graphs[GraphId::new(0)].nodes.remove(0);
-    assert_violations(&module, Stage::Imported, &["E0207 a node recomputes a node that is in no list in sight"]);
+    assert_violations(&module, Stage::Imported, &["E0207 a node recomputes a node that its graph does not see"]);
 
     let mut module = read("() = Print(%x)\n%b = Exp(%x) : f32[4]\nreturn %b");
     module.nodes[Node::new(1)].recompute_of = Some(Node::new(0));
@@ -280,7 +280,7 @@ fn originals_are_there() {
     module.nodes[inner].recompute_of = Some(before);
     assert_violations(&module, Stage::Imported, &[]);
     module.nodes[inner].recompute_of = Some(own);
-    assert_violations(&module, Stage::Imported, &["E0207 a node recomputes a node that is in no list in sight"]);
+    assert_violations(&module, Stage::Imported, &["E0207 a node recomputes a node that its graph does not see"]);
 }
 
 #[test]
@@ -291,8 +291,8 @@ fn constants_fit_their_types() {
         &module,
         Stage::Typed,
         &[
-            "E0211 the constant of \"c\" has 1 bytes but its type f32[4] takes 16",
-            "E0211 the constant of \"t\" has 0 bytes but its type i64[1] takes 8",
+            "E0211 the constant of \"c\" has 1 B but its type f32[4] takes 16 B",
+            "E0211 the constant of \"t\" has 0 B but its type i64[1] takes 8 B",
         ],
     );
     let module = read(
@@ -335,8 +335,8 @@ fn aliases_lie_inside_what_they_share() {
     let view =
         |size: u64, offset: u64| format!("%a = Exp(%x) : f32[4]\n%b = Slice(%a) : u8[{size}] view(%a, {offset})\nreturn %b");
     planned(&view(8, 8), 0, &[]);
-    planned(&view(8, 9), 0, &["E0231 `%b` (8 bytes) at byte 9 does not lie inside `%a`"]);
-    planned(&view(1, u64::MAX), 0, &["E0231 `%b` (1 bytes) at byte 18446744073709551615 does not lie inside `%a`"]);
+    planned(&view(8, 9), 0, &["E0231 `%b` (8 B) at byte 9 does not lie inside `%a`"]);
+    planned(&view(1, u64::MAX), 0, &["E0231 `%b` (1 B) at byte 18446744073709551615 does not lie inside `%a`"]);
     let unknown = |offset: u64| format!("%a = Exp(%x) : f32[?]\n%b = Reshape(%a) : f32[?] view(%a, {offset})\nreturn %b");
     planned(&unknown(0), 0, &[]);
     planned(&unknown(4), 0, &["E0231 `%b` (unknown size) at byte 4 does not lie inside `%a`"]);
@@ -372,9 +372,9 @@ fn in_place_writes_spare_what_is_needed() {
         ],
     );
     let no_operand = "%a = Exp(%x) : f32[4]\n%b = Exp(%x) : f32[4] in_place(%a)\nreturn %b";
-    planned(no_operand, 0, &["E0232 `%b` overwrites `%a`, which is no operand of this node"]);
+    planned(no_operand, 0, &["E0232 `%b` overwrites `%a`, which is not an operand of this node"]);
     let size = "%a = Exp(%x) : f32[4]\n%b = Cast(%a) : f16[4] in_place(%a)\nreturn %b";
-    planned(size, 0, &["E0232 `%b` overwrites `%a`, which has not the same size"]);
+    planned(size, 0, &["E0232 `%b` overwrites `%a`, which has another size"]);
     let input = "%b = Exp(%x) : f32[4] in_place(%x)\nreturn %b";
     planned(input, 0, &["E0232 `%b` overwrites `%x`, an input that the arena does not hold"]);
     let constant = "const %k : f32[4] = elided\n%b = Exp(%k) : f32[4] in_place(%k)\nreturn %b";
@@ -400,22 +400,22 @@ fn places_are_aligned_inside_and_apart() {
         &two(0, 32),
         32,
         &[
-            "E0241 `%b` ends at 0x30, outside its arena of 32 bytes",
-            "E0244 the arena of `@d` has 32 bytes but what lies in it ends at 48",
+            "E0241 `%b` ends at 0x30, outside its arena of 32 B",
+            "E0244 the arena of `@d` has 32 B but its last buffer ends at 48 B",
         ],
     );
     let same = "E0242 `%a` and `%b` overlap in `@d`: bytes [0x0,0x10) at steps [0,2) and bytes [0x0,0x10) at steps [1,3)";
     let next = "E0242 `%b` and `%c` overlap in `@d`: bytes [0x0,0x10) at steps [1,3) and bytes [0x0,0x10) at steps [2,3)";
     planned(&two(0, 0), 16, &[same, next]);
-    planned(&two(0, 16), 48, &["E0244 the arena of `@d` has 48 bytes but what lies in it ends at 32"]);
+    planned(&two(0, 16), 48, &["E0244 the arena of `@d` has 48 B but its last buffer ends at 32 B"]);
     assert_violations(
         &read(&two(0, 16)),
         Stage::Planned,
         &[
-            "E0241 `%a` ends at 0x10, outside its arena of 0 bytes",
-            "E0241 `%b` ends at 0x20, outside its arena of 0 bytes",
-            "E0241 `%c` ends at 0x10, outside its arena of 0 bytes",
-            "E0244 the space `@d` holds something but has no arena",
+            "E0241 `%a` ends at 0x10, outside its arena of 0 B",
+            "E0241 `%b` ends at 0x20, outside its arena of 0 B",
+            "E0241 `%c` ends at 0x10, outside its arena of 0 B",
+            "E0244 the space `@d` holds buffers but has no arena",
         ],
     );
 }
@@ -455,10 +455,10 @@ fn aliases_lie_where_their_owner_puts_them() {
         format!("%a = Exp(%x) : f32[4] @d+16\n%v = Slice(%a) : f32[2] view(%a, 8){place}\n%b = Exp(%v) : f32[2]\nreturn %b")
     };
     planned(&view(" @d+24"), 32, &[]);
-    planned(&view(" @d+16"), 32, &["E0243 `%v` does not lie where its owner `%a` puts it"]);
-    planned(&view(""), 32, &["E0243 `%v` does not lie where its owner `%a` puts it"]);
+    planned(&view(" @d+16"), 32, &["E0243 `%v` is not at the place that its owner `%a` implies"]);
+    planned(&view(""), 32, &["E0243 `%v` is not at the place that its owner `%a` implies"]);
     let unplaced = "%v = Reshape(%x) : f32[4] view(%x) @d+0\nreturn %v";
-    planned(unplaced, 0, &["E0243 `%v` does not lie where its owner `%x` puts it"]);
+    planned(unplaced, 0, &["E0243 `%v` is not at the place that its owner `%x` implies"]);
 }
 
 #[test]
@@ -470,7 +470,7 @@ fn scratch_counts_for_its_step() {
         16,
         &["E0242 `%a` and scratch of `Exp` overlap in `@d`: bytes [0x0,0x10) at steps [0,2) and bytes [0x0,0x10) at steps [1,2)"],
     );
-    planned(&scratch(""), 16, &["E0246 16 bytes of scratch have no place"]);
+    planned(&scratch(""), 16, &["E0246 16 B of scratch have no place"]);
     planned(
         &scratch(" @d+8"),
         24,
@@ -495,14 +495,14 @@ fn bodies_have_the_room_that_their_node_gives_them() {
         )
     };
     planned(&body(32), 48, &[]);
-    planned(&body(31), 47, &["E0241 `%j` ends at 0x20, outside its arena of 31 bytes"]);
+    planned(&body(31), 47, &["E0241 `%j` ends at 0x20, outside its arena of 31 B"]);
 }
 
 #[test]
 fn arenas_and_spaces_are_what_they_claim() {
     let mut module = with_arena(read("%a = Exp(%x) : f32[4] @d+0\nreturn %a"), 16);
     module.plan.arenas[0].lower_bound = Bytes(17);
-    assert_violations(&module, Stage::Planned, &["E0244 the arena of `@d` has 16 bytes, below its bound 17"]);
+    assert_violations(&module, Stage::Planned, &["E0244 the arena of `@d` has 16 B, below its lower bound of 17 B"]);
     module.plan.arenas[0].lower_bound = Bytes(16);
     let module = with_arena(module, 16);
     assert_violations(&module, Stage::Planned, &["E0244 the space `@d` has two arenas"]);

@@ -58,13 +58,13 @@ pub enum ProfileError {
         source: serde_json::Error,
     },
     /// The file has another format, or another version of this format.
-    #[error("its `schema` is `{found}`, and this version of memc reads `{VERSION}`")]
+    #[error("its `schema` is `{found}`, but this version of memc reads `{VERSION}`")]
     Version {
         /// Value of the key `schema`.
         found: String,
     },
     /// The file states an impossible time.
-    #[error("node `{node}` takes {ns} ns, longer than anything does")]
+    #[error("node `{node}` takes {ns} ns, which is out of range")]
     Time {
         /// Name of the node.
         node: String,

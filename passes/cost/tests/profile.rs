@@ -156,7 +156,7 @@ fn what_is_no_profile_is_refused() {
     assert!(refusal("{}").contains("missing field `schema`"));
     assert_eq!(
         refusal(r#"{"schema": "memc.profile/2"}"#),
-        "its `schema` is `memc.profile/2`, and this version of memc reads `memc.profile/1`"
+        "its `schema` is `memc.profile/2`, but this version of memc reads `memc.profile/1`"
     );
     assert!(refusal(r#"{"schema": "memc.profile/1", "nodes": [{"node": "a", "op": "Relu", "ns": -5}]}"#).contains("-5"));
     let long = r#"{"schema": "memc.profile/1", "nodes": [{"node": "a", "op": "Relu", "ns": 18446744073709551615}]}"#;

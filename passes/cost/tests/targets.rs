@@ -99,18 +99,18 @@ fn wrong_files_are_refused_with_the_line() {
     assert!(refusal("overhead_ns = 100", "overhead_ns = ?").starts_with("line 4: "));
     assert!(refusal("overhead_ns = 100\n", "").contains("overhead_ns"));
     assert!(refusal("int8 =", "int9 =").contains("int9"));
-    assert_eq!(refusal("float = 2e9", "float = -1"), "line 6: `float` is -1, and must be a number from 1 to 1e24");
-    assert_eq!(refusal("float = 2e9", "float = nan"), "line 6: `float` is NaN, and must be a number from 1 to 1e24");
+    assert_eq!(refusal("float = 2e9", "float = -1"), "line 6: `float` is -1, but must be a number from 1 to 1e24");
+    assert_eq!(refusal("float = 2e9", "float = nan"), "line 6: `float` is NaN, but must be a number from 1 to 1e24");
     assert!(refusal("latency_ns = 500", "latency_ns = inf").starts_with("line 18: `latency_ns` is inf"));
-    assert!(refusal("\"sram\"", "\"s=r\"").starts_with("line 9: `s=r` is no name"));
+    assert!(refusal("\"sram\"", "\"s=r\"").starts_with("line 9: `s=r` is not a valid name"));
     assert_eq!(refusal("\"flash\"", "\"sram\""), "line 13: there is a second space named `sram`");
     assert_eq!(
         refusal("from = \"flash\"", "from = \"rom\""),
-        "line 15: a link names the space `rom`, and the target has `sram`, `flash`"
+        "line 15: a link names the space `rom`, but the target has `sram`, `flash`"
     );
     assert_eq!(refusal("from = \"flash\"", "from = \"sram\""), "line 16: a link leads from `sram` to itself");
-    assert_eq!(refusal("alignment = 16", "alignment = 24"), "line 11: the alignment 24 is no power of two up to 1073741824");
-    assert_eq!(refusal("alignment = 16", "alignment = 0"), "line 11: the alignment 0 is no power of two up to 1073741824");
+    assert_eq!(refusal("alignment = 16", "alignment = 24"), "line 11: the alignment 24 is not a power of two up to 1073741824");
+    assert_eq!(refusal("alignment = 16", "alignment = 0"), "line 11: the alignment 0 is not a power of two up to 1073741824");
     let links = SMALL.find("[[links]]").unwrap();
     let twice = format!("{SMALL}{}", &SMALL[links..]);
     assert_eq!(Target::parse(&twice).unwrap_err().to_string(), "line 20: there is a second link from `flash` to `sram`");

@@ -59,7 +59,7 @@ pub enum Refusal {
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
     /// Plans keep the byte limit, and the fastest of them exceeds the time limit.
-    #[error("the fastest plan within the limit takes {nanos} ns, and {longest} ns are allowed")]
+    #[error("the fastest plan within the limit takes {nanos} ns, but {longest} ns are allowed")]
     Slow {
         /// Time limit, in modelled nanoseconds.
         longest: u64,
@@ -99,7 +99,12 @@ pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut
             Err(other) => return Err(other),
         }
     }
-    let none = || Refusal::Pipeline(PipelineError::Pass(PassError::WrongAnswer { pass: "plan", why: "no family".to_owned() }));
+    let none = || {
+        Refusal::Pipeline(PipelineError::Pass(PassError::WrongAnswer {
+            pass: "plan",
+            why: "no candidate without a limit".to_owned(),
+        }))
+    };
     best.map(|best| Found { log, ..best }).ok_or_else(|| refusal.unwrap_or_else(none))
 }
 
@@ -108,8 +113,8 @@ pub fn strategies() -> impl Iterator<Item = (&'static str, &'static str)> {
     strategies::STRATEGIES.iter().map(|strategy| (strategy.name, strategy.summary))
 }
 
-/// Returns the refusal with the smaller plan. A refusal for time takes precedence, since it says that plans
-/// keep the byte limit.
+/// Returns the refusal with the smaller plan. A refusal for time takes precedence, since it says that
+/// plans keep the byte limit.
 fn smaller(known: Option<Refusal>, short: Box<Shortage>) -> Refusal {
     match known {
         Some(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(known)))) if known.least > short.least => short.into(),

@@ -33,10 +33,10 @@ impl Verdict {
             Self::Searching => "searching",
             Self::Best => "best so far",
             Self::Behind => "no better",
-            Self::BeyondLimit => "beyond the limit",
-            Self::AboveFileOrder => "needs more than the file's order",
-            Self::Nothing => "found nothing",
-            Self::NotAsked => "not asked",
+            Self::BeyondLimit => "exceeds the limit",
+            Self::AboveFileOrder => "needs more than the file order",
+            Self::Nothing => "no plan found",
+            Self::NotAsked => "skipped",
         }
     }
 }

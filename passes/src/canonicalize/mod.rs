@@ -20,7 +20,7 @@ use crate::pass::{Changed, PassContext, PassError, PassInfo};
 /// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "canonicalize",
-    summary: "Removes nodes that change nothing, and joins those that one can do the work of.",
+    summary: "Removes nodes without effect, and joins nodes into one that does the work of several.",
     page: include_str!("../../doc/canonicalize.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,

@@ -11,7 +11,7 @@ use crate::pass::{Changed, PassContext, PassError, PassInfo};
 /// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "micro-batch",
-    summary: "Computes the batch in equal parts, one after another, and joins what they give.",
+    summary: "Computes the batch in equal parts, one after another, and joins their results.",
     page: include_str!("../../doc/micro-batch.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,

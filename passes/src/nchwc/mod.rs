@@ -18,7 +18,7 @@ use weights::{Order, in_blocks, whole};
 /// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "nchwc",
-    summary: "Lays images out in blocks of channels, for the kernels of ONNX Runtime that compute convolutions that way.",
+    summary: "Lays images out in blocks of channels, for ONNX Runtime's convolution kernels that read this form.",
     page: include_str!("../../doc/nchwc.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,

@@ -8,7 +8,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         Kind::TransferNodes,
         "E0545",
         "transfer-nodes",
-        "a transfer is not the pair of nodes that it names",
+        "a transfer does not name a pair of transfer nodes",
         "`store_step` and `load_step` are a SwapOut that reads `tensor` and the SwapIn that turns its result into `result`.",
         "`load_step` is the step of a MatMul",
     ),
@@ -16,8 +16,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         Kind::TransferSpace,
         "E0546",
         "transfer-space",
-        "a transfer's tensors lie elsewhere",
-        "The tensor and what comes back lie in `from`, the copy in between in `to`.",
+        "a transfer's tensors lie in other spaces",
+        "The tensor and the tensor loaded back lie in `from`, the copy between them in `to`.",
         "the copy on the host has space `device`",
     ),
     entry(
@@ -32,7 +32,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         Kind::TransferBytes,
         "E0548",
         "transfer-bytes",
-        "a transfer states another size than its tensor",
+        "a transfer and its tensor have different sizes",
         "`bytes` of a transfer is the size of the tensor that moves.",
         "a tensor of 256 bytes, a transfer of 255",
     ),
@@ -40,7 +40,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         Kind::TransferReader,
         "E0549",
         "transfer-reader",
-        "a tensor is read while it is away",
+        "a tensor is read while it is in the far space",
         "Nothing may read the near copy, or a view of it, between store and load.",
         "a view of the tensor read two steps after the store",
     ),
@@ -48,7 +48,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         Kind::TransferLive,
         "E0550",
         "transfer-live",
-        "a tensor stays live while it is away",
+        "a tensor stays live while it is in the far space",
         "A transfer frees the near copy, and its views, strictly between store and load.",
         "a near copy stated live to the load",
     ),
@@ -73,7 +73,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0553",
         "recompute-op",
         "a recomputed tensor has another operator",
-        "`recompute_of` names the same result of another node with the same operator and attributes.",
+        "`recompute_of` names the equal result of another node with equal operator and attributes.",
         "a copy of an Elu with another `alpha`",
     ),
     entry(
@@ -81,15 +81,15 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0554",
         "recompute-operand",
         "a recomputed tensor has other operands",
-        "The node must read the same values as the original, through copies, views and transfers.",
+        "The node must read the values that the original reads, through copies, views and transfers.",
         "a copy of `Relu(x)` that reads `y`",
     ),
     entry(
         Kind::RecomputeRandom,
         "E0555",
         "recompute-random",
-        "a node runs again that may not",
-        "Random, stateful and unknown operators may give something else when they run again.",
+        "a node that may run only once runs again",
+        "Random, stateful and unknown operators may give another result when they run again.",
         "a second RandomUniformLike",
     ),
     entry(
@@ -97,7 +97,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0556",
         "random-twice",
         "a random or stateful operator runs more often than in the input model",
-        "Such nodes may not be duplicated.",
+        "Nodes with random or stateful operators may not be duplicated.",
         "two Dropouts in training mode, the input model has one",
     ),
     entry(
@@ -112,16 +112,16 @@ pub(super) const ENTRIES: &[Entry] = &[
         Kind::Rewritten,
         "E0558",
         "rewritten",
-        "an output is not provably what the input model computes",
-        "With copies, transfers and anchors folded back, the output has another value number. That is a violation only where exactness was asked for; compare the models numerically.",
-        "`--exact`, and an Add's operands exchanged",
+        "an output is not provably equal to the input model's",
+        "With copies, transfers and anchors folded back, the output has another value number. This is a violation only if exact results were requested; compare the models numerically.",
+        "`--exact`, and an Add with swapped operands",
     ),
     entry(
         Kind::Peak,
         "E0559",
         "peak",
         "the peak is wrong",
-        "`peak` is the most bytes of distinct owners live at one step, and a step at which that is so.",
+        "`peak` is the largest number of bytes of distinct owners live at one step, and a step with that number.",
         "`peak` is 4 bytes too low",
     ),
     entry(
@@ -129,7 +129,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0560",
         "peak-over-arena",
         "the arena is smaller than the peak",
-        "No placement can be smaller than what is live at one step.",
+        "No arena can be smaller than the bytes that are live at one step.",
         "a peak of 4096 in an arena of 4032",
     ),
     entry(
@@ -137,7 +137,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0561",
         "lower-bound",
         "a bound contradicts the plan",
-        "A bound lies above what the plan reaches, or a proof is claimed where bound and plan differ.",
+        "A lower bound exceeds the size that the plan reaches, or a plan is stated to be optimal but its bound differs.",
         "`placement_proved` with a bound of 4032 and an arena of 4096",
     ),
     entry(
@@ -169,8 +169,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0565",
         "state",
         "state and its new value cannot share storage",
-        "A row of `state` names a graph input of class `state` and a graph output of the same type, both held by the caller; nothing reads the \
-         old value once the new one is written, and the node that writes it reads it only where it may overwrite it element by element.",
+        "A row of `state` names a graph input of class `state` and a graph output of equal type, both held by the caller; no node reads the \
+         old value after the new one is written, and the node that writes the new value reads the old one only element by element.",
         "a weight that the backward pass reads after its update",
     ),
     entry(
@@ -178,8 +178,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0566",
         "fetch",
         "a row of fetched constants is wrong",
-        "A row of `fetches` names an Identity that copies a constant over a link to a place in the near space; what is fetched is read by such \
-         nodes alone, and the arena with all constants that are not fetched keeps the budget and capacity of that space.",
+        "A row of `fetches` names an Identity that copies a constant over a link to a place in the near space; only these nodes read fetched \
+         constants, and the arena with all constants that are not fetched keeps the budget and capacity of that space.",
         "a weight in flash that a Conv reads directly",
     ),
     entry(
@@ -187,8 +187,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0567",
         "unbound-input",
         "an input stays symbolic, although the plan bound it",
-        "The plan is one for the extents in `model.dims` alone. The inputs of the output model must state these extents, so that a runtime refuses \
-         others: with others the model may give wrong results without a word.",
+        "The plan holds only for the extents in `model.dims`. The inputs of the output model must state these extents, so that a runtime rejects \
+         others: with others the model may give wrong results without an error.",
         "`model.dims` binds `batch` to 4, and an input of the output model is float[batch,3]",
     ),
     entry(
@@ -196,8 +196,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0568",
         "stated",
         "a row of stated sizes is wrong, or one is missing",
-        "`stated` lists each tensor whose size is what the file or the user says, once. Of a value that both models have, the input model's \
-            operators and inputs tell whether its size follows from them.",
+        "`stated` lists each tensor whose size only the file or the user states, once. For a value that both models have, the input model decides \
+            whether its size follows from operators and inputs.",
         "NonZero with a stated shape, and no row in `stated`",
     ),
 ];

@@ -162,8 +162,8 @@ pub struct Entry {
 }
 
 /// Recommended action, equal for all kinds: a program writes layouts, not a person.
-const ACTION: &str = "Plan again from the input model, and check with the very files that were written. If memc wrote them and nobody \
-    changed them since, this is a defect of memc: report it with both models and the layout.";
+const ACTION: &str = "Plan again from the input model, and check exactly the files that were written. If memc wrote them and they were not \
+    changed since, this is a defect of memc: report it with both models and the layout.";
 
 const fn entry(
     kind: Kind,

@@ -200,7 +200,7 @@ impl Kernel {
             let bytes: &[u8] = if operand.bytes == 0 { &[] } else { std::slice::from_raw_parts(operand.start, operand.bytes) };
             (Kept::new(bytes, operand.shape.clone()), bytes.len())
         };
-        let kept = operand.map_err(|error| Failure::Text(format!("{bytes} bytes cannot be taken away: {error}")))?;
+        let kept = operand.map_err(|error| Failure::Text(format!("{bytes} bytes cannot be stored: {error}")))?;
         let number = store::keep(kept);
         // Forget earlier tensors of this node that were brought back.
         let mut own = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,7 +219,9 @@ impl Kernel {
             let target = std::slice::from_raw_parts_mut(token.start, token.bytes);
             target.fill(0);
             let content = MARK.iter().chain(&number.to_le_bytes()).copied().collect::<Vec<u8>>();
-            let Some(head) = target.get_mut(..TOKEN_BYTES) else { return Err(Failure::Text("the token has no room".to_owned())) };
+            let Some(head) = target.get_mut(..TOKEN_BYTES) else {
+                return Err(Failure::Text("the result is too small for the token".to_owned()));
+            };
             head.copy_from_slice(&content);
         }
         Ok(())
@@ -240,14 +242,15 @@ impl Kernel {
                 ptr::copy_nonoverlapping(operand.start, target.start, operand.bytes.min(target.bytes));
                 return Ok(());
             };
-            let kept = store::find(number).ok_or_else(|| Failure::Text("what the token stands for is forgotten".to_owned()))?;
+            let kept = store::find(number)
+                .ok_or_else(|| Failure::Text("the token is unknown: its tensor was loaded before or never stored".to_owned()))?;
             let target = self.result(context, &kept.shape)?;
             let target: &mut [u8] = match target.bytes {
                 0 => &mut [],
                 bytes => std::slice::from_raw_parts_mut(target.start, bytes),
             };
             let size = kept.size();
-            kept.load(target).map_err(|error| Failure::Text(format!("{size} bytes cannot be brought back: {error}")))
+            kept.load(target).map_err(|error| Failure::Text(format!("{size} bytes cannot be loaded: {error}")))
         }
     }
 

@@ -178,7 +178,7 @@ fn a_folder_without_room_fails_the_run_in_words() {
         let whole =
             unsafe { Whole::with_operators(&runtime, &model(element, true), SessionOptions::PLAIN, &operators()) }.unwrap();
         let error = whole.run(&inputs(element)).expect_err("no folder, no file");
-        assert!(error.to_string().contains("cannot be taken away"), "{error}");
+        assert!(error.to_string().contains("cannot be stored"), "{error}");
     }
 }
 

@@ -93,7 +93,7 @@ impl Runtime {
             let _ = CORE.set(Mutex::new(core));
         }
         drop(making);
-        let core = CORE.get().ok_or(Error::Unsupported { what: "a library that does not initialize" })?;
+        let core = CORE.get().ok_or(Error::Unsupported { what: "plans on a library that does not initialize" })?;
         Ok(Self { core: core.lock().unwrap_or_else(PoisonError::into_inner) })
     }
 
@@ -317,7 +317,7 @@ fn check(api: &sys::OrtApi, what: &'static str, status: sys::OrtStatusPtr) -> Re
 }
 
 fn nothing(what: &'static str) -> Error {
-    Error::Runtime { what, code: 0, message: "it gave nothing".to_owned() }
+    Error::Runtime { what, code: 0, message: "it returned no result".to_owned() }
 }
 
 fn text(what: &'static str, name: &str) -> Result<CString, Error> {
@@ -441,7 +441,7 @@ impl<'r> Session<'r> {
         let given: Vec<&Value<'_>> = inputs.iter().copied().chain(more.iter().map(|(_, value)| *value)).collect();
         let mut results = vec![ptr::null_mut(); self.outputs.len()];
         if names.len() != given.len() {
-            return Err(nothing("run with that many operands"));
+            return Err(nothing("run with this number of operands"));
         }
         self.call(&names, &given, &mut results)?;
         results
@@ -489,7 +489,7 @@ impl<'r> Session<'r> {
     /// The number of values differs from the session's, or the runtime refuses a value.
     pub(crate) unsafe fn bind(session: &Rc<Self>, inputs: &[&Value<'_>], outputs: &[&Value<'_>]) -> Result<Bound<'r>, Error> {
         if inputs.len() != session.inputs.len() || outputs.len() != session.outputs.len() {
-            return Err(nothing("bind that many operands"));
+            return Err(nothing("bind this number of operands"));
         }
         let (runtime, api) = (session.runtime, session.runtime.api());
         let mut binding = ptr::null_mut();
@@ -521,7 +521,7 @@ impl<'r> Session<'r> {
         outputs: &[Option<&Value<'_>>],
     ) -> Result<Vec<Option<Value<'r>>>, Error> {
         if inputs.len() != self.inputs.len() || outputs.len() != self.outputs.len() {
-            return Err(nothing("run with that many operands"));
+            return Err(nothing("run with this number of operands"));
         }
         let names: Vec<*const c_char> = self.inputs.iter().map(|name| name.as_ptr()).collect();
         let mut results: Vec<*mut sys::OrtValue> =

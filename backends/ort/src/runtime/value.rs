@@ -66,7 +66,7 @@ impl<'r> Value<'r> {
             }
             sys::ONNXType::ONNX_TYPE_SEQUENCE => Ok(match self.count() {
                 // The interface returns only sequences of tensors and of some maps.
-                Err(_) => Content::Unread("a sequence whose elements the runtime does not give out"),
+                Err(_) => Content::Unread("a sequence whose elements the runtime does not return"),
                 Ok(count) => Content::Sequence((0..count).map(|at| self.element(at, depth)).collect::<Result<_, _>>()?),
             }),
             sys::ONNXType::ONNX_TYPE_MAP => Ok(Content::Map(Box::new((self.element(0, depth)?, self.element(1, depth)?)))),

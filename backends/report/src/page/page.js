@@ -338,7 +338,7 @@ function decided() {
   $("decisions").replaceChildren(...sorted.slice(0, 200).map(d => {
     const row = make("tr"), space = plan.spaces.find(s => s.name == d.space), known = text => make("td", d.bytes ? text : "\u2013", "num");
     const over = space && d.otherwise > (space.budget ?? space.capacity ?? Infinity) ? "num over" : "num";
-    row.append(known(size(d.bytes)), make("td", d.far ? "moved to " + d.far : "computed again"), make("td", d.tensor), known(d.start + "\u2013" + (d.end - 1)),
+    row.append(known(size(d.bytes)), make("td", d.far ? "moved to " + d.far : "recomputed"), make("td", d.tensor), known(d.start + "\u2013" + (d.end - 1)),
       make("td", d.cost == null ? "?" : time(d.cost), "num"), make("td", d.waited ? time(d.waited) : "", "num"), known(size(d.peak)), known(size(d.otherwise)));
     if (d.bytes) row.lastChild.className = over;
     row.onclick = () => { if (d.again != null) pin(plan.tensors[d.again]); whole(); go(d.bytes ? d.start : d.step); };
@@ -347,8 +347,8 @@ function decided() {
   const way = w => sorted.filter(d => d.way == w), sum = (list, key) => list.reduce((all, d) => all + (d[key] || 0), 0);
   const again = way("recompute"), moved = way("transfer");
   const takes = (ns, what) => plan.times.length ? ", " + time(ns) + what : "";
-  $("fewer").textContent = [again.length && again.length + " computed again" + takes(sum(again, "cost"), ""),
-    moved.length && moved.length + " moved" + takes(sum(moved, "cost"), " on links") + takes(sum(moved, "waited"), " waited for"),
+  $("fewer").textContent = [again.length && again.length + " recomputed" + takes(sum(again, "cost"), ""),
+    moved.length && moved.length + " moved" + takes(sum(moved, "cost"), " on links") + takes(sum(moved, "waited"), " of waiting"),
     sorted.length > 200 && "the first 200 are listed"].filter(Boolean).join("; ");
 }
 

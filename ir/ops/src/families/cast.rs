@@ -14,7 +14,7 @@ fn target(ctx: &Infer<'_>, name: &'static str) -> Result<ElementType, InferError
     let number = ctx.int_attribute(name).ok_or(InferError::MissingAttribute { name })?;
     match i32::try_from(number) {
         Ok(number) if number > 0 => Ok(ElementType::from_onnx(number)),
-        _ => Err(InferError::BadAttribute { name, why: format!("{number} is no element type") }),
+        _ => Err(InferError::BadAttribute { name, why: format!("{number} is not an element type") }),
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
             assert_eq!(Case::new("Cast", 21).data(ty, items).int("to", to).show(), result, "{ty} {items}");
         }
         assert_eq!(Case::new("Cast", 21).input("f32[N]").show(), "error: attribute `to` is missing");
-        assert_eq!(Case::new("Cast", 21).input("f32[N]").int("to", 0).show(), "error: attribute `to`: 0 is no element type");
+        assert_eq!(Case::new("Cast", 21).input("f32[N]").int("to", 0).show(), "error: attribute `to`: 0 is not an element type");
         assert_eq!(Case::new("CastLike", 21).data("i64[1]", "3").input("f64[*]").show(), "f64[1] = {3.0}");
     }
 

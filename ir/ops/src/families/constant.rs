@@ -68,11 +68,11 @@ fn constant_of_shape(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 fn eye_like(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     if ctx.rank(0).is_some_and(|rank| rank != 2) {
-        return Err(InferError::BadOperand { operand: 0, why: "is no matrix".to_owned() });
+        return Err(InferError::BadOperand { operand: 0, why: "is not a matrix".to_owned() });
     }
     let element = match ctx.int_attribute("dtype").map(i32::try_from) {
         Some(Ok(number)) => ElementType::from_onnx(number),
-        Some(Err(_)) => return Err(InferError::BadAttribute { name: "dtype", why: "is no element type".to_owned() }),
+        Some(Err(_)) => return Err(InferError::BadAttribute { name: "dtype", why: "is not an element type".to_owned() }),
         None => ctx.element(0),
     };
     let dims = ctx.shape(0).unwrap_or_else(|| vec![Dim::Unknown; 2]);
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(eye.show(), "i64[2,3] = {0,1,0,0,0,1}");
         assert_eq!(Case::new("EyeLike", 9).input("f32[0,0]").show(), "f32[0,0] = {}");
         assert_eq!(Case::new("EyeLike", 9).input("f64[N,M]").show(), "f64[N,M]");
-        assert_eq!(Case::new("EyeLike", 9).input("f64[N]").show(), "error: operand 0: is no matrix");
+        assert_eq!(Case::new("EyeLike", 9).input("f64[N]").show(), "error: operand 0: is not a matrix");
     }
 
     #[test]

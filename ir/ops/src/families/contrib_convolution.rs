@@ -51,7 +51,7 @@ fn layout(ctx: &Infer<'_>) -> Layout {
 fn image<'c>(ctx: &'c Infer<'_>, index: usize) -> Result<Option<&'c [Dim]>, InferError> {
     match ctx.dims(index) {
         Some(dims) if dims.len() < 3 => {
-            Err(InferError::BadOperand { operand: index, why: format!("rank {} is no image", dims.len()) })
+            Err(InferError::BadOperand { operand: index, why: format!("rank {} is not the rank of an image", dims.len()) })
         }
         dims => Ok(dims),
     }

@@ -22,7 +22,7 @@ impl Term {
         let bad = |why: String| InferError::BadAttribute { name: "equation", why };
         let labels = |part: &str| -> Result<Vec<u8>, InferError> {
             match part.bytes().find(|label| !label.is_ascii_alphabetic()) {
-                Some(label) => Err(bad(format!("`{}` is no label", char::from(label)))),
+                Some(label) => Err(bad(format!("`{}` is not a label", char::from(label)))),
                 None => Ok(part.bytes().collect()),
             }
         };

@@ -108,7 +108,7 @@ fn index_depth(ctx: &Infer<'_>) -> Result<Option<(usize, usize)>, InferError> {
     let Some((data, indices)) = ctx.dims(0).zip(ctx.dims(1)) else { return Ok(None) };
     let batch = usize::try_from(ctx.int("batch_dims", 0)).unwrap_or(usize::MAX);
     if batch >= indices.len() || batch > data.len() {
-        return Err(InferError::BadAttribute { name: "batch_dims", why: "is no less than the ranks".to_owned() });
+        return Err(InferError::BadAttribute { name: "batch_dims", why: "must be less than the ranks".to_owned() });
     }
     match indices.last().and_then(Dim::known) {
         Some(depth) if depth > (data.len() - batch) as u64 => {
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(of("f32[B,3,4]", "i64[B,5,1]", 1), "f32[B,5,4]");
         assert_eq!(of("f32[2,3]", "i64[N,?]", 0), "f32[*]");
         assert_eq!(of("f32[2,3]", "i64[N,3]", 0), "error: operand 1: an index names 3 axes of 2");
-        assert_eq!(of("f32[2,3]", "i64[4]", 1), "error: attribute `batch_dims`: is no less than the ranks");
+        assert_eq!(of("f32[2,3]", "i64[4]", 1), "error: attribute `batch_dims`: must be less than the ranks");
         let slices = Case::new("GatherND", 13).data("i64[2,2]", "1,2,3,4").data("i64[2,1]", "1,0");
         assert_eq!(slices.show(), "i64[2,2] = {3,4,1,2}");
         let batched = Case::new("GatherND", 13).data("i64[2,2]", "1,2,3,4").data("i64[2,1]", "1,0").int("batch_dims", 1);

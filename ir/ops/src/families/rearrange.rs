@@ -65,7 +65,7 @@ fn divided(extent: &Dim, by: &Dim) -> Result<Dim, InferError> {
     if let (Dim::Known(a), Dim::Known(b)) = (extent, by)
         && a.checked_rem(*b).is_none_or(|rest| rest != 0)
     {
-        return Err(InferError::BadOperand { operand: 0, why: format!("an extent of {a} is no multiple of {b}") });
+        return Err(InferError::BadOperand { operand: 0, why: format!("an extent of {a} is not a multiple of {b}") });
     }
     Ok(extent.div(by))
 }
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(Case::new("SpaceToDepth", 13).input("f32[*]").int("blocksize", 2).show(), "f32[?,?,?,?]");
         assert_eq!(
             Case::new("DepthToSpace", 13).input("f32[N,6,H,3]").int("blocksize", 2).show(),
-            "error: operand 0: an extent of 6 is no multiple of 4"
+            "error: operand 0: an extent of 6 is not a multiple of 4"
         );
         assert_eq!(
             Case::new("DepthToSpace", 13).input("f32[6]").int("blocksize", 2).show(),

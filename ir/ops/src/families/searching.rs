@@ -151,7 +151,7 @@ fn top_k(ctx: &mut Infer<'_>) -> Result<(), InferError> {
             if let (Dim::Known(k), Dim::Known(extent)) = (&count, &dims[axis])
                 && k > extent
             {
-                return Err(InferError::BadOperand { operand: 1, why: format!("{k} elements of {extent} are asked for") });
+                return Err(InferError::BadOperand { operand: 1, why: format!("{k} elements are requested of {extent}") });
             }
             // The extent of the axis bounds the number of elements.
             let most = [count.upper(), dims[axis].upper()].into_iter().flatten().min();
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(of(Case::new("TopK", 11).input("f32[N,5]").input("i64[1]")), "f32[N,?<=5]; i64[N,?<=5]");
         assert_eq!(of(Case::new("TopK", 11).input("f32[N,5]").data("i64[1]", "?<=3")), "f32[N,?<=3]; i64[N,?<=3]");
         assert_eq!(of(Case::new("TopK", 11).input("f32[?]").data("i64[1]", "?<=3")), "f32[?<=3]; i64[?<=3]");
-        assert_eq!(of(Case::new("TopK", 11).input("f32[5]").ints_data(&[6])), "error: operand 1: 6 elements of 5 are asked for");
+        assert_eq!(of(Case::new("TopK", 11).input("f32[5]").ints_data(&[6])), "error: operand 1: 6 elements are requested of 5");
         assert_eq!(of(Case::new("TopK", 11).input("f32[5]")), "error: operand 1 is missing");
     }
 

@@ -17,7 +17,7 @@ fn element_type(ctx: &Infer<'_>, operand: usize) -> Result<ValueType, InferError
     match operand_type(ctx, operand)? {
         ValueType::Sequence(inner) => Ok(*inner),
         ValueType::Unknown => Ok(ValueType::Unknown),
-        other => Err(InferError::BadOperand { operand, why: format!("{other} is no sequence") }),
+        other => Err(InferError::BadOperand { operand, why: format!("{other} is not a sequence") }),
     }
 }
 

@@ -199,23 +199,22 @@ fn remarks(language: Language, recipe: Recipe, needs: SessionNeeds) -> Vec<Strin
     let mut remarks = Vec::new();
     match recipe {
         Recipe::Fast => {
-            remarks.push("Recipe fast: the session's own optimizations stay on. They fuse nodes and lay images out anew, so the peak".to_owned());
+            remarks.push("Recipe fast: the session's own optimizations stay on. They fuse nodes and change the layout of images, so the peak".to_owned());
             remarks.push(format!("may differ from the planned {} bytes; results may differ in last bits.", needs.peak));
             if needs.recomputed {
-                remarks.push("The optimization that merges equal nodes is off: it would undo what the plan computes again.".to_owned());
+                remarks
+                    .push("The optimization that merges equal nodes is off: it would undo the plan's recomputation.".to_owned());
             }
         }
         Recipe::Smallest => remarks.push(format!(
-            "Recipe smallest: the nodes run as they are written, in the planned {} bytes; slower where the session would fuse nodes.",
+            "Recipe smallest: the nodes run as written, in the planned {} bytes; slower if the session would fuse nodes.",
             needs.peak
         )),
     }
     if language != Language::Python {
         match recipe {
             Recipe::Fast => {
-                remarks.push(
-                    "The session chooses the order: what the plan computes again may run too early to save memory.".to_owned(),
-                );
+                remarks.push("The session chooses the order: recomputed nodes may run too early to save memory.".to_owned());
             }
             Recipe::Smallest if !needs.anchored => {
                 remarks.push("The order cannot be set here: plan with --anchors, which pin it.".to_owned());
@@ -269,7 +268,8 @@ pub(super) fn text(language: Language, recipe: Option<Recipe>, needs: SessionNee
         Language::Python => vec!["import onnxruntime as ort".to_owned(), String::new()],
         Language::Cpp | Language::CSharp | Language::Rust => Vec::new(),
     };
-    let why = "A block that is freed: from then on the C library of Linux keeps what a run frees for the next one.";
+    let why =
+        "Allocates and frees one block: after that, the C library of Linux keeps the bytes that a run frees for the next run.";
     lines.extend([format!("{} {why}", language.comment()), keep_freed(language), String::new()]);
     match recipe {
         Some(recipe) => lines.extend(block(language, recipe, needs, "options")),

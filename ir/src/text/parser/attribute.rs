@@ -136,7 +136,7 @@ impl Parser<'_> {
                 }
             };
             if !fits {
-                return Err(self.error_at(place, "E0601", "the items of a list are of one kind"));
+                return Err(self.error_at(place, "E0601", "the items of a list must have one kind"));
             }
         }
         self.bump();

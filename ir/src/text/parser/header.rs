@@ -23,7 +23,7 @@ impl Parser<'_> {
                     graphs += 1;
                     self.main_graph()
                 }
-                Token::Word("graph") => Err(self.error("E0601", "a module has one graph; bodies stand in attributes")),
+                Token::Word("graph") => Err(self.error("E0601", "a module has one graph; bodies belong in attributes")),
                 Token::Word(_) if graphs > 0 => Err(self.error("E0601", "only blank lines and comments may follow the graph")),
                 _ => self.header_line(),
             };
@@ -84,7 +84,7 @@ impl Parser<'_> {
             "space" => self.space(),
             "arena" => self.arena(),
             other => {
-                let message = format!("`{}` begins no line of the header", shorten(other));
+                let message = format!("`{}` does not begin a line of the header", shorten(other));
                 Err(self.error_at(place, "E0601", &message))
             }
         }

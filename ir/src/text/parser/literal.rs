@@ -50,7 +50,7 @@ impl<'t> Parser<'t> {
                 value.map(|value| if negative { -value } else { value })
             }
         };
-        value.ok_or_else(|| self.error_at(place, "E0604", "this is no binary32 number"))
+        value.ok_or_else(|| self.error_at(place, "E0604", "this is not a binary32 number"))
     }
 
     fn double(&mut self) -> Parsed<f64> {
@@ -65,7 +65,7 @@ impl<'t> Parser<'t> {
                 value.map(|value| if negative { -value } else { value })
             }
         };
-        value.ok_or_else(|| self.error_at(place, "E0604", "this is no binary64 number"))
+        value.ok_or_else(|| self.error_at(place, "E0604", "this is not a binary64 number"))
     }
 
     /// Reads a constant. Without `tensor` and a type of its own, it has the type `shown` before it.
@@ -136,7 +136,7 @@ impl<'t> Parser<'t> {
     pub(super) fn hex(&mut self) -> Parsed<Vec<u8>> {
         let place = self.place;
         let text = self.quoted("hexadecimal digits between quotes")?;
-        parse_hex(&text).ok_or_else(|| self.error_at(place, "E0604", "these are no pairs of hexadecimal digits"))
+        parse_hex(&text).ok_or_else(|| self.error_at(place, "E0604", "these are not pairs of hexadecimal digits"))
     }
 
     /// Reads `[1, 2, 3]` as little-endian bytes.

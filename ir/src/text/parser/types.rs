@@ -86,7 +86,7 @@ impl Parser<'_> {
                     Ok(element)
                 }
                 None => {
-                    let message = format!("`{}` is no element type", shorten(word));
+                    let message = format!("`{}` is not an element type", shorten(word));
                     Err(self.error("E0601", &message))
                 }
             },
@@ -131,7 +131,7 @@ impl Parser<'_> {
             let term = self.term(negative, None)?;
             sum = match sum.add(&term) {
                 Some(sum) => sum,
-                None => return Err(self.error_at(place, "E0604", "this dimension is too large an expression")),
+                None => return Err(self.error_at(place, "E0604", "the expression of this dimension is too large")),
             };
         }
     }
@@ -161,7 +161,7 @@ impl Parser<'_> {
             };
             product = match product.mul(&factor) {
                 Some(product) => product,
-                None => return Err(self.error_at(place, "E0604", "this dimension is too large an expression")),
+                None => return Err(self.error_at(place, "E0604", "the expression of this dimension is too large")),
             };
         }
         Ok(product)

@@ -14,7 +14,7 @@ pub enum TargetError {
         message: String,
     },
     /// A rate, a time or a fraction is out of its range.
-    #[error("line {line}: `{key}` is {value}, and must be {range}")]
+    #[error("line {line}: `{key}` is {value}, but must be {range}")]
     Number {
         /// Line of the number.
         line: usize,
@@ -26,7 +26,7 @@ pub enum TargetError {
         range: &'static str,
     },
     /// A name that options and generated code cannot use.
-    #[error("line {line}: `{name}` is no name: write letters, digits, `-` and `_`, at most 64, beginning with a letter")]
+    #[error("line {line}: `{name}` is not a valid name: use at most 64 letters, digits, `-` and `_`, and begin with a letter")]
     Name {
         /// Line of the name.
         line: usize,
@@ -34,10 +34,10 @@ pub enum TargetError {
         name: String,
     },
     /// The file has no memory space.
-    #[error("the target has no `[[spaces]]`: at least one is needed, where everything is computed")]
+    #[error("the target has no `[[spaces]]`: it needs at least one, in which operators compute")]
     NoSpace,
     /// The file has more spaces than any machine.
-    #[error("the target has {count} spaces, and memc plans for at most {most}")]
+    #[error("the target has {count} spaces, but memc plans for at most {most}")]
     TooManySpaces {
         /// Number of spaces in the file.
         count: usize,
@@ -53,7 +53,7 @@ pub enum TargetError {
         name: String,
     },
     /// A link names a space that does not exist.
-    #[error("line {line}: a link names the space `{name}`, and the target has {known}")]
+    #[error("line {line}: a link names the space `{name}`, but the target has {known}")]
     UnknownSpace {
         /// Line of the link.
         line: usize,
@@ -81,7 +81,7 @@ pub enum TargetError {
         to: String,
     },
     /// An alignment is no power of two, or is too large.
-    #[error("line {line}: the alignment {value} is no power of two up to {most}")]
+    #[error("line {line}: the alignment {value} is not a power of two up to {most}")]
     Alignment {
         /// Line of the alignment.
         line: usize,

@@ -20,7 +20,7 @@ use memc_passes::{Changed, PassContext, PassError, PassInfo};
 /// Entry of the pass in the registry.
 pub const INFO: PassInfo = PassInfo {
     name: "budget",
-    summary: "Keeps the arena within a budget by computing again what there is no room to keep.",
+    summary: "Keeps the arena within a budget by recomputing or transferring values.",
     page: include_str!("../../doc/budget.md"),
     needs: Stage::Scheduled,
     gives: Stage::Scheduled,

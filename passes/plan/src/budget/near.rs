@@ -8,7 +8,7 @@ use memc_passes::{Changed, PassInfo};
 /// Entry of the pass in the registry.
 pub const INFO: PassInfo = PassInfo {
     name: "reopen",
-    summary: "Makes a plan that recomputes a typed module again, without the copies that follow soon.",
+    summary: "Turns a plan with recomputation back into a typed module, without copies that run soon after their original.",
     page: include_str!("../../doc/reopen.md"),
     needs: Stage::Scheduled,
     gives: Stage::Typed,

@@ -110,7 +110,7 @@ fn reasons(stated: &Stated) -> Vec<String> {
     }
     let line = |bytes: u64, why: &str| (bytes > 0).then(|| format!("{}: {why}", Bytes(bytes)));
     let lines = [
-        line(kept, "graph outputs, which stay to the end once they are made"),
+        line(kept, "graph outputs, which stay until the end of the run"),
         line(fixed, "results of operators that may run only once (random, stateful, with bodies, or unknown)"),
     ];
     lines.into_iter().flatten().collect()

@@ -20,7 +20,7 @@ use region::{NAME, Region, is_own};
 /// Entry of the pass in the registry.
 pub const INFO: PassInfo = PassInfo {
     name: NAME,
-    summary: "Computes regions around the peak in parts of one axis, one part after another.",
+    summary: "Splits regions around the peak into parts along one axis, computed one after another.",
     page: include_str!("../../doc/split.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,

@@ -17,7 +17,7 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if search.wish.limit.is_some() && search.wish.slowdown == 0 {
         super::slow(search)?;
     }
-    if search.may_divide_batch() { Ok(()) } else { Err("the batch may not be divided unasked") }
+    if search.may_divide_batch() { Ok(()) } else { Err("the batch is split only on request") }
 }
 
 /// Searches for the best number of parts.
@@ -120,7 +120,7 @@ pub(super) fn near_and_recompute(search: &mut Search<'_>) -> Result<(), Pipeline
 /// recompute than the whole batch, even far from the limit.
 pub(super) fn two_are_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if !search.may_divide_batch() {
-        return Err("the batch may not be divided unasked");
+        return Err("the batch is split only on request");
     }
     if search.model.nodes() > search.tuning.max_nodes_in_two_parts { Err("the model is too large") } else { Ok(()) }
 }

@@ -29,56 +29,56 @@ pub(crate) struct Strategy {
 pub(crate) const STRATEGIES: [Strategy; 15] = [
     Strategy {
         name: "order",
-        summary: "orders the nodes as given, rewritten, and with regions in parts, without recomputing",
+        summary: "orders the nodes as given, rewritten, and with split regions, without recomputation",
         is_worth: |_| Ok(()),
         seek: order::seek,
     },
     Strategy {
         name: "plainer",
-        summary: "orders as if there were no limit: a greedy search can do worse with more freedom",
+        summary: "orders without the limit: a greedy search can do worse with more freedom",
         is_worth: order::plainer_is_worth,
         seek: order::plainer,
     },
     Strategy {
         name: "merge-again",
-        summary: "merges the equal nodes of the best plan, and splits them again where that pays",
+        summary: "merges equal nodes of the best plan, and recomputes some of them",
         is_worth: recompute::merging_is_worth,
         seek: recompute::merge_again,
     },
     Strategy { name: "batch", summary: "computes the batch in 2, 4, 8, ... parts", is_worth: batch::is_worth, seek: batch::seek },
     Strategy {
         name: "regions-for-time",
-        summary: "computes regions in parts that save as much as a slowdown buys",
+        summary: "splits regions to save the memory that the slowdown allows",
         is_worth: regions::for_time_is_worth,
         seek: regions::for_time,
     },
     Strategy {
         name: "batch+recompute",
-        summary: "computes the batch in as many parts as nearly keep the limit, and recomputes other values",
+        summary: "computes the batch in a number of parts that nearly keeps the limit, and recomputes other values",
         is_worth: batch::near_are_worth,
         seek: batch::near_and_recompute,
     },
     Strategy {
         name: "recompute",
-        summary: "recomputes or moves values that find no room, with each node whole",
+        summary: "recomputes or transfers values to keep the limit, without splitting operators",
         is_worth: recompute::is_worth,
         seek: recompute::seek,
     },
     Strategy {
         name: "recompute-as-given",
-        summary: "recomputes or moves values of the nodes as given, where the plan that does so is rewritten",
+        summary: "recomputes or transfers values of the nodes as given, if the plan of `recompute` is rewritten",
         is_worth: recompute::given_is_worth,
         seek: recompute::of_given,
     },
     Strategy {
         name: "regions+recompute",
-        summary: "splits nodes that are too large by themselves, and recomputes other values",
+        summary: "splits nodes that exceed the limit by themselves, and recomputes other values",
         is_worth: |search| slow(search).and_then(|()| regions::may_split(search)),
         seek: regions_and_recompute::for_the_limit,
     },
     Strategy {
         name: "recompute+regions",
-        summary: "computes regions in parts in plans that recompute",
+        summary: "splits regions of plans that recompute",
         is_worth: |search| kept(search).and_then(|()| slow(search)).and_then(|()| regions_and_recompute::stands_still(search)),
         seek: regions_and_recompute::of_plans_that_recompute,
     },
@@ -90,19 +90,19 @@ pub(crate) const STRATEGIES: [Strategy; 15] = [
     },
     Strategy {
         name: "regions-for-less",
-        summary: "computes regions in parts for smaller limits, whatever their time",
+        summary: "splits regions for smaller limits, without regard to time",
         is_worth: |search| unkept(search).and_then(|()| regions::may_split(search)),
         seek: regions::for_less,
     },
     Strategy {
         name: "regions+recompute-for-less",
-        summary: "looks for the smallest plan with regions in parts that recomputes other values",
+        summary: "searches for the smallest plan that splits regions and recomputes other values",
         is_worth: |search| unkept(search).and_then(|()| regions::may_split(search)),
         seek: regions_and_recompute::for_less,
     },
     Strategy {
         name: "regions+recompute-within-less",
-        summary: "computes regions in parts for smaller limits, and recomputes other values",
+        summary: "splits regions for smaller limits, and recomputes other values",
         is_worth: |search| kept(search).and_then(|()| very_slow(search)).and_then(|()| regions::may_split(search)),
         seek: regions_and_recompute::within_less,
     },
@@ -142,7 +142,7 @@ fn unkept(search: &Search<'_>) -> Result<(), &'static str> {
 }
 
 fn limited(search: &Search<'_>) -> Result<(), &'static str> {
-    if search.wish.limit.is_some() { Ok(()) } else { Err("nothing limits memory") }
+    if search.wish.limit.is_some() { Ok(()) } else { Err("no memory limit is set") }
 }
 
 #[cfg(test)]

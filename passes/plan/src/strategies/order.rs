@@ -19,8 +19,8 @@ pub(super) fn plainer_is_worth(search: &Search<'_>) -> Result<(), &'static str> 
     match search.wish.limit {
         _ if search.wish.slowdown > 0 => Ok(()),
         Some(_) if is_split(&search.pool.free().module) || search.pool.best().is_some() => Ok(()),
-        Some(_) => Err("the best plan has no regions, and needs more than the limit"),
-        None => Err("the goal is the plainest"),
+        Some(_) => Err("the best plan has no split regions and exceeds the limit"),
+        None => Err("no limit is set"),
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     let free = search.pool.best().filter(|best| best.strategy == "order" || best.strategy == "plainer");
     // Split regions that keep the limit may take noticeably longer than recomputation.
     match free {
-        Some(best) if !is_split(&best.module) => Err("a plan that recomputes nothing keeps the limit"),
+        Some(best) if !is_split(&best.module) => Err("a plan without recomputation keeps the limit"),
         _ => Ok(()),
     }
 }
@@ -30,9 +30,9 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     match within(search, &settings, &free) {
         Err(PipelineError::Pass(PassError::Budget(short))) => {
             search.pool.lacks(short);
-            search.nothing("whole nodes");
+            search.nothing("nodes not split");
         }
-        found => _ = search.offer("whole nodes", found?),
+        found => _ = search.offer("nodes not split", found?),
     }
     Ok(())
 }
@@ -43,8 +43,8 @@ pub(super) fn given_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     super::slow(search)?;
     match search.found("recompute") {
         Some(found) if !found.said.rewrites.is_empty() => Ok(()),
-        Some(_) => Err("the plan that recomputes is of the nodes as given"),
-        None => Err("no plan recomputes whole nodes"),
+        Some(_) => Err("the plan with recomputation has the nodes as given"),
+        None => Err("no plan recomputes without splitting operators"),
     }
 }
 
@@ -55,17 +55,17 @@ pub(super) fn of_given(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let file_order = search.pool.file_order.clone();
     let limited = Limited { search, settings: &settings, free: &file_order };
     let found = limited.plan(Way::Merged, Seek::Soon, None);
-    if let Some(found) = search.or_nothing("whole nodes as given", found)? {
-        search.offer("whole nodes as given", found);
+    if let Some(found) = search.or_nothing("nodes as given, not split", found)? {
+        search.offer("nodes as given, not split", found);
     }
     Ok(())
 }
 
 /// Checks that memory is unlimited and the best plan has equal nodes that are not merged.
 pub(super) fn merging_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
-    let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else { return Err("memory is limited") };
+    let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else { return Err("a memory limit is set") };
     match has_equal_nodes(&Form::of_plan(search.model, best)) {
-        Ok(false) => Err("no equal nodes stay apart"),
+        Ok(false) => Err("the best plan has no equal nodes"),
         // The search meets this error again, and returns it.
         Ok(true) | Err(_) => Ok(()),
     }

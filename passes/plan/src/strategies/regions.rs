@@ -11,7 +11,7 @@ use crate::tuning::hundredths;
 
 /// Checks that regions may be split into parts.
 pub(super) fn may_split(search: &Search<'_>) -> Result<(), &'static str> {
-    if search.may_split() { Ok(()) } else { Err("--exact or --no-rewrite keeps regions whole") }
+    if search.may_split() { Ok(()) } else { Err("`--exact` or `--no-rewrite` forbids splitting") }
 }
 
 /// Checks that the best plan is slow, regions may be split, and a large model still lacks a plan.

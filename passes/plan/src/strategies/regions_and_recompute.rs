@@ -70,21 +70,25 @@ pub(super) fn for_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
 /// transfers are tied to the steps of their plan.
 pub(super) fn stands_still(search: &Search<'_>) -> Result<(), &'static str> {
     super::regions::may_split(search)?;
-    if search.model.options.farther.is_empty() { Ok(()) } else { Err("transfers stand at the steps of their plan") }
+    if search.model.options.farther.is_empty() {
+        Ok(())
+    } else {
+        Err("the target has farther spaces: transfers are tied to the steps of their plan")
+    }
 }
 
 /// Searches for regions in plans that recompute: in the plan without split operators, in place of copies
 /// shortly after the last use; and in a plan for a larger limit, to bring it down to the limit.
 pub(super) fn of_plans_that_recompute(search: &mut Search<'_>) -> Result<(), PipelineError> {
     if let Some(whole) = search.found("recompute").cloned() {
-        regions_of(search, &whole, "whole nodes")?;
+        regions_of(search, &whole, "nodes not split")?;
     }
     let wider = Some(hundredths(search.limit(), search.tuning.wider_limit));
     let settings = Settings { limit: wider, effort: short(search), seek: Seek::Soon, ..search.settings() };
     let free = search.pool.free().clone();
     let found = within(search, &settings, &free);
-    if let Some(found) = search.or_nothing("whole nodes within more", found)? {
-        regions_of(search, &found, "whole nodes within more")?;
+    if let Some(found) = search.or_nothing("nodes not split, larger limit", found)? {
+        regions_of(search, &found, "nodes not split, larger limit")?;
     }
     Ok(())
 }

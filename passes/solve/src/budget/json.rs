@@ -60,7 +60,7 @@ pub enum Budget {
 
 /// The error for a text that is not a budget.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is neither a number of bytes nor a percentage such as 62.5%")]
+#[error("`{text}` is neither a number of bytes nor a percentage; write 240900 or 62.5%")]
 pub struct NoBudget {
     /// The rejected text.
     pub text: String,

@@ -168,14 +168,14 @@ pub enum BudgetError {
         link: u32,
     },
     /// A run reads a value that no earlier run makes, or is listed before its predecessor.
-    #[error("run {run} stands before what it needs")]
+    #[error("run {run} comes before a run that it needs")]
     TooEarly {
         /// Index of the run.
         run: u32,
     },
     /// A value has two makers, has a maker although its origin is another one, or has no maker although
     /// it needs one.
-    #[error("value {value} has more than one maker, or none")]
+    #[error("value {value} must be written by exactly one run")]
     Maker {
         /// Index of the value.
         value: u32,
@@ -190,7 +190,7 @@ pub enum BudgetError {
         other: u32,
     },
     /// Sizes and workspaces, or costs and latencies, add up to 2^61 or more.
-    #[error("sizes or times add up to too much")]
+    #[error("the sum of all sizes or times is too large")]
     TooLarge,
 }
 

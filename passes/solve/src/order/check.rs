@@ -14,7 +14,7 @@ pub enum OrderViolation {
     #[error(transparent)]
     NoOrder(OrderError),
     /// The stated peak differs from the peak of the order.
-    #[error("the peak is stated as {stated} and is {actual}, at step {step}")]
+    #[error("the stated peak is {stated}, the actual peak is {actual}, at step {step}")]
     WrongPeak {
         /// Peak stated in the answer, in bytes.
         stated: u64,

@@ -62,7 +62,7 @@ pub enum OrderError {
         buffer: u32,
     },
     /// A buffer lists itself or a smaller buffer among the buffers it may take over.
-    #[error("buffer {buffer} cannot take over buffer {other}: they are the same, or the other one is smaller")]
+    #[error("buffer {buffer} cannot take over buffer {other}: they are one buffer, or the other one is smaller")]
     CannotTakeOver {
         /// The buffer that would take over.
         buffer: u32,
@@ -79,13 +79,13 @@ pub enum OrderError {
     #[error("the sum of all sizes is too large")]
     TooLarge,
     /// There are more operations or buffers than 32-bit indices can name.
-    #[error("{count} operations or buffers are too many")]
+    #[error("{count} operations or buffers exceed the limit of {}", u32::MAX / 2)]
     TooMany {
         /// Number of operations or buffers.
         count: usize,
     },
     /// An order does not list all operations.
-    #[error("the order lists {listed} operations of {operations}")]
+    #[error("the order lists {listed} of {operations} operations")]
     Incomplete {
         /// Length of the order.
         listed: usize,

@@ -30,7 +30,7 @@ pub enum Violation {
         byte: u64,
     },
     /// An offset is not a multiple of the buffer's alignment.
-    #[error("buffer {buffer}: offset {offset} is no multiple of {alignment}")]
+    #[error("buffer {buffer}: offset {offset} is not a multiple of {alignment}")]
     Misaligned {
         /// Index of the buffer.
         buffer: usize,
@@ -50,7 +50,7 @@ pub enum Violation {
         fixed: u64,
     },
     /// The stated height differs from the highest offset + size.
-    #[error("the height is stated as {stated} and is {actual}")]
+    #[error("the stated height is {stated}, the actual height is {actual}")]
     WrongHeight {
         /// Height stated in the solution, in bytes.
         stated: u64,

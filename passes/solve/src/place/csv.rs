@@ -36,7 +36,7 @@ pub enum CsvError {
         column: &'static str,
     },
     /// A field is not a natural number in the range of its type.
-    #[error("line {line}: `{field}` in column `{column}` is no number in range")]
+    #[error("line {line}: `{field}` in column `{column}` is not a number in range")]
     BadNumber {
         /// Line, from 1.
         line: usize,
@@ -46,7 +46,7 @@ pub enum CsvError {
         field: String,
     },
     /// A gap is not spelled `start-end` or `start-end@from:to`.
-    #[error("line {line}: `{field}` is no gap")]
+    #[error("line {line}: `{field}` is not a gap")]
     BadGap {
         /// Line, from 1.
         line: usize,

@@ -86,13 +86,13 @@ pub enum ProblemError {
         end: u32,
     },
     /// An alignment is zero.
-    #[error("buffer {buffer}: an alignment of 0")]
+    #[error("buffer {buffer}: the alignment is 0")]
     ZeroAlignment {
         /// Index of the buffer.
         buffer: usize,
     },
     /// A fixed offset contradicts the alignment.
-    #[error("buffer {buffer}: the fixed offset {offset} is no multiple of its alignment {alignment}")]
+    #[error("buffer {buffer}: the fixed offset {offset} is not a multiple of its alignment {alignment}")]
     MisalignedFixedOffset {
         /// Index of the buffer.
         buffer: usize,
@@ -111,13 +111,13 @@ pub enum ProblemError {
         gap: usize,
     },
     /// The sum of all sizes and alignments, or a fixed offset, is too large for 64-bit offsets.
-    #[error("buffer {buffer}: the sizes up to this one exceed what 64-bit offsets can hold")]
+    #[error("buffer {buffer}: the sum of the sizes up to this one exceeds the range of 64-bit offsets")]
     TooLarge {
         /// Index of the buffer at which the sum overflows.
         buffer: usize,
     },
     /// There are more buffers or gaps than 32-bit indices can name.
-    #[error("{count} live ranges are too many")]
+    #[error("{count} live ranges exceed the limit of {}", u32::MAX / 4)]
     TooMany {
         /// Number of live ranges.
         count: usize,

@@ -17,7 +17,7 @@ pub enum BudgetViolation {
     #[error(transparent)]
     NoProblem(BudgetError),
     /// An event names a run, value or link that does not exist.
-    #[error("event {event} names what does not exist")]
+    #[error("event {event} names a run, value or link that does not exist")]
     NoSuchThing {
         /// Position of the event.
         event: usize,
@@ -47,7 +47,7 @@ pub enum BudgetViolation {
         predecessor: u32,
     },
     /// An event reads a value from a space that holds no copy of it.
-    #[error("event {event} reads value {value}, which is not there")]
+    #[error("event {event} reads value {value}, which is not in the device")]
     NotThere {
         /// Position of the event.
         event: usize,
@@ -63,7 +63,7 @@ pub enum BudgetViolation {
         value: u32,
     },
     /// A space holds more bytes than its capacity.
-    #[error("{needed} bytes are held at one time where {capacity} fit")]
+    #[error("the events need {needed} bytes at one time, but the capacity is {capacity}")]
     OverCapacity {
         /// The farther space; `None` for the near space.
         space: Option<u32>,
@@ -73,7 +73,7 @@ pub enum BudgetViolation {
         capacity: u64,
     },
     /// The plan states a wrong peak.
-    #[error("the peak is stated as {stated} and is {actual}")]
+    #[error("the stated peak is {stated}, the actual peak is {actual}")]
     WrongPeak {
         /// Peak that the plan states, in bytes.
         stated: u64,
@@ -81,7 +81,7 @@ pub enum BudgetViolation {
         actual: u128,
     },
     /// The plan states a wrong cost.
-    #[error("the cost is stated as {stated} and is {actual}")]
+    #[error("the stated cost is {stated}, the actual cost is {actual}")]
     WrongCost {
         /// Cost that the plan states.
         stated: u64,
@@ -89,7 +89,7 @@ pub enum BudgetViolation {
         actual: u128,
     },
     /// The plan states a wrong makespan.
-    #[error("the makespan is stated as {stated} and is {actual}")]
+    #[error("the stated makespan is {stated}, the actual makespan is {actual}")]
     WrongMakespan {
         /// Makespan that the plan states.
         stated: u64,
