@@ -13,7 +13,8 @@ use insta::assert_snapshot;
 use memc_onnx_proto::onnx::ModelProto;
 use models_made::*;
 
-/// Runs `memc optimize` on a model that ships with the tests; holds the files of these names to their snapshots.
+/// Runs `memc optimize` on a model that ships with the tests and compares the files of these names with
+/// their snapshots.
 fn hold(name: &str, files: &[&str]) {
     let folder = Folder::new(&format!("forms-{name}"));
     fs::copy(shipped(name), folder.path("in.onnx")).unwrap();

@@ -1,4 +1,5 @@
-//! The words of comments and pages: few fillers, short lines. Fillers are pronouns and comparisons that stand in place of a noun.
+//! The words of comments and pages: few fillers, short lines. Fillers are pronouns and comparisons that
+//! replace a noun.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ const FILLERS: &[&[&str]] = &[
 /// Most fillers in 1,000 words. Comments of egg have 2.5 and of regalloc2 4.7, counted by this list.
 const MAX_FILLERS: f64 = 5.0;
 
-/// Widest line of a comment or a page, in characters, with its indentation. Tables of pages and code may be wider.
+/// Widest line of a comment or a page, in characters, with its indentation. Tables and code may be wider.
 const MAX_COLUMNS: usize = 110;
 
 /// Rooms whose words are counted apart: each crate, the tests, and the pages at the top.
@@ -72,7 +73,8 @@ fn without_code(text: &str) -> String {
     text.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }
 
-/// Comments of Rust code, by line. A comment begins at the start of a line or after a space, so that addresses are left out.
+/// Comments of Rust code, by line. A comment begins at the start of a line or after a space, so that
+/// addresses are left out.
 fn comments(text: &str) -> Vec<Prose> {
     let comment = |line: &str| {
         let start = if line.starts_with("//") { Some(0) } else { line.find(" //").map(|at| at + 1) }?;

@@ -84,7 +84,8 @@ impl Ran {
         }
     }
 
-    /// Holds that it was refused with this exit code, in one error of this code with a line of help, and without a panic.
+    /// Asserts a refusal with this exit code, in one error of this code with a line of help, and without a
+    /// panic.
     pub fn refused(self, exit: i32, code: &str) -> Self {
         assert!(!self.err.contains("panicked"), "{self:#?}");
         assert_eq!(self.code, Some(exit), "{self:#?}");

@@ -1,4 +1,4 @@
-//! A training step built by hand: a chain of layers with dropout, its gradients, and a step of Adam with them.
+//! A training step built by hand: a chain of layers with dropout, its gradients, and a step of Adam.
 
 use memc_onnx_proto::onnx::{AttributeProto, ModelProto};
 

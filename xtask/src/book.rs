@@ -50,7 +50,8 @@ fn install(root: &Path) -> Result<PathBuf, Failure> {
     if status.success() { Ok(binary) } else { Err("mdbook cannot be installed".into()) }
 }
 
-/// Copies a folder. A page that only includes a page from elsewhere becomes that page, so that the copy is complete.
+/// Copies a folder. A page that only includes another page becomes that page, so that the copy is
+/// complete.
 fn expand(root: &Path, from: &Path, to: &Path) -> Result<(), Failure> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

@@ -4,7 +4,8 @@ use std::path::Path;
 
 /// Head of the generated file: its purpose, its license, and the lints that it allows.
 const HEADER: &str = "\
-//! ONNX messages, generated from `proto/onnx.proto` by `cargo run -p xtask --features generate -- generate`. Do not edit.
+//! ONNX messages, generated from `proto/onnx.proto` by `cargo run -p xtask --features generate --
+//! generate`. Do not edit.
 //!
 //! The meaning of every field stands in `proto/onnx.proto`, which is part of ONNX and under its licence.
 // SPDX-License-Identifier: Apache-2.0

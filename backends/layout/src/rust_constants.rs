@@ -114,7 +114,8 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
 
 /// Source text of the table types.
 const TYPES: &str = r"
-/// A tensor: its place is the number of its arena, from 0 in the order above, with the offset; `None` if the caller holds it.
+/// A tensor. Its place is the number of its arena, from 0 in the order above, and the offset; `None` if
+/// the caller holds it.
 /// Element types are numbered as in ONNX's `TensorProto.DataType`.
 #[derive(Clone, Copy, Debug)]
 pub struct Tensor {
@@ -125,7 +126,8 @@ pub struct Tensor {
     pub shape: &'static [usize],
 }
 
-/// A node, with its operands, results and workspace as places in `TENSORS`; `None` for operands that are left out or have no size.
+/// A node, with its operands, results and workspace as places in `TENSORS`; `None` for operands that are
+/// left out or have no size.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     pub node: &'static str,

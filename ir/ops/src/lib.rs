@@ -2,7 +2,8 @@
 //! family.
 //!
 //! All operator-dependent facts live here: result types ([`infer`]), in-place and view rules,
-//! algebra, arithmetic, kernel workspace, split axes and repeatability. No other crate matches on operator names.
+//! algebra, arithmetic, kernel workspace, split axes and repeatability. No other crate states facts of
+//! operators by their names.
 //! An operator that is not in the table is opaque: its results have the types that the file states, it
 //! shares no bytes, and it never runs twice.
 

@@ -1,4 +1,5 @@
-//! ONNX messages, generated from `proto/onnx.proto` by `cargo run -p xtask --features generate -- generate`. Do not edit.
+//! ONNX messages, generated from `proto/onnx.proto` by `cargo run -p xtask --features generate --
+//! generate`. Do not edit.
 //!
 //! The meaning of every field stands in `proto/onnx.proto`, which is part of ONNX and under its licence.
 // SPDX-License-Identifier: Apache-2.0
