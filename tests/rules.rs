@@ -1,5 +1,5 @@
 //! Every rewriting rule in ONNX Runtime: replacements give the results of their fragments, and
-//! replacements that a rule's conditions exclude do not.
+//! replacements that a rule's conditions exclude do not. Canonical masks of gradients keep all bits.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../passes/rewrite/tests/cases/mod.rs"]
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use memc_ir::{Dim, Module, Value, ValueType};
+use memc_ir::{Dim, Module, Stage, Value, ValueType, text};
 use memc_onnx_export::{ExportOptions, export};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_shape_proto::Dimension;
@@ -17,6 +17,7 @@ use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value as Extent;
 use memc_onnx_proto::onnx::{
     GraphProto, ModelProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
 };
+use memc_passes::{Options, PassContext, Pipeline, Silent};
 use memc_rewrite::RuleBook;
 use prost::Message as _;
 
@@ -84,11 +85,35 @@ fn forms_compute_the_same_and_refused_ones_do_not() {
             }
         }
     }
+    assert_computed(&root, &cases::home().join("tests/rules"));
+}
+
+#[test]
+fn canonical_masks_keep_all_bits() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("canonical/rules");
+    let _ = fs::remove_dir_all(&root);
+    let home = cases::home().join("../plan/tests/filetests/canonicalize");
+    let options = Options::default();
+    let test = fs::read_to_string(home.join("pool_masks.mem")).unwrap();
+    let given = text::parse(test.split("// ----").next().unwrap()).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let mut form = given.clone();
+    let inference = memc_ops::infer(&mut form);
+    form.stage = Stage::Typed;
+    let mut ctx = PassContext::new(&options, inference.data);
+    let passes = Pipeline::parse("canonicalize,dce", form.stage, memc_plan::registry::REGISTRY).unwrap();
+    passes.run(&mut form, &mut ctx, true, &mut Silent).unwrap();
+    assert_ne!(text::print(&given), text::print(&form));
+    pair(&root.join("pool_masks/same exact 0"), &given, &[form]);
+    assert_computed(&root, &home);
+}
+
+/// Runs the models of a folder and their forms in ONNX Runtime, and asserts equal results for forms
+/// that must give them, and other results for those that must not.
+fn assert_computed(root: &Path, cases: &Path) {
     let python = std::env::var("MEMC_PYTHON")
         .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules/compare.py");
-    let output =
-        Command::new(python).arg(script).arg(&root).arg(cases::home().join("tests/rules")).output().expect("python starts");
+    let output = Command::new(python).arg(script).arg(root).arg(cases).output().expect("python starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && said.ends_with("nothing wrong\n"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }

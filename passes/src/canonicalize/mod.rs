@@ -8,6 +8,7 @@ mod chain;
 mod constant;
 mod fresh;
 mod pad;
+mod pool_mask;
 mod positions;
 mod quantized;
 mod transpose;
@@ -91,7 +92,7 @@ impl Walk<'_, '_, '_> {
         if chain::reshapes(self, node) || chain::casts(self, node) || chain::repeated(self, node) {
             return;
         }
-        if transpose::joined(self, node) || quantized::fused(self, node) {
+        if transpose::joined(self, node) || quantized::fused(self, node) || pool_mask::moved(self, node) {
             return;
         }
         if !self.ctx.options.rewrite.exact {
